@@ -1,0 +1,80 @@
+// One question, and everything an answer to it can hold: the values that both dialects speak.
+// Flow:  wire/ decodes requests into entries, shard/ decides them, wire/ encodes verdicts.
+// Lives: a key's bytes belong to a receive buffer and end with the loop turn.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "api/verdict.hpp"
+
+namespace sluice::api {
+
+enum class Op : uint8_t {
+  acquire,
+  release,  // gives `cost` permits back; no verdict but approved
+};
+
+// An override column's "keep what the key has".
+inline constexpr uint32_t keep = 0xFFFF'FFFF;
+
+// The index of the origin's record of a waiting entry; `no_ticket` cannot wait.
+using Ticket = uint32_t;
+inline constexpr Ticket no_ticket = 0xFFFF'FFFF;
+
+// The index of a waiter in its owner's shard, told with the verdict `queued`.
+using WaiterId = uint32_t;
+inline constexpr WaiterId no_waiter = 0xFFFF'FFFF;
+
+namespace flag {
+inline constexpr uint8_t may_wait = 1;        // wait in the key's queue instead of being denied
+inline constexpr uint8_t waiters_full = 2;    // may wait, but its origin has no room to remember it
+inline constexpr uint8_t wants_details = 4;   // fill the Detail of this entry
+inline constexpr uint8_t shows_id = 8;        // takes a request id
+}  // namespace flag
+
+struct Entry {
+  const char* key_data = nullptr;
+  uint32_t cost = 1;
+  uint16_t key_bytes = 0;
+  Op op = Op::acquire;
+  uint8_t flags = 0;
+  uint32_t max_requests = keep;
+  uint32_t max_requests_in_queue = keep;
+  Ticket ticket = no_ticket;
+  uint32_t wait_ms_max = 0;  // 0: no limit of its own
+
+  std::string_view key() const noexcept { return {key_data, key_bytes}; }
+};
+static_assert(sizeof(Entry) == 32, "the turn's entries: two to a cache line");
+
+// What a caller may ask to see beside the verdict. Limit and queue are the key's current ones.
+struct Detail {
+  uint32_t limit = 0;         // permits per window
+  uint32_t remaining = 0;     // permits left in this window
+  int64_t window_ms = 0;
+  int64_t reset_ms = 0;       // until the window ends; rounded up
+  int64_t retry_ms = 0;       // when asking again may help; 0: now, or never
+  uint64_t request_id = 0;    // 0: none was asked for
+};
+
+// The late outcome of an entry that was answered `queued`.
+struct Grant {
+  Ticket ticket = no_ticket;
+  Verdict verdict = Verdict::none;  // approved, wait_limit, withdrawn, never_fits or draining
+  Detail detail;
+};
+
+// A key as inspection shows it.
+struct KeyState {
+  std::string_view key;  // until the shard's next non-const call
+  int64_t window_ms = 0;
+  int64_t reset_ms = 0;
+  uint32_t max_requests = 0;
+  uint32_t max_requests_in_queue = 0;
+  uint32_t approved = 0;  // this window; may exceed max_requests after that was lowered
+  uint32_t denied = 0;    // this window
+  uint32_t waiting = 0;
+};
+
+}  // namespace sluice::api

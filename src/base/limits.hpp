@@ -1,0 +1,51 @@
+// Every fixed maximum of the server in one place. What an operator can change is in config/.
+// Units: last word of the name.
+#pragma once
+
+#include <cstdint>
+
+namespace sluice::limits {
+
+// Decisions (gocc's bounds).
+inline constexpr uint32_t permits_max = 1'000'000'000;  // maxRequests, cost
+inline constexpr uint32_t queue_max = 1'000'000'000;    // maxRequestsInQueue
+inline constexpr uint32_t wait_ms_max = 3'600'000;      // maxWaitMillis, --max-wait-millis
+inline constexpr int64_t window_ms_min = 10;
+inline constexpr int64_t window_ms_max = 365LL * 24 * 3600 * 1000;  // a year, from the file
+inline constexpr uint32_t key_bytes_max = 65'535;                   // a List(UInt16) holds it
+inline constexpr int64_t idle_windows = 3;  // a key idle longer is forgotten
+
+// Native protocol. Welcome announces them.
+inline constexpr uint32_t frame_bytes_max = 256 * 1024;
+inline constexpr uint32_t frame_segments_max = 8;
+inline constexpr uint32_t frame_entries_max = 8'192;
+inline constexpr uint32_t outstanding_frames_max = 1'024;
+inline constexpr uint32_t outstanding_bytes_max = 1024 * 1024;
+inline constexpr uint32_t connection_waiters_max = 16'384;
+inline constexpr uint32_t client_name_bytes_max = 256;
+inline constexpr uint32_t inspect_page_max = 1'024;  // keys in one Inspected frame
+
+// REST.
+inline constexpr uint32_t http_header_bytes_max = 8 * 1024;
+inline constexpr uint32_t http_body_bytes_max = 64 * 1024;
+
+// Buffers of one connection; address space, committed as it is used.
+inline constexpr uint32_t receive_buffer_bytes = 32 * 1024;
+inline constexpr uint32_t receive_buffers = 64;  // of one core
+inline constexpr uint32_t output_high_bytes = 256 * 1024;
+inline constexpr uint32_t output_low_bytes = 64 * 1024;
+inline constexpr uint32_t reply_bytes_max = 512 * 1024;  // the largest single reply
+inline constexpr uint32_t output_bytes = output_high_bytes + 2 * reply_bytes_max;
+// What the kernel may already have received when reading is stopped still has to fit.
+inline constexpr uint32_t input_bytes =
+    frame_bytes_max + 2 * receive_buffers * receive_buffer_bytes;
+
+// One loop turn.
+inline constexpr uint32_t turn_entries = 16'384;  // decided together at most
+inline constexpr uint32_t turn_requests = 4'096;
+inline constexpr uint32_t turn_events = 512;
+
+static_assert(turn_entries >= 2 * frame_entries_max);
+static_assert(outstanding_bytes_max >= frame_bytes_max);
+
+}  // namespace sluice::limits

@@ -1,0 +1,28 @@
+// Time as an argument: what one loop turn calls "now".
+// Flow:  io::Io::poll() reads both clocks once a turn; everything above receives the pair.
+// Units: integer nanoseconds, and milliseconds where a name ends in _ms.
+#pragma once
+
+#include <cstdint>
+
+namespace sluice::base {
+
+inline constexpr int64_t ns_per_us = 1'000;
+inline constexpr int64_t ns_per_ms = 1'000'000;
+inline constexpr int64_t ns_per_s = 1'000'000'000;
+
+// "Never", and "no limit", for a point in monotonic time.
+inline constexpr int64_t never_ns = INT64_MAX;
+
+struct Now {
+  int64_t monotonic_ns = 0;  // windows and deadlines
+  int64_t wall_ns = 0;       // calendars, logs, what is stored on disk
+};
+
+// Rounded down: a deadline has passed when floor_ms(now) >= deadline_ms.
+constexpr int64_t floor_ms(int64_t ns) noexcept { return ns / ns_per_ms; }
+
+// Rounded up: a time that is promised to a client is never too early.
+constexpr int64_t ceil_ms(int64_t ns) noexcept { return (ns + ns_per_ms - 1) / ns_per_ms; }
+
+}  // namespace sluice::base

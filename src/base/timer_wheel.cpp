@@ -1,0 +1,88 @@
+#include "base/timer_wheel.hpp"
+
+#include <bit>
+
+namespace sluice::base {
+
+void TimerWheel::schedule(Timer& timer, int64_t due_ms) noexcept {
+  timer.unlink();
+  timer.due_ms_ = due_ms;
+  put(timer);
+}
+
+void TimerWheel::put(Timer& timer) noexcept {
+  const int64_t distance = timer.due_ms_ - now_ms_;
+  if (distance <= 0) {
+    due_.push_back(timer);
+    return;
+  }
+  // What lies beyond the last level's reach waits in its furthest slot and is put on again.
+  constexpr int64_t reach_ms = (slots_count - 1) << (slot_bits * (levels_count - 1));
+  const int64_t place = distance < reach_ms ? timer.due_ms_ : now_ms_ + reach_ms;
+  // The level is that of the highest digit in which place and now differ, so a lower level's
+  // timers are always due before a higher level's.
+  int level = levels_count - 1;
+  while (level > 0 && (place >> (slot_bits * level)) == (now_ms_ >> (slot_bits * level))) --level;
+  const auto slot = static_cast<size_t>((place >> (slot_bits * level)) % slots_count);
+  Level& target = levels_[static_cast<size_t>(level)];
+  target.slots[slot].push_back(timer);
+  target.occupied[slot / 64] |= uint64_t{1} << (slot % 64);
+}
+
+void TimerWheel::cascade(int level) noexcept {
+  const auto slot = static_cast<size_t>((now_ms_ >> (slot_bits * level)) % slots_count);
+  Level& source = levels_[static_cast<size_t>(level)];
+  source.occupied[slot / 64] &= ~(uint64_t{1} << (slot % 64));
+  Slot moved;
+  moved.swap(source.slots[slot]);
+  while (!moved.empty()) {
+    Timer& timer = moved.front();
+    timer.unlink();
+    put(timer);
+  }
+}
+
+void TimerWheel::advance(int64_t now_ms) noexcept {
+  for (int64_t next = next_slot_ms(); next <= now_ms; next = next_slot_ms()) {
+    now_ms_ = next;
+    for (int level = levels_count - 1; level >= 0; --level) {
+      const int64_t slot_ms = int64_t{1} << (slot_bits * level);
+      if (now_ms_ % slot_ms == 0) cascade(level);
+    }
+  }
+  // No occupied slot begins in between, so the digits of the timers left still tell their levels.
+  if (now_ms > now_ms_) now_ms_ = now_ms;
+}
+
+Timer* TimerWheel::pop_due() noexcept {
+  if (due_.empty()) return nullptr;
+  Timer& timer = due_.front();
+  timer.unlink();
+  return &timer;
+}
+
+int64_t TimerWheel::next_due_ms() const noexcept {
+  return due_.empty() ? next_slot_ms() : now_ms_;
+}
+
+int64_t TimerWheel::next_slot_ms() const noexcept {
+  for (int level = 0; level < levels_count; ++level) {
+    const int shift = slot_bits * level;
+    const int64_t digit = now_ms_ >> shift;
+    const Level& source = levels_[static_cast<size_t>(level)];
+    // Slots behind the current digit are empty, but in the last level, which wraps around.
+    for (int64_t step = 1; step < slots_count;) {
+      const auto slot = static_cast<size_t>((digit + step) % slots_count);
+      const uint64_t ahead = source.occupied[slot / 64] >> (slot % 64);
+      if (ahead != 0) {
+        const int64_t found = step + std::countr_zero(ahead);
+        if (found < slots_count) return (digit + found) << shift;
+        break;
+      }
+      step += 64 - static_cast<int64_t>(slot % 64);
+    }
+  }
+  return INT64_MAX;
+}
+
+}  // namespace sluice::base

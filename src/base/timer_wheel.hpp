@@ -1,0 +1,72 @@
+// Deadlines of one core, in milliseconds: constant work to add, move and cancel.
+// Shape:  4 levels of 256 slots; level k's slot spans 256^k ms. A timer beyond 2^32 ms waits in the
+//         last level and is put on again. Slots are intrusive lists; nothing is allocated.
+// Flow:   schedule() -> advance(now) collects what is due -> pop_due() one by one, so that the
+//         caller can stop after a slice of work and go on later.
+// Lives:  a Timer belongs to its owner, which cancels it before it ends; one core only.
+// Source: Varghese and Lauck, "Hashed and Hierarchical Timing Wheels", 1987.
+#pragma once
+
+#include <array>
+#include <boost/intrusive/list.hpp>
+#include <cstdint>
+
+#include "base/time.hpp"
+
+namespace sluice::base {
+
+class Timer
+    : public boost::intrusive::list_base_hook<
+          boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+ public:
+  explicit Timer(uint64_t of = 0) noexcept : owner(of) {}
+
+  uint64_t owner;  // whatever the wheel's user tells its timers apart by
+  bool scheduled() const noexcept { return is_linked(); }
+  int64_t due_ms() const noexcept { return due_ms_; }
+
+ private:
+  friend class TimerWheel;
+  int64_t due_ms_ = 0;
+};
+
+class TimerWheel {
+ public:
+  explicit TimerWheel(int64_t now_ms) noexcept : now_ms_(now_ms) {}
+
+  // Due at `due_ms` (at once if that has passed). Moves a timer that is scheduled already.
+  void schedule(Timer& timer, int64_t due_ms) noexcept;
+  static void cancel(Timer& timer) noexcept { timer.unlink(); }
+
+  // Everything due at `now_ms` becomes available to pop_due(). Work: the occupied slots passed and
+  // what lies in them.
+  void advance(int64_t now_ms) noexcept;
+
+  // A due timer, taken off; null when there is none.
+  Timer* pop_due() noexcept;
+
+  // A time before which nothing becomes due: exact within 256 ms, a slot's start beyond (and a
+  // cancelled timer's time, once). INT64_MAX when nothing is scheduled.
+  int64_t next_due_ms() const noexcept;
+
+ private:
+  using Slot = boost::intrusive::list<Timer, boost::intrusive::constant_time_size<false>>;
+  static constexpr int levels_count = 4;
+  static constexpr int slot_bits = 8;
+  static constexpr int64_t slots_count = 1 << slot_bits;
+
+  struct Level {
+    std::array<Slot, slots_count> slots;
+    std::array<uint64_t, slots_count / 64> occupied{};  // a bit per slot; may be set for an empty one
+  };
+
+  void put(Timer& timer) noexcept;
+  void cascade(int level) noexcept;
+  int64_t next_slot_ms() const noexcept;
+
+  int64_t now_ms_;  // every slot that begins up to and including this millisecond was collected
+  std::array<Level, levels_count> levels_;
+  Slot due_;
+};
+
+}  // namespace sluice::base

@@ -1,0 +1,114 @@
+// One core's keys: finds or makes the key of each entry, asks the limiter, answers or queues.
+// Flow:   the turn's entries -> Shard::decide -> verdicts (and details); waiters that are served
+//         later, or never, come out as grants.
+// Shape:  key_table (what every key has, hot), key_extra (overrides and waiters, for the few that
+//         have them), waiter_line (FIFO per key), timer wheel (window ends of keys with waiters, wait limits).
+// Units:  permits; milliseconds inside, `now` in nanoseconds.
+// Errors: none: every outcome is a Verdict. When full: table_full, waiters_full.
+// Lives:  one core only; reads no clock, draws no random number.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "api/entry.hpp"
+#include "api/verdict.hpp"
+#include "base/time.hpp"
+#include "limiter/policy.hpp"
+
+namespace sluice::shard {
+
+// XXH3 secret, drawn at start: it never leaves the process.
+using HashSecret = std::array<std::byte, 192>;
+
+struct Options {
+  uint32_t keys_max = 10'000'000;
+  uint32_t waiters_max = 100'000;
+  uint32_t key_bytes_max = 1'024;
+  bool requests_can_set_rate = true;
+  bool requests_can_mod_queue = true;
+  limiter::Policy policy;       // of every key that does not bring its own
+  HashSecret hash_secret{};
+};
+
+// Where decide() writes, one of each per entry. `details` and `waiters` are written only where the
+// entry asked for details, or was queued; they keep what they held elsewhere.
+struct Answers {
+  std::span<api::Verdict> verdicts;
+  std::span<api::Detail> details;
+  std::span<api::WaiterId> waiters;
+};
+
+struct Statistics {
+  std::array<uint64_t, api::verdicts_count> decisions{};  // by verdict; queued and its outcome both
+  uint64_t released = 0;
+  uint64_t keys_expired = 0;
+  uint64_t keys_evicted = 0;  // past their window, in a full table
+};
+
+// A page of keys in table order. Positions are hashes: a key that lives throughout a walk from
+// cursor 0 to the end is told exactly once, also while the table grows.
+struct Page {
+  std::span<const api::KeyState> keys;  // until the shard's next call
+  uint64_t next_cursor = 0;             // 0: this was the last page
+};
+
+class KeyStore;
+
+class Shard {
+ public:
+  explicit Shard(const Options& options);
+  ~Shard();
+  Shard(const Shard&) = delete;
+  Shard& operator=(const Shard&) = delete;
+
+  // Decides `entries` in their order. Waiters that this serves or fails come out as grants.
+  void decide(std::span<const api::Entry> entries, const Answers& answers,
+              base::Now now) noexcept;
+
+  // Takes a waiter out of line; a grant `withdrawn` follows. False when it waits no more.
+  bool withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now) noexcept;
+
+  // Takes a waiter whose client is gone out of line, without a grant. False as above.
+  bool abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now) noexcept;
+
+  // Answers every waiter `draining`.
+  void drain(base::Now now) noexcept;
+
+  // Serves what is due at `now`: windows that end with waiters, wait limits; sweeps a slice of the
+  // table for expired keys. Bounded work; call again while next_due_ns() has passed.
+  void run_due(base::Now now) noexcept;
+
+  // When run_due() has work again; base::never_ns when only the sweep is left.
+  int64_t next_due_ns() const noexcept;
+
+  // Outcomes since the last clear_grants(), oldest first; never more than waiters_max.
+  std::span<const api::Grant> grants() const noexcept;
+  void clear_grants() noexcept;
+
+  // Neither creates the key nor counts as use. Nothing when the key is not live at `now`.
+  std::optional<api::KeyState> inspect(std::string_view key, base::Now now) const noexcept;
+
+  // Live keys from `cursor` on, about `keys_max` of them (at most limits::inspect_page_max).
+  Page page(uint64_t cursor, uint32_t keys_max, base::Now now) noexcept;
+
+  uint32_t keys_count() const noexcept;
+  uint32_t waiters_count() const noexcept;
+  const Statistics& statistics() const noexcept;
+
+  // Address space reserved for all maxima together.
+  uint64_t reserved_bytes() const noexcept;
+
+  // Walks everything; aborts on a broken invariant. For tests.
+  void check_invariants(base::Now now) const noexcept;
+
+ private:
+  std::unique_ptr<KeyStore> store_;
+};
+
+}  // namespace sluice::shard

@@ -1,0 +1,131 @@
+// Cap'n Proto frames <-> values. kj exceptions end here: they become ErrorCode::malformed.
+// Flow:   FrameReader's frame -> decode() -> ClientRequest, whose columns point into the frame;
+//         answers -> encode_*() -> bytes at the end of a connection's output buffer.
+// Shape:  proto/sluicegate.capnp; docs/protocol.md.
+// Units:  frames are whole 8-byte words, 8-byte aligned, segment table first.
+// Errors: decode() validates the whole frame before anything acts on it (column lengths, sums,
+//         bounds, unknown flags); never throws. encode_*() never fail: the caller reserved
+//         encoded_bytes_max() before.
+// Lives:  views point into the frame.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <variant>
+
+#include "api/entry.hpp"
+#include "api/verdict.hpp"
+#include "base/error_code.hpp"
+#include "base/result.hpp"
+
+namespace sluice::wire {
+
+// Bits of Acquire.details.
+namespace detail_bit {
+inline constexpr uint8_t limit = 1, window = 2, remaining = 4, reset = 8, retry = 16,
+                         request_id = 32, all = 63;
+}
+
+// A little-endian column inside a frame; empty when the frame does not have it.
+template <typename T>
+using Column = std::span<const T>;
+
+struct HelloRequest {
+  uint16_t version;
+  uint32_t wanted_shard;  // stored plus one; 0: none
+  std::string_view client_name;
+};
+
+struct AcquireRequest {
+  std::string_view keys;
+  Column<uint16_t> key_sizes;             // their sum is keys.size()
+  Column<uint32_t> costs;                 // empty or as long as key_sizes, likewise below
+  Column<uint32_t> max_requests;
+  Column<uint32_t> max_requests_in_queue;
+  Column<uint8_t> entry_flags;
+  uint32_t wait_limit_ms;
+  uint8_t details;                        // detail_bit
+  bool may_wait;                          // all of them
+};
+
+struct ReleaseRequest {
+  std::string_view keys;
+  Column<uint16_t> key_sizes;
+  Column<uint32_t> costs;
+};
+
+struct WithdrawRequest {
+  uint64_t target;
+  Column<uint32_t> entries;  // empty: all
+};
+
+struct InspectRequest {
+  std::string_view key;  // empty: a page
+  uint64_t cursor;
+  uint32_t limit;
+};
+
+struct PingRequest {};
+
+// A kind of a newer peer, or one of a later version of ours.
+struct UnsupportedRequest {};
+
+struct ClientRequest {
+  uint64_t id;
+  std::variant<UnsupportedRequest, HelloRequest, AcquireRequest, ReleaseRequest, WithdrawRequest,
+               InspectRequest, PingRequest>
+      body;
+};
+
+// What went wrong in a frame, and its id as far as that could be read (0: it could not).
+struct DecodeError {
+  ErrorCode code;
+  uint64_t id;
+};
+
+// One whole frame as FrameReader cut it, segment table included.
+tl::expected<ClientRequest, DecodeError> decode(std::span<const std::byte> frame) noexcept;
+
+// ---------------------------------------------------------------------------------- answers
+
+struct WelcomeAnswer {
+  uint32_t shard = 0;
+  uint32_t shards = 1;
+  uint64_t routing_seed = 0;
+  uint64_t instance_id = 0;
+  uint32_t waiting_entries_max = 0;
+  uint32_t handles_max = 0;
+  uint32_t key_bytes_max = 0;
+  std::string_view server_version;
+};
+
+struct ErrorAnswer {
+  ErrorCode code;
+  std::string_view text;
+};
+
+// Upper bounds of what one answer takes, so that room can be reserved before deciding.
+size_t verdicts_bytes_max(uint32_t entries_count, uint8_t details) noexcept;
+size_t granted_bytes_max(uint32_t entries_count, uint8_t details) noexcept;
+size_t inspected_bytes_max(std::span<const api::KeyState> keys) noexcept;
+inline constexpr size_t small_answer_bytes_max = 1'024;  // welcome, done, pong, error, go_away
+
+// Each writes one frame at the start of `out`, of which it clears what it uses, and returns its
+// size in bytes. `out` is 8-byte aligned and as large as the bound above says.
+size_t encode_welcome(uint64_t id, const WelcomeAnswer&, std::span<std::byte> out) noexcept;
+size_t encode_verdicts(uint64_t id, std::span<const api::Verdict>,
+                       std::span<const api::Detail> details, uint8_t detail_bits,
+                       std::span<std::byte> out) noexcept;
+size_t encode_granted(uint64_t id, std::span<const uint32_t> entries,
+                      std::span<const api::Verdict>, std::span<const api::Detail> details,
+                      uint8_t detail_bits, std::span<std::byte> out) noexcept;
+size_t encode_done(uint64_t id, std::span<std::byte> out) noexcept;
+size_t encode_pong(uint64_t id, std::span<std::byte> out) noexcept;
+size_t encode_inspected(uint64_t id, std::span<const api::KeyState>, uint64_t next_cursor,
+                        std::span<std::byte> out) noexcept;
+size_t encode_error(uint64_t id, const ErrorAnswer&, std::span<std::byte> out) noexcept;
+size_t encode_go_away(std::string_view reason, std::span<std::byte> out) noexcept;
+
+}  // namespace sluice::wire

@@ -1,0 +1,24 @@
+// Cuts whole Cap'n Proto stream frames out of bytes, without copying or allocating.
+// Flow:   net::Connection bytes -> read_frame() -> wire::decode().
+// Shape:  segment count minus one and the segments' sizes in words (each 4 bytes, little-endian,
+//         padded to 8), then the segments. At most limits::frame_segments_max segments and
+//         `frame_bytes_max` bytes, the table included.
+// Units:  bytes; a frame's length is a multiple of 8.
+// Errors: need_more is normal; malformed is final for the connection; never throws.
+// Source: Cap'n Proto encoding, "Serialization over a stream"; three outcomes after picohttpparser.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "base/result.hpp"
+
+namespace sluice::wire {
+
+using Frame = std::span<const std::byte>;
+
+// The frame at the start of `bytes`, segment table included. NeedMore says how long it will be, as
+// soon as the table tells. Errors: frame_too_large, malformed (a first word of 0xFFFFFFFF).
+base::Decoded<Frame> read_frame(std::span<const std::byte> bytes, size_t frame_bytes_max) noexcept;
+
+}  // namespace sluice::wire

@@ -1,0 +1,105 @@
+// REST <-> values: what a request asks for, and the bytes of each answer.
+// Flow:   HttpRequest -> route_request() -> RestRequest; verdict -> encode_*() -> bytes.
+// Shape:  gocc's endpoints, bodies and texts (docs/protocol.md, "REST").
+// Errors: whatever a request gets wrong comes back as a ready RestReply; never throws.
+// Lives:  a decoded key lies in the RestRequest's own buffer or in the request's bytes, until the
+//         next request of the same buffer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <variant>
+
+#include "api/entry.hpp"
+#include "wire/http_parser.hpp"
+
+namespace sluice::wire {
+
+struct RestOptions {
+  uint32_t key_bytes_max = 1'024;
+  bool requests_can_set_rate = true;
+  bool requests_can_mod_queue = true;
+};
+
+// GET|POST /rate/:key and DELETE /rate/:key/:id, as one entry. wait_ms_max is the request's own.
+struct RestDecision {
+  api::Entry entry;
+  bool json = false;  // Accept: application/json
+};
+
+struct RestInspect {
+  std::string_view key;  // GET /debug/:key
+  bool pretty = false;
+};
+
+struct RestDebug {
+  bool pretty = false;  // GET /debug
+};
+
+struct RestHealth {};
+struct RestMetrics {};
+
+// An answer that needs nothing but the request: 400, 403, 404, 405, 431, OPTIONS.
+struct RestReply {
+  uint16_t status = 0;
+  std::string_view body;          // static
+  std::string_view content_type;  // static; empty: none
+  std::string_view allow;         // static; empty: none
+};
+
+using RestRequest = std::variant<RestReply, RestDecision, RestInspect, RestDebug, RestHealth,
+                                 RestMetrics>;
+
+// Routes `request`. A percent-decoded key is written to `key_buffer` (at least as long as the
+// target); a key without escapes is a view of the target.
+RestRequest route_request(const HttpRequest& request, const RestOptions& options,
+                          std::span<char> key_buffer) noexcept;
+
+// How every answer ends the exchange.
+struct ReplyHead {
+  bool keep_alive = true;         // false: Connection: close
+  bool http_1_0 = false;          // then keep-alive is said aloud
+  bool head_only = false;         // HEAD: no body
+  int64_t wall_ns = 0;            // Date
+};
+
+inline constexpr size_t rest_reply_bytes_max = 4'096 + 6 * 65'535;  // a JSON denial shows its key
+
+// Each writes a whole response at the start of `out` and returns its size in bytes.
+size_t encode_reply(const RestReply&, const ReplyHead&, std::span<std::byte> out) noexcept;
+
+// A decided /rate request. `details` give RateLimit, RateLimit-Policy and Retry-After; approved:
+// its request id is the body. A release is encode_reply({.status = 200}, ...).
+size_t encode_decision(api::Verdict verdict, const api::Detail& detail, std::string_view key,
+                       bool json, const ReplyHead&, std::span<std::byte> out) noexcept;
+
+size_t encode_key_state(const api::KeyState&, bool pretty, const ReplyHead&,
+                        std::span<std::byte> out) noexcept;
+
+// A body of known content, as for /metrics.
+size_t encode_text(uint16_t status, std::string_view content_type, std::string_view body,
+                   const ReplyHead&, std::span<std::byte> out) noexcept;
+
+// `HTTP/1.1 100 Continue`.
+size_t encode_continue(std::span<std::byte> out) noexcept;
+
+// GET /debug, streamed: head, then one call per key (in the order told), then the tail; all in
+// chunks of Transfer-Encoding: chunked (HTTP/1.0: none, the connection's end ends the body).
+struct DebugStream {
+  bool pretty = false;
+  bool chunked = true;
+  bool first = true;  // no key written yet
+};
+size_t encode_debug_head(const DebugStream&, bool table_order, const ReplyHead&,
+                         std::span<std::byte> out) noexcept;
+size_t encode_debug_key(DebugStream&, const api::KeyState&, std::span<std::byte> out) noexcept;
+size_t encode_debug_tail(const DebugStream&, std::span<std::byte> out) noexcept;
+// One key's object at most: escapes can make six bytes of one.
+constexpr size_t debug_key_bytes_max(size_t key_bytes) noexcept { return 512 + 12 * key_bytes; }
+
+// Whether a refused head still gets an answer body: the text for 400, 413, 431, 503, 505.
+RestReply refusal_reply(uint16_t status, std::string_view cause) noexcept;
+
+}  // namespace sluice::wire

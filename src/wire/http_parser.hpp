@@ -1,0 +1,78 @@
+// Cuts one HTTP/1.1 request out of bytes: the head first, then its body, which is thrown away.
+// Flow:   net::Connection bytes -> HttpParser::parse() -> HttpRequest -> http_codec routes it.
+// Shape:  Beast's basic_parser<true> with a handler of ours, that keeps views only.
+// Units:  bytes; the head is at most limits::http_header_bytes_max, the body _body_bytes_max.
+// Errors: refused with a status: 400 (malformed; obs-fold; Transfer-Encoding other than chunked;
+//         repeated Content-Length or Host; HTTP/1.1 without Host; invalid escapes are the codec's),
+//         431 (head too large), 413 (body too large), 505 (not HTTP/1.x); the connection ends.
+// Lives:  the request's views point into the bytes given to the parse() that returned `head`;
+//         one parser per connection, reset by itself after each request; never allocates.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <variant>
+
+namespace sluice::wire {
+
+struct HttpRequest {
+  std::string_view method;          // as sent: "GET", "POST", ...
+  std::string_view target;          // as sent: path and query
+  std::string_view accept;          // the Accept header, or empty
+  std::string_view correlation_id;  // X-Correlation-ID, or empty
+  std::string_view request_id;      // X-Request-Id, or empty
+  bool keep_alive = true;           // the client's wish, by version and Connection header
+  bool expects_continue = false;    // Expect: 100-continue with a body to come
+  bool http_1_0 = false;
+};
+
+struct HttpNeedMore {
+  size_t consumed_bytes;  // of a body that is being thrown away
+};
+
+// A whole head. Its body, if any, follows: call parse() on with the bytes behind, it answers
+// HttpBodyEnd (at once, with 0 consumed bytes, when there is none).
+struct HttpHead {
+  HttpRequest request;
+  size_t consumed_bytes;
+};
+
+struct HttpBodyEnd {
+  size_t consumed_bytes;
+};
+
+struct HttpRefused {
+  uint16_t status;         // 400, 413, 431 or 505
+  std::string_view cause;  // a static sentence for the log and the body
+};
+
+using HttpParsed = std::variant<HttpNeedMore, HttpHead, HttpBodyEnd, HttpRefused>;
+
+class HttpParser {
+ public:
+  HttpParser() noexcept;
+  ~HttpParser();
+  HttpParser(const HttpParser&) = delete;
+  HttpParser& operator=(const HttpParser&) = delete;
+
+  // `bytes` begins where the last call stopped consuming (an incomplete head is given again, whole
+  // and longer).
+  HttpParsed parse(std::span<const std::byte> bytes) noexcept;
+
+  // Between requests: not a byte of the next one was seen.
+  bool idle() const noexcept;
+
+  // Ready for another connection.
+  void reset() noexcept;
+
+ private:
+  class Impl;
+  alignas(16) std::byte storage_[512];  // holds the Impl, so that nothing is allocated
+  Impl& impl() noexcept;
+  const Impl& impl() const noexcept;
+};
+
+}  // namespace sluice::wire
