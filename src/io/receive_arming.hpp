@@ -1,0 +1,97 @@
+// When a socket's multishot receive is armed, cancelled and armed again: pure, so that the uring
+// back end and the simulator take the same decisions and a wrong one shows under simulation.
+// Flow:   start, stop, close, completions, buffers given back -> ReceiveArming -> what to submit.
+// Shape:  at most one receive is in flight; it ends with the completion that has no `more`.
+// Errors: a completion's `result` is bytes, 0 (end of stream) or a negative errno.
+// Lives:  one per socket slot, built anew with each generation.
+// Source: io_uring_prep_recv_multishot(3): IORING_CQE_F_MORE may be missing on success too.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+
+#include "base/assert.hpp"
+
+namespace sluice::io {
+
+enum class ReceiveAction : uint8_t {
+  none,
+  arm,               // submit a multishot receive
+  cancel,            // submit a cancel of the receive in flight
+  wait_for_buffers,  // no buffer was free: call buffers_back() when some are, in turn
+};
+
+class ReceiveArming {
+ public:
+  [[nodiscard]] ReceiveAction start() noexcept {
+    wanted_ = !ended_;
+    return arm_if_wanted();
+  }
+
+  [[nodiscard]] ReceiveAction stop() noexcept {
+    wanted_ = false;
+    return cancel_if_armed();
+  }
+
+  // Nothing is armed from now on. The socket may be closed once nothing is in flight.
+  [[nodiscard]] ReceiveAction close() noexcept {
+    ended_ = true;
+    return stop();
+  }
+
+  // The receive in flight told something; without `more` it is over. That happens on success as
+  // well (the completion queue was full, the kernel chose to), so the end alone decides.
+  [[nodiscard]] ReceiveAction complete(int32_t result, bool more) noexcept {
+    ASSERT(in_flight_);
+    if (more) return ReceiveAction::none;
+    in_flight_ = false;
+    cancelling_ = false;
+    if (result == 0 || (result < 0 && !is_passing(result))) {
+      ended_ = true;
+      wanted_ = false;
+    }
+    // Arming on an empty buffer ring would fail at once, and again.
+    if (result == -ENOBUFS && wanted_) {
+      starved_ = true;
+      return ReceiveAction::wait_for_buffers;
+    }
+    return arm_if_wanted();
+  }
+
+  // Buffers were given back after this socket had to wait for them.
+  [[nodiscard]] ReceiveAction buffers_back() noexcept {
+    starved_ = false;
+    return arm_if_wanted();
+  }
+
+  bool in_flight() const noexcept { return in_flight_; }
+  bool wanted() const noexcept { return wanted_; }
+  bool starved() const noexcept { return starved_; }
+  bool ended() const noexcept { return ended_; }  // end of stream, failure or close()
+
+ private:
+  // What ends the receive, but not the stream.
+  static bool is_passing(int32_t result) noexcept {
+    return result == -ENOBUFS || result == -ECANCELED || result == -EINTR || result == -EAGAIN;
+  }
+
+  ReceiveAction arm_if_wanted() noexcept {
+    if (!wanted_ || in_flight_ || starved_) return ReceiveAction::none;
+    in_flight_ = true;
+    return ReceiveAction::arm;
+  }
+
+  ReceiveAction cancel_if_armed() noexcept {
+    if (!in_flight_ || cancelling_) return ReceiveAction::none;
+    cancelling_ = true;
+    return ReceiveAction::cancel;
+  }
+
+  bool wanted_ = false;      // bytes shall be delivered
+  bool in_flight_ = false;   // the last completion is still to come
+  bool cancelling_ = false;  // and a cancel was submitted
+  bool starved_ = false;     // waits for buffers_back()
+  bool ended_ = false;
+};
+
+}  // namespace sluice::io
