@@ -17,6 +17,11 @@ namespace sluice::wire {
 
 using Frame = std::span<const std::byte>;
 
+// The segment table's length: a count and a size for each segment, padded to a word.
+constexpr size_t segment_table_bytes(size_t segments_count) noexcept {
+  return (segments_count / 2 + 1) * 8;
+}
+
 // The frame at the start of `bytes`, segment table included. NeedMore says how long it will be, as
 // soon as the table tells. Errors: frame_too_large, malformed (a first word of 0xFFFFFFFF).
 base::Decoded<Frame> read_frame(std::span<const std::byte> bytes, size_t frame_bytes_max) noexcept;

@@ -1,0 +1,57 @@
+// The numbers that the schema and the house both name, compared at build time. The codec itself is
+// in capnp_codec_decode.cpp and capnp_codec_encode.cpp.
+#include "wire/capnp_codec.hpp"
+
+#include <sluicegate.capnp.h>
+
+namespace sluice::wire {
+namespace {
+
+// The schema's numbers are those of the house; their names are compared by a test.
+template <typename Ours, typename Schemas>
+constexpr bool same(Ours ours, Schemas schemas) noexcept {
+  return static_cast<uint32_t>(ours) == static_cast<uint32_t>(schemas);
+}
+static_assert(same(api::Verdict::none, schema::Verdict::NONE));
+static_assert(same(api::Verdict::approved, schema::Verdict::APPROVED));
+static_assert(same(api::Verdict::denied, schema::Verdict::DENIED));
+static_assert(same(api::Verdict::queued, schema::Verdict::QUEUED));
+static_assert(same(api::Verdict::table_full, schema::Verdict::TABLE_FULL));
+static_assert(same(api::Verdict::waiters_full, schema::Verdict::WAITERS_FULL));
+static_assert(same(api::Verdict::overloaded, schema::Verdict::OVERLOADED));
+static_assert(same(api::Verdict::not_allowed, schema::Verdict::NOT_ALLOWED));
+static_assert(same(api::Verdict::never_fits, schema::Verdict::NEVER_FITS));
+static_assert(same(api::Verdict::invalid_key, schema::Verdict::INVALID_KEY));
+static_assert(same(api::Verdict::wait_limit, schema::Verdict::WAIT_LIMIT));
+static_assert(same(api::Verdict::withdrawn, schema::Verdict::WITHDRAWN));
+static_assert(same(api::Verdict::draining, schema::Verdict::DRAINING));
+static_assert(same(api::Verdict::handles_full, schema::Verdict::HANDLES_FULL));
+static_assert(same(api::Verdict::owner_unreachable, schema::Verdict::OWNER_UNREACHABLE));
+static_assert(same(ErrorCode::none, schema::ErrorCode::NONE));
+static_assert(same(ErrorCode::malformed, schema::ErrorCode::MALFORMED));
+static_assert(same(ErrorCode::frame_too_large, schema::ErrorCode::FRAME_TOO_LARGE));
+static_assert(same(ErrorCode::hello_expected, schema::ErrorCode::HELLO_EXPECTED));
+static_assert(same(ErrorCode::unexpected_hello, schema::ErrorCode::UNEXPECTED_HELLO));
+static_assert(same(ErrorCode::unsupported_version, schema::ErrorCode::UNSUPPORTED_VERSION));
+static_assert(same(ErrorCode::unsupported, schema::ErrorCode::UNSUPPORTED));
+static_assert(same(ErrorCode::bad_columns, schema::ErrorCode::BAD_COLUMNS));
+static_assert(same(ErrorCode::too_many_entries, schema::ErrorCode::TOO_MANY_ENTRIES));
+static_assert(same(ErrorCode::bad_cost, schema::ErrorCode::BAD_COST));
+static_assert(same(ErrorCode::bad_override, schema::ErrorCode::BAD_OVERRIDE));
+static_assert(same(ErrorCode::bad_wait_limit, schema::ErrorCode::BAD_WAIT_LIMIT));
+static_assert(same(ErrorCode::id_in_use, schema::ErrorCode::ID_IN_USE));
+static_assert(same(ErrorCode::too_many_outstanding, schema::ErrorCode::TOO_MANY_OUTSTANDING));
+static_assert(same(ErrorCode::too_many_connections, schema::ErrorCode::TOO_MANY_CONNECTIONS));
+static_assert(same(ErrorCode::draining, schema::ErrorCode::DRAINING));
+static_assert(same(ErrorCode::hello_timeout, schema::ErrorCode::HELLO_TIMEOUT));
+static_assert(same(ErrorCode::bad_flag, schema::ErrorCode::BAD_FLAG));
+static_assert(detail_bit::limit == schema::DETAIL_LIMIT);
+static_assert(detail_bit::window == schema::DETAIL_WINDOW);
+static_assert(detail_bit::remaining == schema::DETAIL_REMAINING);
+static_assert(detail_bit::reset == schema::DETAIL_RESET);
+static_assert(detail_bit::retry == schema::DETAIL_RETRY);
+static_assert(detail_bit::request_id == schema::DETAIL_REQUEST_ID);
+static_assert(api::keep == schema::KEEP);
+
+}  // namespace
+}  // namespace sluice::wire

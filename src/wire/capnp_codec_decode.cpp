@@ -1,0 +1,308 @@
+// The reading half of capnp_codec.hpp: one pass by the library that finds and bounds every column,
+// then loops of ours over the raw numbers.
+#include <sluicegate.capnp.h>
+
+#include <capnp/any.h>
+#include <capnp/message.h>
+
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "base/assert.hpp"
+#include "base/limits.hpp"
+#include "wire/capnp_codec.hpp"
+#include "wire/frame_reader.hpp"
+
+namespace sluice::wire {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "columns are used as they lie in frames");
+
+using capnp::word;
+using Pointers = capnp::List<capnp::AnyPointer>::Reader;
+
+// The fields' places in their structs' pointer sections.
+namespace pointer_of {
+enum Hello { client_name };
+enum Acquire { keys, key_sizes, costs, max_requests, max_requests_in_queue, entry_flags };
+enum Withdraw { entries };
+enum Inspect { key };
+}  // namespace pointer_of
+
+// A malformed frame costs a kj exception; wrong values cost one of these.
+using Checked = tl::expected<void, ErrorCode>;
+
+tl::unexpected<ErrorCode> refuse(ErrorCode code) noexcept {
+  return tl::make_unexpected(code);
+}
+
+// ----------------------------------------------------------------------------- finding columns
+
+template <typename T>
+constexpr capnp::ElementSize element_size() noexcept {
+  if constexpr (sizeof(T) == 1) return capnp::ElementSize::BYTE;
+  if constexpr (sizeof(T) == 2) return capnp::ElementSize::TWO_BYTES;
+  if constexpr (sizeof(T) == 4) return capnp::ElementSize::FOUR_BYTES;
+}
+
+// Collects the columns of one struct. The library checks every pointer and bound, but would let a
+// list of structs or of another width pass for a column, whose raw bytes then mean something else.
+class ColumnReader {
+ public:
+  template <typename StructReader>
+  explicit ColumnReader(StructReader reader)
+      : pointers_(capnp::AnyStruct::Reader(reader).getPointerSection()) {}
+
+  template <typename T>
+  Column<T> column(uint32_t pointer) {
+    if (pointer >= pointers_.size()) return {};  // an older peer's struct ends before it
+    const capnp::AnyPointer::Reader field = pointers_[pointer];
+    const capnp::PointerType type = field.getPointerType();
+    if (type == capnp::PointerType::NULL_) return {};
+    if (type != capnp::PointerType::LIST) return wrong_kind<T>();
+
+    const auto list = field.getAs<capnp::AnyList>();
+    if (list.getElementSize() != element_size<T>()) return wrong_kind<T>();
+    return {reinterpret_cast<const T*>(list.getRawBytes().begin()), list.size()};
+  }
+
+  std::string_view bytes(uint32_t pointer) {
+    const Column<uint8_t> blob = column<uint8_t>(pointer);
+    return {reinterpret_cast<const char*>(blob.data()), blob.size()};
+  }
+
+  bool all_of_right_kind() const noexcept { return right_kind_; }
+
+ private:
+  template <typename T>
+  Column<T> wrong_kind() noexcept {
+    right_kind_ = false;
+    return {};
+  }
+
+  Pointers pointers_;
+  bool right_kind_ = true;
+};
+
+// ---------------------------------------------------------------------------- checking columns
+// No loop ends early, so that the compiler can do many numbers at once.
+
+template <typename T>
+bool absent_or_as_long(Column<T> column, size_t entries_count) noexcept {
+  return column.empty() || column.size() == entries_count;
+}
+
+bool sizes_add_up(Column<uint16_t> sizes, size_t keys_bytes) noexcept {
+  static_assert(uint64_t{limits::frame_entries_max} * UINT16_MAX <= UINT32_MAX);
+  uint32_t sum = 0;
+  for (const uint16_t size : sizes) sum += size;
+  return sum == keys_bytes;
+}
+
+bool within(Column<uint32_t> numbers, uint32_t min, uint32_t max) noexcept {
+  uint32_t outside = 0;
+  for (const uint32_t number : numbers) outside |= number - min > max - min;
+  return outside == 0;
+}
+
+bool within_or_keep(Column<uint32_t> numbers, uint32_t min, uint32_t max) noexcept {
+  uint32_t outside = 0;
+  for (const uint32_t number : numbers) {
+    outside |= static_cast<uint32_t>(number - min > max - min) & (number != api::keep);
+  }
+  return outside == 0;
+}
+
+bool only_known(Column<uint8_t> flags, uint8_t known) noexcept {
+  uint8_t seen = 0;
+  for (const uint8_t flag : flags) seen |= flag;
+  return (seen & ~known) == 0;
+}
+
+Checked check_keys(std::string_view keys, Column<uint16_t> sizes) noexcept {
+  if (sizes.size() > limits::frame_entries_max) return refuse(ErrorCode::too_many_entries);
+  if (!sizes_add_up(sizes, keys.size())) return refuse(ErrorCode::bad_columns);
+  return {};
+}
+
+Checked check_costs(Column<uint32_t> costs, size_t entries_count) noexcept {
+  if (!absent_or_as_long(costs, entries_count)) return refuse(ErrorCode::bad_columns);
+  if (!within(costs, 1, limits::permits_max)) return refuse(ErrorCode::bad_cost);
+  return {};
+}
+
+Checked check_overrides(const AcquireRequest& acquire) noexcept {
+  const size_t entries_count = acquire.key_sizes.size();
+  if (!absent_or_as_long(acquire.max_requests, entries_count) ||
+      !absent_or_as_long(acquire.max_requests_in_queue, entries_count)) {
+    return refuse(ErrorCode::bad_columns);
+  }
+  if (!within_or_keep(acquire.max_requests, 1, limits::permits_max) ||
+      !within_or_keep(acquire.max_requests_in_queue, 0, limits::queue_max)) {
+    return refuse(ErrorCode::bad_override);
+  }
+  return {};
+}
+
+Checked check_flags(const AcquireRequest& acquire, uint8_t frame_flags) noexcept {
+  constexpr uint8_t known_frame_flags = schema::FRAME_MAY_WAIT | schema::FRAME_FORWARDED;
+  if (!absent_or_as_long(acquire.entry_flags, acquire.key_sizes.size())) {
+    return refuse(ErrorCode::bad_columns);
+  }
+  if (!only_known(acquire.entry_flags, schema::ENTRY_MAY_WAIT) ||
+      (frame_flags & ~known_frame_flags) != 0 || (acquire.details & ~detail_bit::all) != 0) {
+    return refuse(ErrorCode::bad_flag);
+  }
+  if (acquire.wait_limit_ms > limits::wait_ms_max) return refuse(ErrorCode::bad_wait_limit);
+  return {};
+}
+
+// ------------------------------------------------------------------------------- the requests
+
+using Body = decltype(ClientRequest::body);
+using DecodedBody = tl::expected<Body, ErrorCode>;
+
+DecodedBody decode_hello(schema::Hello::Reader hello) {
+  ColumnReader columns(hello);
+  std::string_view name = columns.bytes(pointer_of::client_name);
+  if (!columns.all_of_right_kind()) return refuse(ErrorCode::malformed);
+  if (name.ends_with('\0')) name.remove_suffix(1);  // as every Text ends
+  return HelloRequest{.version = hello.getVersion(),
+                      .wanted_shard = hello.getWantedShard(),
+                      .client_name = name.substr(0, limits::client_name_bytes_max)};
+}
+
+DecodedBody decode_acquire(schema::Acquire::Reader acquire) {
+  ColumnReader columns(acquire);
+  const AcquireRequest request{
+      .keys = columns.bytes(pointer_of::keys),
+      .key_sizes = columns.column<uint16_t>(pointer_of::key_sizes),
+      .costs = columns.column<uint32_t>(pointer_of::costs),
+      .max_requests = columns.column<uint32_t>(pointer_of::max_requests),
+      .max_requests_in_queue = columns.column<uint32_t>(pointer_of::max_requests_in_queue),
+      .entry_flags = columns.column<uint8_t>(pointer_of::entry_flags),
+      .wait_limit_ms = acquire.getWaitLimitMs(),
+      .details = acquire.getDetails(),
+      .may_wait = (acquire.getFlags() & schema::FRAME_MAY_WAIT) != 0};
+
+  if (!columns.all_of_right_kind()) return refuse(ErrorCode::bad_columns);
+  const Checked checked =
+      check_keys(request.keys, request.key_sizes)
+          .and_then([&] { return check_costs(request.costs, request.key_sizes.size()); })
+          .and_then([&] { return check_overrides(request); })
+          .and_then([&] { return check_flags(request, acquire.getFlags()); });
+  if (!checked) return refuse(checked.error());
+  return request;
+}
+
+DecodedBody decode_release(schema::Release::Reader release) {
+  ColumnReader columns(release);
+  const ReleaseRequest request{.keys = columns.bytes(pointer_of::keys),
+                               .key_sizes = columns.column<uint16_t>(pointer_of::key_sizes),
+                               .costs = columns.column<uint32_t>(pointer_of::costs)};
+
+  if (!columns.all_of_right_kind()) return refuse(ErrorCode::bad_columns);
+  const Checked checked = check_keys(request.keys, request.key_sizes).and_then([&] {
+    return check_costs(request.costs, request.key_sizes.size());
+  });
+  if (!checked) return refuse(checked.error());
+  return request;
+}
+
+DecodedBody decode_withdraw(schema::Withdraw::Reader withdraw) {
+  ColumnReader columns(withdraw);
+  const WithdrawRequest request{.target = withdraw.getTarget(),
+                                .entries = columns.column<uint32_t>(pointer_of::entries)};
+  if (!columns.all_of_right_kind()) return refuse(ErrorCode::bad_columns);
+  if (request.entries.size() > limits::frame_entries_max) {
+    return refuse(ErrorCode::too_many_entries);
+  }
+  return request;
+}
+
+DecodedBody decode_inspect(schema::Inspect::Reader inspect) {
+  ColumnReader columns(inspect);
+  const InspectRequest request{.key = columns.bytes(pointer_of::key),
+                               .cursor = inspect.getCursor(),
+                               .limit = inspect.getLimit()};
+  if (!columns.all_of_right_kind()) return refuse(ErrorCode::bad_columns);
+  return request;
+}
+
+DecodedBody decode_body(schema::ClientFrame::Reader frame) {
+  switch (frame.which()) {
+    case schema::ClientFrame::HELLO:
+      return decode_hello(frame.getHello());
+    case schema::ClientFrame::ACQUIRE:
+      return decode_acquire(frame.getAcquire());
+    case schema::ClientFrame::RELEASE:
+      return decode_release(frame.getRelease());
+    case schema::ClientFrame::WITHDRAW:
+      return decode_withdraw(frame.getWithdraw());
+    case schema::ClientFrame::INSPECT:
+      return decode_inspect(frame.getInspect());
+    case schema::ClientFrame::PING:
+      return PingRequest{};
+    case schema::ClientFrame::ACQUIRE_BY_HANDLE:
+    case schema::ClientFrame::INTERN:
+    case schema::ClientFrame::FORGET:
+    case schema::ClientFrame::UNSET:
+      break;
+  }
+  return UnsupportedRequest{};  // which() is a newer peer's number here
+}
+
+// The segments of a frame, as its table tells; read_frame() has checked that they add up.
+struct Segments {
+  std::array<kj::ArrayPtr<const word>, limits::frame_segments_max> parts;
+  size_t count;
+
+  explicit Segments(Frame frame) noexcept {
+    uint32_t last_segment;
+    std::memcpy(&last_segment, frame.data(), sizeof(last_segment));
+    count = size_t{last_segment} + 1;
+    ASSERT(count <= parts.size());
+
+    size_t offset = segment_table_bytes(count);
+    for (size_t index = 0; index < count; ++index) {
+      uint32_t words_count;
+      std::memcpy(&words_count, frame.data() + 4 * (index + 1), sizeof(words_count));
+      parts[index] = {reinterpret_cast<const word*>(frame.data() + offset), words_count};
+      offset += words_count * sizeof(word);
+    }
+    ASSERT(offset == frame.size());
+  }
+};
+
+// Every list is fetched once, so a frame is walked over once; twice that leaves room for columns
+// that share their bytes and for the tags of lists, and is no gift to amplifying pointers.
+capnp::ReaderOptions reader_options(Frame frame) noexcept {
+  capnp::ReaderOptions options;
+  options.traversalLimitInWords = 2 * (frame.size() / sizeof(word)) + 64;
+  options.nestingLimit = 8;
+  return options;
+}
+
+}  // namespace
+
+tl::expected<ClientRequest, DecodeError> decode(Frame frame) noexcept {
+  ASSERT(frame.size() >= sizeof(word));
+  ASSERT(reinterpret_cast<uintptr_t>(frame.data()) % sizeof(word) == 0);
+
+  uint64_t id = 0;
+  try {
+    const Segments segments(frame);
+    capnp::SegmentArrayMessageReader message({segments.parts.data(), segments.count},
+                                             reader_options(frame));
+    const auto root = message.getRoot<schema::ClientFrame>();
+    id = root.getId();
+    DecodedBody body = decode_body(root);
+    if (!body) return tl::make_unexpected(DecodeError{body.error(), id});
+    return ClientRequest{id, *body};
+  } catch (...) {
+    return tl::make_unexpected(DecodeError{ErrorCode::malformed, id});
+  }
+}
+
+}  // namespace sluice::wire

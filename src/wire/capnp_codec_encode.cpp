@@ -1,0 +1,259 @@
+// The writing half of capnp_codec.hpp. Answers are laid out by FrameWriter rather than by the
+// library's builder: no allocation, no exception, and columns are plain loops. The schema's offsets
+// below are pinned by golden files of the `capnp` tool.
+#include <sluicegate.capnp.h>
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "base/limits.hpp"
+#include "wire/capnp_codec.hpp"
+#include "wire/frame_writer.hpp"
+
+namespace sluice::wire {
+namespace {
+
+template <typename Struct>
+constexpr StructShape shape_of{Struct::_capnpPrivate::dataWordSize,
+                               Struct::_capnpPrivate::pointerCount};
+
+using Kind = schema::ServerFrame::Which;
+
+// Byte offsets into a struct's data, and indexes of its pointers (`capnp compile -ocapnp`).
+namespace frame_at {
+constexpr size_t id = 0, kind = 8, body = 0;
+}
+namespace welcome_at {
+constexpr size_t version = 0, routing_hash = 2, shard = 4, shards = 8, frame_bytes_max = 12,
+                 routing_seed = 16, frame_entries_max = 24, outstanding_frames_max = 28,
+                 outstanding_bytes_max = 32, waiting_entries_max = 36, handles_max = 40,
+                 key_bytes_max = 44, instance_id = 48, features = 56, server_version = 0;
+}
+namespace verdicts_at {
+constexpr size_t count = 0, verdicts = 0, details = 1;
+}
+namespace granted_at {
+constexpr size_t entries = 0, verdicts = 1, details = 2;
+}
+namespace details_at {
+constexpr size_t limit = 0, window_ms = 1, remaining = 2, reset_ms = 3, retry_ms = 4,
+                 request_id = 5;
+}
+namespace inspected_at {
+constexpr size_t cursor = 0, keys = 0, key_sizes = 1, window_ms = 2, max_requests = 3,
+                 max_requests_in_queue = 4, approved = 5, denied = 6, waiting = 7, reset_ms = 8;
+}
+namespace error_at {
+constexpr size_t code = 0, text = 0;
+}
+namespace go_away_at {
+constexpr size_t reason = 0;
+}
+
+constexpr size_t frame_head_bytes = FrameWriter::head_bytes + shape_of<schema::ServerFrame>.bytes();
+
+// What no small answer's text may exceed, whatever else the answer holds.
+constexpr size_t text_bytes_max =
+    small_answer_bytes_max - frame_head_bytes - shape_of<schema::Welcome>.bytes() - word_bytes;
+static_assert(shape_of<schema::Error>.bytes() <= shape_of<schema::Welcome>.bytes());
+static_assert(shape_of<schema::GoAway>.bytes() <= shape_of<schema::Welcome>.bytes());
+
+constexpr size_t list_bytes(size_t count, size_t element_bytes) noexcept {
+  return words_for(count * element_bytes) * word_bytes;
+}
+
+FrameWriter::Struct add_frame(FrameWriter& writer, uint64_t id, Kind kind) noexcept {
+  const auto frame = writer.add_root(shape_of<schema::ServerFrame>);
+  writer.set(frame, frame_at::id, id);
+  writer.set(frame, frame_at::kind, static_cast<uint16_t>(kind));
+  return frame;
+}
+
+template <typename Struct>
+FrameWriter::Struct add_body(FrameWriter& writer, uint64_t id, Kind kind) noexcept {
+  const auto frame = add_frame(writer, id, kind);
+  return writer.add_struct(frame, frame_at::body, shape_of<Struct>);
+}
+
+size_t encode_bare(uint64_t id, Kind kind, std::span<std::byte> out) noexcept {
+  FrameWriter writer(out);
+  add_frame(writer, id, kind);
+  return writer.finish();
+}
+
+// A byte each, or one byte when all agree, as they mostly do.
+void add_verdicts(FrameWriter& writer, FrameWriter::Struct parent, size_t pointer,
+                  std::span<const api::Verdict> verdicts) noexcept {
+  if (verdicts.empty()) return;
+  const bool all_agree =
+      std::memcmp(verdicts.data(), verdicts.data() + 1, verdicts.size() - 1) == 0;
+  const size_t count = all_agree ? 1 : verdicts.size();
+  std::memcpy(writer.add_list<api::Verdict>(parent, pointer, count), verdicts.data(), count);
+}
+
+void add_details(FrameWriter& writer, FrameWriter::Struct parent, size_t pointer,
+                 std::span<const api::Detail> details, uint8_t bits) noexcept {
+  if (bits == 0) return;
+  const auto columns = writer.add_struct(parent, pointer, shape_of<schema::Details>);
+  const auto wanted = [bits](uint8_t bit) { return (bits & bit) != 0; };
+  using api::Detail;
+  if (wanted(detail_bit::limit)) {
+    writer.add_column<uint32_t>(columns, details_at::limit, details, &Detail::limit);
+  }
+  if (wanted(detail_bit::window)) {
+    writer.add_column<uint64_t>(columns, details_at::window_ms, details, &Detail::window_ms);
+  }
+  if (wanted(detail_bit::remaining)) {
+    writer.add_column<uint32_t>(columns, details_at::remaining, details, &Detail::remaining);
+  }
+  if (wanted(detail_bit::reset)) {
+    writer.add_column<uint64_t>(columns, details_at::reset_ms, details, &Detail::reset_ms);
+  }
+  if (wanted(detail_bit::retry)) {
+    writer.add_column<uint64_t>(columns, details_at::retry_ms, details, &Detail::retry_ms);
+  }
+  if (wanted(detail_bit::request_id)) {
+    writer.add_column<uint64_t>(columns, details_at::request_id, details, &Detail::request_id);
+  }
+}
+
+size_t details_bytes(size_t count, uint8_t bits) noexcept {
+  if (bits == 0) return 0;
+  size_t bytes = shape_of<schema::Details>.bytes();
+  for (const uint8_t bit : {detail_bit::limit, detail_bit::remaining}) {
+    if ((bits & bit) != 0) bytes += list_bytes(count, sizeof(uint32_t));
+  }
+  for (const uint8_t bit :
+       {detail_bit::window, detail_bit::reset, detail_bit::retry, detail_bit::request_id}) {
+    if ((bits & bit) != 0) bytes += list_bytes(count, sizeof(uint64_t));
+  }
+  return bytes;
+}
+
+// Keys are written end to end, so their bytes are counted together.
+size_t keys_bytes(std::span<const api::KeyState> keys) noexcept {
+  size_t bytes = 0;
+  for (const api::KeyState& key : keys) bytes += key.key.size();
+  return bytes;
+}
+
+void add_keys(FrameWriter& writer, FrameWriter::Struct inspected,
+              std::span<const api::KeyState> keys) noexcept {
+  std::byte* next = writer.add_list<char>(inspected, inspected_at::keys, keys_bytes(keys));
+  for (const api::KeyState& key : keys) {
+    if (key.key.empty()) continue;
+    std::memcpy(next, key.key.data(), key.key.size());
+    next += key.key.size();
+  }
+}
+
+}  // namespace
+
+size_t verdicts_bytes_max(uint32_t entries_count, uint8_t details) noexcept {
+  return frame_head_bytes + shape_of<schema::Verdicts>.bytes() + list_bytes(entries_count, 1) +
+         details_bytes(entries_count, details);
+}
+
+size_t granted_bytes_max(uint32_t entries_count, uint8_t details) noexcept {
+  return frame_head_bytes + shape_of<schema::Granted>.bytes() +
+         list_bytes(entries_count, sizeof(uint32_t)) + list_bytes(entries_count, 1) +
+         details_bytes(entries_count, details);
+}
+
+size_t inspected_bytes_max(std::span<const api::KeyState> keys) noexcept {
+  return frame_head_bytes + shape_of<schema::Inspected>.bytes() + list_bytes(keys_bytes(keys), 1) +
+         list_bytes(keys.size(), sizeof(uint16_t)) + 5 * list_bytes(keys.size(), sizeof(uint32_t)) +
+         2 * list_bytes(keys.size(), sizeof(uint64_t));
+}
+
+size_t encode_welcome(uint64_t id, const WelcomeAnswer& answer, std::span<std::byte> out) noexcept {
+  FrameWriter writer(out);
+  const auto welcome = add_body<schema::Welcome>(writer, id, Kind::WELCOME);
+  writer.set(welcome, welcome_at::version, schema::PROTOCOL_VERSION);
+  writer.set(welcome, welcome_at::shard, answer.shard);
+  writer.set(welcome, welcome_at::shards, answer.shards);
+  writer.set(welcome, welcome_at::routing_hash, schema::RoutingHash::XXH3);
+  writer.set(welcome, welcome_at::routing_seed, answer.routing_seed);
+  writer.set(welcome, welcome_at::frame_bytes_max, limits::frame_bytes_max);
+  writer.set(welcome, welcome_at::frame_entries_max, limits::frame_entries_max);
+  writer.set(welcome, welcome_at::outstanding_frames_max, limits::outstanding_frames_max);
+  writer.set(welcome, welcome_at::outstanding_bytes_max, limits::outstanding_bytes_max);
+  writer.set(welcome, welcome_at::waiting_entries_max, answer.waiting_entries_max);
+  writer.set(welcome, welcome_at::handles_max, answer.handles_max);
+  writer.set(welcome, welcome_at::key_bytes_max, answer.key_bytes_max);
+  writer.set(welcome, welcome_at::instance_id, answer.instance_id);
+  writer.add_text(welcome, welcome_at::server_version,
+                  answer.server_version.substr(0, text_bytes_max));
+  return writer.finish();
+}
+
+size_t encode_verdicts(uint64_t id, std::span<const api::Verdict> verdicts,
+                       std::span<const api::Detail> details, uint8_t detail_bits,
+                       std::span<std::byte> out) noexcept {
+  ASSERT(detail_bits == 0 || details.size() == verdicts.size());
+  FrameWriter writer(out);
+  const auto body = add_body<schema::Verdicts>(writer, id, Kind::VERDICTS);
+  writer.set(body, verdicts_at::count, static_cast<uint32_t>(verdicts.size()));
+  add_verdicts(writer, body, verdicts_at::verdicts, verdicts);
+  add_details(writer, body, verdicts_at::details, details, detail_bits);
+  return writer.finish();
+}
+
+size_t encode_granted(uint64_t id, std::span<const uint32_t> entries,
+                      std::span<const api::Verdict> verdicts, std::span<const api::Detail> details,
+                      uint8_t detail_bits, std::span<std::byte> out) noexcept {
+  ASSERT(entries.size() == verdicts.size());
+  ASSERT(detail_bits == 0 || details.size() == verdicts.size());
+  FrameWriter writer(out);
+  const auto body = add_body<schema::Granted>(writer, id, Kind::GRANTED);
+  writer.add_column<uint32_t>(body, granted_at::entries, entries, std::identity{});
+  add_verdicts(writer, body, granted_at::verdicts, verdicts);
+  add_details(writer, body, granted_at::details, details, detail_bits);
+  return writer.finish();
+}
+
+size_t encode_done(uint64_t id, std::span<std::byte> out) noexcept {
+  return encode_bare(id, Kind::DONE, out);
+}
+
+size_t encode_pong(uint64_t id, std::span<std::byte> out) noexcept {
+  return encode_bare(id, Kind::PONG, out);
+}
+
+size_t encode_inspected(uint64_t id, std::span<const api::KeyState> keys, uint64_t next_cursor,
+                        std::span<std::byte> out) noexcept {
+  FrameWriter writer(out);
+  const auto body = add_body<schema::Inspected>(writer, id, Kind::INSPECTED);
+  writer.set(body, inspected_at::cursor, next_cursor);
+  add_keys(writer, body, keys);
+  using api::KeyState;
+  namespace at = inspected_at;
+  writer.add_column<uint16_t>(body, at::key_sizes, keys,
+                              [](const KeyState& state) { return state.key.size(); });
+  writer.add_column<uint64_t>(body, at::window_ms, keys, &KeyState::window_ms);
+  writer.add_column<uint32_t>(body, at::max_requests, keys, &KeyState::max_requests);
+  writer.add_column<uint32_t>(body, at::max_requests_in_queue, keys,
+                              &KeyState::max_requests_in_queue);
+  writer.add_column<uint32_t>(body, at::approved, keys, &KeyState::approved);
+  writer.add_column<uint32_t>(body, at::denied, keys, &KeyState::denied);
+  writer.add_column<uint32_t>(body, at::waiting, keys, &KeyState::waiting);
+  writer.add_column<uint64_t>(body, at::reset_ms, keys, &KeyState::reset_ms);
+  return writer.finish();
+}
+
+size_t encode_error(uint64_t id, const ErrorAnswer& answer, std::span<std::byte> out) noexcept {
+  FrameWriter writer(out);
+  const auto error = add_body<schema::Error>(writer, id, Kind::ERROR);
+  writer.set(error, error_at::code, static_cast<uint16_t>(answer.code));
+  writer.add_text(error, error_at::text, answer.text.substr(0, text_bytes_max));
+  return writer.finish();
+}
+
+size_t encode_go_away(std::string_view reason, std::span<std::byte> out) noexcept {
+  FrameWriter writer(out);
+  const auto go_away = add_body<schema::GoAway>(writer, 0, Kind::GO_AWAY);
+  writer.add_text(go_away, go_away_at::reason, reason.substr(0, text_bytes_max));
+  return writer.finish();
+}
+
+}  // namespace sluice::wire
