@@ -1,0 +1,246 @@
+#include "io/sim/sim_io.hpp"
+
+#include <cerrno>
+#include <utility>
+
+#include "base/assert.hpp"
+
+// A view of a buffer that was given back is then a report, not just garbage.
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(address, size) \
+  (static_cast<void>(address), static_cast<void>(size))
+#define ASAN_UNPOISON_MEMORY_REGION(address, size) \
+  (static_cast<void>(address), static_cast<void>(size))
+#endif
+
+namespace sluice::io {
+
+SimIo::SimIo(const SimOptions& options, Random& random)
+    : options_(options),
+      random_(random),
+      faults_(random),
+      clock_(options.start),
+      now_(options.start),
+      slots_(options.sockets_max),
+      listeners_(options.listeners_count),
+      buffers_(size_t{options.receive_buffers} * options.receive_buffer_bytes) {
+  ASSERT(options.receive_buffer_bytes % 8 == 0);
+  for (uint32_t index = options.sockets_max; index > 0; --index) free_slots_.push_back(index - 1);
+}
+
+SimIo::~SimIo() {
+  ASAN_UNPOISON_MEMORY_REGION(buffers_.data(), buffers_.size());
+}
+
+void SimIo::accept_start(ListenerId listener) noexcept {
+  ASSERT(!listeners_[listener].finishing);
+  listeners_[listener].accepting = true;
+}
+
+void SimIo::accept_finish(ListenerId listener) noexcept {
+  ASSERT(!listeners_[listener].finishing);
+  listeners_[listener].finishing = true;
+}
+
+void SimIo::receive_start(SocketId socket) noexcept {
+  act(socket.index, slot_of(socket).arming.start());
+}
+
+void SimIo::receive_stop(SocketId socket) noexcept {
+  act(socket.index, slot_of(socket).arming.stop());
+}
+
+void SimIo::send(SocketId socket, std::span<const std::byte> bytes) noexcept {
+  Slot& slot = slot_of(socket);
+  ASSERT(!slot.send.in_flight);
+  ASSERT(!slot.send_finished);
+  ASSERT(!bytes.empty());
+  slot.send = {.bytes = bytes, .checksum = checksum(bytes), .in_flight = true};
+}
+
+void SimIo::send_finish(SocketId socket) noexcept {
+  Slot& slot = slot_of(socket);
+  ASSERT(!slot.send.in_flight);
+  ASSERT(!slot.send_finished);
+  slot.send_finished = true;
+  link_of(slot).server_finished = true;
+}
+
+void SimIo::close(SocketId socket) noexcept {
+  Slot& slot = slot_of(socket);
+  slot.closing = true;
+  act(socket.index, slot.arming.close());
+}
+
+size_t SimIo::poll(std::span<Event> events, int64_t wait_ns) noexcept {
+  ASSERT(!events.empty());
+  ++polls_;
+  ++statistics_.enters;
+  give_buffers_back();
+  move_clock();
+  reset_some();
+  for (Slot& slot : slots_) {
+    if (slot.open) move_send(slot);
+  }
+  const size_t count = collect(events);
+  if (count == 0 && wait_ns > 0) advance(std::min(wait_ns, options_.wait_ns_max));
+  now_ = clock_;
+  return count;
+}
+
+void SimIo::advance(int64_t ns) noexcept {
+  ASSERT(ns >= 0);
+  clock_.monotonic_ns += ns;
+  clock_.wall_ns += ns;
+}
+
+SimClient SimIo::connect(ListenerId listener) {
+  const auto link = static_cast<uint32_t>(links_.size());
+  links_.emplace_back();
+  if (listeners_[listener].closed) {
+    links_[link].refused = true;
+  } else {
+    listeners_[listener].backlog.push_back(link);
+  }
+  return {*this, link};
+}
+
+uint32_t SimIo::sends_in_flight() const noexcept {
+  uint32_t count = 0;
+  for (const Slot& slot : slots_) count += slot.open && slot.send.in_flight;
+  return count;
+}
+
+// A socket that the code under test may still use: a late call on a closed one is its bug.
+SimIo::Slot& SimIo::slot_of(SocketId socket) noexcept {
+  ASSERT(socket.index < slots_.size());
+  Slot& slot = slots_[socket.index];
+  ASSERT(slot.open);
+  ASSERT(slot.generation == socket.generation);
+  ASSERT(!slot.closing);
+  return slot;
+}
+
+void SimIo::act(uint32_t index, ReceiveAction action) noexcept {
+  Slot& slot = slots_[index];
+  switch (action) {
+    case ReceiveAction::none:
+      break;
+    case ReceiveAction::arm:
+      slot.armed_in_poll = polls_;
+      slot.late_deliveries = 0;
+      break;
+    case ReceiveAction::cancel:
+      slot.cancelling = true;
+      break;
+    case ReceiveAction::wait_for_buffers:
+      starved_.push_back(index);
+      break;
+  }
+}
+
+void SimIo::move_clock() noexcept {
+  if (options_.turn_ns_max > 0) advance(random_.between(0, options_.turn_ns_max));
+  if (faults_.fires(Fault::clock_jump)) {
+    faults_.count(Fault::clock_jump);
+    advance(random_.between(0, options_.clock_jump_ns_max));
+  }
+  if (faults_.fires(Fault::wall_clock_back)) {
+    faults_.count(Fault::wall_clock_back);
+    clock_.wall_ns -= random_.between(0, options_.clock_jump_ns_max);
+  }
+}
+
+void SimIo::give_buffers_back() noexcept {
+  ASAN_UNPOISON_MEMORY_REGION(buffers_.data(), buffers_.size());
+  const auto garbage = static_cast<std::byte>(random_.next());
+  const size_t used_bytes = size_t{buffers_out_} * options_.receive_buffer_bytes;
+  std::fill_n(buffers_.begin(), used_bytes, garbage);
+  ASAN_POISON_MEMORY_REGION(buffers_.data(), buffers_.size());
+  buffers_out_ = 0;
+  for (const uint32_t index : std::exchange(starved_, {})) {
+    act(index, slots_[index].arming.buffers_back());
+  }
+}
+
+std::span<std::byte> SimIo::take_buffer(size_t bytes) noexcept {
+  ASSERT(buffers_out_ < options_.receive_buffers);
+  ASSERT(bytes > 0 && bytes <= options_.receive_buffer_bytes);
+  std::byte* buffer = buffers_.data() + size_t{buffers_out_} * options_.receive_buffer_bytes;
+  ++buffers_out_;
+  ASAN_UNPOISON_MEMORY_REGION(buffer, bytes);
+  return {buffer, bytes};
+}
+
+// Every socket and listener in turn, an event at a time, until nobody has one: so completions of
+// different sockets interleave, and those of one socket stay in order.
+size_t SimIo::collect(std::span<Event> events) noexcept {
+  size_t count = 0;
+  const bool woken = woken_.exchange(false, std::memory_order_acquire);
+  const bool spurious = !woken && faults_.fires(Fault::spurious_wake);
+  if (spurious) faults_.count(Fault::spurious_wake);
+  if (woken || spurious) events[count++] = {.kind = EventKind::woken};
+
+  candidates_.clear();
+  for (uint32_t index = 0; index < listeners_.size(); ++index) candidates_.push_back({index, true});
+  for (uint32_t index = 0; index < slots_.size(); ++index) {
+    if (slots_[index].open) candidates_.push_back({index, false});
+  }
+  const bool reordered = faults_.fires(Fault::reordered);
+  if (reordered) faults_.count(Fault::reordered);
+  size_t turn = 0;
+  while (count < events.size() && !candidates_.empty()) {
+    turn = reordered ? random_.below(candidates_.size()) : turn % candidates_.size();
+    if (const std::optional<Event> event = next_event(candidates_[turn])) {
+      events[count++] = *event;
+      ++turn;
+    } else {
+      candidates_.erase(candidates_.begin() + static_cast<ptrdiff_t>(turn));
+    }
+  }
+  return count;
+}
+
+std::optional<Event> SimIo::next_event(Candidate candidate) noexcept {
+  return candidate.listener ? accept_next(candidate.index) : socket_event(candidate.index);
+}
+
+std::optional<Event> SimIo::accept_next(ListenerId id) noexcept {
+  Listener& listener = listeners_[id];
+  if (listener.closed) return {};
+  if (listener.finishing && listener.backlog.empty()) {
+    listener.closed = true;
+    return Event{.kind = EventKind::listener_closed, .listener = id};
+  }
+  const bool open = listener.accepting || listener.finishing;
+  if (!open || listener.backlog.empty() || free_slots_.empty()) return {};
+  if (listener.failed_in_poll == polls_) return {};
+  if (faults_.fires(Fault::accept_failed)) {
+    faults_.count(Fault::accept_failed);
+    listener.failed_in_poll = polls_;
+    return Event{.kind = EventKind::accept_failed, .listener = id, .result = -EMFILE};
+  }
+  const uint32_t index = free_slots_.back();
+  free_slots_.pop_back();
+  Slot& slot = slots_[index];
+  const uint32_t generation = (slot.generation + 1) & 0xFF'FFFF;
+  slot = {.generation = generation, .link = listener.backlog.front(), .open = true};
+  listener.backlog.pop_front();
+  link_of(slot).accepted = true;
+  ++sockets_open_;
+  return Event{.kind = EventKind::accepted, .listener = id, .socket = id_of(index, slot)};
+}
+
+std::optional<Event> SimIo::socket_event(uint32_t index) noexcept {
+  if (!slots_[index].open) return {};
+  const bool sent_first = random_.chance(0.5);
+  std::optional<Event> event = sent_first ? sent_event(index) : receive_event(index);
+  if (!event) event = sent_first ? receive_event(index) : sent_event(index);
+  if (!event) event = hang_up_event(index);
+  if (!event) event = closed_event(index);
+  return event;
+}
+
+}  // namespace sluice::io

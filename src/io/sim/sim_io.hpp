@@ -1,0 +1,189 @@
+// Io in memory, with a clock that tests move, seeded faults, and the peers' side of every socket.
+// Flow:   SimClient <-> SimLink <-> SimIo -> events -> the code under test, in one thread.
+// Shape:  each poll() plays the kernel: moves bytes of sends, completes multishot receives through
+//         ReceiveArming, in an order and in pieces that the faults choose.
+// Errors: breaks of io.hpp's contract are ASSERTed: two sends in flight, a send whose bytes
+//         changed, a call on a socket that is closed. Buffers turn to garbage with the next poll().
+// Lives:  clients refer to the SimIo; linked into tests only.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "io/io.hpp"
+#include "io/receive_arming.hpp"
+#include "io/sim/random.hpp"
+#include "io/sim/sim_faults.hpp"
+#include "io/sim/sim_link.hpp"
+
+namespace sluice::io {
+
+struct SimOptions {
+  uint32_t sockets_max = 64;
+  uint32_t listeners_count = 2;
+  uint32_t receive_buffers = 8;
+  uint32_t receive_buffer_bytes = 4'096;   // a multiple of 8
+  uint32_t peer_window_bytes = 64 * 1024;  // sent, but not read by the client
+  int64_t turn_ns_max = 0;                 // each poll() takes up to this long
+  int64_t wait_ns_max = INT64_MAX;         // a poll() that waits comes back after this at most
+  int64_t clock_jump_ns_max = 10 * base::ns_per_s;
+  base::Now start{.monotonic_ns = base::ns_per_s, .wall_ns = 1'700'000'000 * base::ns_per_s};
+};
+
+class SimIo;
+
+// The peer's side of one connection. A peer that does not read() lets its window fill up.
+class SimClient {
+ public:
+  SimClient(SimIo& io, uint32_t link) noexcept : io_(&io), link_(link) {}
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  // Appends up to `bytes_max` of what has arrived to `into`; returns how many.
+  size_t read(std::vector<std::byte>& into, size_t bytes_max = SIZE_MAX);
+  void shutdown_write() noexcept;
+  void reset() noexcept;
+  void close() noexcept;
+
+  bool accepted() const noexcept;
+  bool refused() const noexcept;
+  bool was_reset() const noexcept;
+  bool end_of_stream() const noexcept;        // everything was read, and no more comes
+  size_t undelivered_bytes() const noexcept;  // written, but not yet told to the server
+
+ private:
+  SimLink& link() const noexcept;
+
+  SimIo* io_;
+  uint32_t link_;
+};
+
+class SimIo final : public Io {
+ public:
+  SimIo(const SimOptions& options, Random& random);
+  ~SimIo() override;
+
+  std::string_view name() const noexcept override { return "sim"; }
+  void accept_start(ListenerId listener) noexcept override;
+  void accept_finish(ListenerId listener) noexcept override;
+  void receive_start(SocketId socket) noexcept override;
+  void receive_stop(SocketId socket) noexcept override;
+  void send(SocketId socket, std::span<const std::byte> bytes) noexcept override;
+  void send_finish(SocketId socket) noexcept override;
+  void close(SocketId socket) noexcept override;
+  size_t poll(std::span<Event> events, int64_t wait_ns) noexcept override;
+  base::Now now() const noexcept override { return now_; }
+  void wake() noexcept override { woken_.store(true, std::memory_order_release); }
+  const Statistics& statistics() const noexcept override { return statistics_; }
+
+  // ------------------------------------------------------------------------- the test's side
+  SimClient connect(ListenerId listener);
+  Faults& faults() noexcept { return faults_; }
+
+  // The next poll() will see the clock so much later. The wall clock may go back.
+  void advance(int64_t ns) noexcept;
+  void set_wall_clock(int64_t wall_ns) noexcept { clock_.wall_ns = wall_ns; }
+
+  uint32_t sockets_open() const noexcept { return sockets_open_; }
+  uint32_t sends_in_flight() const noexcept;
+  // Which client's connection an `accepted` socket is, to tell events apart in tests.
+  uint32_t link_of(SocketId socket) const noexcept { return slots_[socket.index].link; }
+
+ private:
+  friend class SimClient;
+
+  // Larger sends in flight are checked at their end only: a slow peer's would cost too much.
+  static constexpr size_t checksum_bytes_each_poll = 4'096;
+
+  struct Send {
+    std::span<const std::byte> bytes;
+    uint64_t checksum = 0;
+    size_t taken_bytes = 0;  // by the kernel so far
+    int32_t result = 0;
+    bool in_flight = false;
+    bool done = false;  // only `sent` is left to be told
+  };
+
+  struct Slot {
+    uint32_t generation = 0;
+    uint32_t link = 0;
+    ReceiveArming arming;
+    uint64_t armed_in_poll = 0;    // a submission takes effect with the next poll
+    bool cancelling = false;       // the receive in flight is to end
+    uint32_t late_deliveries = 0;  // since receive_stop()
+    Send send;
+    bool open = false;
+    bool closing = false;
+    bool send_finished = false;
+    bool end_told = false;
+    bool failure_told = false;
+  };
+
+  struct Listener {
+    std::deque<uint32_t> backlog;  // links
+    uint64_t failed_in_poll = 0;   // no second try in the same poll
+    bool accepting = false;
+    bool finishing = false;
+    bool closed = false;
+  };
+
+  // A socket or a listener that may have something to tell in this poll.
+  struct Candidate {
+    uint32_t index;
+    bool listener;
+  };
+
+  Slot& slot_of(SocketId socket) noexcept;
+  SimLink& link_of(const Slot& slot) noexcept { return links_[slot.link]; }
+  static SocketId id_of(uint32_t index, const Slot& slot) noexcept {
+    return {.index = index, .generation = slot.generation};
+  }
+
+  // sim_io.cpp: the turn
+  void act(uint32_t index, ReceiveAction action) noexcept;
+  void move_clock() noexcept;
+  void give_buffers_back() noexcept;
+  size_t collect(std::span<Event> events) noexcept;
+  std::optional<Event> next_event(Candidate candidate) noexcept;
+  std::optional<Event> accept_next(ListenerId listener) noexcept;
+  std::optional<Event> socket_event(uint32_t index) noexcept;
+
+  // sim_kernel.cpp: what the kernel does to one socket
+  void reset_some() noexcept;
+  void move_send(Slot& slot) noexcept;
+  static void finish_send(Slot& slot, int32_t result) noexcept;
+  static uint64_t checksum(std::span<const std::byte> bytes) noexcept;
+  std::optional<Event> receive_event(uint32_t index) noexcept;
+  std::optional<Event> cancel_event(uint32_t index) noexcept;
+  Event deliver(uint32_t index) noexcept;
+  std::optional<Event> hang_up_event(uint32_t index) noexcept;
+  std::optional<Event> sent_event(uint32_t index) noexcept;
+  std::optional<Event> closed_event(uint32_t index) noexcept;
+  std::span<std::byte> take_buffer(size_t bytes) noexcept;
+
+  SimOptions options_;
+  Random& random_;
+  Faults faults_;
+  base::Now clock_;  // runs ahead of now_, which is the last poll's
+  base::Now now_;
+  std::deque<SimLink> links_;
+  std::vector<Slot> slots_;
+  std::vector<uint32_t> free_slots_;
+  std::vector<Listener> listeners_;
+  std::deque<uint32_t> starved_;    // sockets, in the order they ran out of buffers
+  std::vector<std::byte> buffers_;  // receive_buffers of receive_buffer_bytes each
+  uint32_t buffers_out_ = 0;
+  std::vector<Candidate> candidates_;
+  uint32_t sockets_open_ = 0;
+  uint64_t polls_ = 0;
+  std::atomic<bool> woken_ = false;
+  Statistics statistics_;
+};
+
+}  // namespace sluice::io

@@ -1,0 +1,170 @@
+// What the simulated kernel and network do to one socket (declared in sim_io.hpp).
+#include <cerrno>
+#include <functional>
+#include <string_view>
+
+#include "base/assert.hpp"
+#include "io/sim/sim_io.hpp"
+
+namespace sluice::io {
+
+uint64_t SimIo::checksum(std::span<const std::byte> bytes) noexcept {
+  const auto* text = reinterpret_cast<const char*>(bytes.data());
+  return std::hash<std::string_view>{}({text, bytes.size()});
+}
+
+void SimIo::reset_some() noexcept {
+  for (const Slot& slot : slots_) {
+    if (!slot.open || slot.closing || link_of(slot).reset) continue;
+    SimLink& link = link_of(slot);
+    const Fault fault = slot.send.in_flight       ? Fault::reset_mid_send
+                        : !link.to_server.empty() ? Fault::reset_mid_receive
+                                                  : Fault::reset_idle;
+    if (!faults_.fires(fault)) continue;
+    faults_.count(fault);
+    link.abort();
+  }
+}
+
+void SimIo::move_send(Slot& slot) noexcept {
+  Send& send = slot.send;
+  if (!send.in_flight || send.done) return;
+  if (send.bytes.size() <= checksum_bytes_each_poll) ASSERT(checksum(send.bytes) == send.checksum);
+
+  SimLink& link = link_of(slot);
+  if (link.client_closed) link.abort();
+  if (link.reset) return finish_send(slot, -ECONNRESET);
+  if (slot.closing) return finish_send(slot, -EPIPE);
+
+  ASSERT(link.to_client.size() <= options_.peer_window_bytes);
+  const size_t room_bytes = options_.peer_window_bytes - link.to_client.size();
+  if (room_bytes == 0) return faults_.count(Fault::peer_window_full);
+  size_t piece_bytes = std::min(room_bytes, send.bytes.size() - send.taken_bytes);
+  if (piece_bytes > 1 && faults_.fires(Fault::short_send)) {
+    faults_.count(Fault::short_send);
+    piece_bytes = 1 + random_.below(piece_bytes - 1);
+  }
+  link.to_client.push(send.bytes.subspan(send.taken_bytes, piece_bytes));
+  send.taken_bytes += piece_bytes;
+  if (send.taken_bytes == send.bytes.size()) {
+    finish_send(slot, static_cast<int32_t>(send.bytes.size()));
+  }
+}
+
+void SimIo::finish_send(Slot& slot, int32_t result) noexcept {
+  slot.send.done = true;
+  slot.send.result = result;
+}
+
+std::optional<Event> SimIo::sent_event(uint32_t index) noexcept {
+  Slot& slot = slots_[index];
+  if (!slot.send.in_flight || !slot.send.done) return {};
+  if (faults_.fires(Fault::delayed_sent)) {
+    faults_.count(Fault::delayed_sent);
+    return {};
+  }
+  ASSERT(checksum(slot.send.bytes) == slot.send.checksum);
+  slot.send.in_flight = false;
+  return Event{.kind = EventKind::sent, .socket = id_of(index, slot), .result = slot.send.result};
+}
+
+// Completions of the multishot receive, as long as it is in flight.
+std::optional<Event> SimIo::receive_event(uint32_t index) noexcept {
+  Slot& slot = slots_[index];
+  if (!slot.arming.in_flight()) return {};
+  if (slot.cancelling) return cancel_event(index);
+  if (slot.armed_in_poll == polls_) return {};
+
+  SimLink& link = link_of(slot);
+  const bool has_bytes = !link.to_server.empty();
+  if (!has_bytes && !link.reset && !link.client_finished) return {};
+  if (faults_.fires(Fault::delayed_receive)) {
+    faults_.count(Fault::delayed_receive);
+    return {};
+  }
+  if (has_bytes) {
+    const bool exhausted = buffers_out_ == options_.receive_buffers;
+    if (!exhausted && !faults_.fires(Fault::no_buffer)) return deliver(index);
+    faults_.count(Fault::no_buffer);
+    ++statistics_.buffers_exhausted;
+    act(index, slot.arming.complete(-ENOBUFS, false));
+    return {};
+  }
+  act(index, slot.arming.complete(link.reset ? -ECONNRESET : 0, false));
+  return hang_up_event(index);
+}
+
+// A cancel and the bytes race: what had arrived may still be told, then the receive has ended.
+std::optional<Event> SimIo::cancel_event(uint32_t index) noexcept {
+  Slot& slot = slots_[index];
+  const bool late = !slot.closing && !link_of(slot).to_server.empty() &&
+                    buffers_out_ < options_.receive_buffers &&
+                    slot.late_deliveries < 2 * options_.receive_buffers;
+  if (late && faults_.fires(Fault::late_bytes)) {
+    faults_.count(Fault::late_bytes);
+    ++slot.late_deliveries;
+    return deliver(index);
+  }
+  slot.cancelling = false;
+  act(index, slot.arming.complete(-ECANCELED, false));
+  return {};
+}
+
+Event SimIo::deliver(uint32_t index) noexcept {
+  Slot& slot = slots_[index];
+  ASSERT(!slot.closing);
+  ByteQueue& arrived = link_of(slot).to_server;
+  size_t bytes = std::min<size_t>(arrived.size(), options_.receive_buffer_bytes);
+  if (bytes > 1 && faults_.fires(Fault::split_receive)) {
+    faults_.count(Fault::split_receive);
+    // Half of the pieces are tiny, so that every boundary of a head or a frame table is hit.
+    const size_t most = random_.chance(0.5) ? std::min<size_t>(bytes - 1, 16) : bytes - 1;
+    bytes = 1 + random_.below(most);
+  }
+  const std::span<std::byte> buffer = take_buffer(bytes);
+  std::ranges::copy(arrived.view().first(bytes), buffer.begin());
+  arrived.pop(bytes);
+
+  const bool more = !faults_.fires(Fault::multishot_ended);
+  if (!more) {
+    faults_.count(Fault::multishot_ended);
+    ++statistics_.rearms;
+    slot.cancelling = false;  // the cancel finds nothing
+  }
+  act(index, slot.arming.complete(static_cast<int32_t>(bytes), more));
+  return Event{.kind = EventKind::received, .socket = id_of(index, slot), .bytes = buffer};
+}
+
+// The end of the stream and failures, each told once: by the receive, or by the watch that holds
+// on while the socket is stopped (then bytes may still lie before the end).
+std::optional<Event> SimIo::hang_up_event(uint32_t index) noexcept {
+  Slot& slot = slots_[index];
+  if (slot.closing || slot.arming.wanted() || slot.arming.in_flight()) return {};
+  const SimLink& link = link_of(slot);
+  if (link.reset && !slot.failure_told) {
+    slot.failure_told = true;
+    return Event{.kind = EventKind::failed, .socket = id_of(index, slot), .result = -ECONNRESET};
+  }
+  if (link.client_finished && !slot.end_told && !slot.failure_told) {
+    slot.end_told = true;
+    return Event{.kind = EventKind::end_of_stream, .socket = id_of(index, slot)};
+  }
+  return {};
+}
+
+std::optional<Event> SimIo::closed_event(uint32_t index) noexcept {
+  Slot& slot = slots_[index];
+  if (!slot.closing || slot.arming.in_flight() || slot.send.in_flight) return {};
+  if (faults_.fires(Fault::delayed_closed)) {
+    faults_.count(Fault::delayed_closed);
+    return {};
+  }
+  link_of(slot).close_server_side();
+  slot.open = false;
+  std::erase(starved_, index);
+  free_slots_.push_back(index);
+  --sockets_open_;
+  return Event{.kind = EventKind::closed, .socket = id_of(index, slot)};
+}
+
+}  // namespace sluice::io

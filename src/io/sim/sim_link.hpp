@@ -1,0 +1,67 @@
+// One simulated TCP connection: the bytes under way in both directions and how each side ended.
+// Flow:   SimClient -> to_server -> SimIo's `received`; SimIo's send() -> to_client -> SimClient.
+// Lives:  until the run's end, so that a client can look back at a connection the server closed.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/assert.hpp"
+
+namespace sluice::io {
+
+class ByteQueue {
+ public:
+  void push(std::span<const std::byte> bytes) {
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  }
+
+  std::span<const std::byte> view() const noexcept { return std::span(bytes_).subspan(head_); }
+  size_t size() const noexcept { return bytes_.size() - head_; }
+  bool empty() const noexcept { return size() == 0; }
+
+  void pop(size_t count) noexcept {
+    ASSERT(count <= size());
+    head_ += count;
+    if (head_ == bytes_.size()) clear();
+  }
+  void clear() noexcept {
+    bytes_.clear();
+    head_ = 0;
+  }
+
+ private:
+  std::vector<std::byte> bytes_;
+  size_t head_ = 0;  // popped already
+};
+
+struct SimLink {
+  ByteQueue to_server;  // arrived in the server's kernel, not yet delivered
+  ByteQueue to_client;  // arrived at the client, not yet read
+  bool accepted = false;
+  bool refused = false;          // nobody listens
+  bool client_finished = false;  // the client's end of stream stands behind `to_server`
+  bool client_closed = false;    // what the server sends is answered by a reset
+  bool server_finished = false;  // the server's end of stream stands behind `to_client`
+  bool server_closed = false;    // the server's side is gone; what the client sends is lost
+  bool reset = false;            // both sides are told
+
+  // Ends the connection at once: what had arrived at the server and was not delivered is lost.
+  void abort() noexcept {
+    reset = true;
+    to_server.clear();
+  }
+
+  // The server lets go. Unread bytes make that a reset, as in Linux.
+  void close_server_side() noexcept {
+    if (!to_server.empty()) reset = true;
+    to_server.clear();
+    server_finished = true;
+    server_closed = true;
+  }
+};
+
+}  // namespace sluice::io
