@@ -1,0 +1,179 @@
+// Requests and answers as values, and their way into Cap'n Proto frames and back.
+// Flow:   Acquire, Release, ... -> encode() -> words on the wire -> decode() -> Answer.
+// Shape:  a frame is a segment table and its segments (docs/protocol.md); we write one segment.
+// Units:  frames are whole 8-byte words in spans and vectors of uint64_t; times are milliseconds.
+// Errors: ProtocolError for bytes that are no answer of this protocol; LimitExceeded for columns
+//         that do not fit together.
+// Lives:  spans and string_views of an answer point into its frame.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "sluicegate/error.hpp"
+#include "sluicegate/verdict.hpp"
+
+namespace sluicegate {
+
+inline constexpr uint16_t protocol_version = 1;
+inline constexpr uint32_t keep = 0xFFFF'FFFF;  // in an override column: what the key has stays
+
+// Bits of Acquire::details: which columns the answer shall bring.
+namespace detail {
+inline constexpr uint8_t limit = 1, window = 2, remaining = 4, reset = 8, retry = 16,
+                         request_id = 32, all = 63;
+}
+
+// -------------------------------------------------------------------------------- requests
+
+struct Hello {
+  std::string_view client_name;
+  std::optional<uint32_t> wanted_shard;
+};
+
+// "May I?" for each key. A column is empty, or has an element per key.
+struct Acquire {
+  std::span<const std::string_view> keys;
+  std::span<const uint32_t> costs;                  // empty: 1 each
+  std::span<const uint32_t> max_requests;           // empty, or `keep`: what the key has
+  std::span<const uint32_t> max_requests_in_queue;  // likewise
+  std::span<const uint8_t> may_wait;  // not 0: wait in the key's queue instead of being denied
+  bool all_may_wait = false;
+  uint32_t wait_limit_ms = 0;  // 0: no limit of its own
+  uint8_t details = 0;         // bits of detail::
+};
+
+// Gives permits back.
+struct Release {
+  std::span<const std::string_view> keys;
+  std::span<const uint32_t> costs;  // empty: 1 each
+};
+
+// Takes waiting entries of the Acquire frame `target` out of line.
+struct Withdraw {
+  uint64_t target = 0;
+  std::span<const uint32_t> entries;  // empty: all
+};
+
+struct Inspect {
+  std::string_view key;  // empty: a page of all keys
+  uint64_t cursor = 0;   // of the page before; 0: from the start
+  uint32_t limit = 0;    // keys on the page; 0: as many as allowed
+};
+
+struct Ping {};
+
+// Each appends one frame to `out`.
+void encode(uint64_t id, const Hello&, std::vector<uint64_t>& out);
+void encode(uint64_t id, const Acquire&, std::vector<uint64_t>& out);
+void encode(uint64_t id, const Release&, std::vector<uint64_t>& out);
+void encode(uint64_t id, const Withdraw&, std::vector<uint64_t>& out);
+void encode(uint64_t id, const Inspect&, std::vector<uint64_t>& out);
+void encode(uint64_t id, const Ping&, std::vector<uint64_t>& out);
+
+// --------------------------------------------------------------------------------- answers
+
+// What the server is, and what it allows on this connection.
+struct Welcome {
+  uint16_t version = 0;
+  uint32_t shard = 0;  // the one that serves this connection
+  uint32_t shards = 0;
+  bool routing_known = false;  // false: a routing hash of a newer server
+  uint64_t routing_seed = 0;
+  uint32_t frame_bytes_max = 0;
+  uint32_t frame_entries_max = 0;
+  uint32_t outstanding_frames_max = 0;
+  uint32_t outstanding_bytes_max = 0;
+  uint32_t waiting_entries_max = 0;
+  uint32_t handles_max = 0;
+  uint32_t key_bytes_max = 0;
+  uint64_t instance_id = 0;  // of this start of the server
+  uint64_t features = 0;
+  std::string server_version;
+};
+
+// Each column is empty when it was not asked for.
+struct Details {
+  std::span<const uint32_t> limit;
+  std::span<const uint64_t> window_ms;
+  std::span<const uint32_t> remaining;
+  std::span<const uint64_t> reset_ms;
+  std::span<const uint64_t> retry_ms;
+  std::span<const uint64_t> request_id;
+};
+
+struct Verdicts {
+  uint64_t id = 0;
+  VerdictColumn verdicts;
+  Details details;
+};
+
+// Late outcomes of entries that were answered `queued`.
+struct Granted {
+  uint64_t id = 0;
+  std::span<const uint32_t> entries;  // indexes in the Acquire
+  VerdictColumn verdicts;
+  Details details;
+};
+
+struct Done {
+  uint64_t id = 0;
+};
+
+struct InspectedKey {
+  std::string_view key;
+  uint64_t window_ms = 0;
+  uint64_t reset_ms = 0;
+  uint32_t max_requests = 0;
+  uint32_t max_requests_in_queue = 0;
+  uint32_t approved = 0;
+  uint32_t denied = 0;
+  uint32_t waiting = 0;
+};
+
+struct Inspected {
+  uint64_t id = 0;
+  std::vector<InspectedKey> keys;
+  uint64_t cursor = 0;  // for the next page; 0: this was the last
+};
+
+struct Pong {
+  uint64_t id = 0;
+};
+
+// An Error frame. The id is 0 when it concerns the connection.
+struct Refusal {
+  uint64_t id = 0;
+  ErrorCode code = ErrorCode::none;
+  std::string_view text;
+};
+
+// The server drains: it answers what it has and then closes.
+struct GoAway {
+  std::string_view reason;
+};
+
+// A kind of answer that a newer server knows.
+struct UnknownAnswer {
+  uint64_t id = 0;
+};
+
+using Answer =
+    std::variant<UnknownAnswer, Welcome, Verdicts, Granted, Done, Inspected, Pong, Refusal, GoAway>;
+
+// The id of the request that is answered; 0 where there is none.
+uint64_t id_of(const Answer&) noexcept;
+
+// How many words the frame that begins here has; nothing as long as its table is not complete.
+std::optional<size_t> frame_words(std::span<const uint64_t> words);
+
+// One whole frame, its table included.
+Answer decode(std::span<const uint64_t> frame);
+
+}  // namespace sluicegate

@@ -1,0 +1,56 @@
+// The answer to one entry.
+// Shape: one byte on the wire (proto/sluicegate.capnp, Verdict); numbers are never reused.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace sluicegate {
+
+// Zero is never sent, so that a missing column never reads as an approval.
+enum class Verdict : uint8_t {
+  none = 0,
+  approved = 1,
+  denied = 2,        // the limit is reached, or the key's queue is full
+  queued = 3,        // waiting; the outcome follows in Granted
+  table_full = 4,    // no room for another key
+  waiters_full = 5,  // no room for another waiter, in the server or on the connection
+  overloaded = 6,
+  not_allowed = 7,  // an override that the operator switched off
+  never_fits = 8,   // the cost is above the limit
+  invalid_key = 9,  // empty or too long
+  wait_limit = 10,  // waited as long as allowed
+  withdrawn = 11,
+  draining = 12,  // the server shuts down
+  handles_full = 13,
+  owner_unreachable = 14,
+};
+
+inline constexpr size_t verdicts_count = 15;
+
+// "approved", "table_full", ...; "unknown" for a verdict of a newer server.
+std::string_view name(Verdict) noexcept;
+
+// A verdict per entry. Where all agree, one byte on the wire stands for all of them.
+class VerdictColumn {
+ public:
+  VerdictColumn() = default;
+  // `bytes` holds one byte, or `count` of them.
+  VerdictColumn(std::span<const uint8_t> bytes, size_t count) noexcept
+      : bytes_{bytes}, count_{count} {}
+
+  size_t size() const noexcept { return count_; }
+  Verdict operator[](size_t index) const noexcept {
+    return static_cast<Verdict>(bytes_[bytes_.size() == 1 ? 0 : index]);
+  }
+  // As they came: one byte, or size() of them.
+  std::span<const uint8_t> bytes() const noexcept { return bytes_; }
+
+ private:
+  std::span<const uint8_t> bytes_;
+  size_t count_ = 0;
+};
+
+}  // namespace sluicegate

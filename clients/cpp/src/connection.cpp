@@ -1,0 +1,326 @@
+#include "sluicegate/connection.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "proto/key_hash.hpp"
+#include "socket.hpp"
+
+namespace sluicegate {
+namespace {
+
+constexpr size_t read_bytes_min = 64 * 1024;  // room before a read
+
+[[noreturn]] void throw_unexpected(const Answer& answer) {
+  if (const auto* refusal = std::get_if<Refusal>(&answer)) {
+    throw Refused(refusal->code, std::string{refusal->text});
+  }
+  throw ProtocolError("the server sent an answer of another kind than the question");
+}
+
+}  // namespace
+
+Connection::Connection(const std::string& host, uint16_t port, ConnectOptions options)
+    : peer_{host + ":" + std::to_string(port)}, call_timeout_{options.call_timeout} {
+  const auto begin = Clock::now();
+  socket_ = connect_tcp(host, port, options.connect_timeout);
+  options.connect_timeout -= std::chrono::duration_cast<Milliseconds>(Clock::now() - begin);
+  try {
+    handshake(options);
+  } catch (...) {
+    close(socket_);  // the destructor does not run for a constructor that throws
+    throw;
+  }
+}
+
+Connection::~Connection() {
+  close(socket_);
+}
+
+void Connection::handshake(const ConnectOptions& options) {
+  encode(0, Hello{options.client_name, options.wanted_shard}, output_);
+  const auto frame = wait_frame(Clock::now() + options.connect_timeout);
+  if (!frame) throw TimedOut("no Welcome from " + peer_ + " in time");
+  const Answer answer = settle(*frame);
+  const auto* welcome = std::get_if<Welcome>(&answer);
+  if (welcome == nullptr) throw_unexpected(answer);
+  welcome_ = *welcome;
+}
+
+uint32_t Connection::owner_shard(std::string_view key) const noexcept {
+  if (!welcome_.routing_known || welcome_.shards == 0) return welcome_.shard;
+  const uint64_t hash = sluice::proto::routing_hash(key, welcome_.routing_seed);
+  return sluice::proto::owner_shard(hash, welcome_.shards);
+}
+
+// ------------------------------------------------------------------------------ sending
+
+bool Connection::has_room(size_t frame_bytes) const noexcept {
+  return outstanding_.size() < welcome_.outstanding_frames_max &&
+         outstanding_bytes_ + frame_bytes <= welcome_.outstanding_bytes_max;
+}
+
+void Connection::check_keys(std::span<const std::string_view> keys) const {
+  if (keys.empty()) throw LimitExceeded("a frame needs at least one key");
+  if (keys.size() > welcome_.frame_entries_max) {
+    throw LimitExceeded("a frame may hold " + std::to_string(welcome_.frame_entries_max) +
+                        " entries, not " + std::to_string(keys.size()));
+  }
+}
+
+void Connection::check(const Acquire& acquire) const {
+  check_keys(acquire.keys);
+}
+
+void Connection::check(const Release& release) const {
+  check_keys(release.keys);
+}
+
+template <typename Request>
+uint64_t Connection::queue(const Request& request) {
+  check(request);
+  if (draining_) throw Refused(ErrorCode::draining, "the server shuts down");
+  const size_t begin = output_.size();
+  encode(next_id_, request, output_);
+  const size_t frame_bytes = (output_.size() - begin) * sizeof(uint64_t);
+  if (frame_bytes > welcome_.frame_bytes_max || !has_room(frame_bytes)) {
+    output_.resize(begin);
+    if (frame_bytes > welcome_.frame_bytes_max) {
+      throw LimitExceeded("a frame may have " + std::to_string(welcome_.frame_bytes_max) +
+                          " bytes, not " + std::to_string(frame_bytes));
+    }
+    throw LimitExceeded("as many frames are outstanding as the server allows; receive first");
+  }
+  outstanding_.emplace(next_id_, static_cast<uint32_t>(frame_bytes));
+  outstanding_bytes_ += frame_bytes;
+  return next_id_++;
+}
+
+uint64_t Connection::send(const Acquire& request) {
+  return queue(request);
+}
+uint64_t Connection::send(const Release& request) {
+  return queue(request);
+}
+uint64_t Connection::send(const Withdraw& request) {
+  return queue(request);
+}
+uint64_t Connection::send(const Inspect& request) {
+  return queue(request);
+}
+uint64_t Connection::send(const Ping& request) {
+  return queue(request);
+}
+
+// Writes what the socket takes; true when nothing is left.
+bool Connection::write_some() {
+  const size_t end_bytes = output_.size() * sizeof(uint64_t);
+  const auto* bytes = reinterpret_cast<const std::byte*>(output_.data());
+  while (output_begin_bytes_ < end_bytes) {
+    const ssize_t written =
+        ::send(socket_, bytes + output_begin_bytes_, end_bytes - output_begin_bytes_, MSG_NOSIGNAL);
+    if (written >= 0) {
+      output_begin_bytes_ += static_cast<size_t>(written);
+    } else if (errno == EAGAIN) {
+      return false;
+    } else if (errno == EPIPE || errno == ECONNRESET) {
+      return false;  // an Error frame may still lie in the socket; reading tells
+    } else if (errno != EINTR) {
+      throw ConnectionLost("sending to " + peer_ + " failed: " + std::strerror(errno));
+    }
+  }
+  output_.clear();
+  output_begin_bytes_ = 0;
+  return true;
+}
+
+void Connection::flush() {
+  while (!write_some()) {
+    if (!poll_until(POLLIN | POLLOUT, call_deadline())) {
+      throw TimedOut("the server at " + peer_ + " takes no more bytes");
+    }
+    read_some();
+  }
+}
+
+// ---------------------------------------------------------------------------- receiving
+
+bool Connection::poll_until(short events, std::optional<Clock::time_point> deadline) {
+  if (!deadline) return wait_for(socket_, events, Milliseconds{-1});
+  const auto left = std::chrono::ceil<Milliseconds>(*deadline - Clock::now());
+  return wait_for(socket_, events, std::max(left, Milliseconds{0}));
+}
+
+// Takes what the socket holds now, if anything. Views into the input end here.
+void Connection::read_some() {
+  if (input_begin_bytes_ > 0) {
+    auto* bytes = reinterpret_cast<std::byte*>(input_.data());
+    std::memmove(bytes, bytes + input_begin_bytes_, input_end_bytes_ - input_begin_bytes_);
+    input_end_bytes_ -= input_begin_bytes_;
+    input_begin_bytes_ = 0;
+  }
+  if (input_.size() * sizeof(uint64_t) - input_end_bytes_ < read_bytes_min) {
+    input_.resize(input_.size() * 2 + read_bytes_min / sizeof(uint64_t));
+  }
+  auto* bytes = reinterpret_cast<std::byte*>(input_.data());
+  const ssize_t got = recv(socket_, bytes + input_end_bytes_,
+                           input_.size() * sizeof(uint64_t) - input_end_bytes_, 0);
+  if (got > 0) {
+    input_end_bytes_ += static_cast<size_t>(got);
+  } else if (got == 0) {
+    throw ConnectionLost("the server at " + peer_ + " closed the connection");
+  } else if (errno != EAGAIN && errno != EINTR) {
+    throw ConnectionLost("receiving from " + peer_ + " failed: " + std::strerror(errno));
+  }
+}
+
+std::optional<Connection::Frame> Connection::next_frame() {
+  const auto words = std::span{input_}.subspan(input_begin_bytes_ / sizeof(uint64_t));
+  const size_t whole_words = (input_end_bytes_ - input_begin_bytes_) / sizeof(uint64_t);
+  const auto length_words = frame_words(words.first(whole_words));
+  if (!length_words || *length_words > whole_words) return std::nullopt;
+  input_begin_bytes_ += *length_words * sizeof(uint64_t);
+  return words.first(*length_words);
+}
+
+// Decodes a frame that just came and notes what it settles.
+Answer Connection::settle(Frame frame) {
+  Answer answer = decode(frame);
+  if (std::holds_alternative<GoAway>(answer)) draining_ = true;
+  if (const auto known = outstanding_.find(id_of(answer)); known != outstanding_.end()) {
+    outstanding_bytes_ -= known->second;
+    outstanding_.erase(known);
+  }
+  return answer;
+}
+
+// The next frame from the wire; nothing when none is whole at the deadline.
+std::optional<Connection::Frame> Connection::wait_frame(std::optional<Clock::time_point> deadline) {
+  for (;;) {
+    if (const auto frame = next_frame()) return frame;
+    const bool all_written = write_some();
+    if (!poll_until(static_cast<short>(all_written ? POLLIN : POLLIN | POLLOUT), deadline)) {
+      return std::nullopt;
+    }
+    read_some();
+  }
+}
+
+std::optional<Answer> Connection::receive(Milliseconds timeout) {
+  if (!kept_.empty()) {
+    current_ = std::move(kept_.front());
+    kept_.pop_front();
+    return decode(current_);
+  }
+  const auto frame = wait_frame(Clock::now() + timeout);
+  if (!frame) return std::nullopt;
+  return settle(*frame);
+}
+
+// -------------------------------------------------------------------------- blocking calls
+
+// The next answer to `id`; answers to others are kept for receive().
+Answer Connection::await(uint64_t id, std::optional<Clock::time_point> deadline) {
+  for (;;) {
+    const auto frame = wait_frame(deadline);
+    if (!frame) throw TimedOut("no answer from " + peer_ + " in time");
+    Answer answer = settle(*frame);
+    if (id_of(answer) == id) return answer;
+    if (id_of(answer) == 0 && std::holds_alternative<Refusal>(answer)) throw_unexpected(answer);
+    kept_.emplace_back(frame->begin(), frame->end());
+  }
+}
+
+void Connection::await_done(uint64_t id) {
+  const Answer answer = await(id, call_deadline());
+  if (!std::holds_alternative<Done>(answer)) throw_unexpected(answer);
+}
+
+Verdict Connection::acquire(std::string_view key, const AcquireOptions& options) {
+  return acquire(std::span{&key, 1}, options).front();
+}
+
+std::vector<Verdict> Connection::acquire(std::span<const std::string_view> keys,
+                                         const AcquireOptions& options) {
+  const auto column = [&](uint32_t value, uint32_t absent) {
+    return std::vector<uint32_t>(value == absent ? 0 : keys.size(), value);
+  };
+  const auto costs = column(options.cost, 1);
+  const auto max_requests = column(options.max_requests, keep);
+  const auto max_requests_in_queue = column(options.max_requests_in_queue, keep);
+  const uint64_t id = send(Acquire{.keys = keys,
+                                   .costs = costs,
+                                   .max_requests = max_requests,
+                                   .max_requests_in_queue = max_requests_in_queue,
+                                   .all_may_wait = options.may_wait,
+                                   .wait_limit_ms = options.wait_limit_ms});
+  std::optional<Clock::time_point> deadline;
+  if (!options.may_wait || options.wait_limit_ms > 0) {
+    deadline = call_deadline() + Milliseconds{options.wait_limit_ms};
+  }
+  return await_verdicts(id, keys.size(), deadline);
+}
+
+// The verdicts of an Acquire, those of waiting entries included.
+std::vector<Verdict> Connection::await_verdicts(uint64_t id, size_t count,
+                                                std::optional<Clock::time_point> deadline) {
+  std::vector<Verdict> result(count);
+  size_t waiting = 0;
+  {
+    const Answer answer = await(id, deadline);
+    const auto* first = std::get_if<Verdicts>(&answer);
+    if (first == nullptr) throw_unexpected(answer);
+    if (first->verdicts.size() != count) {
+      throw ProtocolError("the server answered another number of entries than it was asked");
+    }
+    for (size_t i = 0; i < count; ++i) result[i] = first->verdicts[i];
+    waiting = static_cast<size_t>(std::count(result.begin(), result.end(), Verdict::queued));
+  }
+  while (waiting > 0) {
+    const Answer answer = await(id, deadline);
+    const auto* late = std::get_if<Granted>(&answer);
+    if (late == nullptr) throw_unexpected(answer);
+    for (size_t i = 0; i < late->entries.size(); ++i, --waiting) {
+      const uint32_t entry = late->entries[i];
+      if (entry >= count || result[entry] != Verdict::queued) {
+        throw ProtocolError("the server granted an entry that does not wait");
+      }
+      result[entry] = late->verdicts[i];
+    }
+  }
+  return result;
+}
+
+void Connection::release(std::string_view key, uint32_t cost) {
+  release(Release{.keys = {&key, 1}, .costs = {&cost, 1}});
+}
+
+void Connection::release(const Release& request) {
+  await_done(send(request));
+}
+
+void Connection::withdraw(const Withdraw& request) {
+  await_done(send(request));
+}
+
+std::optional<InspectedKey> Connection::inspect(std::string_view key) {
+  const Answer answer = await(send(Inspect{.key = key}), call_deadline());
+  const auto* inspected = std::get_if<Inspected>(&answer);
+  if (inspected == nullptr) throw_unexpected(answer);
+  if (inspected->keys.empty()) return std::nullopt;
+  InspectedKey found = inspected->keys.front();
+  found.key = key;
+  return found;
+}
+
+void Connection::ping() {
+  const Answer answer = await(send(Ping{}), call_deadline());
+  if (!std::holds_alternative<Pong>(answer)) throw_unexpected(answer);
+}
+
+}  // namespace sluicegate

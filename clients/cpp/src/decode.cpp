@@ -1,0 +1,203 @@
+// Frames into answers, in place. kj exceptions end here: they become ProtocolError.
+#include <capnp/any.h>
+#include <capnp/serialize.h>
+
+#include <type_traits>
+
+#include "sluicegate.capnp.h"
+#include "sluicegate/frames.hpp"
+
+namespace sluicegate {
+namespace {
+
+namespace schema = sluice::schema;
+
+constexpr size_t answer_segments_max = 64;
+constexpr size_t answer_words_max = 8 * 1024 * 1024;  // 64 MiB: a sane peer stays far below
+
+template <typename T>
+constexpr capnp::ElementSize element_size = sizeof(T) == 8
+                                                ? capnp::ElementSize::EIGHT_BYTES
+                                                : (sizeof(T) == 4 ? capnp::ElementSize::FOUR_BYTES
+                                                                  : capnp::ElementSize::TWO_BYTES);
+
+// A list's elements where they lie. A struct list in its place is accepted by the library, but
+// its raw bytes are something else: refused.
+template <typename T>
+std::span<const T> column(typename capnp::List<T>::Reader list) {
+  if (list.size() == 0) return {};
+  const capnp::AnyList::Reader any = capnp::toAny(list);
+  if (any.getElementSize() != element_size<T>) {
+    throw ProtocolError("the server sent a column of another element size");
+  }
+  return {reinterpret_cast<const T*>(any.getRawBytes().begin()), list.size()};
+}
+
+std::string_view text(capnp::Text::Reader from) {
+  return {from.cStr(), from.size()};
+}
+
+VerdictColumn verdict_column(capnp::Data::Reader bytes, size_t count) {
+  if (bytes.size() != count && !(bytes.size() == 1 && count > 0)) {
+    throw ProtocolError("the server sent " + std::to_string(bytes.size()) + " verdicts for " +
+                        std::to_string(count) + " entries");
+  }
+  return {std::span<const uint8_t>{bytes.begin(), bytes.size()}, count};
+}
+
+// A detail column is absent, or has an element per entry.
+template <typename T>
+std::span<const T> detail_column(typename capnp::List<T>::Reader list, size_t count) {
+  const std::span<const T> elements = column<T>(list);
+  if (!elements.empty() && elements.size() != count) {
+    throw ProtocolError("the server sent a detail column of another length than its verdicts");
+  }
+  return elements;
+}
+
+Details details(schema::Details::Reader from, size_t count) {
+  return {detail_column<uint32_t>(from.getLimit(), count),
+          detail_column<uint64_t>(from.getWindowMs(), count),
+          detail_column<uint32_t>(from.getRemaining(), count),
+          detail_column<uint64_t>(from.getResetMs(), count),
+          detail_column<uint64_t>(from.getRetryMs(), count),
+          detail_column<uint64_t>(from.getRequestId(), count)};
+}
+
+Welcome welcome(schema::Welcome::Reader from) {
+  Welcome to;
+  to.version = from.getVersion();
+  to.shard = from.getShard();
+  to.shards = from.getShards();
+  to.routing_known = from.getRoutingHash() == schema::RoutingHash::XXH3;
+  to.routing_seed = from.getRoutingSeed();
+  to.frame_bytes_max = from.getFrameBytesMax();
+  to.frame_entries_max = from.getFrameEntriesMax();
+  to.outstanding_frames_max = from.getOutstandingFramesMax();
+  to.outstanding_bytes_max = from.getOutstandingBytesMax();
+  to.waiting_entries_max = from.getWaitingEntriesMax();
+  to.handles_max = from.getHandlesMax();
+  to.key_bytes_max = from.getKeyBytesMax();
+  to.instance_id = from.getInstanceId();
+  to.features = from.getFeatures();
+  to.server_version = text(from.getServerVersion());
+  return to;
+}
+
+Verdicts verdicts(uint64_t id, schema::Verdicts::Reader from) {
+  const size_t count = from.getCount();
+  return {id, verdict_column(from.getVerdicts(), count), details(from.getDetails(), count)};
+}
+
+Granted granted(uint64_t id, schema::Granted::Reader from) {
+  const std::span<const uint32_t> entries = column<uint32_t>(from.getEntries());
+  return {id, entries, verdict_column(from.getVerdicts(), entries.size()),
+          details(from.getDetails(), entries.size())};
+}
+
+Inspected inspected(uint64_t id, schema::Inspected::Reader from) {
+  const auto key_sizes = column<uint16_t>(from.getKeySizes());
+  const size_t count = key_sizes.size();
+  const auto window_ms = detail_column<uint64_t>(from.getWindowMs(), count);
+  const auto reset_ms = detail_column<uint64_t>(from.getResetMs(), count);
+  const auto max_requests = detail_column<uint32_t>(from.getMaxRequests(), count);
+  const auto max_in_queue = detail_column<uint32_t>(from.getMaxRequestsInQueue(), count);
+  const auto approved = detail_column<uint32_t>(from.getApproved(), count);
+  const auto denied = detail_column<uint32_t>(from.getDenied(), count);
+  const auto waiting = detail_column<uint32_t>(from.getWaiting(), count);
+  const capnp::Data::Reader blob = from.getKeys();
+  const auto element = [](const auto& list, size_t index) {
+    return list.empty() ? typename std::decay_t<decltype(list)>::value_type{} : list[index];
+  };
+
+  Inspected to{.id = id, .keys = {}, .cursor = from.getCursor()};
+  to.keys.reserve(count);
+  size_t begin = 0;
+  for (size_t i = 0; i < count; begin += key_sizes[i], ++i) {
+    if (key_sizes[i] > blob.size() - begin) {
+      throw ProtocolError("the server sent keys whose sizes do not add up");
+    }
+    const auto* key = reinterpret_cast<const char*>(blob.begin()) + begin;
+    to.keys.push_back({.key = {key, key_sizes[i]},
+                       .window_ms = element(window_ms, i),
+                       .reset_ms = element(reset_ms, i),
+                       .max_requests = element(max_requests, i),
+                       .max_requests_in_queue = element(max_in_queue, i),
+                       .approved = element(approved, i),
+                       .denied = element(denied, i),
+                       .waiting = element(waiting, i)});
+  }
+  return to;
+}
+
+Answer answer(schema::ServerFrame::Reader frame) {
+  const uint64_t id = frame.getId();
+  switch (frame.which()) {
+    case schema::ServerFrame::WELCOME:
+      return welcome(frame.getWelcome());
+    case schema::ServerFrame::VERDICTS:
+      return verdicts(id, frame.getVerdicts());
+    case schema::ServerFrame::GRANTED:
+      return granted(id, frame.getGranted());
+    case schema::ServerFrame::DONE:
+      return Done{id};
+    case schema::ServerFrame::INSPECTED:
+      return inspected(id, frame.getInspected());
+    case schema::ServerFrame::PONG:
+      return Pong{id};
+    case schema::ServerFrame::ERROR:
+      return Refusal{id, static_cast<ErrorCode>(frame.getError().getCode()),
+                     text(frame.getError().getText())};
+    case schema::ServerFrame::GO_AWAY:
+      return GoAway{text(frame.getGoAway().getReason())};
+    case schema::ServerFrame::UNSET:
+    case schema::ServerFrame::INTERNED:
+      break;
+  }
+  return UnknownAnswer{id};
+}
+
+}  // namespace
+
+uint64_t id_of(const Answer& any) noexcept {
+  return std::visit(
+      [](const auto& one) -> uint64_t {
+        if constexpr (requires { one.id; }) return one.id;
+        return 0;
+      },
+      any);
+}
+
+std::optional<size_t> frame_words(std::span<const uint64_t> words) {
+  if (words.empty()) return std::nullopt;
+  const size_t segments_count = (words[0] & 0xFFFF'FFFF) + 1;
+  if (segments_count > answer_segments_max) {
+    throw ProtocolError("the server sent a frame of too many segments, or no frame at all");
+  }
+  const size_t table_words = segments_count / 2 + 1;
+  if (words.size() < table_words) return std::nullopt;
+  size_t total = table_words;
+  for (size_t i = 0; i < segments_count; ++i) {
+    const size_t field = i + 1;  // the table's first field is the count
+    total += static_cast<uint32_t>(words[field / 2] >> (field % 2 == 0 ? 0 : 32));
+  }
+  if (total > answer_words_max) throw ProtocolError("the server sent a frame of absurd length");
+  return total;
+}
+
+Answer decode(std::span<const uint64_t> frame) {
+  try {
+    const kj::ArrayPtr<const capnp::word> words{reinterpret_cast<const capnp::word*>(frame.data()),
+                                                frame.size()};
+    capnp::ReaderOptions options;
+    options.traversalLimitInWords = 2 * answer_words_max;
+    options.nestingLimit = 8;
+    capnp::FlatArrayMessageReader message{words, options};
+    return answer(message.getRoot<schema::ServerFrame>());
+  } catch (const kj::Exception& fault) {
+    throw ProtocolError(std::string{"the server sent a malformed frame: "} +
+                        fault.getDescription().cStr());
+  }
+}
+
+}  // namespace sluicegate

@@ -1,0 +1,92 @@
+#include "socket.hpp"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <memory>
+
+#include "sluicegate/error.hpp"
+
+namespace sluicegate {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Milliseconds = std::chrono::milliseconds;
+
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+Addresses resolve(const std::string& host, uint16_t port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int fault = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (fault != 0) {
+    throw ConnectionLost("cannot resolve " + host + ": " + gai_strerror(fault));
+  }
+  return {found, &freeaddrinfo};
+}
+
+// 0, or the errno that ended the attempt.
+int connect_one(int socket, const addrinfo& address, Clock::time_point deadline) {
+  if (connect(socket, address.ai_addr, address.ai_addrlen) == 0) return 0;
+  if (errno != EINPROGRESS) return errno;
+  const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now());
+  if (!wait_for(socket, POLLOUT, std::max(left, Milliseconds{0}))) return ETIMEDOUT;
+  int fault = 0;
+  socklen_t size = sizeof fault;
+  getsockopt(socket, SOL_SOCKET, SO_ERROR, &fault, &size);
+  return fault;
+}
+
+}  // namespace
+
+bool wait_for(int socket, short events, Milliseconds timeout) {
+  const auto deadline = Clock::now() + timeout;
+  for (;;) {
+    pollfd watched{.fd = socket, .events = events, .revents = 0};
+    const int64_t left_ms =
+        timeout.count() < 0
+            ? -1
+            : std::max<int64_t>(std::chrono::ceil<Milliseconds>(deadline - Clock::now()).count(),
+                                0);
+    const int ready = poll(&watched, 1, static_cast<int>(std::min<int64_t>(left_ms, INT_MAX)));
+    if (ready >= 0) return ready > 0;
+    if (errno != EINTR) throw Error(std::string{"poll failed: "} + std::strerror(errno));
+  }
+}
+
+int connect_tcp(const std::string& host, uint16_t port, Milliseconds timeout) {
+  const auto deadline = Clock::now() + timeout;
+  const Addresses addresses = resolve(host, port);
+  int fault = 0;
+  for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
+    const int socket_fd =
+        socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, at->ai_protocol);
+    if (socket_fd < 0) {
+      fault = errno;
+      continue;
+    }
+    fault = connect_one(socket_fd, *at, deadline);
+    if (fault == 0) {
+      const int on = 1;
+      setsockopt(socket_fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      return socket_fd;
+    }
+    close(socket_fd);
+  }
+  const std::string where = host + ":" + std::to_string(port);
+  if (fault == ETIMEDOUT) throw TimedOut("no connection to " + where + " in time");
+  throw ConnectionLost("cannot connect to " + where + ": " + std::strerror(fault));
+}
+
+}  // namespace sluicegate

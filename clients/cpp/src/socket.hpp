@@ -1,0 +1,17 @@
+// A TCP connection within a time limit, over every address that a host name has.
+// Errors: ConnectionLost with the cause of the last address; TimedOut.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace sluicegate {
+
+// Returns a non-blocking socket without Nagle's delay.
+int connect_tcp(const std::string& host, uint16_t port, std::chrono::milliseconds timeout);
+
+// Waits for `events` of poll(); false when `timeout` (negative: none) has passed.
+bool wait_for(int socket, short events, std::chrono::milliseconds timeout);
+
+}  // namespace sluicegate
