@@ -1,0 +1,179 @@
+// A server for one connection that does what a script says, on a thread of its own.
+// Flow:   a test connects to port(); the script reads frames and writes any bytes it likes.
+// Errors: the destructor joins the thread; a script's failed read ends it.
+#pragma once
+
+#include <arpa/inet.h>
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sluicegate.capnp.h"
+
+namespace sluicegate::test {
+
+namespace schema = sluice::schema;
+
+// One connection, seen from the server.
+class Peer {
+ public:
+  explicit Peer(int socket) : socket_{socket} {}
+
+  // The next client frame, and its reader until the next call.
+  schema::ClientFrame::Reader read() {
+    uint64_t table = 0;
+    read_bytes(&table, sizeof table);
+    if ((table & 0xFFFF'FFFF) != 0) throw std::runtime_error("the client sent several segments");
+    words_.assign(1 + (table >> 32), table);
+    read_bytes(words_.data() + 1, (words_.size() - 1) * 8);
+    message_ = std::make_unique<capnp::FlatArrayMessageReader>(kj::ArrayPtr<const capnp::word>(
+        reinterpret_cast<const capnp::word*>(words_.data()), words_.size()));
+    return message_->getRoot<schema::ClientFrame>();
+  }
+
+  void write(const std::string& bytes) {
+    if (send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL) !=
+        static_cast<ssize_t>(bytes.size())) {
+      throw std::runtime_error("the client is gone");
+    }
+  }
+
+  bool at_end() {
+    char byte = 0;
+    return recv(socket_, &byte, 1, 0) == 0;
+  }
+
+ private:
+  void read_bytes(void* to, size_t count) {
+    if (count == 0) return;
+    if (recv(socket_, to, count, MSG_WAITALL) != static_cast<ssize_t>(count)) {
+      throw std::runtime_error("the client is gone");
+    }
+  }
+
+  int socket_;
+  std::vector<uint64_t> words_;
+  std::unique_ptr<capnp::FlatArrayMessageReader> message_;
+};
+
+// An answer, built by the library itself as an independent encoder.
+inline std::string answer(uint64_t id,
+                          const std::function<void(schema::ServerFrame::Builder)>& fill,
+                          unsigned first_segment_words = 1024) {
+  capnp::MallocMessageBuilder message{first_segment_words, capnp::AllocationStrategy::FIXED_SIZE};
+  auto frame = message.initRoot<schema::ServerFrame>();
+  frame.setId(id);
+  fill(frame);
+  const auto words = capnp::messageToFlatArray(message);
+  const auto bytes = words.asBytes();
+  return {reinterpret_cast<const char*>(bytes.begin()), bytes.size()};
+}
+
+inline std::string verdicts(uint64_t id, unsigned count, const std::vector<uint8_t>& column) {
+  return answer(id, [&](auto frame) {
+    auto to = frame.initVerdicts();
+    to.setCount(count);
+    to.setVerdicts(kj::arrayPtr(column.data(), column.size()));
+  });
+}
+
+inline std::string granted(uint64_t id, const std::vector<uint32_t>& entries,
+                           const std::vector<uint8_t>& column) {
+  return answer(id, [&](auto frame) {
+    auto to = frame.initGranted();
+    to.setEntries(kj::arrayPtr(entries.data(), entries.size()));
+    to.setVerdicts(kj::arrayPtr(column.data(), column.size()));
+  });
+}
+
+inline std::string error(uint64_t id, schema::ErrorCode code, const char* text) {
+  return answer(id, [&](auto frame) {
+    auto to = frame.initError();
+    to.setCode(code);
+    to.setText(text);
+  });
+}
+
+inline std::string welcome(uint32_t outstanding_frames_max = 4) {
+  return answer(0, [&](auto frame) {
+    auto to = frame.initWelcome();
+    to.setVersion(1);
+    to.setShards(1);
+    to.setRoutingHash(schema::RoutingHash::XXH3);
+    to.setFrameBytesMax(128 * 1024);
+    to.setFrameEntriesMax(4096);
+    to.setOutstandingFramesMax(outstanding_frames_max);
+    to.setOutstandingBytesMax(256 * 1024);
+    to.setKeyBytesMax(1024);
+    to.setServerVersion("fake");
+  });
+}
+
+class FakeServer {
+ public:
+  using Script = std::function<void(Peer&)>;
+
+  explicit FakeServer(Script script) {
+    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* generic = reinterpret_cast<sockaddr*>(&address);
+    if (bind(listener_, generic, size) != 0 || listen(listener_, 1) != 0 ||
+        getsockname(listener_, generic, &size) != 0) {
+      throw std::runtime_error("no loopback port to listen on");
+    }
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread{[this, script = std::move(script)] { serve(script); }};
+  }
+
+  ~FakeServer() {
+    shutdown(listener_, SHUT_RDWR);  // wakes an accept() that no one answers
+    thread_.join();
+    close(listener_);
+  }
+
+  FakeServer(const FakeServer&) = delete;
+  FakeServer& operator=(const FakeServer&) = delete;
+
+  // A server that welcomes, and then follows the script.
+  static FakeServer::Script welcoming(Script script) {
+    return [script = std::move(script)](Peer& peer) {
+      peer.read();
+      peer.write(welcome());
+      script(peer);
+    };
+  }
+
+  uint16_t port() const noexcept { return port_; }
+
+ private:
+  void serve(const Script& script) const {
+    const int connection = accept(listener_, nullptr, nullptr);
+    if (connection < 0) return;
+    Peer peer{connection};
+    try {
+      script(peer);
+    } catch (const std::exception&) {
+      // The client left early; what the test expects of the client tells whether that is right.
+    }
+    close(connection);
+  }
+
+  int listener_ = -1;
+  uint16_t port_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace sluicegate::test

@@ -1,0 +1,135 @@
+// Goal: what the client encodes is what the schema says, and what it decodes is what the library
+// encoded, be it split into segments or hostile. Method: the Cap'n Proto library as the other side.
+#include "sluicegate/frames.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "fake_server.hpp"
+
+namespace sluicegate {
+namespace {
+
+std::vector<uint64_t> words_of(const std::string& bytes) {
+  std::vector<uint64_t> words(bytes.size() / 8);
+  std::memcpy(words.data(), bytes.data(), bytes.size());
+  return words;
+}
+
+struct Decoded {
+  explicit Decoded(const std::vector<uint64_t>& words)
+      : message{kj::ArrayPtr<const capnp::word>(reinterpret_cast<const capnp::word*>(words.data()),
+                                                words.size())} {}
+  auto root() { return message.getRoot<test::schema::ClientFrame>(); }
+  capnp::FlatArrayMessageReader message;
+};
+
+TEST(Encode, acquire_holds_all_columns) {
+  const std::array<std::string_view, 2> keys{"a", "bcd"};
+  const std::array<uint32_t, 2> costs{1, 7}, limits{keep, 9};
+  const std::array<uint8_t, 2> may_wait{0, 1};
+  std::vector<uint64_t> frame;
+  encode(42,
+         Acquire{.keys = keys,
+                 .costs = costs,
+                 .max_requests = limits,
+                 .may_wait = may_wait,
+                 .wait_limit_ms = 50,
+                 .details = detail::remaining},
+         frame);
+  Decoded decoded{frame};
+  ASSERT_EQ(decoded.root().getId(), 42u);
+  const auto acquire = decoded.root().getAcquire();
+  EXPECT_EQ(std::string(acquire.getKeys().asChars().begin(), acquire.getKeys().size()), "abcd");
+  EXPECT_EQ(acquire.getKeySizes()[1], 3);
+  EXPECT_EQ(acquire.getCosts()[1], 7u);
+  EXPECT_EQ(acquire.getMaxRequests()[0], keep);
+  EXPECT_FALSE(acquire.hasMaxRequestsInQueue());
+  EXPECT_EQ(acquire.getEntryFlags()[1], test::schema::ENTRY_MAY_WAIT);
+  EXPECT_EQ(acquire.getWaitLimitMs(), 50u);
+  EXPECT_EQ(acquire.getDetails(), detail::remaining);
+}
+
+TEST(Encode, appends_frames_of_one_segment_back_to_back) {
+  const std::vector<std::string_view> keys(4000, "a key of 20 bytes...");
+  std::vector<uint64_t> frames;
+  encode(1, Acquire{.keys = keys}, frames);
+  const size_t first_words = frames.size();
+  encode(2, Ping{}, frames);
+  EXPECT_EQ(frame_words(frames), first_words);
+  EXPECT_EQ(frames[0] & 0xFFFF'FFFF, 0u) << "more than one segment";
+  EXPECT_EQ(frame_words(std::span{frames}.subspan(first_words)), frames.size() - first_words);
+}
+
+TEST(Encode, refuses_a_column_of_another_length) {
+  const std::array<std::string_view, 2> keys{"a", "b"};
+  const std::array<uint32_t, 1> costs{1};
+  std::vector<uint64_t> frame;
+  EXPECT_THROW(encode(1, Acquire{.keys = keys, .costs = costs}, frame), LimitExceeded);
+  EXPECT_TRUE(frame.empty());
+}
+
+TEST(Decode, one_byte_stands_for_all_verdicts) {
+  const auto frame = words_of(test::verdicts(5, 3, {1}));
+  const auto answer = std::get<Verdicts>(decode(frame));
+  ASSERT_EQ(answer.verdicts.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(answer.verdicts[i], Verdict::approved);
+  EXPECT_EQ(answer.id, 5u);
+}
+
+TEST(Decode, reads_details_from_an_answer_in_many_segments) {
+  const auto bytes = test::answer(
+      9,
+      [](auto frame) {
+        auto to = frame.initVerdicts();
+        to.setCount(2);
+        const std::array<uint8_t, 2> column{1, 2};
+        to.setVerdicts(kj::arrayPtr(column.data(), column.size()));
+        auto retry = to.initDetails().initRetryMs(2);
+        retry.set(1, 250);
+      },
+      8);
+  const auto frame = words_of(bytes);
+  ASSERT_GT(frame[0] & 0xFFFF'FFFF, 0u) << "the test wants several segments";
+  ASSERT_EQ(frame_words(frame), frame.size());
+  const auto answer = std::get<Verdicts>(decode(frame));
+  EXPECT_EQ(answer.verdicts[1], Verdict::denied);
+  ASSERT_EQ(answer.details.retry_ms.size(), 2u);
+  EXPECT_EQ(answer.details.retry_ms[1], 250u);
+  EXPECT_TRUE(answer.details.limit.empty());
+}
+
+TEST(Decode, refuses_fewer_verdicts_than_entries) {
+  EXPECT_THROW(decode(words_of(test::verdicts(1, 3, {1, 1}))), ProtocolError);
+}
+
+TEST(Decode, refuses_a_frame_cut_short) {
+  auto frame = words_of(test::verdicts(1, 200, std::vector<uint8_t>(200, 1)));
+  frame.resize(frame.size() - 8);
+  EXPECT_THROW(decode(frame), ProtocolError);
+}
+
+TEST(Decode, refuses_inspected_keys_whose_sizes_exceed_the_text) {
+  const auto bytes = test::answer(1, [](auto frame) {
+    auto to = frame.initInspected();
+    to.initKeys(3);
+    to.initKeySizes(1).set(0, 4);
+  });
+  EXPECT_THROW(decode(words_of(bytes)), ProtocolError);
+}
+
+TEST(FrameWords, waits_for_the_whole_segment_table) {
+  const std::array<uint64_t, 2> table{uint64_t{10} << 32 | 2, uint64_t{3} << 32 | 5};
+  EXPECT_EQ(frame_words({}), std::nullopt);
+  EXPECT_EQ(frame_words(std::span{table}.first(1)), std::nullopt);
+  EXPECT_EQ(frame_words(table), 2u + 10 + 5 + 3);
+}
+
+TEST(FrameWords, refuses_what_cannot_be_a_frame) {
+  const std::array<uint64_t, 1> text{0x312E312F50545448};  // "HTTP/1.1"
+  EXPECT_THROW(frame_words(text), ProtocolError);
+}
+
+}  // namespace
+}  // namespace sluicegate
