@@ -1,0 +1,104 @@
+#include "net/connection.hpp"
+
+#include "base/assert.hpp"
+
+namespace sluice::net {
+namespace {
+
+constexpr size_t idle_memory_bytes = 64 * 1024;  // kept by an idle connection
+
+}  // namespace
+
+ConnectionMemory::ConnectionMemory(uint32_t connections_max)
+    : region_(bytes_each * connections_max, "connections' buffers (--max-connections)") {}
+
+InputBuffer ConnectionMemory::input(uint32_t index) const noexcept {
+  return InputBuffer({region_.data() + index * bytes_each, limits::input_bytes});
+}
+
+OutputBuffer ConnectionMemory::output(uint32_t index) const noexcept {
+  std::byte* first = region_.data() + index * bytes_each + limits::input_bytes;
+  return OutputBuffer({first, limits::output_bytes},
+                      {first + limits::output_bytes, limits::output_bytes});
+}
+
+void ConnectionMemory::discard(uint32_t index) noexcept {
+  region_.discard(index * bytes_each, bytes_each);
+}
+
+Connection::Connection(io::Io& io, io::SocketId socket, ConnectionMemory& memory) noexcept
+    : io_(io),
+      memory_(memory),
+      socket_(socket),
+      input_(memory.input(socket.index)),
+      output_(memory.output(socket.index)) {}
+
+void Connection::start_reading() noexcept {
+  if (reading_ || closing_ || peer_finished_ || broken_) return;
+  reading_ = true;
+  io_.receive_start(socket_);
+}
+
+void Connection::stop_reading() noexcept {
+  if (!reading_ || closing_) return;
+  reading_ = false;
+  io_.receive_stop(socket_);
+}
+
+void Connection::keep_promise(size_t bytes) noexcept {
+  ASSERT(promised_ >= bytes);
+  promised_ -= bytes;
+}
+
+bool Connection::output_over_high() const noexcept {
+  return output_.waiting() + promised_ > limits::output_high_bytes;
+}
+
+bool Connection::output_under_low() const noexcept {
+  return output_.waiting() + promised_ <= limits::output_low_bytes;
+}
+
+void Connection::flush(int64_t now_ms) noexcept {
+  if (closing_ || broken_ || output_.in_flight()) return;
+  if (output_.waiting() > 0) {
+    send_started_ms_ = now_ms;
+    io_.send(socket_, output_.take_for_sending());
+  } else if (finishing_ && !finished_) {
+    finished_ = true;
+    io_.send_finish(socket_);
+  }
+}
+
+void Connection::on_sent(int32_t result) noexcept {
+  output_.sent();
+  if (result < 0) broken_ = true;
+}
+
+void Connection::finish(int64_t now_ms) noexcept {
+  if (finishing_) return;
+  finishing_ = true;
+  finish_started_ms_ = now_ms;
+  input_.clear();
+  start_reading();  // only to see the peer's end, and to keep its unread bytes from resetting us
+}
+
+bool Connection::ready_to_close() const noexcept {
+  return !closing_ && (broken_ || (finished_ && peer_finished_));
+}
+
+void Connection::close() noexcept {
+  if (closing_) return;
+  closing_ = true;
+  io_.close(socket_);
+}
+
+void Connection::trim() noexcept {
+  if (!input_.empty() || !output_.empty() || promised_ > 0) return;
+  if (input_.touched() <= idle_memory_bytes && output_.touched() <= idle_memory_bytes) return;
+  memory_.discard(socket_.index);
+  input_.clear();
+  input_.forget_touched();
+  output_.forget_touched();
+}
+
+}  // namespace sluice::net

@@ -1,0 +1,98 @@
+// One peer's bytes: what came in and is not understood yet, what goes out, and how it ends.
+// Flow:   Io events -> session (through unread bytes) -> output -> flush() -> Io::send().
+// Life:   open -> finishing (flush, then end our side, then wait for the peer's end or a time-out)
+//         -> closing (Io::close() was called) -> gone with Io's `closed`.
+// Units:  bytes; milliseconds of monotonic time.
+// Errors: a failed send or receive makes the connection `broken`: only close() is left.
+// Lives:  memory is the ConnectionMemory's; one core only.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/limits.hpp"
+#include "base/mapped_region.hpp"
+#include "io/io.hpp"
+#include "net/input_buffer.hpp"
+#include "net/output_buffer.hpp"
+
+namespace sluice::net {
+
+// Address space for the buffers of every connection; pages are committed as they are used and given
+// back when a connection falls idle.
+class ConnectionMemory {
+ public:
+  explicit ConnectionMemory(uint32_t connections_max);
+
+  InputBuffer input(uint32_t index) const noexcept;
+  OutputBuffer output(uint32_t index) const noexcept;
+  void discard(uint32_t index) noexcept;
+  uint64_t reserved_bytes() const noexcept { return region_.size(); }
+
+ private:
+  static constexpr size_t bytes_each = limits::input_bytes + 2 * size_t{limits::output_bytes};
+  base::MappedRegion region_;
+};
+
+class Connection {
+ public:
+  Connection(io::Io& io, io::SocketId socket, ConnectionMemory& memory) noexcept;
+
+  io::SocketId socket() const noexcept { return socket_; }
+  InputBuffer& input() noexcept { return input_; }
+  const InputBuffer& input() const noexcept { return input_; }
+  OutputBuffer& output() noexcept { return output_; }
+  const OutputBuffer& output() const noexcept { return output_; }
+
+  // Reading: wanted by default; held back when answers pile up.
+  void start_reading() noexcept;
+  void stop_reading() noexcept;
+  bool reading() const noexcept { return reading_; }
+
+  // Answers that are promised but not written yet count, so that their room is certain.
+  void promise(size_t bytes) noexcept { promised_ += bytes; }
+  void keep_promise(size_t bytes) noexcept;
+  bool output_over_high() const noexcept;
+  bool output_under_low() const noexcept;
+
+  // Gives what is written to the kernel, one send at a time.
+  void flush(int64_t now_ms) noexcept;
+  void on_sent(int32_t result) noexcept;
+  int64_t send_started_ms() const noexcept { return send_started_ms_; }  // while one is in flight
+
+  // Sends what is written, then ends our side of the stream; bytes that still come are dropped.
+  void finish(int64_t now_ms) noexcept;
+  bool finishing() const noexcept { return finishing_; }
+  int64_t finish_started_ms() const noexcept { return finish_started_ms_; }
+
+  void on_end_of_stream() noexcept { peer_finished_ = true; }
+  void on_failed() noexcept { broken_ = true; }
+  bool peer_finished() const noexcept { return peer_finished_; }
+  bool broken() const noexcept { return broken_; }
+
+  // Nothing more to say and the peer is done too, or is gone.
+  bool ready_to_close() const noexcept;
+  void close() noexcept;
+  bool closing() const noexcept { return closing_; }
+
+  // Gives memory back when the connection is idle after a large exchange.
+  void trim() noexcept;
+
+ private:
+  io::Io& io_;
+  ConnectionMemory& memory_;
+  io::SocketId socket_;
+  InputBuffer input_;
+  OutputBuffer output_;
+  size_t promised_ = 0;
+  int64_t send_started_ms_ = 0;
+  int64_t finish_started_ms_ = 0;
+  bool reading_ = false;
+  bool finishing_ = false;
+  bool finished_ = false;  // our side of the stream has ended
+  bool peer_finished_ = false;
+  bool broken_ = false;
+  bool closing_ = false;
+};
+
+}  // namespace sluice::net

@@ -1,0 +1,61 @@
+// Bytes of one connection that could not be taken where they were received: the partial tail of a
+// frame, or what arrived while reading is held back.
+// Shape:  linear: [referenced by this turn's entries | unread | free]. Appending never moves what
+// an
+//         entry of this turn may point at; the space before `unread` is won back in later turns.
+// Units:  bytes; the unread bytes of whole 8-byte words start 8-byte aligned.
+// Errors: append() refuses what does not fit: the caller executes the turn and compacts, or closes.
+// Lives:  memory is the connection table's; one core only.
+#pragma once
+
+#include <cstring>
+#include <span>
+
+#include "base/assert.hpp"
+
+namespace sluice::net {
+
+class InputBuffer {
+ public:
+  InputBuffer() = default;
+  explicit InputBuffer(std::span<std::byte> memory) noexcept : memory_(memory) {}
+
+  std::span<std::byte> unread() const noexcept { return memory_.subspan(begin_, end_ - begin_); }
+  bool empty() const noexcept { return begin_ == end_; }
+  size_t room() const noexcept { return memory_.size() - end_; }
+  size_t touched() const noexcept { return touched_; }
+
+  void consume(size_t bytes) noexcept {
+    ASSERT(bytes <= end_ - begin_);
+    begin_ += bytes;
+  }
+
+  [[nodiscard]] bool append(std::span<const std::byte> bytes) noexcept {
+    if (empty()) begin_ = end_ = (end_ + 7) & ~size_t{7};
+    if (end_ > memory_.size() || bytes.size() > room()) return false;
+    if (!bytes.empty()) std::memcpy(memory_.data() + end_, bytes.data(), bytes.size());
+    end_ += bytes.size();
+    if (end_ > touched_) touched_ = end_;
+    return true;
+  }
+
+  // Nothing of an executed turn is pointed at any more: the space before `unread` is free again.
+  void compact() noexcept {
+    if (begin_ == 0) return;
+    const size_t left = end_ - begin_;
+    if (left > 0) std::memmove(memory_.data(), memory_.data() + begin_, left);
+    begin_ = 0;
+    end_ = left;
+  }
+
+  void clear() noexcept { begin_ = end_ = 0; }
+  void forget_touched() noexcept { touched_ = end_; }
+
+ private:
+  std::span<std::byte> memory_;
+  size_t begin_ = 0;
+  size_t end_ = 0;
+  size_t touched_ = 0;  // memory up to here was written since it was last discarded
+};
+
+}  // namespace sluice::net

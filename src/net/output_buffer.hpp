@@ -1,0 +1,66 @@
+// Replies of one connection: one buffer is being written, the other may be with the kernel.
+// Flow:   room() and commit() at the end of the one; take_for_sending() swaps when nothing is in
+//         flight; sent() frees the other.
+// Units:  bytes.
+// Errors: none: who writes has checked capacity before (Connection::output_over_high()).
+// Lives:  a span in flight stays untouched until sent(); memory is the connection table's.
+// Source: one send in flight per socket; two would interleave (docs/architecture.md).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "base/assert.hpp"
+
+namespace sluice::net {
+
+class OutputBuffer {
+ public:
+  OutputBuffer() = default;
+  OutputBuffer(std::span<std::byte> first, std::span<std::byte> second) noexcept
+      : memory_{first, second} {}
+
+  // `bytes` of room behind what is written; 8-byte aligned as long as whole words are committed.
+  std::span<std::byte> room(size_t bytes) const noexcept {
+    ASSERT(used_ + bytes <= memory_[writing_].size());
+    return memory_[writing_].subspan(used_, bytes);
+  }
+  size_t room_left() const noexcept { return memory_[writing_].size() - used_; }
+
+  void commit(size_t bytes) noexcept {
+    ASSERT(used_ + bytes <= memory_[writing_].size());
+    used_ += bytes;
+    touched_ = std::max(touched_, used_);
+  }
+
+  size_t waiting() const noexcept { return used_; }
+  bool in_flight() const noexcept { return in_flight_ > 0; }
+  bool empty() const noexcept { return used_ == 0 && in_flight_ == 0; }
+  size_t touched() const noexcept { return touched_; }
+
+  std::span<const std::byte> take_for_sending() noexcept {
+    ASSERT(!in_flight() && used_ > 0);
+    const auto bytes = memory_[writing_].first(used_);
+    in_flight_ = used_;
+    used_ = 0;
+    writing_ ^= 1;
+    return bytes;
+  }
+
+  void sent() noexcept {
+    ASSERT(in_flight());
+    in_flight_ = 0;
+  }
+
+  void forget_touched() noexcept { touched_ = 0; }
+
+ private:
+  std::array<std::span<std::byte>, 2> memory_;
+  size_t used_ = 0;       // of the buffer that is being written
+  size_t in_flight_ = 0;  // of the other
+  size_t writing_ = 0;
+  size_t touched_ = 0;
+};
+
+}  // namespace sluice::net
