@@ -1,0 +1,120 @@
+// What the sessions of one worker share, and what they may ask of it.
+// Flow:   sessions fill the turn; Backend::execute() decides and answers it; what a shard answers
+//         later comes back through Session::on_granted(), on_inspected() and on_page().
+// Lives:  one per worker; one core only.
+#pragma once
+
+#include <boost/intrusive/list.hpp>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "api/entry.hpp"
+#include "base/limits.hpp"
+#include "base/time.hpp"
+#include "base/timer_wheel.hpp"
+#include "route/turn.hpp"
+#include "session/wait_book.hpp"
+
+namespace sluice::session {
+
+class Session;
+
+struct Options {
+  uint32_t key_bytes_max = 1'024;
+  uint32_t waiters_max = 100'000;  // announced, bounded by limits::connection_waiters_max
+  uint32_t wait_ms_max = 0;        // 0: none
+  bool requests_can_set_rate = true;
+  bool requests_can_mod_queue = true;
+  int64_t header_timeout_ms = 10'000;  // for Hello, and for a request's head and body
+  int64_t idle_timeout_ms = 120'000;   // HTTP keep-alive without a request; 0: none
+  int64_t send_timeout_ms = 60'000;    // a send that does not progress
+  int64_t linger_ms = 2'000;           // for the peer's end after ours
+  uint32_t shard = 0;
+  uint32_t shards = 1;
+  uint64_t routing_seed = 0;
+  uint64_t instance_id = 0;
+};
+
+// The worker as its sessions see it. A shard may belong to another core one day: whatever it
+// answers beyond a verdict comes back by a call of the session's.
+class Backend {
+ public:
+  virtual void execute() noexcept = 0;
+  virtual void withdraw(api::WaiterId waiter, api::Ticket ticket) noexcept = 0;
+  // Nobody waits any more: takes the ticket back, now or when an outcome that is under way arrives.
+  virtual void abandon(api::WaiterId waiter, api::Ticket ticket) noexcept = 0;
+  // Answered by on_inspected(id, ...) and on_page(id, ...).
+  virtual void inspect(Session& session, uint64_t id, std::string_view key) noexcept = 0;
+  virtual void page(Session& session, uint64_t id, uint64_t cursor, uint32_t keys_max) noexcept = 0;
+  virtual uint64_t keys_count() const noexcept = 0;
+  // Prometheus text; valid until the next call.
+  virtual std::string_view metrics() noexcept = 0;
+
+ protected:
+  ~Backend() = default;
+};
+
+struct ReadyTag;
+struct DirtyTag;
+template <typename Tag>
+using SessionHook =
+    boost::intrusive::list_base_hook<boost::intrusive::tag<Tag>,
+                                     boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+
+// Keys that had to be decoded live here until the turn is executed.
+class TurnText {
+ public:
+  TurnText() : memory_(text_bytes) {}
+  std::span<char> room() noexcept { return std::span(memory_).subspan(used_); }
+  bool has_room(size_t bytes) const noexcept { return memory_.size() - used_ >= bytes; }
+  void commit(size_t bytes) noexcept { used_ += bytes; }
+  void clear() noexcept { used_ = 0; }
+
+ private:
+  static constexpr size_t text_bytes = 256 * 1024;
+  std::vector<char> memory_;
+  size_t used_ = 0;
+};
+
+// Room to gather one Granted frame in, or to sort the entries of a Withdraw.
+struct Scratch {
+  Scratch() {
+    indexes.reserve(limits::frame_entries_max);
+    verdicts.reserve(limits::frame_entries_max);
+    details.reserve(limits::frame_entries_max);
+  }
+  std::vector<uint32_t> indexes;
+  std::vector<api::Verdict> verdicts;
+  std::vector<api::Detail> details;
+};
+
+struct Context {
+  Context(Backend& of, const Options& with) : backend(of), options(with), waits(with.waiters_max) {}
+
+  Backend& backend;
+  const Options options;
+  base::Now now;
+  bool draining = false;
+  route::Turn turn;
+  TurnText text;
+  WaitBook waits;
+  Scratch scratch;
+  base::TimerWheel timers{0};
+  uint32_t debug_walks_count = 0;  // GET /debug under way
+  uint64_t drained_entries = 0;    // answered `draining` without being decided
+
+  using ReadyList =
+      boost::intrusive::list<Session, boost::intrusive::base_hook<SessionHook<ReadyTag>>,
+                             boost::intrusive::constant_time_size<false>>;
+  using DirtyList =
+      boost::intrusive::list<Session, boost::intrusive::base_hook<SessionHook<DirtyTag>>,
+                             boost::intrusive::constant_time_size<false>>;
+  ReadyList ready;  // sessions that can go on with what they hold
+  DirtyList dirty;  // sessions with something to send, or to close, at the end of the turn
+
+  int64_t now_ms() const noexcept { return base::floor_ms(now.monotonic_ns); }
+};
+
+}  // namespace sluice::session

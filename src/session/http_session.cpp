@@ -1,0 +1,363 @@
+#include "session/http_session.hpp"
+
+#include <cstring>
+
+#include "base/assert.hpp"
+
+namespace sluice::session {
+namespace {
+
+constexpr size_t reply_bytes_max = 4'096;  // of anything that shows no key
+
+// While draining, how long an idle connection's next request may still cross the end.
+constexpr int64_t drain_grace_ms = 200;
+
+template <typename... Visitors>
+struct Overloaded : Visitors... {
+  using Visitors::operator()...;
+};
+
+}  // namespace
+
+HttpSession::HttpSession(Context& context, io::Io& io, io::SocketId socket,
+                         net::ConnectionMemory& memory, std::span<char> key_memory) noexcept
+    : Session(context, io, socket, memory),
+      key_memory_(key_memory),
+      phase_started_ms_(context.now_ms()) {
+  in_request_ = true;  // the first request has to come within the header time-out
+  drain_started_ms_ = context.now_ms();
+}
+
+HttpSession::~HttpSession() {
+  ASSERT(ticket_ == api::no_ticket);
+  if (debug_) --context_.debug_walks_count;
+}
+
+template <typename Encode>
+void HttpSession::write(size_t bytes_max, Encode encode) noexcept {
+  if (connection_.closing()) return;
+  connection_.output().commit(encode(connection_.output().room(bytes_max)));
+  mark_dirty();
+}
+
+size_t HttpSession::take(std::span<const std::byte> bytes) noexcept {
+  size_t taken = 0;
+  needed_bytes_ = 0;
+  while (!held() && !connection_.finishing() && !connection_.closing()) {
+    if (!make_output_room()) break;
+    const auto rest = bytes.subspan(taken);
+    if (rest.empty() && parser_.idle()) break;
+    if (!in_request_) phase_started_ms_ = context_.now_ms();
+    in_request_ = true;
+    const wire::HttpParsed parsed = parser_.parse(rest);
+    if (const auto* more = std::get_if<wire::HttpNeedMore>(&parsed)) {
+      taken += more->consumed_bytes;
+      break;
+    }
+    if (const auto* refused = std::get_if<wire::HttpRefused>(&parsed)) {
+      refuse_with(refused->status, refused->cause);
+      break;
+    }
+    if (const auto* head = std::get_if<wire::HttpHead>(&parsed)) {
+      taken += head->consumed_bytes;
+      on_head(head->request);
+    } else {
+      taken += std::get<wire::HttpBodyEnd>(parsed).consumed_bytes;
+      in_request_ = false;
+      phase_started_ms_ = context_.now_ms();
+    }
+  }
+  return taken;
+}
+
+void HttpSession::on_head(const wire::HttpRequest& request) noexcept {
+  if (request.expects_continue) {
+    settle_answers();
+    write(reply_bytes_max, [](auto out) { return wire::encode_continue(out); });
+  }
+  if (!context_.text.has_room(request.target.size()) || !context_.turn.has_room(1)) {
+    context_.backend.execute();
+  }
+  if (connection_.finishing() || connection_.closing()) return;
+  const wire::RestOptions options{
+      .key_bytes_max = context_.options.key_bytes_max,
+      .requests_can_set_rate = context_.options.requests_can_set_rate,
+      .requests_can_mod_queue = context_.options.requests_can_mod_queue};
+  wire::RestRequest rest = wire::route_request(request, options, context_.text.room());
+  if (auto* decision = std::get_if<wire::RestDecision>(&rest)) {
+    decide(request, *decision);
+    return;
+  }
+  settle_answers();
+  if (connection_.finishing() || connection_.closing()) return;
+  const uint8_t kind = kind_of(request);
+  wire::ReplyHead head = reply_head(kind);
+  const bool keep_alive = head.keep_alive;
+  std::visit(
+      Overloaded{
+          [&](const wire::RestDecision&) {},
+          [&](const wire::RestReply& reply) {
+            head.head_only = request.method == "HEAD";
+            write(reply_bytes_max, [&](auto out) { return wire::encode_reply(reply, head, out); });
+            answered(keep_alive);
+          },
+          [&](const wire::RestHealth&) {
+            const wire::RestReply reply{.status = uint16_t(context_.draining ? 503 : 200)};
+            write(reply_bytes_max, [&](auto out) { return wire::encode_reply(reply, head, out); });
+            answered(keep_alive);
+          },
+          [&](const wire::RestMetrics&) {
+            const std::string_view text = context_.backend.metrics();
+            write(reply_bytes_max + text.size(), [&](auto out) {
+              return wire::encode_text(200, "text/plain; version=0.0.4", text, head, out);
+            });
+            answered(keep_alive);
+          },
+          [&](const wire::RestInspect& inspect) {
+            const uint64_t id = kind | (inspect.pretty ? 256U : 0U);
+            context_.backend.inspect(*this, id, inspect.key);
+          },
+          [&](const wire::RestDebug& debug) { start_debug(request, debug.pretty); },
+      },
+      rest);
+}
+
+uint8_t HttpSession::kind_of(const wire::HttpRequest& request) const noexcept {
+  return static_cast<uint8_t>((request.keep_alive && !context_.draining ? 0 : last) |
+                              (request.http_1_0 ? http_1_0 : 0));
+}
+
+wire::ReplyHead HttpSession::reply_head(uint8_t kind) const noexcept {
+  return {.keep_alive = (kind & last) == 0 && !context_.draining,
+          .http_1_0 = (kind & http_1_0) != 0,
+          .wall_ns = context_.now.wall_ns};
+}
+
+size_t HttpSession::decision_bytes_max(uint8_t kind, size_t key_bytes) const noexcept {
+  return reply_bytes_max + ((kind & json) != 0 ? 6 * key_bytes : 0);
+}
+
+void HttpSession::decide(const wire::HttpRequest& request, wire::RestDecision& decision) noexcept {
+  uint8_t kind = kind_of(request);
+  if (decision.json) kind |= json;
+  api::Entry& asked = decision.entry;
+  if (context_.draining && asked.op == api::Op::acquire) {
+    settle_answers();
+    ++context_.drained_entries;
+    write_decision(api::Verdict::draining, {}, asked.key(), kind, false);
+    return;
+  }
+  const std::span<char> text = context_.text.room();
+  if (asked.key_data >= text.data() && asked.key_data < text.data() + text.size()) {
+    context_.text.commit(static_cast<size_t>(asked.key_data - text.data()) + asked.key_bytes);
+  }
+  const auto socket = connection_.socket();
+  api::Entry& entry = context_.turn.add(
+      {.session = socket.index, .generation = socket.generation, .kind = kind}, 1)[0];
+  entry = asked;
+  if (entry.op == api::Op::acquire) {
+    entry.flags |= api::flag::wants_details | api::flag::shows_id;
+    const uint32_t most = context_.options.wait_ms_max;
+    if (most != 0 && (entry.wait_ms_max == 0 || entry.wait_ms_max > most)) entry.wait_ms_max = most;
+  }
+  connection_.promise(decision_bytes_max(kind, entry.key_bytes));
+  ++undecided_;
+  if ((entry.flags & api::flag::may_wait) != 0) {
+    entry.ticket = context_.waits.take(socket.index, 0);
+    if (entry.ticket == api::no_ticket) entry.flags |= api::flag::waiters_full;
+  }
+  // What follows a request that may wait, or the last one, is not looked at before its answer.
+  if ((entry.flags & api::flag::may_wait) != 0 || (kind & last) != 0) hold(held_by_decision);
+}
+
+void HttpSession::on_verdicts(const route::Request& request, const Verdicts& verdicts) noexcept {
+  --undecided_;
+  const api::Entry& entry = verdicts.entries[0];
+  const api::Verdict verdict = verdicts.verdicts[0];
+  const bool queued = verdict == api::Verdict::queued;
+  const bool gone = connection_.closing() || connection_.finishing();
+  connection_.keep_promise(decision_bytes_max(request.kind, entry.key_bytes));
+  if (queued && !gone) {
+    ticket_ = entry.ticket;
+    WaitingEntry& waiting = context_.waits[ticket_];
+    waiting.waiter = verdicts.waiters[0];
+    waiting.detail.request_id = verdicts.details[0].request_id;
+    waiting_kind_ = request.kind;
+    waiting_key_bytes_ = 0;
+    if ((request.kind & json) != 0) {
+      ASSERT(entry.key_bytes <= key_memory_.size());
+      std::memcpy(key_memory_.data(), entry.key_data, entry.key_bytes);
+      waiting_key_bytes_ = entry.key_bytes;
+    }
+    return;
+  }
+  if (queued) {
+    context_.backend.abandon(verdicts.waiters[0], entry.ticket);
+  } else if (entry.ticket != api::no_ticket) {
+    context_.waits.give_back(entry.ticket);
+  }
+  if (gone) return;
+  write_decision(verdict, verdicts.details[0], entry.key(), request.kind,
+                 entry.op == api::Op::release);
+}
+
+void HttpSession::write_decision(api::Verdict verdict, const api::Detail& detail,
+                                 std::string_view key, uint8_t kind, bool released) noexcept {
+  const wire::ReplyHead head = reply_head(kind);
+  write(decision_bytes_max(kind, key.size()), [&](auto out) {
+    if (released) return wire::encode_reply(wire::RestReply{.status = 200}, head, out);
+    return wire::encode_decision(verdict, detail, key, (kind & json) != 0, head, out);
+  });
+  answered(head.keep_alive);
+}
+
+void HttpSession::on_granted(WaitingEntry& entry, const api::Grant& grant) noexcept {
+  ASSERT(entry.ticket == ticket_);
+  api::Detail detail = grant.detail;
+  detail.request_id = entry.detail.request_id;
+  context_.waits.give_back(ticket_);
+  ticket_ = api::no_ticket;
+  phase_started_ms_ = context_.now_ms();
+  write_decision(grant.verdict, detail, {key_memory_.data(), waiting_key_bytes_}, waiting_kind_,
+                 false);
+}
+
+// One response is complete: goes on with what is behind it, or ends.
+void HttpSession::answered(bool keep_alive) noexcept {
+  if (!keep_alive) {
+    finish();
+    return;
+  }
+  release_hold(held_by_decision);
+  schedule_timer();
+}
+
+// Answers must leave in order: what the turn holds of this connection comes first.
+void HttpSession::settle_answers() noexcept {
+  if (undecided_ > 0) context_.backend.execute();
+}
+
+void HttpSession::on_inspected(uint64_t id, const api::KeyState* state) noexcept {
+  const wire::ReplyHead head = reply_head(static_cast<uint8_t>(id));
+  if (state == nullptr) {
+    write(reply_bytes_max, [&](auto out) {
+      return wire::encode_text(404, "text/plain; charset=UTF-8", "Key not found", head, out);
+    });
+  } else {
+    write(reply_bytes_max + wire::debug_key_bytes_max(state->key.size()),
+          [&](auto out) { return wire::encode_key_state(*state, (id & 256U) != 0, head, out); });
+  }
+  answered(head.keep_alive);
+}
+
+void HttpSession::start_debug(const wire::HttpRequest& request, bool pretty) noexcept {
+  const wire::ReplyHead head = reply_head(kind_of(request));
+  if (context_.debug_walks_count >= DebugWalk::walks_max) {
+    write(reply_bytes_max, [&](auto out) {
+      return wire::encode_text(503, "text/plain; charset=UTF-8",
+                               "too many GET /debug at once: try again later", head, out);
+    });
+    answered(head.keep_alive);
+    return;
+  }
+  ++context_.debug_walks_count;
+  debug_ = std::make_unique<DebugWalk>();
+  debug_->stream = {.pretty = pretty, .chunked = !request.http_1_0};
+  debug_->sorted = context_.backend.keys_count() <= DebugWalk::sorted_keys_max;
+  debug_->keep_alive = head.keep_alive && !request.http_1_0;
+  wire::ReplyHead stream_head = head;
+  stream_head.keep_alive = debug_->keep_alive;
+  write(reply_bytes_max, [&](auto out) {
+    return wire::encode_debug_head(debug_->stream, !debug_->sorted, stream_head, out);
+  });
+  hold(held_by_decision);
+  mark_dirty();
+}
+
+// A slice of GET /debug per turn, as long as the peer reads.
+void HttpSession::continue_debug() noexcept {
+  if (!debug_->gathered && (debug_->sorted || debug_->next_row == debug_->rows.size())) {
+    if (!debug_->sorted) {
+      debug_->rows.clear();
+      debug_->next_row = 0;
+    }
+    context_.backend.page(*this, 0, debug_->cursor, DebugWalk::slice_keys);
+  }
+  const bool may_write = debug_->gathered || !debug_->sorted;
+  if (may_write && write_debug_rows() && debug_->gathered) {
+    write(reply_bytes_max, [&](auto out) { return wire::encode_debug_tail(debug_->stream, out); });
+    const bool keep_alive = debug_->keep_alive;
+    debug_.reset();
+    --context_.debug_walks_count;
+    answered(keep_alive);
+    return;
+  }
+  // Goes on in the next turn, or when the peer has read.
+  if (!connection_.output_over_high()) mark_ready();
+}
+
+// Whether all gathered rows are written.
+bool HttpSession::write_debug_rows() noexcept {
+  for (uint32_t written = 0; debug_->next_row < debug_->rows.size(); ++written) {
+    if (connection_.output_over_high() || written >= DebugWalk::slice_keys) return false;
+    DebugWalk::Row& row = debug_->rows[debug_->next_row++];
+    row.state.key = row.key;
+    write(wire::debug_key_bytes_max(row.key.size()),
+          [&](auto out) { return wire::encode_debug_key(debug_->stream, row.state, out); });
+  }
+  return true;
+}
+
+void HttpSession::on_page(uint64_t, std::span<const api::KeyState> keys,
+                          uint64_t next_cursor) noexcept {
+  debug_->add(keys);
+  debug_->cursor = next_cursor;
+  if (next_cursor != 0) return;
+  debug_->gathered = true;
+  if (debug_->sorted) debug_->sort();
+}
+
+void HttpSession::write_settled() noexcept {
+  if (debug_ && !connection_.finishing()) continue_debug();
+}
+
+void HttpSession::drop_waiting() noexcept {
+  if (ticket_ == api::no_ticket) return;
+  context_.backend.abandon(context_.waits[ticket_].waiter, ticket_);
+  ticket_ = api::no_ticket;
+}
+
+void HttpSession::refuse_with(uint16_t status, std::string_view cause) noexcept {
+  settle_answers();
+  if (connection_.finishing() || connection_.closing()) return;
+  const wire::ReplyHead head{.keep_alive = false, .wall_ns = context_.now.wall_ns};
+  write(reply_bytes_max, [&](auto out) {
+    return wire::encode_reply(wire::refusal_reply(status, cause), head, out);
+  });
+  finish();
+}
+
+void HttpSession::refuse() noexcept {
+  refuse_with(503, "the server has all the connections it may have (--max-connections)");
+}
+
+void HttpSession::begin_drain() noexcept {
+  // Whoever is owed an answer gets it with `Connection: close`; the idle are ended after a grace.
+  drain_started_ms_ = context_.now_ms();
+  schedule_timer();
+}
+
+int64_t HttpSession::deadline_ms() const noexcept {
+  if (has_waiting() || undecided_ > 0 || debug_ || held()) return never_ms;
+  const Options& options = context_.options;
+  const bool idle = parser_.idle() && connection_.input().empty();
+  if (context_.draining && idle) return drain_started_ms_ + drain_grace_ms;
+  if (in_request_) return phase_started_ms_ + options.header_timeout_ms;
+  return options.idle_timeout_ms == 0 ? never_ms : phase_started_ms_ + options.idle_timeout_ms;
+}
+
+void HttpSession::on_deadline() noexcept {
+  finish();
+}
+
+}  // namespace sluice::session

@@ -1,0 +1,466 @@
+#include "session/native_session.hpp"
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "wire/frame_reader.hpp"
+
+namespace sluice::session {
+namespace {
+
+// After GoAway, how long frames that cross it are still answered.
+constexpr int64_t go_away_grace_ms = 200;
+
+template <typename... Visitors>
+struct Overloaded : Visitors... {
+  using Visitors::operator()...;
+};
+
+// The smaller of two limits of which zero means none.
+uint32_t smaller_limit(uint32_t one, uint32_t other) noexcept {
+  if (one == 0) return other;
+  return other == 0 ? one : std::min(one, other);
+}
+
+// Keys one after the other: the common part of what carries keys.
+void fill_keys(std::span<api::Entry> entries, std::string_view keys,
+               wire::Column<uint16_t> sizes) noexcept {
+  const char* key = keys.data();
+  for (size_t i = 0; i < entries.size(); ++i) {
+    entries[i].key_data = key;
+    entries[i].key_bytes = sizes[i];
+    key += sizes[i];
+  }
+}
+
+void fill_column(std::span<api::Entry> entries, wire::Column<uint32_t> column,
+                 uint32_t api::Entry::*member) noexcept {
+  if (column.empty()) return;
+  for (size_t i = 0; i < entries.size(); ++i) entries[i].*member = column[i];
+}
+
+}  // namespace
+
+NativeSession::NativeSession(Context& context, io::Io& io, io::SocketId socket,
+                             net::ConnectionMemory& memory) noexcept
+    : Session(context, io, socket, memory), started_ms_(context.now_ms()) {}
+
+NativeSession::~NativeSession() {
+  ASSERT(frames_.empty());
+}
+
+template <typename Encode>
+void NativeSession::write(size_t bytes_max, Encode encode) noexcept {
+  if (connection_.closing()) return;
+  connection_.output().commit(encode(connection_.output().room(bytes_max)));
+  mark_dirty();
+}
+
+size_t NativeSession::take(std::span<const std::byte> bytes) noexcept {
+  size_t taken = 0;
+  while (!held() && !connection_.finishing() && !connection_.closing()) {
+    if (!make_output_room()) break;
+    const auto decoded = wire::read_frame(bytes.subspan(taken), limits::frame_bytes_max);
+    if (const auto* more = std::get_if<base::NeedMore>(&decoded)) {
+      needed_bytes_ = std::max<size_t>(more->total_bytes, 8);
+      break;
+    }
+    if (const auto* malformed = std::get_if<base::Malformed>(&decoded)) {
+      write_error(0, malformed->code);
+      break;
+    }
+    const auto& frame = std::get<base::Complete<wire::Frame>>(decoded);
+    on_frame(frame.value);
+    taken += frame.consumed_bytes;
+  }
+  return taken;
+}
+
+void NativeSession::on_frame(std::span<const std::byte> frame) noexcept {
+  const auto request = wire::decode(frame);
+  if (!request) {
+    write_error(request.error().id, welcomed_ ? request.error().code : ErrorCode::hello_expected);
+    return;
+  }
+  const uint64_t id = request->id;
+  if (const auto* hello = std::get_if<wire::HelloRequest>(&request->body)) {
+    on_hello(id, *hello);
+    return;
+  }
+  if (!welcomed_) {
+    write_error(id, ErrorCode::hello_expected);
+    return;
+  }
+  std::visit(
+      Overloaded{
+          [&](const wire::UnsupportedRequest&) { write_error(id, ErrorCode::unsupported); },
+          [&](const wire::HelloRequest&) {},
+          [&](const wire::AcquireRequest& acquire) { on_acquire(id, frame.size(), acquire); },
+          [&](const wire::ReleaseRequest& release) { on_release(id, frame.size(), release); },
+          [&](const wire::WithdrawRequest& withdraw) { on_withdraw(id, withdraw); },
+          [&](const wire::InspectRequest& inspect) { on_inspect(id, inspect); },
+          [&](const wire::PingRequest&) {
+            write(wire::small_answer_bytes_max,
+                  [&](auto out) { return wire::encode_pong(id, out); });
+          },
+      },
+      request->body);
+}
+
+void NativeSession::on_hello(uint64_t id, const wire::HelloRequest& hello) noexcept {
+  if (welcomed_) {
+    write_error(id, ErrorCode::unexpected_hello);
+    return;
+  }
+  if (hello.version != 1) {
+    write_error(id, ErrorCode::unsupported_version);
+    return;
+  }
+  welcomed_ = true;
+  const Options& options = context_.options;
+  const wire::WelcomeAnswer welcome{
+      .shard = options.shard,
+      .shards = options.shards,
+      .routing_seed = options.routing_seed,
+      .instance_id = options.instance_id,
+      .waiting_entries_max = std::min(options.waiters_max, limits::connection_waiters_max),
+      .key_bytes_max = options.key_bytes_max,
+      .server_version = SLUICE_VERSION,
+  };
+  write(wire::small_answer_bytes_max,
+        [&](auto out) { return wire::encode_welcome(id, welcome, out); });
+  if (context_.draining) begin_drain();
+}
+
+bool NativeSession::id_in_use(uint64_t id) const noexcept {
+  if (frames_.find(id) != frames_.end()) return true;
+  if (outstanding_frames_ == 0 || id > highest_id_) return false;
+  // Clients count upwards, so this is rare; and it is bounded by what may be outstanding.
+  const auto requests = context_.turn.requests();
+  uint32_t left = outstanding_frames_;
+  for (auto request = requests.rbegin(); request != requests.rend() && left > 0; ++request) {
+    if (request->session != connection_.socket().index) continue;
+    if (request->id == id) return true;
+    --left;
+  }
+  return false;
+}
+
+// Whether a frame of `entries_count` may become a request of the turn, which then has room.
+bool NativeSession::admit(uint64_t id, uint32_t entries_count, size_t frame_bytes) noexcept {
+  if (id_in_use(id)) {
+    write_error(id, ErrorCode::id_in_use);
+    return false;
+  }
+  if (outstanding_frames_ >= limits::outstanding_frames_max ||
+      outstanding_bytes_ + frame_bytes > limits::outstanding_bytes_max) {
+    write_error(id, ErrorCode::too_many_outstanding);
+    return false;
+  }
+  if (!context_.turn.has_room(entries_count)) context_.backend.execute();
+  highest_id_ = outstanding_frames_ == 0 ? id : std::max(highest_id_, id);
+  ++outstanding_frames_;
+  outstanding_bytes_ += frame_bytes;
+  return true;
+}
+
+void NativeSession::on_acquire(uint64_t id, size_t frame_bytes,
+                               const wire::AcquireRequest& request) noexcept {
+  if (said_go_away_) {
+    answer_draining(id, request);
+    return;
+  }
+  const auto count = static_cast<uint32_t>(request.key_sizes.size());
+  if (!admit(id, count, frame_bytes)) return;
+  const bool may_wait = request.may_wait || !request.entry_flags.empty();
+  const auto entries = context_.turn.add({.session = connection_.socket().index,
+                                          .generation = connection_.socket().generation,
+                                          .id = id,
+                                          .frame_bytes = static_cast<uint32_t>(frame_bytes),
+                                          .kind = may_wait ? decides_or_waits : decides,
+                                          .details = request.details},
+                                         count);
+  connection_.promise(wire::verdicts_bytes_max(count, request.details));
+  fill_keys(entries, request.keys, request.key_sizes);
+  fill_column(entries, request.costs, &api::Entry::cost);
+  fill_column(entries, request.max_requests, &api::Entry::max_requests);
+  fill_column(entries, request.max_requests_in_queue, &api::Entry::max_requests_in_queue);
+  if (request.details != 0) {
+    const bool id_wanted = (request.details & wire::detail_bit::request_id) != 0;
+    const auto flags =
+        static_cast<uint8_t>(api::flag::wants_details | (id_wanted ? api::flag::shows_id : 0));
+    for (api::Entry& entry : entries) entry.flags = flags;
+  }
+  if (may_wait) take_tickets(entries, request);
+}
+
+void NativeSession::take_tickets(std::span<api::Entry> entries,
+                                 const wire::AcquireRequest& request) noexcept {
+  const uint32_t wait_ms = smaller_limit(request.wait_limit_ms, context_.options.wait_ms_max);
+  for (uint32_t i = 0; i < entries.size(); ++i) {
+    const bool may_wait = request.may_wait || (request.entry_flags[i] & api::flag::may_wait) != 0;
+    if (!may_wait) continue;
+    api::Entry& entry = entries[i];
+    entry.flags |= api::flag::may_wait;
+    entry.wait_ms_max = wait_ms;
+    if (waiting_count_ < limits::connection_waiters_max) {
+      entry.ticket = context_.waits.take(connection_.socket().index, i);
+    }
+    if (entry.ticket == api::no_ticket) {
+      entry.flags |= api::flag::waiters_full;
+    } else {
+      ++waiting_count_;
+    }
+  }
+}
+
+void NativeSession::on_release(uint64_t id, size_t frame_bytes,
+                               const wire::ReleaseRequest& request) noexcept {
+  const auto count = static_cast<uint32_t>(request.key_sizes.size());
+  if (!admit(id, count, frame_bytes)) return;
+  const auto entries = context_.turn.add({.session = connection_.socket().index,
+                                          .generation = connection_.socket().generation,
+                                          .id = id,
+                                          .frame_bytes = static_cast<uint32_t>(frame_bytes),
+                                          .kind = releases},
+                                         count);
+  connection_.promise(wire::small_answer_bytes_max);
+  fill_keys(entries, request.keys, request.key_sizes);
+  fill_column(entries, request.costs, &api::Entry::cost);
+  for (api::Entry& entry : entries) entry.op = api::Op::release;
+}
+
+void NativeSession::on_withdraw(uint64_t id, const wire::WithdrawRequest& request) noexcept {
+  if (id_in_use(id)) {
+    write_error(id, ErrorCode::id_in_use);
+    return;
+  }
+  context_.backend.execute();  // the target may have been asked for in this very turn
+  if (connection_.finishing() || connection_.closing()) return;
+  const auto frame = frames_.find(request.target);
+  if (frame != frames_.end()) {
+    auto& wanted = context_.scratch.indexes;
+    wanted.assign(request.entries.begin(), request.entries.end());
+    std::sort(wanted.begin(), wanted.end());
+    // The outcome comes as a grant, at once or from another core, and takes the entry off.
+    for (auto next = frame->waiting.begin(); next != frame->waiting.end();) {
+      WaitingEntry& entry = *next++;
+      if (wanted.empty() || std::binary_search(wanted.begin(), wanted.end(), entry.entry_index)) {
+        context_.backend.withdraw(entry.waiter, entry.ticket);
+      }
+    }
+  }
+  write(wire::small_answer_bytes_max, [&](auto out) { return wire::encode_done(id, out); });
+}
+
+void NativeSession::on_inspect(uint64_t id, const wire::InspectRequest& request) noexcept {
+  if (id_in_use(id)) {
+    write_error(id, ErrorCode::id_in_use);
+    return;
+  }
+  context_.backend.execute();  // what was sent before is seen
+  if (connection_.finishing() || connection_.closing()) return;
+  if (!request.key.empty()) {
+    context_.backend.inspect(*this, id, request.key);
+  } else {
+    // As many keys as one answer surely holds, however long they are.
+    const uint32_t fitting = limits::reply_bytes_max / (context_.options.key_bytes_max + 64);
+    const uint32_t limit = smaller_limit(request.limit, limits::inspect_page_max);
+    context_.backend.page(*this, id, request.cursor, std::min(limit, fitting));
+  }
+}
+
+void NativeSession::on_inspected(uint64_t id, const api::KeyState* state) noexcept {
+  on_page(id, state == nullptr ? std::span<const api::KeyState>{} : std::span(state, 1), 0);
+}
+
+void NativeSession::on_page(uint64_t id, std::span<const api::KeyState> keys,
+                            uint64_t next_cursor) noexcept {
+  write(wire::inspected_bytes_max(keys),
+        [&](auto out) { return wire::encode_inspected(id, keys, next_cursor, out); });
+}
+
+void NativeSession::on_verdicts(const route::Request& request, const Verdicts& verdicts) noexcept {
+  --outstanding_frames_;
+  outstanding_bytes_ -= request.frame_bytes;
+  if (connection_.closing() || connection_.finishing()) {
+    if (request.kind == decides_or_waits) abandon_waiting(verdicts);
+    return;
+  }
+  if (request.kind == releases) {
+    connection_.keep_promise(wire::small_answer_bytes_max);
+    write(wire::small_answer_bytes_max,
+          [&](auto out) { return wire::encode_done(request.id, out); });
+    return;
+  }
+  const size_t bytes_max = wire::verdicts_bytes_max(request.entries_count, request.details);
+  connection_.keep_promise(bytes_max);
+  write(bytes_max, [&](auto out) {
+    return wire::encode_verdicts(request.id, verdicts.verdicts, verdicts.details, request.details,
+                                 out);
+  });
+  if (request.kind == decides_or_waits) keep_waiting(request, verdicts);
+}
+
+void NativeSession::keep_waiting(const route::Request& request, const Verdicts& verdicts) noexcept {
+  WaitingFrame* frame = nullptr;
+  for (size_t i = 0; i < verdicts.entries.size(); ++i) {
+    const api::Ticket ticket = verdicts.entries[i].ticket;
+    if (ticket == api::no_ticket) continue;
+    if (verdicts.verdicts[i] != api::Verdict::queued) {
+      context_.waits.give_back(ticket);
+      --waiting_count_;
+      continue;
+    }
+    if (frame == nullptr) {
+      frame = context_.waits.open_frame(request.id, request.details);
+      ASSERT(frame != nullptr);
+      frames_.insert(*frame);
+    }
+    WaitingEntry& entry = context_.waits[ticket];
+    entry.frame = frame;
+    entry.waiter = verdicts.waiters[i];
+    entry.detail.request_id = verdicts.details[i].request_id;
+    frame->waiting.push_back(entry);
+  }
+}
+
+// The connection ended between its request and the decision: nobody waits.
+void NativeSession::abandon_waiting(const Verdicts& verdicts) noexcept {
+  for (size_t i = 0; i < verdicts.entries.size(); ++i) {
+    const api::Ticket ticket = verdicts.entries[i].ticket;
+    if (ticket == api::no_ticket) continue;
+    --waiting_count_;
+    if (verdicts.verdicts[i] == api::Verdict::queued) {
+      context_.backend.abandon(verdicts.waiters[i], ticket);
+    } else {
+      context_.waits.give_back(ticket);
+    }
+  }
+}
+
+void NativeSession::on_granted(WaitingEntry& entry, const api::Grant& grant) noexcept {
+  const uint64_t request_id = entry.detail.request_id;
+  entry.outcome = grant.verdict;
+  entry.detail = grant.detail;
+  entry.detail.request_id = request_id;
+  WaitingFrame& frame = *entry.frame;
+  const bool first = frame.settled.empty();
+  frame.waiting.erase(frame.waiting.iterator_to(entry));
+  frame.settled.push_back(entry);
+  if (first) settled_.push_back(frame);
+  mark_dirty();
+}
+
+void NativeSession::write_settled() noexcept {
+  while (!settled_.empty() && !connection_.output_over_high()) {
+    write_granted(settled_.front());
+  }
+}
+
+// One Granted frame, of as many entries as fit into one.
+void NativeSession::write_granted(WaitingFrame& frame) noexcept {
+  auto& [indexes, outcomes, details] = context_.scratch;
+  indexes.clear();
+  outcomes.clear();
+  details.clear();
+  while (!frame.settled.empty() && indexes.size() < limits::frame_entries_max) {
+    WaitingEntry& entry = frame.settled.front();
+    indexes.push_back(entry.entry_index);
+    outcomes.push_back(entry.outcome);
+    details.push_back(entry.detail);
+    frame.settled.pop_front();
+    context_.waits.give_back(entry.ticket);
+    --waiting_count_;
+  }
+  write(wire::granted_bytes_max(static_cast<uint32_t>(indexes.size()), frame.details),
+        [&](auto out) {
+          return wire::encode_granted(frame.id, indexes, outcomes, details, frame.details, out);
+        });
+  if (!frame.settled.empty()) return;
+  settled_.erase(settled_.iterator_to(frame));
+  if (frame.waiting.empty()) close_frame(frame);
+}
+
+void NativeSession::close_frame(WaitingFrame& frame) noexcept {
+  frames_.erase(frames_.iterator_to(frame));
+  context_.waits.close_frame(frame);
+}
+
+void NativeSession::drop_entries(WaitingEntries& entries, bool still_wait) noexcept {
+  while (!entries.empty()) {
+    WaitingEntry& entry = entries.front();
+    entries.pop_front();
+    --waiting_count_;
+    if (still_wait) {
+      context_.backend.abandon(entry.waiter, entry.ticket);
+    } else {
+      context_.waits.give_back(entry.ticket);
+    }
+  }
+}
+
+void NativeSession::drop_waiting() noexcept {
+  settled_.clear();
+  while (!frames_.empty()) {
+    WaitingFrame& frame = *frames_.begin();
+    drop_entries(frame.waiting, true);
+    drop_entries(frame.settled, false);
+    close_frame(frame);
+  }
+}
+
+void NativeSession::write_error(uint64_t id, ErrorCode code) noexcept {
+  const wire::ErrorAnswer answer{.code = code, .text = error_text(code)};
+  const bool last = ends_connection(code);
+  if (last) context_.backend.execute();  // what came before it is answered before it
+  if (connection_.finishing() || connection_.closing()) return;
+  write(wire::small_answer_bytes_max,
+        [&](auto out) { return wire::encode_error(id, answer, out); });
+  if (last) finish();
+}
+
+void NativeSession::refuse() noexcept {
+  write_error(0, ErrorCode::too_many_connections);
+}
+
+void NativeSession::begin_drain() noexcept {
+  if (said_go_away_ || connection_.finishing() || connection_.closing()) return;
+  if (!welcomed_) {
+    write_error(0, ErrorCode::draining);
+    finish();
+    return;
+  }
+  said_go_away_ = true;
+  drain_started_ms_ = context_.now_ms();
+  write(wire::small_answer_bytes_max,
+        [](auto out) { return wire::encode_go_away("the server is shutting down", out); });
+  schedule_timer();
+}
+
+void NativeSession::answer_draining(uint64_t id, const wire::AcquireRequest& request) noexcept {
+  const auto count = static_cast<uint32_t>(request.key_sizes.size());
+  auto& [indexes, verdicts, details] = context_.scratch;
+  verdicts.assign(count, api::Verdict::draining);
+  details.assign(count, {});
+  context_.drained_entries += count;
+  write(wire::verdicts_bytes_max(count, request.details), [&](auto out) {
+    return wire::encode_verdicts(id, verdicts, details, request.details, out);
+  });
+}
+
+int64_t NativeSession::deadline_ms() const noexcept {
+  if (!welcomed_) return started_ms_ + context_.options.header_timeout_ms;
+  if (said_go_away_) return drain_started_ms_ + go_away_grace_ms;
+  return never_ms;
+}
+
+void NativeSession::on_deadline() noexcept {
+  if (!welcomed_) {
+    write_error(0, ErrorCode::hello_timeout);
+  } else if (said_go_away_ && settled_.empty()) {
+    finish();
+  }
+}
+
+}  // namespace sluice::session

@@ -1,0 +1,73 @@
+// The native protocol's side of a connection: frames in, frames out.
+// Flow:   read_frame() -> wire::decode() -> entries of the turn -> Verdicts; grants -> Granted.
+// Shape:  docs/protocol.md. Hello first; then frames in any number, answered in any order.
+// Errors: a wrong frame is answered by Error with its id and changes nothing; what breaks the
+//         stream or the announced bounds ends the connection after its Error.
+#pragma once
+
+#include "session/session.hpp"
+#include "wire/capnp_codec.hpp"
+
+namespace sluice::session {
+
+class NativeSession final : public Session {
+ public:
+  NativeSession(Context& context, io::Io& io, io::SocketId socket,
+                net::ConnectionMemory& memory) noexcept;
+  ~NativeSession() override;
+
+  void on_verdicts(const route::Request& request, const Verdicts& verdicts) noexcept override;
+  void on_granted(WaitingEntry& entry, const api::Grant& grant) noexcept override;
+  void on_inspected(uint64_t id, const api::KeyState* state) noexcept override;
+  void on_page(uint64_t id, std::span<const api::KeyState> keys,
+               uint64_t next_cursor) noexcept override;
+  void refuse() noexcept override;
+  void begin_drain() noexcept override;
+
+ private:
+  // Of route::Request.
+  enum Kind : uint8_t { decides, decides_or_waits, releases };
+
+  size_t take(std::span<const std::byte> bytes) noexcept override;
+  void write_settled() noexcept override;
+  void drop_waiting() noexcept override;
+  bool has_waiting() const noexcept override { return !frames_.empty(); }
+  int64_t deadline_ms() const noexcept override;
+  void on_deadline() noexcept override;
+
+  void on_frame(std::span<const std::byte> frame) noexcept;
+  bool admit(uint64_t id, uint32_t entries_count, size_t frame_bytes) noexcept;
+  bool id_in_use(uint64_t id) const noexcept;
+
+  void on_hello(uint64_t id, const wire::HelloRequest& hello) noexcept;
+  void on_acquire(uint64_t id, size_t frame_bytes, const wire::AcquireRequest& request) noexcept;
+  void on_release(uint64_t id, size_t frame_bytes, const wire::ReleaseRequest& request) noexcept;
+  void on_withdraw(uint64_t id, const wire::WithdrawRequest& request) noexcept;
+  void on_inspect(uint64_t id, const wire::InspectRequest& request) noexcept;
+
+  void take_tickets(std::span<api::Entry> entries, const wire::AcquireRequest& request) noexcept;
+  void keep_waiting(const route::Request& request, const Verdicts& verdicts) noexcept;
+  void abandon_waiting(const Verdicts& verdicts) noexcept;
+  void answer_draining(uint64_t id, const wire::AcquireRequest& request) noexcept;
+  void write_granted(WaitingFrame& frame) noexcept;
+  void close_frame(WaitingFrame& frame) noexcept;
+  void drop_entries(WaitingEntries& entries, bool still_wait) noexcept;
+  void write_error(uint64_t id, ErrorCode code) noexcept;
+
+  // Encodes with `encode(out)` into at most `bytes_max` bytes of output.
+  template <typename Encode>
+  void write(size_t bytes_max, Encode encode) noexcept;
+
+  WaitingFrames frames_;        // by id
+  SettledFrames settled_;       // with outcomes that were not told yet
+  uint32_t waiting_count_ = 0;  // entries, those of the turn that may wait included
+  uint32_t outstanding_frames_ = 0;
+  size_t outstanding_bytes_ = 0;
+  uint64_t highest_id_ = 0;  // of the outstanding frames
+  int64_t started_ms_;
+  int64_t drain_started_ms_ = 0;
+  bool welcomed_ = false;
+  bool said_go_away_ = false;
+};
+
+}  // namespace sluice::session

@@ -1,0 +1,214 @@
+#include "session/session.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/assert.hpp"
+
+namespace sluice::session {
+namespace {
+
+// What a held session goes on reading, so that a hang-up behind it is noticed early.
+constexpr size_t held_input_bytes = 16 * 1024;
+
+// Frames must start 8-byte aligned to be decoded in place. What lies before `bytes` was copied
+// away already, so they can move down.
+std::span<std::byte> align(std::span<std::byte> bytes) noexcept {
+  const auto address = reinterpret_cast<uintptr_t>(bytes.data());
+  const size_t off = address % 8;
+  if (off == 0 || bytes.empty()) return bytes;
+  std::memmove(bytes.data() - off, bytes.data(), bytes.size());
+  return {bytes.data() - off, bytes.size()};
+}
+
+}  // namespace
+
+Session::Session(Context& context, io::Io& io, io::SocketId socket,
+                 net::ConnectionMemory& memory) noexcept
+    : context_(context), connection_(io, socket, memory), timer_(socket.index) {}
+
+Session::~Session() {
+  base::TimerWheel::cancel(timer_);
+}
+
+void Session::mark_dirty() noexcept {
+  if (!SessionHook<DirtyTag>::is_linked()) context_.dirty.push_back(*this);
+}
+
+void Session::mark_ready() noexcept {
+  if (!SessionHook<ReadyTag>::is_linked()) context_.ready.push_back(*this);
+}
+
+void Session::release_hold(Hold reason) noexcept {
+  if ((holds_ & reason) == 0) return;
+  holds_ = static_cast<uint8_t>(holds_ & ~reason);
+  if (holds_ == 0) mark_ready();
+}
+
+void Session::begin() noexcept {
+  connection_.start_reading();
+  schedule_timer();
+}
+
+void Session::on_received(std::span<std::byte> bytes) noexcept {
+  if (connection_.finishing() || connection_.closing()) return;
+  mark_dirty();
+  if (held()) {
+    store(bytes);
+  } else {
+    process(bytes);
+  }
+  control_reading();
+  schedule_timer();
+}
+
+void Session::process(std::span<std::byte> bytes) noexcept {
+  while (!bytes.empty() && !connection_.input().empty()) {
+    if (held() || connection_.finishing()) {
+      store(bytes);
+      return;
+    }
+    // Only what the stored request lacks is copied; the rest is taken where it lies.
+    const size_t stored = connection_.input().unread().size();
+    const size_t lacking = needed_bytes_ > stored ? needed_bytes_ - stored : bytes.size();
+    const size_t copied = std::min(lacking, bytes.size());
+    store(bytes.first(copied));
+    take_stored();
+    bytes = bytes.subspan(copied);
+  }
+  if (bytes.empty() || connection_.finishing()) return;
+  bytes = align(bytes);
+  const size_t taken = take(bytes);
+  if (taken < bytes.size()) store(bytes.subspan(taken));
+}
+
+void Session::store(std::span<const std::byte> bytes) noexcept {
+  if (connection_.finishing() || connection_.closing()) return;
+  net::InputBuffer& input = connection_.input();
+  if (context_.turn.empty()) input.compact();
+  if (input.append(bytes)) return;
+  context_.backend.execute();  // nothing points into the buffer any more
+  if (connection_.finishing() || connection_.closing()) return;
+  input.compact();
+  // Larger than all that may be outstanding, and than all that Io delivers after receive_stop().
+  if (!input.append(bytes)) close();
+}
+
+void Session::take_stored() noexcept {
+  const size_t taken = take(connection_.input().unread());
+  if (!connection_.finishing() && !connection_.closing()) connection_.input().consume(taken);
+}
+
+void Session::resume() noexcept {
+  SessionHook<ReadyTag>::unlink();
+  mark_dirty();
+  if (connection_.closing()) return;
+  if (!connection_.finishing() && !held()) take_stored();
+  control_reading();
+  schedule_timer();
+}
+
+void Session::control_reading() noexcept {
+  if (connection_.closing() || connection_.finishing()) return;
+  const bool enough = connection_.input().unread().size() >= held_input_bytes;
+  if ((holds_ & held_by_output) != 0 || (held() && enough)) {
+    connection_.stop_reading();
+  } else {
+    connection_.start_reading();
+  }
+}
+
+bool Session::make_output_room() noexcept {
+  if (!connection_.output_over_high()) return true;
+  context_.backend.execute();  // promises become answers, mostly much smaller ones
+  if (!connection_.output_over_high()) return true;
+  hold(held_by_output);
+  return false;
+}
+
+void Session::on_end_of_stream() noexcept {
+  mark_dirty();
+  connection_.on_end_of_stream();
+  if (connection_.closing()) return;
+  context_.backend.execute();   // what came before the end is answered
+  if (has_waiting()) finish();  // nobody waits for the outcome any more
+  // Whole requests that are still held are answered first: end_turn() finishes.
+}
+
+void Session::on_failed() noexcept {
+  connection_.on_failed();
+  close();
+}
+
+void Session::on_sent(int32_t result) noexcept {
+  connection_.on_sent(result);
+  if (connection_.broken()) {
+    close();
+    return;
+  }
+  mark_dirty();
+  if (connection_.output_under_low()) release_hold(held_by_output);
+}
+
+void Session::end_turn() noexcept {
+  SessionHook<DirtyTag>::unlink();
+  if (connection_.closing()) return;
+  write_settled();
+  const bool has_more = held() || SessionHook<ReadyTag>::is_linked();
+  if (connection_.peer_finished() && (has_waiting() || !has_more)) finish();
+  connection_.flush(context_.now_ms());
+  if (connection_.ready_to_close()) close();
+  schedule_timer();
+}
+
+void Session::finish() noexcept {
+  if (connection_.finishing() || connection_.closing()) return;
+  drop_waiting();
+  connection_.finish(context_.now_ms());
+  mark_dirty();
+  schedule_timer();
+}
+
+void Session::close() noexcept {
+  if (connection_.closing()) return;
+  drop_waiting();
+  SessionHook<ReadyTag>::unlink();
+  base::TimerWheel::cancel(timer_);
+  connection_.close();
+}
+
+int64_t Session::next_deadline_ms() const noexcept {
+  int64_t next = connection_.finishing()
+                     ? connection_.finish_started_ms() + context_.options.linger_ms
+                     : deadline_ms();
+  if (connection_.output().in_flight()) {
+    // A peer that reads slowly is given its time also while we finish.
+    const int64_t send_ms = connection_.send_started_ms() + context_.options.send_timeout_ms;
+    next = connection_.finishing() ? send_ms : std::min(next, send_ms);
+  }
+  return next;
+}
+
+void Session::schedule_timer() noexcept {
+  if (connection_.closing()) return;
+  const int64_t next = next_deadline_ms();
+  // A timer that fires early looks again; so only an earlier deadline moves it.
+  if (next != never_ms && (!timer_.scheduled() || next < timer_.due_ms())) {
+    context_.timers.schedule(timer_, next);
+  }
+}
+
+void Session::on_timer() noexcept {
+  if (connection_.closing()) return;
+  connection_.trim();
+  if (next_deadline_ms() <= context_.now_ms()) {
+    if (connection_.finishing() || connection_.output().in_flight()) {
+      close();
+    } else {
+      on_deadline();
+    }
+  }
+  schedule_timer();
+}
+
+}  // namespace sluice::session

@@ -1,0 +1,116 @@
+// One peer's dialogue: cuts its bytes into requests, adds them to the turn, writes the answers.
+// Flow:   Io events -> on_*() -> take() of the dialect -> the turn -> on_verdicts() -> output.
+// Shape:  bytes are taken where they were received; only the partial tail of a request, or what
+//         arrives while the session is held, is copied to the connection's input buffer.
+// Errors: a peer's mistake ends in an answer and, where the stream cannot go on, in finish().
+// Lives:  from `accepted` to `closed`; built in place in the worker's session table.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "api/entry.hpp"
+#include "base/timer_wheel.hpp"
+#include "net/connection.hpp"
+#include "route/turn.hpp"
+#include "session/context.hpp"
+
+namespace sluice::session {
+
+// The turn's results for one request.
+struct Verdicts {
+  std::span<const api::Entry> entries;
+  std::span<const api::Verdict> verdicts;
+  std::span<const api::Detail> details;
+  std::span<const api::WaiterId> waiters;
+};
+
+class Session : public SessionHook<ReadyTag>, public SessionHook<DirtyTag> {
+ public:
+  Session(Context& context, io::Io& io, io::SocketId socket,
+          net::ConnectionMemory& memory) noexcept;
+  virtual ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Just accepted: reads from now on.
+  void begin() noexcept;
+
+  void on_received(std::span<std::byte> bytes) noexcept;
+  void on_end_of_stream() noexcept;
+  void on_failed() noexcept;
+  void on_sent(int32_t result) noexcept;
+  void on_timer() noexcept;
+
+  // Goes on with what is held in the input buffer; called for members of the ready list.
+  void resume() noexcept;
+
+  // Sends what was written, tells settled waiters, closes what is done.
+  void end_turn() noexcept;
+
+  // Ends the connection at once.
+  void close() noexcept;
+
+  virtual void on_verdicts(const route::Request& request, const Verdicts& verdicts) noexcept = 0;
+  virtual void on_granted(WaitingEntry& entry, const api::Grant& grant) noexcept = 0;
+  virtual void on_inspected(uint64_t id, const api::KeyState* state) noexcept = 0;
+  virtual void on_page(uint64_t id, std::span<const api::KeyState> keys,
+                       uint64_t next_cursor) noexcept = 0;
+
+  // Too many connections: says so and ends.
+  virtual void refuse() noexcept = 0;
+
+  // The server shuts down; waiters get their answers as grants.
+  virtual void begin_drain() noexcept = 0;
+
+  const net::Connection& connection() const noexcept { return connection_; }
+  bool ended() const noexcept { return connection_.closing(); }
+  base::Timer& timer() noexcept { return timer_; }
+
+ protected:
+  enum Hold : uint8_t {
+    held_by_output = 1,    // answers pile up
+    held_by_decision = 2,  // HTTP: an answer must come before the next request is looked at
+  };
+
+  // Takes whole requests off the front of `bytes` until one is incomplete or the session is held;
+  // returns how many bytes that were. Sets needed_bytes_.
+  virtual size_t take(std::span<const std::byte> bytes) noexcept = 0;
+
+  virtual void write_settled() noexcept {}
+  virtual void drop_waiting() noexcept = 0;
+  virtual bool has_waiting() const noexcept = 0;
+
+  // The dialect's own deadline and what happens when it passes; never_ms for none.
+  virtual int64_t deadline_ms() const noexcept = 0;
+  virtual void on_deadline() noexcept = 0;
+
+  static constexpr int64_t never_ms = INT64_MAX;
+
+  void mark_dirty() noexcept;
+  void mark_ready() noexcept;
+  void hold(Hold reason) noexcept { holds_ |= reason; }
+  void release_hold(Hold reason) noexcept;
+  bool held() const noexcept { return holds_ != 0; }
+
+  // Makes sure that another answer may be promised; false: held until the peer reads.
+  bool make_output_room() noexcept;
+  void finish() noexcept;
+  void schedule_timer() noexcept;
+
+  Context& context_;
+  net::Connection connection_;
+  size_t needed_bytes_ = 0;  // how long the incomplete request will at least be; 0: unknown
+
+ private:
+  void process(std::span<std::byte> bytes) noexcept;
+  void store(std::span<const std::byte> bytes) noexcept;
+  void take_stored() noexcept;
+  void control_reading() noexcept;
+  int64_t next_deadline_ms() const noexcept;
+
+  base::Timer timer_;
+  uint8_t holds_ = 0;
+};
+
+}  // namespace sluice::session

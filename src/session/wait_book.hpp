@@ -1,0 +1,97 @@
+// Which entries wait, as their connection remembers them: the other end of a shard's waiters.
+// Flow:   an entry that may wait takes a ticket before it is decided; `queued` makes it a member of
+//         its frame, anything else gives the ticket back; a grant names the ticket.
+// Shape:  tickets are pool indexes. A native frame with waiting entries is a WaitingFrame, found by
+//         its id; an HTTP connection waits with one ticket and no frame.
+// Errors: take() gives api::no_ticket when the book is full: the entry's answer is waiters_full.
+// Lives:  one core only; a ticket lives from take() to give_back().
+#pragma once
+
+#include <boost/intrusive/list.hpp>
+#include <boost/intrusive/set.hpp>
+#include <cstdint>
+
+#include "api/entry.hpp"
+#include "base/limits.hpp"
+#include "base/object_pool.hpp"
+
+namespace sluice::session {
+
+struct WaitingFrame;
+
+struct WaitingEntry : boost::intrusive::list_base_hook<> {
+  explicit WaitingEntry(uint32_t of_session, uint32_t of_index) noexcept
+      : session(of_session), entry_index(of_index) {}
+
+  static constexpr uint32_t no_session = 0xFFFF'FFFF;
+
+  uint32_t session;      // no_session: abandoned while its outcome was under way
+  uint32_t entry_index;  // in its frame
+  api::Ticket ticket = api::no_ticket;
+  api::WaiterId waiter = api::no_waiter;
+  WaitingFrame* frame = nullptr;  // native only
+  api::Verdict outcome = api::Verdict::none;
+  api::Detail detail;
+};
+
+using WaitingEntries =
+    boost::intrusive::list<WaitingEntry, boost::intrusive::constant_time_size<false>>;
+
+// An Acquire frame of which entries wait, or were settled and are not told yet.
+struct WaitingFrame : boost::intrusive::set_base_hook<>, boost::intrusive::list_base_hook<> {
+  WaitingFrame(uint64_t of_id, uint8_t with_details) noexcept : id(of_id), details(with_details) {}
+
+  uint64_t id;
+  uint32_t pool_index = 0;
+  uint8_t details;
+  WaitingEntries waiting;  // by entry index
+  WaitingEntries settled;  // in the order of their outcomes
+};
+
+struct FrameId {
+  using type = uint64_t;
+  uint64_t operator()(const WaitingFrame& frame) const noexcept { return frame.id; }
+};
+
+using WaitingFrames = boost::intrusive::set<WaitingFrame, boost::intrusive::key_of_value<FrameId>>;
+using SettledFrames =
+    boost::intrusive::list<WaitingFrame, boost::intrusive::constant_time_size<false>,
+                           boost::intrusive::base_hook<boost::intrusive::list_base_hook<>>>;
+
+class WaitBook {
+ public:
+  // Entries that may wait hold a ticket until they are decided, hence the turn's entries on top.
+  explicit WaitBook(uint32_t waiters_max)
+      : entries_(waiters_max + limits::turn_entries, "waiting entries (--max-waiters)"),
+        frames_(waiters_max, "waiting frames (--max-waiters)") {}
+
+  api::Ticket take(uint32_t session, uint32_t entry_index) noexcept {
+    const api::Ticket ticket = entries_.take(session, entry_index);
+    if (ticket != api::no_ticket) entries_[ticket].ticket = ticket;
+    return ticket;
+  }
+  void give_back(api::Ticket ticket) noexcept { entries_.give_back(ticket); }
+  WaitingEntry& operator[](api::Ticket ticket) noexcept { return entries_[ticket]; }
+
+  // Null when there are as many waiting frames as waiters allowed: impossible while each of them
+  // has an entry with a waiter.
+  WaitingFrame* open_frame(uint64_t id, uint8_t details) noexcept {
+    const uint32_t index = frames_.take(id, details);
+    if (index == decltype(frames_)::none) return nullptr;
+    frames_[index].pool_index = index;
+    return &frames_[index];
+  }
+  void close_frame(WaitingFrame& frame) noexcept { frames_.give_back(frame.pool_index); }
+
+  uint32_t tickets_count() const noexcept { return entries_.used(); }
+  uint32_t frames_count() const noexcept { return frames_.used(); }
+  uint64_t reserved_bytes() const noexcept {
+    return entries_.reserved_bytes() + frames_.reserved_bytes();
+  }
+
+ private:
+  base::ObjectPool<WaitingEntry> entries_;
+  base::ObjectPool<WaitingFrame> frames_;
+};
+
+}  // namespace sluice::session
