@@ -1,0 +1,107 @@
+#include "server/server.hpp"
+
+#include <random>
+#include <utility>
+
+#include "io/listen.hpp"
+#include "server/worker_thread.hpp"
+
+namespace sluice::server {
+namespace {
+
+uint64_t random_word(std::random_device& device) {
+  return (uint64_t{device()} << 32) | device();
+}
+
+shard::HashSecret draw_secret(std::random_device& device) {
+  shard::HashSecret secret;
+  for (std::byte& byte : secret) byte = static_cast<std::byte>(device());
+  return secret;
+}
+
+io::Backend backend_of(config::IoBackend backend) {
+  switch (backend) {
+    case config::IoBackend::uring:
+      return io::Backend::uring;
+    case config::IoBackend::epoll:
+      return io::Backend::epoll;
+    case config::IoBackend::automatic:
+      break;
+  }
+  return io::Backend::automatic;
+}
+
+WorkerOptions worker_options(const config::Config& config) {
+  std::random_device device;
+  return {
+      .sessions = {.key_bytes_max = config.max_key_bytes,
+                   .waiters_max = config.max_waiters,
+                   .wait_ms_max = config.max_wait_ms,
+                   .requests_can_set_rate = config.requests_can_set_rate,
+                   .requests_can_mod_queue = config.requests_can_mod_queue,
+                   .header_timeout_ms = config.header_timeout_ms,
+                   .idle_timeout_ms = config.idle_timeout_ms,
+                   .routing_seed = random_word(device),
+                   .instance_id = random_word(device)},
+      .shard = {.keys_max = config.max_keys,
+                .waiters_max = config.max_waiters,
+                .key_bytes_max = config.max_key_bytes,
+                .requests_can_set_rate = config.requests_can_set_rate,
+                .requests_can_mod_queue = config.requests_can_mod_queue,
+                .policy = {.window_ms = config.window_ms,
+                           .max_requests = config.max_requests,
+                           .max_requests_in_queue = config.max_requests_in_queue},
+                .hash_secret = draw_secret(device)},
+      .connections_max = config.max_connections,
+      .drain_ms = config.drain_ms,
+  };
+}
+
+}  // namespace
+
+Server::Server(const config::Config& config) : config_(config) {}
+
+Server::~Server() = default;
+
+StartReport Server::start() {
+  StartReport report;
+  io::Options io_options;
+  io_options.sockets_max = config_.max_connections + refused_sockets_max;
+  // In the order of the ListenerIds.
+  auto http = io::listen({.address = config_.bind, .port = config_.port, .flag = "--port"});
+  auto native =
+      io::listen({.address = config_.bind, .port = config_.native_port, .flag = "--native-port"});
+  report.port = http.port;
+  report.native_port = native.port;
+  io_options.listeners.push_back(std::move(http.sockets.at(0)));
+  io_options.listeners.push_back(std::move(native.sockets.at(0)));
+  workers_.push_back(std::make_unique<WorkerThread>(backend_of(config_.io), std::move(io_options),
+                                                    worker_options(config_), ids_));
+  const WorkerStarted started = workers_.back()->wait_started();
+  report.io_backend = started.io_backend;
+  report.io_warning = started.io_warning;
+  report.reserved_bytes = started.reserved_bytes;
+  return report;
+}
+
+void Server::drain() noexcept {
+  for (const auto& worker : workers_) worker->drain();
+}
+
+bool Server::wait_drained(std::chrono::milliseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  for (const auto& worker : workers_) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (!worker->wait_drained(left)) return false;
+  }
+  return true;
+}
+
+uint64_t Server::cut_off_count() const noexcept {
+  uint64_t count = 0;
+  for (const auto& worker : workers_) count += worker->cut_off_count();
+  return count;
+}
+
+}  // namespace sluice::server

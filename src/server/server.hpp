@@ -1,0 +1,51 @@
+// The running server: listeners, one thread per worker, start, drain, stop.
+// Flow:   Config -> Server::start() -> workers turn until drain() -> wait_drained() -> stop.
+// Errors: start() throws what main prints in one line (exit 2): a port in use, io_uring refused.
+// Lives:  built and destroyed by main; workers live from start() to the destructor.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/config.hpp"
+#include "server/request_ids.hpp"
+
+namespace sluice::server {
+
+class WorkerThread;
+
+struct StartReport {
+  uint16_t port = 0;
+  uint16_t native_port = 0;
+  std::string io_backend;  // "uring" or "epoll"
+  std::string io_warning;  // why it is not io_uring, and the cure; empty: no warning
+  uint64_t reserved_bytes = 0;
+};
+
+class Server {
+ public:
+  explicit Server(const config::Config& config);
+  ~Server();
+
+  // Binds, starts the workers and returns when they accept.
+  StartReport start();
+
+  // Asks every worker to drain; returns at once. From any thread but a worker's.
+  void drain() noexcept;
+
+  // Whether all workers have drained within `timeout`.
+  bool wait_drained(std::chrono::milliseconds timeout);
+
+  // Connections that were cut off; known once drained.
+  uint64_t cut_off_count() const noexcept;
+
+ private:
+  config::Config config_;
+  RequestIds ids_;
+  std::vector<std::unique_ptr<WorkerThread>> workers_;
+};
+
+}  // namespace sluice::server

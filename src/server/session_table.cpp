@@ -1,0 +1,67 @@
+#include "server/session_table.hpp"
+
+#include <new>
+
+#include "base/assert.hpp"
+
+namespace sluice::server {
+
+SessionTable::SessionTable(uint32_t sockets_max, uint32_t key_bytes_max)
+    : buffers_(sockets_max),
+      slots_(sizeof(Slot) * sockets_max, "sessions (--max-connections)"),
+      keys_(size_t{key_bytes_max} * sockets_max, "waiting requests' keys (--max-connections)"),
+      sockets_max_(sockets_max),
+      key_bytes_max_(key_bytes_max) {}
+
+SessionTable::~SessionTable() {
+  for (uint32_t index = 0; index < index_end_; ++index) {
+    if (session::Session* session = at(index)) session->~Session();
+  }
+}
+
+SessionTable::Slot& SessionTable::take(io::SocketId socket) noexcept {
+  ASSERT(socket.index < sockets_max_);
+  Slot& slot = slots()[socket.index];
+  ASSERT(slot.session == nullptr);
+  ++open_count_;
+  index_end_ = std::max(index_end_, socket.index + 1);
+  return slot;
+}
+
+session::Session& SessionTable::open_http(session::Context& context, io::Io& io,
+                                          io::SocketId socket) noexcept {
+  Slot& slot = take(socket);
+  const std::span<char> key(
+      reinterpret_cast<char*>(keys_.data()) + size_t{socket.index} * key_bytes_max_,
+      key_bytes_max_);
+  slot.session = new (slot.storage) session::HttpSession(context, io, socket, buffers_, key);
+  return *slot.session;
+}
+
+session::Session& SessionTable::open_native(session::Context& context, io::Io& io,
+                                            io::SocketId socket) noexcept {
+  Slot& slot = take(socket);
+  slot.session = new (slot.storage) session::NativeSession(context, io, socket, buffers_);
+  return *slot.session;
+}
+
+void SessionTable::end(io::SocketId socket) noexcept {
+  session::Session* session = find(socket);
+  ASSERT(session != nullptr);
+  session->~Session();
+  slots()[socket.index].session = nullptr;
+  --open_count_;
+}
+
+session::Session* SessionTable::find(io::SocketId socket) noexcept {
+  if (socket.index >= index_end_) return nullptr;
+  session::Session* session = at(socket.index);
+  if (session == nullptr || !(session->connection().socket() == socket)) return nullptr;
+  return session;
+}
+
+uint64_t SessionTable::reserved_bytes() const noexcept {
+  return buffers_.reserved_bytes() + slots_.size() + keys_.size();
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,59 @@
+// Every session of a worker, built in place at its socket's index.
+// Shape:  address space for `sockets_max` sessions, their buffers and the keys they keep; pages are
+//         committed as connections come.
+// Errors: the constructor throws when the address space cannot be had.
+// Lives:  a session lives from `accepted` to `closed`; one core only.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "base/mapped_region.hpp"
+#include "io/io.hpp"
+#include "net/connection.hpp"
+#include "session/http_session.hpp"
+#include "session/native_session.hpp"
+
+namespace sluice::server {
+
+class SessionTable {
+ public:
+  SessionTable(uint32_t sockets_max, uint32_t key_bytes_max);
+  ~SessionTable();
+  SessionTable(const SessionTable&) = delete;
+  SessionTable& operator=(const SessionTable&) = delete;
+
+  session::Session& open_http(session::Context& context, io::Io& io, io::SocketId socket) noexcept;
+  session::Session& open_native(session::Context& context, io::Io& io,
+                                io::SocketId socket) noexcept;
+  void end(io::SocketId socket) noexcept;
+
+  // Null when the socket has no session, or another life's.
+  session::Session* find(io::SocketId socket) noexcept;
+  session::Session* at(uint32_t index) noexcept { return slots()[index].session; }
+
+  uint32_t open_count() const noexcept { return open_count_; }
+  uint32_t index_end() const noexcept { return index_end_; }
+  uint64_t reserved_bytes() const noexcept;
+
+ private:
+  struct Slot {
+    session::Session* session;  // null: free
+    alignas(64)
+        std::byte storage[std::max(sizeof(session::HttpSession), sizeof(session::NativeSession))];
+  };
+
+  Slot* slots() const noexcept { return reinterpret_cast<Slot*>(slots_.data()); }
+  Slot& take(io::SocketId socket) noexcept;
+
+  net::ConnectionMemory buffers_;
+  base::MappedRegion slots_;
+  base::MappedRegion keys_;
+  uint32_t sockets_max_;
+  uint32_t key_bytes_max_;
+  uint32_t open_count_ = 0;
+  uint32_t index_end_ = 0;  // no session was ever at or behind it
+};
+
+}  // namespace sluice::server

@@ -1,0 +1,53 @@
+// One worker on its thread: builds its Io and Worker there, as io_uring's single issuer must.
+// Errors: what the thread cannot build is thrown by wait_started(), on the starter's thread.
+// Lives:  the destructor stops the loop and joins.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include "io/probe.hpp"
+#include "server/worker.hpp"
+
+namespace sluice::server {
+
+struct WorkerStarted {
+  std::string io_backend;
+  std::string io_warning;
+  uint64_t reserved_bytes;
+};
+
+class WorkerThread {
+ public:
+  WorkerThread(io::Backend backend, io::Options io_options, WorkerOptions options, RequestIds& ids);
+  ~WorkerThread();
+
+  WorkerStarted wait_started() { return started_.get_future().get(); }
+
+  void drain() noexcept { command(Command::drain); }
+  bool wait_drained(std::chrono::milliseconds timeout);
+  uint64_t cut_off_count() const noexcept { return cut_off_.load(); }
+
+ private:
+  enum class Command : uint8_t { none, drain, stop };
+
+  void command(Command command) noexcept;
+  void run(io::Backend backend, io::Options io_options, const WorkerOptions& options,
+           RequestIds& ids) noexcept;
+  void loop(Worker& worker) noexcept;
+
+  std::promise<WorkerStarted> started_;
+  std::atomic<Command> command_{Command::none};
+  std::atomic<uint64_t> cut_off_{0};
+  std::mutex mutex_;  // of what follows; never taken while serving
+  std::condition_variable changed_;
+  io::Io* io_ = nullptr;  // to be woken; null when the loop is over
+  bool drained_ = false;
+  std::thread thread_;
+};
+
+}  // namespace sluice::server
