@@ -27,10 +27,10 @@ using WaiterId = uint32_t;
 inline constexpr WaiterId no_waiter = 0xFFFF'FFFF;
 
 namespace flag {
-inline constexpr uint8_t may_wait = 1;        // wait in the key's queue instead of being denied
-inline constexpr uint8_t waiters_full = 2;    // may wait, but its origin has no room to remember it
-inline constexpr uint8_t wants_details = 4;   // fill the Detail of this entry
-inline constexpr uint8_t shows_id = 8;        // takes a request id
+inline constexpr uint8_t may_wait = 1;       // wait in the key's queue instead of being denied
+inline constexpr uint8_t waiters_full = 2;   // may wait, but its origin has no room to remember it
+inline constexpr uint8_t wants_details = 4;  // fill the Detail of this entry
+inline constexpr uint8_t shows_id = 8;       // takes a request id
 }  // namespace flag
 
 struct Entry {
@@ -50,12 +50,12 @@ static_assert(sizeof(Entry) == 32, "the turn's entries: two to a cache line");
 
 // What a caller may ask to see beside the verdict. Limit and queue are the key's current ones.
 struct Detail {
-  uint32_t limit = 0;         // permits per window
-  uint32_t remaining = 0;     // permits left in this window
+  uint32_t limit = 0;      // permits per window
+  uint32_t remaining = 0;  // permits left in this window
   int64_t window_ms = 0;
-  int64_t reset_ms = 0;       // until the window ends; rounded up
-  int64_t retry_ms = 0;       // when asking again may help; 0: now, or never
-  uint64_t request_id = 0;    // 0: none was asked for
+  int64_t reset_ms = 0;     // until the window ends; rounded up
+  int64_t retry_ms = 0;     // when asking again may help; 0: now, or never
+  uint64_t request_id = 0;  // 0: none was asked for
 };
 
 // The late outcome of an entry that was answered `queued`.

@@ -16,10 +16,10 @@ enum class Verdict : uint8_t {
   table_full = 4,    // no room for another key
   waiters_full = 5,  // no room for another waiter, in the server or on the connection
   overloaded = 6,
-  not_allowed = 7,   // an override that the operator switched off
-  never_fits = 8,    // the cost is above the limit
-  invalid_key = 9,   // empty or too long
-  wait_limit = 10,   // waited as long as allowed
+  not_allowed = 7,  // an override that the operator switched off
+  never_fits = 8,   // the cost is above the limit
+  invalid_key = 9,  // empty or too long
+  wait_limit = 10,  // waited as long as allowed
   withdrawn = 11,
   draining = 12,
   handles_full = 13,

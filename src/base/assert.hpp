@@ -16,9 +16,9 @@ namespace sluice::base {
 
 }  // namespace sluice::base
 
-#define ASSERT(condition)    \
+#define ASSERT(condition)             \
   (__builtin_expect(!!(condition), 1) \
-       ? static_cast<void>(0) \
+       ? static_cast<void>(0)         \
        : ::sluice::base::assertion_failed(#condition, __FILE__, __LINE__))
 
 // For walks over data, too slow for release.

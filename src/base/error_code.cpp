@@ -14,23 +14,28 @@ struct Row {
 constexpr std::array<Row, 18> rows{{
     {"none", "", false},
     {"malformed", "not a valid Cap'n Proto message", true},
-    {"frameTooLarge", "the frame has more bytes or segments than Welcome allows: send smaller frames",
-     true},
+    {"frameTooLarge",
+     "the frame has more bytes or segments than Welcome allows: send smaller frames", true},
     {"helloExpected", "the first frame must be Hello", true},
     {"unexpectedHello", "Hello comes once, and nothing may follow it before Welcome", true},
     {"unsupportedVersion", "this server speaks protocol version 1", true},
     {"unsupported", "this server does not know this kind of request", false},
-    {"badColumns", "columns differ in length, have the wrong type, or key sizes do not add up", false},
+    {"badColumns", "columns differ in length, have the wrong type, or key sizes do not add up",
+     false},
     {"tooManyEntries", "more entries than Welcome allows: split the frame", false},
     {"badCost", "a cost is outside 1 to 1000000000", false},
-    {"badOverride", "maxRequests is outside 1 to 1000000000, or maxRequestsInQueue outside 0 to "
-                    "1000000000", false},
+    {"badOverride",
+     "maxRequests is outside 1 to 1000000000, or maxRequestsInQueue outside 0 to "
+     "1000000000",
+     false},
     {"badWaitLimit", "a wait limit is above 3600000 ms", false},
     {"idInUse", "the id belongs to a frame that is outstanding or waiting: use another", false},
     {"tooManyOutstanding", "more frames or bytes outstanding than Welcome allows: wait for answers",
      true},
-    {"tooManyConnections", "the server has all the connections it may have (--max-connections): try "
-                           "again later", true},
+    {"tooManyConnections",
+     "the server has all the connections it may have (--max-connections): try "
+     "again later",
+     true},
     {"draining", "the server is shutting down: use another", false},
     {"helloTimeout", "no Hello arrived in time", true},
     {"badFlag", "an entry flag or detail bit is unknown to this version", false},
@@ -43,8 +48,14 @@ const Row& row(ErrorCode code) noexcept {
 
 }  // namespace
 
-std::string_view error_name(ErrorCode code) noexcept { return row(code).name; }
-std::string_view error_text(ErrorCode code) noexcept { return row(code).text; }
-bool ends_connection(ErrorCode code) noexcept { return row(code).ends_connection; }
+std::string_view error_name(ErrorCode code) noexcept {
+  return row(code).name;
+}
+std::string_view error_text(ErrorCode code) noexcept {
+  return row(code).text;
+}
+bool ends_connection(ErrorCode code) noexcept {
+  return row(code).ends_connection;
+}
 
 }  // namespace sluice

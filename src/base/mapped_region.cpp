@@ -15,7 +15,9 @@ namespace {
 constexpr size_t page_bytes = 4096;
 constexpr size_t huge_page_bytes = 2 * 1024 * 1024;
 
-constexpr size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
+constexpr size_t round_up(size_t value, size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
 
 }  // namespace
 

@@ -87,9 +87,7 @@ class ObjectPool {
     const T& object() const noexcept { return *std::launder(reinterpret_cast<const T*>(storage)); }
   };
 
-  Slot& slot(Index index) const noexcept {
-    return reinterpret_cast<Slot*>(region_.data())[index];
-  }
+  Slot& slot(Index index) const noexcept { return reinterpret_cast<Slot*>(region_.data())[index]; }
 
   MappedRegion region_;
   uint32_t capacity_;

@@ -20,9 +20,13 @@ struct Now {
 };
 
 // Rounded down: a deadline has passed when floor_ms(now) >= deadline_ms.
-constexpr int64_t floor_ms(int64_t ns) noexcept { return ns / ns_per_ms; }
+constexpr int64_t floor_ms(int64_t ns) noexcept {
+  return ns / ns_per_ms;
+}
 
 // Rounded up: a time that is promised to a client is never too early.
-constexpr int64_t ceil_ms(int64_t ns) noexcept { return (ns + ns_per_ms - 1) / ns_per_ms; }
+constexpr int64_t ceil_ms(int64_t ns) noexcept {
+  return (ns + ns_per_ms - 1) / ns_per_ms;
+}
 
 }  // namespace sluice::base

@@ -15,9 +15,8 @@
 
 namespace sluice::base {
 
-class Timer
-    : public boost::intrusive::list_base_hook<
-          boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+class Timer : public boost::intrusive::list_base_hook<
+                  boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
  public:
   explicit Timer(uint64_t of = 0) noexcept : owner(of) {}
 
@@ -57,7 +56,8 @@ class TimerWheel {
 
   struct Level {
     std::array<Slot, slots_count> slots;
-    std::array<uint64_t, slots_count / 64> occupied{};  // a bit per slot; may be set for an empty one
+    std::array<uint64_t, slots_count / 64>
+        occupied{};  // a bit per slot; may be set for an empty one
   };
 
   void put(Timer& timer) noexcept;

@@ -62,7 +62,9 @@ class Turn {
 
   std::span<const Request> requests() const noexcept { return requests_; }
   std::span<api::Entry> entries() noexcept { return entries_; }
-  std::span<api::Verdict> verdicts() noexcept { return std::span(verdicts_).first(entries_.size()); }
+  std::span<api::Verdict> verdicts() noexcept {
+    return std::span(verdicts_).first(entries_.size());
+  }
   std::span<api::Detail> details() noexcept { return std::span(details_).first(entries_.size()); }
   std::span<api::WaiterId> waiters() noexcept { return std::span(waiters_).first(entries_.size()); }
 
