@@ -1,0 +1,36 @@
+// An Io that only writes down what it was asked for: for tests of single connections.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "io/io.hpp"
+
+namespace sluice::support {
+
+class FakeIo final : public io::Io {
+ public:
+  std::string_view name() const noexcept override { return "fake"; }
+  void accept_start(io::ListenerId) noexcept override { calls.push_back("accept_start"); }
+  void accept_finish(io::ListenerId) noexcept override { calls.push_back("accept_finish"); }
+  void receive_start(io::SocketId) noexcept override { calls.push_back("receive_start"); }
+  void receive_stop(io::SocketId) noexcept override { calls.push_back("receive_stop"); }
+  void send(io::SocketId, std::span<const std::byte> bytes) noexcept override {
+    calls.push_back("send");
+    sent.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  void send_finish(io::SocketId) noexcept override { calls.push_back("send_finish"); }
+  void close(io::SocketId) noexcept override { calls.push_back("close"); }
+  size_t poll(std::span<io::Event>, int64_t) noexcept override { return 0; }
+  base::Now now() const noexcept override { return {}; }
+  void wake() noexcept override {}
+  const io::Statistics& statistics() const noexcept override { return statistics_; }
+
+  std::vector<std::string> calls;
+  std::vector<std::string> sent;
+
+ private:
+  io::Statistics statistics_;
+};
+
+}  // namespace sluice::support

@@ -1,0 +1,107 @@
+// Goal: one send at a time, promises that hold, and an end in two steps.
+// Method: a connection over an Io that writes down its calls.
+#include "net/connection.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+
+#include "support/fake_io.hpp"
+
+namespace sluice::net {
+namespace {
+
+using Calls = std::vector<std::string>;
+
+class ConnectionTest : public ::testing::Test {
+ protected:
+  void write(const std::string& text) {
+    std::memcpy(connection_.output().room(text.size()).data(), text.data(), text.size());
+    connection_.output().commit(text.size());
+  }
+
+  support::FakeIo io_;
+  ConnectionMemory memory_{2};
+  Connection connection_{io_, {1, 7}, memory_};
+};
+
+TEST_F(ConnectionTest, sends_all_that_was_written_in_one_send) {
+  write("one");
+  write("two");
+  connection_.flush(0);
+  EXPECT_EQ(io_.sent, (Calls{"onetwo"}));
+}
+
+TEST_F(ConnectionTest, keeps_one_send_in_flight) {
+  write("one");
+  connection_.flush(0);
+  write("two");
+  connection_.flush(0);
+  EXPECT_EQ(io_.sent.size(), 1U);
+  connection_.on_sent(3);
+  connection_.flush(0);
+  EXPECT_EQ(io_.sent, (Calls{"one", "two"}));
+}
+
+TEST_F(ConnectionTest, starts_and_stops_reading_once) {
+  connection_.start_reading();
+  connection_.start_reading();
+  connection_.stop_reading();
+  connection_.stop_reading();
+  EXPECT_EQ(io_.calls, (Calls{"receive_start", "receive_stop"}));
+}
+
+TEST_F(ConnectionTest, counts_promises_as_output) {
+  EXPECT_TRUE(connection_.output_under_low());
+  connection_.promise(limits::output_high_bytes + 1);
+  EXPECT_TRUE(connection_.output_over_high());
+  connection_.keep_promise(limits::output_high_bytes + 1);
+  EXPECT_FALSE(connection_.output_over_high());
+}
+
+TEST_F(ConnectionTest, flushes_before_it_ends_its_side) {
+  write("bye");
+  connection_.finish(0);
+  connection_.flush(0);
+  EXPECT_EQ(io_.calls, (Calls{"receive_start", "send"}));
+  connection_.on_sent(3);
+  connection_.flush(0);
+  EXPECT_EQ(io_.calls.back(), "send_finish");
+  EXPECT_FALSE(connection_.ready_to_close());
+  connection_.on_end_of_stream();
+  EXPECT_TRUE(connection_.ready_to_close());
+}
+
+TEST_F(ConnectionTest, is_ready_to_close_when_broken) {
+  write("lost");
+  connection_.flush(0);
+  connection_.on_sent(-32);
+  EXPECT_TRUE(connection_.broken());
+  EXPECT_TRUE(connection_.ready_to_close());
+}
+
+TEST_F(ConnectionTest, closes_once) {
+  connection_.close();
+  connection_.close();
+  EXPECT_EQ(io_.calls, (Calls{"close"}));
+  connection_.start_reading();
+  connection_.flush(0);
+  EXPECT_EQ(io_.calls.size(), 1U);
+}
+
+TEST_F(ConnectionTest, gives_memory_back_only_when_idle) {
+  write(std::string(100'000, 'x'));
+  connection_.trim();
+  EXPECT_EQ(connection_.output().waiting(), 100'000U);
+  connection_.flush(0);
+  connection_.on_sent(100'000);
+  connection_.trim();
+  EXPECT_EQ(connection_.output().touched(), 0U);
+  write("still usable");
+  connection_.flush(0);
+  EXPECT_EQ(io_.sent.back(), "still usable");
+}
+
+}  // namespace
+}  // namespace sluice::net
