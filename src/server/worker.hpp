@@ -62,6 +62,9 @@ class Worker final : private session::Backend {
   uint32_t waiting_frames_count() const noexcept { return context_.waits.frames_count(); }
   uint64_t reserved_bytes() const noexcept;
 
+  // What is being decided, and for whom: tests check it against a model.
+  const route::Turn& undecided() const noexcept { return context_.turn; }
+
  private:
   // session::Backend
   void execute() noexcept override;
