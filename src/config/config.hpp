@@ -1,0 +1,50 @@
+// Everything an operator can set, as plain values; the defaults are the flags' defaults.
+// Flow:   command line and environment -> flags.hpp -> Config -> server::Server.
+// Shape:  the maxima hold for the whole process; the server shares them out over its shards.
+// Units:  last word of the name; _ms is milliseconds.
+// Lives:  written while flags are parsed, before any worker runs; read-only from then on.
+// Source: gocc's flags (names, defaults, bounds) and ours; docs/operations.md lists them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace sluice::config {
+
+enum class IoBackend : uint8_t {
+  automatic,  // io_uring where the kernel allows it, epoll otherwise
+  uring,
+  epoll,
+};
+
+struct Config {
+  // What is allowed for a key that brings nothing of its own.
+  uint32_t max_requests = 100;
+  uint32_t max_requests_in_queue = 400;
+  uint32_t window_ms = 1'000;
+  uint32_t max_wait_ms = 0;  // 0: a waiter waits until it is served
+  bool requests_can_set_rate = true;
+  bool requests_can_mod_queue = true;
+
+  // Where to listen; port 0 asks the kernel for a free one.
+  std::string bind;  // an IPv4 or IPv6 address; empty: all interfaces, both families
+  uint16_t port = 8'080;
+  uint16_t native_port = 8'081;
+
+  // How to run.
+  uint32_t shards = 1;
+  IoBackend io = IoBackend::automatic;
+
+  // What is held at most, and for how long.
+  uint32_t max_keys = 10'000'000;
+  uint32_t max_key_bytes = 1'024;
+  uint32_t max_waiters = 100'000;
+  uint32_t max_connections = 10'000;
+  uint32_t header_timeout_ms = 10'000;  // a whole HTTP header block; also the native Hello
+  uint32_t idle_timeout_ms = 120'000;   // a silent HTTP connection; 0: stays open
+  uint32_t drain_ms = 5'000;
+
+  bool operator==(const Config&) const = default;
+};
+
+}  // namespace sluice::config

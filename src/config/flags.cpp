@@ -1,0 +1,269 @@
+#include "config/flags.hpp"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string_view>
+
+#include "base/limits.hpp"
+#include "config/help.hpp"
+#include "config/pflag.hpp"
+
+namespace sluice::config {
+namespace {
+
+constexpr std::string_view description =
+    R"(Sluicegate answers "may I?": other services ask before they act, and it says yes, no, or wait.
+
+A key gets --max-requests permits per window of --window-millis; the window starts with the key's
+first request. Who asks to wait stands in the key's line, first come, first served.
+
+  POST   /rate/KEY              asks for a permit: 200 with the request's id, or 429
+                                ?canWait=true         wait in line instead of a 429
+                                ?cost=N               ask for N permits at once
+                                ?maxWaitMillis=N      wait no longer than that
+                                ?maxRequests=N        this key's own limit
+                                ?maxRequestsInQueue=N this key's own line
+  DELETE /rate/KEY/ID           gives a permit back
+  GET    /debug, /debug/KEY     what every key, or one, has used
+  GET    /metrics, /healthz     for Prometheus, and for readiness probes
+
+The native protocol on --native-port carries thousands of questions in one frame.
+A flag wins over its environment variable, which wins over the default.
+)";
+
+constexpr const char* keys_group = "Limits of a key that brings none of its own";
+constexpr const char* listen_group = "Listening";
+constexpr const char* run_group = "Running";
+constexpr const char* bounds_group = "Bounds of the whole process (beyond them: a clear refusal)";
+constexpr const char* times_group = "Time-outs";
+
+struct Bounds {
+  int64_t min;
+  int64_t max;
+};
+
+// A flag as its callback knows it.
+struct FlagName {
+  std::string title;  // "-m, --max-requests"
+  std::string name;   // "max-requests"
+};
+
+// From CLI11's notation: "-m,--max-requests".
+FlagName name_of(const std::string& names) {
+  const size_t name = names.find("--") + 2;
+  const bool has_short = name > 2;
+  return {has_short ? names.substr(0, 2) + ", " + names.substr(3) : names, names.substr(name)};
+}
+
+UsageError invalid_value(const FlagName& flag, std::string_view reason) {
+  return UsageError("invalid value for param '" + flag.name + "': " + std::string(reason));
+}
+
+int64_t bounded_value(const FlagName& flag, const std::string& text, Bounds bounds) {
+  const std::optional<int64_t> value = parse_integer(text);
+  if (!value) throw invalid_argument(flag.title, text, "a whole number is expected");
+  if (*value < bounds.min) {
+    throw invalid_value(flag, "value must be at least " + std::to_string(bounds.min));
+  }
+  if (*value > bounds.max) {
+    throw invalid_value(flag, "value must be at most " + std::to_string(bounds.max));
+  }
+  return *value;
+}
+
+std::string read_address(const FlagName& flag, const std::string& text) {
+  std::array<std::byte, sizeof(in6_addr)> binary;
+  const bool known = inet_pton(AF_INET, text.c_str(), binary.data()) == 1 ||
+                     inet_pton(AF_INET6, text.c_str(), binary.data()) == 1;
+  if (known || text.empty()) return text;
+  throw invalid_value(flag, "value must be an IPv4 or IPv6 address, such as 127.0.0.1 or ::1");
+}
+
+IoBackend read_backend(const FlagName& flag, const std::string& text) {
+  if (text == "auto") return IoBackend::automatic;
+  if (text == "uring") return IoBackend::uring;
+  if (text == "epoll") return IoBackend::epoll;
+  throw invalid_value(flag, "value must be one of [auto uring epoll]");
+}
+
+uint32_t read_shards(const FlagName& flag, const std::string& text) {
+  const int64_t value = bounded_value(flag, text, {1, INT64_MAX});
+  if (value == 1) return 1;
+  throw invalid_value(flag, "value must be at most 1: this version runs one shard, on one core");
+}
+
+// Registers flags of one group. Each ends with its bounds, its default and its variable.
+class Group {
+ public:
+  Group(CLI::App& app, std::string name) : app_(app), name_(std::move(name)) {}
+
+  template <typename Integer>
+  void number(const std::string& names, Integer& value, Bounds bounds, const std::string& text) {
+    const std::string standard = std::to_string(bounds.min) + " to " + std::to_string(bounds.max) +
+                                 ", default " + std::to_string(value);
+    word(names, "N", value, text, standard,
+         [bounds](const FlagName& flag, const std::string& given) {
+           return static_cast<Integer>(bounded_value(flag, given, bounds));
+         });
+  }
+
+  void toggle(const std::string& names, bool& value, const std::string& text) {
+    const std::string standard = value ? "default true" : "default false";
+    describe(*app_.add_flag(names, value), text, standard);
+  }
+
+  // `read` turns the flag's text into its value, or throws a UsageError.
+  template <typename Value, typename Read>
+  void word(const std::string& names, const char* type, Value& value, const std::string& text,
+            const std::string& standard, Read read) {
+    const FlagName flag = name_of(names);
+    CLI::Option* option = app_.add_option_function<std::string>(
+        names, [flag, &value, read](const std::string& given) { value = read(flag, given); });
+    describe(*option->type_name(type), text, standard);
+  }
+
+ private:
+  void describe(CLI::Option& option, const std::string& text, const std::string& standard) {
+    option.group(name_)->take_last();
+    option.description(text + "\n[" + standard + "; env " +
+                       environment_name(option.get_lnames().front()) + "]");
+  }
+
+  CLI::App& app_;
+  std::string name_;
+};
+
+void add_key_flags(CLI::App& app, Config& config) {
+  Group group(app, keys_group);
+  group.number("-m,--max-requests", config.max_requests, {1, limits::permits_max},
+               "permits per key and window");
+  group.number("--max-requests-in-queue", config.max_requests_in_queue, {0, limits::queue_max},
+               "how many may wait in a key's line; 0: none");
+  group.number("-w,--window-millis", config.window_ms, {limits::window_ms_min, 3'600'000},
+               "length of a window, in milliseconds");
+  group.number("--max-wait-millis", config.max_wait_ms, {0, limits::wait_ms_max},
+               "who waits longer is denied; 0: no limit");
+  group.toggle("-r,--requests-can-set-rate", config.requests_can_set_rate,
+               "requests may bring their own maxRequests");
+  group.toggle("--requests-can-mod-queue", config.requests_can_mod_queue,
+               "requests may bring their own maxRequestsInQueue");
+}
+
+void add_listen_flags(CLI::App& app, Config& config) {
+  Group group(app, listen_group);
+  group.word("--bind", "ADDRESS", config.bind, "IPv4 or IPv6 address to listen on",
+             "default all interfaces", read_address);
+  group.number("-p,--port", config.port, {0, 65'535}, "REST (HTTP/1.1); 0: any free one");
+  group.number("--native-port", config.native_port, {0, 65'535},
+               "native protocol; 0: any free one");
+}
+
+void add_run_flags(CLI::App& app, Config& config) {
+  Group group(app, run_group);
+  group.word("--shards", "N", config.shards, "cores to run on", "1 in this version, default 1",
+             read_shards);
+  group.word("--io", "NAME", config.io,
+             "auto, uring or epoll; auto takes io_uring\nwhere the kernel allows it",
+             "default auto", read_backend);
+}
+
+void add_bound_flags(CLI::App& app, Config& config) {
+  Group group(app, bounds_group);
+  group.number("--max-keys", config.max_keys, {1, 1'000'000'000}, "keys that are remembered");
+  group.number("--max-key-bytes", config.max_key_bytes, {1, limits::key_bytes_max},
+               "length of a key");
+  group.number("--max-waiters", config.max_waiters, {1, 100'000'000}, "requests that wait");
+  group.number("--max-connections", config.max_connections, {1, 1'000'000},
+               "open connections, both ports together");
+}
+
+void add_time_flags(CLI::App& app, Config& config) {
+  Group group(app, times_group);
+  group.number("--header-timeout-millis", config.header_timeout_ms, {1, 3'600'000},
+               "to send a whole HTTP header, or the native Hello");
+  group.number("--idle-timeout-millis", config.idle_timeout_ms, {0, 86'400'000},
+               "an HTTP connection without requests is closed;\n0: stays open");
+  group.number("--drain-millis", config.drain_ms, {0, 3'600'000}, "to finish when told to stop");
+}
+
+void read_variable(CLI::Option& option) {
+  const std::string name = environment_name(option.get_lnames().front());
+  const char* text = std::getenv(name.c_str());
+  if (text == nullptr || *text == '\0') return;
+  std::string value = text;
+  try {
+    if (is_switch(option)) {
+      const std::optional<bool> on = parse_switch(value);
+      if (!on) throw invalid_argument(flag_title(option), value, "a switch is true or false");
+      value = *on ? "true" : "false";
+    }
+    option.add_result(std::move(value));
+    option.run_callback();
+  } catch (const UsageError& error) {
+    throw UsageError(std::string(error.what()) + " (environment variable " + name + ")");
+  }
+}
+
+bool is_server_flag(const CLI::Option& option) {
+  const std::array groups = {keys_group, listen_group, run_group, bounds_group, times_group};
+  return std::find(groups.begin(), groups.end(), option.get_group()) != groups.end();
+}
+
+}  // namespace
+
+void add_server_flags(CLI::App& app, Config& config) {
+  app.formatter(std::make_shared<HelpFormatter>());
+  if (app.get_description().empty()) app.description(std::string(description));
+  app.set_help_flag("-h,--help", "this text");
+  add_key_flags(app, config);
+  add_listen_flags(app, config);
+  add_run_flags(app, config);
+  add_bound_flags(app, config);
+  add_time_flags(app, config);
+}
+
+void parse(CLI::App& app, const Config& config, std::vector<std::string> arguments) {
+  arguments = normalise(app, std::move(arguments));
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+  app.parse(std::move(arguments));
+  if (!app.get_subcommands().empty()) return;
+  for (CLI::Option* option : app.get_options()) {
+    if (option->count() == 0 && is_server_flag(*option)) read_variable(*option);
+  }
+  if (config.native_port != 0 && config.native_port == config.port) {
+    throw UsageError("invalid value for param 'native-port': value must differ from port");
+  }
+}
+
+std::vector<std::string> arguments_of(int argc, const char* const* argv) {
+  return {argv + std::min(argc, 1), argv + argc};
+}
+
+int report_parse_error(const CLI::App& app, const CLI::ParseError& error, std::ostream& out,
+                       std::ostream& err) {
+  const auto commands = app.get_subcommands();
+  const CLI::App& used = commands.empty() ? app : *commands.back();
+  if (error.get_exit_code() == 0) {
+    out << app.help();  // CLI11 descends to the subcommand itself
+    return 0;
+  }
+  err << HelpFormatter().make_short_help(used) << "\nError: " << error.what() << '\n';
+  return 1;
+}
+
+std::string environment_name(const std::string& flag_name) {
+  std::string name = flag_name;
+  for (char& c : name) {
+    c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  return name;
+}
+
+}  // namespace sluice::config

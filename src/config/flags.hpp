@@ -1,0 +1,34 @@
+// The server's flags: registers them, reads them, and says what is wrong with them.
+// Flow:   main -> add_server_flags -> parse -> Config; a failure -> report_parse_error -> exit
+// code. Shape:  flag over environment over default. A flag's variable is its name in capitals:
+//         --max-requests, MAX_REQUESTS; set but empty counts as unset. Repeated flags: the last.
+// Errors: parse() throws CLI::ParseError, also for a call for help; report_parse_error prints it.
+// Lives:  before any worker runs; `app` writes into `config`, which outlives it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "config/config.hpp"
+
+namespace sluice::config {
+
+// Registers the flags in groups, and our layout of --help; call it before add_subcommand(), which
+// copies that layout.
+void add_server_flags(CLI::App& app, Config& config);
+
+// Reads `arguments` (without the program's name), and the environment unless a subcommand is used.
+void parse(CLI::App& app, const Config& config, std::vector<std::string> arguments);
+std::vector<std::string> arguments_of(int argc, const char* const* argv);
+
+// Help goes to `out`, exit 0. Anything else is a usage error: usage and "Error: ..." go to `err`,
+// exit 1.
+int report_parse_error(const CLI::App& app, const CLI::ParseError& error, std::ostream& out,
+                       std::ostream& err);
+
+// "MAX_REQUESTS" for "max-requests".
+std::string environment_name(const std::string& flag_name);
+
+}  // namespace sluice::config

@@ -1,0 +1,21 @@
+// The layout of --help: one flag a paragraph, its bounds, default and variable below it.
+// Lives:  shared by an App and its subcommands; start-up only.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace sluice::config {
+
+class HelpFormatter : public CLI::Formatter {
+ public:
+  HelpFormatter() { column_width(36); }
+
+  // What goes before an error: how to call it and its flags, without the introduction.
+  std::string make_short_help(const CLI::App& app) const;
+
+ private:
+  std::string make_option(const CLI::Option* option, bool is_positional) const override;
+};
+
+}  // namespace sluice::config

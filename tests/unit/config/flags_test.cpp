@@ -1,0 +1,362 @@
+// Every flag reaches its value, from the command line and from the environment, within its bounds
+// and with gocc's words when it does not. Method: a fresh App and Config per reading.
+#include "config/flags.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include "config/pflag.hpp"
+
+namespace sluice::config {
+namespace {
+
+using Words = std::vector<std::string>;
+
+struct Reading {
+  Config config;
+  std::string error;  // empty: none
+  int exit_code = 0;
+  std::string out;
+  std::string err;
+};
+
+Reading read(const Words& arguments) {
+  Reading reading;
+  CLI::App app("", "sluicegate");
+  add_server_flags(app, reading.config);
+  app.add_subcommand("acquire", "asks once");
+  try {
+    parse(app, reading.config, arguments);
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out;
+    std::ostringstream err;
+    reading.error = error.what();
+    reading.exit_code = report_parse_error(app, error, out, err);
+    reading.out = out.str();
+    reading.err = err.str();
+  }
+  return reading;
+}
+
+// Sets a variable for one test.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Variable() { unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+struct NumberFlag {
+  const char* name;
+  const char* short_name;  // null: none
+  const char* variable;
+  int64_t standard;
+  int64_t min;
+  int64_t max;
+  std::function<int64_t(const Config&)> value;
+};
+
+void PrintTo(const NumberFlag& flag, std::ostream* out) {
+  *out << flag.name;
+}
+
+class NumberFlags : public ::testing::TestWithParam<NumberFlag> {};
+
+TEST_P(NumberFlags, has_its_default) {
+  EXPECT_EQ(GetParam().value(Config{}), GetParam().standard);
+  EXPECT_EQ(GetParam().value(read({}).config), GetParam().standard);
+}
+
+TEST_P(NumberFlags, takes_its_bounds) {
+  for (const int64_t bound : {GetParam().min, GetParam().max}) {
+    const Reading reading = read({std::string("--") + GetParam().name, std::to_string(bound)});
+    EXPECT_EQ(reading.error, "");
+    EXPECT_EQ(GetParam().value(reading.config), bound);
+  }
+}
+
+TEST_P(NumberFlags, refuses_what_lies_below) {
+  const Reading reading =
+      read({"--" + std::string(GetParam().name) + "=" + std::to_string(GetParam().min - 1)});
+  EXPECT_EQ(reading.error, "invalid value for param '" + std::string(GetParam().name) +
+                               "': value must be at least " + std::to_string(GetParam().min));
+  EXPECT_EQ(reading.exit_code, 1);
+}
+
+TEST_P(NumberFlags, refuses_what_lies_above) {
+  for (const std::string& text : {std::to_string(GetParam().max + 1), std::string(30, '9')}) {
+    const Reading reading = read({"--" + std::string(GetParam().name), text});
+    EXPECT_EQ(reading.error, "invalid value for param '" + std::string(GetParam().name) +
+                                 "': value must be at most " + std::to_string(GetParam().max));
+  }
+}
+
+TEST_P(NumberFlags, refuses_what_is_no_number) {
+  for (const char* text : {"", "abc", "1.5", "1e3"}) {
+    const Reading reading = read({"--" + std::string(GetParam().name), text});
+    const std::string title =
+        GetParam().short_name == nullptr ? "" : "-" + std::string(GetParam().short_name) + ", ";
+    EXPECT_EQ(reading.error, "invalid argument \"" + std::string(text) + "\" for \"" + title +
+                                 "--" + GetParam().name + "\" flag: a whole number is expected");
+  }
+}
+
+TEST_P(NumberFlags, has_its_short_form) {
+  if (GetParam().short_name == nullptr) return;
+  const std::string form = std::string("-") + GetParam().short_name;
+  const std::string text = std::to_string(GetParam().max);
+  for (const Words& words : {Words{form, text}, Words{form + text}, Words{form + "=" + text}}) {
+    EXPECT_EQ(GetParam().value(read(words).config), GetParam().max) << words.front();
+  }
+}
+
+TEST_P(NumberFlags, reads_its_variable) {
+  const Variable variable(GetParam().variable, std::to_string(GetParam().max).c_str());
+  EXPECT_EQ(GetParam().value(read({}).config), GetParam().max);
+}
+
+TEST_P(NumberFlags, takes_an_empty_variable_for_unset) {
+  const Variable variable(GetParam().variable, "");
+  const Reading reading = read({});
+  EXPECT_EQ(reading.error, "");
+  EXPECT_EQ(GetParam().value(reading.config), GetParam().standard);
+}
+
+TEST_P(NumberFlags, wins_over_its_variable) {
+  const Variable variable(GetParam().variable, "not a number");
+  const Reading reading =
+      read({"--" + std::string(GetParam().name), std::to_string(GetParam().min)});
+  EXPECT_EQ(reading.error, "");
+  EXPECT_EQ(GetParam().value(reading.config), GetParam().min);
+}
+
+TEST_P(NumberFlags, names_a_variable_out_of_bounds) {
+  const Variable variable(GetParam().variable, std::to_string(GetParam().min - 1).c_str());
+  const Reading reading = read({});
+  EXPECT_EQ(reading.error, "invalid value for param '" + std::string(GetParam().name) +
+                               "': value must be at least " + std::to_string(GetParam().min) +
+                               " (environment variable " + GetParam().variable + ")");
+  EXPECT_EQ(reading.exit_code, 1);
+}
+
+TEST_P(NumberFlags, names_a_variable_that_is_no_number) {
+  const Variable variable(GetParam().variable, "many");
+  const Reading reading = read({});
+  EXPECT_NE(reading.error.find("\"many\""), std::string::npos) << reading.error;
+  EXPECT_NE(reading.error.find(GetParam().variable), std::string::npos) << reading.error;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Flags, NumberFlags,
+    ::testing::Values(
+        NumberFlag{"max-requests", "m", "MAX_REQUESTS", 100, 1, 1'000'000'000,
+                   [](const Config& config) { return config.max_requests; }},
+        NumberFlag{"max-requests-in-queue", nullptr, "MAX_REQUESTS_IN_QUEUE", 400, 0, 1'000'000'000,
+                   [](const Config& config) { return config.max_requests_in_queue; }},
+        NumberFlag{"window-millis", "w", "WINDOW_MILLIS", 1'000, 10, 3'600'000,
+                   [](const Config& config) { return config.window_ms; }},
+        NumberFlag{"max-wait-millis", nullptr, "MAX_WAIT_MILLIS", 0, 0, 3'600'000,
+                   [](const Config& config) { return config.max_wait_ms; }},
+        NumberFlag{"port", "p", "PORT", 8'080, 0, 65'535,
+                   [](const Config& config) { return config.port; }},
+        NumberFlag{"native-port", nullptr, "NATIVE_PORT", 8'081, 0, 65'535,
+                   [](const Config& config) { return config.native_port; }},
+        NumberFlag{"max-keys", nullptr, "MAX_KEYS", 10'000'000, 1, 1'000'000'000,
+                   [](const Config& config) { return config.max_keys; }},
+        NumberFlag{"max-key-bytes", nullptr, "MAX_KEY_BYTES", 1'024, 1, 65'535,
+                   [](const Config& config) { return config.max_key_bytes; }},
+        NumberFlag{"max-waiters", nullptr, "MAX_WAITERS", 100'000, 1, 100'000'000,
+                   [](const Config& config) { return config.max_waiters; }},
+        NumberFlag{"max-connections", nullptr, "MAX_CONNECTIONS", 10'000, 1, 1'000'000,
+                   [](const Config& config) { return config.max_connections; }},
+        NumberFlag{"header-timeout-millis", nullptr, "HEADER_TIMEOUT_MILLIS", 10'000, 1, 3'600'000,
+                   [](const Config& config) { return config.header_timeout_ms; }},
+        NumberFlag{"idle-timeout-millis", nullptr, "IDLE_TIMEOUT_MILLIS", 120'000, 0, 86'400'000,
+                   [](const Config& config) { return config.idle_timeout_ms; }},
+        NumberFlag{"drain-millis", nullptr, "DRAIN_MILLIS", 5'000, 0, 3'600'000,
+                   [](const Config& config) { return config.drain_ms; }}),
+    [](const auto& flag) { return std::string(flag.param.variable); });
+
+struct SwitchFlag {
+  const char* name;
+  const char* short_name;
+  const char* variable;
+  bool Config::*value;
+};
+
+void PrintTo(const SwitchFlag& flag, std::ostream* out) {
+  *out << flag.name;
+}
+
+class SwitchFlags : public ::testing::TestWithParam<SwitchFlag> {};
+
+TEST_P(SwitchFlags, is_on_by_default) {
+  EXPECT_TRUE(read({}).config.*GetParam().value);
+}
+
+TEST_P(SwitchFlags, reads_every_word) {
+  const std::map<std::string, bool> words = {{"1", true},      {"t", true},      {"T", true},
+                                             {"TRUE", true},   {"true", true},   {"True", true},
+                                             {"0", false},     {"f", false},     {"F", false},
+                                             {"FALSE", false}, {"false", false}, {"False", false}};
+  for (const auto& [word, on] : words) {
+    EXPECT_EQ(read({"--" + std::string(GetParam().name) + "=" + word}).config.*GetParam().value, on)
+        << word;
+    const Variable variable(GetParam().variable, word.c_str());
+    EXPECT_EQ(read({}).config.*GetParam().value, on) << word << " in the environment";
+  }
+}
+
+TEST_P(SwitchFlags, stands_alone_for_true) {
+  const Variable variable(GetParam().variable, "false");
+  EXPECT_TRUE(read({"--" + std::string(GetParam().name)}).config.*GetParam().value);
+}
+
+TEST_P(SwitchFlags, has_its_short_form) {
+  if (GetParam().short_name == nullptr) return;
+  EXPECT_FALSE(read({"-" + std::string(GetParam().short_name) + "=false"}).config.*
+               GetParam().value);
+}
+
+TEST_P(SwitchFlags, refuses_other_words) {
+  EXPECT_NE(read({"--" + std::string(GetParam().name) + "=yes"}).error, "");
+  const Variable variable(GetParam().variable, "yes");
+  const Reading reading = read({});
+  EXPECT_NE(reading.error.find("a switch is true or false (environment variable"),
+            std::string::npos)
+      << reading.error;
+}
+
+TEST_P(SwitchFlags, takes_an_empty_variable_for_unset) {
+  const Variable variable(GetParam().variable, "");
+  EXPECT_EQ(read({}).error, "");
+  EXPECT_TRUE(read({}).config.*GetParam().value);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Flags, SwitchFlags,
+    ::testing::Values(SwitchFlag{"requests-can-set-rate", "r", "REQUESTS_CAN_SET_RATE",
+                                 &Config::requests_can_set_rate},
+                      SwitchFlag{"requests-can-mod-queue", nullptr, "REQUESTS_CAN_MOD_QUEUE",
+                                 &Config::requests_can_mod_queue}),
+    [](const auto& flag) { return std::string(flag.param.variable); });
+
+TEST(Flags, know_the_backends_of_io) {
+  EXPECT_EQ(read({}).config.io, IoBackend::automatic);
+  EXPECT_EQ(read({"--io", "auto"}).config.io, IoBackend::automatic);
+  EXPECT_EQ(read({"--io=uring"}).config.io, IoBackend::uring);
+  const Variable variable("IO", "epoll");
+  EXPECT_EQ(read({}).config.io, IoBackend::epoll);
+}
+
+TEST(Flags, refuse_other_backends) {
+  for (const char* name : {"", "URING", "select"}) {
+    EXPECT_EQ(read({"--io", name}).error,
+              "invalid value for param 'io': value must be one of [auto uring epoll]");
+  }
+  const Variable variable("IO", "select");
+  EXPECT_EQ(read({}).error,
+            "invalid value for param 'io': value must be one of [auto uring epoll] "
+            "(environment variable IO)");
+}
+
+TEST(Flags, take_an_address_of_either_family) {
+  EXPECT_EQ(read({}).config.bind, "");
+  for (const char* address : {"127.0.0.1", "0.0.0.0", "::1", "::", "fe80::1", ""}) {
+    EXPECT_EQ(read({"--bind", address}).config.bind, address);
+  }
+  const Variable variable("BIND", "::1");
+  EXPECT_EQ(read({}).config.bind, "::1");
+}
+
+TEST(Flags, refuse_what_is_no_address) {
+  for (const char* text : {"localhost", "127.0.0.1:80", "[::1]", "300.0.0.1", "lo"}) {
+    EXPECT_EQ(read({"--bind", text}).error,
+              "invalid value for param 'bind': value must be an IPv4 or IPv6 address, such as "
+              "127.0.0.1 or ::1");
+  }
+}
+
+TEST(Flags, refuse_more_than_one_shard_with_the_reason) {
+  EXPECT_EQ(read({"--shards=1"}).config.shards, 1u);
+  EXPECT_EQ(read({"--shards=2"}).error,
+            "invalid value for param 'shards': value must be at most 1: this version runs one "
+            "shard, on one core");
+  EXPECT_EQ(read({"--shards=0"}).error,
+            "invalid value for param 'shards': value must be at least 1");
+  const Variable variable("SHARDS", "4");
+  EXPECT_NE(read({}).error.find("(environment variable SHARDS)"), std::string::npos);
+}
+
+TEST(Flags, refuse_one_port_for_both_protocols) {
+  EXPECT_EQ(read({"--port=9000", "--native-port=9000"}).error,
+            "invalid value for param 'native-port': value must differ from port");
+  EXPECT_EQ(read({"--port=0", "--native-port=0"}).error, "");
+}
+
+TEST(Flags, take_the_last_of_a_repeated_flag) {
+  EXPECT_EQ(read({"-m", "5", "--max-requests=6"}).config.max_requests, 6u);
+  EXPECT_TRUE(read({"-r=false", "-r"}).config.requests_can_set_rate);
+}
+
+TEST(Flags, of_later_versions_do_not_exist) {
+  for (const char* name :
+       {"--config-file", "--log-format", "--log-level", "--log2xx", "--server-type",
+        "--instance-urls", "--spin-us", "--max-handles", "--version"}) {
+    EXPECT_EQ(read({std::string(name) + "=1"}).error, "unknown flag: " + std::string(name));
+  }
+}
+
+TEST(Flags, leave_the_environment_to_the_server) {
+  const Variable variable("MAX_REQUESTS", "many");
+  EXPECT_EQ(read({"acquire"}).error, "");
+}
+
+TEST(ParseErrors, print_usage_and_one_line_on_stderr) {
+  const Reading reading = read({"--nope"});
+  EXPECT_EQ(reading.exit_code, 1);
+  EXPECT_EQ(reading.out, "");
+  EXPECT_TRUE(reading.err.starts_with("Usage: sluicegate [OPTIONS]")) << reading.err;
+  EXPECT_NE(reading.err.find("--max-requests N"), std::string::npos);
+  EXPECT_TRUE(reading.err.ends_with("\nError: unknown flag: --nope\n")) << reading.err;
+}
+
+TEST(ParseErrors, count_a_stray_word_among_them) {
+  const Reading reading = read({"--requests-can-set-rate", "false"});
+  EXPECT_EQ(reading.exit_code, 1);
+  EXPECT_TRUE(reading.err.ends_with("--requests-can-set-rate=false)\n")) << reading.err;
+}
+
+TEST(Help, goes_to_stdout) {
+  for (const char* form : {"--help", "-h"}) {
+    const Reading reading = read({form});
+    EXPECT_EQ(reading.exit_code, 0);
+    EXPECT_EQ(reading.err, "");
+    EXPECT_TRUE(reading.out.starts_with("Sluicegate answers")) << reading.out;
+  }
+}
+
+TEST(Help, is_given_whatever_the_values_are) {
+  const Variable variable("MAX_REQUESTS", "many");
+  EXPECT_EQ(read({"-m", "0", "--help"}).exit_code, 0);
+}
+
+TEST(Environment, names_are_the_flags_in_capitals) {
+  EXPECT_EQ(environment_name("max-requests-in-queue"), "MAX_REQUESTS_IN_QUEUE");
+}
+
+TEST(Arguments, leave_the_program_out) {
+  const char* argv[] = {"sluicegate", "-r", nullptr};
+  EXPECT_EQ(arguments_of(2, argv), Words{"-r"});
+  EXPECT_EQ(arguments_of(0, argv), Words{});
+}
+
+}  // namespace
+}  // namespace sluice::config

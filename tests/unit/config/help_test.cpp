@@ -1,0 +1,60 @@
+// --help teaches: every flag stands in its group with bounds, default and variable, in a width that
+// a terminal shows. Method: the text of the server's own flags.
+#include "config/help.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "config/flags.hpp"
+
+namespace sluice::config {
+namespace {
+
+class HelpText : public ::testing::Test {
+ protected:
+  HelpText() { add_server_flags(app_, config_); }
+  Config config_;
+  CLI::App app_{"", "sluicegate"};
+};
+
+TEST_F(HelpText, shows_bounds_default_and_variable) {
+  EXPECT_NE(app_.help().find("  -m, --max-requests N              permits per key and window\n"
+                             "                                    [1 to 1000000000, default 100; "
+                             "env MAX_REQUESTS]\n"),
+            std::string::npos)
+      << app_.help();
+}
+
+TEST_F(HelpText, names_the_variable_of_every_flag) {
+  for (const CLI::Option* option : app_.get_options()) {
+    if (option == app_.get_help_ptr()) continue;
+    const std::string variable = environment_name(option->get_lnames().front());
+    EXPECT_NE(app_.help().find("env " + variable + "]"), std::string::npos) << variable;
+  }
+}
+
+TEST_F(HelpText, has_groups_in_a_fixed_order) {
+  size_t last = 0;
+  for (const char* group :
+       {"Limits of a key", "Listening:", "Running:", "Bounds of", "Time-outs:"}) {
+    const size_t found = app_.help().find(std::string("\n") + group);
+    ASSERT_NE(found, std::string::npos) << group;
+    EXPECT_GT(found, last) << group;
+    last = found;
+  }
+}
+
+TEST_F(HelpText, fits_into_a_hundred_columns) {
+  std::istringstream lines(app_.help());
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
+}
+
+TEST_F(HelpText, is_short_before_an_error) {
+  const std::string text = HelpFormatter().make_short_help(app_);
+  EXPECT_TRUE(text.starts_with("Usage: sluicegate")) << text;
+  EXPECT_EQ(text.find("may I?"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace sluice::config
