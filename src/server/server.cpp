@@ -28,7 +28,7 @@ io::Backend backend_of(config::IoBackend backend) {
     case config::IoBackend::automatic:
       break;
   }
-  return io::Backend::automatic;
+  return io::Backend::auto_;
 }
 
 WorkerOptions worker_options(const config::Config& config) {
@@ -68,18 +68,20 @@ StartReport Server::start() {
   io::Options io_options;
   io_options.sockets_max = config_.max_connections + refused_sockets_max;
   // In the order of the ListenerIds.
-  auto http = io::listen({.address = config_.bind, .port = config_.port, .flag = "--port"});
-  auto native =
-      io::listen({.address = config_.bind, .port = config_.native_port, .flag = "--native-port"});
+  io::Listening http = io::listen_on(
+      {.address = config_.bind, .port = config_.port, .port_option = "--port"});
+  io::Listening native = io::listen_on(
+      {.address = config_.bind, .port = config_.native_port, .port_option = "--native-port"});
   report.port = http.port;
   report.native_port = native.port;
   io_options.listeners.push_back(std::move(http.sockets.at(0)));
   io_options.listeners.push_back(std::move(native.sockets.at(0)));
-  workers_.push_back(std::make_unique<WorkerThread>(backend_of(config_.io), std::move(io_options),
+  const io::Choice choice = io::choose_backend(backend_of(config_.io));
+  workers_.push_back(std::make_unique<WorkerThread>(choice.backend, std::move(io_options),
                                                     worker_options(config_), ids_));
   const WorkerStarted started = workers_.back()->wait_started();
   report.io_backend = started.io_backend;
-  report.io_warning = started.io_warning;
+  report.io_warning = choice.warning;
   report.reserved_bytes = started.reserved_bytes;
   return report;
 }

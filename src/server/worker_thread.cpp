@@ -28,15 +28,14 @@ bool WorkerThread::wait_drained(std::chrono::milliseconds timeout) {
 void WorkerThread::run(io::Backend backend, io::Options io_options, const WorkerOptions& options,
                        RequestIds& ids) noexcept {
   try {
-    io::Made made = io::make_io(backend, std::move(io_options));
-    Worker worker(*made.io, options, ids);
+    const std::unique_ptr<io::Io> io = io::make_io(backend, std::move(io_options));
+    Worker worker(*io, options, ids);
     worker.start();
     {
       const std::lock_guard lock(mutex_);
-      io_ = made.io.get();
+      io_ = io.get();
     }
-    started_.set_value({.io_backend = std::string(made.io->name()),
-                        .io_warning = made.warning,
+    started_.set_value({.io_backend = std::string(io->name()),
                         .reserved_bytes = worker.reserved_bytes()});
     loop(worker);
     const std::lock_guard lock(mutex_);

@@ -17,7 +17,6 @@ namespace sluice::server {
 
 struct WorkerStarted {
   std::string io_backend;
-  std::string io_warning;
   uint64_t reserved_bytes;
 };
 

@@ -1,0 +1,98 @@
+#include "cli/serve_command.hpp"
+
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <string>
+
+#include "server/log.hpp"
+#include "server/server.hpp"
+
+namespace sluice::cli {
+namespace {
+
+// Signals are taken by this thread alone, with sigwait: no handler does any work.
+sigset_t block_signals() {
+  std::signal(SIGPIPE, SIG_IGN);
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return signals;
+}
+
+// Every connection is a descriptor; the soft limit is raised as far as the hard one allows.
+void raise_descriptor_limit(const config::Config& config) {
+  constexpr rlim_t others = 128;  // listeners, rings, refused connections
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const rlim_t wanted = config.max_connections + others;
+  if (limit.rlim_cur >= wanted) return;
+  const rlim_t soft = limit.rlim_cur;
+  limit.rlim_cur = std::min(wanted, limit.rlim_max);
+  setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur < wanted) {
+    server::log_warning(
+        "too few file descriptors for --max-connections: connections beyond them are turned away; "
+        "raise the limit (ulimit -n, LimitNOFILE=) or lower --max-connections",
+        {{"limit", limit.rlim_cur}, {"softLimit", soft}, {"wanted", wanted}});
+  }
+}
+
+void log_started(const config::Config& config, const server::StartReport& report) {
+  if (!report.io_warning.empty()) server::log_warning(report.io_warning);
+  server::log_info("limits", {{"maxRequests", config.max_requests},
+                              {"maxRequestsInQueue", config.max_requests_in_queue},
+                              {"windowMillis", config.window_ms},
+                              {"maxKeys", config.max_keys},
+                              {"maxWaiters", config.max_waiters},
+                              {"maxConnections", config.max_connections},
+                              {"reservedAddressSpaceMiB", report.reserved_bytes >> 20}});
+  // The last line of the start: scripts read the ports from it.
+  server::log_info("ready", {{"version", SLUICE_VERSION},
+                             {"shards", config.shards},
+                             {"io", report.io_backend},
+                             {"bind", config.bind.empty() ? "all interfaces" : config.bind},
+                             {"port", report.port},
+                             {"nativePort", report.native_port}});
+}
+
+// Waits until everything is drained; a second signal does not wait.
+bool drain(server::Server& server, const sigset_t& signals, uint32_t drain_ms) {
+  using std::chrono::milliseconds;
+  server.drain();
+  const auto deadline =
+      std::chrono::steady_clock::now() + milliseconds(drain_ms) + milliseconds(2'000);
+  while (!server.wait_drained(milliseconds(20))) {
+    const timespec at_once{};
+    if (sigtimedwait(&signals, nullptr, &at_once) > 0) return false;
+    if (std::chrono::steady_clock::now() > deadline) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int serve(const config::Config& config) {
+  const sigset_t signals = block_signals();
+  raise_descriptor_limit(config);
+  server::Server server(config);
+  log_started(config, server.start());
+
+  int signal = 0;
+  sigwait(&signals, &signal);
+  server::log_info("draining", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"},
+                                {"drainMillis", config.drain_ms}});
+  if (!drain(server, signals, config.drain_ms)) {
+    server::log_warning("ended without draining");
+    std::_Exit(EXIT_FAILURE);  // whatever the workers are at
+  }
+  server::log_info("stopped", {{"connectionsCutOff", server.cut_off_count()}});
+  return EXIT_SUCCESS;
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,13 @@
+// `sluicegate` without a subcommand: runs the server until a signal ends it.
+// Flow:   Config -> server::Server -> signals: the first drains, the second ends at once.
+// Errors: throws what keeps the server from starting; main prints it in one line and exits with 2.
+#pragma once
+
+#include "config/config.hpp"
+
+namespace sluice::cli {
+
+// The exit code: 0 after draining, 1 when a second signal cut that short.
+int serve(const config::Config& config);
+
+}  // namespace sluice::cli

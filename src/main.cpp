@@ -1,0 +1,38 @@
+// Flags -> Config -> what was asked for; an exception becomes one line and an exit code.
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <functional>
+#include <iostream>
+
+#include "cli/acquire_command.hpp"
+#include "cli/bench_command.hpp"
+#include "cli/serve_command.hpp"
+#include "config/flags.hpp"
+
+int main(int argc, char** argv) {
+  using namespace sluice;
+  CLI::App app{
+      "Sluicegate answers \"may I?\": a rate-limit server with fixed windows and a fair waiting\n"
+      "queue per key, over REST (--port) and a native batched protocol (--native-port).\n\n"
+      "Without a subcommand it runs the server:\n"
+      "  sluicegate --max-requests 100 --window-millis 1000\n"
+      "  curl -X POST localhost:8080/rate/my-key        200 and a request id, or 429\n"
+      "  curl -X POST 'localhost:8080/rate/my-key?canWait=true'   waits in line",
+      "sluicegate"};
+  config::Config config;
+  std::function<int()> run = [&] { return cli::serve(config); };
+  config::add_server_flags(app, config);
+  cli::add_acquire_command(app, run);
+  cli::add_bench_command(app, run);
+  try {
+    config::parse(app, config, config::arguments_of(argc, argv));
+  } catch (const CLI::ParseError& error) {
+    return config::report_parse_error(app, error, std::cout, std::cerr);
+  }
+  try {
+    return run();
+  } catch (const std::exception& error) {
+    std::cerr << "Error: " << error.what() << '\n';
+    return 2;
+  }
+}
