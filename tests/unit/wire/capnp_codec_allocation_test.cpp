@@ -1,0 +1,88 @@
+// Goal: decoding a frame of one segment and encoding any answer take nothing from the heap.
+// Method: operator new of this program counts; golden frames go through it.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <new>
+
+#include "base/limits.hpp"
+#include "tests/support/golden_files.hpp"
+#include "wire/capnp_codec.hpp"
+#include "wire/frame_reader.hpp"
+
+namespace {
+size_t allocations_count = 0;
+}
+
+void* operator new(size_t bytes) {
+  ++allocations_count;
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
+
+namespace sluice::wire {
+namespace {
+
+template <typename Work>
+size_t allocations_of(Work work) {
+  const size_t before = allocations_count;
+  work();
+  return allocations_count - before;
+}
+
+TEST(CapnpCodecAllocation, is_counted_here) {
+  EXPECT_GT(allocations_of([] {
+              std::vector<int> numbers(100);
+              ASSERT_TRUE(numbers.data());
+            }),
+            0u);
+}
+
+TEST(CapnpCodecAllocation, decoding_one_segment_takes_none) {
+  size_t decoded_count = 0;
+  for (const test::Golden& golden : test::golden_frames("ClientFrame")) {
+    // The library takes memory for further segments, and to throw about malformed ones.
+    if (golden.bytes()[0] != std::byte{0}) continue;
+    if (golden.is_refused() && (golden.error() == "malformed" || golden.error() == "frameTooLarge"))
+      continue;
+    ++decoded_count;
+    EXPECT_EQ(allocations_of([&] {
+                const auto cut = read_frame(golden.bytes(), limits::frame_bytes_max);
+                const auto outcome = decode(std::get<base::Complete<Frame>>(cut).value);
+                ASSERT_EQ(outcome.has_value(),
+                          !golden.is_refused() || golden.error() == "unsupported");
+              }),
+              0u)
+        << golden.name;
+  }
+  EXPECT_GE(decoded_count, 50u);
+}
+
+TEST(CapnpCodecAllocation, encoding_takes_none) {
+  alignas(8) std::byte out[8'192];
+  const api::Verdict verdicts[] = {api::Verdict::approved, api::Verdict::queued};
+  const api::Detail details[2] = {};
+  const uint32_t entries[] = {0, 1};
+  const api::KeyState keys[] = {{.key = "a"}, {.key = "b"}};
+  size_t bytes = 0;
+  EXPECT_EQ(allocations_of([&] {
+              bytes += encode_welcome(1, {.server_version = "0.1.0"}, out);
+              bytes += encode_verdicts(1, verdicts, details, detail_bit::all, out);
+              bytes += encode_granted(1, entries, verdicts, details, detail_bit::all, out);
+              bytes += encode_inspected(1, keys, 0, out);
+              bytes += encode_error(1, {ErrorCode::bad_cost, "text"}, out);
+              bytes += encode_go_away("reason", out);
+              bytes += encode_done(1, out) + encode_pong(1, out);
+            }),
+            0u);
+  EXPECT_GT(bytes, 0u);
+}
+
+}  // namespace
+}  // namespace sluice::wire

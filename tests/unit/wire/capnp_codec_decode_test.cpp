@@ -1,0 +1,255 @@
+// Goal: a frame is decoded to exactly what an independent implementation encoded, or refused with
+//       the right error and id; nothing is read outside of it.
+// Method: every client golden file is decoded, its end at a guard page, and compared to its JSON;
+//       random mutations of them must come to some outcome under ASan and UBSan.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+
+#include "base/limits.hpp"
+#include "tests/support/golden_files.hpp"
+#include "tests/support/guarded_buffer.hpp"
+#include "wire/capnp_codec.hpp"
+#include "wire/frame_reader.hpp"
+
+namespace sluice::wire {
+namespace {
+
+using nlohmann::json;
+using Outcome = tl::expected<ClientRequest, DecodeError>;
+
+// What a session does with bytes: cut a frame, then decode it.
+Outcome decode_bytes(std::span<const std::byte> bytes) {
+  const auto cut = read_frame(bytes, limits::frame_bytes_max);
+  if (const auto* malformed = std::get_if<base::Malformed>(&cut)) {
+    return tl::make_unexpected(DecodeError{malformed->code, 0});
+  }
+  const auto* complete = std::get_if<base::Complete<Frame>>(&cut);
+  if (complete == nullptr) return tl::make_unexpected(DecodeError{ErrorCode::none, 0});
+  return decode(complete->value);
+}
+
+// ------------------------------------------------------------- requests in the JSON of `capnp`
+
+json bytes_json(std::string_view bytes) {
+  json numbers = json::array();
+  for (const char byte : bytes) numbers.push_back(static_cast<uint8_t>(byte));
+  return numbers;
+}
+
+template <typename T>
+void add_column(json& body, const char* name, Column<T> column) {
+  if (!column.empty()) body[name] = std::vector<T>(column.begin(), column.end());
+}
+
+void add_bytes(json& body, const char* name, std::string_view bytes) {
+  if (!bytes.empty()) body[name] = bytes_json(bytes);
+}
+
+struct ToJson {
+  json operator()(const UnsupportedRequest&) const { return {{"unsupported", nullptr}}; }
+  json operator()(const PingRequest&) const { return {{"ping", nullptr}}; }
+  json operator()(const HelloRequest& hello) const {
+    json body{{"version", hello.version}, {"wantedShard", hello.wanted_shard}};
+    if (!hello.client_name.empty()) body["clientName"] = hello.client_name;
+    return {{"hello", body}};
+  }
+  json operator()(const AcquireRequest& acquire) const {
+    json body{{"details", acquire.details},
+              {"flags", acquire.may_wait ? 1 : 0},
+              {"waitLimitMs", acquire.wait_limit_ms}};
+    add_bytes(body, "keys", acquire.keys);
+    add_column(body, "keySizes", acquire.key_sizes);
+    add_column(body, "costs", acquire.costs);
+    add_column(body, "maxRequests", acquire.max_requests);
+    add_column(body, "maxRequestsInQueue", acquire.max_requests_in_queue);
+    add_column(body, "entryFlags", acquire.entry_flags);
+    return {{"acquire", body}};
+  }
+  json operator()(const ReleaseRequest& release) const {
+    json body = json::object();
+    add_bytes(body, "keys", release.keys);
+    add_column(body, "keySizes", release.key_sizes);
+    add_column(body, "costs", release.costs);
+    return {{"release", body}};
+  }
+  json operator()(const WithdrawRequest& withdraw) const {
+    json body{{"target", std::to_string(withdraw.target)}};
+    add_column(body, "entries", withdraw.entries);
+    return {{"withdraw", body}};
+  }
+  json operator()(const InspectRequest& inspect) const {
+    json body{{"cursor", std::to_string(inspect.cursor)}, {"limit", inspect.limit}};
+    add_bytes(body, "key", inspect.key);
+    return {{"inspect", body}};
+  }
+};
+
+json to_json(const ClientRequest& request) {
+  json message = std::visit(ToJson{}, request.body);
+  message["id"] = std::to_string(request.id);
+  return message;
+}
+
+// What decoding leaves out of a golden message on purpose: fields of newer peers, the token, the
+// reserved frame flag, and columns without elements, which are as good as absent.
+json as_decoded(json message) {
+  message.erase("traceId");
+  for (auto& [kind, body] : message.items()) {
+    if (!body.is_object()) continue;
+    for (const char* ignored : {"token", "locale", "build", "colours", "hurry"}) {
+      body.erase(ignored);
+    }
+    if (kind == "acquire") body["flags"] = body["flags"].get<int>() & 1;
+    for (auto field = body.begin(); field != body.end();) {
+      field = field->is_array() && field->empty() ? body.erase(field) : std::next(field);
+    }
+  }
+  return message;
+}
+
+TEST(CapnpCodecDecode, reads_every_valid_golden_frame) {
+  size_t read_count = 0;
+  for (const test::Golden& golden : test::golden_frames("ClientFrame")) {
+    if (golden.is_refused()) continue;
+    ++read_count;
+    test::GuardedBuffer buffer(golden.bytes().size());
+    const Outcome outcome = decode_bytes(buffer.place(golden.bytes()));
+    ASSERT_TRUE(outcome) << golden.name << ": " << error_name(outcome.error().code);
+    EXPECT_EQ(to_json(*outcome), as_decoded(golden.json.at("message"))) << golden.name;
+  }
+  EXPECT_GE(read_count, 20u);
+}
+
+TEST(CapnpCodecDecode, refuses_every_invalid_golden_frame_with_its_error_and_id) {
+  size_t refused_count = 0;
+  for (const test::Golden& golden : test::golden_frames("ClientFrame")) {
+    if (!golden.is_refused() || golden.error() == "unsupported") continue;
+    ++refused_count;
+    test::GuardedBuffer buffer(golden.bytes().size());
+    const Outcome outcome = decode_bytes(buffer.place(golden.bytes()));
+    ASSERT_FALSE(outcome) << golden.name;
+    EXPECT_EQ(error_name(outcome.error().code), golden.error()) << golden.name;
+    EXPECT_EQ(std::to_string(outcome.error().id), golden.json.at("id")) << golden.name;
+  }
+  EXPECT_GE(refused_count, 40u);
+}
+
+TEST(CapnpCodecDecode, passes_on_kinds_it_does_not_know_with_their_id) {
+  size_t unsupported_count = 0;
+  for (const test::Golden& golden : test::golden_frames("ClientFrame")) {
+    if (!golden.is_refused() || golden.error() != "unsupported") continue;
+    ++unsupported_count;
+    const Outcome outcome = decode_bytes(golden.bytes());
+    ASSERT_TRUE(outcome) << golden.name;
+    EXPECT_TRUE(std::holds_alternative<UnsupportedRequest>(outcome->body)) << golden.name;
+    EXPECT_EQ(std::to_string(outcome->id), golden.json.at("id")) << golden.name;
+  }
+  EXPECT_GE(unsupported_count, 5u);
+}
+
+TEST(CapnpCodecDecode, refuses_every_error_code_it_can_cause) {
+  std::vector<std::string> seen;
+  for (const test::Golden& golden : test::golden_frames("ClientFrame")) {
+    if (golden.is_refused()) seen.push_back(golden.error());
+  }
+  for (const char* name : {"malformed", "frameTooLarge", "unsupported", "badColumns", "badCost",
+                           "tooManyEntries", "badOverride", "badWaitLimit", "badFlag"}) {
+    EXPECT_NE(std::find(seen.begin(), seen.end(), name), seen.end()) << name;
+  }
+}
+
+TEST(CapnpCodecDecode, gives_columns_in_place) {
+  const test::Golden golden = test::golden_frame("ClientFrame", "acquire_columns");
+  const Outcome outcome = decode_bytes(golden.bytes());
+  const auto& acquire = std::get<AcquireRequest>(outcome->body);
+  const auto lies_inside = [&](const void* address) {
+    const auto* byte = static_cast<const std::byte*>(address);
+    return byte >= golden.bytes().data() && byte < golden.bytes().data() + golden.bytes().size();
+  };
+  EXPECT_TRUE(lies_inside(acquire.keys.data()));
+  EXPECT_TRUE(lies_inside(acquire.key_sizes.data()));
+  EXPECT_TRUE(lies_inside(acquire.costs.data()));
+  EXPECT_TRUE(lies_inside(acquire.max_requests.data()));
+  EXPECT_TRUE(lies_inside(acquire.max_requests_in_queue.data()));
+  EXPECT_TRUE(lies_inside(acquire.entry_flags.data()));
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(acquire.costs.data()) % 8, 0u);
+}
+
+TEST(CapnpCodecDecode, cuts_a_long_client_name) {
+  // ClientFrame{id = 1, hello = (version = 1, clientName = 300 times 'n')}.
+  std::vector<uint64_t> words{
+      46ull << 32, 2ull << 32 | 1ull << 48,       1, 1, 1ull << 32 | 2ull << 48,
+      1,           5 | 2ull << 32 | 301ull << 35, 0};
+  words.resize(8 + 38, 0x6E6E6E6E6E6E6E6E);
+  words.push_back(0);
+  std::memset(reinterpret_cast<char*>(words.data() + 8) + 300, 0, 12);
+  words[0] = (words.size() - 1) << 32;
+  const Outcome outcome = decode_bytes(std::as_bytes(std::span(words)));
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(std::get<HelloRequest>(outcome->body).client_name,
+            std::string(limits::client_name_bytes_max, 'n'));
+}
+
+// ------------------------------------------------------------------------------------ mutations
+
+uint64_t random_seed() {
+  const char* given = std::getenv("SEED");
+  return given ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+}
+
+// Reads all that a request points to, so that a sanitizer sees whether it may.
+uint64_t touch(const ClientRequest& request) {
+  return std::hash<std::string>{}(
+      to_json(request).dump(-1, ' ', true, json::error_handler_t::replace));
+}
+
+void mutate(std::vector<uint64_t>& words, std::mt19937_64& random) {
+  const size_t changes = 1 + random() % 4;
+  for (size_t change = 0; change < changes; ++change) {
+    uint64_t& word = words[random() % words.size()];
+    switch (random() % 5) {
+      case 0:
+        word ^= uint64_t{1} << random() % 64;
+        break;
+      case 1:
+        word = words[random() % words.size()];
+        break;  // a pointer to somewhere else
+      case 2:
+        word += 4 * (random() % 17) - 32;
+        break;  // a pointer's offset moves
+      case 3:
+        word ^= (random() & 0xFF) << 8 * (random() % 8);
+        break;
+      case 4:
+        word = random();
+        break;
+    }
+  }
+}
+
+TEST(CapnpCodecDecode, comes_to_an_outcome_for_any_mutation) {
+  const uint64_t seed = random_seed();
+  SCOPED_TRACE("SEED=" + std::to_string(seed) + " replays");
+  std::mt19937_64 random(seed);
+  size_t decoded_count = 0, refused_count = 0;
+  uint64_t touched = 0;
+  for (const test::Golden& golden : test::golden_frames("ClientFrame")) {
+    if (golden.bytes().size() > 4'096) continue;
+    test::GuardedBuffer buffer(golden.bytes().size());
+    for (int round = 0; round < 1'000; ++round) {
+      std::vector<uint64_t> words(golden.bytes().size() / 8);
+      std::memcpy(words.data(), golden.bytes().data(), golden.bytes().size());
+      mutate(words, random);
+      const Outcome outcome = decode_bytes(buffer.place(std::as_bytes(std::span(words))));
+      outcome ? ++decoded_count : ++refused_count;
+      if (outcome) touched += touch(*outcome);
+    }
+  }
+  EXPECT_GT(decoded_count, 1'000u) << touched;
+  EXPECT_GT(refused_count, 1'000u);
+}
+
+}  // namespace
+}  // namespace sluice::wire
