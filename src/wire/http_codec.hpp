@@ -1,5 +1,6 @@
 // REST <-> values: what a request asks for, and the bytes of each answer.
 // Flow:   HttpRequest -> route_request() -> RestRequest; verdict -> encode_*() -> bytes.
+//         (http_codec_route.cpp, http_codec_reply.cpp)
 // Shape:  gocc's endpoints, bodies and texts (docs/protocol.md, "REST").
 // Errors: whatever a request gets wrong comes back as a ready RestReply; never throws.
 // Lives:  a decoded key lies in the RestRequest's own buffer or in the request's bytes, until the
@@ -47,10 +48,15 @@ struct RestReply {
   std::string_view body;          // static
   std::string_view content_type;  // static; empty: none
   std::string_view allow;         // static; empty: none
+  bool json = false;              // the body's text is shown as {"error":"..."}
 };
 
-using RestRequest = std::variant<RestReply, RestDecision, RestInspect, RestDebug, RestHealth,
-                                 RestMetrics>;
+// A RestInspect whose key is not live.
+inline constexpr RestReply key_not_found{
+    .status = 404, .body = "Key not found", .content_type = "text/plain; charset=UTF-8"};
+
+using RestRequest =
+    std::variant<RestReply, RestDecision, RestInspect, RestDebug, RestHealth, RestMetrics>;
 
 // Routes `request`. A percent-decoded key is written to `key_buffer` (at least as long as the
 // target); a key without escapes is a view of the target.
@@ -59,10 +65,10 @@ RestRequest route_request(const HttpRequest& request, const RestOptions& options
 
 // How every answer ends the exchange.
 struct ReplyHead {
-  bool keep_alive = true;         // false: Connection: close
-  bool http_1_0 = false;          // then keep-alive is said aloud
-  bool head_only = false;         // HEAD: no body
-  int64_t wall_ns = 0;            // Date
+  bool keep_alive = true;  // false: Connection: close
+  bool http_1_0 = false;   // then keep-alive is said aloud
+  bool head_only = false;  // HEAD: no body
+  int64_t wall_ns = 0;     // Date
 };
 
 inline constexpr size_t rest_reply_bytes_max = 4'096 + 6 * 65'535;  // a JSON denial shows its key
@@ -97,7 +103,9 @@ size_t encode_debug_head(const DebugStream&, bool table_order, const ReplyHead&,
 size_t encode_debug_key(DebugStream&, const api::KeyState&, std::span<std::byte> out) noexcept;
 size_t encode_debug_tail(const DebugStream&, std::span<std::byte> out) noexcept;
 // One key's object at most: escapes can make six bytes of one.
-constexpr size_t debug_key_bytes_max(size_t key_bytes) noexcept { return 512 + 12 * key_bytes; }
+constexpr size_t debug_key_bytes_max(size_t key_bytes) noexcept {
+  return 512 + 12 * key_bytes;
+}
 
 // Whether a refused head still gets an answer body: the text for 400, 413, 431, 503, 505.
 RestReply refusal_reply(uint16_t status, std::string_view cause) noexcept;

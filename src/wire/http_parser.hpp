@@ -1,27 +1,30 @@
 // Cuts one HTTP/1.1 request out of bytes: the head first, then its body, which is thrown away.
 // Flow:   net::Connection bytes -> HttpParser::parse() -> HttpRequest -> http_codec routes it.
-// Shape:  Beast's basic_parser<true> with a handler of ours, that keeps views only.
+// Shape:  the head's lines are found here, a whole head is read by Beast's basic_parser<true> with
+//         a handler of ours that keeps views only; body bytes are counted and dropped.
 // Units:  bytes; the head is at most limits::http_header_bytes_max, the body _body_bytes_max.
 // Errors: refused with a status: 400 (malformed; obs-fold; Transfer-Encoding other than chunked;
 //         repeated Content-Length or Host; HTTP/1.1 without Host; invalid escapes are the codec's),
-//         431 (head too large), 413 (body too large), 505 (not HTTP/1.x); the connection ends.
+//         431 (head, chunk extensions or trailer too large), 413 (body too large), 505 (neither
+//         HTTP/1.0 nor 1.1); the connection ends.
 // Lives:  the request's views point into the bytes given to the parse() that returned `head`;
 //         one parser per connection, reset by itself after each request; never allocates.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string_view>
 #include <variant>
+
+#include "wire/chunked_body.hpp"
 
 namespace sluice::wire {
 
 struct HttpRequest {
   std::string_view method;          // as sent: "GET", "POST", ...
   std::string_view target;          // as sent: path and query
-  std::string_view accept;          // the Accept header, or empty
+  std::string_view accept;          // the first Accept header, or empty
   std::string_view correlation_id;  // X-Correlation-ID, or empty
   std::string_view request_id;      // X-Request-Id, or empty
   bool keep_alive = true;           // the client's wish, by version and Connection header
@@ -53,26 +56,36 @@ using HttpParsed = std::variant<HttpNeedMore, HttpHead, HttpBodyEnd, HttpRefused
 
 class HttpParser {
  public:
-  HttpParser() noexcept;
-  ~HttpParser();
+  HttpParser() noexcept = default;
   HttpParser(const HttpParser&) = delete;
   HttpParser& operator=(const HttpParser&) = delete;
 
   // `bytes` begins where the last call stopped consuming (an incomplete head is given again, whole
-  // and longer).
+  // and longer). After a refusal every further call refuses again.
   HttpParsed parse(std::span<const std::byte> bytes) noexcept;
 
   // Between requests: not a byte of the next one was seen.
-  bool idle() const noexcept;
+  bool idle() const noexcept { return stage_ == Stage::head && searched_bytes_ == 0; }
 
   // Ready for another connection.
   void reset() noexcept;
 
  private:
-  class Impl;
-  alignas(16) std::byte storage_[512];  // holds the Impl, so that nothing is allocated
-  Impl& impl() noexcept;
-  const Impl& impl() const noexcept;
+  enum class Stage : uint8_t { head, no_body, sized_body, chunked_body, refused };
+
+  HttpParsed parse_head(std::span<const std::byte> bytes) noexcept;
+  HttpParsed parse_whole_head(std::string_view head) noexcept;
+  HttpParsed parse_sized_body(size_t given_bytes) noexcept;
+  HttpParsed parse_chunked_body(std::span<const std::byte> bytes) noexcept;
+  HttpParsed end_body(size_t consumed_bytes) noexcept;
+  HttpParsed refuse(uint16_t status, std::string_view cause) noexcept;
+
+  Stage stage_ = Stage::head;
+  uint32_t searched_bytes_ = 0;   // of the head: its end is not among them
+  uint32_t line_start_ = 0;       // of the head's last line among them
+  uint32_t body_bytes_left_ = 0;  // of a sized body
+  ChunkedBody chunked_body_;
+  HttpRefused refused_{};
 };
 
 }  // namespace sluice::wire

@@ -1,0 +1,394 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+
+#include "base/assert.hpp"
+#include "wire/http_codec.hpp"
+#include "wire/http_writer.hpp"
+
+namespace sluice::wire {
+
+namespace {
+
+constexpr std::string_view text_plain = "text/plain; charset=UTF-8";
+constexpr std::string_view application_json = "application/json";
+
+// The longest head that is written here, without Allow and Content-Type of the caller's.
+constexpr size_t head_bytes_max = 512;
+
+// How a body's end is told.
+enum class Framing : uint8_t { sized, chunked, until_close };
+
+// What a head says; what is empty is left out. Written in the order of Go's server.
+struct Head {
+  uint16_t status = 200;
+  std::string_view allow;
+  std::string_view content_type;
+  const api::Detail* detail = nullptr;  // RateLimit and RateLimit-Policy
+  bool says_retry = false;              // Retry-After, from `detail`
+  bool table_order = false;
+  Framing framing = Framing::sized;
+  size_t body_bytes = 0;
+};
+
+std::string_view reason(uint16_t status) noexcept {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 204:
+      return "No Content";
+    case 400:
+      return "Bad Request";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 408:
+      return "Request Timeout";
+    case 413:
+      return "Request Entity Too Large";
+    case 429:
+      return "Too Many Requests";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 500:
+      return "Internal Server Error";
+    case 503:
+      return "Service Unavailable";
+    case 505:
+      return "HTTP Version Not Supported";
+    default:
+      return "Status";
+  }
+}
+
+int64_t ceil_seconds(int64_t ms) noexcept {
+  return ms <= 0 ? 0 : (ms + 999) / 1'000;
+}
+
+void write_header(HttpWriter& writer, std::string_view name, std::string_view value) noexcept {
+  if (value.empty()) return;
+  writer.text(name);
+  writer.text(value);
+  writer.text("\r\n");
+}
+
+// draft-ietf-httpapi-ratelimit-headers: q permits per w seconds; r are left, t seconds from now
+// the window ends.
+void write_rate_limit(HttpWriter& writer, const api::Detail& detail) noexcept {
+  writer.text("RateLimit: \"window\";r=");
+  writer.decimal(detail.remaining);
+  writer.text(";t=");
+  writer.decimal(ceil_seconds(detail.reset_ms));
+  writer.text("\r\nRateLimit-Policy: \"window\";q=");
+  writer.decimal(detail.limit);
+  writer.text(";w=");
+  writer.decimal(ceil_seconds(detail.window_ms));
+  writer.text("\r\n");
+}
+
+void write_connection(HttpWriter& writer, const ReplyHead& reply) noexcept {
+  if (!reply.keep_alive) {
+    writer.text("Connection: close\r\n");
+  } else if (reply.http_1_0) {
+    writer.text("Connection: keep-alive\r\n");
+  }
+}
+
+// RFC 9110: no Content-Length with 204; with HEAD only the one that GET would have had, which is
+// not known here.
+bool tells_length(const Head& head, const ReplyHead& reply) noexcept {
+  return head.framing == Framing::sized && head.status != 204 && !reply.head_only;
+}
+
+void write_head(HttpWriter& writer, const Head& head, const ReplyHead& reply) noexcept {
+  writer.text(reply.http_1_0 ? "HTTP/1.0 " : "HTTP/1.1 ");
+  writer.decimal(head.status);
+  writer.text(" ");
+  writer.text(reason(head.status));
+  writer.text("\r\n");
+  write_header(writer, "Allow: ", head.allow);
+  write_header(writer, "Content-Type: ", head.content_type);
+  if (head.detail != nullptr) write_rate_limit(writer, *head.detail);
+  if (head.says_retry) {
+    writer.text("Retry-After: ");
+    writer.decimal(std::max<int64_t>(1, ceil_seconds(head.detail->retry_ms)));
+    writer.text("\r\n");
+  }
+  if (head.table_order) writer.text("X-Sluicegate-Order: table\r\n");
+  writer.text("Date: ");
+  writer.date(reply.wall_ns);
+  writer.text("\r\n");
+  if (tells_length(head, reply)) {
+    writer.text("Content-Length: ");
+    writer.decimal_unsigned(head.body_bytes);
+    writer.text("\r\n");
+  }
+  write_connection(writer, reply);
+  if (head.framing == Framing::chunked) writer.text("Transfer-Encoding: chunked\r\n");
+  writer.text("\r\n");
+}
+
+size_t write_reply(Head head, std::string_view body, const ReplyHead& reply,
+                   std::span<std::byte> out) noexcept {
+  head.body_bytes = body.size();
+  HttpWriter writer{out};
+  write_head(writer, head, reply);
+  if (!reply.head_only) writer.text(body);
+  return writer.size_bytes();
+}
+
+// For bodies whose length is known only when they are written: the body first, at a distance, then
+// the head, then both together.
+template <typename WriteBody>
+size_t write_measured_reply(Head head, const ReplyHead& reply, std::span<std::byte> out,
+                            WriteBody&& write_body) noexcept {
+  ASSERT(out.size() >= head_bytes_max);
+  HttpWriter body{out.subspan(head_bytes_max)};
+  write_body(body);
+  head.body_bytes = body.size_bytes();
+  HttpWriter writer{out};
+  write_head(writer, head, reply);
+  if (!reply.head_only) writer.append_tail(head_bytes_max, head.body_bytes);
+  return writer.size_bytes();
+}
+
+// --- Decisions -----------------------------------------------------------------------------
+
+struct Outcome {
+  uint16_t status;
+  std::string_view text;  // what a JSON body calls it; a plain one too, but for 429
+};
+
+Outcome outcome(api::Verdict verdict) noexcept {
+  switch (verdict) {
+    case api::Verdict::approved:
+      return {200, {}};
+    case api::Verdict::denied:
+      return {429, "rate limit exceeded"};
+    case api::Verdict::wait_limit:
+      return {429, "waited as long as allowed (maxWaitMillis, --max-wait-millis)"};
+    case api::Verdict::not_allowed:
+      return {403, "overrides are disabled (--requests-can-set-rate, --requests-can-mod-queue)"};
+    case api::Verdict::never_fits:
+      return {400, "cost exceeds maxRequests"};
+    case api::Verdict::invalid_key:
+      return {400, "invalid key"};
+    case api::Verdict::table_full:
+      return {503, "the key table is full (--max-keys)"};
+    case api::Verdict::waiters_full:
+      return {503, "too many requests are waiting (--max-waiters)"};
+    case api::Verdict::overloaded:
+      return {503, "the server is overloaded"};
+    case api::Verdict::draining:
+      return {503, "the server is shutting down"};
+    case api::Verdict::none:
+    case api::Verdict::queued:        // held, not answered
+    case api::Verdict::withdrawn:     // only the native protocol can ask for it
+    case api::Verdict::handles_full:  // likewise
+    case api::Verdict::owner_unreachable:
+      break;
+  }
+  ASSERT(!"a verdict that no REST request can have");
+  return {500, {}};
+}
+
+// Whether the key's window was looked at, so that there is something to tell about it.
+bool was_decided(api::Verdict verdict) noexcept {
+  return verdict == api::Verdict::approved || verdict == api::Verdict::denied ||
+         verdict == api::Verdict::wait_limit || verdict == api::Verdict::never_fits;
+}
+
+// --- Inspection ----------------------------------------------------------------------------
+
+// Writes JSON members, compact or as Go's json.Encoder with SetIndent("", "  ") does.
+class JsonObject {
+ public:
+  JsonObject(HttpWriter& writer, bool pretty, uint32_t depth) noexcept
+      : writer_(writer), pretty_(pretty), depth_(depth) {
+    writer_.text("{");
+  }
+
+  void name(std::string_view name) noexcept {
+    if (!is_first_) writer_.text(",");
+    is_first_ = false;
+    new_line(depth_ + 1);
+    writer_.json_string(name);
+    writer_.text(pretty_ ? ": " : ":");
+  }
+
+  void number(std::string_view member, int64_t value) noexcept {
+    name(member);
+    writer_.decimal(value);
+  }
+
+  void end() noexcept {
+    if (!is_first_) new_line(depth_);
+    writer_.text("}");
+  }
+
+ private:
+  void new_line(uint32_t depth) noexcept {
+    if (!pretty_) return;
+    writer_.text("\n");
+    for (uint32_t i = 0; i < depth; ++i) writer_.text("  ");
+  }
+
+  HttpWriter& writer_;
+  bool pretty_;
+  uint32_t depth_;
+  bool is_first_ = true;
+};
+
+void write_key_state(HttpWriter& writer, const api::KeyState& key, bool pretty,
+                     uint32_t depth) noexcept {
+  JsonObject object{writer, pretty, depth};
+  object.name("Key");
+  writer.json_string(key.key);
+  object.name("Config");
+  JsonObject config{writer, pretty, depth + 1};
+  config.number("WindowMillis", key.window_ms);
+  config.number("MaxRequestsPerWindow", key.max_requests);
+  config.number("MaxRequestsInQueue", key.max_requests_in_queue);
+  config.end();
+  object.number("NumApprovedThisWindow", key.approved);
+  object.number("NumDeniedThisWindow", key.denied);
+  object.number("NumWaiting", key.waiting);
+  object.name("Found");
+  writer.text("true");
+  object.end();
+}
+
+// Longest line in front of a chunk: sixteen digits and an end of line.
+constexpr size_t chunk_line_bytes_max = 18;
+
+// One chunk, or the bytes alone where the connection's end ends the body.
+template <typename WriteData>
+void write_chunk(HttpWriter& writer, bool chunked, std::span<std::byte> out,
+                 WriteData&& write_data) noexcept {
+  if (!chunked) return write_data(writer);
+  const size_t data_start = writer.size_bytes() + chunk_line_bytes_max;
+  ASSERT(out.size() >= data_start);
+  HttpWriter data{out.subspan(data_start)};
+  write_data(data);
+  writer.hexadecimal(data.size_bytes());
+  writer.text("\r\n");
+  writer.append_tail(data_start, data.size_bytes());
+  writer.text("\r\n");
+}
+
+}  // namespace
+
+size_t encode_reply(const RestReply& answer, const ReplyHead& reply,
+                    std::span<std::byte> out) noexcept {
+  const Head head{
+      .status = answer.status, .allow = answer.allow, .content_type = answer.content_type};
+  if (!answer.json) return write_reply(head, answer.body, reply, out);
+  return write_measured_reply(head, reply, out, [&answer](HttpWriter& body) {
+    body.text("{\"error\":");
+    body.json_string(answer.body);
+    body.text("}");
+  });
+}
+
+size_t encode_decision(api::Verdict verdict, const api::Detail& detail, std::string_view key,
+                       bool json, const ReplyHead& reply, std::span<std::byte> out) noexcept {
+  const auto [status, text] = outcome(verdict);
+  Head head{.status = status, .content_type = json ? application_json : text_plain};
+  if (was_decided(verdict)) head.detail = &detail;
+  head.says_retry = status == 429;
+
+  if (verdict == api::Verdict::approved) {
+    std::array<std::byte, 64> bytes;
+    HttpWriter body{bytes};
+    if (json) body.text("{\"request_id\":");
+    body.decimal_unsigned(detail.request_id);
+    if (json) body.text("}");
+    return write_reply(head, {reinterpret_cast<const char*>(bytes.data()), body.size_bytes()},
+                       reply, out);
+  }
+  if (json) {
+    return write_measured_reply(head, reply, out, [text = text, key](HttpWriter& body) {
+      body.text("{\"error\":");
+      body.json_string(text);
+      body.text(",\"key\":");
+      body.json_string(key);
+      body.text("}");
+    });
+  }
+  // gocc's denial is empty, and callers may rely on it.
+  if (status == 429) head.content_type = {};
+  return write_reply(head, status == 429 ? std::string_view{} : text, reply, out);
+}
+
+size_t encode_key_state(const api::KeyState& key, bool pretty, const ReplyHead& reply,
+                        std::span<std::byte> out) noexcept {
+  const Head head{.content_type = application_json};
+  return write_measured_reply(head, reply, out, [&key, pretty](HttpWriter& body) {
+    write_key_state(body, key, pretty, 0);
+    body.text("\n");
+  });
+}
+
+size_t encode_text(uint16_t status, std::string_view content_type, std::string_view body,
+                   const ReplyHead& reply, std::span<std::byte> out) noexcept {
+  return write_reply({.status = status, .content_type = content_type}, body, reply, out);
+}
+
+size_t encode_continue(std::span<std::byte> out) noexcept {
+  HttpWriter writer{out};
+  writer.text("HTTP/1.1 100 Continue\r\n\r\n");
+  return writer.size_bytes();
+}
+
+size_t encode_debug_head(const DebugStream& stream, bool table_order, const ReplyHead& reply,
+                         std::span<std::byte> out) noexcept {
+  ASSERT(stream.first);
+  ReplyHead ending = reply;
+  ending.keep_alive = reply.keep_alive && stream.chunked;
+  HttpWriter writer{out};
+  write_head(writer,
+             {.content_type = application_json,
+              .table_order = table_order,
+              .framing = stream.chunked ? Framing::chunked : Framing::until_close},
+             ending);
+  write_chunk(writer, stream.chunked, out, [&stream](HttpWriter& data) {
+    data.text(stream.pretty ? "{\n  \"Instances\": {" : "{\"Instances\":{");
+  });
+  return writer.size_bytes();
+}
+
+size_t encode_debug_key(DebugStream& stream, const api::KeyState& key,
+                        std::span<std::byte> out) noexcept {
+  HttpWriter writer{out};
+  write_chunk(writer, stream.chunked, out, [&stream, &key](HttpWriter& data) {
+    if (!stream.first) data.text(",");
+    if (stream.pretty) data.text("\n    ");
+    data.json_string(key.key);
+    data.text(stream.pretty ? ": " : ":");
+    write_key_state(data, key, stream.pretty, 2);
+  });
+  stream.first = false;
+  return writer.size_bytes();
+}
+
+size_t encode_debug_tail(const DebugStream& stream, std::span<std::byte> out) noexcept {
+  HttpWriter writer{out};
+  write_chunk(writer, stream.chunked, out, [&stream](HttpWriter& data) {
+    if (stream.pretty && !stream.first) data.text("\n  ");
+    data.text("}");
+    if (stream.pretty) data.text("\n");
+    data.text("}\n");
+  });
+  if (stream.chunked) writer.text("0\r\n\r\n");
+  return writer.size_bytes();
+}
+
+RestReply refusal_reply(uint16_t status, std::string_view cause) noexcept {
+  return {.status = status, .body = cause, .content_type = text_plain};
+}
+
+}  // namespace sluice::wire

@@ -1,0 +1,287 @@
+#include "wire/http_parser.hpp"
+
+#include <algorithm>
+
+// GCC 12 with sanitizers takes boost::none for uninitialized.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#include <boost/beast/http/basic_parser.hpp>
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
+#include "base/assert.hpp"
+#include "base/limits.hpp"
+#include "wire/http_text.hpp"
+
+namespace sluice::wire {
+
+namespace {
+
+namespace http = boost::beast::http;
+using BeastError = boost::beast::error_code;
+using BeastView = boost::beast::string_view;
+
+std::string_view view(BeastView text) noexcept {
+  return {text.data(), text.size()};
+}
+
+// What a URI's authority is made of; Go's server judges Host by the same list.
+bool is_host(std::string_view value) noexcept {
+  return std::all_of(value.begin(), value.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           std::string_view{"!$%&'()*+,-.:;=[]_~"}.find(c) != std::string_view::npos;
+  });
+}
+
+bool is_digits(std::string_view value) noexcept {
+  return !value.empty() &&
+         std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// Reads one whole head in a single put(), and refuses what Beast lets pass.
+class HeadReader final : public http::basic_parser<true> {
+ public:
+  HeadReader() {
+    skip(true);  // the body is not Beast's
+    header_limit(limits::http_header_bytes_max + 1);
+  }
+
+  // Reads `head`. False: cause() says why not.
+  bool read(std::string_view head) {
+    BeastError error;
+    put(boost::asio::const_buffer{head.data(), head.size()}, error);
+    if (error && cause_.empty()) cause_ = cause_of(error);
+    return !error && is_done();
+  }
+
+  std::string_view cause() const noexcept { return cause_; }
+
+  HttpRequest request() const noexcept {
+    HttpRequest request = request_;
+    request.keep_alive = !says_close_ && (!request_.http_1_0 || says_keep_alive_);
+    request.expects_continue = expects_continue_ && !request_.http_1_0 && has_body();
+    return request;
+  }
+
+  uint64_t content_bytes() const { return content_length().value_or(0); }
+
+ private:
+  bool has_body() const noexcept { return chunked() || content_bytes() > 0; }
+
+  void on_request_impl(http::verb, BeastView method, BeastView target, int version,
+                       BeastError& error) override {
+    request_.method = view(method);
+    request_.target = view(target);
+    request_.http_1_0 = version == 10;
+    // A proxy's targets (http://host/path, host:port) are not for this server.
+    if (target.front() != '/' && target != "*") {
+      refuse(error, "the request target is not a path");
+    }
+  }
+
+  void on_field_impl(http::field field, BeastView field_name, BeastView field_value,
+                     BeastError& error) override {
+    const std::string_view value = view(field_value);
+    switch (field) {
+      case http::field::host:
+        if (++hosts_count_ > 1) return refuse(error, "repeated Host header");
+        if (!is_host(value)) return refuse(error, "malformed Host header");
+        return;
+      case http::field::content_length:
+        if (++content_lengths_count_ > 1) return refuse(error, "repeated Content-Length header");
+        if (!is_digits(value)) return refuse(error, "malformed Content-Length header");
+        return;
+      case http::field::transfer_encoding:
+        if (request_.http_1_0) return refuse(error, "Transfer-Encoding in HTTP/1.0");
+        if (!equals_ignoring_case(value, "chunked")) {
+          return refuse(error, "Transfer-Encoding other than chunked");
+        }
+        return;
+      case http::field::connection:
+        return on_connection(field_value);
+      case http::field::expect:
+        expects_continue_ = equals_ignoring_case(value, "100-continue");
+        return;
+      case http::field::accept:
+        if (request_.accept.empty()) request_.accept = value;
+        return;
+      default:
+        return on_other_field(view(field_name), value);
+    }
+  }
+
+  void on_connection(BeastView value) {
+    for (BeastView token : http::token_list{value}) {
+      if (equals_ignoring_case(view(token), "close")) says_close_ = true;
+      if (equals_ignoring_case(view(token), "keep-alive")) says_keep_alive_ = true;
+    }
+  }
+
+  void on_other_field(std::string_view name, std::string_view value) noexcept {
+    if (equals_ignoring_case(name, "X-Correlation-ID")) request_.correlation_id = value;
+    if (equals_ignoring_case(name, "X-Request-Id")) request_.request_id = value;
+  }
+
+  void on_header_impl(BeastError& error) override {
+    if (!request_.http_1_0 && hosts_count_ == 0) {
+      refuse(error, "missing required Host header");
+    }
+  }
+
+  void refuse(BeastError& error, std::string_view cause) noexcept {
+    cause_ = cause;
+    error = http::error::bad_value;
+  }
+
+  static std::string_view cause_of(const BeastError& error) noexcept {
+    if (error == http::error::bad_method) return "malformed method";
+    if (error == http::error::bad_target) return "malformed request target";
+    if (error == http::error::bad_version) return "malformed HTTP version";
+    if (error == http::error::need_more) return "malformed HTTP version";  // or none at all
+    if (error == http::error::bad_field) return "malformed header name";
+    if (error == http::error::bad_content_length) return "malformed or contradicted Content-Length";
+    if (error == http::error::bad_transfer_encoding) {
+      return "repeated or contradicted Transfer-Encoding";
+    }
+    return "malformed header value";
+  }
+
+  // A request has no status line, and its body never reaches Beast.
+  void on_response_impl(int, BeastView, int, BeastError&) override {}
+  void on_body_init_impl(const boost::optional<uint64_t>&, BeastError&) override {}
+  size_t on_body_impl(BeastView, BeastError&) override { return 0; }
+  void on_chunk_header_impl(uint64_t, BeastView, BeastError&) override {}
+  size_t on_chunk_body_impl(uint64_t, BeastView, BeastError&) override { return 0; }
+  void on_finish_impl(BeastError&) override {}
+
+  HttpRequest request_;
+  std::string_view cause_;
+  uint32_t hosts_count_ = 0;
+  uint32_t content_lengths_count_ = 0;
+  bool says_close_ = false;
+  bool says_keep_alive_ = false;
+  bool expects_continue_ = false;
+};
+
+// True when the start line ends in a well-formed version that is not ours.
+bool is_foreign_version(std::string_view head) noexcept {
+  const std::string_view line = head.substr(0, head.find('\r'));
+  if (line.size() < 9) return false;
+  const std::string_view version = line.substr(line.size() - 9);
+  if (!version.starts_with(" HTTP/") || version[7] != '.') return false;
+  if (!is_digits(version.substr(6, 1)) || !is_digits(version.substr(8, 1))) return false;
+  return version != " HTTP/1.1" && version != " HTTP/1.0";
+}
+
+}  // namespace
+
+HttpParsed HttpParser::parse(std::span<const std::byte> bytes) noexcept {
+  switch (stage_) {
+    case Stage::head:
+      return parse_head(bytes);
+    case Stage::no_body:
+      return end_body(0);
+    case Stage::sized_body:
+      return parse_sized_body(bytes.size());
+    case Stage::chunked_body:
+      return parse_chunked_body(bytes);
+    case Stage::refused:
+      break;
+  }
+  return refused_;
+}
+
+void HttpParser::reset() noexcept {
+  stage_ = Stage::head;
+  searched_bytes_ = 0;
+  line_start_ = 0;
+  body_bytes_left_ = 0;
+}
+
+// Looks for the empty line that ends the head, from where the last call stopped. What is refused
+// here depends on the bytes alone and not on how they were cut into calls.
+HttpParsed HttpParser::parse_head(std::span<const std::byte> bytes) noexcept {
+  ASSERT(bytes.size() >= searched_bytes_);
+  const size_t size = std::min<size_t>(bytes.size(), limits::http_header_bytes_max);
+  const std::string_view text{reinterpret_cast<const char*>(bytes.data()), size};
+  if (size == 0) return HttpNeedMore{0};
+  // TLS and the native protocol do not begin so: whoever took the wrong port learns it at once.
+  if (!is_token_char(text[0])) return refuse(400, "the request does not begin with a method");
+  while (true) {
+    if (line_start_ > 0 && line_start_ < size &&
+        (text[line_start_] == ' ' || text[line_start_] == '\t')) {
+      return refuse(400, "a header line begins with white space");
+    }
+    const size_t line_feed = text.find('\n', searched_bytes_);
+    if (line_feed == std::string_view::npos) break;
+    if (line_feed == 0 || text[line_feed - 1] != '\r') {
+      return refuse(400, "a line ends without carriage return");
+    }
+    const bool is_empty_line = line_feed == line_start_ + 1;
+    if (is_empty_line) return parse_whole_head(text.substr(0, line_feed + 1));
+    searched_bytes_ = line_start_ = static_cast<uint32_t>(line_feed + 1);
+  }
+  searched_bytes_ = static_cast<uint32_t>(size);
+  if (size == limits::http_header_bytes_max) return refuse(431, "the request head is too large");
+  return HttpNeedMore{0};
+}
+
+HttpParsed HttpParser::parse_whole_head(std::string_view head) noexcept {
+  if (head.starts_with("PRI * HTTP/2.0\r\n")) {
+    return refuse(505, "HTTP/2 is not spoken here; ask with HTTP/1.1");
+  }
+  HeadReader reader;
+  if (!reader.read(head)) {
+    if (is_foreign_version(head)) return refuse(505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
+    return refuse(400, reader.cause());
+  }
+  if (reader.content_bytes() > limits::http_body_bytes_max) {
+    return refuse(413, "the request body is too large");
+  }
+  body_bytes_left_ = static_cast<uint32_t>(reader.content_bytes());
+  stage_ = body_bytes_left_ > 0 ? Stage::sized_body : Stage::no_body;
+  if (reader.chunked()) {
+    stage_ = Stage::chunked_body;
+    chunked_body_.reset();
+  }
+  return HttpHead{reader.request(), head.size()};
+}
+
+HttpParsed HttpParser::parse_sized_body(size_t given_bytes) noexcept {
+  if (given_bytes >= body_bytes_left_) return end_body(body_bytes_left_);
+  body_bytes_left_ -= static_cast<uint32_t>(given_bytes);
+  return HttpNeedMore{given_bytes};
+}
+
+HttpParsed HttpParser::parse_chunked_body(std::span<const std::byte> bytes) noexcept {
+  const auto [outcome, consumed_bytes] = chunked_body_.skip(bytes);
+  switch (outcome) {
+    case ChunkedBody::Outcome::need_more:
+      break;
+    case ChunkedBody::Outcome::end:
+      return end_body(consumed_bytes);
+    case ChunkedBody::Outcome::malformed:
+      return refuse(400, "malformed chunk");
+    case ChunkedBody::Outcome::too_much_data:
+      return refuse(413, "the request body is too large");
+    case ChunkedBody::Outcome::too_much_framing:
+      return refuse(431, "chunk extensions or trailer are too large");
+  }
+  return HttpNeedMore{consumed_bytes};
+}
+
+HttpParsed HttpParser::end_body(size_t consumed_bytes) noexcept {
+  reset();
+  return HttpBodyEnd{consumed_bytes};
+}
+
+HttpParsed HttpParser::refuse(uint16_t status, std::string_view cause) noexcept {
+  stage_ = Stage::refused;
+  refused_ = {.status = status, .cause = cause};
+  return refused_;
+}
+
+}  // namespace sluice::wire

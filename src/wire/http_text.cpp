@@ -1,0 +1,188 @@
+#include "wire/http_text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/assert.hpp"
+
+namespace sluice::wire {
+
+namespace {
+
+constexpr std::array<bool, 256> make_token_chars() {
+  std::array<bool, 256> is_token{};
+  for (char c = '0'; c <= '9'; ++c) is_token[static_cast<unsigned char>(c)] = true;
+  for (char c = 'a'; c <= 'z'; ++c) is_token[static_cast<unsigned char>(c)] = true;
+  for (char c = 'A'; c <= 'Z'; ++c) is_token[static_cast<unsigned char>(c)] = true;
+  for (char c : std::string_view{"!#$%&'*+-.^_`|~"}) {
+    is_token[static_cast<unsigned char>(c)] = true;
+  }
+  return is_token;
+}
+
+constexpr std::array<bool, 256> token_chars = make_token_chars();
+
+constexpr char lower(char c) noexcept {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+constexpr bool is_ascii_space(char c) noexcept {
+  return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+// The white space of Unicode beyond ASCII, as UTF-8: U+0085, U+00A0, U+1680, U+2000 to U+200A,
+// U+2028, U+2029, U+202F, U+205F, U+3000.
+bool is_wide_space(std::string_view rune) noexcept {
+  if (rune == "\xC2\x85" || rune == "\xC2\xA0") return true;
+  if (rune == "\xE1\x9A\x80" || rune == "\xE2\x81\x9F" || rune == "\xE3\x80\x80") return true;
+  if (rune.size() != 3 || !rune.starts_with("\xE2\x80")) return false;
+  const auto last = static_cast<unsigned char>(rune[2]);
+  return (last >= 0x80 && last <= 0x8A) || last == 0xA8 || last == 0xA9 || last == 0xAF;
+}
+
+size_t leading_space_bytes(std::string_view text) noexcept {
+  if (text.empty()) return 0;
+  if (is_ascii_space(text[0])) return 1;
+  if (static_cast<unsigned char>(text[0]) < 0x80) return 0;
+  for (size_t bytes : {2, 3}) {
+    if (is_wide_space(text.substr(0, bytes))) return bytes;
+  }
+  return 0;
+}
+
+size_t trailing_space_bytes(std::string_view text) noexcept {
+  if (text.empty()) return 0;
+  if (is_ascii_space(text.back())) return 1;
+  if (static_cast<unsigned char>(text.back()) < 0x80) return 0;
+  for (size_t bytes : {2, 3}) {
+    if (text.size() >= bytes && is_wide_space(text.substr(text.size() - bytes))) return bytes;
+  }
+  return 0;
+}
+
+std::string_view trim_blanks(std::string_view text) noexcept {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+// Cuts `text` at the first `separator`; `text` keeps what is behind it.
+std::string_view take_until(std::string_view& text, char separator) noexcept {
+  const size_t end = text.find(separator);
+  const std::string_view taken = text.substr(0, end);
+  text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
+  return taken;
+}
+
+// "q=0", "q=0.", "q=0.000".
+bool is_zero_weight(std::string_view parameter) noexcept {
+  parameter = trim_blanks(parameter);
+  if (parameter.size() < 3 || lower(parameter[0]) != 'q' || parameter[1] != '=') return false;
+  parameter.remove_prefix(2);
+  return parameter[0] == '0' && parameter.find_first_not_of("0.") == std::string_view::npos;
+}
+
+bool has_zero_weight(std::string_view parameters) noexcept {
+  while (!parameters.empty()) {
+    if (is_zero_weight(take_until(parameters, ';'))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool is_token_char(char c) noexcept {
+  return token_chars[static_cast<unsigned char>(c)];
+}
+
+bool equals_ignoring_case(std::string_view a, std::string_view b) noexcept {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return lower(x) == lower(y); });
+}
+
+bool escapes_are_valid(std::string_view text) noexcept {
+  for (size_t at = text.find('%'); at != std::string_view::npos; at = text.find('%', at + 3)) {
+    if (text.size() - at < 3) return false;
+    if (hex_digit(text[at + 1]) < 0 || hex_digit(text[at + 2]) < 0) return false;
+  }
+  return true;
+}
+
+std::optional<std::string_view> DecodeBuffer::percent_decode(std::string_view text) noexcept {
+  return decode(text, false);
+}
+
+std::optional<std::string_view> DecodeBuffer::form_decode(std::string_view text) noexcept {
+  return decode(text, true);
+}
+
+std::optional<std::string_view> DecodeBuffer::decode(std::string_view text,
+                                                     bool plus_is_blank) noexcept {
+  if (!escapes_are_valid(text)) return std::nullopt;
+  if (text.find_first_of(plus_is_blank ? "%+" : "%") == std::string_view::npos) return text;
+  ASSERT(free_.size() >= text.size());
+  size_t bytes = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (c == '%') {
+      c = static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
+      i += 2;
+    } else if (c == '+' && plus_is_blank) {
+      c = ' ';
+    }
+    free_[bytes++] = c;
+  }
+  const std::string_view decoded{free_.data(), bytes};
+  free_ = free_.subspan(bytes);
+  return decoded;
+}
+
+std::string_view trim_white_space(std::string_view text) noexcept {
+  while (const size_t bytes = leading_space_bytes(text)) text.remove_prefix(bytes);
+  while (const size_t bytes = trailing_space_bytes(text)) text.remove_suffix(bytes);
+  return text;
+}
+
+std::optional<QueryPair> take_query_pair(std::string_view& query) noexcept {
+  std::string_view value = take_until(query, '&');
+  if (value.empty() || value.find(';') != std::string_view::npos) return std::nullopt;
+  const std::string_view name = take_until(value, '=');
+  return QueryPair{name, value};
+}
+
+std::optional<int32_t> parse_int32(std::string_view text) noexcept {
+  const bool negative = text.starts_with('-');
+  if (negative || text.starts_with('+')) text.remove_prefix(1);
+  if (text.empty()) return std::nullopt;
+  int64_t value = 0;
+  for (char c : text) {
+    if (c < '0' || c > '9') return std::nullopt;
+    value = value * 10 + (c - '0');
+    if (value > int64_t{std::numeric_limits<int32_t>::max()} + 1) return std::nullopt;
+  }
+  if (negative) value = -value;
+  if (value > std::numeric_limits<int32_t>::max()) return std::nullopt;
+  return static_cast<int32_t>(value);
+}
+
+std::optional<bool> parse_bool(std::string_view text) noexcept {
+  for (std::string_view word : {"1", "t", "T", "TRUE", "true", "True"}) {
+    if (text == word) return true;
+  }
+  for (std::string_view word : {"0", "f", "F", "FALSE", "false", "False"}) {
+    if (text == word) return false;
+  }
+  return std::nullopt;
+}
+
+bool accepts_json(std::string_view accept) noexcept {
+  while (!accept.empty()) {
+    std::string_view parameters = take_until(accept, ',');
+    const std::string_view range = trim_blanks(take_until(parameters, ';'));
+    if (equals_ignoring_case(range, "application/json")) return !has_zero_weight(parameters);
+  }
+  return false;
+}
+
+}  // namespace sluice::wire

@@ -1,0 +1,40 @@
+// Appends the pieces of an HTTP answer to a buffer: text, numbers, dates, JSON strings.
+// Shape:  numbers are plain decimal; JSON strings are escaped byte for byte as Go's encoding/json
+//         does it; dates are as in "Sun, 06 Nov 1994 08:49:37 GMT".
+// Errors: a buffer that is too small is our own bug: ASSERT, never an overflow.
+// Lives:  borrows the buffer; no allocation, no locale.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace sluice::wire {
+
+class HttpWriter {
+ public:
+  explicit HttpWriter(std::span<std::byte> out) noexcept : out_(out) {}
+
+  void text(std::string_view text) noexcept;
+  void decimal(int64_t value) noexcept;
+  void decimal_unsigned(uint64_t value) noexcept;
+  void hexadecimal(uint64_t value) noexcept;
+  void date(int64_t wall_ns) noexcept;
+  void json_string(std::string_view text) noexcept;  // with its quotes
+
+  // Moves the last `tail_bytes` of `out` in front, behind what was written: a body that had to be
+  // written first, because its length stands before it.
+  void append_tail(size_t tail_start, size_t tail_bytes) noexcept;
+
+  size_t size_bytes() const noexcept { return size_bytes_; }
+
+ private:
+  void two_digits(uint32_t value) noexcept;
+  void json_escape(unsigned char c) noexcept;
+
+  std::span<std::byte> out_;
+  size_t size_bytes_ = 0;
+};
+
+}  // namespace sluice::wire
