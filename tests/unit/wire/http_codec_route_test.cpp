@@ -1,0 +1,394 @@
+// Goal: every path, method and parameter is understood as gocc understands it, as amended by
+// docs/rest.md. Method: one request line per row, compared with the answer or the entry it gives.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/limits.hpp"
+#include "wire/http_codec.hpp"
+
+namespace sluice::wire {
+namespace {
+
+// One routed request; keeps what its views point into.
+struct Routed {
+  std::string target;
+  std::vector<char> buffer;
+  RestRequest request;
+
+  const RestReply* reply() const { return std::get_if<RestReply>(&request); }
+  const RestDecision* decision() const { return std::get_if<RestDecision>(&request); }
+  const RestInspect* inspect() const { return std::get_if<RestInspect>(&request); }
+};
+
+std::unique_ptr<Routed> route(std::string_view method, std::string_view target,
+                              const RestOptions& options = {}, std::string_view accept = {}) {
+  auto routed = std::make_unique<Routed>();
+  routed->target = target;
+  routed->buffer.resize(target.size());
+  const HttpRequest request{.method = method, .target = routed->target, .accept = accept};
+  routed->request = route_request(request, options, routed->buffer);
+  return routed;
+}
+
+// "200 text" or what else became of it.
+std::string answer(std::string_view method, std::string_view target,
+                   const RestOptions& options = {}) {
+  const auto routed = route(method, target, options);
+  if (const RestReply* reply = routed->reply()) {
+    return std::to_string(reply->status) + " " + std::string(reply->body);
+  }
+  if (const RestDecision* decision = routed->decision()) {
+    const char* op = decision->entry.op == api::Op::acquire ? "acquire " : "release ";
+    return op + std::string(decision->entry.key());
+  }
+  if (const RestInspect* inspect = routed->inspect()) return "inspect " + std::string(inspect->key);
+  if (std::holds_alternative<RestDebug>(routed->request)) return "debug";
+  if (std::holds_alternative<RestHealth>(routed->request)) return "health";
+  return "metrics";
+}
+
+api::Entry entry(std::string_view query) {
+  const auto routed = route("POST", "/rate/k?" + std::string(query));
+  EXPECT_NE(routed->decision(), nullptr) << query;
+  return routed->decision() == nullptr ? api::Entry{} : routed->decision()->entry;
+}
+
+bool is_refused(std::string_view query) {
+  return route("POST", "/rate/k?" + std::string(query))->reply() != nullptr;
+}
+
+constexpr const char* not_found = "404 {\"message\":\"Not Found\"}\n";
+constexpr const char* not_allowed = "405 {\"message\":\"Method Not Allowed\"}\n";
+
+TEST(HttpCodecRoute, knows_its_resources) {
+  EXPECT_EQ(answer("GET", "/rate/k"), "acquire k");
+  EXPECT_EQ(answer("POST", "/rate/k"), "acquire k");
+  EXPECT_EQ(answer("DELETE", "/rate/k/7"), "release k");
+  EXPECT_EQ(answer("DELETE", "/rate/k/a/b"), "release k");
+  EXPECT_EQ(answer("GET", "/debug"), "debug");
+  EXPECT_EQ(answer("GET", "/debug/k"), "inspect k");
+  EXPECT_EQ(answer("GET", "/healthz"), "health");
+  EXPECT_EQ(answer("GET", "/metrics"), "metrics");
+}
+
+TEST(HttpCodecRoute, knows_nothing_else) {
+  for (const char* path : {"/", "/rate", "/rate/", "/rate/k/", "/rate//", "/debug/", "/healthz/",
+                           "/metrics/", "/Rate/k", "/RATE/k", "//rate/k", "/ratek", "/rates/k",
+                           "/r%61te/k", "/debug%2Fk", "/healthz/x", "*", "/v1"}) {
+    for (const char* method : {"GET", "POST", "DELETE", "OPTIONS", "PUT"}) {
+      EXPECT_EQ(answer(method, path), not_found) << method << " " << path;
+    }
+    const auto reply = route("GET", path);
+    EXPECT_EQ(reply->reply()->content_type, "application/json");
+    EXPECT_EQ(reply->reply()->allow, "");
+    EXPECT_EQ(answer("HEAD", path), "404 ") << path;
+  }
+}
+
+TEST(HttpCodecRoute, names_the_methods_a_resource_has) {
+  struct Row {
+    const char* path;
+    const char* allow;
+    std::vector<const char*> refused;
+  };
+  const std::vector<Row> rows{
+      {"/rate/k", "OPTIONS, GET, POST", {"DELETE", "PUT", "PATCH", "get", "TRACE", "G"}},
+      {"/rate/k/7", "OPTIONS, DELETE", {"GET", "POST", "PUT", "delete"}},
+      {"/rate/a/b/c", "OPTIONS, DELETE", {"GET", "POST"}},
+      {"/debug", "OPTIONS, GET", {"POST", "DELETE"}},
+      {"/debug/k", "OPTIONS, GET", {"POST", "DELETE"}},
+      {"/healthz", "OPTIONS, GET", {"POST", "DELETE"}},
+      {"/metrics", "OPTIONS, GET", {"POST", "DELETE"}},
+  };
+  for (const Row& row : rows) {
+    for (const char* method : row.refused) {
+      EXPECT_EQ(answer(method, row.path), not_allowed) << method << " " << row.path;
+      const auto routed = route(method, row.path);
+      EXPECT_EQ(routed->reply()->allow, row.allow) << method << " " << row.path;
+      EXPECT_EQ(routed->reply()->content_type, "application/json");
+    }
+    const auto options = route("OPTIONS", row.path);
+    EXPECT_EQ(options->reply()->status, 204);
+    EXPECT_EQ(options->reply()->allow, row.allow);
+    EXPECT_EQ(options->reply()->body, "");
+    EXPECT_EQ(options->reply()->content_type, "");
+    const auto head = route("HEAD", row.path);
+    EXPECT_EQ(head->reply()->status, 405);
+    EXPECT_EQ(head->reply()->allow, row.allow);
+    EXPECT_EQ(head->reply()->body, "");
+    EXPECT_EQ(head->reply()->content_type, "");
+  }
+}
+
+TEST(HttpCodecRoute, shows_routing_errors_pretty_when_asked) {
+  EXPECT_EQ(answer("GET", "/nope?pretty"), "404 {\n  \"message\": \"Not Found\"\n}\n");
+  EXPECT_EQ(answer("PUT", "/debug?pretty=0"), "405 {\n  \"message\": \"Method Not Allowed\"\n}\n");
+}
+
+TEST(HttpCodecRoute, decodes_each_segment_once) {
+  EXPECT_EQ(answer("GET", "/rate/user%20x"), "acquire user x");
+  EXPECT_EQ(answer("GET", "/rate/a+b"), "acquire a+b");
+  EXPECT_EQ(answer("GET", "/rate/%C3%A5"), "acquire \xC3\xA5");
+  EXPECT_EQ(answer("GET", "/rate/%c3%a5"), "acquire \xC3\xA5");
+  EXPECT_EQ(answer("GET", "/rate/\xC3\xA5"), "acquire \xC3\xA5");
+  EXPECT_EQ(answer("GET", "/rate/a%2Fb"), "acquire a/b");
+  EXPECT_EQ(answer("GET", "/rate/a%2fb"), "acquire a/b");
+  EXPECT_EQ(answer("GET", "/rate/%41"), "acquire A");
+  EXPECT_EQ(answer("GET", "/rate/a!b"), "acquire a!b");
+  EXPECT_EQ(answer("GET", "/rate/a%21b"), "acquire a!b");
+  EXPECT_EQ(answer("GET", "/rate/%2541"), "acquire %41");
+  EXPECT_EQ(answer("GET", "/rate/a%3Fb?cost=1"), "acquire a?b");
+  EXPECT_EQ(answer("GET", "/rate/%FF"), "acquire \xFF");
+  EXPECT_EQ(answer("GET", "/rate/..;a=b,c@d"), "acquire ..;a=b,c@d");
+  EXPECT_EQ(answer("DELETE", "/rate/a%2Fb/5"), "release a/b");
+  EXPECT_EQ(answer("GET", "/debug/a%2Fb"), "inspect a/b");
+  EXPECT_EQ(answer("GET", "/debug/a/b%20c/"), "inspect a/b c/");
+}
+
+TEST(HttpCodecRoute, keeps_a_nul_in_a_key) {
+  EXPECT_EQ(answer("GET", "/rate/a%00b"), std::string("acquire a\0b", 11));
+}
+
+TEST(HttpCodecRoute, refuses_invalid_escapes_anywhere_in_the_path) {
+  for (const char* path : {"/rate/%zz", "/rate/%", "/rate/a%4", "/rate/%4g", "/nope%", "/debug/%x1",
+                           "/rate/k/%1", "/%ra/te"}) {
+    EXPECT_EQ(answer("GET", path), "400 400 Bad Request") << path;
+    EXPECT_EQ(route("GET", path)->reply()->content_type, "text/plain; charset=utf-8");
+  }
+}
+
+TEST(HttpCodecRoute, trims_unicode_white_space_from_keys) {
+  const std::vector<std::string> spaces{
+      "%20",       "%09",       "%0A",       "%0b",       "%0C",          "%0D",
+      "%C2%85",    "%C2%A0",    "%E1%9A%80", "%E2%80%80", "%E2%80%8A",    "%E2%80%A8",
+      "%E2%80%A9", "%E2%80%AF", "%E2%81%9F", "%E3%80%80", "\xE3\x80\x80", "%20%E2%80%83%09"};
+  for (const std::string& space : spaces) {
+    EXPECT_EQ(answer("GET", "/rate/" + space + "a%20b" + space), "acquire a b") << space;
+    EXPECT_EQ(answer("GET", "/debug/" + space + "a" + space), "inspect a") << space;
+    EXPECT_EQ(answer("GET", "/rate/" + space), "400 empty key provided") << space;
+    EXPECT_EQ(answer("DELETE", "/rate/k/" + space), "400 empty id provided") << space;
+    EXPECT_EQ(answer("GET", "/debug/" + space), "404 Key not found") << space;
+  }
+}
+
+TEST(HttpCodecRoute, trims_nothing_else) {
+  for (const char* other : {"\xE2\x80\x8B", "\xE2\x80", "\x85", "\xA0", "\xC2", "\xEF\xBB\xBF",
+                            "\xE1\xA0\x8E", "\xE2\x81\xA0"}) {
+    const std::string key = std::string(other) + "a" + other;
+    EXPECT_EQ(answer("GET", "/rate/" + key), "acquire " + key);
+  }
+}
+
+TEST(HttpCodecRoute, refuses_empty_keys_and_ids) {
+  EXPECT_EQ(answer("DELETE", "/rate//5"), "400 empty key provided");
+  EXPECT_EQ(answer("DELETE", "/rate/%20/5"), "400 empty key provided");
+  EXPECT_EQ(answer("DELETE", "/rate/%20/%20"), "400 empty key provided");
+  EXPECT_EQ(answer("DELETE", "/rate/k/%20"), "400 empty id provided");
+  EXPECT_EQ(answer("DELETE", "/rate/k/"), not_found);
+  EXPECT_EQ(answer("DELETE", "/rate/k"), not_allowed);
+}
+
+TEST(HttpCodecRoute, refuses_long_keys) {
+  const RestOptions options{.key_bytes_max = 4};
+  EXPECT_EQ(answer("GET", "/rate/abcd", options), "acquire abcd");
+  EXPECT_EQ(answer("GET", "/rate/%61bcd%20", options), "acquire abcd");
+  EXPECT_EQ(answer("GET", "/rate/abcde", options), "431 key too long (--max-key-bytes)");
+  EXPECT_EQ(answer("GET", "/rate/abcde?canWait=x", options), "431 key too long (--max-key-bytes)");
+  EXPECT_EQ(answer("DELETE", "/rate/abcde/1", options), "431 key too long (--max-key-bytes)");
+  EXPECT_EQ(answer("GET", "/debug/abcde", options), "404 Key not found");
+}
+
+TEST(HttpCodecRoute, asks_for_one_permit_by_default) {
+  for (const char* query : {"", "&", "&&=&", "canWait=", "canWait=%20&cost=+&maxRequests=%C2%A0",
+                            "other=1", "canWait", "ik=true", "CANWAIT=1&Cost=7"}) {
+    const api::Entry plain = entry(query);
+    EXPECT_EQ(plain.op, api::Op::acquire) << query;
+    EXPECT_EQ(plain.cost, 1u) << query;
+    EXPECT_EQ(plain.flags, api::flag::wants_details | api::flag::shows_id) << query;
+    EXPECT_EQ(plain.max_requests, api::keep) << query;
+    EXPECT_EQ(plain.max_requests_in_queue, api::keep) << query;
+    EXPECT_EQ(plain.wait_ms_max, 0u) << query;
+    EXPECT_EQ(plain.ticket, api::no_ticket) << query;
+  }
+}
+
+TEST(HttpCodecRoute, reads_all_parameters) {
+  const api::Entry all =
+      entry("cost=7&maxRequestsInQueue=8&maxRequests=9&maxWaitMillis=10&canWait=true");
+  EXPECT_EQ(all.cost, 7u);
+  EXPECT_EQ(all.max_requests_in_queue, 8u);
+  EXPECT_EQ(all.max_requests, 9u);
+  EXPECT_EQ(all.wait_ms_max, 10u);
+  EXPECT_TRUE(all.flags & api::flag::may_wait);
+}
+
+TEST(HttpCodecRoute, releases_what_the_cost_says) {
+  const auto routed = route("DELETE", "/rate/k/7?cost=5");
+  ASSERT_NE(routed->decision(), nullptr);
+  EXPECT_EQ(routed->decision()->entry.op, api::Op::release);
+  EXPECT_EQ(routed->decision()->entry.cost, 5u);
+  EXPECT_EQ(routed->decision()->entry.flags, 0);
+  EXPECT_EQ(answer("DELETE", "/rate/k/7?cost=x"), "400 failed to parse cost query parameter");
+  EXPECT_EQ(answer("DELETE", "/rate/k/7?cost=0"), "400 cost out of bounds");
+  EXPECT_EQ(answer("DELETE", "/rate/k/7?maxRequests=x&canWait=x"), "release k");
+}
+
+TEST(HttpCodecRoute, knows_the_words_for_yes_and_no) {
+  for (const char* word : {"1", "t", "T", "TRUE", "true", "True"}) {
+    EXPECT_TRUE(entry("canWait=" + std::string(word)).flags & api::flag::may_wait) << word;
+  }
+  for (const char* word : {"0", "f", "F", "FALSE", "false", "False", "%20"}) {
+    EXPECT_FALSE(entry("canWait=" + std::string(word)).flags & api::flag::may_wait) << word;
+  }
+  for (const char* word : {"yes", "no", "tRUE", "2", "01", "on", "y", "truee", "-1"}) {
+    EXPECT_EQ(answer("GET", "/rate/k?canWait=" + std::string(word)),
+              "400 failed to parse canWait query parameter");
+  }
+}
+
+TEST(HttpCodecRoute, reads_numbers_as_go_does) {
+  EXPECT_EQ(entry("cost=%2B5").cost, 5u);
+  EXPECT_EQ(entry("cost=0000000000000000000000000000000005").cost, 5u);
+  EXPECT_EQ(entry("cost=%20+5%C2%A0").cost, 5u);
+  EXPECT_EQ(entry("cost=%35").cost, 5u);
+  EXPECT_EQ(entry("c%6Fst=5").cost, 5u);
+  EXPECT_EQ(entry("maxWaitMillis=-0").wait_ms_max, 0u);
+  for (const char* text : {"x", "5x", "0x5", "1_000", "1e3", "5.0", "--5", "-", "%2B", "5%205",
+                           "2147483648", "-2147483649", "99999999999999999999", "%D9%A3"}) {
+    EXPECT_EQ(answer("GET", "/rate/k?cost=" + std::string(text)),
+              "400 failed to parse cost query parameter")
+        << text;
+  }
+  EXPECT_EQ(answer("GET", "/rate/k?cost=2147483647"), "400 cost out of bounds");
+  EXPECT_EQ(answer("GET", "/rate/k?cost=-2147483648"), "400 cost out of bounds");
+}
+
+TEST(HttpCodecRoute, counts_the_first_of_repeated_parameters) {
+  EXPECT_EQ(entry("cost=5&cost=6").cost, 5u);
+  EXPECT_EQ(entry("cost=&cost=6").cost, 1u);
+  EXPECT_EQ(entry("cost&cost=6").cost, 1u);
+  EXPECT_EQ(entry("cost=5&cost=x").cost, 5u);
+  EXPECT_TRUE(is_refused("cost=x&cost=5"));
+}
+
+TEST(HttpCodecRoute, drops_the_pairs_that_go_drops) {
+  EXPECT_EQ(entry("cost=%zz&cost=6").cost, 6u);
+  EXPECT_EQ(entry("cost=5%&cost=6").cost, 6u);
+  EXPECT_EQ(entry("cost=5;x=1&cost=6").cost, 6u);
+  EXPECT_EQ(entry("cost=5;&x").cost, 1u);
+  EXPECT_EQ(entry("c%6st=5").cost, 1u);
+}
+
+struct Check {
+  const char* query;
+  const char* answer;
+  bool can_set_rate = true;
+  bool can_mod_queue = true;
+};
+
+// The order of the checks, each against the next ones.
+TEST(HttpCodecRoute, checks_in_order) {
+  const std::vector<Check> checks{
+      {"canWait=x&maxRequests=x&maxRequestsInQueue=x&cost=x&maxWaitMillis=x",
+       "400 failed to parse canWait query parameter", false, false},
+      {"maxRequests=x&maxRequestsInQueue=x&cost=x&maxWaitMillis=x",
+       "400 failed to parse maxRequests query parameter", false, false},
+      {"maxRequests=2147483648", "400 failed to parse maxRequests query parameter", false, false},
+      {"maxRequests=0&maxRequestsInQueue=x", "403 maxRequests query parameter is disabled", false,
+       false},
+      {"maxRequests=0&maxRequestsInQueue=x&cost=x",
+       "400 failed to parse maxRequestsInQueue query parameter", true, false},
+      {"maxRequests=0&maxRequestsInQueue=-1&cost=x",
+       "403 maxRequestsInQueue query parameter is disabled", true, false},
+      {"maxRequests=0&maxRequestsInQueue=-1&cost=x", "400 maxRequests out of bounds"},
+      {"maxRequests=1&maxRequestsInQueue=-1&cost=x", "400 maxRequestsInQueue out of bounds"},
+      {"maxRequests=1000000001", "400 maxRequests out of bounds"},
+      {"maxRequests=-1", "400 maxRequests out of bounds"},
+      {"maxRequests=-1000000000", "400 maxRequests out of bounds"},
+      {"maxRequests=-1000000000", "403 maxRequests query parameter is disabled", false, true},
+      {"maxRequestsInQueue=-1000000000", "400 maxRequestsInQueue out of bounds"},
+      {"maxRequestsInQueue=1000000001", "400 maxRequestsInQueue out of bounds"},
+      {"cost=x&maxWaitMillis=x", "400 failed to parse cost query parameter", false, false},
+      {"cost=0&maxWaitMillis=x", "400 failed to parse maxWaitMillis query parameter"},
+      {"cost=0&maxWaitMillis=-1", "400 cost out of bounds"},
+      {"cost=-1", "400 cost out of bounds"},
+      {"cost=1000000001", "400 cost out of bounds"},
+      {"cost=1&maxWaitMillis=-1", "400 maxWaitMillis out of bounds"},
+      {"maxWaitMillis=3600001", "400 maxWaitMillis out of bounds"},
+      {"maxRequests=1&maxRequestsInQueue=0&cost=1&maxWaitMillis=0", "acquire k"},
+      {"maxRequests=1000000000&maxRequestsInQueue=1000000000&cost=1000000000"
+       "&maxWaitMillis=3600000",
+       "acquire k"},
+      {"maxRequests=%20&maxRequestsInQueue=", "acquire k", false, false},
+  };
+  for (const Check& check : checks) {
+    const RestOptions options{.requests_can_set_rate = check.can_set_rate,
+                              .requests_can_mod_queue = check.can_mod_queue};
+    for (const char* method : {"GET", "POST"}) {
+      EXPECT_EQ(answer(method, "/rate/k?" + std::string(check.query), options), check.answer)
+          << check.query;
+    }
+    EXPECT_EQ(answer("POST", "/rate/%20?" + std::string(check.query), options),
+              "400 empty key provided");
+  }
+}
+
+TEST(HttpCodecRoute, answers_complaints_in_plain_text) {
+  const auto routed = route("GET", "/rate/k?cost=x");
+  EXPECT_EQ(routed->reply()->content_type, "text/plain; charset=UTF-8");
+  EXPECT_EQ(routed->reply()->allow, "");
+  EXPECT_FALSE(routed->reply()->json);
+}
+
+TEST(HttpCodecRoute, answers_complaints_in_json_when_asked) {
+  const auto routed = route("GET", "/rate/k?cost=x", {}, "application/json");
+  EXPECT_EQ(routed->reply()->content_type, "application/json");
+  EXPECT_TRUE(routed->reply()->json);
+}
+
+TEST(HttpCodecRoute, notices_who_accepts_json) {
+  const auto json = [](std::string_view accept) {
+    return route("GET", "/rate/k", {}, accept)->decision()->json;
+  };
+  EXPECT_TRUE(json("application/json"));
+  EXPECT_TRUE(json("Application/JSON"));
+  EXPECT_TRUE(json("text/html, application/json;q=0.1"));
+  EXPECT_TRUE(json("text/html,\tapplication/json ; charset=utf-8 ; q=1.0, */*"));
+  EXPECT_FALSE(json(""));
+  EXPECT_FALSE(json("*/*"));
+  EXPECT_FALSE(json("application/*"));
+  EXPECT_FALSE(json("text/plain"));
+  EXPECT_FALSE(json("application/json-seq"));
+  EXPECT_FALSE(json("xapplication/json"));
+  EXPECT_FALSE(json("application/json;q=0"));
+  EXPECT_FALSE(json("application/json; Q=0.000, */*"));
+  EXPECT_FALSE(json(",,;;,"));
+}
+
+TEST(HttpCodecRoute, shows_pretty_for_any_value) {
+  for (const char* query : {"pretty", "pretty=", "pretty=false", "x=1&pretty=0", "%70retty"}) {
+    const auto one = route("GET", "/debug/k?" + std::string(query));
+    EXPECT_TRUE(one->inspect()->pretty) << query;
+    const auto all = route("GET", "/debug?" + std::string(query));
+    EXPECT_TRUE(std::get<RestDebug>(all->request).pretty) << query;
+  }
+  for (const char* query : {"", "Pretty", "pretty;", "pretty=%", "xpretty"}) {
+    EXPECT_FALSE(route("GET", "/debug/k?" + std::string(query))->inspect()->pretty) << query;
+  }
+}
+
+TEST(HttpCodecRoute, fits_a_buffer_as_long_as_the_target) {
+  std::string target = "/rate/";
+  for (int i = 0; i < 200; ++i) target += "%41";
+  target += "/%42?";
+  for (int i = 0; i < 200; ++i) target += "%63ost=%31&maxRequests=%31&";
+  const auto routed = route("DELETE", target);
+  ASSERT_NE(routed->decision(), nullptr);
+  EXPECT_EQ(routed->decision()->entry.key(), std::string(200, 'A'));
+}
+
+}  // namespace
+}  // namespace sluice::wire
