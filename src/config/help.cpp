@@ -1,15 +1,34 @@
 #include "config/help.hpp"
 
-#include <iomanip>
 #include <sstream>
+#include <utility>
 
 #include "config/pflag.hpp"
 
 namespace sluice::config {
 
+namespace {
+
+// CLI11 leaves two empty lines between groups.
+std::string with_single_gaps(std::string text) {
+  return CLI::detail::find_and_replace(std::move(text), "\n\n\n", "\n\n");
+}
+
+std::string full_name(const CLI::App& app) {
+  if (app.get_parent() == nullptr) return app.get_name();
+  return full_name(*app.get_parent()) + " " + app.get_name();
+}
+
+}  // namespace
+
 std::string HelpFormatter::make_short_help(const CLI::App& app) const {
-  return make_usage(&app, app.get_display_name(true)) + make_positionals(&app) +
-         make_groups(&app, CLI::AppFormatMode::Normal);
+  return with_single_gaps(make_usage(&app, full_name(app)) + make_positionals(&app) +
+                          make_groups(&app, CLI::AppFormatMode::Normal));
+}
+
+std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
+                                     CLI::AppFormatMode mode) const {
+  return with_single_gaps(Formatter::make_help(app, std::move(name), mode));
 }
 
 std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {
@@ -17,8 +36,12 @@ std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positi
   // Flags without a short form stand below the long names of those with one.
   std::string name = (option->get_snames().empty() ? "    " : "") + flag_title(*option);
   if (!is_switch(*option)) name += " " + option->get_type_name();
+  std::string text = option->get_description();
+  if (!option->get_default_str().empty()) {
+    text += "\n[default " + option->get_default_str() + "]";
+  }
   std::ostringstream line;
-  CLI::detail::format_help(line, name, option->get_description(), get_column_width());
+  CLI::detail::format_help(line, name, text, get_column_width());
   return line.str();
 }
 

@@ -14,6 +14,9 @@ class HelpFormatter : public CLI::Formatter {
   // What goes before an error: how to call it and its flags, without the introduction.
   std::string make_short_help(const CLI::App& app) const;
 
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override;
+
  private:
   std::string make_option(const CLI::Option* option, bool is_positional) const override;
 };

@@ -50,6 +50,19 @@ TEST_F(HelpText, fits_into_a_hundred_columns) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
 }
 
+TEST_F(HelpText, leaves_one_empty_line_between_groups) {
+  EXPECT_EQ(app_.help().find("\n\n\n"), std::string::npos);
+}
+
+TEST_F(HelpText, names_a_subcommand_in_full_and_shows_its_defaults) {
+  int cost = 1;
+  CLI::App* command = app_.add_subcommand("acquire", "asks once");
+  command->add_option("--cost", cost, "permits")->capture_default_str();
+  const std::string text = HelpFormatter().make_short_help(*command);
+  EXPECT_TRUE(text.starts_with("Usage: sluicegate acquire [OPTIONS]\n")) << text;
+  EXPECT_NE(text.find("[default 1]"), std::string::npos) << text;
+}
+
 TEST_F(HelpText, is_short_before_an_error) {
   const std::string text = HelpFormatter().make_short_help(app_);
   EXPECT_TRUE(text.starts_with("Usage: sluicegate")) << text;
