@@ -1,0 +1,53 @@
+// When accepting fails: what passes by itself, and how the peer is not left hanging when there is
+// no descriptor left for it.
+// Units:  nanoseconds; a failure is a negative errno.
+// Source: accept(2), "Error handling".
+#pragma once
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "base/time.hpp"
+#include "io/file_descriptor.hpp"
+
+namespace sluice::io {
+
+// Out of descriptors or memory: how long until accepting is tried again.
+inline constexpr int64_t accept_pause_ns = 100 * base::ns_per_ms;
+
+// The one connection failed, or nothing did: the next one may be accepted at once.
+inline bool accept_failure_passes(int32_t failure) noexcept {
+  switch (-failure) {
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+    case ENOBUFS:
+    case EBADF:
+    case EINVAL:
+    case EFAULT:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// A descriptor that is given up for a moment, to accept a connection only to close it.
+class SpareDescriptor {
+ public:
+  SpareDescriptor() noexcept { take(); }
+
+  void turn_one_away(int listener) noexcept {
+    spare_.reset();
+    FileDescriptor(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)).reset();
+    take();
+  }
+
+ private:
+  void take() noexcept { spare_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
+  FileDescriptor spare_;
+};
+
+}  // namespace sluice::io

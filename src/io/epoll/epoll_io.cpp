@@ -1,0 +1,333 @@
+#include "io/epoll/epoll_io.hpp"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "io/clock.hpp"
+
+namespace sluice::io {
+namespace {
+
+constexpr uint32_t socket_buffers_max = 8;     // one socket must not take a whole poll()
+constexpr uint32_t listener_accepts_max = 64;  // nor one listener
+constexpr int64_t wait_ns_max = 3600 * base::ns_per_s;
+
+enum class Source : uint8_t { socket, listener, wake };
+
+constexpr uint64_t tag(Source source, uint32_t index) {
+  return uint64_t{static_cast<uint8_t>(source)} << 32 | index;
+}
+
+constexpr size_t round_up_8(size_t bytes) {
+  return (bytes + 7) & ~size_t{7};
+}
+
+int32_t pending_error(int fd) noexcept {
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) return -errno;
+  return -error;
+}
+
+}  // namespace
+
+EpollIo::EpollIo(Options options)
+    : epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      wake_signal_(EFD_NONBLOCK),
+      listeners_(options.listeners.size()),
+      sockets_(options.sockets_max),
+      changed_(sockets_.slots()),
+      buffers_(options.receive_buffers),
+      buffer_bytes_(options.receive_buffer_bytes),
+      memory_(size_t{buffers_} * buffer_bytes_, "receive buffers"),
+      now_(read_clock()) {
+  ASSERT(buffers_ > 0);
+  ASSERT(buffer_bytes_ > 0 && buffer_bytes_ % 8 == 0);
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = tag(Source::wake, 0)}};
+  if (!epoll_.is_open() ||
+      ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_signal_.fd(), &event) != 0) {
+    throw std::system_error(errno, std::generic_category(), "cannot set up epoll");
+  }
+  for (size_t index = 0; index < listeners_.size(); ++index) {
+    listeners_[index].fd = std::move(options.listeners[index]);
+  }
+}
+
+EpollIo::~EpollIo() {
+  for (const Slot& slot : sockets_.slots()) {
+    if (slot.fd >= 0) ::close(slot.fd);
+  }
+}
+
+void EpollIo::accept_start(ListenerId listener) noexcept {
+  ASSERT(!listeners_[listener].finishing);
+  listeners_[listener].started = true;
+}
+
+void EpollIo::accept_finish(ListenerId listener) noexcept {
+  ASSERT(!listeners_[listener].finishing);
+  listeners_[listener].finishing = true;
+}
+
+void EpollIo::receive_start(SocketId socket) noexcept {
+  sockets_.usable(socket).receiving = true;
+  changed_.push(socket.index);
+}
+
+void EpollIo::receive_stop(SocketId socket) noexcept {
+  sockets_.usable(socket).receiving = false;
+  changed_.push(socket.index);
+}
+
+void EpollIo::send(SocketId socket, std::span<const std::byte> bytes) noexcept {
+  sockets_.begin_send(sockets_.usable(socket), bytes);
+  send_more(socket.index);
+}
+
+void EpollIo::send_finish(SocketId socket) noexcept {
+  Slot& slot = sockets_.usable(socket);
+  ASSERT(!slot.sending);
+  ASSERT(!slot.send_finished);
+  slot.send_finished = true;
+  ::shutdown(slot.fd, SHUT_WR);
+}
+
+void EpollIo::close(SocketId socket) noexcept {
+  Slot& slot = sockets_.usable(socket);
+  sockets_.begin_close(socket.index);
+  if (slot.sending && !slot.sent) sockets_.note_send_failure(socket.index, -ECANCELED);
+  ::close(std::exchange(slot.fd, -1));  // epoll forgets it
+  sockets_.note_closed(socket.index);
+}
+
+size_t EpollIo::poll(std::span<Event> events, int64_t wait_ns) noexcept {
+  ASSERT(!events.empty());
+  EventSink sink(events);
+  memory_used_ = 0;
+  const int64_t end_ns =
+      wait_ns > 0 ? read_clock_ns(CLOCK_MONOTONIC) + std::min(wait_ns, wait_ns_max) : 0;
+  int64_t left_ns = std::clamp<int64_t>(wait_ns, 0, wait_ns_max);
+  for (;;) {
+    apply_changes();
+    sockets_.tell(sink);
+    for (uint32_t index = 0; index < listeners_.size(); ++index) {
+      finish_listener(index, sink);
+      watch_listener(index);
+    }
+    const bool busy = !sink.empty() || !sockets_.all_told();
+    if (!sink.full()) dispatch(sink, wait(sink.room(), busy ? 0 : until_retry(left_ns)));
+    sockets_.tell(sink);
+    now_ = read_clock();
+    left_ns = end_ns - now_.monotonic_ns;
+    if (!sink.empty() || left_ns <= 0) return sink.count();
+  }
+}
+
+// A listener that failed is tried again within a wait.
+int64_t EpollIo::until_retry(int64_t wait_ns) const noexcept {
+  for (const Listener& listener : listeners_) {
+    const int64_t pause_ns = listener.retry_ns - now_.monotonic_ns;
+    if (listener.started && pause_ns > 0) wait_ns = std::min(wait_ns, pause_ns);
+  }
+  return wait_ns;
+}
+
+uint32_t EpollIo::interest(const Slot& slot) const noexcept {
+  const bool readable = slot.receiving && !slot.drained;
+  if (slot.failure_told || (slot.hung_up && !readable)) return unwatched;
+  uint32_t wanted = 0;  // errors and hang-ups are reported in any case
+  if (readable) wanted |= EPOLLIN;
+  if (!slot.receiving && !slot.end_told) wanted |= EPOLLRDHUP;
+  if (!slot.unsent.empty()) wanted |= EPOLLOUT;
+  return wanted;
+}
+
+void EpollIo::apply_changes() noexcept {
+  while (!changed_.empty()) {
+    const uint32_t index = changed_.pop();
+    Slot& slot = sockets_[index];
+    if (!slot.open || slot.closing) continue;
+    const uint32_t wanted = interest(slot);
+    if (wanted == slot.watched) continue;
+    const int operation = wanted == unwatched         ? EPOLL_CTL_DEL
+                          : slot.watched == unwatched ? EPOLL_CTL_ADD
+                                                      : EPOLL_CTL_MOD;
+    epoll_event event{.events = wanted, .data = {.u64 = tag(Source::socket, index)}};
+    if (::epoll_ctl(epoll_.get(), operation, slot.fd, &event) == 0) {
+      slot.watched = wanted;
+    } else {
+      sockets_.note_failure(index, -errno);  // out of memory or of watches
+    }
+  }
+}
+
+void EpollIo::watch_listener(uint32_t index) noexcept {
+  Listener& listener = listeners_[index];
+  if (listener.finished) return;
+  const bool wanted = listener.started && !listener.finishing && !sockets_.full() &&
+                      now_.monotonic_ns >= listener.retry_ns;
+  if (wanted == listener.watched) return;
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = tag(Source::listener, index)}};
+  const int operation = wanted ? EPOLL_CTL_ADD : EPOLL_CTL_DEL;
+  if (::epoll_ctl(epoll_.get(), operation, listener.fd.get(), &event) == 0) {
+    listener.watched = wanted;
+  } else {
+    listener.retry_ns = now_.monotonic_ns + accept_pause_ns;
+  }
+}
+
+size_t EpollIo::wait(size_t events_max, int64_t wait_ns) noexcept {
+  ++statistics_.enters;
+  // Each socket that is ready gets a buffer: none is passed over again and again.
+  const auto count = static_cast<int>(std::min({events_max, size_t{buffers_}, ready_.size()}));
+  int ready = -1;
+  if (precise_wait_) {
+    const timespec time{.tv_sec = wait_ns / base::ns_per_s, .tv_nsec = wait_ns % base::ns_per_s};
+    ready = ::epoll_pwait2(epoll_.get(), ready_.data(), count, &time, nullptr);
+    if (ready < 0 && errno != EINTR) precise_wait_ = false;  // before Linux 5.11, or forbidden
+  }
+  if (!precise_wait_) {
+    const auto wait_ms = static_cast<int>(base::ceil_ms(wait_ns));
+    ready = ::epoll_wait(epoll_.get(), ready_.data(), count, wait_ms);
+  }
+  return static_cast<size_t>(std::max(ready, 0));
+}
+
+void EpollIo::dispatch(EventSink& sink, size_t ready_count) noexcept {
+  if (ready_count == 0) return;
+  const size_t share = std::min(sink.room(), size_t{buffers_}) / ready_count;
+  const auto buffers = static_cast<uint32_t>(std::clamp<size_t>(share, 1, socket_buffers_max));
+  for (size_t turn = 0; turn < ready_count; ++turn) {
+    if (sink.full()) return;  // what is left is reported again
+    const epoll_event& event = ready_[turn];
+    const auto index = static_cast<uint32_t>(event.data.u64);
+    switch (static_cast<Source>(event.data.u64 >> 32)) {
+      case Source::socket:
+        socket_ready(index, event.events, sink, buffers);
+        break;
+      case Source::listener:
+        accept_ready(index, sink);
+        break;
+      case Source::wake: {
+        uint64_t count = 0;
+        [[maybe_unused]] const ssize_t got = ::read(wake_signal_.fd(), &count, sizeof count);
+        wake_signal_.acknowledge();
+        sink.push({.kind = EventKind::woken});
+        break;
+      }
+    }
+  }
+}
+
+void EpollIo::accept_ready(uint32_t index, EventSink& sink) noexcept {
+  for (uint32_t turn = 0; turn < listener_accepts_max; ++turn) {
+    if (sink.full() || sockets_.full() || !accept_one(index, sink)) return;
+  }
+}
+
+// False: nothing is queued any more, or accepting failed.
+bool EpollIo::accept_one(uint32_t index, EventSink& sink) noexcept {
+  Listener& listener = listeners_[index];
+  const int fd = ::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd >= 0) {
+    const SocketId socket = sockets_.open(fd);
+    changed_.push(socket.index);
+    sink.push({.kind = EventKind::accepted, .listener = index, .socket = socket});
+    return true;
+  }
+  const int32_t failure = -errno;
+  if (failure == -EAGAIN) return false;
+  if (accept_failure_passes(failure)) return true;
+  spare_.turn_one_away(listener.fd.get());
+  listener.retry_ns = now_.monotonic_ns + accept_pause_ns;
+  sink.push({.kind = EventKind::accept_failed, .listener = index, .result = failure});
+  return false;
+}
+
+void EpollIo::finish_listener(uint32_t index, EventSink& sink) noexcept {
+  Listener& listener = listeners_[index];
+  if (!listener.finishing || listener.finished) return;
+  while (!sink.full() && !sockets_.full() && accept_one(index, sink)) {
+  }
+  if (sink.full()) return;
+  // Without a slot for them, what is left is turned away by closing.
+  listener.fd.reset();
+  listener.finished = true;
+  sink.push({.kind = EventKind::listener_closed, .listener = index});
+}
+
+void EpollIo::socket_ready(uint32_t index, uint32_t ready, EventSink& sink,
+                           uint32_t buffers) noexcept {
+  Slot& slot = sockets_[index];
+  ASSERT(slot.open && !slot.closing);
+  if (slot.receiving && !slot.drained) {
+    if ((ready & ~uint32_t{EPOLLOUT}) != 0) receive(index, sink, buffers);
+  } else if ((ready & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
+    hung_up(index, ready);
+  }
+  const bool writable = (ready & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0;
+  if (writable && !slot.unsent.empty()) send_more(index);
+}
+
+void EpollIo::receive(uint32_t index, EventSink& sink, uint32_t buffers) noexcept {
+  Slot& slot = sockets_[index];
+  for (; buffers > 0 && !sink.full(); --buffers) {
+    if (memory_used_ + buffer_bytes_ > memory_.size()) {
+      ++statistics_.buffers_exhausted;
+      return;
+    }
+    std::byte* buffer = memory_.data() + memory_used_;
+    const ssize_t result = ::recv(slot.fd, buffer, buffer_bytes_, MSG_DONTWAIT);
+    if (result > 0) {
+      const auto bytes = static_cast<size_t>(result);
+      sink.push(
+          {.kind = EventKind::received, .socket = sockets_.id_of(index), .bytes = {buffer, bytes}});
+      // The next piece follows close behind: few cache lines and pages are in use.
+      memory_used_ += round_up_8(bytes);
+      if (bytes < buffer_bytes_) return;
+      continue;
+    }
+    if (result < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    changed_.push(index);
+    if (result < 0) return sockets_.note_failure(index, -errno);
+    slot.drained = true;
+    return sockets_.note_end(index);
+  }
+}
+
+// The peer or the connection is gone while nothing is being received.
+void EpollIo::hung_up(uint32_t index, uint32_t ready) noexcept {
+  Slot& slot = sockets_[index];
+  changed_.push(index);
+  const int32_t failure = (ready & EPOLLERR) != 0 ? pending_error(slot.fd) : 0;
+  if (failure != 0) return sockets_.note_failure(index, failure);
+  if ((ready & EPOLLRDHUP) != 0) sockets_.note_end(index);
+  if ((ready & (EPOLLHUP | EPOLLERR)) != 0) slot.hung_up = true;
+}
+
+void EpollIo::send_more(uint32_t index) noexcept {
+  Slot& slot = sockets_[index];
+  while (!slot.unsent.empty()) {
+    const ssize_t result =
+        ::send(slot.fd, slot.unsent.data(), slot.unsent.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (result >= 0) {
+      slot.unsent = slot.unsent.subspan(static_cast<size_t>(result));
+    } else if (errno == EAGAIN) {
+      changed_.push(index);
+      return;
+    } else if (errno != EINTR) {
+      slot.unsent = {};
+      changed_.push(index);
+      return sockets_.note_send_failure(index, -errno);
+    }
+  }
+  if (slot.watched != unwatched && (slot.watched & EPOLLOUT) != 0) changed_.push(index);
+  sockets_.note_sent(index);
+}
+
+}  // namespace sluice::io

@@ -1,0 +1,94 @@
+// Io over epoll, where io_uring is blocked: level-triggered, one set of receive buffers per core.
+// Flow:   epoll_wait -> accept, receive, send until they would block -> events.
+// Shape:  interest in a socket is changed at the next poll(), so start and stop in turn cost
+//         nothing. What hung up and was told is no longer watched: it would be reported for ever.
+// Errors: see Io. The constructor throws std::system_error.
+// Lives:  sends are tried at once, in send(); their `sent` comes with the next poll().
+// Source: epoll(7), tcp(7).
+#pragma once
+
+#include <sys/epoll.h>
+
+#include <array>
+#include <vector>
+
+#include "base/mapped_region.hpp"
+#include "io/accept_errors.hpp"
+#include "io/io.hpp"
+#include "io/options.hpp"
+#include "io/socket_table.hpp"
+#include "io/wake_signal.hpp"
+
+namespace sluice::io {
+
+class EpollIo final : public Io {
+ public:
+  explicit EpollIo(Options options);
+  ~EpollIo() override;
+
+  std::string_view name() const noexcept override { return "epoll"; }
+  void accept_start(ListenerId listener) noexcept override;
+  void accept_finish(ListenerId listener) noexcept override;
+  void receive_start(SocketId socket) noexcept override;
+  void receive_stop(SocketId socket) noexcept override;
+  void send(SocketId socket, std::span<const std::byte> bytes) noexcept override;
+  void send_finish(SocketId socket) noexcept override;
+  void close(SocketId socket) noexcept override;
+  size_t poll(std::span<Event> events, int64_t wait_ns) noexcept override;
+  base::Now now() const noexcept override { return now_; }
+  void wake() noexcept override { wake_signal_.raise(); }
+  const Statistics& statistics() const noexcept override { return statistics_; }
+
+ private:
+  static constexpr uint32_t unwatched = 0xFFFF'FFFF;
+
+  struct Slot : SocketSlot {
+    bool receiving = false;
+    bool drained = false;          // a receive found the end of the stream
+    bool hung_up = false;          // both directions are over; nothing more can happen
+    uint32_t watched = unwatched;  // the interest that epoll knows
+    SlotLink changed;
+  };
+
+  struct Listener {
+    FileDescriptor fd;
+    bool started = false;
+    bool finishing = false;
+    bool finished = false;
+    bool watched = false;
+    int64_t retry_ns = 0;  // not before, after a failure
+  };
+
+  int64_t until_retry(int64_t wait_ns) const noexcept;
+  void apply_changes() noexcept;
+  uint32_t interest(const Slot& slot) const noexcept;
+  void watch_listener(uint32_t index) noexcept;
+  size_t wait(size_t events_max, int64_t wait_ns) noexcept;
+  void dispatch(EventSink& sink, size_t ready_count) noexcept;
+
+  void accept_ready(uint32_t index, EventSink& sink) noexcept;
+  bool accept_one(uint32_t index, EventSink& sink) noexcept;
+  void finish_listener(uint32_t index, EventSink& sink) noexcept;
+
+  void socket_ready(uint32_t index, uint32_t ready, EventSink& sink, uint32_t buffers) noexcept;
+  void receive(uint32_t index, EventSink& sink, uint32_t buffers) noexcept;
+  void hung_up(uint32_t index, uint32_t ready) noexcept;
+  void send_more(uint32_t index) noexcept;
+
+  FileDescriptor epoll_;
+  WakeSignal wake_signal_;
+  SpareDescriptor spare_;
+  std::vector<Listener> listeners_;
+  SocketTable<Slot> sockets_;
+  SlotQueue<Slot, &Slot::changed> changed_;
+  uint32_t buffers_;
+  uint32_t buffer_bytes_;
+  base::MappedRegion memory_;
+  size_t memory_used_ = 0;  // by what this poll() received
+  std::array<epoll_event, 128> ready_{};
+  bool precise_wait_ = true;  // epoll_pwait2 is there
+  base::Now now_;
+  Statistics statistics_;
+};
+
+}  // namespace sluice::io

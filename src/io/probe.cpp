@@ -1,0 +1,154 @@
+#include "io/probe.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+
+#include "base/assert.hpp"
+#include "base/time.hpp"
+#include "io/epoll/epoll_io.hpp"
+#include "io/uring/buffer_ring.hpp"
+#include "io/uring/ring.hpp"
+#include "io/uring/uring_io.hpp"
+#include "io/wake_signal.hpp"
+
+namespace sluice::io {
+namespace {
+
+constexpr uint64_t receive_tag = 1;
+constexpr uint64_t wake_tag = 2;
+constexpr std::string_view greeting = "sluicegate";
+
+// The sysctl is of Linux 6.6; a missing file means that nothing is forbidden by it.
+char uring_disabled() {
+  const FileDescriptor file(::open("/proc/sys/kernel/io_uring_disabled", O_RDONLY | O_CLOEXEC));
+  char value = '0';
+  if (file.is_open() && ::read(file.get(), &value, 1) != 1) value = '0';
+  return value;
+}
+
+std::string explain(int error, std::string_view step) {
+  const std::string what = "io_uring does not work here (" + std::string(step) + ": " +
+                           std::generic_category().message(error) + "): ";
+  switch (error) {
+    case EPERM:
+    case EACCES:
+      if (const char disabled = uring_disabled(); disabled != '0') {
+        return what + "the sysctl kernel.io_uring_disabled is " + disabled +
+               "; set it to 0, or choose --io epoll";
+      }
+      return what +
+             "a seccomp profile forbids it, as Docker's default does; start the container with "
+             "--security-opt seccomp=FILE, a profile that allows io_uring_setup, io_uring_enter "
+             "and io_uring_register, or choose --io epoll";
+    case ENOSYS:
+      return what +
+             "the kernel is too old or a sandbox such as gVisor hides it; use Linux 6.1 or "
+             "newer without the sandbox, or choose --io epoll";
+    case ENOMEM:
+      return what +
+             "the limit on locked memory or the memory cgroup is too small; raise it "
+             "(ulimit -l unlimited, LimitMEMLOCK=infinity), or choose --io epoll";
+    case EINVAL:
+    case EOPNOTSUPP:
+      return what + "the kernel lacks a feature; use Linux 6.1 or newer, or choose --io epoll";
+    default:
+      return what + "choose --io epoll, or free what is missing";
+  }
+}
+
+void check(bool works, int error, const char* step) {
+  if (!works) throw std::system_error(error, std::generic_category(), step);
+}
+
+void submit_probes(Ring& ring, int socket, int event, uint64_t& wake_count) {
+  io_uring_sqe* receive = ring.next_submission();
+  check(receive != nullptr, EIO, "io_uring_enter");
+  io_uring_prep_recv_multishot(receive, socket, nullptr, 0, 0);
+  receive->flags |= IOSQE_BUFFER_SELECT;
+  receive->buf_group = BufferRing::group;
+  receive->user_data = receive_tag;
+  io_uring_sqe* wake = ring.next_submission();
+  check(wake != nullptr, EIO, "io_uring_enter");
+  io_uring_prep_read(wake, event, &wake_count, sizeof wake_count, 0);
+  wake->user_data = wake_tag;
+}
+
+// One multishot receive through the buffer ring, looked at byte by byte, and one wake.
+void try_uring() {
+  std::array<int, 2> pair{};
+  check(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) == 0, errno,
+        "socketpair");
+  const FileDescriptor ours(pair[0]);
+  const FileDescriptor theirs(pair[1]);
+  uint64_t wake_count = 0;
+  WakeSignal signal(0);
+  Ring ring(8, 16);
+  BufferRing buffers(ring.raw(), 2, 64);
+  submit_probes(ring, ours.get(), signal.fd(), wake_count);
+  check(::write(theirs.get(), greeting.data(), greeting.size()) ==
+            static_cast<ssize_t>(greeting.size()),
+        errno, "write");
+  signal.raise();
+
+  bool received = false;
+  bool woken = false;
+  int failure = 0;
+  for (int round = 0; round < 20 && !(received && woken) && failure == 0; ++round) {
+    ring.enter(50 * base::ns_per_ms);
+    ring.completions([&](const io_uring_cqe& cqe) {
+      if (cqe.res < 0) failure = -cqe.res;
+      if (cqe.res <= 0) return true;
+      if (cqe.user_data == wake_tag) woken = wake_count == 1;
+      if (cqe.user_data == receive_tag && (cqe.flags & IORING_CQE_F_BUFFER) != 0) {
+        const auto bytes = buffers.take(cqe);
+        received = bytes.size() == greeting.size() &&
+                   std::memcmp(bytes.data(), greeting.data(), bytes.size()) == 0;
+      }
+      return true;
+    });
+  }
+  check(failure == 0, failure, "a multishot receive");
+  check(received, EIO, "a multishot receive gave other bytes");
+  check(woken, EIO, "an eventfd was not seen");
+}
+
+}  // namespace
+
+std::string probe_uring() {
+  try {
+    try_uring();
+    return {};
+  } catch (const std::system_error& error) {
+    std::string_view step = error.what();
+    step = step.substr(0, step.find(": "));
+    return explain(error.code().value(), step);
+  }
+}
+
+Choice choose_backend(Backend wanted) {
+  if (wanted == Backend::epoll) return {.backend = Backend::epoll};
+  std::string why_not = probe_uring();
+  if (why_not.empty()) return {.backend = Backend::uring};
+  if (wanted == Backend::uring) throw std::runtime_error(why_not);
+  return {.backend = Backend::epoll, .warning = why_not + "; going on with epoll"};
+}
+
+std::unique_ptr<Io> make_io(Backend backend, Options options) {
+  ASSERT(backend != Backend::auto_);
+  if (backend == Backend::epoll) return std::make_unique<EpollIo>(std::move(options));
+  try {
+    return std::make_unique<UringIo>(std::move(options));
+  } catch (const std::system_error& error) {
+    throw std::runtime_error(explain(error.code().value(), "setting up a core's ring"));
+  }
+}
+
+}  // namespace sluice::io

@@ -1,0 +1,34 @@
+// Which kernel back end works here, found out by trying.
+// Flow:   --io -> probe_uring() -> make_io(), once per core, on the core's own thread.
+// Errors: why_not names the cause and the cure in one line; make_io() throws std::runtime_error
+//         (of make_io(uring): that line).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "io/io.hpp"
+#include "io/options.hpp"
+
+namespace sluice::io {
+
+enum class Backend : uint8_t { auto_, uring, epoll };
+
+// Sets up a small ring, receives bytes through a buffer ring and wakes itself. Empty: all of it
+// worked. Otherwise why not, and what to do.
+std::string probe_uring();
+
+struct Choice {
+  Backend backend = Backend::epoll;  // uring or epoll
+  std::string warning;               // one line for the log when auto fell back; else empty
+};
+
+// Decides for the whole process, before workers start. Throws where `uring` was asked for and
+// does not work.
+Choice choose_backend(Backend wanted);
+
+// `backend` as chosen. Call it on the thread that polls.
+std::unique_ptr<Io> make_io(Backend backend, Options options);
+
+}  // namespace sluice::io

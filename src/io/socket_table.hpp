@@ -1,0 +1,191 @@
+// The sockets of one core, and what is still to be told about each: kept alike by every kernel
+// back end, so that the order of a socket's last events is the same in all.
+// Flow:   back end -> note_*() -> tell() -> events of poll().
+// Shape:  a slot's events wait in the slot until the caller's array has room for them.
+// Errors: open() must not be called when full().
+// Lives:  a slot is free again once its `closed` was told; its next use has another generation.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/assert.hpp"
+#include "io/event_sink.hpp"
+#include "io/io.hpp"
+#include "io/slot_queue.hpp"
+
+namespace sluice::io {
+
+inline constexpr uint32_t generation_mask = 0xFF'FFFF;
+
+// What back ends derive their slots from.
+struct SocketSlot {
+  int fd = -1;
+  uint32_t generation = 0;
+  bool open = false;           // from `accepted` until `closed`
+  bool closing = false;        // close() was called
+  bool sending = false;        // from send() until `sent`
+  bool send_finished = false;  // our side of the stream has ended
+  bool end_told = false;
+  bool failure_told = false;
+  std::span<const std::byte> unsent;
+  int32_t send_bytes = 0;
+
+  // Noted, but not told yet.
+  bool sent = false;
+  bool end = false;
+  bool failed = false;
+  bool closed = false;
+  int32_t send_result = 0;
+  int32_t failure = 0;  // negative errno; also of a failed send
+  SlotLink untold;
+};
+
+template <typename Slot>
+class SocketTable {
+ public:
+  explicit SocketTable(uint32_t capacity)
+      : slots_(capacity), untold_(std::span<Slot>(slots_)), next_free_(capacity) {
+    for (uint32_t index = 0; index < capacity; ++index) next_free_[index] = index + 1;
+  }
+
+  uint32_t capacity() const noexcept { return static_cast<uint32_t>(slots_.size()); }
+  bool full() const noexcept { return free_ == capacity(); }
+  bool all_told() const noexcept { return untold_.empty(); }
+  std::span<Slot> slots() noexcept { return slots_; }
+  Slot& operator[](uint32_t index) noexcept { return slots_[index]; }
+
+  SocketId id_of(uint32_t index) const noexcept { return {index, slots_[index].generation}; }
+
+  // A slot the caller of Io may still name: anything else is its bug.
+  Slot& usable(SocketId socket) noexcept {
+    ASSERT(socket.index < capacity());
+    Slot& slot = slots_[socket.index];
+    ASSERT(slot.open);
+    ASSERT(slot.generation == socket.generation);
+    ASSERT(!slot.closing);
+    return slot;
+  }
+
+  SocketId open(int fd) noexcept {
+    ASSERT(!full());
+    const uint32_t index = free_;
+    free_ = next_free_[index];
+    Slot& slot = slots_[index];
+    ASSERT(!slot.open);
+    const uint32_t generation = (slot.generation + 1) & generation_mask;
+    slot = Slot{};
+    slot.fd = fd;
+    slot.generation = generation;
+    slot.open = true;
+    return id_of(index);
+  }
+
+  void begin_send(Slot& slot, std::span<const std::byte> bytes) noexcept {
+    ASSERT(!slot.sending);
+    ASSERT(!slot.send_finished);
+    ASSERT(!bytes.empty());
+    ASSERT(bytes.size() <= INT32_MAX);
+    slot.sending = true;
+    slot.unsent = bytes;
+    slot.send_bytes = static_cast<int32_t>(bytes.size());
+  }
+
+  void note_sent(uint32_t index) noexcept { note_send_result(index, slots_[index].send_bytes); }
+
+  void note_send_failure(uint32_t index, int32_t failure) noexcept {
+    // A reset is reported once by the kernel: the receive then finds only an end.
+    if (failure != -EPIPE) slots_[index].failure = failure;
+    note_send_result(index, failure);
+  }
+
+  void note_end(uint32_t index) noexcept {
+    Slot& slot = slots_[index];
+    if (slot.failure != 0) return note_failure(index, slot.failure);
+    if (slot.closing || slot.end_told || slot.failure_told) return;
+    slot.end_told = slot.end = true;
+    untold_.push(index);
+  }
+
+  void note_failure(uint32_t index, int32_t failure) noexcept {
+    ASSERT(failure < 0);
+    Slot& slot = slots_[index];
+    if (slot.closing || slot.failure_told) return;
+    slot.failure_told = slot.failed = true;
+    slot.failure = failure;
+    untold_.push(index);
+  }
+
+  // From now on only the end of a send and `closed` are told.
+  void begin_close(uint32_t index) noexcept {
+    Slot& slot = slots_[index];
+    slot.closing = true;
+    slot.end = slot.failed = false;
+  }
+
+  void note_closed(uint32_t index) noexcept {
+    ASSERT(slots_[index].closing);
+    ASSERT(!slots_[index].closed);
+    slots_[index].closed = true;
+    untold_.push(index);
+  }
+
+  // Tells what was noted, as far as there is room.
+  void tell(EventSink& sink) noexcept {
+    while (!untold_.empty()) {
+      const uint32_t index = untold_.front();
+      if (!tell(index, sink)) return;
+      untold_.pop();
+      if (slots_[index].closed) give_back(index);
+    }
+  }
+
+ private:
+  void note_send_result(uint32_t index, int32_t result) noexcept {
+    Slot& slot = slots_[index];
+    ASSERT(slot.sending);
+    slot.sent = true;
+    slot.send_result = result;
+    untold_.push(index);
+  }
+
+  bool tell(uint32_t index, EventSink& sink) noexcept {
+    Slot& slot = slots_[index];
+    const SocketId socket = id_of(index);
+    if (slot.sent) {
+      if (sink.full()) return false;
+      sink.push({.kind = EventKind::sent, .socket = socket, .result = slot.send_result});
+      slot.sent = slot.sending = false;
+    }
+    if (slot.end) {
+      if (sink.full()) return false;
+      sink.push({.kind = EventKind::end_of_stream, .socket = socket});
+      slot.end = false;
+    }
+    if (slot.failed) {
+      if (sink.full()) return false;
+      sink.push({.kind = EventKind::failed, .socket = socket, .result = slot.failure});
+      slot.failed = false;
+    }
+    if (slot.closed) {
+      if (sink.full()) return false;
+      sink.push({.kind = EventKind::closed, .socket = socket});
+    }
+    return true;
+  }
+
+  void give_back(uint32_t index) noexcept {
+    ASSERT(!slots_[index].sending);
+    slots_[index].open = false;
+    next_free_[index] = free_;
+    free_ = index;
+  }
+
+  std::vector<Slot> slots_;
+  SlotQueue<Slot, &Slot::untold> untold_;
+  std::vector<uint32_t> next_free_;
+  uint32_t free_ = 0;  // the capacity: none
+};
+
+}  // namespace sluice::io

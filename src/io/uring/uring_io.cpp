@@ -1,0 +1,527 @@
+#include "io/uring/uring_io.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <tuple>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "io/clock.hpp"
+
+namespace sluice::io {
+namespace {
+
+constexpr uint32_t submissions_max = 1024;
+constexpr uint32_t completions_min = 4096;
+constexpr uint32_t completions_max = 65'536;  // the kernel's bound
+constexpr int reap_rounds_max = 8;            // of some twenty completions each
+constexpr int64_t wait_ns_max = 3600 * base::ns_per_s;
+
+// Multishot operations do not wait for room: every buffer and every socket's send, watch and
+// cancel may complete between two polls.
+uint32_t completions_for(const Options& options) {
+  if (options.completions > 0) return options.completions;
+  const uint64_t wanted = uint64_t{options.receive_buffers} + 3 * uint64_t{options.sockets_max};
+  return static_cast<uint32_t>(std::clamp<uint64_t>(wanted, completions_min, completions_max));
+}
+
+uint32_t submissions_for(const Options& options) {
+  return std::clamp(completions_for(options) / 2, 1u, submissions_max);
+}
+
+}  // namespace
+
+UringIo::UringIo(Options options)
+    : ring_(submissions_for(options), completions_for(options)),
+      buffers_(ring_.raw(), options.receive_buffers, options.receive_buffer_bytes),
+      wake_signal_(0),
+      listeners_(options.listeners.size()),
+      sockets_(options.sockets_max),
+      changed_(sockets_.slots()),
+      starved_(sockets_.slots()),
+      sated_(sockets_.slots()),
+      now_(read_clock()) {
+  parked_.reserve(size_t{2} * ring_.completions_max());
+  for (size_t index = 0; index < listeners_.size(); ++index) {
+    listeners_[index].fd = std::move(options.listeners[index]);
+  }
+}
+
+// The kernel must not write into buffers that are gone: everything is cancelled and awaited.
+UringIo::~UringIo() {
+  for (const Slot& slot : sockets_.slots()) {
+    if (slot.fd >= 0) ::shutdown(slot.fd, SHUT_RDWR);
+  }
+  constexpr int rounds_max = 100;
+  for (int round = 0; round < rounds_max && in_flight_ > 0; ++round) {
+    if (io_uring_sqe* sqe = prepare({.operation = Operation::finish})) {
+      io_uring_prep_cancel64(sqe, 0, IORING_ASYNC_CANCEL_ANY);
+    }
+    ring_.enter(10 * base::ns_per_ms);
+    ring_.completions([this](const io_uring_cqe& cqe) {
+      if ((cqe.flags & IORING_CQE_F_MORE) == 0) --in_flight_;
+      if (unpack(cqe.user_data).operation == Operation::accept && cqe.res >= 0) ::close(cqe.res);
+      return true;
+    });
+  }
+  for (const Slot& slot : sockets_.slots()) {
+    if (slot.fd >= 0) ::close(slot.fd);
+  }
+  for (; parked_first_ < parked_.size(); ++parked_first_) {
+    if (parked_[parked_first_].fd >= 0) ::close(parked_[parked_first_].fd);
+  }
+}
+
+const Statistics& UringIo::statistics() const noexcept {
+  statistics_.enters = ring_.enters();
+  return statistics_;
+}
+
+void UringIo::accept_start(ListenerId listener) noexcept {
+  ASSERT(!listeners_[listener].finishing);
+  listeners_[listener].started = true;
+}
+
+void UringIo::accept_finish(ListenerId listener) noexcept {
+  ASSERT(!listeners_[listener].finishing);
+  listeners_[listener].finishing = true;
+}
+
+void UringIo::receive_start(SocketId socket) noexcept {
+  Slot& slot = sockets_.usable(socket);
+  if (!slot.failure_told) act(socket.index, slot.arming.start());
+}
+
+void UringIo::receive_stop(SocketId socket) noexcept {
+  act(socket.index, sockets_.usable(socket).arming.stop());
+  changed_.push(socket.index);  // the watch is armed where no receive is
+}
+
+void UringIo::send(SocketId socket, std::span<const std::byte> bytes) noexcept {
+  Slot& slot = sockets_.usable(socket);
+  sockets_.begin_send(slot, bytes);
+  slot.send_due = true;
+  changed_.push(socket.index);
+}
+
+void UringIo::send_finish(SocketId socket) noexcept {
+  Slot& slot = sockets_.usable(socket);
+  ASSERT(!slot.sending);
+  ASSERT(!slot.send_finished);
+  slot.send_finished = true;
+  ::shutdown(slot.fd, SHUT_WR);
+}
+
+void UringIo::close(SocketId socket) noexcept {
+  Slot& slot = sockets_.usable(socket);
+  sockets_.begin_close(socket.index);
+  std::ignore = slot.arming.close();  // one cancel ends all operations of the socket
+  if (std::exchange(slot.receive_due, false)) {
+    std::ignore = slot.arming.complete(-ECANCELED, false);
+  }
+  slot.cancel_due = false;
+  if (std::exchange(slot.send_due, false)) {
+    sockets_.note_send_failure(socket.index, -ECANCELED);
+  }
+  if (slot.in_flight > 0) ::shutdown(slot.fd, SHUT_RDWR);
+  changed_.push(socket.index);
+}
+
+size_t UringIo::poll(std::span<Event> events, int64_t wait_ns) noexcept {
+  ASSERT(!events.empty());
+  EventSink sink(events);
+  buffers_.give_back();
+  const int64_t end_ns =
+      wait_ns > 0 ? read_clock_ns(CLOCK_MONOTONIC) + std::min(wait_ns, wait_ns_max) : 0;
+  int64_t left_ns = std::clamp<int64_t>(wait_ns, 0, wait_ns_max);
+  for (;;) {
+    rearm_starved();
+    apply_changes();
+    submit_wake();
+    sockets_.tell(sink);
+    open_parked(sink);
+    for (uint32_t index = 0; index < listeners_.size(); ++index) work_listener(index, sink);
+    const bool busy = !sink.empty() || !sockets_.all_told() || !changed_.empty() ||
+                      !starved_.empty() || !sated_.empty() || !wake_armed_;
+    ring_.enter(busy ? 0 : until_retry(left_ns));
+    reap(sink);
+    sockets_.tell(sink);
+    now_ = read_clock();
+    left_ns = end_ns - now_.monotonic_ns;
+    if (!sink.empty() || left_ns <= 0) return sink.count();
+  }
+}
+
+io_uring_sqe* UringIo::prepare(OperationTag tag) noexcept {
+  io_uring_sqe* sqe = ring_.next_submission();
+  if (sqe == nullptr) return nullptr;
+  ++in_flight_;
+  // Preparing overwrites everything else; liburing 2.3 leaves these bits alone.
+  sqe->user_data = pack(tag);
+  return sqe;
+}
+
+io_uring_sqe* UringIo::prepare_socket(Operation operation, uint32_t index) noexcept {
+  Slot& slot = sockets_[index];
+  io_uring_sqe* sqe =
+      prepare({.operation = operation, .generation = slot.generation, .index = index});
+  if (sqe != nullptr) ++slot.in_flight;
+  return sqe;
+}
+
+void UringIo::act(uint32_t index, ReceiveAction action) noexcept {
+  Slot& slot = sockets_[index];
+  switch (action) {
+    case ReceiveAction::none:
+      return;
+    case ReceiveAction::arm:
+      slot.receive_due = true;
+      break;
+    case ReceiveAction::cancel:
+      if (std::exchange(slot.receive_due, false)) {  // the kernel has not heard of it
+        std::ignore = slot.arming.complete(-ECANCELED, false);
+      } else {
+        slot.cancel_due = true;
+      }
+      break;
+    case ReceiveAction::wait_for_buffers:
+      slot.fed ? sated_.push(index) : starved_.push(index);
+      return;
+  }
+  changed_.push(index);
+}
+
+// As many as there are buffers, in turn: more would fail at once, even with nothing to receive.
+// Who received nothing comes first: a busy socket takes all buffers as soon as it is armed.
+void UringIo::rearm_starved() noexcept {
+  for (uint32_t turn = buffers_.free(); turn > 0; --turn) {
+    if (starved_.empty() && sated_.empty()) return;
+    const uint32_t index = starved_.empty() ? sated_.pop() : starved_.pop();
+    act(index, sockets_[index].arming.buffers_back());
+    changed_.push(index);
+  }
+}
+
+void UringIo::apply_changes() noexcept {
+  while (!changed_.empty()) {
+    const uint32_t index = changed_.pop();
+    if (apply(index)) continue;
+    changed_.push(index);
+    return;
+  }
+}
+
+bool UringIo::apply(uint32_t index) noexcept {
+  Slot& slot = sockets_[index];
+  ASSERT(slot.open);
+  if (slot.closing) return apply_close(index);
+  tell_hang_up(index);
+  return submit_send(index) && submit_receive(index) && submit_cancel(index) && submit_watch(index);
+}
+
+bool UringIo::apply_close(uint32_t index) noexcept {
+  Slot& slot = sockets_[index];
+  if (slot.in_flight > 0 && !slot.cancelling_all) {
+    io_uring_sqe* sqe = prepare_socket(Operation::cancel_all, index);
+    if (sqe == nullptr) return false;
+    io_uring_prep_cancel_fd(sqe, slot.fd, IORING_ASYNC_CANCEL_ALL);
+    slot.cancelling_all = true;
+  }
+  close_if_quiet(index);
+  return true;
+}
+
+bool UringIo::submit_send(uint32_t index) noexcept {
+  Slot& slot = sockets_[index];
+  if (!slot.send_due) return true;
+  io_uring_sqe* sqe = prepare_socket(Operation::send, index);
+  if (sqe == nullptr) return false;
+  io_uring_prep_send(sqe, slot.fd, slot.unsent.data(), slot.unsent.size(),
+                     MSG_NOSIGNAL | MSG_WAITALL);
+  slot.send_due = false;
+  return true;
+}
+
+bool UringIo::submit_receive(uint32_t index) noexcept {
+  Slot& slot = sockets_[index];
+  if (!slot.receive_due) return true;
+  io_uring_sqe* sqe = prepare_socket(Operation::receive, index);
+  if (sqe == nullptr) return false;
+  io_uring_prep_recv_multishot(sqe, slot.fd, nullptr, 0, 0);
+  sqe->flags |= IOSQE_BUFFER_SELECT;
+  sqe->buf_group = BufferRing::group;
+  // A fresh socket has nothing yet: the first attempt would be for nothing.
+  if (!slot.received_before) sqe->ioprio |= IORING_RECVSEND_POLL_FIRST;
+  slot.received_before = true;
+  slot.fed = false;
+  slot.receive_due = false;
+  return true;
+}
+
+bool UringIo::submit_cancel(uint32_t index) noexcept {
+  Slot& slot = sockets_[index];
+  if (!slot.cancel_due) return true;
+  io_uring_sqe* sqe = prepare_socket(Operation::cancel_receive, index);
+  if (sqe == nullptr) return false;
+  const OperationTag target{
+      .operation = Operation::receive, .generation = slot.generation, .index = index};
+  io_uring_prep_cancel64(sqe, pack(target), 0);
+  slot.cancel_due = false;
+  slot.cancelling = true;
+  return true;
+}
+
+// Where no receive would see it, a poll tells of the peer's hang-up; multishot, for a half-close
+// may be followed by a reset. It stays armed when receiving goes on.
+bool UringIo::submit_watch(uint32_t index) noexcept {
+  Slot& slot = sockets_[index];
+  const bool receiving = slot.arming.wanted() || slot.arming.in_flight();
+  const bool over = slot.failure_told || (slot.hang_up & (POLLERR | POLLHUP)) != 0;
+  if (slot.watching || receiving || over) return true;
+  io_uring_sqe* sqe = prepare_socket(Operation::watch, index);
+  if (sqe == nullptr) return false;
+  io_uring_prep_poll_multishot(sqe, slot.fd, POLLRDHUP);
+  slot.watching = true;
+  return true;
+}
+
+void UringIo::submit_wake() noexcept {
+  if (wake_armed_) return;
+  io_uring_sqe* sqe = prepare({.operation = Operation::wake});
+  if (sqe == nullptr) return;
+  io_uring_prep_read(sqe, wake_signal_.fd(), &wake_count_, sizeof wake_count_, 0);
+  wake_armed_ = true;
+}
+
+// What the watch saw is told once no receive can tell it, after its last bytes.
+void UringIo::tell_hang_up(uint32_t index) noexcept {
+  Slot& slot = sockets_[index];
+  if (slot.hang_up == 0 || slot.arming.wanted() || slot.arming.in_flight()) return;
+  int error = 0;
+  socklen_t size = sizeof error;
+  if ((slot.hang_up & POLLERR) != 0) {
+    ::getsockopt(slot.fd, SOL_SOCKET, SO_ERROR, &error, &size);
+  }
+  if (error != 0) {
+    sockets_.note_failure(index, -error);
+  } else if ((slot.hang_up & POLLRDHUP) != 0) {
+    sockets_.note_end(index);
+  }
+}
+
+int64_t UringIo::until_retry(int64_t wait_ns) const noexcept {
+  for (const Listener& listener : listeners_) {
+    const int64_t pause_ns = listener.retry_ns - now_.monotonic_ns;
+    if (listener.started && pause_ns > 0) wait_ns = std::min(wait_ns, pause_ns);
+  }
+  return wait_ns;
+}
+
+void UringIo::work_listener(uint32_t index, EventSink& sink) noexcept {
+  Listener& listener = listeners_[index];
+  if (listener.finished) return;
+  const bool full = sockets_.full() || parked_first_ < parked_.size();
+  if (listener.armed) {
+    if ((!full && !listener.finishing) || listener.cancelling) return;
+    io_uring_sqe* sqe = prepare({.operation = Operation::cancel_accept, .index = index});
+    if (sqe == nullptr) return;
+    io_uring_prep_cancel64(sqe, pack({.operation = Operation::accept, .index = index}), 0);
+    listener.cancelling = true;
+  } else if (listener.finishing) {
+    finish_listener(index, sink);
+  } else if (listener.started && !full && now_.monotonic_ns >= listener.retry_ns) {
+    io_uring_sqe* sqe = prepare({.operation = Operation::accept, .index = index});
+    if (sqe == nullptr) return;
+    // No address: the next connection would overwrite it.
+    io_uring_prep_multishot_accept(sqe, listener.fd.get(), nullptr, nullptr,
+                                   SOCK_CLOEXEC | SOCK_NONBLOCK);
+    listener.armed = true;
+  }
+}
+
+void UringIo::finish_listener(uint32_t index, EventSink& sink) noexcept {
+  Listener& listener = listeners_[index];
+  while (!sink.full() && !sockets_.full()) {
+    const int fd = ::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd == -1 && errno == EAGAIN) break;
+    const int32_t result = fd >= 0 ? fd : -errno;
+    accept_result(result, index, sink);
+    if (result < 0 && !accept_failure_passes(result)) break;
+  }
+  if (sink.full()) return;
+  // Without a slot for them, what is left is turned away by closing.
+  close_parked(index);
+  listener.fd.reset();
+  listener.finished = true;
+  sink.push({.kind = EventKind::listener_closed, .listener = index});
+}
+
+void UringIo::open_parked(EventSink& sink) noexcept {
+  while (parked_first_ < parked_.size() && !sockets_.full() && !sink.full()) {
+    const Parked parked = parked_[parked_first_++];
+    if (parked.fd >= 0) open_socket(parked.fd, parked.listener, sink);
+  }
+  if (parked_first_ == parked_.size()) {
+    parked_.clear();
+    parked_first_ = 0;
+  }
+}
+
+void UringIo::close_parked(ListenerId listener) noexcept {
+  for (size_t place = parked_first_; place < parked_.size(); ++place) {
+    Parked& parked = parked_[place];
+    if (parked.listener == listener && parked.fd >= 0) ::close(std::exchange(parked.fd, -1));
+  }
+}
+
+void UringIo::park(int fd, ListenerId listener) noexcept {
+  if (parked_.size() == parked_.capacity()) {
+    ::close(fd);  // more than the completion queue holds, twice: the cancel is not heard
+    return;
+  }
+  parked_.push_back({.fd = fd, .listener = listener});
+}
+
+void UringIo::reap(EventSink& sink) noexcept {
+  for (int round = 0; round < reap_rounds_max; ++round) {
+    const bool all = ring_.completions([&](const io_uring_cqe& cqe) {
+      if (sink.full()) return false;
+      complete(cqe, sink);
+      return true;
+    });
+    if (!all || !ring_.more_expected()) return;
+    ring_.enter(0);
+  }
+}
+
+void UringIo::complete(const io_uring_cqe& cqe, EventSink& sink) noexcept {
+  const OperationTag tag = unpack(cqe.user_data);
+  const bool last = (cqe.flags & IORING_CQE_F_MORE) == 0;
+  if (last) {
+    ASSERT(in_flight_ > 0);
+    --in_flight_;
+  }
+  switch (tag.operation) {
+    case Operation::accept:
+      return complete_accept(cqe, tag.index, sink);
+    case Operation::cancel_accept:
+      return;
+    case Operation::wake:
+      wake_armed_ = false;
+      wake_signal_.acknowledge();
+      if (cqe.res > 0) sink.push({.kind = EventKind::woken});
+      return;
+    case Operation::receive:
+    case Operation::cancel_receive:
+    case Operation::watch:
+    case Operation::send:
+    case Operation::cancel_all:
+      return complete_socket(cqe, tag, sink);
+    case Operation::finish:
+      break;
+  }
+  ASSERT(!"an operation that is never submitted here");
+}
+
+void UringIo::complete_accept(const io_uring_cqe& cqe, uint32_t index, EventSink& sink) noexcept {
+  Listener& listener = listeners_[index];
+  if ((cqe.flags & IORING_CQE_F_MORE) == 0) {
+    listener.armed = listener.cancelling = false;  // work_listener() arms it again
+    if (cqe.res >= 0) ++statistics_.rearms;
+  }
+  accept_result(cqe.res, index, sink);
+}
+
+void UringIo::accept_result(int32_t result, uint32_t index, EventSink& sink) noexcept {
+  Listener& listener = listeners_[index];
+  if (result >= 0) {
+    if (sockets_.full() || parked_first_ < parked_.size()) return park(result, index);
+    open_socket(result, index, sink);
+  } else if (!accept_failure_passes(result)) {
+    spare_.turn_one_away(listener.fd.get());
+    listener.retry_ns = now_.monotonic_ns + accept_pause_ns;
+    sink.push({.kind = EventKind::accept_failed, .listener = index, .result = result});
+  }
+}
+
+void UringIo::open_socket(int fd, ListenerId listener, EventSink& sink) noexcept {
+  const SocketId socket = sockets_.open(fd);
+  changed_.push(socket.index);
+  sink.push({.kind = EventKind::accepted, .listener = listener, .socket = socket});
+}
+
+void UringIo::complete_socket(const io_uring_cqe& cqe, OperationTag tag, EventSink& sink) noexcept {
+  ASSERT(tag.index < sockets_.capacity());
+  Slot& slot = sockets_[tag.index];
+  ASSERT(slot.open);
+  ASSERT(slot.generation == tag.generation);
+  if ((cqe.flags & IORING_CQE_F_MORE) == 0) {
+    ASSERT(slot.in_flight > 0);
+    --slot.in_flight;
+  }
+  if (tag.operation == Operation::receive) complete_receive(cqe, tag.index, sink);
+  if (tag.operation == Operation::watch) complete_watch(cqe, tag.index);
+  if (tag.operation == Operation::send) complete_send(cqe, tag.index);
+  // The target's own last completion is the only proof that it has ended; see complete_receive().
+  if (tag.operation == Operation::cancel_receive) slot.cancelling = false;
+  if (slot.closing) close_if_quiet(tag.index);
+}
+
+void UringIo::complete_receive(const io_uring_cqe& cqe, uint32_t index, EventSink& sink) noexcept {
+  Slot& slot = sockets_[index];
+  const bool more = (cqe.flags & IORING_CQE_F_MORE) != 0;
+  std::span<std::byte> bytes;
+  if ((cqe.flags & IORING_CQE_F_BUFFER) != 0) bytes = buffers_.take(cqe);
+  if (!bytes.empty() && !slot.closing) {
+    slot.fed = true;
+    sink.push({.kind = EventKind::received, .socket = sockets_.id_of(index), .bytes = bytes});
+  }
+  if (!more) {
+    slot.cancel_due = false;
+    if (cqe.res > 0) ++statistics_.rearms;
+    if (cqe.res == -ENOBUFS) ++statistics_.buffers_exhausted;
+  }
+  act(index, slot.arming.complete(cqe.res, more));
+  if (slot.closing) return;
+  if (slot.arming.ended()) {
+    cqe.res == 0 ? sockets_.note_end(index) : sockets_.note_failure(index, cqe.res);
+  }
+  // A cancel that was answered without having found its target is repeated.
+  if (more && !slot.arming.wanted() && !slot.cancelling) slot.cancel_due = true;
+  if (!more || slot.cancel_due) changed_.push(index);
+}
+
+void UringIo::complete_watch(const io_uring_cqe& cqe, uint32_t index) noexcept {
+  Slot& slot = sockets_[index];
+  if ((cqe.flags & IORING_CQE_F_MORE) == 0) slot.watching = false;
+  if (slot.closing) return;
+  if (cqe.res > 0) slot.hang_up |= static_cast<uint32_t>(cqe.res);
+  changed_.push(index);
+}
+
+void UringIo::complete_send(const io_uring_cqe& cqe, uint32_t index) noexcept {
+  Slot& slot = sockets_[index];
+  ASSERT(slot.sending && !slot.sent);
+  if (cqe.res > 0) {
+    ASSERT(static_cast<size_t>(cqe.res) <= slot.unsent.size());
+    slot.unsent = slot.unsent.subspan(static_cast<size_t>(cqe.res));
+  }
+  if (slot.unsent.empty()) return sockets_.note_sent(index);
+  const bool go_on = cqe.res >= 0 || cqe.res == -EINTR || cqe.res == -EAGAIN;
+  if (!go_on) return sockets_.note_send_failure(index, cqe.res);
+  if (slot.closing) return sockets_.note_send_failure(index, -ECANCELED);
+  slot.send_due = true;
+  changed_.push(index);
+}
+
+void UringIo::close_if_quiet(uint32_t index) noexcept {
+  Slot& slot = sockets_[index];
+  if (slot.in_flight > 0 || slot.starved.queued || slot.changed.queued || slot.closed) return;
+  ::close(std::exchange(slot.fd, -1));
+  sockets_.note_closed(index);
+}
+
+}  // namespace sluice::io

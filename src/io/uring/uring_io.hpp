@@ -1,0 +1,131 @@
+// Io over io_uring: multishot accept and receive, one buffer ring, one send in flight per socket.
+// Flow:   calls -> marks in the slot -> poll(): submissions -> completions -> events.
+// Shape:  calls submit nothing themselves: poll() turns what changed into submissions, so start
+//         and stop in turn cost nothing, and a full submission queue loses nothing.
+// Errors: see Io. The constructor throws std::system_error.
+// Lives:  a descriptor is closed only when the last completion of its last operation has come: a
+//         pending operation would keep the peer from seeing the end, or hit a stranger.
+//         Built, polled and destroyed by one thread.
+// Source: io_uring(7), the manual pages of io_uring_prep_*(3).
+#pragma once
+
+#include <vector>
+
+#include "io/accept_errors.hpp"
+#include "io/io.hpp"
+#include "io/options.hpp"
+#include "io/receive_arming.hpp"
+#include "io/socket_table.hpp"
+#include "io/uring/buffer_ring.hpp"
+#include "io/uring/operation.hpp"
+#include "io/uring/ring.hpp"
+#include "io/wake_signal.hpp"
+
+namespace sluice::io {
+
+class UringIo final : public Io {
+ public:
+  explicit UringIo(Options options);
+  ~UringIo() override;
+
+  std::string_view name() const noexcept override { return "uring"; }
+  void accept_start(ListenerId listener) noexcept override;
+  void accept_finish(ListenerId listener) noexcept override;
+  void receive_start(SocketId socket) noexcept override;
+  void receive_stop(SocketId socket) noexcept override;
+  void send(SocketId socket, std::span<const std::byte> bytes) noexcept override;
+  void send_finish(SocketId socket) noexcept override;
+  void close(SocketId socket) noexcept override;
+  size_t poll(std::span<Event> events, int64_t wait_ns) noexcept override;
+  base::Now now() const noexcept override { return now_; }
+  void wake() noexcept override { wake_signal_.raise(); }
+  const Statistics& statistics() const noexcept override;
+
+ private:
+  struct Slot : SocketSlot {
+    ReceiveArming arming;
+    bool receive_due = false;  // to be submitted
+    bool cancel_due = false;
+    bool send_due = false;
+    bool received_before = false;
+    bool fed = false;             // the receive in flight got bytes
+    bool cancelling = false;      // a cancel of the receive has not been answered
+    bool cancelling_all = false;  // close() has begun to cancel
+    bool watching = false;        // for the peer's hang-up
+    uint32_t hang_up = 0;         // poll(2) bits that the watch reported
+    uint32_t in_flight = 0;       // operations whose last completion has not come
+    SlotLink changed;
+    SlotLink starved;
+  };
+
+  struct Listener {
+    FileDescriptor fd;
+    bool started = false;
+    bool armed = false;
+    bool cancelling = false;
+    bool finishing = false;
+    bool finished = false;
+    int64_t retry_ns = 0;  // not before, after a failure
+  };
+
+  // Accepted by the kernel before it heard that every slot is in use.
+  struct Parked {
+    int fd;
+    ListenerId listener;
+  };
+
+  io_uring_sqe* prepare(OperationTag tag) noexcept;
+  io_uring_sqe* prepare_socket(Operation operation, uint32_t index) noexcept;
+  void act(uint32_t index, ReceiveAction action) noexcept;
+
+  // Before waiting: what changed becomes submissions. False: the kernel takes no more for now.
+  void rearm_starved() noexcept;
+  void apply_changes() noexcept;
+  bool apply(uint32_t index) noexcept;
+  bool apply_close(uint32_t index) noexcept;
+  bool submit_send(uint32_t index) noexcept;
+  bool submit_receive(uint32_t index) noexcept;
+  bool submit_cancel(uint32_t index) noexcept;
+  bool submit_watch(uint32_t index) noexcept;
+  void submit_wake() noexcept;
+  void tell_hang_up(uint32_t index) noexcept;
+  int64_t until_retry(int64_t wait_ns) const noexcept;
+
+  void work_listener(uint32_t index, EventSink& sink) noexcept;
+  void finish_listener(uint32_t index, EventSink& sink) noexcept;
+  void open_parked(EventSink& sink) noexcept;
+  void close_parked(ListenerId listener) noexcept;
+  void park(int fd, ListenerId listener) noexcept;
+
+  // After waiting: each completion makes one event at most.
+  void reap(EventSink& sink) noexcept;
+  void complete(const io_uring_cqe& cqe, EventSink& sink) noexcept;
+  void complete_accept(const io_uring_cqe& cqe, uint32_t index, EventSink& sink) noexcept;
+  void accept_result(int32_t result, uint32_t index, EventSink& sink) noexcept;
+  void open_socket(int fd, ListenerId listener, EventSink& sink) noexcept;
+  void complete_receive(const io_uring_cqe& cqe, uint32_t index, EventSink& sink) noexcept;
+  void complete_watch(const io_uring_cqe& cqe, uint32_t index) noexcept;
+  void complete_send(const io_uring_cqe& cqe, uint32_t index) noexcept;
+  void complete_socket(const io_uring_cqe& cqe, OperationTag tag, EventSink& sink) noexcept;
+  void close_if_quiet(uint32_t index) noexcept;
+
+  Ring ring_;
+  BufferRing buffers_;
+  WakeSignal wake_signal_;
+  uint64_t wake_count_ = 0;  // the kernel writes it
+  bool wake_armed_ = false;
+  SpareDescriptor spare_;
+  std::vector<Listener> listeners_;
+  SocketTable<Slot> sockets_;
+  SlotQueue<Slot, &Slot::changed> changed_;
+  // Receives that found no buffer: without having got bytes before, and after some.
+  SlotQueue<Slot, &Slot::starved> starved_;
+  SlotQueue<Slot, &Slot::starved> sated_;
+  std::vector<Parked> parked_;
+  size_t parked_first_ = 0;
+  uint64_t in_flight_ = 0;  // operations of sockets, listeners and the wake signal
+  base::Now now_;
+  mutable Statistics statistics_;
+};
+
+}  // namespace sluice::io

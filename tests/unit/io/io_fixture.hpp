@@ -1,0 +1,262 @@
+// A kernel back end on loopback with clients made of plain sockets: every test runs over both.
+// Flow:   client (blocking socket) <-> kernel <-> Io; turn() polls and keeps what was told.
+#pragma once
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/epoll/epoll_io.hpp"
+#include "io/listen.hpp"
+#include "io/uring/uring_io.hpp"
+
+namespace sluice::io::test {
+
+inline std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+// Bytes that show where they belong.
+inline std::string pattern(size_t bytes, uint32_t seed = 1) {
+  std::string text(bytes, '\0');
+  uint32_t state = seed * 2654435761u + 1;
+  for (char& each : text) {
+    state = state * 1664525u + 1013904223u;
+    each = static_cast<char>(state >> 24);
+  }
+  return text;
+}
+
+// A peer: blocking, but no call waits longer than 5 s.
+class Client {
+ public:
+  explicit Client(uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const timeval limit{.tv_sec = 5, .tv_usec = 0};
+    ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    ::setsockopt(fd_.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    const int on = 1;
+    ::setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(port);
+    connected_ = ::connect(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  }
+
+  int fd() const { return fd_.get(); }
+  bool connected() const { return connected_; }
+
+  uint16_t own_port() const {
+    sockaddr_in address{};
+    socklen_t size = sizeof address;
+    ::getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&address), &size);
+    return ntohs(address.sin_port);
+  }
+
+  // What the socket takes at once.
+  size_t write(std::string_view text) {
+    const ssize_t result = ::send(fd_.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    return result > 0 ? static_cast<size_t>(result) : 0;
+  }
+
+  // 0: the end; negative: -errno (-EAGAIN: nothing there).
+  ssize_t read(std::string& into, size_t most = 65'536, int flags = MSG_DONTWAIT) {
+    const size_t before = into.size();
+    into.resize(before + most);
+    const ssize_t result = ::recv(fd_.get(), into.data() + before, most, flags);
+    const int error = errno;
+    into.resize(before + static_cast<size_t>(result > 0 ? result : 0));
+    return result >= 0 ? result : -error;
+  }
+
+  void finish() { ::shutdown(fd_.get(), SHUT_WR); }
+  void close() { fd_.reset(); }
+  void reset() {
+    const linger now{.l_onoff = 1, .l_linger = 0};
+    ::setsockopt(fd_.get(), SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    fd_.reset();
+  }
+
+ private:
+  FileDescriptor fd_;
+  bool connected_ = false;
+};
+
+// What was told about one socket.
+struct Told {
+  std::string received;
+  uint32_t receives = 0;
+  uint32_t ends = 0;
+  uint32_t failures = 0;
+  uint32_t closes = 0;
+  uint32_t sents = 0;
+  int32_t sent_result = 0;
+  int32_t failure = 0;
+  bool after_closed = false;  // anything after `closed`
+};
+
+struct Key {
+  SocketId socket;
+  bool operator<(const Key& other) const {
+    return std::pair(socket.index, socket.generation) <
+           std::pair(other.socket.index, other.socket.generation);
+  }
+};
+
+template <typename Backend>
+class IoTest : public testing::Test {
+ protected:
+  // Builds the back end with one listener, on the thread of the test.
+  void build(Options options = {}) {
+    Listening listening = listen_on({.address = "127.0.0.1"});
+    port_ = listening.port;
+    options.listeners = std::move(listening.sockets);
+    io_ = std::make_unique<Backend>(std::move(options));
+    io_->accept_start(0);
+  }
+
+  static Options small() { return {.sockets_max = 16}; }
+
+  // One poll(); what it told is kept.
+  size_t turn(int64_t wait_ns = 20 * base::ns_per_ms) {
+    const size_t count = io_->poll(std::span(events_).first(events_max_), wait_ns);
+    for (const Event& event : std::span(events_).first(count)) keep(event);
+    return count;
+  }
+
+  void keep(const Event& event) {
+    switch (event.kind) {
+      case EventKind::accepted:
+        EXPECT_FALSE(event.socket.generation > generation_mask);
+        accepted_.push_back(event.socket);
+        told_[{event.socket}] = {};
+        return;
+      case EventKind::accept_failed:
+        ++accept_failures_;
+        accept_failure_ = event.result;
+        return;
+      case EventKind::listener_closed:
+        ++listeners_closed_;
+        return;
+      case EventKind::woken:
+        ++wakes_;
+        return;
+      default:
+        break;
+    }
+    Told& told = told_.at({event.socket});
+    if (told.closes > 0) told.after_closed = true;
+    switch (event.kind) {
+      case EventKind::received:
+        EXPECT_FALSE(event.bytes.empty());
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(event.bytes.data()) % 8, 0u);
+        told.received.append(reinterpret_cast<const char*>(event.bytes.data()), event.bytes.size());
+        ++told.receives;
+        std::memset(event.bytes.data(), 0xEE, event.bytes.size());  // they are the reader's
+        return;
+      case EventKind::end_of_stream:
+        ++told.ends;
+        return;
+      case EventKind::failed:
+        ++told.failures;
+        told.failure = event.result;
+        return;
+      case EventKind::sent:
+        ++told.sents;
+        told.sent_result = event.result;
+        return;
+      case EventKind::closed:
+        ++told.closes;
+        return;
+      default:
+        FAIL() << "an event of an unknown kind";
+    }
+  }
+
+  // Polls until it holds, at most for `limit_ms`.
+  bool until(const std::function<bool()>& holds, int64_t limit_ms = 10'000) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(limit_ms);
+    while (!holds()) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      turn();
+    }
+    return true;
+  }
+
+  // Polls for a while, to see that nothing more is told.
+  void settle(int turns = 5) {
+    for (int each = 0; each < turns; ++each) turn(5 * base::ns_per_ms);
+  }
+
+  SocketId accept_one() {
+    const size_t before = accepted_.size();
+    EXPECT_TRUE(until([&] { return accepted_.size() > before; }));
+    return accepted_.at(before);
+  }
+
+  Told& told(SocketId socket) { return told_.at({socket}); }
+
+  void close_and_wait(SocketId socket) {
+    io_->close(socket);
+    EXPECT_TRUE(until([&] { return told(socket).closes > 0; }));
+  }
+
+  // The client sends all of it while the server polls.
+  bool write_all(Client& client, std::string_view text) {
+    size_t done = 0;
+    return until([&] {
+      while (done < text.size()) {
+        const size_t count = client.write(text.substr(done));
+        if (count == 0) return false;
+        done += count;
+      }
+      return true;
+    });
+  }
+
+  // The client reads until the end, or an error (returned), while the server polls.
+  ssize_t read_to_end(Client& client, std::string& into) {
+    ssize_t result = -EAGAIN;
+    until([&] {
+      while ((result = client.read(into)) > 0) {
+      }
+      return result != -EAGAIN;
+    });
+    return result;
+  }
+
+  std::unique_ptr<Io> io_;
+  uint16_t port_ = 0;
+  std::array<Event, 512> events_;
+  size_t events_max_ = 512;
+  std::vector<SocketId> accepted_;
+  std::map<Key, Told> told_;
+  uint32_t accept_failures_ = 0;
+  int32_t accept_failure_ = 0;
+  uint32_t listeners_closed_ = 0;
+  uint32_t wakes_ = 0;
+};
+
+struct BackendNames {
+  template <typename Backend>
+  static std::string GetName(int) {
+    return std::is_same_v<Backend, UringIo> ? "uring" : "epoll";
+  }
+};
+
+using Backends = testing::Types<UringIo, EpollIo>;
+
+}  // namespace sluice::io::test
