@@ -1,0 +1,112 @@
+#include "bench/load/key_sequence.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+
+namespace sluice::load {
+namespace {
+
+constexpr std::string_view digits = "0123456789abcdefghijklmnopqrstuvwxyz";
+constexpr size_t zipf_questions_min = 4 * 1024 * 1024;  // enough draws to show the tail
+constexpr double zipf_exponent = 0.99;
+
+using Random = std::mt19937_64;
+
+std::vector<uint32_t> permutation(uint32_t count, Random& random) {
+  std::vector<uint32_t> keys(count);
+  std::iota(keys.begin(), keys.end(), 0);
+  std::shuffle(keys.begin(), keys.end(), random);
+  return keys;
+}
+
+std::vector<Question> uniform(const Options& options, size_t questions_min, Random& random) {
+  const auto keys = permutation(options.keys, random);
+  const size_t rounds = std::max<size_t>((questions_min + keys.size() - 1) / keys.size(), 1);
+  std::vector<Question> questions(rounds * keys.size());
+  for (size_t i = 0; i < questions.size(); ++i) {
+    questions[i] = {.key = keys[i % keys.size()], .denied = 0};
+  }
+  return questions;
+}
+
+std::vector<Question> zipf(const Options& options, size_t questions_min, Random& random) {
+  const auto keys = permutation(options.keys, random);
+  std::vector<double> cumulated(keys.size());
+  double sum = 0;
+  for (size_t rank = 0; rank < keys.size(); ++rank) {
+    sum += std::pow(static_cast<double>(rank + 1), -zipf_exponent);
+    cumulated[rank] = sum;
+  }
+  std::uniform_real_distribution<double> draw{0, sum};
+  std::vector<Question> questions(std::max({questions_min, keys.size(), zipf_questions_min}));
+  for (Question& question : questions) {
+    const auto found = std::lower_bound(cumulated.begin(), cumulated.end() - 1, draw(random));
+    question = {.key = keys[static_cast<size_t>(found - cumulated.begin())], .denied = 0};
+  }
+  return questions;
+}
+
+// Exactly the share, in every stretch of 100 or more as in the whole, but at random places.
+void mark_denied(std::span<Question> questions, double share, Random& random) {
+  constexpr size_t stretch = 100;
+  double owed = 0;
+  for (size_t begin = 0; begin < questions.size(); begin += stretch) {
+    const auto part = questions.subspan(begin, std::min(stretch, questions.size() - begin));
+    owed += share * static_cast<double>(part.size());
+    const auto marks = static_cast<size_t>(std::floor(owed + 1e-9));
+    owed -= static_cast<double>(marks);
+    std::vector<uint8_t> chosen(part.size(), 0);
+    std::fill_n(chosen.begin(), std::min(marks, part.size()), uint8_t{1});
+    std::shuffle(chosen.begin(), chosen.end(), random);
+    for (size_t i = 0; i < part.size(); ++i) part[i].denied = chosen[i] & 1U;
+  }
+}
+
+}  // namespace
+
+std::vector<Question> key_sequence(const Options& options, size_t questions_min) {
+  Random random{20'240'229};  // the same keys in every run
+  std::vector<Question> questions;
+  switch (options.distribution) {
+    case Distribution::uniform:
+      questions = uniform(options, questions_min, random);
+      break;
+    case Distribution::zipf:
+      questions = zipf(options, questions_min, random);
+      break;
+    case Distribution::one:
+      questions.assign(questions_min, Question{.key = 0, .denied = 0});
+      break;
+  }
+  if (options.denied_share > 0) mark_denied(questions, options.denied_share, random);
+  return questions;
+}
+
+void write_key(uint32_t key, std::span<char> out) noexcept {
+  for (auto at = out.rbegin(); at != out.rend(); ++at, key /= digits.size()) {
+    *at = key > 0 || at == out.rbegin() ? digits[key % digits.size()] : '-';
+  }
+}
+
+void require_key_bytes(uint32_t keys_count, uint32_t key_bytes) {
+  uint64_t names = 1;
+  for (uint32_t i = 0; i < key_bytes && names < keys_count; ++i) names *= digits.size();
+  if (key_bytes > 0 && names >= keys_count) return;
+  throw std::invalid_argument(std::to_string(keys_count) + " different keys need more than " +
+                              std::to_string(key_bytes) + " bytes each (--key-bytes)");
+}
+
+uint64_t count_distinct(std::span<const Question> questions, uint32_t keys_count) {
+  std::vector<bool> seen(keys_count);
+  uint64_t distinct = 0;
+  for (const Question question : questions) {
+    distinct += seen[question.key] ? 0 : 1;
+    seen[question.key] = true;
+  }
+  return distinct;
+}
+
+}  // namespace sluice::load

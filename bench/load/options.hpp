@@ -1,0 +1,35 @@
+// What `sluicegate bench` shall do.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace sluice::load {
+
+enum class Distribution : uint8_t {
+  uniform,  // a random permutation of all keys, over and over
+  zipf,     // exponent 0.99
+  one,      // a single key
+};
+
+struct Options {
+  std::string address;            // HOST:PORT; empty: start a server of our own
+  std::optional<int> server_pid;  // to read the CPU time of a server at `address`
+  std::optional<int> server_cpu;  // cores to pin to
+  std::optional<int> client_cpu;
+  std::string io;  // --io of our own server; empty: its default
+
+  uint32_t connections = 4;
+  uint32_t batch = 256;  // entries in a frame
+  uint32_t window = 16;  // frames in flight on each connection
+  uint32_t keys = 1'000'000;
+  uint32_t key_bytes = 15;
+  Distribution distribution = Distribution::uniform;
+  double denied_share = 0;
+  double seconds = 10;
+  double warm_up_seconds = 1;  // at least, and at least one pass over all frames
+  bool json = false;
+};
+
+}  // namespace sluice::load

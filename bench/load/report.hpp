@@ -1,0 +1,32 @@
+// What a run measured, for people and for programs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "bench/load/loop.hpp"
+#include "bench/load/options.hpp"
+
+namespace sluice::load {
+
+struct Result {
+  const Counters* counters;
+  double seconds = 0;
+  uint64_t distinct_keys = 0;
+  double client_cpu_s = 0;
+  std::optional<double> server_cpu_s;
+  uint64_t unanswered_frames = 0;
+  std::string server;  // where, and which version
+};
+
+// Denied decisions among the approved and denied ones.
+double denied_share(const Counters& counters) noexcept;
+
+// Several lines, the last one ended.
+std::string summary(const Options& options, const Result& result);
+
+// One line, not ended.
+std::string json_line(const Options& options, const Result& result);
+
+}  // namespace sluice::load

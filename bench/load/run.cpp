@@ -1,0 +1,156 @@
+#include "bench/load/run.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+
+#include "bench/load/address.hpp"
+#include "bench/load/clocks.hpp"
+#include "bench/load/frame_set.hpp"
+#include "bench/load/loop.hpp"
+#include "bench/load/own_server.hpp"
+#include "bench/load/report.hpp"
+
+namespace sluice::load {
+namespace {
+
+constexpr size_t frames_min = 64;
+constexpr double drain_seconds_max = 5;
+
+// Windows that outlast the run keep what was denied denied. Few keys would use up their permits in
+// such a window; with them so many questions fall into a short one that its first hardly counts.
+constexpr uint32_t few_keys = 100;
+constexpr const char* long_window_ms = "3600000";
+constexpr const char* short_window_ms = "1000";
+
+std::unique_ptr<OwnServer> start_server(const Options& options) {
+  const bool few = options.keys <= few_keys || options.distribution == Distribution::one;
+  std::vector<std::string> arguments{
+      "--max-requests=" + std::to_string(key_permits),
+      std::string{"--window-millis="} + (few ? short_window_ms : long_window_ms),
+      "--max-keys=" + std::to_string(std::max<uint64_t>(options.keys + options.keys / 5, 10'000))};
+  if (!options.io.empty()) arguments.push_back("--io=" + options.io);
+  return std::make_unique<OwnServer>(arguments, options.server_cpu);
+}
+
+// Gives every key the limit that the denied share counts on; overrides stay with the key.
+void raise_limits(const Options& options, const Address& server) {
+  sluicegate::Connection connection{server.host, server.port, {.client_name = "sluicegate-bench"}};
+  const uint32_t batch = std::min(connection.welcome().frame_entries_max, uint32_t{256});
+  std::vector<char> text(size_t{batch} * options.key_bytes);
+  for (uint32_t first = 0; first < options.keys; first += batch) {
+    std::vector<std::string_view> keys;
+    for (uint32_t i = 0; i < std::min(batch, options.keys - first); ++i) {
+      const auto key = std::span{text}.subspan(size_t{i} * options.key_bytes, options.key_bytes);
+      write_key(first + i, key);
+      keys.emplace_back(key.data(), key.size());
+    }
+    const auto verdicts = connection.acquire(keys, {.max_requests = key_permits});
+    if (std::ranges::find(verdicts, sluicegate::Verdict::not_allowed) == verdicts.end()) continue;
+    throw std::runtime_error(
+        "the server does not let requests set limits, so --denied-share "
+        "cannot be met: start it with --requests-can-set-rate=true");
+  }
+}
+
+// A line a second.
+class Progress {
+ public:
+  Progress(const char* phase, uint64_t begin_ns) : phase_{phase}, begin_ns_{begin_ns} {}
+
+  // True when a second has passed.
+  bool tell(uint64_t now_ns, uint64_t decisions) {
+    if (now_ns - begin_ns_ < (shown_ + 1) * second_ns) return false;
+    shown_ = (now_ns - begin_ns_) / second_ns;
+    const double elapsed_s = static_cast<double>(now_ns - last_ns(begin_ns_)) * 1e-9;
+    std::fprintf(stderr, "%s %3llu s  %8.3f M decisions/s\n", phase_,
+                 static_cast<unsigned long long>(shown_),
+                 static_cast<double>(decisions - decisions_) / elapsed_s / 1e6);
+    last_ns_ = now_ns;
+    decisions_ = decisions;
+    return true;
+  }
+
+ private:
+  static constexpr uint64_t second_ns = 1'000'000'000;
+  uint64_t last_ns(uint64_t begin_ns) const { return last_ns_ != 0 ? last_ns_ : begin_ns; }
+
+  const char* phase_;
+  uint64_t begin_ns_;
+  uint64_t last_ns_ = 0;
+  uint64_t shown_ = 0;
+  uint64_t decisions_ = 0;
+};
+
+// Runs the loop for `seconds`, and at least until `frames_count` frames were answered.
+double run_for(Loop& loop, OwnServer* server, const char* phase, double seconds,
+               uint64_t frames_count) {
+  const uint64_t begin_ns = now_ns();
+  const uint64_t end_ns = begin_ns + static_cast<uint64_t>(seconds * 1e9);
+  Progress progress{phase, begin_ns};
+  uint64_t ended_ns = begin_ns;
+  loop.run([&](uint64_t now_ns) {
+    const VerdictTally& tally = loop.counters().verdicts;
+    if (progress.tell(now_ns, tally.decisions()) && server != nullptr) server->discard_log();
+    ended_ns = now_ns;
+    return now_ns < end_ns || tally.frames() < frames_count;
+  });
+  return static_cast<double>(ended_ns - begin_ns) * 1e-9;
+}
+
+Result measure(const Options& options, Loop& loop, const FrameSet& frames, OwnServer* server) {
+  run_for(loop, server, "warm-up", options.warm_up_seconds, frames.count());
+  if (loop.counters().verdicts.decisions() == 0) {
+    throw std::runtime_error("the server answered nothing: " +
+                             loop.counters().verdicts.refusal_text());
+  }
+  const pid_t server_pid = server != nullptr ? server->pid() : options.server_pid.value_or(-1);
+  const auto server_cpu_s = [&] {
+    return server_pid > 0 ? cpu_s_of(server_pid) : std::optional<double>{};
+  };
+  loop.restart_counters();
+  const auto server_cpu_before_s = server_cpu_s();
+  const double client_cpu_before_s = own_cpu_s();
+
+  Result result{.counters = &loop.counters()};
+  result.seconds = run_for(loop, server, "measure", options.seconds, 0);
+  result.client_cpu_s = own_cpu_s() - client_cpu_before_s;
+  const auto server_cpu_after_s = server_cpu_s();
+  if (server_cpu_before_s && server_cpu_after_s) {
+    result.server_cpu_s = *server_cpu_after_s - *server_cpu_before_s;
+  }
+  result.distinct_keys =
+      frames.distinct_keys(result.counters->first_frame, result.counters->frames_sent);
+  return result;
+}
+
+}  // namespace
+
+int run(Options options) {
+  if (options.distribution == Distribution::one) options.keys = 1;
+  const auto own_server = options.address.empty() ? start_server(options) : nullptr;
+  const Address server =
+      own_server ? Address{"127.0.0.1", own_server->native_port()} : parse_address(options.address);
+  if (options.client_cpu) pin_to_cpu(*options.client_cpu);
+  // Twice what can be in flight, so that a frame is answered long before its turn comes again.
+  const FrameSet frames{options,
+                        std::max(frames_min, size_t{2} * options.connections * options.window)};
+  std::fprintf(stderr, "prepared %zu frames, %.1f MB\n", frames.count(),
+               static_cast<double>(frames.bytes()) / 1e6);
+  Loop loop{options, frames, server.host, server.port};
+  if (!own_server && options.denied_share > 0) raise_limits(options, server);
+
+  Result result = measure(options, loop, frames, own_server.get());
+  const Counters measured = loop.counters();  // what drains after the clock stopped is not counted
+  result.counters = &measured;
+  result.unanswered_frames = loop.drain(drain_seconds_max);
+  result.server = "sluicegate " + loop.welcome().server_version + " at " + server.host + ":" +
+                  std::to_string(server.port) + (own_server ? " (started for this run)" : "");
+  std::fputs(summary(options, result).c_str(), options.json ? stderr : stdout);
+  if (options.json) std::puts(json_line(options, result).c_str());
+  return measured.verdicts.refusals() + result.unanswered_frames > 0 ? 1 : 0;
+}
+
+}  // namespace sluice::load

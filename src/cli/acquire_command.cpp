@@ -1,0 +1,141 @@
+#include "cli/acquire_command.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/load/address.hpp"
+#include "sluicegate/connection.hpp"
+
+namespace sluice::cli {
+namespace {
+
+using sluicegate::Verdict;
+
+constexpr const char* description =
+    R"(Asks a running server for permits of a key, and prints what it answers.
+
+  sluicegate acquire user-7
+  sluicegate acquire user-7 --cost 5 --count 3
+  sluicegate acquire user-7 --wait --wait-limit-ms 2000 && echo go
+
+Exit code: 0 when all was approved, 1 when not, 2 when there was no answer.
+)";
+
+struct AcquireFlags {
+  std::string key;
+  std::string address = "127.0.0.1:8081";
+  uint32_t cost = 1;
+  uint32_t count = 1;
+  bool wait = false;
+  uint32_t wait_limit_ms = 0;
+  std::optional<uint32_t> max_requests;
+  std::optional<uint32_t> max_requests_in_queue;
+};
+
+// What there is to say beside the verdict; the columns were all asked for.
+std::string details_text(const sluicegate::Details& details, size_t index) {
+  const auto value = [&](const auto& column) {
+    return column.empty() ? uint64_t{0} : uint64_t{column[index]};
+  };
+  if (value(details.limit) == 0) return "";
+  std::string text =
+      fmt::format("  {} of {} left for {} ms (window {} ms)", value(details.remaining),
+                  value(details.limit), value(details.reset_ms), value(details.window_ms));
+  if (value(details.retry_ms) > 0) {
+    text += fmt::format(", retry in {} ms", value(details.retry_ms));
+  }
+  if (value(details.request_id) > 0) {
+    text += fmt::format(", request id {}", value(details.request_id));
+  }
+  return text;
+}
+
+void print_verdict(Verdict verdict, const sluicegate::Details& details, size_t index) {
+  std::puts((std::string{name(verdict)} + details_text(details, index)).c_str());
+  std::fflush(stdout);  // who waits shall see that it waits
+}
+
+// Prints the answers as they come, until every entry has its outcome; true when all are approved.
+bool print_answers(sluicegate::Connection& connection) {
+  bool all_approved = true;
+  size_t waiting = 0;
+  const auto print_all = [&](const auto& answer) {
+    for (size_t i = 0; i < answer.verdicts.size(); ++i) {
+      print_verdict(answer.verdicts[i], answer.details, i);
+      if (answer.verdicts[i] == Verdict::queued) {
+        ++waiting;
+      } else if (answer.verdicts[i] != Verdict::approved) {
+        all_approved = false;
+      }
+    }
+  };
+  do {
+    const auto timeout = waiting > 0 ? std::chrono::hours{24} : std::chrono::seconds{5};
+    const auto answer = connection.receive(timeout);
+    if (!answer) throw sluicegate::TimedOut("the server did not answer in time");
+    if (const auto* verdicts = std::get_if<sluicegate::Verdicts>(&*answer)) {
+      print_all(*verdicts);
+    } else if (const auto* granted = std::get_if<sluicegate::Granted>(&*answer)) {
+      waiting -= std::min(waiting, granted->entries.size());
+      print_all(*granted);
+    } else if (const auto* refusal = std::get_if<sluicegate::Refusal>(&*answer)) {
+      throw sluicegate::Refused(refusal->code, std::string{refusal->text});
+    }
+  } while (connection.outstanding_frames() > 0 || waiting > 0);
+  return all_approved;
+}
+
+int acquire(const AcquireFlags& flags) {
+  const load::Address server = load::parse_address(flags.address);
+  sluicegate::Connection connection{
+      server.host, server.port, {.client_name = "sluicegate-acquire"}};
+  // A column is left out where the flag is: an override stays with the key.
+  const auto column = [&](std::optional<uint32_t> value) {
+    return value ? std::vector<uint32_t>(flags.count, *value) : std::vector<uint32_t>{};
+  };
+  const std::vector<std::string_view> keys(flags.count, flags.key);
+  const auto costs = column(flags.cost);
+  const auto max_requests = column(flags.max_requests);
+  const auto max_requests_in_queue = column(flags.max_requests_in_queue);
+  connection.send(sluicegate::Acquire{.keys = keys,
+                                      .costs = costs,
+                                      .max_requests = max_requests,
+                                      .max_requests_in_queue = max_requests_in_queue,
+                                      .all_may_wait = flags.wait,
+                                      .wait_limit_ms = flags.wait_limit_ms,
+                                      .details = sluicegate::detail::all});
+  return print_answers(connection) ? 0 : 1;
+}
+
+}  // namespace
+
+void add_acquire_command(CLI::App& app, std::function<int()>& run) {
+  CLI::App* command = app.add_subcommand("acquire", description);
+  const auto flags = std::make_shared<AcquireFlags>();
+  command->add_option("KEY", flags->key, "whose permits")->required();
+  command->add_option("--address", flags->address, "HOST:PORT of the server's native port")
+      ->capture_default_str();
+  command->add_option("--cost", flags->cost, "permits to ask for at once")->capture_default_str();
+  command->add_option("--count", flags->count, "how often to ask, in one frame")
+      ->check(CLI::Range(1U, 4'096U))
+      ->capture_default_str();
+  command->add_flag("--wait", flags->wait, "wait in the key's line instead of being denied");
+  command->add_option("--wait-limit-ms", flags->wait_limit_ms, "wait no longer than that; 0: none")
+      ->needs("--wait")
+      ->capture_default_str();
+  command->add_option("--max-requests", flags->max_requests,
+                      "the key's own limit from now on; the server must allow that");
+  command->add_option("--max-requests-in-queue", flags->max_requests_in_queue,
+                      "the key's own line from now on; likewise");
+  command->callback([flags, &run] { run = [flags] { return acquire(*flags); }; });
+}
+
+}  // namespace sluice::cli
