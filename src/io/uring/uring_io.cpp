@@ -491,7 +491,9 @@ void UringIo::complete_receive(const io_uring_cqe& cqe, uint32_t index, EventSin
   }
   // A cancel that was answered without having found its target is repeated.
   if (more && !slot.arming.wanted() && !slot.cancelling) slot.cancel_due = true;
-  if (!more || slot.cancel_due) changed_.push(index);
+  // Who waits for a buffer takes part again when its turn has come.
+  const bool over = !more && !slot.arming.starved();
+  if (over || slot.cancel_due) changed_.push(index);
 }
 
 void UringIo::complete_watch(const io_uring_cqe& cqe, uint32_t index) noexcept {
