@@ -19,7 +19,7 @@ namespace sluice::config {
 namespace {
 
 constexpr std::string_view description =
-    R"(Sluicegate answers "may I?": other services ask before they act, and it says yes, no, or wait.
+    R"(Sluicegate answers "may I?": other services ask before they act; it says yes, no, or wait.
 
 A key gets --max-requests permits per window of --window-millis; the window starts with the key's
 first request. Who asks to wait stands in the key's line, first come, first served.

@@ -1,0 +1,91 @@
+"""The scripts tell the truth: the counts of tools/test, and the ports that tools/run finds.
+
+Method: meson test logs made by hand, with outcomes that must not be lost.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOLS = pathlib.Path(__file__).resolve().parent.parent.parent / "tools"
+sys.path.insert(0, str(TOOLS / "support"))
+
+import run_server  # noqa: E402  (after the path)
+
+
+def gtest(*lines):
+    return "".join(f"[{word:>10} ] {name} (1 ms)\n" for word, name in lines)
+
+
+def summary(entries, stage_failed="0"):
+    with tempfile.TemporaryDirectory() as folder:
+        log = os.path.join(folder, "testlog.json")
+        with open(log, "w", encoding="utf-8") as file:
+            for entry in entries:
+                file.write(json.dumps({"name": "x", "stdout": "", **entry}) + "\n")
+        run = subprocess.run([sys.executable, str(TOOLS / "support" / "count_results.py"),
+                              stage_failed, log], capture_output=True, text=True, check=False)
+    return run.stdout.strip().split("\n")[-1], run.returncode
+
+
+class CountResults(unittest.TestCase):
+    def test_counts_the_tests_inside_a_program(self):
+        output = gtest(("OK", "A.a"), ("OK", "A.b"), ("SKIPPED", "A.c"))
+        self.assertEqual(summary([{"result": "OK", "stdout": output}]),
+                         ("2 passed, 0 failed, 1 skipped", 0))
+
+    def test_counts_a_plain_program_as_one(self):
+        self.assertEqual(summary([{"result": "OK"}, {"result": "SKIP"}]),
+                         ("1 passed, 0 failed, 1 skipped", 0))
+
+    def test_counts_each_failure_once(self):
+        # GoogleTest names a failed test twice; only the first line has its time.
+        output = gtest(("OK", "A.a"), ("FAILED", "A.b")) + "[  FAILED  ] A.b\n 1 FAILED TEST\n"
+        self.assertEqual(summary([{"result": "FAIL", "stdout": output}], "1"),
+                         ("1 passed, 1 failed, 0 skipped", 1))
+
+    def test_counts_a_crash_as_a_failure(self):
+        self.assertEqual(summary([{"result": "FAIL", "stdout": gtest(("OK", "A.a"))}], "1"),
+                         ("1 passed, 1 failed, 0 skipped", 1))
+
+    def test_counts_a_time_out_as_a_failure(self):
+        self.assertEqual(summary([{"result": "TIMEOUT"}], "1"),
+                         ("0 passed, 1 failed, 0 skipped", 1))
+
+    def test_reads_the_summary_of_pytest(self):
+        output = "===== 1 failed, 12 passed, 2 skipped, 1 warning in 3.21s =====\n"
+        self.assertEqual(summary([{"result": "FAIL", "stdout": output}], "1"),
+                         ("12 passed, 1 failed, 2 skipped", 1))
+
+    def test_counts_a_stage_that_broke(self):
+        self.assertEqual(summary([{"result": "OK"}], "1"), ("1 passed, 1 failed, 0 skipped", 1))
+
+    def test_is_not_content_with_nothing(self):
+        self.assertEqual(summary([]), ("0 passed, 0 failed, 0 skipped", 1))
+
+
+class Ports(unittest.TestCase):
+    def test_are_found_in_the_last_start_up_line(self):
+        line = '{"time":"2026-01-01T00:00:00.000Z","message":"ready","port":80,"nativePort":81}\n'
+        self.assertEqual(run_server.ports_of(line), (80, 81))
+
+    def test_are_not_found_elsewhere(self):
+        for line in ("", "text\n", "[]\n", "7\n", '{"message":"starting"}\n', '{"port":80}\n'):
+            self.assertIsNone(run_server.ports_of(line))
+
+
+class Help(unittest.TestCase):
+    def test_is_there_for_every_tool(self):
+        for tool in ("setup", "build", "run", "test", "tidy.py"):
+            run = subprocess.run([str(TOOLS / tool), "--help"], capture_output=True, text=True,
+                                 check=False)
+            self.assertEqual(run.returncode, 0, tool)
+            self.assertIn("tools/" + tool, run.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

@@ -1,0 +1,133 @@
+"""Puts bugs back, one by one, and shows that a named test turns red: `tools/test mutants`.
+
+    mutants.py            builds and tests each patch of tests/bugs in a copy of the tree
+    mutants.py --check    only: each patch names its test and still applies (plain tools/test)
+
+A patch opens with two lines, then the diff that git apply reads:
+
+    Bug: a newcomer overtakes a waiter.
+    Test: unit/unit-shard Shard.newcomer_never_overtakes
+
+Test is SUITE/NAME as meson knows them; a GoogleTest filter may follow.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+WORK = ROOT / "build" / "mutants"
+TREE = WORK / "tree"
+BUILD = WORK / "build"
+COPIED = ["meson.build", "meson_options.txt", "proto", "src", "clients", "tests", "bench", "tools",
+          "subprojects", "docs", ".clang-format"]
+
+
+class Mutant:
+    def __init__(self, path):
+        self.path = path
+        self.text = path.read_text(encoding="utf-8")
+        bug = re.search(r"^Bug: (.+)$", self.text, re.MULTILINE)
+        test = re.search(r"^Test: ([\w-]+)/([\w-]+)(?: (\S+))?$", self.text, re.MULTILINE)
+        self.bug = bug and bug.group(1)
+        self.suite, self.test, self.filter = test.groups() if test else (None, None, None)
+
+    def title(self):
+        name = f"{self.suite}/{self.test}" + (f" {self.filter}" if self.filter else "")
+        return f"{self.path.name}: {self.bug} [{name}]"
+
+
+def run(command, folder, **options):
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False,
+                          **options)
+
+
+def apply(mutant, folder, *options):
+    # Without a repository around it, git apply takes paths as they are; in one that lies above it
+    # would skip them silently.
+    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent)}
+    return run(["git", "apply", *options, str(mutant.path)], folder, env=environment)
+
+
+def mutants():
+    return [Mutant(path) for path in sorted((ROOT / "tests" / "bugs").glob("*.patch"))]
+
+
+def check():
+    complaints = []
+    for mutant in mutants():
+        if not mutant.bug or not mutant.test:
+            complaints.append(f"{mutant.path.name}: names no 'Bug:' or no 'Test: suite/name'")
+        applied = apply(mutant, ROOT, "--check")
+        if applied.returncode != 0:
+            complaints.append(f"{mutant.path.name}: does not apply: {applied.stderr.strip()}")
+    for complaint in complaints:
+        print(complaint)
+    print(f"{len(mutants())} bug patches, {len(complaints)} complaints")
+    return 1 if complaints else 0
+
+
+def make_copy():
+    shutil.rmtree(WORK, ignore_errors=True)
+    TREE.mkdir(parents=True)
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, TREE / name, symlinks=True)
+        elif source.exists():
+            shutil.copy(source, TREE / name)
+    setup = run(["meson", "setup", "--native-file", str(ROOT / "tools/presets/release.ini"),
+                 "-Dbench=false", str(BUILD), str(TREE)], TREE)
+    if setup.returncode != 0:
+        sys.exit(setup.stdout + setup.stderr)
+
+
+def result_of(mutant):
+    """meson's word for the test: OK, FAIL, TIMEOUT, ...; or BUILD when it does not build."""
+    if run(["ninja", "-C", str(BUILD)], TREE).returncode != 0:
+        return "BUILD"
+    command = ["meson", "test", "-C", str(BUILD), "--no-rebuild", "--suite", mutant.suite,
+               mutant.test]
+    if mutant.filter:
+        command.append(f"--test-args=--gtest_filter={mutant.filter}")
+    log = BUILD / "meson-logs" / "testlog.json"
+    log.unlink(missing_ok=True)
+    run(command, TREE)
+    if not log.exists():
+        return "no such test"
+    entries = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    if mutant.filter and any("Running 0 tests" in (e.get("stdout") or "") for e in entries):
+        return "no such test"
+    return entries[0]["result"] if len(entries) == 1 else f"{len(entries)} tests of that name"
+
+
+def main():
+    if sys.argv[1:] == ["--check"]:
+        return check()
+    if check() != 0:
+        return 1
+    make_copy()
+    passed = failed = 0
+    for mutant in mutants():
+        print(f"== {mutant.title()}", flush=True)
+        before = result_of(mutant)
+        if apply(mutant, TREE).returncode != 0:
+            sys.exit(f"{mutant.path.name} does not apply to the copy")
+        after = result_of(mutant) if before == "OK" else "not tried"
+        if apply(mutant, TREE, "-R").returncode != 0:
+            sys.exit(f"{mutant.path.name} cannot be taken back")
+        caught = before == "OK" and after in ("FAIL", "ERROR", "TIMEOUT")
+        print(f"   {'caught' if caught else 'NOT CAUGHT'}: {before} without it, {after} with it",
+              flush=True)
+        passed += caught
+        failed += not caught
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

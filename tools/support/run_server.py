@@ -1,0 +1,79 @@
+"""Starts the server, passes its log on, and shows a first request as a person would make it.
+
+Used by tools/run. Ctrl-C is passed on to the server as the signal it is: the first drains, the
+second ends at once.
+"""
+
+import http.client
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+KEY = "hello"
+
+
+def ports_of(line):
+    """The ports in the last start-up log line; None for any other line."""
+    try:
+        entry = json.loads(line)
+        return entry["port"], entry["nativePort"]
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def first_request(port):
+    """Status, reason, headers and body of the first answer; waits until the server is there."""
+    deadline = time.monotonic() + 10
+    while True:
+        connection = http.client.HTTPConnection("localhost", port, timeout=5)
+        try:
+            connection.request("POST", f"/rate/{KEY}")
+            answer = connection.getresponse()
+            return answer.status, answer.reason, answer.getheaders(), answer.read().decode()
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+        finally:
+            connection.close()
+
+
+def show(port, native_port):
+    try:
+        status, reason, headers, body = first_request(port)
+    except (OSError, http.client.HTTPException) as error:
+        print(f"\nNo answer on localhost:{port}: {error}\n", flush=True)
+        return
+    lines = ["", f"$ curl -i -X POST localhost:{port}/rate/{KEY}", f"HTTP/1.1 {status} {reason}"]
+    lines += [f"{name}: {value}" for name, value in headers]
+    lines += ["", body.rstrip("\n"), ""]
+    lines += [f"REST:            http://localhost:{port}"]
+    lines += [f"Native protocol: localhost:{native_port}"]
+    lines += ["Stop with Ctrl-C.", ""]
+    print("\n".join(lines), flush=True)
+
+
+def main():
+    # A session of its own: the terminal's Ctrl-C reaches this script alone, which passes it on.
+    server = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True,
+                              start_new_session=True)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, frame: server.send_signal(number))
+    shown = False
+    for line in server.stdout:
+        sys.stdout.write(line)
+        sys.stdout.flush()
+        ports = None if shown else ports_of(line)
+        if ports:
+            shown = True
+            # Beside this loop, which has to go on emptying the server's pipe.
+            threading.Thread(target=show, args=ports, daemon=True).start()
+    code = server.wait()
+    return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

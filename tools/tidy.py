@@ -1,0 +1,375 @@
+#!/usr/bin/env python3
+"""Checks the architecture: layers, quarantine, headers, and a few marks of unfinished work.
+
+    tools/tidy.py                  the rules below over the whole tree
+    tools/tidy.py --self-test      each rule on a line that it must refuse and one that it must not
+    tools/tidy.py --headers BUILD  compiles every header alone, with the flags of that build folder
+    tools/tidy.py --format         clang-format-14 finds nothing to change
+    tools/tidy.py --rules          what is checked, and why
+
+Exit status 1 when something is wrong; every complaint is one line, FILE:LINE: what and the cure.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# A folder of src/ includes itself and what stands here (docs/architecture.md, "Folders").
+LAYERS = {
+    "base": [],
+    "api": ["base"],
+    "limiter": ["base", "api"],
+    "shard": ["base", "api", "limiter"],
+    "io": ["base"],
+    "net": ["base", "io"],
+    "wire": ["base", "api", "proto"],
+    "route": ["base", "api", "proto"],
+    "session": ["base", "api", "net", "wire", "route"],
+    "config": ["base", "api"],
+    "server": ["proto", "base", "api", "limiter", "shard", "io", "net", "wire", "route", "session",
+               "config"],
+    "cli": ["base", "config", "server", "clients"],
+    "main.cpp": ["base", "config", "cli"],
+}
+
+# Folders whose code runs for every request.
+REQUEST_PATH = ["base", "api", "limiter", "shard", "io", "net", "wire", "route", "session"]
+
+# (what, pattern, where in src/ it may stand, the cure)
+QUARANTINE = [
+    ("io_uring or epoll", r"<liburing\.h>|<sys/epoll\.h>|\bio_uring_\w+\s*\(|\bepoll_\w+\s*\(",
+     ["io/"], "everything above speaks to io::Io"),
+    ("Cap'n Proto", r"<(capnp|kj)/|\.capnp\.h\b|\b(capnp|kj)::", ["wire/"],
+     "hand over the values of api/ instead"),
+    ("a socket call", r"<(sys/socket|netinet/\w+|netdb)\.h>"
+     r"|(?<![\w>])::(socket|bind|listen|accept4?|connect|recv|recvmsg|send|sendto|sendmsg)\s*\("
+     r"|(?<![\w>])::(shutdown|[gs]etsockopt|getsockname)\s*\(",
+     ["io/", "net/"], "io/ and net/ own the sockets"),
+    # cli/ measures; server.cpp waits for its workers on the main thread, outside any loop turn.
+    ("a clock", r"\bclock_gettime\s*\(|\bgettimeofday\s*\(|\bstd::time\s*\(|_clock::now\s*\("
+     r"|\b__rdtsc\b", ["io/", "cli/", "server/server.cpp"],
+     "time is an argument: base::Now"),
+    ("std::atomic", r"<atomic>|\bstd::atomic\w*", ["server/", "io/", "route/mailbox.hpp"],
+     "an object belongs to one core"),
+]
+
+# (what, pattern, folders it must not stand in, the cure)
+FORBIDDEN = [
+    ("randomness", r"<random>|\bstd::(random_device|mt19937)|\bgetrandom\s*\(|\brand\s*\(",
+     ["limiter", "shard"], "seeds are arguments"),
+    ("what allocates or is slow", r"<(iostream|regex|filesystem|map)>"
+     r"|\bstd::(function|shared_ptr|make_shared|regex|map)\b", REQUEST_PATH,
+     "nothing allocates on the request path"),
+]
+
+# A .cpp without a unit test of its name, and where it is tested instead.
+UNTESTED = {
+    "src/main.cpp": "tests/integration runs it",
+}
+
+TEXT_SUFFIXES = {".cpp", ".hpp", ".py", ".md", ".build", ".txt", ".ini", ".capnp", ".sh", ".yaml",
+                 ".patch", ".wrap", ""}
+SKIPPED_FOLDERS = {".git", "build", ".venv", "__pycache__", "corpus", "golden", ".cache",
+                   ".pytest_cache", ".hypothesis"}
+
+
+def without_comments(text):
+    """C++ with comments and string contents blanked, so that prose never breaks a rule."""
+    def blank(match):
+        found = match.group(0)
+        if found.startswith('"') and not found.startswith('"\n'):
+            return found if "/" in found or ".h" in found else '""'  # includes stay
+        return re.sub(r"[^\n]", " ", found)
+    return re.sub(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"', blank, text,
+                  flags=re.DOTALL)
+
+
+def is_cpp(path):
+    return path.endswith((".cpp", ".hpp"))
+
+
+def folder_of(path):
+    """'shard' for src/shard/..., 'main.cpp' for src/main.cpp, None outside src/."""
+    return path.split("/")[1] if path.startswith("src/") else None
+
+
+def matches(text, pattern):
+    """(line number, found text) of every match."""
+    for match in re.finditer(pattern, text):
+        yield text.count("\n", 0, match.start()) + 1, match.group(0).strip()
+
+
+# ---- the rules: (path, text) -> complaints as (line, text) ---------------------------------------
+
+def layers(path, text):
+    """A folder of src/ includes only what stands below it."""
+    folder = folder_of(path)
+    if folder not in LAYERS or not is_cpp(path):
+        return
+    for line, include in matches(without_comments(text), r'#include "[^"]+"'):
+        target = include.split('"')[1]
+        other = target.split("/")[0]
+        if other in LAYERS and other != folder and other not in LAYERS[folder]:
+            yield line, f"{folder}/ must not include {target}"
+        if other == "proto" and "proto" not in LAYERS[folder]:
+            yield line, f"{folder}/ must not include {target}"
+        if other == "sluicegate" and folder != "cli":
+            yield line, f"only cli/ and tests use the client, not {folder}/"
+
+
+def quarantine(path, text):
+    """What belongs to one folder stays in it; tests, clients and benchmarks are free."""
+    if folder_of(path) is None or not is_cpp(path):
+        return
+    code = without_comments(text)
+    for what, pattern, allowed, cure in QUARANTINE:
+        if path[len("src/"):].startswith(tuple(allowed)):
+            continue
+        for line, found in matches(code, pattern):
+            yield line, f"{what} ({found}) outside {', '.join(allowed)}: {cure}"
+
+
+def forbidden(path, text):
+    """What some folders must do without."""
+    folder = folder_of(path)
+    if folder is None or not is_cpp(path):
+        return
+    code = without_comments(text)
+    for what, pattern, folders, cure in FORBIDDEN:
+        if folder in folders:
+            for line, found in matches(code, pattern):
+                yield line, f"{what} ({found}) in {folder}/: {cure}"
+
+
+def captures(path, text):
+    """A capture by copy of everything hides what is kept alive."""
+    if is_cpp(path):
+        for line, _ in matches(without_comments(text), r"\[=[,\]]"):
+            yield line, "[=]: name what is captured"
+
+
+def header_block(path, text):
+    """A header opens with what it is for, and is guarded."""
+    if not path.endswith(".hpp"):
+        return
+    if not re.match(r"// \S+ \S", text):
+        yield 1, "a header opens with a comment: a sentence that tells what it is for"
+    if "#pragma once" not in text:
+        yield 1, "#pragma once is missing"
+
+
+def test_goal(path, text):
+    """A test file opens with its goal and method."""
+    if re.match(r"tests/.*_test\.(cpp|py)$", path) and not re.match(r'// \S+ \S|"""\S+ \S', text):
+        yield 1, "a test file opens with a sentence: its goal and its method"
+
+
+def line_length(path, text):
+    """Lines fit into 100 columns."""
+    if path.endswith((".cpp", ".hpp", ".py", ".build", ".capnp", ".ini")) or "." not in path:
+        for number, line in enumerate(text.split("\n"), 1):
+            if len(line) > 100:
+                yield number, f"{len(line)} columns; at most 100"
+
+
+def unfinished(path, text):
+    """Unfinished work names its issue."""
+    if path == "tools/tidy.py" or path.endswith((".md", ".patch")):
+        return
+    for line, found in matches(text, r"\b(TODO(?!\(#\d+\))|FIXME|XXX|HACK)\b"):
+        yield line, f"{found}: finish it, or write TODO(#issue)"
+
+
+def machine_paths(path, text):
+    """Nothing knows the machine that it was written on."""
+    for line, found in matches(text, r"(?<![\w.$}~/])/(?:root|home|work)/[\w.-]+"):
+        yield line, f"{found}: an absolute path of one machine"
+
+
+RULES = [layers, quarantine, forbidden, captures, header_block, test_goal, line_length, unfinished,
+         machine_paths]
+
+
+# ---- rules over the tree -------------------------------------------------------------------------
+
+def missing_tests(paths):
+    """Every .cpp of src/ has tests/unit/FOLDER/NAME_test.cpp, or a reason in UNTESTED.
+
+    A stage of a longer life (key_store_decide.cpp, declared in key_store.hpp) has its main file's.
+    """
+    tested = {p for p in paths if p.startswith("tests/unit/")}
+    for path in sorted(paths):
+        if not path.startswith("src/") or not path.endswith(".cpp") or path in UNTESTED:
+            continue
+        folders = path.split("/")[1:-1]
+        stem = pathlib.PurePath(path).stem
+        while f"{path.rsplit('/', 1)[0]}/{stem}.hpp" not in paths and "_" in stem:
+            stem = stem.rsplit("_", 1)[0]
+        name = stem + "_test.cpp"
+        # src/io/uring/ring.cpp: tests/unit/io/uring/ring_test.cpp or tests/unit/io/ring_test.cpp
+        places = {"/".join(["tests/unit", *folders[:n], name]) for n in range(1, len(folders) + 1)}
+        if not places & tested:
+            yield f"{path}:1: no unit test {sorted(places)[-1]}"
+    for path in sorted(UNTESTED):
+        if path not in paths:
+            yield f"tools/tidy.py:1: UNTESTED names {path}, which is not there"
+
+
+def folder_order(text):
+    """The order of subdir() in src/meson.build is the diagram of the layers."""
+    seen = set()
+    for folder in re.findall(r"^subdir\('(\w+)'\)", text, re.MULTILINE):
+        for below in LAYERS.get(folder, []):
+            if below in LAYERS and below not in seen:
+                yield f"src/meson.build:1: {folder} comes before {below}, which it includes"
+        seen.add(folder)
+
+
+# ---- the modes -----------------------------------------------------------------------------------
+
+def tree():
+    """Paths of all text files below the root, relative to it."""
+    for folder, folders, names in os.walk(ROOT):
+        relative = pathlib.PurePath(folder).relative_to(ROOT)
+        folders[:] = [f for f in folders if f not in SKIPPED_FOLDERS
+                      and not (str(relative) == "subprojects" and f != "packagefiles")]
+        for name in names:
+            path = relative / name
+            if path.suffix in TEXT_SUFFIXES and not (ROOT / path).is_symlink():
+                yield str(path)
+
+
+def check_tree():
+    paths = sorted(tree())
+    complaints = []
+    for path in paths:
+        try:
+            text = (ROOT / path).read_text(encoding="utf-8")
+        except (UnicodeDecodeError, FileNotFoundError):
+            continue  # a binary without suffix, or an editor's file that has just gone
+        for rule in RULES:
+            complaints += [f"{path}:{line}: {what}" for line, what in rule(path, text)]
+    complaints += missing_tests(set(paths))
+    complaints += folder_order((ROOT / "src/meson.build").read_text(encoding="utf-8"))
+    return complaints
+
+
+def check_headers(build):
+    """Compiles every header of src/, proto/, clients/ and tests/support alone."""
+    commands = json.loads((pathlib.Path(build) / "compile_commands.json").read_text())
+    headers = [p for p in sorted(tree()) if p.endswith(".hpp")
+               and p.startswith(("src/", "proto/", "clients/", "tests/support/"))]
+    arguments = shlex.split(commands[0]["command"])
+    compiler = arguments[:next(n for n, a in enumerate(arguments) if a.startswith("-"))]
+    # Every include folder and system folder that any target uses; the flags of the first one.
+    includes = {}
+    for command in commands:
+        for argument in shlex.split(command["command"]):
+            if argument.startswith(("-I", "-isystem")):
+                includes[argument] = None
+    keep = [a for a in arguments if re.match(r"-(std|D|W)", a) and not a.startswith("-Wp,")]
+    scratch = pathlib.Path(build) / "tidy_headers"
+    scratch.mkdir(exist_ok=True)
+
+    def compile_alone(header):
+        # An object per header, so that ccache knows it again; -fsyntax-only it would not keep.
+        stub = scratch / (header.replace("/", "_") + ".cpp")
+        text = f'#include "{ROOT / header}"\n'
+        if not stub.exists() or stub.read_text() != text:
+            stub.write_text(text)
+        command = [*compiler, *keep, *includes, f"-I{ROOT}", f"-I{ROOT / 'tests'}", "-c",
+                   str(stub.resolve()), "-o", str(stub.resolve()) + ".o"]
+        run = subprocess.run(command, cwd=build, capture_output=True, text=True, check=False)
+        if run.returncode == 0:
+            return []
+        reason = next((line for line in run.stderr.split("\n") if "error" in line), run.stderr)
+        return [f"{header}:1: does not compile alone: {reason}"]
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [c for complaints in pool.map(compile_alone, headers) for c in complaints]
+
+
+def check_format():
+    files = [p for p in sorted(tree()) if is_cpp(p)]
+    run = subprocess.run(["clang-format-14", "--dry-run", *files], cwd=ROOT, capture_output=True,
+                         text=True, check=False)
+    found = sorted({line.split(": warning")[0].rsplit(":", 1)[0]
+                    for line in run.stderr.split("\n") if ": warning" in line})
+    return [f"{place}: not formatted; clang-format-14 -i mends it" for place in found]
+
+
+# (rule, path, what it must refuse, what it must let pass)
+SELF_TESTS = [
+    (layers, "src/limiter/a.hpp", '#include "shard/shard.hpp"', '#include "api/entry.hpp"'),
+    (layers, "src/shard/a.hpp", '#include "proto/key_hash.hpp"', '// #include "wire/x.hpp"'),
+    (layers, "src/server/a.hpp", '#include "sluicegate/client.hpp"', '#include "session/a.hpp"'),
+    (layers, "src/main.cpp", '#include "server/server.hpp"', '#include "cli/commands.hpp"'),
+    (quarantine, "src/net/a.cpp", "#include <liburing.h>", "// <liburing.h> is io/'s"),
+    (quarantine, "src/server/a.cpp", "epoll_wait(fd);", 'log("epoll_wait(");'),
+    (quarantine, "src/session/a.cpp", "#include <capnp/message.h>", '#include "wire/x.hpp"'),
+    (quarantine, "src/server/a.cpp", "x = ::socket(1, 2, 3);", "io.send(1); Io::send(2);"),
+    (quarantine, "src/shard/a.cpp", "std::chrono::steady_clock::now()", "now.monotonic_ns"),
+    (quarantine, "src/shard/a.hpp", "std::atomic<int> count;", "int count;"),
+    (forbidden, "src/shard/a.cpp", "std::mt19937 random;", "uint64_t seed;"),
+    (forbidden, "src/wire/a.cpp", "std::function<void()> f;", "function(f);"),
+    (captures, "src/cli/a.cpp", "[=] { f(); }", "a[i] = b; [&x = y] {}"),
+    (header_block, "src/a/b.hpp", "#pragma once", "// Cuts bytes into frames.\n#pragma once"),
+    (test_goal, "tests/unit/a/b_test.cpp", "#include <x>", "// Frames are cut. Method: bytes."),
+    (line_length, "src/a/b.cpp", "x" * 101, "x" * 100),
+    (unfinished, "src/a/b.cpp", "// TODO: later", "// TODO(#12): later"),
+    (machine_paths, "docs/a.md", "see " + "/ho" + "me/me/x", "~/x, $HOME/x, build/x, a/root/b"),
+]
+
+
+def self_test():
+    complaints = []
+    for rule, path, bad, good in SELF_TESTS:
+        if not list(rule(path, bad)):
+            complaints.append(f"{rule.__name__} lets pass: {bad}")
+        for line, what in rule(path, good):
+            complaints.append(f"{rule.__name__} refuses: {good} ({what}, line {line})")
+    untested = {rule.__name__ for rule in RULES} - {test[0].__name__ for test in SELF_TESTS}
+    complaints += [f"{name} has no self-test" for name in sorted(untested)]
+    if not list(missing_tests({"src/main.cpp", "src/a/b.cpp"})):
+        complaints.append("missing_tests lets a .cpp without a test pass")
+    if list(missing_tests({"src/main.cpp", "src/a/c/b.cpp", "tests/unit/a/b_test.cpp"})):
+        complaints.append("missing_tests does not find tests/unit/a/b_test.cpp")
+    if not list(folder_order("subdir('api')\nsubdir('base')")):
+        complaints.append("folder_order lets api before base pass")
+    return complaints
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--self-test", action="store_true")
+    parser.add_argument("--headers", metavar="BUILD")
+    parser.add_argument("--format", action="store_true")
+    parser.add_argument("--rules", action="store_true")
+    options = parser.parse_args()
+    if options.rules:
+        for rule in [*RULES, missing_tests, folder_order]:
+            print(f"{rule.__name__:15} {rule.__doc__.splitlines()[0]}")
+        return 0
+    if options.self_test:
+        complaints = self_test()
+    elif options.headers:
+        complaints = check_headers(options.headers)
+    elif options.format:
+        complaints = check_format()
+    else:
+        complaints = check_tree()
+    print("\n".join(complaints) if complaints else "tidy: nothing to complain about")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
