@@ -192,7 +192,8 @@ Outcome outcome(api::Verdict verdict) noexcept {
     case api::Verdict::owner_unreachable:
       break;
   }
-  ASSERT(!"a verdict that no REST request can have");
+  constexpr bool a_rest_request_can_have_this_verdict = false;
+  ASSERT(a_rest_request_can_have_this_verdict);
   return {500, {}};
 }
 

@@ -119,8 +119,9 @@ std::optional<std::string_view> DecodeBuffer::form_decode(std::string_view text)
 
 std::optional<std::string_view> DecodeBuffer::decode(std::string_view text,
                                                      bool plus_is_blank) noexcept {
+  const bool has_blanks = plus_is_blank && text.find('+') != std::string_view::npos;
+  if (!has_blanks && text.find('%') == std::string_view::npos) return text;
   if (!escapes_are_valid(text)) return std::nullopt;
-  if (text.find_first_of(plus_is_blank ? "%+" : "%") == std::string_view::npos) return text;
   ASSERT(free_.size() >= text.size());
   size_t bytes = 0;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -3,7 +3,6 @@
 #include <array>
 #include <charconv>
 #include <chrono>
-#include <cstring>
 
 #include "base/assert.hpp"
 #include "base/time.hpp"
@@ -45,13 +44,6 @@ constexpr bool is_line_separator(std::string_view sequence) noexcept {
 }
 
 }  // namespace
-
-void HttpWriter::text(std::string_view text) noexcept {
-  ASSERT(text.size() <= out_.size() - size_bytes_);
-  if (text.empty()) return;
-  std::memcpy(out_.data() + size_bytes_, text.data(), text.size());
-  size_bytes_ += text.size();
-}
 
 void HttpWriter::decimal(int64_t value) noexcept {
   std::array<char, 20> digits;

@@ -7,8 +7,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string_view>
+
+#include "base/assert.hpp"
 
 namespace sluice::wire {
 
@@ -16,7 +19,13 @@ class HttpWriter {
  public:
   explicit HttpWriter(std::span<std::byte> out) noexcept : out_(out) {}
 
-  void text(std::string_view text) noexcept;
+  void text(std::string_view text) noexcept {
+    ASSERT(text.size() <= out_.size() - size_bytes_);
+    if (text.empty()) return;
+    std::memcpy(out_.data() + size_bytes_, text.data(), text.size());
+    size_bytes_ += text.size();
+  }
+
   void decimal(int64_t value) noexcept;
   void decimal_unsigned(uint64_t value) noexcept;
   void hexadecimal(uint64_t value) noexcept;
