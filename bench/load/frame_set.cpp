@@ -24,7 +24,7 @@ struct FrameText {
     const size_t key_bytes = keys.front().size();
     for (size_t i = 0; i < questions.size(); ++i) {
       write_key(questions[i].key, std::span{text}.subspan(i * key_bytes, key_bytes));
-      costs[i] = questions[i].denied != 0 ? denied_cost : 1;
+      costs[i] = questions[i].denied ? denied_cost : 1;
     }
   }
 

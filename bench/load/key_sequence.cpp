@@ -10,6 +10,7 @@ namespace sluice::load {
 namespace {
 
 constexpr std::string_view digits = "0123456789abcdefghijklmnopqrstuvwxyz";
+constexpr auto base = static_cast<uint32_t>(digits.size());
 constexpr size_t zipf_questions_min = 4 * 1024 * 1024;  // enough draws to show the tail
 constexpr double zipf_exponent = 0.99;
 
@@ -27,7 +28,7 @@ std::vector<Question> uniform(const Options& options, size_t questions_min, Rand
   const size_t rounds = std::max<size_t>((questions_min + keys.size() - 1) / keys.size(), 1);
   std::vector<Question> questions(rounds * keys.size());
   for (size_t i = 0; i < questions.size(); ++i) {
-    questions[i] = {.key = keys[i % keys.size()], .denied = 0};
+    questions[i] = {.key = keys[i % keys.size()]};
   }
   return questions;
 }
@@ -44,7 +45,7 @@ std::vector<Question> zipf(const Options& options, size_t questions_min, Random&
   std::vector<Question> questions(std::max({questions_min, keys.size(), zipf_questions_min}));
   for (Question& question : questions) {
     const auto found = std::lower_bound(cumulated.begin(), cumulated.end() - 1, draw(random));
-    question = {.key = keys[static_cast<size_t>(found - cumulated.begin())], .denied = 0};
+    question = {.key = keys[static_cast<size_t>(found - cumulated.begin())]};
   }
   return questions;
 }
@@ -61,7 +62,7 @@ void mark_denied(std::span<Question> questions, double share, Random& random) {
     std::vector<uint8_t> chosen(part.size(), 0);
     std::fill_n(chosen.begin(), std::min(marks, part.size()), uint8_t{1});
     std::shuffle(chosen.begin(), chosen.end(), random);
-    for (size_t i = 0; i < part.size(); ++i) part[i].denied = chosen[i] & 1U;
+    for (size_t i = 0; i < part.size(); ++i) part[i].denied = chosen[i] != 0;
   }
 }
 
@@ -78,7 +79,7 @@ std::vector<Question> key_sequence(const Options& options, size_t questions_min)
       questions = zipf(options, questions_min, random);
       break;
     case Distribution::one:
-      questions.assign(questions_min, Question{.key = 0, .denied = 0});
+      questions.assign(questions_min, Question{});
       break;
   }
   if (options.denied_share > 0) mark_denied(questions, options.denied_share, random);
@@ -86,14 +87,14 @@ std::vector<Question> key_sequence(const Options& options, size_t questions_min)
 }
 
 void write_key(uint32_t key, std::span<char> out) noexcept {
-  for (auto at = out.rbegin(); at != out.rend(); ++at, key /= digits.size()) {
-    *at = key > 0 || at == out.rbegin() ? digits[key % digits.size()] : '-';
+  for (auto at = out.rbegin(); at != out.rend(); ++at, key /= base) {
+    *at = key > 0 || at == out.rbegin() ? digits[key % base] : '-';
   }
 }
 
 void require_key_bytes(uint32_t keys_count, uint32_t key_bytes) {
   uint64_t names = 1;
-  for (uint32_t i = 0; i < key_bytes && names < keys_count; ++i) names *= digits.size();
+  for (uint32_t i = 0; i < key_bytes && names < keys_count; ++i) names *= base;
   if (key_bytes > 0 && names >= keys_count) return;
   throw std::invalid_argument(std::to_string(keys_count) + " different keys need more than " +
                               std::to_string(key_bytes) + " bytes each (--key-bytes)");

@@ -14,8 +14,8 @@
 namespace sluice::load {
 
 struct Question {
-  uint32_t key : 31;
-  uint32_t denied : 1;
+  uint32_t key = 0;
+  bool denied = false;
 };
 
 // At least `questions_min` of them, to be asked over and over.

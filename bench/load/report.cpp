@@ -57,8 +57,9 @@ std::string cpu_lines(const Result& result) {
 
 std::string trouble_lines(const Options& options, const Result& result) {
   const VerdictTally& tally = result.counters->verdicts;
+  const auto others = other_verdicts(tally);
   std::string lines;
-  for (const auto& [verdict, count] : other_verdicts(tally).items()) {
+  for (const auto& [verdict, count] : others.items()) {
     lines += fmt::format("  {:<14}{}\n", verdict, count.get<uint64_t>());
   }
   if (tally.refusals() > 0) {

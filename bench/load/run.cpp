@@ -35,9 +35,11 @@ std::unique_ptr<OwnServer> start_server(const Options& options) {
   return std::make_unique<OwnServer>(arguments, options.server_cpu);
 }
 
-// Gives every key the limit that the denied share counts on; overrides stay with the key.
-void raise_limits(const Options& options, const Address& server) {
+// Finds out whether the server is there before anything is prepared for it. For the denied share
+// every key gets the limit that it counts on; overrides stay with the key.
+void prepare_server(const Options& options, const Address& server) {
   sluicegate::Connection connection{server.host, server.port, {.client_name = "sluicegate-bench"}};
+  if (options.denied_share == 0) return;
   const uint32_t batch = std::min(connection.welcome().frame_entries_max, uint32_t{256});
   std::vector<char> text(size_t{batch} * options.key_bytes);
   for (uint32_t first = 0; first < options.keys; first += batch) {
@@ -134,13 +136,13 @@ int run(Options options) {
   const Address server =
       own_server ? Address{"127.0.0.1", own_server->native_port()} : parse_address(options.address);
   if (options.client_cpu) pin_to_cpu(*options.client_cpu);
+  if (!own_server) prepare_server(options, server);
   // Twice what can be in flight, so that a frame is answered long before its turn comes again.
   const FrameSet frames{options,
                         std::max(frames_min, size_t{2} * options.connections * options.window)};
   std::fprintf(stderr, "prepared %zu frames, %.1f MB\n", frames.count(),
                static_cast<double>(frames.bytes()) / 1e6);
   Loop loop{options, frames, server.host, server.port};
-  if (!own_server && options.denied_share > 0) raise_limits(options, server);
 
   Result result = measure(options, loop, frames, own_server.get());
   const Counters measured = loop.counters();  // what drains after the clock stopped is not counted

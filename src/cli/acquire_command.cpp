@@ -120,21 +120,23 @@ int acquire(const AcquireFlags& flags) {
 void add_acquire_command(CLI::App& app, std::function<int()>& run) {
   CLI::App* command = app.add_subcommand("acquire", description);
   const auto flags = std::make_shared<AcquireFlags>();
-  command->add_option("KEY", flags->key, "whose permits")->required();
-  command->add_option("--address", flags->address, "HOST:PORT of the server's native port")
+  const auto add = [&](const char* name, auto& value, const char* text, const char* type) {
+    return command->add_option(name, value, text)->type_name(type);
+  };
+  add("KEY", flags->key, "whose permits", "")->required();
+  add("--address", flags->address, "the server's native port", "HOST:PORT")->capture_default_str();
+  add("--cost", flags->cost, "permits to ask for at once", "N")->capture_default_str();
+  add("--count", flags->count, "how often to ask, in one frame; 1 to 4096", "N")
+      ->check(CLI::Range(1U, 4'096U).description(""))
       ->capture_default_str();
-  command->add_option("--cost", flags->cost, "permits to ask for at once")->capture_default_str();
-  command->add_option("--count", flags->count, "how often to ask, in one frame")
-      ->check(CLI::Range(1U, 4'096U))
+  auto* wait = command->add_flag("--wait", flags->wait, "wait in the key's line when denied");
+  add("--wait-limit-ms", flags->wait_limit_ms, "wait no longer than that; 0: no limit", "N")
+      ->needs(wait)
       ->capture_default_str();
-  command->add_flag("--wait", flags->wait, "wait in the key's line instead of being denied");
-  command->add_option("--wait-limit-ms", flags->wait_limit_ms, "wait no longer than that; 0: none")
-      ->needs("--wait")
-      ->capture_default_str();
-  command->add_option("--max-requests", flags->max_requests,
-                      "the key's own limit from now on; the server must allow that");
-  command->add_option("--max-requests-in-queue", flags->max_requests_in_queue,
-                      "the key's own line from now on; likewise");
+  add("--max-requests", flags->max_requests,
+      "the key's own limit from now on, if the server allows that", "N");
+  add("--max-requests-in-queue", flags->max_requests_in_queue,
+      "the key's own line from now on, likewise", "N");
   command->callback([flags, &run] { run = [flags] { return acquire(*flags); }; });
 }
 

@@ -25,78 +25,70 @@ run there (--window-millis), and leave for requests to set limits.
   sluicegate bench --address localhost:8081 --keys 1000 --seconds 3 --json
 )";
 
+// Flags of one group of the help text.
+struct Flags {
+  CLI::App& command;
+  const char* group;
+
+  template <typename Value>
+  CLI::Option* add(const char* name, Value& value, const std::string& text,
+                   const char* type) const {
+    return command.add_option(name, value, text)->type_name(type)->group(group);
+  }
+
+  // The bounds stand in the text instead of in CLI11's notation for them.
+  template <typename Number>
+  void add_number(const char* name, Number& value, Number min, Number max,
+                  const std::string& text) const {
+    const std::string bounds = CLI::detail::to_string(min) + " to " + CLI::detail::to_string(max);
+    add(name, value, text + "; " + bounds, "N")
+        ->check(CLI::Range(min, max).description(""))
+        ->capture_default_str();
+  }
+};
+
 void add_target_flags(CLI::App& command, load::Options& options) {
-  constexpr const char* group = "Server";
-  command.add_option("--address", options.address, "HOST:PORT of a running server's native port")
-      ->group(group);
-  command.add_option("--server-pid", options.server_pid, "where to read that server's CPU time")
-      ->check(CLI::PositiveNumber)
-      ->group(group);
-  command.add_option("--io", options.io, "--io of the server that is started for the run")
-      ->check(CLI::IsMember({"auto", "uring", "epoll"}))
-      ->group(group);
-  command.add_option("--server-cpu", options.server_cpu, "core to pin that server to")
-      ->check(CLI::NonNegativeNumber)
-      ->group(group);
-  command.add_option("--client-cpu", options.client_cpu, "core to pin the load to")
-      ->check(CLI::NonNegativeNumber)
-      ->group(group);
+  const Flags flags{command, "Server"};
+  auto* address =
+      flags.add("--address", options.address, "a running server's native port", "HOST:PORT");
+  flags.add("--server-pid", options.server_pid, "where to read that server's CPU time", "PID")
+      ->needs(address);
+  flags.add("--server-cpu", options.server_cpu, "core for the server started for the run", "N")
+      ->excludes(address);
+  flags.add("--io", options.io, "that server's --io: auto, uring or epoll", "WAY")
+      ->check(CLI::IsMember({"auto", "uring", "epoll"}).description(""))
+      ->excludes(address);
+  flags.add("--client-cpu", options.client_cpu, "core for the load", "N");
 }
 
 void add_load_flags(CLI::App& command, load::Options& options) {
-  constexpr const char* group = "Load";
-  command.add_option("--connections", options.connections)
-      ->check(CLI::Range(1U, 65'536U))
-      ->capture_default_str()
-      ->group(group);
-  command.add_option("--batch", options.batch, "keys in a frame")
-      ->check(CLI::Range(1U, 65'536U))
-      ->capture_default_str()
-      ->group(group);
-  command.add_option("--window", options.window, "frames in flight on each connection")
-      ->check(CLI::Range(1U, 65'536U))
-      ->capture_default_str()
-      ->group(group);
-  command.add_option("--keys", options.keys, "different keys")
-      ->check(CLI::Range(1U, 1'000'000'000U))
-      ->capture_default_str()
-      ->group(group);
-  command.add_option("--key-bytes", options.key_bytes, "length of each key")
-      ->check(CLI::Range(1U, 65'535U))
-      ->capture_default_str()
-      ->group(group);
+  const Flags flags{command, "Load"};
+  flags.add_number("--connections", options.connections, 1U, 65'536U, "to the one server");
+  flags.add_number("--batch", options.batch, 1U, 65'536U, "keys in a frame");
+  flags.add_number("--window", options.window, 1U, 65'536U, "frames in flight on a connection");
+  flags.add_number("--keys", options.keys, 1U, 1'000'000'000U, "different keys");
+  flags.add_number("--key-bytes", options.key_bytes, 1U, 65'535U, "length of each key");
   const std::map<std::string, load::Distribution> distributions{
       {"uniform", load::Distribution::uniform},
       {"zipf", load::Distribution::zipf},
       {"one", load::Distribution::one}};
-  command
-      .add_option("--distribution", options.distribution,
-                  "uniform: every key once, at random, before one comes again; zipf: exponent "
-                  "0.99; one: a single key (default: uniform)")
-      ->transform(CLI::CheckedTransformer(distributions))
-      ->option_text("uniform|zipf|one")
-      ->group(group);
-  command.add_option("--denied-share", options.denied_share, "of the decisions, from 0 to 1")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str()
-      ->group(group);
+  flags
+      .add("--distribution", options.distribution,
+           "uniform: every key once, at random, before one comes again\n"
+           "zipf: exponent 0.99; one: a single key",
+           "NAME")
+      ->transform(CLI::CheckedTransformer(distributions).description(""))
+      ->default_str("uniform");
+  flags.add_number("--denied-share", options.denied_share, 0.0, 1.0, "of the decisions");
 }
 
 void add_run_flags(CLI::App& command, load::Options& options) {
-  constexpr const char* group = "Run";
-  command.add_option("--seconds", options.seconds, "of measuring")
-      ->check(CLI::Range(0.01, 86'400.0))
-      ->capture_default_str()
-      ->group(group);
-  command
-      .add_option("--warm-up-seconds", options.warm_up_seconds,
-                  "before the clock starts; at least every frame is sent once")
-      ->check(CLI::Range(0.0, 3'600.0))
-      ->capture_default_str()
-      ->group(group);
-  command
-      .add_flag("--json", options.json, "print one line of JSON on stdout, the summary on stderr")
-      ->group(group);
+  const Flags flags{command, "Run"};
+  flags.add_number("--seconds", options.seconds, 0.01, 86'400.0, "to measure");
+  flags.add_number("--warm-up-seconds", options.warm_up_seconds, 0.0, 3'600.0,
+                   "before that, and at least until every frame was sent once");
+  command.add_flag("--json", options.json, "one line of JSON on stdout, the summary on stderr")
+      ->group(flags.group);
 }
 
 }  // namespace
@@ -107,9 +99,6 @@ void add_bench_command(CLI::App& app, std::function<int()>& run) {
   add_target_flags(*command, *options);
   add_load_flags(*command, *options);
   add_run_flags(*command, *options);
-  command->get_option("--server-cpu")->excludes("--address");
-  command->get_option("--io")->excludes("--address");
-  command->get_option("--server-pid")->needs("--address");
   command->callback([options, &run] { run = [options] { return load::run(*options); }; });
 }
 
