@@ -1,11 +1,11 @@
 // Cap'n Proto frames <-> values. kj exceptions end here: they become ErrorCode::malformed.
-// Flow:   FrameReader's frame -> decode() -> ClientRequest, whose columns point into the frame;
+// Flow:   read_frame()'s frame -> decode() -> ClientRequest, whose columns point into the frame;
 //         answers -> encode_*() -> bytes at the end of a connection's output buffer.
 // Shape:  proto/sluicegate.capnp; docs/protocol.md.
 // Units:  frames are whole 8-byte words, 8-byte aligned, segment table first.
 // Errors: decode() validates the whole frame before anything acts on it (column lengths, sums,
 //         bounds, unknown flags); never throws. encode_*() never fail: the caller reserved
-//         encoded_bytes_max() before.
+//         the answer's *_bytes_max before.
 // Lives:  views point into the frame.
 #pragma once
 

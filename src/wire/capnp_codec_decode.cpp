@@ -1,5 +1,6 @@
 // The reading half of capnp_codec.hpp: one pass by the library that finds and bounds every column,
-// then loops of ours over the raw numbers.
+// then loops of ours over the raw numbers. Memory is taken only for a frame of several segments and
+// by the exception of a malformed one, which ends its connection.
 #include <sluicegate.capnp.h>
 
 #include <capnp/any.h>
@@ -25,6 +26,7 @@ using Pointers = capnp::List<capnp::AnyPointer>::Reader;
 // The fields' places in their structs' pointer sections.
 namespace pointer_of {
 enum Hello { client_name };
+// Release's are the first three of these.
 enum Acquire { keys, key_sizes, costs, max_requests, max_requests_in_queue, entry_flags };
 enum Withdraw { entries };
 enum Inspect { key };
