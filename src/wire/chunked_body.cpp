@@ -89,8 +89,8 @@ ChunkedBody::State ChunkedBody::after_size_digit(char c) noexcept {
 
 // What an extension says does not matter; that it is one line of sane bytes behind a ';' does.
 ChunkedBody::State ChunkedBody::after_extension_byte(char c) noexcept {
-  ++framing_bytes_;
   if (c == '\r') return state_ == State::blank ? State::malformed : State::size_lf;
+  ++framing_bytes_;
   if (state_ == State::extension) {
     return is_field_char(c) ? State::extension : State::malformed;
   }
