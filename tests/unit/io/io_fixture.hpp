@@ -201,8 +201,10 @@ class IoTest : public testing::Test {
     for (int each = 0; each < turns; ++each) turn(5 * base::ns_per_ms);
   }
 
-  SocketId accept_one() {
-    const size_t before = accepted_.size();
+  SocketId accept_one() { return accept_one_of(accepted_.size()); }
+
+  // The socket that was accepted after `before` others.
+  SocketId accept_one_of(size_t before) {
     EXPECT_TRUE(until([&] { return accepted_.size() > before; }));
     return accepted_.at(before);
   }

@@ -1,0 +1,406 @@
+// How sockets begin and end in both kernel back ends: accepting at its limits, closing with
+// everything in flight, waking, and that nothing is leaked or allocated on the way.
+#include <dirent.h>
+#include <sys/resource.h>
+
+#include <thread>
+
+#include "allocation_counter.hpp"
+#include "io_fixture.hpp"
+
+namespace sluice::io::test {
+namespace {
+
+template <typename Backend>
+class IoLife : public IoTest<Backend> {};
+TYPED_TEST_SUITE(IoLife, Backends, BackendNames);
+
+size_t open_descriptors() {
+  size_t count = 0;
+  DIR* directory = ::opendir("/proc/self/fd");
+  while (::readdir(directory) != nullptr) ++count;
+  ::closedir(directory);
+  return count;
+}
+
+// Few descriptors may be opened while it lives. Before the ring accepts: it keeps the limit it saw.
+class DescriptorLimit {
+ public:
+  DescriptorLimit() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit limit{.rlim_cur = 256, .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  ~DescriptorLimit() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+std::vector<FileDescriptor> take_all_descriptors() {
+  std::vector<FileDescriptor> all;
+  all.reserve(256);
+  for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) all.emplace_back(fd);
+  return all;
+}
+
+TYPED_TEST(IoLife, close_with_everything_in_flight_tells_sent_then_closed_once) {
+  this->build();
+  Client client(this->port_);
+  const SocketId socket = this->accept_one();
+  this->io_->receive_start(socket);
+  const std::string text = pattern(size_t{16} << 20);
+  this->io_->send(socket, bytes_of(text));
+  this->settle();
+  this->io_->receive_stop(socket);  // and the cancel of the receive, and the watch
+  client.write("too late");
+  this->io_->close(socket);
+  ASSERT_TRUE(this->until([&] { return this->told(socket).closes == 1; }, 2'000));
+  EXPECT_EQ(this->told(socket).sents, 1u);
+  EXPECT_LT(this->told(socket).sent_result, 0);
+  this->settle();
+  EXPECT_EQ(this->told(socket).closes, 1u);
+  EXPECT_FALSE(this->told(socket).after_closed);
+}
+
+TYPED_TEST(IoLife, close_lets_the_end_through_while_receiving) {
+  this->build();
+  Client client(this->port_);
+  const SocketId socket = this->accept_one();
+  this->io_->receive_start(socket);
+  this->settle();
+  this->io_->close(socket);
+  std::string got;
+  EXPECT_EQ(this->read_to_end(client, got), 0);
+}
+
+TYPED_TEST(IoLife, close_lets_the_end_through_while_stopped) {
+  this->build();
+  Client client(this->port_);
+  const SocketId socket = this->accept_one();
+  this->settle();
+  this->io_->close(socket);
+  std::string got;
+  EXPECT_EQ(this->read_to_end(client, got), 0);
+}
+
+// Bytes that nobody read turn the end into a reset: TCP says so, and the peer is told.
+TYPED_TEST(IoLife, close_with_unread_bytes_resets_the_peer) {
+  this->build();
+  Client client(this->port_);
+  const SocketId socket = this->accept_one();
+  client.write("unread");
+  this->settle();
+  this->io_->close(socket);
+  ASSERT_TRUE(this->until([&] { return this->told(socket).closes == 1; }));
+  std::string got;
+  const ssize_t end = this->read_to_end(client, got);
+  EXPECT_TRUE(end == 0 || end == -ECONNRESET) << end;
+  client.write("x");
+  this->settle();
+  EXPECT_EQ(client.write("y"), 0u);
+}
+
+TYPED_TEST(IoLife, close_in_the_turn_of_any_call_tells_closed) {
+  this->build(this->small());
+  const std::string text = pattern(size_t{8} << 20);
+  for (uint32_t calls = 0; calls < 32; ++calls) {
+    Client client(this->port_);
+    const SocketId socket = this->accept_one();
+    if (calls & 1) this->io_->receive_start(socket);
+    if (calls & 2) this->turn(0);
+    if (calls & 4) this->io_->send(socket, bytes_of(text));
+    if (calls & 8) this->io_->receive_stop(socket);
+    if (calls & 16) this->turn(0);
+    this->io_->close(socket);
+    ASSERT_TRUE(this->until([&] { return this->told(socket).closes == 1; }, 2'000)) << calls;
+    EXPECT_EQ(this->told(socket).sents, (calls & 4) != 0 ? 1u : 0u) << calls;
+    EXPECT_EQ(this->told(socket).ends + this->told(socket).failures, 0u) << calls;
+  }
+}
+
+TYPED_TEST(IoLife, close_of_a_socket_that_waits_for_buffers) {
+  this->build({.sockets_max = 16, .receive_buffers = 1, .receive_buffer_bytes = 64});
+  std::vector<std::unique_ptr<Client>> clients;
+  for (uint32_t each = 0; each < 8; ++each) {
+    clients.push_back(std::make_unique<Client>(this->port_));
+    this->io_->receive_start(this->accept_one());
+  }
+  for (auto& client : clients) client->write(pattern(5'000));
+  for (int turns = 0; turns < 5; ++turns) this->turn();
+  for (const SocketId socket : this->accepted_) this->io_->close(socket);
+  for (const SocketId socket : this->accepted_) {
+    EXPECT_TRUE(this->until([&] { return this->told(socket).closes == 1; }, 2'000));
+    EXPECT_FALSE(this->told(socket).after_closed);
+  }
+}
+
+TYPED_TEST(IoLife, delivers_nothing_after_close) {
+  this->build();
+  Client client(this->port_);
+  const SocketId socket = this->accept_one();
+  this->io_->receive_start(socket);
+  this->settle();
+  client.write("bytes that arrive before the close is submitted");
+  client.finish();
+  this->io_->close(socket);
+  ASSERT_TRUE(this->until([&] { return this->told(socket).closes == 1; }));
+  EXPECT_EQ(this->told(socket).receives, 0u);
+  EXPECT_EQ(this->told(socket).ends, 0u);
+  EXPECT_EQ(this->told(socket).failures, 0u);
+}
+
+TYPED_TEST(IoLife, a_slot_comes_back_with_another_generation) {
+  this->build({.sockets_max = 1});
+  std::vector<SocketId> seen;
+  for (int round = 0; round < 5; ++round) {
+    Client client(this->port_);
+    const SocketId socket = this->accept_one();
+    EXPECT_EQ(socket.index, 0u);
+    for (const SocketId before : seen) EXPECT_NE(before.generation, socket.generation);
+    seen.push_back(socket);
+    this->close_and_wait(socket);
+  }
+}
+
+TYPED_TEST(IoLife, ten_thousand_connections_leak_no_descriptor_and_no_slot) {
+  this->build(this->small());
+  this->settle();
+  const size_t before = open_descriptors();
+  uint32_t closed = 0;
+  for (uint32_t round = 0; round < 1'250; ++round) {
+    std::vector<std::unique_ptr<Client>> clients;
+    for (int each = 0; each < 8; ++each) {
+      clients.push_back(std::make_unique<Client>(this->port_));
+      ASSERT_TRUE(clients.back()->connected());
+    }
+    while (this->accepted_.size() < 8) this->turn();
+    const std::string text = "answer";
+    for (size_t each = 0; each < 8; ++each) {
+      if (each & 1) this->io_->receive_start(this->accepted_[each]);
+      if (each & 2) this->io_->send(this->accepted_[each], bytes_of(text));
+      if (each & 4) clients[each]->reset();
+    }
+    this->turn(0);
+    for (const SocketId socket : this->accepted_) this->io_->close(socket);
+    for (const SocketId socket : this->accepted_) {
+      ASSERT_TRUE(this->until([&] { return this->told(socket).closes == 1; }));
+      ++closed;
+    }
+    this->accepted_.clear();
+    this->told_.clear();
+  }
+  EXPECT_EQ(closed, 10'000u);
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+TYPED_TEST(IoLife, accepting_pauses_while_every_slot_is_in_use) {
+  this->build({.sockets_max = 4});
+  std::vector<std::unique_ptr<Client>> clients;
+  for (uint32_t each = 0; each < 12; ++each) {
+    clients.push_back(std::make_unique<Client>(this->port_));
+    ASSERT_TRUE(clients.back()->connected());
+    clients.back()->write(std::to_string(each));
+  }
+  ASSERT_TRUE(this->until([&] { return this->accepted_.size() == 4; }));
+  this->settle();
+  EXPECT_EQ(this->accepted_.size(), 4u);
+  // Each slot that is given back lets the next one in, and none is lost.
+  for (uint32_t each = 0; each < 12; ++each) {
+    const SocketId socket = this->accept_one_of(each);
+    this->io_->receive_start(socket);
+    ASSERT_TRUE(this->until([&] { return !this->told(socket).received.empty(); })) << each;
+    EXPECT_EQ(this->told(socket).received, std::to_string(each));
+    this->close_and_wait(socket);
+  }
+  this->settle();
+  EXPECT_EQ(this->accepted_.size(), 12u);
+}
+
+TYPED_TEST(IoLife, accept_finish_tells_what_is_queued_then_closes_the_listener) {
+  this->build();
+  this->settle();
+  std::vector<std::unique_ptr<Client>> clients;
+  for (uint32_t each = 0; each < 20; ++each) {
+    clients.push_back(std::make_unique<Client>(this->port_));
+    ASSERT_TRUE(clients.back()->connected());
+  }
+  this->io_->accept_finish(0);
+  ASSERT_TRUE(this->until([&] {
+    EXPECT_TRUE(this->listeners_closed_ == 0 || this->accepted_.size() == 20);
+    return this->listeners_closed_ > 0;
+  }));
+  EXPECT_EQ(this->accepted_.size(), 20u);
+  EXPECT_FALSE(Client(this->port_).connected());
+  this->settle();
+  EXPECT_EQ(this->listeners_closed_, 1u);
+  // What was accepted lives on.
+  clients[7]->write("late");
+  for (const SocketId socket : this->accepted_) this->io_->receive_start(socket);
+  EXPECT_TRUE(this->until([&] {
+    for (const SocketId socket : this->accepted_) {
+      if (this->told(socket).received == "late") return true;
+    }
+    return false;
+  }));
+}
+
+TYPED_TEST(IoLife, accept_finish_without_slots_turns_the_rest_away) {
+  this->build({.sockets_max = 2});
+  std::vector<std::unique_ptr<Client>> clients;
+  for (uint32_t each = 0; each < 6; ++each) {
+    clients.push_back(std::make_unique<Client>(this->port_));
+  }
+  ASSERT_TRUE(this->until([&] { return this->accepted_.size() == 2; }));
+  this->io_->accept_finish(0);
+  ASSERT_TRUE(this->until([&] { return this->listeners_closed_ == 1; }));
+  uint32_t turned_away = 0;
+  for (auto& client : clients) {
+    std::string got;
+    if (client->read(got) != -EAGAIN) ++turned_away;
+  }
+  EXPECT_EQ(turned_away, 4u);
+  EXPECT_EQ(this->accepted_.size(), 2u);
+}
+
+TYPED_TEST(IoLife, without_descriptors_one_peer_is_turned_away_and_accepting_goes_on_later) {
+  const DescriptorLimit limit;
+  this->build(this->small());
+  Client first(this->port_);
+  const SocketId old = this->accept_one();
+  this->io_->receive_start(old);
+  this->settle();
+  Client hanging(this->port_);  // queued by the kernel when the descriptors run out
+  std::vector<FileDescriptor> all = take_all_descriptors();
+  const bool failed = this->until([&] { return this->accept_failures_ > 0; }, 2'000);
+  std::string got;
+  const ssize_t end = this->read_to_end(hanging, got);
+  // The others are served, and nothing spins.
+  first.write("still served");
+  const bool served = this->until([&] { return this->told(old).received == "still served"; });
+  const uint64_t before = this->io_->statistics().enters;
+  this->turn(50 * base::ns_per_ms);
+  const uint64_t enters = this->io_->statistics().enters - before;
+  all.clear();
+
+  EXPECT_TRUE(failed);
+  EXPECT_EQ(this->accept_failure_, -EMFILE);
+  EXPECT_EQ(end, 0);
+  EXPECT_TRUE(served);
+  EXPECT_LE(enters, 4u);
+  Client next(this->port_);
+  const size_t accepted = this->accepted_.size();
+  EXPECT_TRUE(this->until([&] { return this->accepted_.size() > accepted; }, 2'000));
+}
+
+TYPED_TEST(IoLife, wake_from_another_thread_ends_a_wait) {
+  this->build();
+  this->settle();
+  const auto begin = std::chrono::steady_clock::now();
+  std::thread waker([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    this->io_->wake();
+  });
+  this->turn(10 * base::ns_per_s);
+  waker.join();
+  EXPECT_EQ(this->wakes_, 1u);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+}
+
+TYPED_TEST(IoLife, a_wake_before_the_poll_is_not_lost_and_many_are_one) {
+  this->build();
+  for (int each = 0; each < 100; ++each) this->io_->wake();
+  this->turn(10 * base::ns_per_s);
+  EXPECT_EQ(this->wakes_, 1u);
+  this->settle();
+  EXPECT_EQ(this->wakes_, 1u);
+  this->io_->wake();
+  this->turn(10 * base::ns_per_s);
+  EXPECT_EQ(this->wakes_, 2u);
+}
+
+// Each wake follows something that was published: after the last one it is always seen.
+TYPED_TEST(IoLife, no_wake_is_lost_under_load) {
+  this->build();
+  constexpr uint32_t last = 50'000;
+  std::atomic<uint32_t> published{0};
+  std::thread waker([&] {
+    for (uint32_t each = 1; each <= last; ++each) {
+      published.store(each, std::memory_order_relaxed);
+      this->io_->wake();
+    }
+  });
+  uint32_t seen = 0;
+  while (seen < last) {
+    const uint32_t before = this->wakes_;
+    this->turn(2 * base::ns_per_s);
+    ASSERT_GT(this->wakes_, before) << "a wait ran out although " << published << " was published";
+    seen = published.load(std::memory_order_relaxed);
+  }
+  waker.join();
+}
+
+TYPED_TEST(IoLife, poll_waits_as_long_as_asked_and_reads_the_clock) {
+  this->build();
+  this->settle();
+  const int64_t before = this->io_->now().monotonic_ns;
+  EXPECT_EQ(this->turn(30 * base::ns_per_ms), 0u);
+  const int64_t waited = this->io_->now().monotonic_ns - before;
+  EXPECT_GE(waited, 30 * base::ns_per_ms);
+  EXPECT_LT(waited, 300 * base::ns_per_ms);
+  EXPECT_GT(this->io_->now().wall_ns, 1'600'000'000LL * base::ns_per_s);
+  const int64_t then = this->io_->now().monotonic_ns;
+  EXPECT_EQ(this->turn(0), 0u);
+  EXPECT_LT(this->io_->now().monotonic_ns - then, 20 * base::ns_per_ms);
+}
+
+TYPED_TEST(IoLife, nothing_is_allocated_in_steady_state) {
+  this->build(this->small());
+  const std::string question = pattern(1'000);
+  const std::string answer = pattern(5'000);
+  std::string got;
+  got.reserve(1 << 20);
+  std::vector<SocketId> sockets;
+  sockets.reserve(64);
+  uint32_t answered = 0;
+  uint32_t closed = 0;
+  const auto serve = [&](int64_t wait_ns) {
+    const size_t count = this->io_->poll(this->events_, wait_ns);
+    for (const Event& event : std::span(this->events_).first(count)) {
+      if (event.kind == EventKind::accepted) {
+        sockets.push_back(event.socket);
+        this->io_->receive_start(event.socket);
+      }
+      if (event.kind == EventKind::received) this->io_->send(event.socket, bytes_of(answer));
+      if (event.kind == EventKind::sent) {
+        ++answered;
+        this->io_->receive_stop(event.socket);
+        this->io_->receive_start(event.socket);
+      }
+      if (event.kind == EventKind::end_of_stream) this->io_->close(event.socket);
+      if (event.kind == EventKind::closed) ++closed;
+    }
+  };
+  const auto round = [&] {
+    Client client(this->port_);
+    for (int each = 0; each < 10; ++each) {
+      const uint32_t before = answered;
+      client.write(question);
+      while (answered == before) serve(base::ns_per_ms);
+      got.clear();
+      while (got.size() < answer.size()) {
+        if (client.read(got) == -EAGAIN) serve(0);
+      }
+    }
+    client.finish();
+    const uint32_t before = closed;
+    while (closed == before) serve(base::ns_per_ms);
+  };
+  round();
+  const uint64_t before = allocations();
+  for (int each = 0; each < 20; ++each) round();
+  EXPECT_EQ(allocations(), before);
+}
+
+}  // namespace
+}  // namespace sluice::io::test
