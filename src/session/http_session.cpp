@@ -228,7 +228,8 @@ void HttpSession::answered(bool keep_alive) noexcept {
     finish();
     return;
   }
-  release_hold(held_by_decision);
+  // Of requests decided together only the last may hold the session: it goes on after that one.
+  if (undecided_ == 0) release_hold(held_by_decision);
   schedule_timer();
 }
 
