@@ -63,7 +63,7 @@ class WaitBook {
   // Entries that may wait hold a ticket until they are decided, hence the turn's entries on top.
   explicit WaitBook(uint32_t waiters_max)
       : entries_(waiters_max + limits::turn_entries, "waiting entries (--max-waiters)"),
-        frames_(waiters_max, "waiting frames (--max-waiters)") {}
+        frames_(waiters_max + limits::turn_entries, "waiting frames (--max-waiters)") {}
 
   api::Ticket take(uint32_t session, uint32_t entry_index) noexcept {
     const api::Ticket ticket = entries_.take(session, entry_index);
@@ -73,8 +73,8 @@ class WaitBook {
   void give_back(api::Ticket ticket) noexcept { entries_.give_back(ticket); }
   WaitingEntry& operator[](api::Ticket ticket) noexcept { return entries_[ticket]; }
 
-  // Null when there are as many waiting frames as waiters allowed: impossible while each of them
-  // has an entry with a waiter.
+  // There is always room: an open frame has an entry that holds a ticket, waiting or settled and
+  // not told yet. The shard's waiters are no bound, for a settled entry has given its waiter back.
   WaitingFrame* open_frame(uint64_t id, uint8_t details) noexcept {
     const uint32_t index = frames_.take(id, details);
     if (index == decltype(frames_)::none) return nullptr;
