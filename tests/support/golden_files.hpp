@@ -54,8 +54,7 @@ inline const std::filesystem::path& golden_directory() {
   return directory;
 }
 
-// All frames of `root` ("ClientFrame" or "ServerFrame"), by name.
-inline std::vector<Golden> golden_frames(const std::string& root) {
+inline std::vector<Golden> read_golden_frames(const std::string& root) {
   std::vector<Golden> frames;
   for (const auto& entry : std::filesystem::directory_iterator(golden_directory())) {
     if (entry.path().extension() != ".bin") continue;
@@ -71,9 +70,16 @@ inline std::vector<Golden> golden_frames(const std::string& root) {
   return frames;
 }
 
-inline Golden golden_frame(const std::string& root, const std::string& name) {
-  for (Golden& golden : golden_frames(root)) {
-    if (golden.name == name) return std::move(golden);
+// All frames of `root` ("ClientFrame" or "ServerFrame"), by name.
+inline const std::vector<Golden>& golden_frames(const std::string& root) {
+  static const std::vector<Golden> client_frames = read_golden_frames("ClientFrame");
+  static const std::vector<Golden> server_frames = read_golden_frames("ServerFrame");
+  return root == "ClientFrame" ? client_frames : server_frames;
+}
+
+inline const Golden& golden_frame(const std::string& root, const std::string& name) {
+  for (const Golden& golden : golden_frames(root)) {
+    if (golden.name == name) return golden;
   }
   throw std::runtime_error("no golden frame " + name);
 }

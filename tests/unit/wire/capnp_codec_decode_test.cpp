@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <numeric>
 #include <random>
 
 #include "base/limits.hpp"
@@ -161,7 +162,7 @@ TEST(CapnpCodecDecode, refuses_every_error_code_it_can_cause) {
 }
 
 TEST(CapnpCodecDecode, gives_columns_in_place) {
-  const test::Golden golden = test::golden_frame("ClientFrame", "acquire_columns");
+  const test::Golden& golden = test::golden_frame("ClientFrame", "acquire_columns");
   const Outcome outcome = decode_bytes(golden.bytes());
   const auto& acquire = std::get<AcquireRequest>(outcome->body);
   const auto lies_inside = [&](const void* address) {
@@ -200,10 +201,25 @@ uint64_t random_seed() {
 }
 
 // Reads all that a request points to, so that a sanitizer sees whether it may.
-uint64_t touch(const ClientRequest& request) {
-  return std::hash<std::string>{}(
-      to_json(request).dump(-1, ' ', true, json::error_handler_t::replace));
-}
+struct Touch {
+  template <typename T>
+  static uint64_t sum(const T& values) {
+    return std::accumulate(values.begin(), values.end(), uint64_t{0});
+  }
+  uint64_t operator()(const UnsupportedRequest&) const { return 0; }
+  uint64_t operator()(const PingRequest&) const { return 0; }
+  uint64_t operator()(const HelloRequest& hello) const { return sum(hello.client_name); }
+  uint64_t operator()(const InspectRequest& inspect) const { return sum(inspect.key); }
+  uint64_t operator()(const WithdrawRequest& withdraw) const { return sum(withdraw.entries); }
+  uint64_t operator()(const ReleaseRequest& release) const {
+    return sum(release.keys) + sum(release.key_sizes) + sum(release.costs);
+  }
+  uint64_t operator()(const AcquireRequest& acquire) const {
+    return sum(acquire.keys) + sum(acquire.key_sizes) + sum(acquire.costs) +
+           sum(acquire.max_requests) + sum(acquire.max_requests_in_queue) +
+           sum(acquire.entry_flags);
+  }
+};
 
 void mutate(std::vector<uint64_t>& words, std::mt19937_64& random) {
   const size_t changes = 1 + random() % 4;
@@ -238,13 +254,13 @@ TEST(CapnpCodecDecode, comes_to_an_outcome_for_any_mutation) {
   for (const test::Golden& golden : test::golden_frames("ClientFrame")) {
     if (golden.bytes().size() > 4'096) continue;
     test::GuardedBuffer buffer(golden.bytes().size());
-    for (int round = 0; round < 1'000; ++round) {
+    for (int round = 0; round < 300; ++round) {
       std::vector<uint64_t> words(golden.bytes().size() / 8);
       std::memcpy(words.data(), golden.bytes().data(), golden.bytes().size());
       mutate(words, random);
       const Outcome outcome = decode_bytes(buffer.place(std::as_bytes(std::span(words))));
       outcome ? ++decoded_count : ++refused_count;
-      if (outcome) touched += touch(*outcome);
+      if (outcome) touched += std::visit(Touch{}, outcome->body);
     }
   }
   EXPECT_GT(decoded_count, 1'000u) << touched;

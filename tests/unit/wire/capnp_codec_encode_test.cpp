@@ -200,7 +200,7 @@ TEST(CapnpCodecEncode, writes_every_golden_answer_byte_for_byte) {
 }
 
 TEST(CapnpCodecEncode, has_a_golden_answer_of_every_error) {
-  const auto goldens = test::golden_frames("ServerFrame");
+  const auto& goldens = test::golden_frames("ServerFrame");
   for (uint8_t number = 1; number <= static_cast<uint8_t>(ErrorCode::bad_flag); ++number) {
     const auto name = std::string(error_name(static_cast<ErrorCode>(number)));
     size_t found_count = 0;
