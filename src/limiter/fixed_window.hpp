@@ -1,0 +1,69 @@
+// The counters of one key's current window, and the arithmetic on them.
+// Flow:   roll(now) first, so that the counters are those of the window that runs now; then take,
+//         deny or give_back.
+// Shape:  anchored at the key's first request; a window that is over is followed by the next one,
+//         in phase, whenever somebody looks. Nothing runs when nobody does.
+// Units:  milliseconds; `now_ms` is rounded down, so a window never ends early.
+#pragma once
+
+#include <cstdint>
+
+#include "base/limits.hpp"
+#include "base/time.hpp"
+
+namespace sluice::limiter {
+
+struct FixedWindow {
+  int64_t end_ms = 0;
+  uint32_t approved = 0;  // permits; may exceed the limit after that was lowered
+  uint32_t denied = 0;    // requests
+
+  // Rounded up: the first window ends no earlier than `window_ms` after the first request.
+  static constexpr FixedWindow starting_at(int64_t now_ns, int64_t window_ms) noexcept {
+    return {.end_ms = base::ceil_ms(now_ns) + window_ms, .approved = 0, .denied = 0};
+  }
+
+  constexpr bool over(int64_t now_ms) const noexcept { return now_ms >= end_ms; }
+
+  // Nobody has used the key for limits::idle_windows whole windows.
+  constexpr bool expired(int64_t now_ms, int64_t window_ms) const noexcept {
+    return now_ms >= end_ms + limits::idle_windows * window_ms;
+  }
+
+  // Moves on to the window that runs at `now_ms`, keeping the phase.
+  constexpr void roll(int64_t now_ms, int64_t window_ms) noexcept {
+    if (!over(now_ms)) return;
+    end_ms += window_ms;
+    if (over(now_ms)) end_ms += ((now_ms - end_ms) / window_ms + 1) * window_ms;
+    approved = 0;
+    denied = 0;
+  }
+
+  constexpr bool fits(uint32_t cost, uint32_t limit) const noexcept {
+    return uint64_t{approved} + cost <= limit;
+  }
+
+  constexpr bool take(uint32_t cost, uint32_t limit) noexcept {
+    if (!fits(cost, limit)) return false;
+    approved += cost;
+    return true;
+  }
+
+  constexpr void deny() noexcept {
+    if (denied != UINT32_MAX) ++denied;
+  }
+
+  // A permit of an earlier window may come back in this one; the count stops at zero.
+  constexpr void give_back(uint32_t cost) noexcept { approved -= approved < cost ? approved : cost; }
+
+  constexpr uint32_t remaining(uint32_t limit) const noexcept {
+    return approved < limit ? limit - approved : 0;
+  }
+
+  // Rounding the end up and now down gives the time left rounded up.
+  constexpr int64_t reset_ms(int64_t now_ms) const noexcept { return end_ms - now_ms; }
+
+  bool operator==(const FixedWindow&) const = default;
+};
+
+}  // namespace sluice::limiter

@@ -1,0 +1,84 @@
+// The buckets of one size of the key table, in position order. A growing table has two of them.
+// Shape:  buckets are searched from the key's home on, around the end. Beside each slot a cold
+//         record says where the key's text is and its position, so growing hashes nothing again.
+// Errors: the constructor throws std::system_error when there is no address space.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "base/mapped_region.hpp"
+#include "shard/bucket.hpp"
+#include "shard/key_hash.hpp"
+
+namespace sluice::shard {
+
+struct ColdSlot {
+  uint32_t text;  // KeyText's reference
+  uint32_t position;
+};
+
+class BucketArray {
+ public:
+  explicit BucketArray(uint32_t buckets_max);
+
+  // Empty, with so many buckets; it was closed.
+  void open(uint32_t buckets_count) noexcept;
+  // Gives the memory back; every slot is empty.
+  void close() noexcept;
+
+  uint32_t buckets_count() const noexcept { return buckets_count_; }
+  Bucket& bucket(uint32_t index) const noexcept { return buckets_[index]; }
+
+  uint32_t home(uint32_t position) const noexcept {
+    return static_cast<uint32_t>(uint64_t{position} * buckets_count_ >> 32);
+  }
+  // The lowest position whose home is bucket `index`; 2^32 for the bucket after the last.
+  uint64_t first_position(uint32_t index) const noexcept {
+    return ((uint64_t{index} << 32) + buckets_count_ - 1) / buckets_count_;
+  }
+  uint32_t after(uint32_t index) const noexcept {
+    return index + 1 == buckets_count_ ? 0 : index + 1;
+  }
+
+  void prefetch(uint32_t position) const noexcept {
+    __builtin_prefetch(&buckets_[home(position)], 1);
+  }
+
+  Place find(const KeyHash& hash) const noexcept {
+    for (uint32_t index = home(hash.position);; index = after(index)) {
+      Bucket& bucket = buckets_[index];
+      const uint32_t found = bucket.match(hash.tag);
+      if (found != 0) return {&bucket, static_cast<uint32_t>(std::countr_zero(found))};
+      if (bucket.overflow == 0) return {};
+    }
+  }
+
+  // The key is not there, and a slot is free. The window is the caller's to write.
+  Place insert(const KeyHash& hash, uint32_t text) noexcept;
+  void erase(Place place) noexcept;
+
+  bool holds(Place place) const noexcept {
+    return place.bucket >= buckets_ && place.bucket < buckets_ + buckets_count_;
+  }
+  ColdSlot& cold(Place place) const noexcept {
+    return cold_[index_of(place) * Bucket::slots_count + place.slot];
+  }
+  uint64_t reserved_bytes() const noexcept { return hot_region_.size() + cold_region_.size(); }
+
+  // Aborts unless every key can be found and every overflow is exact. Returns the keys.
+  uint32_t check_invariants() const noexcept;
+
+ private:
+  size_t index_of(Place place) const noexcept {
+    return static_cast<size_t>(place.bucket - buckets_);
+  }
+
+  base::MappedRegion hot_region_;
+  base::MappedRegion cold_region_;
+  Bucket* buckets_;
+  ColdSlot* cold_;
+  uint32_t buckets_count_ = 0;
+};
+
+}  // namespace sluice::shard

@@ -1,0 +1,30 @@
+// The secret hash of a key: which bucket it lives in and the tag that tells it apart there.
+// Shape:  XXH3-128 with a secret; `tag` is the low half, `position` the top 32 bits of the other,
+//         so the two are independent. 96 bits stand for the key: its text is not compared.
+// Lives:  values never leave the process; the routing hash is another one (proto/key_hash.hpp).
+#pragma once
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <cstdint>
+#include <string_view>
+
+#include "shard/shard.hpp"
+
+namespace sluice::shard {
+
+struct KeyHash {
+  uint64_t tag = 0;       // 0: no key; real tags are never 0
+  uint32_t position = 0;  // where the key stands in table order, whatever the table's size
+  bool operator==(const KeyHash&) const = default;
+};
+
+inline KeyHash hash_key(std::string_view key, const HashSecret& secret) noexcept {
+  const XXH128_hash_t hash =
+      XXH3_128bits_withSecret(key.data(), key.size(), secret.data(), secret.size());
+  return {.tag = hash.low64 != 0 ? hash.low64 : 1,
+          .position = static_cast<uint32_t>(hash.high64 >> 32)};
+}
+
+}  // namespace sluice::shard

@@ -1,0 +1,153 @@
+// The work of a Shard: decisions on keys, their lines of waiters, and forgetting them.
+// Flow:   decide: one entry after the other, keys hashed and prefetched some entries ahead. Most
+//         end in decide_plain, the short way for a key that has no extra.
+// Shape:  key_store_decide.cpp (entries), key_store_line.cpp (waiters and timers),
+//         key_store_forget.cpp (expiry and the full table), key_store_inspect.cpp (views).
+// Units:  permits; `now_ms` is monotonic time rounded down.
+// Errors: none: every outcome is a Verdict.
+// Lives:  as Shard, which is its public face.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "api/entry.hpp"
+#include "api/verdict.hpp"
+#include "base/object_pool.hpp"
+#include "base/time.hpp"
+#include "base/timer_wheel.hpp"
+#include "limiter/fixed_window.hpp"
+#include "shard/key_extra.hpp"
+#include "shard/key_hash.hpp"
+#include "shard/key_table.hpp"
+#include "shard/shard.hpp"
+#include "shard/waiter_line.hpp"
+
+namespace sluice::shard {
+
+class KeyStore {
+ public:
+  explicit KeyStore(const Options& options);
+
+  // As in Shard.
+  void decide(std::span<const api::Entry> entries, const Answers& answers, base::Now now) noexcept;
+  bool withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now) noexcept;
+  bool abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now) noexcept;
+  void drain(base::Now now) noexcept;
+  void run_due(base::Now now) noexcept;
+  int64_t next_due_ns() const noexcept;
+  std::span<const api::Grant> grants() const noexcept { return grants_; }
+  void clear_grants() noexcept { grants_.clear(); }
+  std::optional<api::KeyState> inspect(std::string_view key, base::Now now) const noexcept;
+  Page page(uint64_t cursor, uint32_t keys_max, base::Now now) noexcept;
+  uint32_t keys_count() const noexcept { return table_.keys_count(); }
+  uint32_t waiters_count() const noexcept { return waiters_.used(); }
+  const Statistics& statistics() const noexcept { return statistics_; }
+  uint64_t reserved_bytes() const noexcept;
+  void check_invariants(base::Now now) const noexcept;
+
+ private:
+  using Window = limiter::FixedWindow;
+  using ExtraIndex = base::ObjectPool<KeyExtra>::Index;
+
+  // Where the answer to one entry goes, and when it was asked.
+  struct Question {
+    const api::Entry& entry;
+    const KeyHash& hash;
+    api::Detail& detail;
+    api::WaiterId& waiter;
+    base::Now now;
+    int64_t now_ms;
+  };
+
+  // Deciding.
+  KeyHash hash_entry(const api::Entry& entry) const noexcept;
+  bool is_plain(const api::Entry& entry, const KeyHash& hash) const noexcept;
+  api::Verdict decide_plain(const Question& question) noexcept;
+  api::Verdict decide_any(const Question& question) noexcept;
+  api::Verdict acquire(const Question& question) noexcept;
+  api::Verdict acquire_bare(const Question& question, Place place) noexcept;
+  api::Verdict acquire_extra(const Question& question, ExtraIndex index) noexcept;
+  api::Verdict join_line(const Question& question, ExtraIndex index) noexcept;
+  api::Verdict release(const Question& question) noexcept;
+  bool override_forbidden(const api::Entry& entry) const noexcept;
+  bool changes_policy(const api::Entry& entry) const noexcept;
+  void change_policy(const api::Entry& entry, ExtraIndex index, int64_t now_ms) noexcept;
+  bool waiters_full(const api::Entry& entry) const noexcept;
+  api::Verdict refuse(const Question& question, api::Verdict verdict) noexcept;
+  void tell(const Question& question, const Window& window, const limiter::Policy& policy,
+            api::Verdict verdict) const noexcept;
+
+  // Keys.
+  Place find_live(const KeyHash& hash, int64_t now_ms) noexcept;
+  Place make_key(const Question& question) noexcept;
+  ExtraIndex give_extra(Place place, const Window& window, const KeyHash& hash) noexcept;
+  void drop_extra(Place place, const Window& window) noexcept;
+
+  // Lines.
+  void roll_and_serve(KeyExtra& extra, int64_t now_ms) noexcept;
+  void serve(KeyExtra& extra, int64_t now_ms) noexcept;
+  void settle_extra(ExtraIndex index) noexcept;
+  void grant(Waiter& waiter, KeyExtra& extra, api::Verdict verdict, int64_t now_ms) noexcept;
+  bool take_out(api::WaiterId waiter, api::Ticket ticket, bool tell_it, base::Now now) noexcept;
+  void fire_due(int64_t now_ms) noexcept;
+  void end_window(ExtraIndex index, int64_t now_ms) noexcept;
+  void end_wait(api::WaiterId waiter, int64_t now_ms) noexcept;
+
+  // Forgetting.
+  bool expired(const Bucket& bucket, uint32_t slot, int64_t now_ms) const noexcept;
+  void forget(Place place) noexcept;
+  void sweep(int64_t now_ms) noexcept;
+  bool reclaim(int64_t now_ms) noexcept;
+  int64_t evictable_ms(const Bucket& bucket, uint32_t slot, int64_t now_ms) const noexcept;
+  void reclaim_may_succeed() noexcept;
+
+  // Views.
+  api::KeyState state(Place place, int64_t now_ms) const noexcept;
+  bool add_to_page(uint64_t first, uint64_t end, int64_t now_ms) noexcept;
+  bool add_to_page(const BucketArray& array, uint64_t first, uint64_t end,
+                   int64_t now_ms) noexcept;
+  void check_keys() const noexcept;
+  void check_lines(int64_t now_ms) const noexcept;
+
+  Options options_;
+  limiter::Policy policy_;
+  KeyTable table_;
+  base::ObjectPool<KeyExtra> extras_;
+  base::ObjectPool<Waiter> waiters_;
+  base::TimerWheel timers_;
+  std::vector<api::Grant> grants_;
+  std::vector<api::KeyState> page_;
+  Statistics statistics_;
+
+  // The sweep for expired keys.
+  uint32_t swept_bucket_ = 0;
+  int64_t swept_ms_ = 0;
+
+  // The search for a key to give up in a full table.
+  uint32_t reclaim_bucket_ = 0;
+  uint32_t barren_buckets_ = 0;      // looked at in vain, one after the other
+  int64_t barren_until_ms_ = 0;      // the earliest any of their keys may be given up
+  int64_t reclaim_not_before_ms_ = 0;  // a whole lap was in vain: no search until then
+};
+
+// What a timer's owner word names.
+inline constexpr uint64_t waiter_timer = uint64_t{1} << 32;
+
+// When asking again may help: with the next window, or never, or at once.
+constexpr int64_t retry_ms(api::Verdict verdict, int64_t reset_ms) noexcept {
+  switch (verdict) {
+    case api::Verdict::denied:
+    case api::Verdict::queued:
+    case api::Verdict::waiters_full:
+    case api::Verdict::wait_limit:
+      return reset_ms;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace sluice::shard

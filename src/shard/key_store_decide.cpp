@@ -1,0 +1,254 @@
+// One entry after the other: find or make the key, decide, tell.
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "shard/key_store.hpp"
+
+namespace sluice::shard {
+namespace {
+
+using api::Verdict;
+
+// How far ahead keys are hashed and their cache lines asked for: far enough to hide a miss.
+constexpr size_t entries_ahead = 32;
+
+}  // namespace
+
+void KeyStore::decide(std::span<const api::Entry> entries, const Answers& answers,
+                      base::Now now) noexcept {
+  ASSERT(answers.verdicts.size() >= entries.size());
+  ASSERT(answers.details.size() >= entries.size() && answers.waiters.size() >= entries.size());
+  const int64_t now_ms = base::floor_ms(now.monotonic_ns);
+  fire_due(now_ms);
+  KeyHash hashes[entries_ahead];
+  const auto look_ahead = [&](size_t index) {
+    KeyHash& hash = hashes[index % entries_ahead];
+    hash = hash_entry(entries[index]);
+    table_.prefetch(hash);
+  };
+  for (size_t index = 0; index < std::min(entries_ahead, entries.size()); ++index) {
+    look_ahead(index);
+  }
+  for (size_t index = 0; index < entries.size(); ++index) {
+    const KeyHash hash = hashes[index % entries_ahead];
+    if (index + entries_ahead < entries.size()) look_ahead(index + entries_ahead);
+    const Question question{.entry = entries[index],
+                            .hash = hash,
+                            .detail = answers.details[index],
+                            .waiter = answers.waiters[index],
+                            .now = now,
+                            .now_ms = now_ms};
+    answers.verdicts[index] =
+        is_plain(question.entry, hash) ? decide_plain(question) : decide_any(question);
+  }
+}
+
+inline KeyHash KeyStore::hash_entry(const api::Entry& entry) const noexcept {
+  if (entry.key_bytes == 0 || entry.key_bytes > options_.key_bytes_max) return {};
+  return hash_key(entry.key(), options_.hash_secret);
+}
+
+// An acquire without overrides, whose cost may fit, of a valid key.
+inline bool KeyStore::is_plain(const api::Entry& entry, const KeyHash& hash) const noexcept {
+  return hash.tag != 0 && entry.op == api::Op::acquire &&
+         (entry.max_requests & entry.max_requests_in_queue) == api::keep &&
+         entry.cost <= policy_.max_requests;
+}
+
+// The short way: a live key without an extra, and an answer that needs none.
+inline Verdict KeyStore::decide_plain(const Question& question) noexcept {
+  const api::Entry& entry = question.entry;
+  const Place place = table_.find(question.hash);
+  if (!place || place.bucket->has_extra(place.slot)) return decide_any(question);
+  Window window = place.bucket->window(place.slot);
+  if (window.over(question.now_ms)) {
+    if (window.expired(question.now_ms, policy_.window_ms)) return decide_any(question);
+    window.roll(question.now_ms, policy_.window_ms);
+  }
+  Verdict verdict = Verdict::approved;
+  if (!window.take(entry.cost, policy_.max_requests)) {
+    if ((entry.flags & api::flag::may_wait) != 0 || window.denied == Bucket::denied_max) {
+      return decide_any(question);
+    }
+    ++window.denied;
+    verdict = Verdict::denied;
+  }
+  place.bucket->set_window(place.slot, window);
+  ++statistics_.decisions[static_cast<size_t>(verdict)];
+  if ((entry.flags & api::flag::wants_details) != 0) tell(question, window, policy_, verdict);
+  return verdict;
+}
+
+Verdict KeyStore::decide_any(const Question& question) noexcept {
+  if (question.entry.op == api::Op::release) return release(question);
+  const Verdict verdict = acquire(question);
+  ++statistics_.decisions[static_cast<size_t>(verdict)];
+  return verdict;
+}
+
+Verdict KeyStore::acquire(const Question& question) noexcept {
+  const api::Entry& entry = question.entry;
+  if (question.hash.tag == 0) return refuse(question, Verdict::invalid_key);
+  if (override_forbidden(entry)) return refuse(question, Verdict::not_allowed);
+  Place place = find_live(question.hash, question.now_ms);
+  uint32_t limit = policy_.max_requests;
+  if (entry.max_requests != api::keep) {
+    limit = entry.max_requests;
+  } else if (place && place.bucket->has_extra(place.slot)) {
+    limit = extras_[place.bucket->extra(place.slot)].policy.max_requests;
+  }
+  // Not even the override that came along is kept: a request that can never be served is a mistake.
+  if (entry.cost > limit) return refuse(question, Verdict::never_fits);
+  if (!place) place = make_key(question);
+  if (!place) return refuse(question, Verdict::table_full);
+  if (place.bucket->has_extra(place.slot)) {
+    return acquire_extra(question, place.bucket->extra(place.slot));
+  }
+  return acquire_bare(question, place);
+}
+
+bool KeyStore::override_forbidden(const api::Entry& entry) const noexcept {
+  return (entry.max_requests != api::keep && !options_.requests_can_set_rate) ||
+         (entry.max_requests_in_queue != api::keep && !options_.requests_can_mod_queue);
+}
+
+// Whether the overrides ask for anything but what a key without an extra has.
+bool KeyStore::changes_policy(const api::Entry& entry) const noexcept {
+  return (entry.max_requests != api::keep && entry.max_requests != policy_.max_requests) ||
+         (entry.max_requests_in_queue != api::keep &&
+          entry.max_requests_in_queue != policy_.max_requests_in_queue);
+}
+
+// A key without an extra: nobody waits. It gets one if this entry needs it.
+Verdict KeyStore::acquire_bare(const Question& question, Place place) noexcept {
+  const api::Entry& entry = question.entry;
+  Window window = place.bucket->window(place.slot);
+  window.roll(question.now_ms, policy_.window_ms);
+  const bool fits = window.fits(entry.cost, policy_.max_requests);
+  const bool queues =
+      (entry.flags & api::flag::may_wait) != 0 && policy_.max_requests_in_queue > 0;
+  const bool counts_beyond = !fits && window.denied == Bucket::denied_max;
+  if (changes_policy(entry) || (!fits && queues && !waiters_full(entry)) || counts_beyond) {
+    return acquire_extra(question, give_extra(place, window, question.hash));
+  }
+  Verdict verdict = Verdict::approved;
+  if (!window.take(entry.cost, policy_.max_requests)) {
+    verdict = queues ? Verdict::waiters_full : Verdict::denied;
+    if (!queues) window.deny();
+  }
+  place.bucket->set_window(place.slot, window);
+  tell(question, window, policy_, verdict);
+  return verdict;
+}
+
+Verdict KeyStore::acquire_extra(const Question& question, ExtraIndex index) noexcept {
+  KeyExtra& extra = extras_[index];
+  roll_and_serve(extra, question.now_ms);
+  change_policy(question.entry, index, question.now_ms);
+  Verdict verdict = Verdict::denied;
+  // A newcomer never overtakes a waiter, whatever its cost.
+  if (extra.line.empty() && extra.window.take(question.entry.cost, extra.policy.max_requests)) {
+    verdict = Verdict::approved;
+  } else if ((question.entry.flags & api::flag::may_wait) != 0 &&
+             extra.line.size() < extra.policy.max_requests_in_queue) {
+    verdict = join_line(question, index);
+  } else {
+    extra.window.deny();
+  }
+  tell(question, extra.window, extra.policy, verdict);
+  settle_extra(index);
+  return verdict;
+}
+
+void KeyStore::change_policy(const api::Entry& entry, ExtraIndex index, int64_t now_ms) noexcept {
+  KeyExtra& extra = extras_[index];
+  const bool had_own = extra.policy != policy_;
+  if (entry.max_requests_in_queue != api::keep) {
+    extra.policy.max_requests_in_queue = entry.max_requests_in_queue;
+  }
+  if (entry.max_requests != api::keep) {
+    ASSERT(entry.max_requests <= limits::permits_max);
+    extra.policy.max_requests = entry.max_requests;
+    extra.line.expel_above(entry.max_requests, [&](Waiter& waiter) {
+      grant(waiter, extra, Verdict::never_fits, now_ms);
+    });
+    serve(extra, now_ms);
+  }
+  if (had_own && extra.policy == policy_) reclaim_may_succeed();
+}
+
+bool KeyStore::waiters_full(const api::Entry& entry) const noexcept {
+  // Grants that nobody has fetched yet count as waiters: their list has room for waiters_max.
+  return (entry.flags & api::flag::waiters_full) != 0 ||
+         waiters_.used() + grants_.size() >= waiters_.capacity();
+}
+
+Verdict KeyStore::join_line(const Question& question, ExtraIndex index) noexcept {
+  const api::Entry& entry = question.entry;
+  if (waiters_full(entry)) return Verdict::waiters_full;
+  const api::WaiterId id = waiters_.take(entry.ticket, entry.cost, index);
+  Waiter& waiter = waiters_[id];
+  waiter.id = id;
+  waiter.deadline.owner = waiter_timer | id;
+  if (entry.wait_ms_max > 0) {
+    timers_.schedule(waiter.deadline,
+                     base::ceil_ms(question.now.monotonic_ns) + entry.wait_ms_max);
+  }
+  extras_[index].line.join(waiter);
+  question.waiter = id;
+  return Verdict::queued;
+}
+
+// Gives permits back to a live key; others have nothing to give back to.
+Verdict KeyStore::release(const Question& question) noexcept {
+  if (question.hash.tag == 0) return Verdict::approved;
+  const Place place = find_live(question.hash, question.now_ms);
+  if (!place) return Verdict::approved;
+  ++statistics_.released;
+  if (!place.bucket->has_extra(place.slot)) {
+    Window window = place.bucket->window(place.slot);
+    window.roll(question.now_ms, policy_.window_ms);
+    window.give_back(question.entry.cost);
+    place.bucket->set_window(place.slot, window);
+    return Verdict::approved;
+  }
+  const ExtraIndex index = place.bucket->extra(place.slot);
+  KeyExtra& extra = extras_[index];
+  roll_and_serve(extra, question.now_ms);
+  extra.window.give_back(question.entry.cost);
+  serve(extra, question.now_ms);
+  settle_extra(index);
+  return Verdict::approved;
+}
+
+// Changes nothing. The details are those of the key if there is one, else of any new key.
+Verdict KeyStore::refuse(const Question& question, Verdict verdict) noexcept {
+  if ((question.entry.flags & api::flag::wants_details) == 0) return verdict;
+  Window window{.end_ms = question.now_ms};
+  limiter::Policy policy = policy_;
+  const Place place =
+      question.hash.tag != 0 ? find_live(question.hash, question.now_ms) : Place{};
+  if (place && place.bucket->has_extra(place.slot)) {
+    window = extras_[place.bucket->extra(place.slot)].window;
+    policy = extras_[place.bucket->extra(place.slot)].policy;
+  } else if (place) {
+    window = place.bucket->window(place.slot);
+  }
+  if (place) window.roll(question.now_ms, policy.window_ms);
+  tell(question, window, policy, verdict);
+  return verdict;
+}
+
+// The request id is not ours: it stays as it is.
+inline void KeyStore::tell(const Question& question, const Window& window,
+                           const limiter::Policy& policy, Verdict verdict) const noexcept {
+  if (verdict != Verdict::queued && (question.entry.flags & api::flag::wants_details) == 0) return;
+  api::Detail& detail = question.detail;
+  detail.limit = policy.max_requests;
+  detail.remaining = window.remaining(policy.max_requests);
+  detail.window_ms = policy.window_ms;
+  detail.reset_ms = window.reset_ms(question.now_ms);
+  detail.retry_ms = retry_ms(verdict, detail.reset_ms);
+}
+
+}  // namespace sluice::shard

@@ -1,0 +1,104 @@
+// Keys come to an end: expired ones in a slow sweep, and whichever may go when the table is full.
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "shard/key_store.hpp"
+
+namespace sluice::shard {
+namespace {
+
+constexpr int64_t sweep_lap_ms = 4'000;        // the whole table once
+constexpr uint32_t sweep_buckets_max = 4'096;  // in one call
+constexpr uint32_t reclaim_buckets_max = 1'024;
+constexpr int64_t never_ms = INT64_MAX;
+
+}  // namespace
+
+bool KeyStore::expired(const Bucket& bucket, uint32_t slot, int64_t now_ms) const noexcept {
+  if (!bucket.has_extra(slot)) return bucket.window(slot).expired(now_ms, policy_.window_ms);
+  const KeyExtra& extra = extras_[bucket.extra(slot)];
+  return extra.line.empty() && extra.window.expired(now_ms, extra.policy.window_ms);
+}
+
+void KeyStore::forget(Place place) noexcept {
+  if (place.bucket->has_extra(place.slot)) {
+    ASSERT(extras_[place.bucket->extra(place.slot)].line.empty());
+    extras_.give_back(place.bucket->extra(place.slot));
+  }
+  table_.erase(place);
+  reclaim_may_succeed();
+}
+
+// As many buckets as the time since the last call asks for, within bounds.
+void KeyStore::sweep(int64_t now_ms) noexcept {
+  const BucketArray& array = table_.current();
+  const int64_t elapsed_ms = std::min(now_ms - swept_ms_, sweep_lap_ms);
+  const int64_t wanted = elapsed_ms * array.buckets_count() / sweep_lap_ms;
+  if (wanted == 0) return;
+  swept_ms_ = now_ms;
+  const auto count = static_cast<uint32_t>(std::min<int64_t>(wanted, sweep_buckets_max));
+  for (uint32_t left = count; left > 0; --left) {
+    if (swept_bucket_ >= array.buckets_count()) swept_bucket_ = 0;
+    Bucket& bucket = array.bucket(swept_bucket_++);
+    for (uint32_t slot = 0; slot < Bucket::slots_count; ++slot) {
+      if (bucket.tags[slot] == 0 || !expired(bucket, slot, now_ms)) continue;
+      forget({&bucket, slot});
+      ++statistics_.keys_expired;
+    }
+  }
+}
+
+// When a full table may give this key up: past its window if a fresh start would show nothing of
+// it, else when it expires; never while somebody waits. Waiters may leave: then it is not too late.
+int64_t KeyStore::evictable_ms(const Bucket& bucket, uint32_t slot,
+                               int64_t now_ms) const noexcept {
+  if (!bucket.has_extra(slot)) return bucket.window(slot).end_ms;
+  const KeyExtra& extra = extras_[bucket.extra(slot)];
+  if (!extra.line.empty()) return std::max(extra.window.end_ms, now_ms + 1);
+  if (extra.policy == policy_) return extra.window.end_ms;
+  return extra.window.end_ms + limits::idle_windows * extra.policy.window_ms;
+}
+
+// Makes room for one key: an expired one goes first, then one past its window.
+bool KeyStore::reclaim(int64_t now_ms) noexcept {
+  if (now_ms < reclaim_not_before_ms_) return false;
+  ASSERT(!table_.growing());
+  const BucketArray& array = table_.current();
+  const uint32_t count = std::min(reclaim_buckets_max, array.buckets_count());
+  Place second_choice;
+  for (uint32_t left = count; left > 0; --left) {
+    if (reclaim_bucket_ >= array.buckets_count()) reclaim_bucket_ = 0;
+    if (barren_buckets_++ == 0) barren_until_ms_ = never_ms;
+    Bucket& bucket = array.bucket(reclaim_bucket_++);
+    for (uint32_t slot = 0; slot < Bucket::slots_count; ++slot) {
+      if (bucket.tags[slot] == 0) continue;
+      if (expired(bucket, slot, now_ms)) {
+        forget({&bucket, slot});
+        ++statistics_.keys_expired;
+        return true;
+      }
+      const int64_t from_ms = evictable_ms(bucket, slot, now_ms);
+      if (from_ms <= now_ms && !second_choice) second_choice = {&bucket, slot};
+      barren_until_ms_ = std::min(barren_until_ms_, from_ms);
+    }
+  }
+  if (second_choice) {
+    forget(second_choice);
+    ++statistics_.keys_evicted;
+    return true;
+  }
+  if (barren_buckets_ >= array.buckets_count()) {
+    reclaim_not_before_ms_ = barren_until_ms_;
+    barren_buckets_ = 0;
+  }
+  return false;
+}
+
+// Some key may be given up earlier than the search has seen: what it remembers no longer holds.
+// A use, a waiter or an override only ever puts that off.
+void KeyStore::reclaim_may_succeed() noexcept {
+  barren_buckets_ = 0;
+  reclaim_not_before_ms_ = 0;
+}
+
+}  // namespace sluice::shard

@@ -1,0 +1,149 @@
+// Views that change nothing, and the walk over everything that tests take.
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "base/limits.hpp"
+#include "shard/key_store.hpp"
+
+namespace sluice::shard {
+namespace {
+
+constexpr uint32_t page_buckets_max = 16'384;
+
+}  // namespace
+
+api::KeyState KeyStore::state(Place place, int64_t now_ms) const noexcept {
+  api::KeyState state{.key = table_.text(place)};
+  limiter::Policy policy = policy_;
+  Window window;
+  if (place.bucket->has_extra(place.slot)) {
+    const KeyExtra& extra = extras_[place.bucket->extra(place.slot)];
+    policy = extra.policy;
+    window = extra.window;
+    state.waiting = extra.line.size();
+  } else {
+    window = place.bucket->window(place.slot);
+  }
+  window.roll(now_ms, policy.window_ms);
+  state.window_ms = policy.window_ms;
+  state.reset_ms = window.reset_ms(now_ms);
+  state.max_requests = policy.max_requests;
+  state.max_requests_in_queue = policy.max_requests_in_queue;
+  state.approved = window.approved;
+  state.denied = window.denied;
+  return state;
+}
+
+std::optional<api::KeyState> KeyStore::inspect(std::string_view key, base::Now now) const noexcept {
+  if (key.empty() || key.size() > options_.key_bytes_max) return std::nullopt;
+  const int64_t now_ms = base::floor_ms(now.monotonic_ns);
+  const Place place = table_.find(hash_key(key, options_.hash_secret));
+  if (!place || expired(*place.bucket, place.slot, now_ms)) return std::nullopt;
+  return state(place, now_ms);
+}
+
+// Goes through the positions of one bucket of the current array after the other. Keys that have
+// not moved there yet are looked for by the same positions in the previous one.
+Page KeyStore::page(uint64_t cursor, uint32_t keys_max, base::Now now) noexcept {
+  constexpr uint64_t positions_end = uint64_t{1} << 32;
+  const int64_t now_ms = base::floor_ms(now.monotonic_ns);
+  const uint32_t wanted = std::clamp(keys_max, 1U, limits::inspect_page_max);
+  const BucketArray& array = table_.current();
+  page_.clear();
+  uint64_t next = cursor;
+  for (uint32_t visited = 0; visited < page_buckets_max && page_.size() < wanted; ++visited) {
+    if (next >= positions_end) return {.keys = page_, .next_cursor = 0};
+    const uint64_t end = array.first_position(array.home(static_cast<uint32_t>(next)) + 1);
+    const size_t before = page_.size();
+    if (!add_to_page(next, end, now_ms)) {
+      // The page is full in the middle of a bucket: the bucket opens the next page.
+      page_.resize(before);
+      ASSERT(before > 0);
+      break;
+    }
+    next = end;
+  }
+  return {.keys = page_, .next_cursor = next < positions_end ? next : 0};
+}
+
+bool KeyStore::add_to_page(uint64_t first, uint64_t end, int64_t now_ms) noexcept {
+  return add_to_page(table_.current(), first, end, now_ms) &&
+         (!table_.growing() || add_to_page(table_.previous(), first, end, now_ms));
+}
+
+// The live keys with positions in [first, end). False when the page has no room for them all.
+bool KeyStore::add_to_page(const BucketArray& array, uint64_t first, uint64_t end,
+                           int64_t now_ms) noexcept {
+  const uint32_t last_home = array.home(static_cast<uint32_t>(end - 1));
+  uint32_t index = array.home(static_cast<uint32_t>(first));
+  // Their homes come first, and behind the last home whatever flowed over.
+  for (bool homes_left = true;; index = array.after(index)) {
+    Bucket& bucket = array.bucket(index);
+    for (uint32_t slot = 0; slot < Bucket::slots_count; ++slot) {
+      const Place place{&bucket, slot};
+      if (bucket.tags[slot] == 0) continue;
+      const uint64_t position = array.cold(place).position;
+      if (position < first || position >= end || expired(bucket, slot, now_ms)) continue;
+      if (page_.size() == limits::inspect_page_max) return false;
+      page_.push_back(state(place, now_ms));
+    }
+    if (index == last_home) homes_left = false;
+    if (!homes_left && bucket.overflow == 0) return true;
+  }
+}
+
+void KeyStore::check_invariants(base::Now now) const noexcept {
+  table_.check_invariants();
+  check_keys();
+  check_lines(base::floor_ms(now.monotonic_ns));
+}
+
+// Every key is found by its text, and every extra belongs to exactly one key.
+void KeyStore::check_keys() const noexcept {
+  uint32_t extras_count = 0;
+  for (const BucketArray* array : {&table_.current(), &table_.previous()}) {
+    for (uint32_t index = 0; index < array->buckets_count(); ++index) {
+      Bucket& bucket = array->bucket(index);
+      for (uint32_t slot = 0; slot < Bucket::slots_count; ++slot) {
+        if (bucket.tags[slot] == 0) continue;
+        const Place place{&bucket, slot};
+        const KeyHash hash = hash_key(table_.text(place), options_.hash_secret);
+        ASSERT(hash == table_.hash(place));
+        ASSERT(table_.find(hash) == place);
+        if (!bucket.has_extra(slot)) continue;
+        ++extras_count;
+        ASSERT(extras_.holds(bucket.extra(slot)));
+        ASSERT(extras_[bucket.extra(slot)].hash == hash);
+      }
+    }
+  }
+  ASSERT(extras_count == extras_.used());
+}
+
+// Nobody waits who could be served, or could never be; every line has its timer.
+void KeyStore::check_lines(int64_t now_ms) const noexcept {
+  uint32_t waiters_count = 0;
+  for (ExtraIndex index = 0; index < extras_.index_end(); ++index) {
+    if (!extras_.holds(index)) continue;
+    const KeyExtra& extra = extras_[index];
+    ASSERT(extra.window_end.scheduled() == !extra.line.empty());
+    ASSERT(extra.policy.window_ms == policy_.window_ms);
+    ASSERT(!extra.line.empty() || extra.policy != policy_ ||
+           extra.window.denied > Bucket::denied_max);
+    bool head = true;
+    extra.line.for_each([&](const Waiter& waiter) {
+      ++waiters_count;
+      ASSERT(waiter.extra == index && waiters_.holds(waiter.id));
+      ASSERT(&waiters_[waiter.id] == &waiter);
+      ASSERT(waiter.cost <= extra.policy.max_requests);
+      ASSERT(!head || extra.window.over(now_ms) ||
+             !extra.window.fits(waiter.cost, extra.policy.max_requests));
+      head = false;
+    });
+    if (!extra.line.empty()) ASSERT(extra.window_end.due_ms() == extra.window.end_ms);
+  }
+  ASSERT(waiters_count == waiters_.used());
+  ASSERT(waiters_.used() + grants_.size() <= waiters_.capacity());
+}
+
+}  // namespace sluice::shard

@@ -1,0 +1,158 @@
+// Waiters: who is served, who is told otherwise, and the timers that see to it.
+#include "base/assert.hpp"
+#include "shard/key_store.hpp"
+
+namespace sluice::shard {
+namespace {
+
+using api::Verdict;
+
+// Timers handled in one call. What is left over is due at once, and until then a key's line is
+// still served before any newcomer.
+constexpr uint32_t timers_per_call = 8'192;
+
+}  // namespace
+
+// The new window belongs to those who wait before anybody else.
+void KeyStore::roll_and_serve(KeyExtra& extra, int64_t now_ms) noexcept {
+  if (!extra.window.over(now_ms)) return;
+  extra.window.roll(now_ms, extra.policy.window_ms);
+  serve(extra, now_ms);
+}
+
+void KeyStore::serve(KeyExtra& extra, int64_t now_ms) noexcept {
+  while (!extra.line.empty()) {
+    Waiter& head = extra.line.head();
+    if (!extra.window.take(head.cost, extra.policy.max_requests)) return;
+    extra.line.leave(head);
+    grant(head, extra, Verdict::approved, now_ms);
+  }
+}
+
+// The end of all that is done to an extra: its timer is set, or it goes when nothing needs it.
+void KeyStore::settle_extra(ExtraIndex index) noexcept {
+  KeyExtra& extra = extras_[index];
+  if (!extra.line.empty()) {
+    const bool set = extra.window_end.scheduled() &&
+                     extra.window_end.due_ms() == extra.window.end_ms;
+    if (!set) timers_.schedule(extra.window_end, extra.window.end_ms);
+    return;
+  }
+  if (extra.window_end.scheduled()) base::TimerWheel::cancel(extra.window_end);
+  if (extra.policy != policy_ || extra.window.denied > Bucket::denied_max) return;
+  const Place place = table_.find(extra.hash);
+  ASSERT(place && place.bucket->extra(place.slot) == index);
+  drop_extra(place, Window(extra.window));
+}
+
+// The waiter has left the line.
+void KeyStore::grant(Waiter& waiter, KeyExtra& extra, Verdict verdict, int64_t now_ms) noexcept {
+  ASSERT(grants_.size() < grants_.capacity());
+  api::Detail detail;
+  Window window = extra.window;
+  window.roll(now_ms, extra.policy.window_ms);
+  detail.limit = extra.policy.max_requests;
+  detail.remaining = window.remaining(detail.limit);
+  detail.window_ms = extra.policy.window_ms;
+  detail.reset_ms = window.reset_ms(now_ms);
+  detail.retry_ms = retry_ms(verdict, detail.reset_ms);
+  grants_.push_back({.ticket = waiter.ticket, .verdict = verdict, .detail = detail});
+  ++statistics_.decisions[static_cast<size_t>(verdict)];
+  waiters_.give_back(waiter.id);
+}
+
+bool KeyStore::withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now) noexcept {
+  return take_out(waiter, ticket, true, now);
+}
+
+bool KeyStore::abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now) noexcept {
+  return take_out(waiter, ticket, false, now);
+}
+
+bool KeyStore::take_out(api::WaiterId id, api::Ticket ticket, bool tell_it,
+                        base::Now now) noexcept {
+  const int64_t now_ms = base::floor_ms(now.monotonic_ns);
+  fire_due(now_ms);
+  if (!waiters_.holds(id) || waiters_[id].ticket != ticket) return false;
+  Waiter& waiter = waiters_[id];
+  const ExtraIndex index = waiter.extra;
+  KeyExtra& extra = extras_[index];
+  extra.line.leave(waiter);
+  if (tell_it) {
+    grant(waiter, extra, Verdict::withdrawn, now_ms);
+  } else {
+    waiters_.give_back(id);
+  }
+  // Whoever stood behind it may fit now.
+  roll_and_serve(extra, now_ms);
+  serve(extra, now_ms);
+  settle_extra(index);
+  return true;
+}
+
+void KeyStore::drain(base::Now now) noexcept {
+  const int64_t now_ms = base::floor_ms(now.monotonic_ns);
+  fire_due(now_ms);
+  for (api::WaiterId id = 0; id < waiters_.index_end(); ++id) {
+    if (!waiters_.holds(id)) continue;
+    const ExtraIndex index = waiters_[id].extra;
+    KeyExtra& extra = extras_[index];
+    while (!extra.line.empty()) {
+      Waiter& head = extra.line.head();
+      extra.line.leave(head);
+      grant(head, extra, Verdict::draining, now_ms);
+    }
+    settle_extra(index);
+  }
+}
+
+void KeyStore::run_due(base::Now now) noexcept {
+  const int64_t now_ms = base::floor_ms(now.monotonic_ns);
+  fire_due(now_ms);
+  if (table_.growing()) {
+    table_.grow_slice();
+  } else {
+    sweep(now_ms);
+  }
+}
+
+int64_t KeyStore::next_due_ns() const noexcept {
+  const int64_t due_ms = timers_.next_due_ms();
+  return due_ms == INT64_MAX ? base::never_ns : due_ms * base::ns_per_ms;
+}
+
+void KeyStore::fire_due(int64_t now_ms) noexcept {
+  timers_.advance(now_ms);
+  for (uint32_t count = 0; count < timers_per_call; ++count) {
+    const base::Timer* timer = timers_.pop_due();
+    if (timer == nullptr) return;
+    const auto index = static_cast<uint32_t>(timer->owner);
+    if ((timer->owner & waiter_timer) != 0) {
+      end_wait(index, now_ms);
+    } else {
+      end_window(index, now_ms);
+    }
+  }
+}
+
+void KeyStore::end_window(ExtraIndex index, int64_t now_ms) noexcept {
+  roll_and_serve(extras_[index], now_ms);
+  settle_extra(index);
+}
+
+void KeyStore::end_wait(api::WaiterId id, int64_t now_ms) noexcept {
+  Waiter& waiter = waiters_[id];
+  const ExtraIndex index = waiter.extra;
+  KeyExtra& extra = extras_[index];
+  // A window that ended no later comes first: this waiter's turn may have come in time.
+  if (extra.window.end_ms <= waiter.deadline.due_ms()) roll_and_serve(extra, now_ms);
+  if (waiters_.holds(id)) {
+    extra.line.leave(waiter);
+    grant(waiter, extra, Verdict::wait_limit, now_ms);
+    // If the window is over, its own timer is due and serves the others.
+    if (!extra.window.over(now_ms)) serve(extra, now_ms);
+  }
+  settle_extra(index);
+}
+
+}  // namespace sluice::shard

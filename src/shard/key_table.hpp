@@ -1,0 +1,77 @@
+// Every live key of one core: finds it, makes room for it, forgets it.
+// Shape:  bucket arrays of keys_max / 0.85 slots, halved as often as that leaves 1,024 buckets: it
+//         starts with the smallest and doubles. While it grows, keys move over from the old array,
+//         a few buckets at each insert and at each grow_slice(), so that no call takes long.
+// Errors: insert() gives no place when keys_max keys are there, or their text has no room left.
+// Lives:  nothing is allocated after construction; a place is good until the next insert or erase.
+// Source: Swiss tables and unordered_dense for one line a lookup; overflow counts as in F14.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "shard/bucket_array.hpp"
+#include "shard/key_text.hpp"
+
+namespace sluice::shard {
+
+class KeyTable {
+ public:
+  KeyTable(uint32_t keys_max, uint32_t key_bytes_max);
+  KeyTable(const KeyTable&) = delete;
+  KeyTable& operator=(const KeyTable&) = delete;
+
+  void prefetch(const KeyHash& hash) const noexcept {
+    current_->prefetch(hash.position);
+    if (growing()) previous_->prefetch(hash.position);
+  }
+
+  Place find(const KeyHash& hash) const noexcept {
+    const Place place = current_->find(hash);
+    if (place || !growing()) return place;
+    return previous_->find(hash);
+  }
+
+  // The key is not there. Its window is the caller's to write.
+  Place insert(const KeyHash& hash, std::string_view text) noexcept;
+  void erase(Place place) noexcept;
+
+  KeyHash hash(Place place) const noexcept;
+  std::string_view text(Place place) const noexcept;
+
+  bool full() const noexcept { return keys_count_ == keys_max_; }
+  uint32_t keys_count() const noexcept { return keys_count_; }
+
+  // While it grows, some keys are still in previous() and not in current().
+  bool growing() const noexcept { return growing_; }
+  const BucketArray& current() const noexcept { return *current_; }
+  const BucketArray& previous() const noexcept { return *previous_; }
+
+  // Moves a slice of the keys that still have to move.
+  void grow_slice() noexcept;
+
+  uint64_t reserved_bytes() const noexcept;
+  void check_invariants() const noexcept;
+
+ private:
+  const BucketArray& array_of(Place place) const noexcept {
+    return current_->holds(place) ? *current_ : *previous_;
+  }
+  void start_growing() noexcept;
+  void move_buckets(uint32_t buckets_count) noexcept;
+  void move_bucket(uint32_t index) noexcept;
+
+  uint32_t keys_max_;
+  uint32_t buckets_max_;
+  uint32_t keys_count_ = 0;
+  uint32_t halvings_ = 0;  // of buckets_max_: the current size
+  uint32_t moved_buckets_ = 0;
+  bool growing_ = false;
+  std::array<BucketArray, 2> arrays_;
+  BucketArray* current_;
+  BucketArray* previous_;
+  KeyText text_;
+};
+
+}  // namespace sluice::shard

@@ -1,0 +1,73 @@
+#include "shard/key_text.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/assert.hpp"
+#include "base/limits.hpp"
+
+namespace sluice::shard {
+namespace {
+
+constexpr uint64_t unit_bytes = 4;
+// One less than 2^32 units, so that no record begins at `none`.
+constexpr uint64_t units_max = (uint64_t{1} << 32) - 1;
+
+constexpr uint32_t record_units(size_t text_bytes) noexcept {
+  return static_cast<uint32_t>((sizeof(uint16_t) + text_bytes + unit_bytes - 1) / unit_bytes);
+}
+
+constexpr uint32_t arena_units(uint32_t keys_max, uint32_t key_bytes_max) noexcept {
+  return static_cast<uint32_t>(
+      std::min(uint64_t{keys_max} * record_units(key_bytes_max), units_max));
+}
+
+}  // namespace
+
+KeyText::KeyText(uint32_t keys_max, uint32_t key_bytes_max)
+    : region_(arena_units(keys_max, key_bytes_max) * unit_bytes,
+              "text of the keys (--max-keys, --max-key-bytes)"),
+      free_(record_units(key_bytes_max) + 1, none),
+      end_(arena_units(keys_max, key_bytes_max)) {
+  ASSERT(key_bytes_max <= limits::key_bytes_max);
+  region_.advise_huge();
+}
+
+std::byte* KeyText::record(Reference reference) const noexcept {
+  DEBUG_ASSERT(reference < fresh_);
+  return region_.data() + reference * unit_bytes;
+}
+
+KeyText::Reference KeyText::store(std::string_view text) noexcept {
+  const uint32_t units = record_units(text.size());
+  ASSERT(units < free_.size());
+  Reference reference = free_[units];
+  if (reference != none) {
+    std::memcpy(&free_[units], record(reference), sizeof(Reference));
+  } else if (end_ - fresh_ >= units) {
+    reference = fresh_;
+    fresh_ += units;
+  } else {
+    return none;
+  }
+  const auto text_bytes = static_cast<uint16_t>(text.size());
+  std::memcpy(record(reference), &text_bytes, sizeof text_bytes);
+  std::memcpy(record(reference) + sizeof text_bytes, text.data(), text.size());
+  ++records_count_;
+  return reference;
+}
+
+void KeyText::give_back(Reference reference) noexcept {
+  const uint32_t units = record_units(text(reference).size());
+  std::memcpy(record(reference), &free_[units], sizeof(Reference));
+  free_[units] = reference;
+  --records_count_;
+}
+
+std::string_view KeyText::text(Reference reference) const noexcept {
+  uint16_t text_bytes;
+  std::memcpy(&text_bytes, record(reference), sizeof text_bytes);
+  return {reinterpret_cast<const char*>(record(reference)) + sizeof text_bytes, text_bytes};
+}
+
+}  // namespace sluice::shard

@@ -1,0 +1,40 @@
+// The keys' text, apart from the table: read only to show a key.
+// Shape:  records of a 16-bit length and the bytes, named by their offset in units of 4 bytes. A
+//         record given back waits in the list of its size for the next key of that size.
+// Errors: store() gives `none` when there is no room; the caller answers table_full.
+// Lives:  address space for every key at its longest, at most 16 GiB; committed as it is used.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/mapped_region.hpp"
+
+namespace sluice::shard {
+
+class KeyText {
+ public:
+  using Reference = uint32_t;
+  static constexpr Reference none = 0xFFFF'FFFF;
+
+  KeyText(uint32_t keys_max, uint32_t key_bytes_max);
+
+  Reference store(std::string_view text) noexcept;
+  void give_back(Reference reference) noexcept;
+  std::string_view text(Reference reference) const noexcept;
+
+  uint32_t records_count() const noexcept { return records_count_; }
+  uint64_t reserved_bytes() const noexcept { return region_.size(); }
+
+ private:
+  std::byte* record(Reference reference) const noexcept;
+
+  base::MappedRegion region_;
+  std::vector<Reference> free_;  // by size in units
+  Reference fresh_ = 0;          // never used from here on
+  Reference end_;
+  uint32_t records_count_ = 0;
+};
+
+}  // namespace sluice::shard
