@@ -77,12 +77,13 @@ void write_header(HttpWriter& writer, std::string_view name, std::string_view va
 }
 
 // draft-ietf-httpapi-ratelimit-headers: q permits per w seconds; r are left, t seconds from now
-// the window ends.
+// the window ends. A key's first window may last up to a millisecond longer than the policy says:
+// that is not shown as a whole second.
 void write_rate_limit(HttpWriter& writer, const api::Detail& detail) noexcept {
   writer.text("RateLimit: \"window\";r=");
   writer.decimal(detail.remaining);
   writer.text(";t=");
-  writer.decimal(ceil_seconds(detail.reset_ms));
+  writer.decimal(ceil_seconds(std::min(detail.reset_ms, detail.window_ms)));
   writer.text("\r\nRateLimit-Policy: \"window\";q=");
   writer.decimal(detail.limit);
   writer.text(";w=");
