@@ -9,8 +9,8 @@ KeyStore::KeyStore(const Options& options)
     : options_(options),
       policy_(options.policy),
       table_(options.keys_max, options.key_bytes_max),
-      extras_(options.keys_max, "keys with overrides or waiters (--max-keys)"),
       waiters_(options.waiters_max, "waiters (--max-waiters)"),
+      extras_(options.keys_max, "keys with overrides or waiters (--max-keys)"),
       timers_(0) {
   ASSERT(policy_.max_requests >= 1 && policy_.max_requests <= limits::permits_max);
   ASSERT(policy_.window_ms >= 1 && policy_.window_ms <= limits::window_ms_max);

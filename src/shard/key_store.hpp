@@ -108,16 +108,15 @@ class KeyStore {
   // Views.
   api::KeyState state(Place place, int64_t now_ms) const noexcept;
   bool add_to_page(uint64_t first, uint64_t end, int64_t now_ms) noexcept;
-  bool add_to_page(const BucketArray& array, uint64_t first, uint64_t end,
-                   int64_t now_ms) noexcept;
+  bool add_to_page(const BucketArray& array, uint64_t first, uint64_t end, int64_t now_ms) noexcept;
   void check_keys() const noexcept;
   void check_lines(int64_t now_ms) const noexcept;
 
   Options options_;
   limiter::Policy policy_;
   KeyTable table_;
-  base::ObjectPool<KeyExtra> extras_;
   base::ObjectPool<Waiter> waiters_;
+  base::ObjectPool<KeyExtra> extras_;  // their lines let go of the waiters when they end
   base::TimerWheel timers_;
   std::vector<api::Grant> grants_;
   std::vector<api::KeyState> page_;
@@ -129,8 +128,8 @@ class KeyStore {
 
   // The search for a key to give up in a full table.
   uint32_t reclaim_bucket_ = 0;
-  uint32_t barren_buckets_ = 0;      // looked at in vain, one after the other
-  int64_t barren_until_ms_ = 0;      // the earliest any of their keys may be given up
+  uint32_t barren_buckets_ = 0;        // looked at in vain, one after the other
+  int64_t barren_until_ms_ = 0;        // the earliest any of their keys may be given up
   int64_t reclaim_not_before_ms_ = 0;  // a whole lap was in vain: no search until then
 };
 

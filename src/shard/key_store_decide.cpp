@@ -125,8 +125,7 @@ Verdict KeyStore::acquire_bare(const Question& question, Place place) noexcept {
   Window window = place.bucket->window(place.slot);
   window.roll(question.now_ms, policy_.window_ms);
   const bool fits = window.fits(entry.cost, policy_.max_requests);
-  const bool queues =
-      (entry.flags & api::flag::may_wait) != 0 && policy_.max_requests_in_queue > 0;
+  const bool queues = (entry.flags & api::flag::may_wait) != 0 && policy_.max_requests_in_queue > 0;
   const bool counts_beyond = !fits && window.denied == Bucket::denied_max;
   if (changes_policy(entry) || (!fits && queues && !waiters_full(entry)) || counts_beyond) {
     return acquire_extra(question, give_extra(place, window, question.hash));
@@ -191,8 +190,7 @@ Verdict KeyStore::join_line(const Question& question, ExtraIndex index) noexcept
   waiter.id = id;
   waiter.deadline.owner = waiter_timer | id;
   if (entry.wait_ms_max > 0) {
-    timers_.schedule(waiter.deadline,
-                     base::ceil_ms(question.now.monotonic_ns) + entry.wait_ms_max);
+    timers_.schedule(waiter.deadline, base::ceil_ms(question.now.monotonic_ns) + entry.wait_ms_max);
   }
   extras_[index].line.join(waiter);
   question.waiter = id;
@@ -226,8 +224,7 @@ Verdict KeyStore::refuse(const Question& question, Verdict verdict) noexcept {
   if ((question.entry.flags & api::flag::wants_details) == 0) return verdict;
   Window window{.end_ms = question.now_ms};
   limiter::Policy policy = policy_;
-  const Place place =
-      question.hash.tag != 0 ? find_live(question.hash, question.now_ms) : Place{};
+  const Place place = question.hash.tag != 0 ? find_live(question.hash, question.now_ms) : Place{};
   if (place && place.bucket->has_extra(place.slot)) {
     window = extras_[place.bucket->extra(place.slot)].window;
     policy = extras_[place.bucket->extra(place.slot)].policy;

@@ -50,8 +50,7 @@ void KeyStore::sweep(int64_t now_ms) noexcept {
 
 // When a full table may give this key up: past its window if a fresh start would show nothing of
 // it, else when it expires; never while somebody waits. Waiters may leave: then it is not too late.
-int64_t KeyStore::evictable_ms(const Bucket& bucket, uint32_t slot,
-                               int64_t now_ms) const noexcept {
+int64_t KeyStore::evictable_ms(const Bucket& bucket, uint32_t slot, int64_t now_ms) const noexcept {
   if (!bucket.has_extra(slot)) return bucket.window(slot).end_ms;
   const KeyExtra& extra = extras_[bucket.extra(slot)];
   if (!extra.line.empty()) return std::max(extra.window.end_ms, now_ms + 1);

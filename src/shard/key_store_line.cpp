@@ -33,8 +33,8 @@ void KeyStore::serve(KeyExtra& extra, int64_t now_ms) noexcept {
 void KeyStore::settle_extra(ExtraIndex index) noexcept {
   KeyExtra& extra = extras_[index];
   if (!extra.line.empty()) {
-    const bool set = extra.window_end.scheduled() &&
-                     extra.window_end.due_ms() == extra.window.end_ms;
+    const bool set =
+        extra.window_end.scheduled() && extra.window_end.due_ms() == extra.window.end_ms;
     if (!set) timers_.schedule(extra.window_end, extra.window.end_ms);
     return;
   }

@@ -20,11 +20,21 @@ bool Shard::abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now) noe
   return store_->abandon(waiter, ticket, now);
 }
 
-void Shard::drain(base::Now now) noexcept { store_->drain(now); }
-void Shard::run_due(base::Now now) noexcept { store_->run_due(now); }
-int64_t Shard::next_due_ns() const noexcept { return store_->next_due_ns(); }
-std::span<const api::Grant> Shard::grants() const noexcept { return store_->grants(); }
-void Shard::clear_grants() noexcept { store_->clear_grants(); }
+void Shard::drain(base::Now now) noexcept {
+  store_->drain(now);
+}
+void Shard::run_due(base::Now now) noexcept {
+  store_->run_due(now);
+}
+int64_t Shard::next_due_ns() const noexcept {
+  return store_->next_due_ns();
+}
+std::span<const api::Grant> Shard::grants() const noexcept {
+  return store_->grants();
+}
+void Shard::clear_grants() noexcept {
+  store_->clear_grants();
+}
 
 std::optional<api::KeyState> Shard::inspect(std::string_view key, base::Now now) const noexcept {
   return store_->inspect(key, now);
@@ -34,10 +44,20 @@ Page Shard::page(uint64_t cursor, uint32_t keys_max, base::Now now) noexcept {
   return store_->page(cursor, keys_max, now);
 }
 
-uint32_t Shard::keys_count() const noexcept { return store_->keys_count(); }
-uint32_t Shard::waiters_count() const noexcept { return store_->waiters_count(); }
-const Statistics& Shard::statistics() const noexcept { return store_->statistics(); }
-uint64_t Shard::reserved_bytes() const noexcept { return store_->reserved_bytes(); }
-void Shard::check_invariants(base::Now now) const noexcept { store_->check_invariants(now); }
+uint32_t Shard::keys_count() const noexcept {
+  return store_->keys_count();
+}
+uint32_t Shard::waiters_count() const noexcept {
+  return store_->waiters_count();
+}
+const Statistics& Shard::statistics() const noexcept {
+  return store_->statistics();
+}
+uint64_t Shard::reserved_bytes() const noexcept {
+  return store_->reserved_bytes();
+}
+void Shard::check_invariants(base::Now now) const noexcept {
+  store_->check_invariants(now);
+}
 
 }  // namespace sluice::shard

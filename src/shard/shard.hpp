@@ -2,7 +2,8 @@
 // Flow:   the turn's entries -> Shard::decide -> verdicts (and details); waiters that are served
 //         later, or never, come out as grants.
 // Shape:  key_table (what every key has, hot), key_extra (overrides and waiters, for the few that
-//         have them), waiter_line (FIFO per key), timer wheel (window ends of keys with waiters, wait limits).
+//         have them), waiter_line (FIFO per key), timer wheel (window ends of keys with waiters,
+//         wait limits).
 // Units:  permits; milliseconds inside, `now` in nanoseconds.
 // Errors: none: every outcome is a Verdict. When full: table_full, waiters_full.
 // Lives:  one core only; reads no clock, draws no random number.
@@ -32,7 +33,7 @@ struct Options {
   uint32_t key_bytes_max = 1'024;
   bool requests_can_set_rate = true;
   bool requests_can_mod_queue = true;
-  limiter::Policy policy;       // of every key that does not bring its own
+  limiter::Policy policy;  // of every key that does not bring its own
   HashSecret hash_secret{};
 };
 
@@ -68,8 +69,7 @@ class Shard {
   Shard& operator=(const Shard&) = delete;
 
   // Decides `entries` in their order. Waiters that this serves or fails come out as grants.
-  void decide(std::span<const api::Entry> entries, const Answers& answers,
-              base::Now now) noexcept;
+  void decide(std::span<const api::Entry> entries, const Answers& answers, base::Now now) noexcept;
 
   // Takes a waiter out of line; a grant `withdrawn` follows. False when it waits no more.
   bool withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now) noexcept;

@@ -18,9 +18,9 @@ struct Waiter {
 
   api::Ticket ticket;
   uint32_t cost;
-  uint32_t extra;                          // of the key it waits for
-  api::WaiterId id = api::no_waiter;       // its own index in the pool
-  base::Timer deadline;                    // scheduled when it has a wait limit
+  uint32_t extra;                     // of the key it waits for
+  api::WaiterId id = api::no_waiter;  // its own index in the pool
+  base::Timer deadline;               // scheduled when it has a wait limit
   boost::intrusive::list_member_hook<> in_line;
 };
 
@@ -63,10 +63,9 @@ class WaiterLine {
   }
 
  private:
-  using Waiters =
-      boost::intrusive::list<Waiter, boost::intrusive::member_hook<
-                                         Waiter, boost::intrusive::list_member_hook<>,
-                                         &Waiter::in_line>>;
+  using Waiters = boost::intrusive::list<
+      Waiter, boost::intrusive::member_hook<Waiter, boost::intrusive::list_member_hook<>,
+                                            &Waiter::in_line>>;
   Waiters waiters_;
   uint32_t cost_max_ = 0;  // nobody in line costs more
 };

@@ -1,0 +1,106 @@
+// A shard with the spans it writes to, asked one entry at a time at a time of the test's choosing.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "api/entry.hpp"
+#include "shard/shard.hpp"
+
+namespace sluice::shard {
+
+struct Ask {
+  uint32_t cost = 1;
+  bool may_wait = false;
+  bool waiters_full = false;
+  uint32_t max_requests = api::keep;
+  uint32_t max_requests_in_queue = api::keep;
+  api::Ticket ticket = api::no_ticket;
+  uint32_t wait_ms_max = 0;
+};
+
+inline HashSecret test_secret() {
+  HashSecret secret;
+  uint32_t state = 12'345;
+  for (std::byte& byte : secret) {
+    state = state * 1'664'525 + 1'013'904'223;
+    byte = static_cast<std::byte>(state >> 24);
+  }
+  return secret;
+}
+
+// 10 permits in 1,000 ms, 5 in line, 100 keys, 50 waiters.
+inline Options test_options() {
+  return {.keys_max = 100,
+          .waiters_max = 50,
+          .key_bytes_max = 64,
+          .policy = {.window_ms = 1'000, .max_requests = 10, .max_requests_in_queue = 5},
+          .hash_secret = test_secret()};
+}
+
+class ShardDriver {
+ public:
+  explicit ShardDriver(const Options& options = test_options()) : shard(options) {}
+
+  static api::Entry entry(std::string_view key, const Ask& ask) {
+    return {.key_data = key.data(),
+            .cost = ask.cost,
+            .key_bytes = static_cast<uint16_t>(key.size()),
+            .flags = static_cast<uint8_t>(api::flag::wants_details |
+                                          (ask.may_wait ? api::flag::may_wait : 0) |
+                                          (ask.waiters_full ? api::flag::waiters_full : 0)),
+            .max_requests = ask.max_requests,
+            .max_requests_in_queue = ask.max_requests_in_queue,
+            .ticket = ask.ticket,
+            .wait_ms_max = ask.wait_ms_max};
+  }
+
+  api::Verdict acquire(std::string_view key, const Ask& ask = {}) {
+    return decide(entry(key, ask));
+  }
+  api::Verdict release(std::string_view key, uint32_t cost = 1) {
+    api::Entry given = entry(key, {.cost = cost});
+    given.op = api::Op::release;
+    return decide(given);
+  }
+  api::Verdict decide(const api::Entry& one) {
+    api::Verdict verdict = api::Verdict::none;
+    shard.decide(std::span(&one, 1),
+                 {.verdicts = {&verdict, 1}, .details = {&detail, 1}, .waiters = {&waiter, 1}},
+                 now());
+    return verdict;
+  }
+
+  void run_due() {
+    do {
+      shard.run_due(now());
+    } while (shard.next_due_ns() <= now_ns);
+  }
+  void advance_ms(int64_t ms) {
+    now_ns += ms * base::ns_per_ms;
+    run_due();
+  }
+
+  // Ticket and verdict of each grant since the last call.
+  std::vector<std::pair<api::Ticket, api::Verdict>> take_grants() {
+    std::vector<std::pair<api::Ticket, api::Verdict>> taken;
+    for (const api::Grant& grant : shard.grants()) taken.emplace_back(grant.ticket, grant.verdict);
+    shard.clear_grants();
+    return taken;
+  }
+
+  base::Now now() const { return {.monotonic_ns = now_ns, .wall_ns = 0}; }
+  uint64_t decided(api::Verdict verdict) const {
+    return shard.statistics().decisions[static_cast<size_t>(verdict)];
+  }
+
+  Shard shard;
+  int64_t now_ns = 5'000 * base::ns_per_ms;
+  api::Detail detail;
+  api::WaiterId waiter = api::no_waiter;
+};
+
+}  // namespace sluice::shard
