@@ -1,0 +1,136 @@
+"""`sluicegate acquire` and `sluicegate bench`, against the real server. Method: their exit codes,
+and what they print."""
+
+import json
+import subprocess
+
+import pytest
+
+from conftest import LONG_WINDOW
+from http_peer import ask, inspect
+from server_process import TIMEOUT_S, binary, clean_environment, eventually, run_binary
+
+
+def acquire(server, *arguments):
+    return run_binary("acquire", *arguments, "--address", f"127.0.0.1:{server.native_port}")
+
+
+def test_acquire_approved(server, key):
+    result = acquire(server, key)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("approved")
+    assert "99 of 100 left" in result.stdout
+    assert inspect(server, key)["NumApprovedThisWindow"] == 1
+
+
+def test_acquire_denied(server, key):
+    result = acquire(server, key, "--max-requests", "2", "--count", "3")
+    assert result.returncode == 1
+    words = [line.split()[0] for line in result.stdout.splitlines()]
+    assert words == ["approved", "approved", "denied"]
+
+
+def test_acquire_cost(server, key):
+    assert acquire(server, key, "--cost", "60").returncode == 0
+    assert acquire(server, key, "--cost", "60").returncode == 1
+    result = acquire(server, key, "--cost", "101")
+    assert result.returncode == 1
+    assert result.stdout.startswith("never")
+
+
+def test_acquire_waits(server, key):
+    assert acquire(server, key, "--max-requests", "1").returncode == 0
+    waiting = subprocess.Popen(
+        [binary(), "acquire", key, "--wait", "--address", f"127.0.0.1:{server.native_port}"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean_environment())
+    try:
+        eventually(lambda: inspect(server, key)["NumWaiting"] == 1, "it waits")
+        assert waiting.poll() is None
+        ask(server, "DELETE", f"/rate/{key}/1")
+        out, err = waiting.communicate(timeout=TIMEOUT_S)
+    finally:
+        waiting.kill()
+        waiting.wait()
+    assert (waiting.returncode, err) == (0, "")
+    assert [line.split()[0] for line in out.splitlines()] == ["queued", "approved"]
+
+
+def test_acquire_waits_no_longer_than_told(server, key):
+    acquire(server, key, "--max-requests", "1")
+    result = acquire(server, key, "--wait", "--wait-limit-ms", "200")
+    assert result.returncode == 1
+    assert [line.split()[0] for line in result.stdout.splitlines()] == ["queued", "wait_limit"]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1", "no.such.host.invalid:8081",
+                                     "127.0.0.1:99999"])
+def test_bad_address_is_one_line_and_exit_2(address):
+    result = run_binary("acquire", "k", "--address", address)
+    assert result.returncode == 2, result
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith("Error: ")
+
+
+def test_rest_port_instead_of_the_native_one_is_one_line(server):
+    result = run_binary("acquire", "k", "--address", f"127.0.0.1:{server.port}")
+    assert result.returncode == 2, result
+    assert len(result.stderr.splitlines()) == 1
+
+
+def bench(*arguments):
+    result = run_binary("bench", "--json", "--seconds", "0.5", "--warm-up-seconds", "0",
+                        *arguments)
+    assert result.returncode == 0, result
+    lines = result.stdout.splitlines()
+    assert len(lines) == 1, "--json prints one line"
+    return json.loads(lines[0])
+
+
+FIELDS = ["decisions_per_s", "frames_per_s", "approved", "denied", "distinct_keys", "bytes_in",
+          "bytes_out", "client_cpu_s", "server_cpu_s", "latency_us"]
+
+
+def assert_adds_up(line):
+    assert [name for name in FIELDS if name not in line] == []
+    assert line["approved"] + line["denied"] == line["decisions"] > 0
+    assert line["errors"] == 0 and line["other_verdicts"] == {}
+    latency = line["latency_us"]
+    assert 0 < latency["p50"] <= latency["p99"] <= latency["p999"] <= latency["max"]
+    assert line["bytes_in"] > 0 and line["bytes_out"] > 0
+
+
+def test_bench_with_a_server_of_its_own(io):
+    line = bench("--keys", "1000", "--io", io, "--batch", "50", "--connections", "2")
+    assert_adds_up(line)
+    assert line["distinct_keys"] == 1_000
+    assert line["denied"] == 0
+    assert line["server_cpu_s"] > 0
+
+
+@pytest.mark.parametrize("distribution, most", [("uniform", 1_000), ("zipf", 1_000), ("one", 1)])
+def test_bench_against_a_running_server(start_server, distribution, most):
+    server = start_server(*LONG_WINDOW, "--max-requests", "1000000000")
+    line = bench("--address", f"127.0.0.1:{server.native_port}", "--keys", "1000",
+                 "--batch", "20", "--connections", "3", "--distribution", distribution)
+    assert_adds_up(line)
+    assert line["server_cpu_s"] is None
+    shown = json.loads(ask(server, "GET", "/debug").body)["Instances"]
+    assert len(shown) == line["distinct_keys"] <= most
+    if distribution != "zipf":
+        assert line["distinct_keys"] == most
+
+
+@pytest.mark.parametrize("share", [0.2, 0.9])
+def test_bench_meets_the_denied_share(io, share):
+    line = bench("--keys", "1000", "--denied-share", str(share), "--io", io)
+    assert_adds_up(line)
+    assert abs(line["denied"] / line["decisions"] - share) <= 0.01
+
+
+def test_bench_progress_goes_to_stderr_and_the_summary_is_readable(io):
+    result = run_binary("bench", "--seconds", "0.3", "--keys", "100", "--io", io)
+    assert result.returncode == 0
+    assert "decisions" in result.stdout
+    assert "latency" in result.stdout
+    assert result.stderr

@@ -1,0 +1,84 @@
+"""Servers for the tests. Every test runs on both kernel interfaces, io_uring and epoll."""
+
+import itertools
+import os
+import resource
+
+import pytest
+
+from server_process import ServerProcess
+
+SERVERS = pytest.StashKey[list]()
+KEY_NUMBERS = itertools.count(1)
+
+# Windows that do not end while a test runs: what is approved stays counted.
+LONG_WINDOW = ("--window-millis", "3600000")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def many_descriptors():
+    """Some tests hold a thousand connections."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft = hard if hard != resource.RLIM_INFINITY else 65_536
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 65_536), hard))
+
+
+@pytest.fixture(scope="session", params=["uring", "epoll"])
+def io(request):
+    """The value of --io. Where io_uring is not available its half fails, unless that is intended."""
+    if request.param == "uring" and os.environ.get("SLUICEGATE_NO_URING") == "1":
+        pytest.skip("SLUICEGATE_NO_URING=1")
+    return request.param
+
+
+def end(server):
+    """Ends a server that is still running, and demands that nothing went wrong in it."""
+    was_running = server.is_running()
+    code = server.stop()
+    assert server.errors == [], server.output()
+    assert not was_running or code == 0, server.output()
+
+
+@pytest.fixture(scope="module")
+def shared_server(io):
+    server = ServerProcess(io, *LONG_WINDOW)
+    yield server
+    end(server)
+
+
+@pytest.fixture
+def server(shared_server, request):
+    """One server for all tests of a module, with windows of an hour; use the `key` of the test."""
+    request.node.stash[SERVERS] = [shared_server]
+    yield shared_server
+    assert shared_server.is_running(), shared_server.output()
+
+
+@pytest.fixture
+def start_server(io, request):
+    """Starts servers of the test's own, with flags; ends them after it."""
+    servers = request.node.stash[SERVERS] = []
+
+    def start(*flags, **options):
+        server = ServerProcess(io, *flags, **options)
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        end(server)
+
+
+@pytest.fixture
+def key():
+    """A key that no other test uses."""
+    return f"key{next(KEY_NUMBERS)}"
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    report = outcome.get_result()
+    if report.failed:
+        for server in item.stash.get(SERVERS, []):
+            report.sections.append(("server", server.output()))

@@ -1,0 +1,228 @@
+"""A native peer built from proto/sluicegate.capnp by pycapnp: an implementation of the protocol
+that shares no code with the server's."""
+
+import pathlib
+import select
+import socket
+import struct
+
+import capnp
+
+from server_process import TIMEOUT_S
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "proto" / "golden"
+SCHEMA = capnp.load(str(ROOT / "proto" / "sluicegate.capnp"),
+                    imports=[str(pathlib.Path(capnp.__file__).parents[1])])
+KEEP = 0xFFFFFFFF
+
+# Numbers of docs/protocol.md, "Verdicts".
+APPROVED, DENIED, QUEUED, TABLE_FULL, WAITERS_FULL = 1, 2, 3, 4, 5
+NOT_ALLOWED, NEVER_FITS, INVALID_KEY, WAIT_LIMIT, WITHDRAWN, DRAINING = 7, 8, 9, 10, 11, 12
+
+# Bits of `details`.
+LIMIT, WINDOW, REMAINING, RESET, RETRY, REQUEST_ID = 1, 2, 4, 8, 16, 32
+ALL_DETAILS = 63
+
+
+def frame_bytes(message, segment_words=None):
+    """One ClientFrame; `segment_words` makes the builder start small and grow by segments."""
+    builder = SCHEMA.ClientFrame.new_message(num_first_segment_words=segment_words or 40_000)
+    builder.from_dict(message)
+    return builder.to_bytes()
+
+
+def acquire_frame(id, keys, *, segment_words=None, **columns):
+    """Columns and fields as the schema names them: costs, maxRequests, entryFlags, flags, ..."""
+    keys = [key if isinstance(key, bytes) else key.encode() for key in keys]
+    body = {"keys": b"".join(keys), "keySizes": [len(key) for key in keys], **columns}
+    return frame_bytes({"id": id, "acquire": body}, segment_words)
+
+
+def release_frame(id, keys, **columns):
+    keys = [key if isinstance(key, bytes) else key.encode() for key in keys]
+    body = {"keys": b"".join(keys), "keySizes": [len(key) for key in keys], **columns}
+    return frame_bytes({"id": id, "release": body})
+
+
+def withdraw_frame(id, target, entries=()):
+    return frame_bytes({"id": id, "withdraw": {"target": target, "entries": list(entries)}})
+
+
+def inspect_frame(id, **fields):
+    return frame_bytes({"id": id, "inspect": fields})
+
+
+def hello_frame(id=1, **fields):
+    return frame_bytes({"id": id, "hello": {"version": 1, **fields}})
+
+
+def ping_frame(id):
+    return frame_bytes({"id": id, "ping": None})
+
+
+class Answer:
+    """A ServerFrame: `kind`, `id`, and its body as a dictionary without what is null."""
+
+    def __init__(self, data):
+        with SCHEMA.ServerFrame.from_bytes(data, traversal_limit_in_words=2**24) as frame:
+            self.kind = frame.which()
+            if not isinstance(self.kind, str):
+                self.kind = str(self.kind)
+            self.id = frame.id
+            self.body = frame.to_dict().get(self.kind)
+
+    @property
+    def verdicts(self):
+        """A verdict per entry, whether it came as one byte or as many."""
+        verdicts = self.body.get("verdicts", b"")
+        count = self.body["count"] if self.kind == "verdicts" else len(self.body["entries"])
+        assert len(verdicts) in (1, count) or count == len(verdicts) == 0, self
+        return list(verdicts) if len(verdicts) == count else list(verdicts) * count
+
+    @property
+    def entries(self):
+        return self.body["entries"]
+
+    @property
+    def details(self):
+        return self.body["details"]
+
+    @property
+    def code(self):
+        return str(self.body["code"])
+
+    def __repr__(self):
+        return f"<{self.kind} {self.id} {str(self.body)[:300]}>"
+
+
+class NativePeer:
+    """One connection; says Hello unless told not to."""
+
+    def __init__(self, server, hello=True, receive_buffer=None):
+        self.socket = socket.socket()
+        if receive_buffer:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.settimeout(TIMEOUT_S)
+        self.socket.connect(("127.0.0.1", server.native_port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.pending = b""
+        self.next_id = 1
+        if hello:
+            self.send(hello_frame(self.take_id()))
+            self.welcome = self.read("welcome")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def take_id(self):
+        self.next_id += 1
+        return self.next_id - 1
+
+    # --- sending
+
+    def send(self, data):
+        self.socket.sendall(data)
+
+    def acquire(self, keys, **columns):
+        """Sends an Acquire; its id."""
+        id = self.take_id()
+        self.send(acquire_frame(id, keys, **columns))
+        return id
+
+    def ask(self, keys, **columns):
+        """Sends an Acquire and reads its Verdicts."""
+        id = self.acquire(keys, **columns)
+        answer = self.read("verdicts")
+        assert answer.id == id, answer
+        return answer
+
+    def release(self, keys, **columns):
+        id = self.take_id()
+        self.send(release_frame(id, keys, **columns))
+        return id
+
+    def withdraw(self, target, entries=()):
+        id = self.take_id()
+        self.send(withdraw_frame(id, target, entries))
+        return id
+
+    def inspect(self, **fields):
+        id = self.take_id()
+        self.send(inspect_frame(id, **fields))
+        answer = self.read("inspected")
+        assert answer.id == id, answer
+        return answer.body
+
+    def ping(self):
+        """A round trip: all that was sent before has been read."""
+        id = self.take_id()
+        self.send(ping_frame(id))
+        answer = self.read("pong")
+        assert answer.id == id, answer
+
+    def half_close(self):
+        self.socket.shutdown(socket.SHUT_WR)
+
+    def close(self):
+        self.socket.close()
+
+    def reset(self):
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.close()
+
+    # --- reading
+
+    def _frame_size(self):
+        """Of the frame that `pending` begins with; None while that is unknown."""
+        if len(self.pending) < 8:
+            return None
+        segments = struct.unpack_from("<I", self.pending)[0] + 1
+        assert segments == 1, f"the server sends one segment, not {segments}"
+        size = 8 + 8 * struct.unpack_from("<I", self.pending, 4)[0]
+        assert size <= 524_288, f"a frame of {size} bytes"
+        return size
+
+    def read(self, kind=None):
+        """The next frame, which must be of `kind`; None at the connection's end."""
+        while (size := self._frame_size()) is None or len(self.pending) < size:
+            try:
+                data = self.socket.recv(1 << 20)
+            except ConnectionResetError as error:
+                raise AssertionError(f"reset after {self.pending[:80]!r}") from error
+            if not data:
+                assert not self.pending, f"ended within a frame: {self.pending[:80]!r}"
+                assert kind is None, f"ended instead of {kind}"
+                return None
+            self.pending += data
+        answer = Answer(self.pending[:size])
+        self.pending = self.pending[size:]
+        assert kind in (None, answer.kind), f"{answer} instead of {kind}"
+        return answer
+
+    def read_error(self, code, id=None):
+        answer = self.read("error")
+        assert answer.code == code, answer
+        assert id is None or answer.id == id, answer
+        assert answer.body["text"], answer
+        return answer
+
+    def is_at_end(self):
+        """Whether nothing but the end comes."""
+        return self.read() is None
+
+    def is_silent(self, seconds=0.1):
+        return not self.pending and not select.select([self.socket], [], [], seconds)[0]
+
+    def read_granted(self, count):
+        """Granted frames until `count` entries have come: (id, entry) -> verdict."""
+        granted = {}
+        while len(granted) < count:
+            answer = self.read("granted")
+            for entry, verdict in zip(answer.entries, answer.verdicts, strict=True):
+                assert (answer.id, entry) not in granted, f"{answer.id}, {entry} came twice"
+                granted[answer.id, entry] = verdict
+        return granted

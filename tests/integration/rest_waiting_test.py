@@ -1,0 +1,285 @@
+"""REST: requests that wait in a key's line. Who is served, when, and what leaving early costs.
+Method: windows of an hour, so that only releases serve; short windows where the window serves."""
+
+import time
+
+import pytest
+
+from conftest import LONG_WINDOW
+from http_peer import HttpPeer, ask, inspect, metrics, request
+from server_process import eventually
+
+
+def waiting(server, key):
+    state = inspect(server, key)
+    return state["NumWaiting"] if state else 0
+
+
+def wait_in_line(server, key, query=""):
+    """A client that waits, and is known to be behind those before it."""
+    before = waiting(server, key)
+    peer = HttpPeer(server)
+    peer.send(request("POST", f"/rate/{key}?canWait=true{query}"))
+    eventually(lambda: waiting(server, key) == before + 1, "it waits")
+    return peer
+
+
+def fill(server, key, limit=1):
+    """No permit of the key is left."""
+    assert ask(server, "POST", f"/rate/{key}?maxRequests={limit}&cost={limit}").status == 200
+
+
+def give_back(server, key, cost=1):
+    assert ask(server, "DELETE", f"/rate/{key}/1?cost={cost}").status == 200
+
+
+def test_waiting_request_is_held(server, key):
+    fill(server, key)
+    with wait_in_line(server, key) as peer:
+        assert peer.is_silent(0.3)
+    assert inspect(server, key)["NumDeniedThisWindow"] == 0
+
+
+def test_who_may_wait_is_approved_at_once_where_there_are_permits(server, key):
+    response = ask(server, "POST", f"/rate/{key}?canWait=true")
+    assert (response.status, response.rate_limit()["r"]) == (200, 99)
+
+
+def test_waiters_are_served_in_order_at_the_windows_ends(start_server, key):
+    server = start_server("--window-millis", "400", "--max-requests", "2")
+    ask(server, "POST", f"/rate/{key}?cost=2")
+    started = time.monotonic()
+    peers = []
+    for _ in range(4):  # they may be served already while the rest is still coming
+        peers.append(HttpPeer(server))
+        peers[-1].send(request("POST", f"/rate/{key}?canWait=true"))
+        time.sleep(0.005)
+    answers = [peer.read() for peer in peers]
+    took = time.monotonic() - started
+    assert [answer.status for answer in answers] == [200] * 4
+    ids = [int(answer.body) for answer in answers]
+    assert ids == sorted(ids)  # they joined in this order
+    assert took >= 0.4, "the fourth needs the second window"
+    for peer in peers:
+        peer.close()
+
+
+def test_waiter_is_not_served_before_the_window_ends(start_server, key):
+    server = start_server("--window-millis", "500")
+    started = time.monotonic()
+    first = ask(server, "POST", f"/rate/{key}?maxRequests=1")
+    answered = time.monotonic()
+    with HttpPeer(server) as peer:
+        response = peer.ask("POST", f"/rate/{key}?canWait=true")
+    waited = time.monotonic() - started
+    assert first.status == response.status == 200
+    assert waited >= 0.5 or answered - started > 0.4
+
+
+def test_release_serves_the_head_of_the_line_at_once(server, key):
+    fill(server, key)
+    peers = [wait_in_line(server, key) for _ in range(3)]
+    for served, peer in enumerate(peers):
+        give_back(server, key)
+        assert peer.read().status == 200
+        assert all(later.is_silent(0.03) for later in peers[served + 1:])
+        assert waiting(server, key) == 2 - served
+    for peer in peers:
+        peer.close()
+
+
+def test_newcomer_never_overtakes(server, key):
+    fill(server, key, limit=3)
+    with wait_in_line(server, key, "&cost=3") as peer:
+        give_back(server, key, cost=2)
+        # Two permits are free, but the head of the line needs three.
+        assert ask(server, "POST", f"/rate/{key}").status == 429
+        with wait_in_line(server, key) as behind:
+            assert peer.is_silent(0.05) and behind.is_silent(0.05)
+            give_back(server, key)
+            assert peer.read().status == 200
+            assert behind.is_silent(0.05)
+            give_back(server, key)
+            assert behind.read().status == 200
+
+
+def test_raised_limit_serves_waiters(server, key):
+    fill(server, key)
+    peers = [wait_in_line(server, key) for _ in range(3)]
+    # Two more permits for the line, none for the one who raised the limit.
+    assert ask(server, "POST", f"/rate/{key}?maxRequests=3").status == 429
+    assert [peer.read().status for peer in peers[:2]] == [200, 200]
+    assert peers[2].is_silent(0.05)
+    for peer in peers:
+        peer.close()
+
+
+def test_lowered_limit_answers_who_can_never_be_served(server, key):
+    fill(server, key, limit=5)
+    with wait_in_line(server, key, "&cost=4") as peer:
+        assert ask(server, "POST", f"/rate/{key}?maxRequests=3").status == 429
+        response = peer.read()
+        assert (response.status, response.body) == (400, b"cost exceeds maxRequests")
+
+
+def test_full_line_denies(server, key):
+    assert ask(server, "POST", f"/rate/{key}?maxRequests=1&maxRequestsInQueue=2").status == 200
+    peers = [wait_in_line(server, key) for _ in range(2)]
+    response = ask(server, "POST", f"/rate/{key}?canWait=true")
+    assert (response.status, response.body) == (429, b"")
+    state = inspect(server, key)
+    assert (state["NumWaiting"], state["NumDeniedThisWindow"]) == (2, 1)
+    for peer in peers:
+        peer.close()
+
+
+def test_line_of_no_length_makes_nobody_wait(server, key):
+    assert ask(server, "POST", f"/rate/{key}?maxRequests=1&maxRequestsInQueue=0").status == 200
+    assert ask(server, "POST", f"/rate/{key}?canWait=true").status == 429
+
+
+def test_too_many_waiters_in_the_server_are_told_so(start_server):
+    server = start_server(*LONG_WINDOW, "--max-waiters", "2")
+    for name in ["a", "b"]:
+        fill(server, name)
+    peers = [wait_in_line(server, "a"), wait_in_line(server, "b")]
+    response = ask(server, "POST", "/rate/a?canWait=true")
+    assert response.status == 503
+    assert response.body == b"too many requests are waiting (--max-waiters)"
+    peers[1].close()
+    eventually(lambda: waiting(server, "b") == 0, "it left")
+    with wait_in_line(server, "a") as peer:
+        give_back(server, "a")
+        assert peers[0].read().status == 200
+        give_back(server, "a")
+        assert peer.read().status == 200
+    peers[0].close()
+
+
+# -------------------------------------------------------------------------------- wait limits
+
+def test_max_wait_millis_ends_the_wait_with_429(server, key):
+    fill(server, key)
+    with HttpPeer(server) as peer:
+        before = time.monotonic()
+        response = peer.ask("POST", f"/rate/{key}?canWait=true&maxWaitMillis=250")
+        assert time.monotonic() - before >= 0.25
+        assert (response.status, response.body) == (429, b"")
+        assert int(response.header("Retry-After")) > 0
+        assert peer.ask("GET", "/healthz").status == 200
+    assert waiting(server, key) == 0
+    give_back(server, key)
+    assert ask(server, "POST", f"/rate/{key}").status == 200  # the permit was not taken
+
+
+def test_server_wide_wait_limit_holds_for_all(start_server, key):
+    server = start_server(*LONG_WINDOW, "--max-wait-millis", "200")
+    fill(server, key)
+    for query in ["", "&maxWaitMillis=0", "&maxWaitMillis=3600000"]:
+        before = time.monotonic()
+        assert ask(server, "POST", f"/rate/{key}?canWait=true{query}").status == 429
+        assert time.monotonic() - before >= 0.2
+
+
+def test_wait_limit_of_one_does_not_touch_the_others(server, key):
+    fill(server, key)
+    with wait_in_line(server, key) as first, \
+            wait_in_line(server, key, "&maxWaitMillis=200") as second, \
+            wait_in_line(server, key) as third:
+        assert second.read().status == 429
+        assert first.is_silent(0.05) and third.is_silent(0.05)
+        give_back(server, key)
+        assert first.read().status == 200
+        give_back(server, key)
+        assert third.read().status == 200
+
+
+# ----------------------------------------------------------------------------------- pipelines
+
+def test_nothing_behind_a_waiting_request_is_decided(server, key):
+    fill(server, key)
+    with wait_in_line(server, key) as peer:
+        peer.send(request("POST", f"/rate/{key}other") * 2 + request("GET", "/healthz"))
+        assert peer.is_silent(0.2)
+        assert inspect(server, f"{key}other") is None
+        give_back(server, key)
+        assert peer.read().status == 200
+        assert [peer.read().rate_limit()["r"] for _ in range(2)] == [99, 98]
+        assert peer.read().status == 200
+
+
+def test_pipeline_of_waiting_requests_is_served_one_by_one(server, key):
+    fill(server, key)
+    with HttpPeer(server) as peer:
+        peer.send(request("POST", f"/rate/{key}?canWait=true") * 3)
+        for _ in range(3):
+            eventually(lambda: waiting(server, key) == 1, "one waits")
+            assert peer.is_silent(0.03)
+            give_back(server, key)
+            assert peer.read().status == 200
+        assert waiting(server, key) == 0
+
+
+def test_answers_before_a_waiting_request_come_at_once(server, key):
+    with HttpPeer(server) as peer:
+        peer.send(request("POST", f"/rate/{key}?maxRequests=1") + request("GET", "/no")
+                  + request("POST", f"/rate/{key}?canWait=true") + request("GET", "/healthz"))
+        assert [peer.read().status for _ in range(2)] == [200, 404]
+        assert peer.is_silent(0.1)
+        give_back(server, key)
+        assert [peer.read().status for _ in range(2)] == [200, 200]
+
+
+# ------------------------------------------------------------------------------------- leaving
+
+@pytest.mark.parametrize("how", ["close", "reset", "half_close"])
+@pytest.mark.parametrize("behind", [b"", request("GET", "/healthz"), b"GET /part",
+                                    b"x" * 20_000], ids=["none", "request", "part", "much"])
+def test_waiting_client_that_leaves_frees_its_place(server, key, how, behind):
+    """What it sent behind its request, parsed or not, does not hide that it is gone."""
+    fill(server, key)
+    leaving = wait_in_line(server, key)
+    staying = wait_in_line(server, key)
+    leaving.send(behind)
+    time.sleep(0.02)
+    getattr(leaving, how)()
+    eventually(lambda: waiting(server, key) == 1, "its place is free")
+    if how == "half_close":
+        assert leaving.rest() == b""
+        leaving.close()
+    give_back(server, key)
+    assert staying.read().status == 200  # the permit went to the living one
+    state = inspect(server, key)
+    assert (state["NumApprovedThisWindow"], state["NumWaiting"]) == (1, 0)
+    staying.close()
+
+
+def test_who_leaves_with_the_request_unread_never_waits(server, key):
+    fill(server, key)
+    server.pause()
+    peer = HttpPeer(server)
+    peer.send(request("POST", f"/rate/{key}?canWait=true"))
+    peer.close()
+    server.resume()
+    eventually(lambda: waiting(server, key) == 0, "nobody waits")
+    give_back(server, key)
+    assert ask(server, "POST", f"/rate/{key}").status == 200
+
+
+def test_five_hundred_waiting_connections_half_of_which_vanish(start_server, key):
+    server = start_server(*LONG_WINDOW)
+    assert ask(server, "POST", f"/rate/{key}?maxRequests=1&maxRequestsInQueue=1000").status == 200
+    peers = [HttpPeer(server) for _ in range(500)]
+    for peer in peers:
+        peer.send(request("POST", f"/rate/{key}?canWait=true"))
+    eventually(lambda: waiting(server, key) == 500, "all wait")
+    assert metrics(server)['sluicegate_waiters{shard="0"}'] == 500
+    for number, peer in enumerate(peers[::2]):
+        peer.reset() if number % 2 else peer.close()
+    eventually(lambda: waiting(server, key) == 250, "half of them are gone")
+    ask(server, "POST", f"/rate/{key}?maxRequests=251")
+    assert [peer.read().status for peer in peers[1::2]] == [200] * 250
+    state = inspect(server, key)
+    assert (state["NumApprovedThisWindow"], state["NumWaiting"]) == (251, 0)
+    for peer in peers[1::2]:
+        peer.close()

@@ -1,0 +1,154 @@
+"""The real binary as a child process: started with chosen flags, read through its log, ended by its
+own pid."""
+
+import ctypes
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import threading
+import time
+
+TIMEOUT_S = 30  # for anything that takes milliseconds on a quiet machine
+
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def binary():
+    """The server's path, from the environment variable SLUICEGATE."""
+    path = os.environ.get("SLUICEGATE")
+    if not path:
+        raise RuntimeError("SLUICEGATE must name the server's binary (meson sets it)")
+    return str(pathlib.Path(path).resolve())
+
+
+def clean_environment():
+    """Without variables that the server would take for flags, such as PORT."""
+    keep = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS")
+    return {name: os.environ[name] for name in keep if name in os.environ}
+
+
+def run_binary(*arguments, environment=None, preexec=None):
+    """Runs the binary to its end, for what exits by itself."""
+    return subprocess.run(
+        [binary(), *arguments], capture_output=True, text=True, timeout=2 * TIMEOUT_S,
+        env=clean_environment() | (environment or {}), preexec_fn=preexec, check=False)
+
+
+def eventually(condition, what, timeout_s=TIMEOUT_S):
+    """Waits until `condition()` is true, and returns what it returned."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        result = condition()
+        if result:
+            return result
+        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
+        time.sleep(0.01)
+
+
+class ServerProcess:
+    """Started when constructed; `port` and `native_port` are known when the constructor returns."""
+
+    def __init__(self, io, *flags, preexec=None):
+        self.io = io
+        self.command = [binary(), "--bind", "127.0.0.1", "--port", "0", "--native-port", "0",
+                        "--io", io, "--drain-millis", "3000", *flags]
+
+        def prepare():
+            LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            if preexec:
+                preexec()
+
+        self.process = subprocess.Popen(
+            self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, env=clean_environment(), preexec_fn=prepare, text=True)
+        self.pid = self.process.pid
+        self.log = []     # lines of stdout, as JSON objects
+        self.errors = []  # lines of stderr
+        self._readers = [
+            threading.Thread(target=self._read_log, daemon=True),
+            threading.Thread(target=self._read_errors, daemon=True)]
+        for reader in self._readers:
+            reader.start()
+        try:
+            ready = self.wait_for_message("ready")
+        except BaseException:
+            self.kill()
+            raise
+        self.port = ready["port"]
+        self.native_port = ready["nativePort"]
+
+    def _read_log(self):
+        for line in self.process.stdout:
+            try:
+                self.log.append(json.loads(line))
+            except ValueError:
+                self.log.append({"message": "", "notJson": line})
+
+    def _read_errors(self):
+        for line in self.process.stderr:
+            self.errors.append(line)
+
+    def messages(self):
+        return [line["message"] for line in self.log]
+
+    def wait_for_message(self, message):
+        """The first log line of this message."""
+        def found():
+            line = next((line for line in self.log if line["message"] == message), None)
+            assert line or self.is_running() or any(r.is_alive() for r in self._readers), (
+                f"the server ended before it logged {message!r}:\n{self.output()}")
+            return line
+        return eventually(found, f"the log says {message!r}\n{self.output()}")
+
+    def is_running(self):
+        return self.process.poll() is None
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def pause(self):
+        """Stops the process; what is sent meanwhile is seen in one turn after resume()."""
+        self.signal(signal.SIGSTOP)
+        stat = pathlib.Path(f"/proc/{self.pid}/stat")
+        eventually(lambda: stat.read_text().rsplit(")", 1)[1].split()[0] == "T", "it is stopped")
+
+    def resume(self):
+        self.signal(signal.SIGCONT)
+
+    def wait(self, timeout_s=TIMEOUT_S):
+        """Waits for the end; the exit code."""
+        code = self.process.wait(timeout_s)
+        for reader in self._readers:
+            reader.join(TIMEOUT_S)
+        return code
+
+    def stop(self):
+        """SIGTERM; the exit code."""
+        if self.is_running():
+            self.signal(signal.SIGTERM)
+            try:
+                self.wait()
+            except subprocess.TimeoutExpired:
+                self.kill()
+        return self.wait()
+
+    def kill(self):
+        self.process.kill()
+        self.wait()
+
+    def resident_bytes(self):
+        for line in pathlib.Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        raise AssertionError("no VmRSS")
+
+    def open_descriptors(self):
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def output(self):
+        lines = [json.dumps(line) for line in self.log]
+        return "\n".join([" ".join(self.command), *lines, *self.errors,
+                          f"exit code: {self.process.returncode}"])

@@ -1,0 +1,253 @@
+"""SIGTERM and SIGINT: whoever was heard gets an answer, nobody is cut off in the middle, exit 0.
+Method: load from both dialects while the signal comes, each client keeping book of its requests."""
+
+import signal
+import threading
+import time
+
+import pytest
+
+from conftest import LONG_WINDOW
+from http_peer import HttpPeer, inspect, request
+from native_peer import APPROVED, DENIED, DRAINING, NativePeer, acquire_frame, hello_frame
+from server_process import eventually
+
+MAY_WAIT = 1
+
+
+class RestClient(threading.Thread):
+    """One request after the other until the server ends the connection, pipelined by `depth`."""
+
+    def __init__(self, server, name, depth):
+        super().__init__()
+        self.server, self.name_of_key, self.depth = server, name, depth
+        self.statuses, self.fault, self.closed_with = [], None, None
+
+    def run(self):
+        try:
+            with HttpPeer(self.server) as peer:
+                said_close = False
+                while True:
+                    try:
+                        peer.send(request("POST", f"/rate/{self.name_of_key}") * self.depth)
+                    except OSError:
+                        assert said_close, "reset though nothing said that the end comes"
+                        return
+                    for _ in range(self.depth):
+                        try:
+                            response = peer.read()
+                        except EOFError:
+                            assert not peer.pending, f"ended within an answer: {peer.pending}"
+                            self.closed_with = "end"
+                            return
+                        self.statuses.append(response.status)
+                        if response.header("Connection") == "close":
+                            assert peer.rest() == b""
+                            self.closed_with = "Connection: close"
+                            return
+        except BaseException as fault:
+            self.fault = fault
+
+
+class NativeClient(threading.Thread):
+    """Frames in flight until GoAway; then it only reads."""
+
+    def __init__(self, server, name):
+        super().__init__()
+        self.server, self.name_of_key = server, name
+        self.fault, self.signal_sent = None, threading.Event()
+        self.sent, self.owed, self.verdicts, self.said_go_away = {}, set(), set(), False
+
+    def run(self):
+        try:
+            with NativePeer(self.server) as peer:
+                while True:
+                    while not self.said_go_away and len(self.sent) < 8:
+                        before = not self.signal_sent.is_set()
+                        id = peer.take_id()
+                        try:
+                            peer.send(acquire_frame(id, [self.name_of_key] * 20))
+                        except OSError:
+                            self.said_go_away = True
+                            break
+                        self.sent[id] = 20
+                        # Sent whole before the signal: this one must be answered.
+                        if before and not self.signal_sent.is_set():
+                            self.owed.add(id)
+                    answer = peer.read()
+                    if answer is None:
+                        return
+                    if answer.kind == "goAway":
+                        assert answer.id == 0 and answer.body["reason"]
+                        self.said_go_away = True
+                        continue
+                    assert answer.kind == "verdicts", answer
+                    assert answer.body["count"] == self.sent.pop(answer.id)
+                    self.owed.discard(answer.id)
+                    self.verdicts.update(answer.verdicts)
+        except BaseException as fault:
+            self.fault = fault
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_under_load_leaves_nobody_without_an_answer(start_server, number):
+    server = start_server(*LONG_WINDOW, "--drain-millis", "20000")
+    rest = [RestClient(server, f"r{client}", depth) for client, depth in enumerate([1, 1, 5, 50])]
+    native = [NativeClient(server, f"n{client}") for client in range(4)]
+    with NativePeer(server) as waiter, HttpPeer(server) as http_waiter:
+        waiter.ask(["w"], maxRequests=[1])
+        queued = waiter.ask(["w"] * 30, flags=MAY_WAIT)
+        http_waiter.send(request("POST", "/rate/w?canWait=true") + request("GET", "/healthz"))
+        eventually(lambda: inspect(server, "w")["NumWaiting"] == 31, "all wait")
+        for client in rest + native:
+            client.start()
+        eventually(lambda: all(len(client.statuses) > 50 for client in rest)
+                   and all(client.verdicts for client in native), "all are under way")
+        for client in native:
+            client.signal_sent.set()
+        server.signal(number)
+
+        # Waiters get a definite answer.
+        response = http_waiter.read()
+        assert response.status == 503
+        assert response.body == b"the server is shutting down"
+        assert response.header("Connection") == "close"
+        assert http_waiter.rest() == b""
+        granted, went_away = {}, False
+        while (answer := waiter.read()) is not None:
+            if answer.kind == "goAway":
+                went_away = True
+                continue
+            granted.update({(answer.id, entry): verdict for entry, verdict
+                            in zip(answer.entries, answer.verdicts, strict=True)})
+        assert went_away
+        assert granted == {(queued.id, entry): DRAINING for entry in range(30)}
+    assert server.wait() == 0
+    for client in rest + native:
+        client.join(30)
+        assert not client.is_alive()
+        assert client.fault is None, repr(client.fault)
+    for client in rest:
+        assert set(client.statuses) <= {200, 429, 503}
+        assert client.closed_with
+    for client in native:
+        assert client.said_go_away
+        assert not client.owed
+        assert client.verdicts <= {APPROVED, DENIED, DRAINING}
+    drained = next(line for line in server.log if line["message"] == "draining")
+    assert drained["signal"] == number.name
+    assert server.messages()[-1] == "stopped"
+    assert server.log[-1]["connectionsCutOff"] == 0
+
+
+def test_idle_server_stops_at_once(start_server):
+    server = start_server("--drain-millis", "60000")
+    with HttpPeer(server) as http, NativePeer(server) as native:
+        http.ask("GET", "/healthz")
+        started = time.monotonic()
+        server.signal(signal.SIGTERM)
+        assert native.read("goAway").id == 0
+        assert native.is_at_end()
+        assert http.rest() == b""
+    assert server.wait() == 0
+    assert time.monotonic() - started < 30
+    assert server.messages()[-2:] == ["draining", "stopped"]
+
+
+def test_connections_in_the_accept_queue_are_answered(start_server):
+    server = start_server(*LONG_WINDOW)
+    server.pause()
+    peers = [HttpPeer(server) for _ in range(20)]
+    for peer in peers:
+        peer.send(request("POST", "/rate/late"))
+    native = NativePeer(server, hello=False)
+    native.send(hello_frame())
+    server.signal(signal.SIGTERM)
+    server.resume()
+    for peer in peers:
+        response = peer.read()
+        assert response.status in (200, 503)
+        assert peer.rest() == b""
+        peer.close()
+    answer = native.read()
+    if answer.kind == "welcome":
+        answer = native.read()
+        assert answer.kind == "goAway"
+    else:
+        assert (answer.kind, answer.code) == ("error", "draining")
+    assert native.is_at_end()
+    native.close()
+    assert server.wait() == 0
+    assert server.log[-1]["connectionsCutOff"] == 0
+
+
+def test_answers_under_way_are_flushed(start_server):
+    """A client that reads slowly still gets all that it is owed."""
+    server = start_server(*LONG_WINDOW, "--drain-millis", "20000")
+    with NativePeer(server, receive_buffer=16_384) as peer:
+        ids = [peer.acquire([b"k"] * 4_000, details=63) for _ in range(15)]
+        answers = [peer.read("verdicts")]
+        server.signal(signal.SIGTERM)
+        while (answer := peer.read()) is not None:
+            if answer.kind != "goAway":
+                answers.append(answer)
+            time.sleep(0.005)
+        assert sorted(answer.id for answer in answers) == ids
+    assert server.wait() == 0
+    assert server.log[-1]["connectionsCutOff"] == 0
+
+
+def test_who_does_not_end_is_cut_off_and_counted(start_server):
+    server = start_server("--drain-millis", "400", "--header-timeout-millis", "60000")
+    with HttpPeer(server) as peer:
+        assert peer.ask("GET", "/healthz").status == 200
+        peer.send(b"POST /rate/k HTTP/1.1\r\n")
+        assert peer.is_silent(), "it is under way"
+        started = time.monotonic()
+        server.signal(signal.SIGTERM)
+        assert server.wait() == 0
+    assert time.monotonic() - started >= 0.35
+    assert server.messages()[-1] == "stopped"
+    assert server.log[-1]["connectionsCutOff"] == 1
+
+
+def test_second_signal_ends_at_once(start_server):
+    server = start_server("--drain-millis", "600000", "--header-timeout-millis", "600000")
+    with HttpPeer(server) as peer:
+        assert peer.ask("GET", "/healthz").status == 200
+        peer.send(b"POST /rate/k HTTP/1.1\r\n")
+        assert peer.is_silent()
+        server.signal(signal.SIGTERM)
+        server.wait_for_message("draining")
+        assert peer.is_silent()
+        assert server.is_running()
+        server.signal(signal.SIGTERM)
+        assert server.wait() != 0
+    assert server.messages()[-1] == "ended without draining"
+
+
+def test_readiness_fails_while_draining(start_server):
+    server = start_server("--drain-millis", "20000")
+    with HttpPeer(server) as holder, HttpPeer(server) as peer:
+        holder.send(b"GET /par")  # keeps the server from stopping
+        assert peer.ask("GET", "/healthz").status == 200
+        server.pause()
+        server.signal(signal.SIGTERM)
+        server.resume()
+        server.wait_for_message("draining")
+        try:
+            response = peer.ask("GET", "/healthz")
+        except EOFError:
+            return  # its grace was over before we asked, on a busy machine
+        finally:
+            holder.close()
+        assert response.status == 503
+        assert response.header("Connection") == "close"
+
+
+def test_port_is_free_again_at_once(start_server):
+    server = start_server()
+    with HttpPeer(server) as peer:
+        assert peer.ask("GET", "/healthz").status == 200
+        assert server.stop() == 0
+    start_server("--port", str(server.port), "--native-port", str(server.native_port))

@@ -1,0 +1,247 @@
+"""Start-up, and what happens when the system gives too little: ports, descriptors, io_uring."""
+
+import ctypes
+import errno
+import os
+import platform
+import resource
+import signal
+import socket
+import struct
+
+import pytest
+
+from conftest import LONG_WINDOW
+from http_peer import HttpPeer, ask, metrics
+from native_peer import APPROVED, NativePeer
+from server_process import LIBC, ServerProcess, eventually, run_binary
+
+
+def serve(io, *flags, preexec=None):
+    """Runs a server that is expected not to start."""
+    return run_binary("--io", io, "--bind", "127.0.0.1", *flags, preexec=preexec)
+
+
+def assert_one_line(result, *parts):
+    assert result.returncode == 2, result
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1, result
+    assert lines[0].startswith("Error: ")
+    for part in parts:
+        assert part in lines[0]
+
+
+# -------------------------------------------------------------------------------------- ports
+
+def test_last_log_line_of_the_start_names_both_ports(start_server, io):
+    server = start_server("--max-requests", "7")
+    ready = server.log[-1]
+    assert ready["message"] == "ready"
+    assert ready["level"] == "INFO"
+    assert ready["io"] == io
+    assert 0 < ready["port"] < 65_536 and 0 < ready["nativePort"] < 65_536
+    assert ready["port"] != ready["nativePort"]
+    assert ready["time"].endswith("Z")
+    assert ask(server, "POST", "/rate/k").rate_limit()["q"] == 7
+    with NativePeer(server) as peer:
+        peer.ping()
+
+
+@pytest.mark.parametrize("which", ["--port", "--native-port"])
+@pytest.mark.parametrize("reuse", [False, True])
+def test_port_in_use_ends_the_start(io, which, reuse):
+    with socket.socket() as holder:
+        if reuse:
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port = str(holder.getsockname()[1])
+        other = "--native-port" if which == "--port" else "--port"
+        assert_one_line(serve(io, which, port, other, "0"), f"port {port} is in use", which)
+
+
+def test_port_of_another_server_ends_the_start(start_server, io):
+    server = start_server(*LONG_WINDOW)
+    result = serve(io, "--port", str(server.port), "--native-port", "0")
+    assert_one_line(result, f"port {server.port} is in use")
+    result = serve(io, "--port", "0", "--native-port", str(server.native_port))
+    assert_one_line(result, f"port {server.native_port} is in use")
+    assert ask(server, "GET", "/healthz").status == 200
+
+
+def test_address_that_is_not_of_this_machine_ends_the_start(io):
+    result = run_binary("--io", io, "--bind", "192.0.2.1", "--port", "0", "--native-port", "0")
+    assert_one_line(result, "192.0.2.1", "--bind")
+
+
+def test_environment_variables_are_flags(io):
+    result = run_binary("--io", io, environment={"MAX_REQUESTS": "0"})
+    assert result.returncode == 1
+    assert "MAX_REQUESTS" in result.stderr
+
+
+def test_all_interfaces_means_both_families(io):
+    server = ServerProcess(io, "--bind", "")
+    try:
+        assert ask(server, "GET", "/healthz").status == 200
+        if socket.has_ipv6 and os.path.exists("/proc/net/if_inet6"):
+            with socket.create_connection(("::1", server.port), 30) as six:
+                six.sendall(b"GET /healthz HTTP/1.1\r\nHost: [::1]\r\n\r\n")
+                assert six.recv(4_096).startswith(b"HTTP/1.1 200 OK\r\n")
+    finally:
+        assert server.stop() == 0
+
+
+# ----------------------------------------------------------------------------------- io_uring
+
+SYSCALL_NUMBERS = {"x86_64": 425, "aarch64": 425}
+AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+
+
+def forbid_io_uring():
+    """As Docker's default seccomp profile does: io_uring_setup() fails with EPERM."""
+    machine = platform.machine()
+
+    def instruction(code, jump_true, jump_false, value):
+        return struct.pack("HBBI", code, jump_true, jump_false, value)
+
+    program = b"".join([
+        instruction(0x20, 0, 0, 0),  # load the system call's number
+        instruction(0x15, 0, 1, SYSCALL_NUMBERS[machine]),
+        instruction(0x06, 0, 0, 0x00050000 | errno.EPERM),
+        instruction(0x06, 0, 0, 0x7FFF0000)])
+    code = ctypes.create_string_buffer(program, len(program))
+
+    class Program(ctypes.Structure):
+        _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+
+    LIBC.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+    pointer = Program(len(program) // 8, ctypes.addressof(code))
+    if LIBC.prctl(22, 2, ctypes.byref(pointer), 0, 0) != 0:  # PR_SET_SECCOMP, MODE_FILTER
+        os._exit(99)
+
+
+needs_seccomp = pytest.mark.skipif(platform.machine() not in SYSCALL_NUMBERS,
+                                   reason="the seccomp program knows two machines")
+
+
+@needs_seccomp
+def test_uring_refuses_to_start_where_it_is_forbidden():
+    result = serve("uring", "--port", "0", "--native-port", "0", preexec=forbid_io_uring)
+    assert_one_line(result, "io_uring", "seccomp", "--io")
+
+
+@needs_seccomp
+def test_auto_falls_back_with_one_warning():
+    server = ServerProcess("auto", preexec=forbid_io_uring)
+    try:
+        warnings = [line for line in server.log if line["level"] == "WARN"]
+        assert len(warnings) == 1
+        assert "io_uring" in warnings[0]["message"] and "seccomp" in warnings[0]["message"]
+        assert server.log[-1]["io"] == "epoll"
+        assert ask(server, "GET", "/healthz").status == 200
+    finally:
+        assert server.stop() == 0
+
+
+def test_epoll_starts_where_uring_is_forbidden():
+    server = ServerProcess("epoll", preexec=forbid_io_uring)
+    try:
+        assert [line for line in server.log if line["level"] == "WARN"] == []
+        assert ask(server, "GET", "/healthz").status == 200
+    finally:
+        assert server.stop() == 0
+
+
+# -------------------------------------------------------------------------------- descriptors
+
+def limit_descriptors(count):
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
+
+
+def test_out_of_descriptors_existing_clients_are_served_and_it_recovers(start_server, key):
+    server = start_server(*LONG_WINDOW, preexec=limit_descriptors(24))
+    with HttpPeer(server) as http, NativePeer(server) as native:
+        others, served, turned_away = [], 0, 0
+        while turned_away < 3 and len(others) < 40:
+            peer = HttpPeer(server)
+            others.append(peer)
+            peer.socket.settimeout(10)
+            try:
+                served += peer.ask("GET", "/healthz").status == 200
+            except (EOFError, ConnectionError, TimeoutError):
+                turned_away += 1
+            # The old ones notice nothing.
+            assert http.ask("POST", f"/rate/{key}").status == 200
+            assert native.ask([key]).verdicts == [APPROVED]
+        assert 1 <= served < 24
+        assert turned_away == 3
+        assert server.open_descriptors() <= 24
+        for peer in others:
+            peer.close()
+
+        def served_again():
+            with HttpPeer(server) as peer:
+                try:
+                    return peer.ask("GET", "/healthz").status == 200
+                except (EOFError, ConnectionError):
+                    return False
+        eventually(served_again, "new clients are served again")
+        assert metrics(server)['sluicegate_accept_failures_total{shard="0"}'] > 0
+    assert server.stop() == 0
+
+
+def test_limit_of_descriptors_is_raised_or_told(start_server):
+    def low_soft_limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 300))
+
+    server = start_server("--max-connections", "100", preexec=low_soft_limit)
+    assert [line for line in server.log if line["level"] == "WARN"] == []
+    server = start_server("--max-connections", "100000", preexec=low_soft_limit)
+    warning = next(line for line in server.log if line["level"] == "WARN")
+    assert "too few file descriptors" in warning["message"]
+    assert (warning["limit"], warning["wanted"]) == (300, 100_128)
+
+
+# ---------------------------------------------------------------------------------- exit codes
+
+@pytest.mark.parametrize("arguments", [
+    ["--no-such-flag"], ["--port", "x"], ["--port", "65536"], ["--window-millis", "9"],
+    ["--max-requests", "0"], ["--io", "select"], ["--shards", "2"], ["stray"], ["-r", "false"],
+    ["--requests-can-set-rate=maybe"], ["--port", "8080", "--native-port", "8080"],
+    ["--config-file", "x"], ["bench", "--keys", "0"], ["acquire"]])
+def test_usage_errors_exit_with_1_and_say_how(arguments):
+    result = run_binary(*arguments)
+    assert result.returncode == 1, result
+    assert result.stdout == ""
+    assert result.stderr.splitlines()[-1].startswith("Error: ")
+    assert "--help" in result.stderr or "Usage" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["bench", "--help"],
+                                       ["acquire", "--help"]])
+def test_help_exits_with_0(arguments):
+    result = run_binary(*arguments)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "--" in result.stdout
+
+
+def test_help_names_every_flag_with_its_variable():
+    text = run_binary("--help").stdout
+    for flag in ["max-requests", "max-requests-in-queue", "window-millis", "max-wait-millis",
+                 "requests-can-set-rate", "requests-can-mod-queue", "bind", "port", "native-port",
+                 "shards", "io", "max-keys", "max-key-bytes", "max-waiters", "max-connections",
+                 "header-timeout-millis", "idle-timeout-millis", "drain-millis"]:
+        assert f"--{flag}" in text
+        assert flag.upper().replace("-", "_") in text
+    for word in ["config-file", "log-level", "server-type", "instance-urls", "max-handles"]:
+        assert f"--{word}" not in text, "it comes with a later issue"
+
+
+def test_killed_server_leaves_nothing_that_hinders_the_next(start_server):
+    server = start_server(*LONG_WINDOW)
+    with HttpPeer(server) as peer:
+        peer.ask("GET", "/healthz")
+        server.signal(signal.SIGKILL)
+        server.wait()
+    start_server("--port", str(server.port), "--native-port", str(server.native_port))
