@@ -1,4 +1,4 @@
-// A server for one connection that does what a script says, on a thread of its own.
+// A server that follows a script with one connection after the other, on a thread of its own.
 // Flow:   a test connects to port(); the script reads frames and writes any bytes it likes.
 // Errors: the destructor joins the thread; a script's failed read ends it.
 #pragma once
@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -123,7 +124,7 @@ class FakeServer {
  public:
   using Script = std::function<void(Peer&)>;
 
-  explicit FakeServer(Script script) {
+  explicit FakeServer(Script script, int connections_count = 1) {
     listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -135,7 +136,9 @@ class FakeServer {
       throw std::runtime_error("no loopback port to listen on");
     }
     port_ = ntohs(address.sin_port);
-    thread_ = std::thread{[this, script = std::move(script)] { serve(script); }};
+    thread_ = std::thread{[this, connections_count, script = std::move(script)] {
+      for (int i = 0; i < connections_count; ++i) serve(script);
+    }};
   }
 
   ~FakeServer() {
