@@ -52,6 +52,9 @@ bool SimClient::refused() const noexcept {
 bool SimClient::was_reset() const noexcept {
   return link().reset;
 }
+bool SimClient::was_cut_by_network() const noexcept {
+  return link().cut_by_network;
+}
 
 bool SimClient::end_of_stream() const noexcept {
   return link().server_finished && link().to_client.empty();

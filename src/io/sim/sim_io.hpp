@@ -51,9 +51,11 @@ class SimClient {
   void reset() noexcept;
   void close() noexcept;
 
+  uint32_t link_id() const noexcept { return link_; }
   bool accepted() const noexcept;
   bool refused() const noexcept;
   bool was_reset() const noexcept;
+  bool was_cut_by_network() const noexcept;
   bool end_of_stream() const noexcept;        // everything was read, and no more comes
   size_t undelivered_bytes() const noexcept;  // written, but not yet told to the server
 

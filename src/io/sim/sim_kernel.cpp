@@ -23,6 +23,7 @@ void SimIo::reset_some() noexcept {
     if (!faults_.fires(fault)) continue;
     faults_.count(fault);
     link.abort();
+    link.cut_by_network = true;
   }
 }
 

@@ -48,6 +48,7 @@ struct SimLink {
   bool server_finished = false;  // the server's end of stream stands behind `to_client`
   bool server_closed = false;    // the server's side is gone; what the client sends is lost
   bool reset = false;            // both sides are told
+  bool cut_by_network = false;   // ... and neither of them did it
 
   // Ends the connection at once: what had arrived at the server and was not delivered is lost.
   void abort() noexcept {

@@ -1,0 +1,101 @@
+#include "frames.hpp"
+
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace sluice::simulation {
+namespace {
+
+template <typename List, typename Value>
+void fill_list(List list, const std::vector<AskedEntry>& entries, Value value) {
+  for (uint32_t i = 0; i < entries.size(); ++i) list.set(i, value(entries[i]));
+}
+
+std::string joined_keys(const std::vector<AskedEntry>& entries) {
+  std::string keys;
+  for (const AskedEntry& entry : entries) keys += entry.key;
+  return keys;
+}
+
+template <typename Columns>
+void fill_keys(Columns columns, const std::vector<AskedEntry>& entries) {
+  const auto count = static_cast<uint32_t>(entries.size());
+  const std::string keys = joined_keys(entries);
+  const auto* bytes = reinterpret_cast<const kj::byte*>(keys.data());
+  columns.setKeys(kj::ArrayPtr<const kj::byte>(bytes, keys.size()));
+  fill_list(columns.initKeySizes(count), entries,
+            [](const AskedEntry& entry) { return static_cast<uint16_t>(entry.key.size()); });
+  const auto has_cost = [](const AskedEntry& entry) { return entry.cost != 1; };
+  if (std::ranges::any_of(entries, has_cost)) {
+    fill_list(columns.initCosts(count), entries,
+              [](const AskedEntry& entry) { return entry.cost; });
+  }
+}
+
+}  // namespace
+
+Bytes build_frame(uint32_t first_segment_words, const Fill& fill) {
+  capnp::MallocMessageBuilder message(first_segment_words);
+  fill(message.initRoot<schema::ClientFrame>());
+  const kj::Array<capnp::word> words = capnp::messageToFlatArray(message);
+  const auto bytes = words.asBytes();
+  Bytes frame(bytes.size());
+  std::memcpy(frame.data(), bytes.begin(), bytes.size());
+  return frame;
+}
+
+void fill_acquire(schema::ClientFrame::Builder frame, const AskedFrame& asked) {
+  const std::vector<AskedEntry>& entries = asked.entries;
+  const auto count = static_cast<uint32_t>(entries.size());
+  frame.setId(asked.id);
+  auto acquire = frame.initAcquire();
+  acquire.setDetails(asked.details);
+  acquire.setWaitLimitMs(asked.wait_limit_ms);
+  acquire.setFlags(asked.all_may_wait ? schema::FRAME_MAY_WAIT : 0);
+  fill_keys(acquire, entries);
+  const auto sets_limit = [](const AskedEntry& entry) { return entry.max_requests != api::keep; };
+  if (std::ranges::any_of(entries, sets_limit)) {
+    fill_list(acquire.initMaxRequests(count), entries,
+              [](const AskedEntry& entry) { return entry.max_requests; });
+  }
+  const auto sets_queue = [](const AskedEntry& entry) {
+    return entry.max_requests_in_queue != api::keep;
+  };
+  if (std::ranges::any_of(entries, sets_queue)) {
+    fill_list(acquire.initMaxRequestsInQueue(count), entries,
+              [](const AskedEntry& entry) { return entry.max_requests_in_queue; });
+  }
+  const auto waits = [](const AskedEntry& entry) { return entry.may_wait; };
+  if (!asked.all_may_wait && std::ranges::any_of(entries, waits)) {
+    fill_list(acquire.initEntryFlags(count), entries, [](const AskedEntry& entry) {
+      return entry.may_wait ? schema::ENTRY_MAY_WAIT : uint8_t{0};
+    });
+  }
+}
+
+void fill_release(schema::ClientFrame::Builder frame, const AskedFrame& asked) {
+  frame.setId(asked.id);
+  fill_keys(frame.initRelease(), asked.entries);
+}
+
+bool take_frame(Bytes& bytes, const Read& read) {
+  // The library wants whole words; the last ones may have come in part.
+  const size_t words_count = bytes.size() / sizeof(capnp::word);
+  std::vector<uint64_t> words(words_count);
+  if (words_count == 0) return false;
+  std::memcpy(words.data(), bytes.data(), words_count * sizeof(uint64_t));
+  const kj::ArrayPtr<const capnp::word> whole(reinterpret_cast<const capnp::word*>(words.data()),
+                                              words_count);
+  const size_t frame_words = capnp::expectedSizeInWordsFromPrefix(whole);
+  if (frame_words > words_count) return false;
+  capnp::FlatArrayMessageReader message(whole.slice(0, frame_words));
+  read(message.getRoot<schema::ServerFrame>());
+  const auto frame_bytes = static_cast<ptrdiff_t>(frame_words * sizeof(capnp::word));
+  bytes.erase(bytes.begin(), bytes.begin() + frame_bytes);
+  return true;
+}
+
+}  // namespace sluice::simulation

@@ -1,0 +1,48 @@
+// Native frames as a client sees them, built and read by the capnp library itself.
+// Flow:   build_*() -> bytes for SimClient::write(); SimClient::read() -> take_frame().
+// Units:  bytes.
+// Errors: take_frame() throws what capnp throws: the server's frames are never wrong.
+#pragma once
+
+#include <sluicegate.capnp.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "api/entry.hpp"
+
+namespace sluice::simulation {
+
+using Bytes = std::vector<std::byte>;
+
+struct AskedEntry {
+  std::string key;
+  uint32_t cost = 1;
+  uint32_t max_requests = api::keep;
+  uint32_t max_requests_in_queue = api::keep;
+  bool may_wait = false;
+};
+
+struct AskedFrame {
+  uint64_t id = 0;
+  std::vector<AskedEntry> entries;
+  uint8_t details = 0;
+  uint32_t wait_limit_ms = 0;
+  bool all_may_wait = false;  // by the frame's flag; else by the entries' column
+};
+
+// `first_segment_words` small makes the frame come in several segments.
+using Fill = std::function<void(schema::ClientFrame::Builder)>;
+Bytes build_frame(uint32_t first_segment_words, const Fill& fill);
+
+void fill_acquire(schema::ClientFrame::Builder frame, const AskedFrame& asked);
+void fill_release(schema::ClientFrame::Builder frame, const AskedFrame& asked);
+
+// Takes a whole frame off the front of `bytes` and calls `read` with it; false: not whole yet.
+using Read = std::function<void(schema::ServerFrame::Reader)>;
+bool take_frame(Bytes& bytes, const Read& read);
+
+}  // namespace sluice::simulation

@@ -1,0 +1,301 @@
+#include "http_peer.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+#include "base/limits.hpp"
+#include "server/worker.hpp"
+
+namespace sluice::simulation {
+namespace {
+
+constexpr size_t pipelined_max = 16;
+
+std::string percent_encoded(const std::string& key) {
+  constexpr std::string_view digits = "0123456789ABCDEF";
+  std::string text;
+  for (const char c : key) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0) {
+      text += c;
+    } else {
+      text += '%';
+      text += digits[byte >> 4];
+      text += digits[byte & 15];
+    }
+  }
+  return text;
+}
+
+// What a decision looks like; the specification, 1.3 and section 0.
+int status_of(api::Verdict verdict) {
+  switch (verdict) {
+    case api::Verdict::approved:
+      return 200;
+    case api::Verdict::denied:
+    case api::Verdict::wait_limit:
+      return 429;
+    case api::Verdict::not_allowed:
+      return 403;
+    case api::Verdict::never_fits:
+    case api::Verdict::invalid_key:
+      return 400;
+    default:
+      return 503;
+  }
+}
+
+uint64_t number_in(const std::string& text) {
+  const size_t first = text.find_first_of("0123456789");
+  uint64_t number = 0;
+  if (first != std::string::npos) {
+    std::from_chars(text.data() + first, text.data() + text.size(), number);
+  }
+  return number;
+}
+
+}  // namespace
+
+HttpPeer::HttpPeer(World& world) : Peer(world, server::http_listener) {}
+
+// ------------------------------------------------------------------------------------- asking
+
+void HttpPeer::ask() {
+  if (said_last_ || asked_.size() >= pipelined_max) return;
+  const uint64_t dice = world_.random.below(100);
+  if (dice < 75) return ask_acquire();
+  if (dice < 85) return ask_release();
+  if (dice < 99) return ask_other();
+  ask_wrong();
+}
+
+void HttpPeer::say_request(const std::string& method, const std::string& target, Asked asked) {
+  io::Random& random = world_.random;
+  ++world_.operations;
+  const bool old = random.chance(0.01);
+  asked.last = old || random.chance(0.01);
+  std::string text = method + " " + target + (old ? " HTTP/1.0\r\n" : " HTTP/1.1\r\n");
+  text += "Host: localhost\r\n";
+  if (asked.json) text += "Accept: application/json\r\n";
+  if (asked.last && !old) text += "Connection: close\r\n";
+  if (method == "POST" && random.chance(0.3)) {
+    asked.continues = !old && random.chance(0.3);
+    if (asked.continues) text += "Expect: 100-continue\r\n";
+    const bool chunked = !old && random.chance(0.5);
+    text += chunked ? "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+                    : "Content-Length: 5\r\n\r\nhello";
+  } else {
+    text += "\r\n";
+  }
+  said_last_ = asked.last;
+  asked_.push_back(std::move(asked));
+  say(text);
+}
+
+void HttpPeer::ask_acquire() {
+  io::Random& random = world_.random;
+  const AskedEntry entry = random_entry(true);
+  std::string target = "/rate/" + percent_encoded(entry.key);
+  char separator = '?';
+  const auto add = [&](const std::string& name, const std::string& value) {
+    target += separator + name + "=" + value;
+    separator = '&';
+  };
+  if (entry.may_wait) add("canWait", "true");
+  if (entry.may_wait && random.chance(0.3)) {
+    add("maxWaitMillis", std::to_string(1 + random.below(world_.wait_ms_max)));
+  }
+  if (entry.cost != 1) add("cost", std::to_string(entry.cost));
+  if (entry.max_requests != api::keep) add("maxRequests", std::to_string(entry.max_requests));
+  if (entry.max_requests_in_queue != api::keep) {
+    add("maxRequestsInQueue", std::to_string(entry.max_requests_in_queue));
+  }
+  may_ever_wait_ |= entry.may_wait;
+  const bool forbidden = (entry.max_requests != api::keep && !world_.can_set_rate) ||
+                         (entry.max_requests_in_queue != api::keep && !world_.can_mod_queue);
+  if (forbidden) return say_request("GET", target, {.status = 403, .key = {}});
+  say_request(random.chance(0.5) ? "GET" : "POST", target,
+              {.kind = Kind::acquire, .key = entry.key, .json = random.chance(0.1)});
+}
+
+void HttpPeer::ask_release() {
+  const AskedEntry entry = random_entry(false);
+  std::string target = "/rate/" + percent_encoded(entry.key) + "/1";
+  if (entry.cost != 1) target += "?cost=" + std::to_string(entry.cost);
+  say_request("DELETE", target, {.kind = Kind::release, .key = entry.key});
+}
+
+void HttpPeer::ask_other() {
+  switch (world_.random.below(9)) {
+    case 0:
+      return say_request("GET", "/healthz", {.kind = Kind::health, .key = {}});
+    case 1:
+      return say_request("GET", "/nowhere", {.status = 404, .key = {}});
+    case 2:
+      return say_request("PUT", "/rate/x", {.status = 405, .key = {}});
+    case 3:
+      return say_request("OPTIONS", "/rate/x", {.status = 204, .key = {}, .head = true});
+    case 4:
+      return say_request("HEAD", "/rate/x", {.status = 405, .key = {}, .head = true});
+    case 5:
+      return say_request("GET", "/rate/x?cost=0", {.status = 400, .key = {}});
+    case 6:
+      return say_request("GET", "/metrics", {.status = 200, .key = {}});
+    case 7:
+      return say_request("GET", "/debug/no-such-key", {.status = 404, .key = {}});
+    default:
+      return say_request("GET", "/rate/x?maxRequests=many", {.status = 400, .key = {}});
+  }
+}
+
+// What cannot be understood is answered once, and ends the connection.
+void HttpPeer::ask_wrong() {
+  static constexpr std::array<std::string_view, 4> wrong = {
+      "GET /rate/x HTTP/1.1\r\n\r\n",  // no Host
+      "GET /rate/x HTTP/1.1\r\nHost: a\r\nX: 1\r\n folded\r\n\r\n",
+      "POST /rate/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", "nonsense\r\n\r\n"};
+  ++world_.operations;
+  said_last_ = true;
+  asked_.push_back({.status = 400, .key = {}, .last = true});
+  say(wrong[world_.random.below(wrong.size())]);
+}
+
+// ------------------------------------------------------------------------------------ answers
+
+void HttpPeer::take_answers() {
+  while (!over() && take_response()) {
+  }
+}
+
+bool HttpPeer::take_response() {
+  const std::string text(reinterpret_cast<const char*>(inbox_.data()), inbox_.size());
+  const size_t head_end = text.find("\r\n\r\n");
+  if (head_end == std::string::npos) return false;
+  Response response;
+  response.status = static_cast<int>(number_in(text.substr(8, 5)));
+  size_t line = text.find("\r\n") + 2;
+  while (line < head_end + 2) {
+    const size_t end = text.find("\r\n", line);
+    const size_t colon = text.find(": ", line);
+    std::string name = text.substr(line, colon - line);
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+    response.headers[name] = text.substr(colon + 2, end - colon - 2);
+    line = end + 2;
+  }
+  size_t end = head_end + 4;
+  const bool interim = response.status == 100;
+  const bool bodiless = interim || (!asked_.empty() && asked_.front().head &&
+                                    asked_.front().status == response.status);
+  if (!bodiless && !read_body(text, head_end + 4, response, end)) return false;
+  inbox_.erase(inbox_.begin(), inbox_.begin() + static_cast<ptrdiff_t>(end));
+  if (!interim) {
+    on_response(response);
+  } else if (asked_.empty() || !asked_.front().continues) {
+    fail("was told to continue what it did not begin");
+  }
+  return true;
+}
+
+bool HttpPeer::read_body(const std::string& text, size_t start, Response& response,
+                         size_t& end) const {
+  if (!response.headers.contains("transfer-encoding")) {
+    const size_t bytes = number_in(response.headers["content-length"]);
+    if (text.size() < start + bytes) return false;
+    response.body = text.substr(start, bytes);
+    end = start + bytes;
+    return true;
+  }
+  while (true) {
+    const size_t line_end = text.find("\r\n", start);
+    if (line_end == std::string::npos) return false;
+    const size_t bytes = std::stoul(text.substr(start, line_end - start), nullptr, 16);
+    if (text.size() < line_end + 2 + bytes + 2) return false;
+    response.body += text.substr(line_end + 2, bytes);
+    start = line_end + 2 + bytes + 2;
+    end = start;
+    if (bytes == 0) return true;
+  }
+}
+
+void HttpPeer::on_response(const Response& response) {
+  const bool closes =
+      response.headers.contains("connection") && response.headers.at("connection") == "close";
+  if (asked_.empty() || (world_.connections_full && response.status == 503 && closes)) {
+    if (!world_.connections_full || response.status != 503) return fail("got an unasked answer");
+    may_be_ended_ = true;
+    return;
+  }
+  const Asked asked = asked_.front();
+  asked_.pop_front();
+  if (closes && !asked.last && !world_.draining) return fail("was told that this is the end");
+  may_be_ended_ |= closes || asked.last;
+  const bool unready = asked.kind == Kind::health && world_.draining && response.status == 503;
+  if (asked.kind == Kind::acquire || asked.kind == Kind::release) {
+    on_decided(asked, response);
+  } else if (response.status != asked.status && !unready) {
+    fail("got status " + std::to_string(response.status) + " instead of " +
+         std::to_string(asked.status));
+  }
+}
+
+void HttpPeer::on_decided(const Asked& asked, const Response& response) {
+  const api::Op op = asked.kind == Kind::acquire ? api::Op::acquire : api::Op::release;
+  const bool was_decided = !decided().empty() && decided().front().entries[0].op == op;
+  if (!was_decided) {
+    // While draining, no acquire is decided any more.
+    const bool turned_away = world_.draining && asked.kind == Kind::acquire;
+    if (!turned_away || response.status != 503) fail("got an answer that nobody decided");
+    return;
+  }
+  const DecidedEntry entry = decided().front().entries[0];
+  decided().pop_front();
+  if (entry.key != asked.key) return fail("got the answer to another request");
+  const bool waited = entry.verdict == api::Verdict::queued;
+  const api::Verdict verdict = waited ? entry.outcome : entry.verdict;
+  const api::Detail& detail = waited ? entry.outcome_detail : entry.detail;
+  if (verdict == api::Verdict::none)
+    return fail("got status " + std::to_string(response.status) + " while it waits");
+  if (response.status != status_of(verdict)) {
+    return fail("got status " + std::to_string(response.status) + " for " +
+                std::string(api::verdict_name(verdict)));
+  }
+  if (op == api::Op::release) return;
+  if (verdict == api::Verdict::approved) {
+    world_.oracle.told_id(entry, number_in(response.body));
+    if (asked.json != response.body.starts_with("{\"request_id\":")) fail("got the wrong body");
+  }
+  if (verdict == api::Verdict::approved || status_of(verdict) == 429) {
+    check_rate_limit(response, detail);
+  }
+  if (status_of(verdict) == 429 && !asked.json && !response.body.empty()) {
+    fail("got a denial with a body");
+  }
+}
+
+void HttpPeer::check_rate_limit(const Response& response, const api::Detail& detail) {
+  const auto seconds = [](int64_t ms) { return std::to_string((ms + 999) / 1'000); };
+  const auto header = [&](const std::string& name) {
+    const auto found = response.headers.find(name);
+    return found == response.headers.end() ? std::string() : found->second;
+  };
+  if (header("ratelimit") !=
+          "\"window\";r=" + std::to_string(detail.remaining) + ";t=" + seconds(detail.reset_ms) ||
+      header("ratelimit-policy") !=
+          "\"window\";q=" + std::to_string(detail.limit) + ";w=" + seconds(detail.window_ms)) {
+    fail("got rate-limit headers that do not fit its decision");
+  }
+}
+
+// What was decided was told, but for the one whose waiting the half-close ended.
+void HttpPeer::check_graceful_end() {
+  for (const DecidedRequest& request : decided()) {
+    const bool gave_up = half_closed_ && request.entries[0].verdict == api::Verdict::queued;
+    if (!gave_up) return fail("ended without an answer that was decided");
+  }
+  const bool may_lack_answers = (half_closed_ && may_ever_wait_) || may_be_ended_ ||
+                                world_.draining || world_.time_outs || world_.connections_full;
+  if (!asked_.empty() && !may_lack_answers) fail("ended with requests unanswered");
+}
+
+}  // namespace sluice::simulation

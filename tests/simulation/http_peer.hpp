@@ -1,0 +1,59 @@
+// A client of the REST dialect: keep-alive, pipelined, waiting, with and without bodies, wrong ones
+// sometimes. Answers come in the order asked, so one queue of what was asked is enough.
+// Lives:  as Peer.
+#pragma once
+
+#include <deque>
+#include <map>
+
+#include "peer.hpp"
+
+namespace sluice::simulation {
+
+class HttpPeer final : public Peer {
+ public:
+  explicit HttpPeer(World& world);
+  std::string describe() const override { return "(http)"; }
+
+ private:
+  enum class Kind : uint8_t { acquire, release, health, other };
+
+  struct Asked {
+    Kind kind = Kind::other;
+    int status = 200;  // of the kind `other`
+    std::string key;
+    bool json = false;
+    bool head = false;       // the answer has no body
+    bool last = false;       // the server ends the connection behind its answer
+    bool continues = false;  // may be told `100 Continue` first
+  };
+
+  struct Response {
+    int status = 0;
+    std::map<std::string, std::string> headers;  // names in lower case
+    std::string body;
+  };
+
+  void ask() override;
+  void take_answers() override;
+  bool is_owed() const override { return !asked_.empty(); }
+  void check_graceful_end() override;
+
+  void ask_acquire();
+  void ask_release();
+  void ask_other();
+  void ask_wrong();
+  void say_request(const std::string& method, const std::string& target, Asked asked);
+
+  bool take_response();
+  bool read_body(const std::string& text, size_t start, Response& response, size_t& end) const;
+  void on_response(const Response& response);
+  void on_decided(const Asked& asked, const Response& response);
+  void check_rate_limit(const Response& response, const api::Detail& detail);
+
+  std::deque<Asked> asked_;
+  bool said_last_ = false;
+  bool may_ever_wait_ = false;
+};
+
+}  // namespace sluice::simulation

@@ -1,0 +1,383 @@
+#include "native_peer.hpp"
+
+#include <algorithm>
+
+#include "base/limits.hpp"
+#include "server/worker.hpp"
+
+namespace sluice::simulation {
+namespace {
+
+constexpr size_t outstanding_max = 40;  // frames of one peer, well below what Welcome allows
+
+api::Verdict verdict_at(capnp::Data::Reader column, uint32_t index) {
+  return static_cast<api::Verdict>(column.size() == 1 ? column[0] : column[index]);
+}
+
+}  // namespace
+
+NativePeer::NativePeer(World& world) : Peer(world, server::native_listener) {}
+
+// ------------------------------------------------------------------------------------- asking
+
+uint32_t NativePeer::segment_words() {
+  // Small first segments make frames of several.
+  return world_.random.chance(0.1) ? 24 : 4'096;
+}
+
+void NativePeer::say_frame(const Fill& fill) {
+  say(build_frame(segment_words(), fill));
+}
+
+uint64_t NativePeer::expect(Kind kind, ErrorCode error) {
+  ++world_.operations;
+  const uint64_t id = next_id_;
+  // Mostly counting upwards, as clients do.
+  next_id_ += world_.random.chance(0.05) ? 1 + world_.random.below(1'000'000) : 1;
+  asked_[id] = {.kind = kind, .error = error, .waiting = {}};
+  return id;
+}
+
+void NativePeer::say_hello() {
+  said_hello_ = true;
+  const uint64_t id = expect(Kind::hello);
+  say_frame([&](schema::ClientFrame::Builder frame) {
+    frame.setId(id);
+    auto hello = frame.initHello();
+    hello.setVersion(1);
+    hello.setClientName("simulation");
+  });
+}
+
+void NativePeer::ask() {
+  if (!said_hello_) {
+    if (world_.random.chance(0.02)) return say_broken_bytes();
+    return say_hello();
+  }
+  if (!welcomed_ || asked_.size() >= outstanding_max) return;
+  const uint64_t dice = world_.random.below(100);
+  if (dice < 70) return ask_acquire();
+  if (dice < 80) return ask_release();
+  if (dice < 88) return ask_withdraw();
+  if (dice < 92) return ask_inspect();
+  if (dice < 94) return ask_wrong();
+  const uint64_t id = expect(Kind::ping);
+  say_frame([&](schema::ClientFrame::Builder frame) {
+    frame.setId(id);
+    frame.setPing();
+  });
+}
+
+void NativePeer::ask_acquire() {
+  io::Random& random = world_.random;
+  AskedFrame frame;
+  frame.id = expect(Kind::acquire);
+  const bool large = random.chance(0.002);
+  const uint64_t count =
+      large ? 1'000 + random.below(limits::frame_entries_max - 999) : random.below(12);
+  const bool may_wait = random.chance(0.5);
+  frame.all_may_wait = may_wait && random.chance(0.3);
+  for (uint64_t i = 0; i < count; ++i) frame.entries.push_back(random_entry(may_wait));
+  if (random.chance(0.02) && count > 0) frame.entries[0].key.clear();  // invalid_key
+  if (random.chance(0.02) && count > 0) frame.entries[0].cost = limits::permits_max;
+  if (random.chance(0.5)) frame.details = static_cast<uint8_t>(random.below(64));
+  if (random.chance(0.3)) {
+    frame.wait_limit_ms = 1 + static_cast<uint32_t>(random.below(world_.wait_ms_max));
+  }
+  may_ever_wait_ |= may_wait;
+  asked_[frame.id].details = frame.details;
+  say_frame([&](schema::ClientFrame::Builder builder) { fill_acquire(builder, frame); });
+}
+
+void NativePeer::ask_release() {
+  AskedFrame frame;
+  frame.id = expect(Kind::release);
+  const uint64_t count = 1 + world_.random.below(4);
+  for (uint64_t i = 0; i < count; ++i) frame.entries.push_back(random_entry(false));
+  say_frame([&](schema::ClientFrame::Builder builder) { fill_release(builder, frame); });
+}
+
+// Of a frame that waits, of some of its entries, or of one that nobody knows.
+void NativePeer::ask_withdraw() {
+  uint64_t target = world_.random.next();
+  std::vector<uint32_t> entries;
+  for (const auto& [id, asked] : asked_) {
+    if (asked.kind != Kind::acquire || !world_.random.chance(0.5)) continue;
+    target = id;
+    for (const uint32_t entry : asked.waiting) {
+      if (world_.random.chance(0.5)) entries.push_back(entry);
+    }
+    break;
+  }
+  const uint64_t id = expect(Kind::withdraw);
+  say_frame([&](schema::ClientFrame::Builder frame) {
+    frame.setId(id);
+    auto withdraw = frame.initWithdraw();
+    withdraw.setTarget(target);
+    auto list = withdraw.initEntries(static_cast<uint32_t>(entries.size()));
+    for (uint32_t i = 0; i < entries.size(); ++i) list.set(i, entries[i]);
+  });
+}
+
+void NativePeer::ask_inspect() {
+  const bool page = !walking_ && world_.random.chance(0.5);
+  const uint64_t id = expect(page ? Kind::page : Kind::inspect);
+  if (page) {
+    walking_ = true;
+    page_keys_.clear();
+  }
+  const std::string key = page ? "" : random_key();
+  say_frame([&](schema::ClientFrame::Builder frame) {
+    frame.setId(id);
+    auto inspect = frame.initInspect();
+    const auto* bytes = reinterpret_cast<const kj::byte*>(key.data());
+    inspect.setKey(kj::ArrayPtr<const kj::byte>(bytes, key.size()));
+    inspect.setLimit(static_cast<uint32_t>(world_.random.below(8)));
+  });
+}
+
+// Each is answered by its Error, and changes nothing.
+void NativePeer::ask_wrong() {
+  AskedFrame frame;
+  frame.entries = {{.key = random_key()}, {.key = random_key()}};
+  const auto say_acquire = [&](ErrorCode code, const Fill& spoil) {
+    frame.id = expect(Kind::wrong, code);
+    say_frame([&](schema::ClientFrame::Builder builder) {
+      fill_acquire(builder, frame);
+      spoil(builder);
+    });
+  };
+  switch (world_.random.below(9)) {
+    case 0:
+      return say_acquire(ErrorCode::bad_columns, [](schema::ClientFrame::Builder builder) {
+        builder.getAcquire().initCosts(3);
+      });
+    case 1:
+      return say_acquire(ErrorCode::bad_columns, [](schema::ClientFrame::Builder builder) {
+        builder.getAcquire().getKeySizes().set(0, 60'000);
+      });
+    case 2:
+      return say_acquire(ErrorCode::bad_cost, [](schema::ClientFrame::Builder builder) {
+        builder.getAcquire().initCosts(2);
+      });
+    case 3:
+      frame.entries[1].max_requests = 0;
+      return say_acquire(ErrorCode::bad_override, [](schema::ClientFrame::Builder) {});
+    case 4:
+      frame.wait_limit_ms = limits::wait_ms_max + 1;
+      return say_acquire(ErrorCode::bad_wait_limit, [](schema::ClientFrame::Builder) {});
+    case 5:
+      frame.details = 64;
+      return say_acquire(ErrorCode::bad_flag, [](schema::ClientFrame::Builder) {});
+    case 6:
+      frame.id = expect(Kind::wrong, ErrorCode::unsupported);
+      return say_frame([&](schema::ClientFrame::Builder builder) {
+        builder.setId(frame.id);
+        builder.initIntern();
+      });
+    case 7:
+      may_be_ended_ = true;
+      frame.id = expect(Kind::wrong, ErrorCode::unexpected_hello);
+      return say_frame([&](schema::ClientFrame::Builder builder) {
+        builder.setId(frame.id);
+        builder.initHello().setVersion(1);
+      });
+    default:
+      return say_broken_bytes();
+  }
+}
+
+// No Cap'n Proto: the connection ends, whatever stands behind.
+void NativePeer::say_broken_bytes() {
+  may_be_ended_ = true;
+  Bytes garbage(8 + world_.random.below(64));
+  for (std::byte& byte : garbage) byte = static_cast<std::byte>(world_.random.next());
+  std::ranges::fill(std::span(garbage).first(4), std::byte{0xFF});
+  say(garbage);
+}
+
+// ------------------------------------------------------------------------------------ answers
+
+void NativePeer::take_answers() {
+  while (!over() && take_frame(inbox_, [&](auto frame) { on_frame(frame); })) {
+  }
+}
+
+NativePeer::Asked* NativePeer::find(uint64_t id, Kind kind) {
+  const auto found = asked_.find(id);
+  if (found == asked_.end() || found->second.kind != kind) {
+    fail("got an answer that it did not ask for, to frame " + std::to_string(id));
+    return nullptr;
+  }
+  return &found->second;
+}
+
+void NativePeer::on_frame(schema::ServerFrame::Reader frame) {
+  const uint64_t id = frame.getId();
+  switch (frame.which()) {
+    case schema::ServerFrame::WELCOME:
+      if (find(id, Kind::hello) == nullptr) return;
+      welcomed_ = true;
+      asked_.erase(id);
+      return;
+    case schema::ServerFrame::VERDICTS:
+      return on_verdicts(id, frame.getVerdicts());
+    case schema::ServerFrame::GRANTED:
+      return on_granted(id, frame.getGranted());
+    case schema::ServerFrame::DONE:
+      return on_done(id);
+    case schema::ServerFrame::INSPECTED:
+      return on_inspected(id, frame.getInspected());
+    case schema::ServerFrame::PONG:
+      if (find(id, Kind::ping) != nullptr) asked_.erase(id);
+      return;
+    case schema::ServerFrame::ERROR:
+      return on_error(id, frame.getError());
+    case schema::ServerFrame::GO_AWAY:
+      if (!world_.draining) fail("was told to go away");
+      return;
+    case schema::ServerFrame::UNSET:
+    case schema::ServerFrame::INTERNED:
+      fail("got a frame of a kind that it cannot get");
+  }
+}
+
+void NativePeer::forget(uint64_t id, const DecidedRequest* decided_request) {
+  asked_.erase(id);
+  std::erase_if(decided(), [&](const DecidedRequest& one) { return &one == decided_request; });
+}
+
+void NativePeer::on_verdicts(uint64_t id, schema::Verdicts::Reader verdicts) {
+  Asked* asked = find(id, Kind::acquire);
+  if (asked == nullptr) return;
+  if (asked->decided != nullptr) return fail("got verdicts twice");
+  const auto found = std::ranges::find_if(
+      decided(), [&](const DecidedRequest& one) { return one.id == id && !one.told; });
+  const capnp::Data::Reader column = verdicts.getVerdicts();
+  if (found == decided().end()) {
+    // After GoAway nothing is decided any more.
+    const bool all = std::ranges::all_of(
+        column, [](uint8_t byte) { return byte == static_cast<uint8_t>(api::Verdict::draining); });
+    if (!world_.draining || !all) return fail("got verdicts that nobody decided");
+    asked_.erase(id);
+    return;
+  }
+  found->told = true;
+  asked->decided = &*found;
+  if (verdicts.getCount() != found->entries.size()) return fail("got too few or too many verdicts");
+  for (uint32_t i = 0; i < found->entries.size(); ++i) {
+    const DecidedEntry& entry = found->entries[i];
+    if (verdict_at(column, i) != entry.verdict) return fail("got another verdict than decided");
+    check_detail(*asked, verdicts.getDetails(), i, entry.detail, entry, false);
+    if (entry.verdict == api::Verdict::queued) asked->waiting.insert(i);
+  }
+  if (asked->waiting.empty()) forget(id, asked->decided);
+}
+
+void NativePeer::on_granted(uint64_t id, schema::Granted::Reader granted) {
+  Asked* asked = find(id, Kind::acquire);
+  if (asked == nullptr) return;
+  if (asked->decided == nullptr) return fail("got a grant before the verdicts");
+  const auto entries = granted.getEntries();
+  for (uint32_t i = 0; i < entries.size(); ++i) {
+    if (asked->waiting.erase(entries[i]) == 0) return fail("got a grant for no waiting entry");
+    const DecidedEntry& entry = asked->decided->entries[entries[i]];
+    if (entry.outcome == api::Verdict::none) return fail("got a grant that nobody decided");
+    if (verdict_at(granted.getVerdicts(), i) != entry.outcome) {
+      return fail("got another outcome than decided");
+    }
+    check_detail(*asked, granted.getDetails(), i, entry.outcome_detail, entry, true);
+  }
+  if (asked->waiting.empty()) forget(id, asked->decided);
+}
+
+void NativePeer::check_detail(const Asked& asked, schema::Details::Reader details, uint32_t index,
+                              const api::Detail& expected, const DecidedEntry& entry, bool late) {
+  const auto differs = [&](uint8_t bit, const auto& column, uint64_t value) {
+    if ((asked.details & bit) == 0) return column.size() != 0;
+    return index >= column.size() || uint64_t{column[index]} != value;
+  };
+  const auto unsigned_of = [](int64_t value) { return static_cast<uint64_t>(value); };
+  if (differs(schema::DETAIL_LIMIT, details.getLimit(), expected.limit) ||
+      differs(schema::DETAIL_WINDOW, details.getWindowMs(), unsigned_of(expected.window_ms)) ||
+      differs(schema::DETAIL_REMAINING, details.getRemaining(), expected.remaining) ||
+      differs(schema::DETAIL_RESET, details.getResetMs(), unsigned_of(expected.reset_ms)) ||
+      differs(schema::DETAIL_RETRY, details.getRetryMs(), unsigned_of(expected.retry_ms))) {
+    fail(std::string("got other details than decided") + (late ? ", late" : ""));
+  }
+  if ((asked.details & schema::DETAIL_REQUEST_ID) == 0) return;
+  const auto ids = details.getRequestId();
+  if (index >= ids.size()) return fail("got no request id");
+  world_.oracle.told_id(entry, ids[index]);
+}
+
+void NativePeer::on_done(uint64_t id) {
+  const auto found = asked_.find(id);
+  if (found != asked_.end() && found->second.kind == Kind::withdraw) {
+    asked_.erase(found);
+    return;
+  }
+  if (find(id, Kind::release) == nullptr) return;
+  const auto done = std::ranges::find(decided(), id, &DecidedRequest::id);
+  if (done == decided().end()) return fail("got Done for what nobody did");
+  forget(id, &*done);
+}
+
+void NativePeer::on_inspected(uint64_t id, schema::Inspected::Reader inspected) {
+  const auto found = asked_.find(id);
+  if (found == asked_.end()) return fail("got an inspection that it did not ask for");
+  const bool page = found->second.kind == Kind::page;
+  asked_.erase(found);
+  if (!page) return;
+  const capnp::Data::Reader keys = inspected.getKeys();
+  size_t offset = 0;
+  for (const uint16_t size : inspected.getKeySizes()) {
+    const std::string key(reinterpret_cast<const char*>(keys.begin()) + offset, size);
+    offset += size;
+    if (!page_keys_.insert(key).second) return fail("was shown key " + key + " twice");
+  }
+  const uint64_t cursor = inspected.getCursor();
+  if (cursor == 0 || half_closed_ || settling_) {
+    walking_ = false;
+    return;
+  }
+  const uint64_t next = expect(Kind::page);
+  say_frame([&](schema::ClientFrame::Builder frame) {
+    frame.setId(next);
+    frame.initInspect().setCursor(cursor);
+  });
+}
+
+void NativePeer::on_error(uint64_t id, schema::Error::Reader error) {
+  const auto code = static_cast<ErrorCode>(error.getCode());
+  const bool busy = code == ErrorCode::too_many_connections && world_.connections_full;
+  const bool late = code == ErrorCode::hello_timeout && world_.time_outs;
+  const bool leaving = code == ErrorCode::draining && world_.draining;
+  const bool broken =
+      may_be_ended_ && (code == ErrorCode::malformed || code == ErrorCode::hello_expected);
+  if (busy || late || leaving || broken) {
+    may_be_ended_ = true;
+    return;
+  }
+  const Asked* asked = find(id, Kind::wrong);
+  if (asked == nullptr) return;
+  if (asked->error != code) return fail("got error " + std::string(error_name(code)));
+  asked_.erase(id);
+}
+
+bool NativePeer::is_owed() const {
+  return !asked_.empty();
+}
+
+// What was decided was told, but for the outcomes of those whose waiting the half-close ended.
+void NativePeer::check_graceful_end() {
+  const bool gives_up_waiting = half_closed_ || may_be_ended_ || world_.time_outs;
+  for (const DecidedRequest& request : decided()) {
+    if (!request.told || !gives_up_waiting) return fail("ended without an answer that was decided");
+  }
+  const bool may_lack_answers = may_ever_wait_ || may_be_ended_ || world_.draining ||
+                                world_.time_outs || world_.connections_full;
+  if (!asked_.empty() && !may_lack_answers) fail("ended with frames unanswered");
+}
+
+}  // namespace sluice::simulation

@@ -1,0 +1,65 @@
+// A client of the native protocol: frames of every kind, several in flight, wrong ones sometimes.
+// Lives:  as Peer.
+#pragma once
+
+#include <map>
+#include <set>
+
+#include "base/error_code.hpp"
+#include "peer.hpp"
+
+namespace sluice::simulation {
+
+class NativePeer final : public Peer {
+ public:
+  explicit NativePeer(World& world);
+  std::string describe() const override { return "(native)"; }
+
+ private:
+  enum class Kind : uint8_t { hello, acquire, release, withdraw, inspect, page, ping, wrong };
+
+  struct Asked {
+    Kind kind;
+    uint8_t details = 0;
+    ErrorCode error = ErrorCode::none;  // of a wrong one
+    DecidedRequest* decided = nullptr;  // once its verdicts were told
+    std::set<uint32_t> waiting;         // entries
+  };
+
+  void ask() override;
+  void take_answers() override;
+  bool is_owed() const override;
+  void check_graceful_end() override;
+
+  void say_hello();
+  void ask_acquire();
+  void ask_release();
+  void ask_withdraw();
+  void ask_inspect();
+  void ask_wrong();
+  void say_broken_bytes();
+  uint64_t expect(Kind kind, ErrorCode error = ErrorCode::none);
+  void say_frame(const Fill& fill);
+  uint32_t segment_words();
+
+  void on_frame(schema::ServerFrame::Reader frame);
+  void on_verdicts(uint64_t id, schema::Verdicts::Reader verdicts);
+  void on_granted(uint64_t id, schema::Granted::Reader granted);
+  void on_inspected(uint64_t id, schema::Inspected::Reader inspected);
+  void on_done(uint64_t id);
+  void on_error(uint64_t id, schema::Error::Reader error);
+  void check_detail(const Asked& asked, schema::Details::Reader details, uint32_t index,
+                    const api::Detail& expected, const DecidedEntry& entry, bool late);
+  Asked* find(uint64_t id, Kind kind);
+  void forget(uint64_t id, const DecidedRequest* decided);
+
+  std::map<uint64_t, Asked> asked_;  // by frame id
+  std::set<std::string> page_keys_;  // told so far by the walk under way
+  uint64_t next_id_ = 1;
+  bool said_hello_ = false;
+  bool welcomed_ = false;
+  bool may_ever_wait_ = false;
+  bool walking_ = false;  // through the pages of all keys
+};
+
+}  // namespace sluice::simulation

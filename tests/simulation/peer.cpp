@@ -1,0 +1,122 @@
+#include "peer.hpp"
+
+#include <algorithm>
+
+namespace sluice::simulation {
+
+Peer::Peer(World& world, io::ListenerId listener)
+    : world_(world), client_(world.io.connect(listener)) {
+  ++world_.operations;
+}
+
+void Peer::fail(const std::string& text) {
+  world_.failure.report("client " + std::to_string(client_.link_id()) + " " + describe() + ": " +
+                        text);
+  over_ = true;
+}
+
+void Peer::say(std::span<const std::byte> bytes) {
+  outbox_.insert(outbox_.end(), bytes.begin(), bytes.end());
+}
+
+void Peer::act() {
+  if (over_) return;
+  io::Random& random = world_.random;
+  if (random.chance(0.05)) reads_ = !reads_;
+  if (!half_closed_) {
+    if (random.chance(0.8)) ask();
+    write_some(random.chance(0.8));
+  }
+  if (random.chance(0.01)) leave();
+}
+
+void Peer::write_some(bool all) {
+  if (outbox_.empty() || half_closed_) return;
+  const size_t bytes = all ? outbox_.size() : world_.random.below(outbox_.size() + 1);
+  client_.write(std::span(outbox_).first(bytes));
+  outbox_.erase(outbox_.begin(), outbox_.begin() + static_cast<ptrdiff_t>(bytes));
+}
+
+// Half of a request may have been sent.
+void Peer::leave() {
+  ++world_.operations;
+  switch (world_.random.below(3)) {
+    case 0:
+      client_.reset();
+      over_ = true;
+      break;
+    case 1:
+      client_.close();
+      over_ = true;
+      break;
+    default:
+      if (half_closed_) break;
+      write_some(true);
+      half_closed_ = true;
+      client_.shutdown_write();
+      break;
+  }
+}
+
+void Peer::receive() {
+  if (over_ || (!reads_ && !settling_)) return;
+  if (client_.refused()) return end();
+  client_.read(inbox_, settling_ ? SIZE_MAX : 1 + world_.random.below(32 * 1024));
+  if (!inbox_.empty()) take_answers();
+  if (over_) return;
+  if (client_.was_reset()) {
+    const bool explained = client_.was_cut_by_network() || may_be_ended_ || world_.draining ||
+                           world_.time_outs || world_.connections_full;
+    if (!explained) return fail("was reset for no reason");
+    return end();
+  }
+  if (client_.end_of_stream()) {
+    const bool explained = half_closed_ || may_be_ended_ || world_.draining || world_.time_outs ||
+                           world_.connections_full;
+    if (!explained) return fail("was ended for no reason");
+    // What is cut off may break off anywhere.
+    if (!inbox_.empty() && !world_.draining && !world_.time_outs) {
+      const std::string rest(reinterpret_cast<const char*>(inbox_.data()), inbox_.size());
+      return fail("was left with half an answer: " + rest);
+    }
+    check_graceful_end();
+    return end();
+  }
+  if (settling_ && !is_owed() && !half_closed_) {
+    half_closed_ = true;
+    client_.shutdown_write();
+  }
+}
+
+void Peer::settle() {
+  if (over_) return;
+  settling_ = true;
+  write_some(true);
+}
+
+void Peer::end() {
+  if (!over_) client_.close();
+  over_ = true;
+}
+
+std::string Peer::random_key() {
+  // A few keys get most of the questions.
+  const uint64_t most = world_.random.chance(0.7) ? 1 + world_.keys.size() / 4 : world_.keys.size();
+  return world_.keys[world_.random.below(std::min<uint64_t>(most, world_.keys.size()))];
+}
+
+AskedEntry Peer::random_entry(bool may_wait) {
+  io::Random& random = world_.random;
+  AskedEntry entry{.key = random_key()};
+  if (random.chance(0.3)) entry.cost = 1 + static_cast<uint32_t>(random.below(world_.cost_max));
+  if (random.chance(0.05)) {
+    entry.max_requests = 1 + static_cast<uint32_t>(random.below(world_.limit_max));
+  }
+  if (random.chance(0.05)) {
+    entry.max_requests_in_queue = static_cast<uint32_t>(random.below(world_.limit_max));
+  }
+  entry.may_wait = may_wait && random.chance(0.5);
+  return entry;
+}
+
+}  // namespace sluice::simulation

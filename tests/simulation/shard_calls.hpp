@@ -1,0 +1,40 @@
+// Every call on a Shard goes through the run's Oracle: the linker redirects it (--wrap in
+// meson.build), so that the server under test is the one that is shipped.
+// Flow:   worker -> __wrap_<symbol> (shard_calls.cpp) -> Oracle -> real::*, the shard's own
+// methods. Lives:  one Oracle at a time; without one, calls go straight through.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "shard/shard.hpp"
+
+namespace sluice::simulation {
+
+class Oracle;
+void install(Oracle* oracle) noexcept;
+
+// A method is a function whose first argument is its object; the labels are the methods' symbols.
+namespace real {
+
+void decide(shard::Shard&, std::span<const api::Entry>, const shard::Answers&, base::Now) noexcept
+    asm("__real__ZN6sluice5shard5Shard6decideESt4spanIKNS_3api5EntryELm18446744073709551615EE"
+        "RKNS0_7AnswersENS_4base3NowE");
+bool withdraw(shard::Shard&, api::WaiterId, api::Ticket, base::Now) noexcept
+    asm("__real__ZN6sluice5shard5Shard8withdrawEjjNS_4base3NowE");
+bool abandon(shard::Shard&, api::WaiterId, api::Ticket, base::Now) noexcept
+    asm("__real__ZN6sluice5shard5Shard7abandonEjjNS_4base3NowE");
+void drain(shard::Shard&, base::Now) noexcept
+    asm("__real__ZN6sluice5shard5Shard5drainENS_4base3NowE");
+void run_due(shard::Shard&, base::Now) noexcept
+    asm("__real__ZN6sluice5shard5Shard7run_dueENS_4base3NowE");
+void clear_grants(shard::Shard&) noexcept asm("__real__ZN6sluice5shard5Shard12clear_grantsEv");
+std::optional<api::KeyState> inspect(const shard::Shard&, std::string_view, base::Now) noexcept
+    asm("__real__ZNK6sluice5shard5Shard7inspectESt17basic_string_viewIcSt11char_traitsIcEE"
+        "NS_4base3NowE");
+shard::Page page(shard::Shard&, uint64_t, uint32_t, base::Now) noexcept
+    asm("__real__ZN6sluice5shard5Shard4pageEmjNS_4base3NowE");
+
+}  // namespace real
+}  // namespace sluice::simulation

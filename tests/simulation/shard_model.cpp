@@ -1,0 +1,247 @@
+#include "shard_model.hpp"
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+
+namespace sluice::simulation {
+namespace {
+
+using api::Verdict;
+
+constexpr int64_t idle_windows = 3;
+
+int64_t whole_ms(base::Now now) {
+  return now.monotonic_ns / 1'000'000;
+}
+int64_t begun_ms(base::Now now) {
+  return (now.monotonic_ns + 999'999) / 1'000'000;
+}
+
+}  // namespace
+
+bool ShardModel::has_expired(const Key& key, base::Now now) const {
+  return key.line.empty() &&
+         whole_ms(now) >= key.window_end_ms + idle_windows * options_.policy.window_ms;
+}
+
+// Window after window, as gocc's ticks went, until the one that runs now.
+void ShardModel::roll(Key& key, int64_t now_ms) const {
+  if (now_ms < key.window_end_ms) return;
+  key.approved = 0;
+  key.denied = 0;
+  while (now_ms >= key.window_end_ms) key.window_end_ms += options_.policy.window_ms;
+}
+
+void ShardModel::serve(const std::string& name, Key& key, int64_t now_ms) {
+  while (!key.line.empty() && key.approved + key.line.front().cost <= key.limit) {
+    const Waiter head = key.line.front();
+    key.line.pop_front();
+    key.approved += head.cost;
+    grant(name, key, head, Verdict::approved, now_ms);
+  }
+}
+
+void ShardModel::grant(const std::string& name, const Key& key, const Waiter& waiter,
+                       Verdict verdict, int64_t now_ms) {
+  waiters_.erase(waiter.ticket);
+  grants_.push_back({name, waiter.ticket, verdict, detail(key, verdict, now_ms)});
+}
+
+api::Detail ShardModel::detail(const Key& key, Verdict verdict, int64_t now_ms) const {
+  Key seen = key;
+  roll(seen, now_ms);
+  const bool next_window_helps = verdict == Verdict::denied || verdict == Verdict::queued ||
+                                 verdict == Verdict::waiters_full || verdict == Verdict::wait_limit;
+  const int64_t reset_ms = seen.window_end_ms - now_ms;
+  return {.limit = seen.limit,
+          .remaining =
+              seen.approved < seen.limit ? static_cast<uint32_t>(seen.limit - seen.approved) : 0,
+          .window_ms = options_.policy.window_ms,
+          .reset_ms = reset_ms,
+          .retry_ms = next_window_helps ? reset_ms : 0};
+}
+
+void ShardModel::run_due(base::Now now) {
+  for (auto& [name, key] : keys_) run_due_key(name, key, whole_ms(now));
+}
+
+void ShardModel::run_due_key(const std::string& name, Key& key, int64_t now_ms) {
+  while (!key.line.empty()) {
+    const auto next = std::ranges::min_element(key.line, {}, &Waiter::deadline_ms);
+    const int64_t deadline_ms = next->deadline_ms;
+    const int64_t due_ms = std::min(deadline_ms, key.window_end_ms);
+    if (due_ms > now_ms) return;
+    if (key.window_end_ms <= deadline_ms) {
+      roll(key, now_ms);
+      serve(name, key, now_ms);
+      continue;
+    }
+    const Waiter late = *next;
+    key.line.erase(next);
+    grant(name, key, late, Verdict::wait_limit, now_ms);
+    // What it stood in the way of may fit, unless this window is over as well.
+    if (now_ms < key.window_end_ms) serve(name, key, now_ms);
+  }
+}
+
+const ShardModel::Key* ShardModel::find(const std::string& name, base::Now now) {
+  const auto found = keys_.find(name);
+  if (found == keys_.end()) return nullptr;
+  if (has_expired(found->second, now)) {
+    keys_.erase(found);
+    return nullptr;
+  }
+  return &found->second;
+}
+
+bool ShardModel::may_be_evicted(const Key& key, base::Now now) const {
+  if (has_expired(key, now)) return true;
+  const bool own_policy = key.limit != options_.policy.max_requests ||
+                          key.queue_max != options_.policy.max_requests_in_queue;
+  return key.line.empty() && !own_policy && whole_ms(now) >= key.window_end_ms;
+}
+
+api::KeyState ShardModel::state(const Key& key, base::Now now) const {
+  Key seen = key;
+  roll(seen, whole_ms(now));
+  return {.window_ms = options_.policy.window_ms,
+          .reset_ms = seen.window_end_ms - whole_ms(now),
+          .max_requests = seen.limit,
+          .max_requests_in_queue = seen.queue_max,
+          .approved = static_cast<uint32_t>(seen.approved),
+          .denied = static_cast<uint32_t>(seen.denied),
+          .waiting = static_cast<uint32_t>(seen.line.size())};
+}
+
+ShardModel::Answer ShardModel::decide(const api::Entry& entry, base::Now now, bool table_full) {
+  run_due(now);
+  if (entry.op == api::Op::acquire) return acquire(entry, now, table_full);
+  release(entry, now);
+  return {.verdict = Verdict::approved, .detail = {}};
+}
+
+void ShardModel::release(const api::Entry& entry, base::Now now) {
+  const std::string name(entry.key());
+  if (find(name, now) == nullptr) return;
+  Key& key = keys_.at(name);
+  roll(key, whole_ms(now));
+  key.approved -= std::min<uint64_t>(key.approved, entry.cost);
+  serve(name, key, whole_ms(now));
+}
+
+// Nothing happens; the details are those of the key, or of any new one.
+ShardModel::Answer ShardModel::refuse(Verdict verdict, const std::string& name, base::Now now) {
+  const Key* key = find(name, now);
+  if (key != nullptr) return {verdict, detail(*key, verdict, whole_ms(now))};
+  const uint32_t limit = options_.policy.max_requests;
+  return {verdict, {.limit = limit, .remaining = limit, .window_ms = options_.policy.window_ms}};
+}
+
+ShardModel::Answer ShardModel::acquire(const api::Entry& entry, base::Now now, bool table_full) {
+  const std::string name(entry.key());
+  const int64_t now_ms = whole_ms(now);
+  const bool sets_limit = entry.max_requests != api::keep;
+  const bool sets_queue = entry.max_requests_in_queue != api::keep;
+  if (name.empty() || name.size() > options_.key_bytes_max) {
+    return refuse(Verdict::invalid_key, name, now);
+  }
+  if ((sets_limit && !options_.requests_can_set_rate) ||
+      (sets_queue && !options_.requests_can_mod_queue)) {
+    return refuse(Verdict::not_allowed, name, now);
+  }
+  const Key* live = find(name, now);
+  const uint32_t has = live != nullptr ? live->limit : options_.policy.max_requests;
+  const uint32_t limit = sets_limit ? entry.max_requests : has;
+  if (entry.cost > limit) return refuse(Verdict::never_fits, name, now);
+  if (live == nullptr) {
+    if (table_full) return refuse(Verdict::table_full, name, now);
+    keys_[name] = {.limit = options_.policy.max_requests,
+                   .queue_max = options_.policy.max_requests_in_queue,
+                   .window_end_ms = begun_ms(now) + options_.policy.window_ms,
+                   .line = {}};
+  }
+  Key& key = keys_.at(name);
+  roll(key, now_ms);
+  change_policy(entry, name, key, now_ms);
+
+  Verdict verdict = Verdict::denied;
+  if (key.line.empty() && key.approved + entry.cost <= key.limit) {
+    key.approved += entry.cost;
+    verdict = Verdict::approved;
+  } else if ((entry.flags & api::flag::may_wait) != 0 && key.line.size() < key.queue_max) {
+    const bool full = waiters_.size() + grants_.size() >= options_.waiters_max;
+    const bool nowhere = (entry.flags & api::flag::waiters_full) != 0;
+    verdict = full || nowhere ? Verdict::waiters_full : Verdict::queued;
+  }
+  if (verdict == Verdict::denied) ++key.denied;
+  if (verdict == Verdict::queued) {
+    ASSERT(!waiters_.contains(entry.ticket));
+    waiters_[entry.ticket] = name;
+    const int64_t deadline_ms =
+        entry.wait_ms_max == 0 ? INT64_MAX : begun_ms(now) + entry.wait_ms_max;
+    key.line.push_back({entry.ticket, entry.cost, deadline_ms});
+  }
+  return {verdict, detail(key, verdict, now_ms)};
+}
+
+void ShardModel::change_policy(const api::Entry& entry, const std::string& name, Key& key,
+                               int64_t now_ms) {
+  if (entry.max_requests_in_queue != api::keep) key.queue_max = entry.max_requests_in_queue;
+  if (entry.max_requests == api::keep) return;
+  key.limit = entry.max_requests;
+  std::deque<Waiter> line;
+  line.swap(key.line);
+  for (const Waiter& waiter : line) {
+    if (waiter.cost <= key.limit) {
+      key.line.push_back(waiter);
+    } else {
+      grant(name, key, waiter, Verdict::never_fits, now_ms);
+    }
+  }
+  serve(name, key, now_ms);
+}
+
+std::optional<ShardModel::Waiter> ShardModel::take_out(api::Ticket ticket, std::string& name) {
+  const auto found = waiters_.find(ticket);
+  if (found == waiters_.end()) return {};
+  name = found->second;
+  std::deque<Waiter>& line = keys_.at(name).line;
+  const auto place = std::ranges::find(line, ticket, &Waiter::ticket);
+  const Waiter waiter = *place;
+  line.erase(place);
+  waiters_.erase(found);
+  return waiter;
+}
+
+bool ShardModel::withdraw(api::Ticket ticket, base::Now now) {
+  run_due(now);
+  std::string name;
+  const auto waiter = take_out(ticket, name);
+  if (!waiter) return false;
+  Key& key = keys_.at(name);
+  grant(name, key, *waiter, Verdict::withdrawn, whole_ms(now));
+  serve(name, key, whole_ms(now));
+  return true;
+}
+
+bool ShardModel::abandon(api::Ticket ticket, base::Now now) {
+  run_due(now);
+  std::string name;
+  if (!take_out(ticket, name)) return false;
+  serve(name, keys_.at(name), whole_ms(now));
+  return true;
+}
+
+void ShardModel::drain(base::Now now) {
+  run_due(now);
+  for (auto& [name, key] : keys_) {
+    while (!key.line.empty()) {
+      const Waiter head = key.line.front();
+      key.line.pop_front();
+      grant(name, key, head, Verdict::draining, whole_ms(now));
+    }
+  }
+}
+
+}  // namespace sluice::simulation
