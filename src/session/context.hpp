@@ -84,10 +84,12 @@ struct Scratch {
     indexes.reserve(limits::frame_entries_max);
     verdicts.reserve(limits::frame_entries_max);
     details.reserve(limits::frame_entries_max);
+    tickets.reserve(limits::frame_entries_max);
   }
   std::vector<uint32_t> indexes;
   std::vector<api::Verdict> verdicts;
   std::vector<api::Detail> details;
+  std::vector<api::Ticket> tickets;
 };
 
 struct Context {

@@ -242,12 +242,17 @@ void NativeSession::on_withdraw(uint64_t id, const wire::WithdrawRequest& reques
     auto& wanted = context_.scratch.indexes;
     wanted.assign(request.entries.begin(), request.entries.end());
     std::sort(wanted.begin(), wanted.end());
-    // The outcome comes as a grant, at once or from another core, and takes the entry off.
-    for (auto next = frame->waiting.begin(); next != frame->waiting.end();) {
-      WaitingEntry& entry = *next++;
+    auto& tickets = context_.scratch.tickets;
+    tickets.clear();
+    for (const WaitingEntry& entry : frame->waiting) {
       if (wanted.empty() || std::binary_search(wanted.begin(), wanted.end(), entry.entry_index)) {
-        context_.backend.withdraw(entry.waiter, entry.ticket);
+        tickets.push_back(entry.ticket);
       }
+    }
+    // The outcome comes as a grant, at once or from another core, and takes the entry off; so do
+    // the grants of those who stood behind it, of this very frame perhaps.
+    for (const api::Ticket ticket : tickets) {
+      context_.backend.withdraw(context_.waits[ticket].waiter, ticket);
     }
   }
   write(wire::small_answer_bytes_max, [&](auto out) { return wire::encode_done(id, out); });
@@ -360,7 +365,7 @@ void NativeSession::write_settled() noexcept {
 
 // One Granted frame, of as many entries as fit into one.
 void NativeSession::write_granted(WaitingFrame& frame) noexcept {
-  auto& [indexes, outcomes, details] = context_.scratch;
+  auto& [indexes, outcomes, details, tickets] = context_.scratch;
   indexes.clear();
   outcomes.clear();
   details.clear();
@@ -440,7 +445,7 @@ void NativeSession::begin_drain() noexcept {
 
 void NativeSession::answer_draining(uint64_t id, const wire::AcquireRequest& request) noexcept {
   const auto count = static_cast<uint32_t>(request.key_sizes.size());
-  auto& [indexes, verdicts, details] = context_.scratch;
+  auto& [indexes, verdicts, details, tickets] = context_.scratch;
   verdicts.assign(count, api::Verdict::draining);
   details.assign(count, {});
   context_.drained_entries += count;
