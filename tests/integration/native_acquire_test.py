@@ -310,7 +310,7 @@ def test_walk_while_the_table_grows_shows_old_keys_once(start_server):
 
 def test_pages_of_the_longest_keys_stay_within_the_bound(start_server):
     server = start_server(*LONG_WINDOW, "--max-key-bytes", "65535")
-    keys = [b"%05d" % number + b"k" * 65_530 for number in range(60)]
+    keys = [b"%05d" % number + b"k" * 65_530 for number in range(200)]
     with NativePeer(server) as peer:
         for key in keys:
             assert peer.ask([key]).verdicts == [APPROVED]

@@ -397,6 +397,24 @@ def test_waiting_client_that_leaves_frees_its_places(server, key, how):
         assert inspect(server, key)["NumApprovedThisWindow"] == 1
 
 
+@pytest.mark.parametrize("how", ["close", "reset", "half_close"])
+def test_waiting_client_whose_question_and_end_come_together_leaves(server, key, how):
+    with NativePeer(server) as other:
+        fill(other, key)
+        leaving = NativePeer(server)
+        server.pause()
+        try:
+            leaving.acquire([key] * 10, flags=MAY_WAIT)
+            getattr(leaving, how)()
+        finally:
+            server.resume()
+        eventually(lambda: waiting(server, key) == 0, "nobody waits", timeout_s=10)
+        release(other, key)
+        other.read("done")
+        assert other.ask([key, key]).verdicts == [APPROVED, DENIED]
+        leaving.close()
+
+
 def test_waiters_of_a_client_that_does_not_read_are_not_lost(server, key):
     """Granted while its connection is full of unread answers: told once it reads."""
     entries = 2_000

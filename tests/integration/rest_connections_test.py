@@ -135,7 +135,7 @@ def test_half_closed_client_that_reads_late_gets_all_its_answers(start_server):
 
 
 def test_connections_that_end_within_a_request_leave_nothing_behind(start_server):
-    server = start_server(*LONG_WINDOW)
+    server = start_server(*LONG_WINDOW, "--header-timeout-millis", "600000")
     for data in [b"", b"POST /ra", request("POST", "/rate/k", "Content-Length: 9", body=b"x")]:
         for end in ["close", "half_close", "reset"]:
             peer = HttpPeer(server)

@@ -254,16 +254,27 @@ def test_waiting_client_that_leaves_frees_its_place(server, key, how, behind):
     staying.close()
 
 
-def test_who_leaves_with_the_request_unread_never_waits(server, key):
+@pytest.mark.parametrize("how", ["close", "reset", "half_close"])
+@pytest.mark.parametrize("connected_before", [False, True])
+def test_who_leaves_with_the_request_unread_does_not_wait(server, key, how, connected_before):
+    """The server finds connection, request and end all at once."""
     fill(server, key)
+    peer = None
+    if connected_before:
+        peer = HttpPeer(server)
+        assert peer.ask("GET", "/healthz").status == 200
     server.pause()
-    peer = HttpPeer(server)
-    peer.send(request("POST", f"/rate/{key}?canWait=true"))
-    peer.close()
-    server.resume()
-    eventually(lambda: waiting(server, key) == 0, "nobody waits")
+    try:
+        peer = peer or HttpPeer(server)
+        peer.send(request("POST", f"/rate/{key}?canWait=true"))
+        getattr(peer, how)()
+    finally:
+        server.resume()
+    eventually(lambda: waiting(server, key) == 0, "nobody waits", timeout_s=10)
     give_back(server, key)
     assert ask(server, "POST", f"/rate/{key}").status == 200
+    assert ask(server, "POST", f"/rate/{key}").status == 429
+    peer.close()
 
 
 def test_five_hundred_waiting_connections_half_of_which_vanish(start_server, key):
