@@ -2,7 +2,7 @@
 // Flow:   key -> routed part -> XXH3-64 with seed -> multiply-shift -> shard.
 // Shape:  of a key with a first non-empty {...}, only the text between the braces counts, so that
 //         related keys can be kept together. proto/golden/key_hash.json pins the values.
-// Source: XXH3 (xxhash 0.8); the tag rule is Redis Cluster's, but it looks on when braces are empty.
+// Source: XXH3 (xxhash 0.8); the tag rule is Redis Cluster's, but it looks on behind empty braces.
 #pragma once
 
 #define XXH_INLINE_ALL

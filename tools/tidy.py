@@ -180,10 +180,10 @@ def test_goal(path, text):
 
 
 def line_length(path, text):
-    """Lines fit into 100 columns."""
+    """Lines fit into 100 columns, unless one long word (a mangled name) sticks out."""
     if path.endswith((".cpp", ".hpp", ".py", ".build", ".capnp", ".ini")) or "." not in path:
         for number, line in enumerate(text.split("\n"), 1):
-            if len(line) > 100:
+            if len(line) > 100 and max(map(len, line.split())) < 60:
                 yield number, f"{len(line)} columns; at most 100"
 
 
@@ -331,7 +331,7 @@ SELF_TESTS = [
     (captures, "src/cli/a.cpp", "[=] { f(); }", "a[i] = b; [&x = y] {}"),
     (header_block, "src/a/b.hpp", "#pragma once", "// Cuts bytes into frames.\n#pragma once"),
     (test_goal, "tests/unit/a/b_test.cpp", "#include <x>", "// Frames are cut. Method: bytes."),
-    (line_length, "src/a/b.cpp", "x" * 101, "x" * 100),
+    (line_length, "src/a/b.cpp", "x x" * 34, "x" * 101),
     (unfinished, "src/a/b.cpp", "// TODO: later", "// TODO(#12): later"),
     (machine_paths, "docs/a.md", "see " + "/ho" + "me/me/x", "~/x, $HOME/x, build/x, a/root/b"),
 ]

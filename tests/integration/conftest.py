@@ -25,7 +25,7 @@ def many_descriptors():
 
 @pytest.fixture(scope="session", params=["uring", "epoll"])
 def io(request):
-    """The value of --io. Where io_uring is not available its half fails, unless that is intended."""
+    """The value of --io. Where io_uring is not available its half fails, unless intended so."""
     if request.param == "uring" and os.environ.get("SLUICEGATE_NO_URING") == "1":
         pytest.skip("SLUICEGATE_NO_URING=1")
     return request.param

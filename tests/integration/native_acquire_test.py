@@ -27,7 +27,8 @@ def test_verdicts_come_compact_when_all_agree(server, key):
 
 def test_every_entry_of_a_frame_is_decided_by_itself_and_in_order(server, key):
     with NativePeer(server) as peer:
-        answer = peer.ask([key, key + "b", key, key, key + "b"], maxRequests=[2, 1, KEEP, KEEP, KEEP],
+        answer = peer.ask([key, key + "b", key, key, key + "b"],
+                          maxRequests=[2, 1, KEEP, KEEP, KEEP],
                           details=REMAINING)
         assert answer.verdicts == [APPROVED, APPROVED, APPROVED, DENIED, DENIED]
         assert answer.details == {"remaining": [1, 0, 0, 0, 0]}
