@@ -53,7 +53,12 @@ class Client {
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     address.sin_port = htons(port);
-    connected_ = ::connect(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    // A ring of this thread without DEFER_TASKRUN interrupts the call to do its work.
+    int result = 0;
+    do {
+      result = ::connect(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address);
+    } while (result != 0 && errno == EINTR);
+    connected_ = result == 0 || errno == EISCONN;
   }
 
   int fd() const { return fd_.get(); }

@@ -259,6 +259,21 @@ TYPED_TEST(IoStream, send_finish_shows_the_peer_the_end_and_keeps_receiving) {
   EXPECT_TRUE(this->until([&] { return this->told(socket).received == "goodbye"; }));
 }
 
+TYPED_TEST(IoStream, what_arrives_after_receive_stop_waits_in_the_kernel) {
+  this->build();
+  Client client(this->port_);
+  const SocketId socket = this->accept_one();
+  this->io_->receive_start(socket);
+  this->settle();
+  this->io_->receive_stop(socket);
+  this->settle();
+  client.write("later");
+  this->settle();
+  EXPECT_EQ(this->told(socket).receives, 0u);
+  this->io_->receive_start(socket);
+  EXPECT_TRUE(this->until([&] { return this->told(socket).received == "later"; }));
+}
+
 TYPED_TEST(IoStream, receive_stop_stops) {
   this->build({.receive_buffers = 4, .receive_buffer_bytes = 4096});
   Client client(this->port_);
