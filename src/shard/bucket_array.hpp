@@ -46,12 +46,16 @@ class BucketArray {
   }
 
   Place find(const KeyHash& hash) const noexcept {
-    for (uint32_t index = home(hash.position);; index = after(index)) {
+    const uint32_t home_index = home(hash.position);
+    uint32_t index = home_index;
+    do {
       Bucket& bucket = buckets_[index];
       const uint32_t found = bucket.match(hash.tag);
       if (found != 0) return {&bucket, static_cast<uint32_t>(std::countr_zero(found))};
       if (bucket.overflow == 0) return {};
-    }
+      index = after(index);
+    } while (index != home_index);  // in a tiny table every bucket may have an overflow
+    return {};
   }
 
   // The key is not there, and a slot is free. The window is the caller's to write.
