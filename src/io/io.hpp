@@ -29,7 +29,8 @@ enum class EventKind : uint8_t {
   accepted,         // a new socket, nothing is received before receive_start()
   accept_failed,    // out of descriptors or memory; accepting goes on by itself, later
   received,         // `bytes`, never empty
-  end_of_stream,    // the peer sends no more (half-close); told once, also while stopped
+  end_of_stream,    // behind the last byte: the peer sends no more (half-close); told once
+  hung_up,          // while stopped: the peer has ended; unread bytes may lie before its end
   failed,           // reset or timed out; told once; only close() makes sense now
   sent,             // the whole send() left (result: bytes), or failed (result: -errno)
   closed,           // after close(): the kernel holds nothing of the socket; its slot is free
@@ -39,16 +40,16 @@ enum class EventKind : uint8_t {
 
 struct Event {
   EventKind kind = EventKind::woken;
-  ListenerId listener = 0;       // accepted, accept_failed, listener_closed
-  SocketId socket;               // all but accept_failed, listener_closed and woken
-  int32_t result = 0;            // sent, failed, accept_failed
-  std::span<std::byte> bytes;    // received
+  ListenerId listener = 0;     // accepted, accept_failed, listener_closed
+  SocketId socket;             // all but accept_failed, listener_closed and woken
+  int32_t result = 0;          // sent, failed, accept_failed
+  std::span<std::byte> bytes;  // received
 };
 
 struct Statistics {
-  uint64_t enters = 0;            // system calls that waited or submitted
-  uint64_t rearms = 0;            // multishot operations that ended by themselves
-  uint64_t buffers_exhausted = 0; // receives that found no buffer
+  uint64_t enters = 0;             // system calls that waited or submitted
+  uint64_t rearms = 0;             // multishot operations that ended by themselves
+  uint64_t buffers_exhausted = 0;  // receives that found no buffer
 };
 
 class Io {
@@ -71,7 +72,8 @@ class Io {
   virtual void receive_start(SocketId socket) noexcept = 0;
 
   // Stops delivering bytes: what the kernel had already received by then still comes (at most
-  // the receive buffers of one core, twice). A hang-up is told even while stopped. Idempotent.
+  // the receive buffers of one core, twice). A hang-up is told even while stopped, once; the bytes
+  // before it and end_of_stream still come after the next receive_start(). Idempotent.
   virtual void receive_stop(SocketId socket) noexcept = 0;
 
   // Sends all of `bytes`, which stay untouched until `sent`. One send in flight per socket.

@@ -28,6 +28,8 @@ struct SocketSlot {
   bool sending = false;        // from send() until `sent`
   bool send_finished = false;  // our side of the stream has ended
   bool end_told = false;
+  bool hang_up_untold = false;
+  bool hang_up_told = false;
   bool failure_told = false;
   std::span<const std::byte> unsent;
   int32_t send_bytes = 0;
@@ -108,6 +110,14 @@ class SocketTable {
     untold_.push(index);
   }
 
+  void note_hang_up(uint32_t index) noexcept {
+    Slot& slot = slots_[index];
+    if (slot.failure != 0) return note_failure(index, slot.failure);
+    if (slot.closing || slot.hang_up_told || slot.end_told || slot.failure_told) return;
+    slot.hang_up_told = slot.hang_up_untold = true;
+    untold_.push(index);
+  }
+
   void note_failure(uint32_t index, int32_t failure) noexcept {
     ASSERT(failure < 0);
     Slot& slot = slots_[index];
@@ -121,7 +131,7 @@ class SocketTable {
   void begin_close(uint32_t index) noexcept {
     Slot& slot = slots_[index];
     slot.closing = true;
-    slot.end = slot.failed = false;
+    slot.end = slot.hang_up_untold = slot.failed = false;
   }
 
   void note_closed(uint32_t index) noexcept {
@@ -157,6 +167,11 @@ class SocketTable {
       if (sink.full()) return false;
       sink.push({.kind = EventKind::sent, .socket = socket, .result = slot.send_result});
       slot.sent = slot.sending = false;
+    }
+    if (slot.hang_up_untold) {
+      if (sink.full()) return false;
+      sink.push({.kind = EventKind::hung_up, .socket = socket});
+      slot.hang_up_untold = false;
     }
     if (slot.end) {
       if (sink.full()) return false;

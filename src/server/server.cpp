@@ -68,8 +68,8 @@ StartReport Server::start() {
   io::Options io_options;
   io_options.sockets_max = config_.max_connections + refused_sockets_max;
   // In the order of the ListenerIds.
-  io::Listening http = io::listen_on(
-      {.address = config_.bind, .port = config_.port, .port_option = "--port"});
+  io::Listening http =
+      io::listen_on({.address = config_.bind, .port = config_.port, .port_option = "--port"});
   io::Listening native = io::listen_on(
       {.address = config_.bind, .port = config_.native_port, .port_option = "--native-port"});
   report.port = http.port;

@@ -92,6 +92,7 @@ void Worker::on_event(const io::Event& event) noexcept {
       return;
     case io::EventKind::received:
     case io::EventKind::end_of_stream:
+    case io::EventKind::hung_up:
     case io::EventKind::failed:
     case io::EventKind::sent:
       break;
@@ -100,6 +101,7 @@ void Worker::on_event(const io::Event& event) noexcept {
   if (session == nullptr) return;
   if (event.kind == io::EventKind::received) session->on_received(event.bytes);
   if (event.kind == io::EventKind::end_of_stream) session->on_end_of_stream();
+  if (event.kind == io::EventKind::hung_up) session->on_hung_up();
   if (event.kind == io::EventKind::failed) session->on_failed();
   if (event.kind == io::EventKind::sent) session->on_sent(event.result);
 }

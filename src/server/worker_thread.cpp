@@ -35,8 +35,8 @@ void WorkerThread::run(io::Backend backend, io::Options io_options, const Worker
       const std::lock_guard lock(mutex_);
       io_ = io.get();
     }
-    started_.set_value({.io_backend = std::string(io->name()),
-                        .reserved_bytes = worker.reserved_bytes()});
+    started_.set_value(
+        {.io_backend = std::string(io->name()), .reserved_bytes = worker.reserved_bytes()});
     loop(worker);
     const std::lock_guard lock(mutex_);
     io_ = nullptr;

@@ -129,10 +129,20 @@ bool Session::make_output_room() noexcept {
 void Session::on_end_of_stream() noexcept {
   mark_dirty();
   connection_.on_end_of_stream();
+  on_peer_left();
+}
+
+void Session::on_hung_up() noexcept {
+  mark_dirty();
+  hung_up_ = true;
+  on_peer_left();
+}
+
+void Session::on_peer_left() noexcept {
   if (connection_.closing()) return;
   context_.backend.execute();   // what came before the end is answered
   if (has_waiting()) finish();  // nobody waits for the outcome any more
-  // Whole requests that are still held are answered first: end_turn() finishes.
+  // Whole requests that are held, or not read yet, are answered first: end_turn() finishes.
 }
 
 void Session::on_failed() noexcept {
@@ -155,7 +165,8 @@ void Session::end_turn() noexcept {
   if (connection_.closing()) return;
   write_settled();
   const bool has_more = held() || SessionHook<ReadyTag>::is_linked();
-  if (connection_.peer_finished() && (has_waiting() || !has_more)) finish();
+  if (peer_left() && has_waiting()) finish();
+  if (connection_.peer_finished() && !has_more) finish();
   connection_.flush(context_.now_ms());
   if (connection_.ready_to_close()) close();
   schedule_timer();

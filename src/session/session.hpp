@@ -38,6 +38,7 @@ class Session : public SessionHook<ReadyTag>, public SessionHook<DirtyTag> {
 
   void on_received(std::span<std::byte> bytes) noexcept;
   void on_end_of_stream() noexcept;
+  void on_hung_up() noexcept;
   void on_failed() noexcept;
   void on_sent(int32_t result) noexcept;
   void on_timer() noexcept;
@@ -104,13 +105,18 @@ class Session : public SessionHook<ReadyTag>, public SessionHook<DirtyTag> {
 
  private:
   void process(std::span<std::byte> bytes) noexcept;
+  void on_peer_left() noexcept;
   void store(std::span<const std::byte> bytes) noexcept;
   void take_stored() noexcept;
   void control_reading() noexcept;
   int64_t next_deadline_ms() const noexcept;
 
+  // Whether the peer will never read, or hear of, an outcome that is still to come.
+  bool peer_left() const noexcept { return hung_up_ || connection_.peer_finished(); }
+
   base::Timer timer_;
   uint8_t holds_ = 0;
+  bool hung_up_ = false;  // the peer has ended; what it sent before may not all be read
 };
 
 }  // namespace sluice::session

@@ -142,7 +142,7 @@ uint32_t EpollIo::interest(const Slot& slot) const noexcept {
   if (slot.failure_told || (slot.hung_up && !readable)) return unwatched;
   uint32_t wanted = 0;  // errors and hang-ups are reported in any case
   if (readable) wanted |= EPOLLIN;
-  if (!slot.receiving && !slot.end_told) wanted |= EPOLLRDHUP;
+  if (!slot.receiving && !slot.hang_up_told && !slot.end_told) wanted |= EPOLLRDHUP;
   if (!slot.unsent.empty()) wanted |= EPOLLOUT;
   return wanted;
 }
@@ -306,7 +306,7 @@ void EpollIo::hung_up(uint32_t index, uint32_t ready) noexcept {
   changed_.push(index);
   const int32_t failure = (ready & EPOLLERR) != 0 ? pending_error(slot.fd) : 0;
   if (failure != 0) return sockets_.note_failure(index, failure);
-  if ((ready & EPOLLRDHUP) != 0) sockets_.note_end(index);
+  if ((ready & EPOLLRDHUP) != 0) sockets_.note_hang_up(index);
   if ((ready & (EPOLLHUP | EPOLLERR)) != 0) slot.hung_up = true;
 }
 

@@ -123,7 +123,7 @@ class SimIo final : public Io {
     bool open = false;
     bool closing = false;
     bool send_finished = false;
-    bool end_told = false;
+    bool hang_up_told = false;
     bool failure_told = false;
   };
 

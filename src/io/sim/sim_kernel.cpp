@@ -92,7 +92,8 @@ std::optional<Event> SimIo::receive_event(uint32_t index) noexcept {
     return {};
   }
   act(index, slot.arming.complete(link.reset ? -ECONNRESET : 0, false));
-  return hang_up_event(index);
+  if (link.reset) return hang_up_event(index);
+  return Event{.kind = EventKind::end_of_stream, .socket = id_of(index, slot)};
 }
 
 // A cancel and the bytes race: what had arrived may still be told, then the receive has ended.
@@ -136,8 +137,8 @@ Event SimIo::deliver(uint32_t index) noexcept {
   return Event{.kind = EventKind::received, .socket = id_of(index, slot), .bytes = buffer};
 }
 
-// The end of the stream and failures, each told once: by the receive, or by the watch that holds
-// on while the socket is stopped (then bytes may still lie before the end).
+// What the watch tells while the socket is stopped, each once: failures, and that the peer has
+// ended (then bytes may still lie before the end).
 std::optional<Event> SimIo::hang_up_event(uint32_t index) noexcept {
   Slot& slot = slots_[index];
   if (slot.closing || slot.arming.wanted() || slot.arming.in_flight()) return {};
@@ -146,9 +147,9 @@ std::optional<Event> SimIo::hang_up_event(uint32_t index) noexcept {
     slot.failure_told = true;
     return Event{.kind = EventKind::failed, .socket = id_of(index, slot), .result = -ECONNRESET};
   }
-  if (link.client_finished && !slot.end_told && !slot.failure_told) {
-    slot.end_told = true;
-    return Event{.kind = EventKind::end_of_stream, .socket = id_of(index, slot)};
+  if (link.client_finished && !slot.hang_up_told && !slot.arming.ended() && !slot.failure_told) {
+    slot.hang_up_told = true;
+    return Event{.kind = EventKind::hung_up, .socket = id_of(index, slot)};
   }
   return {};
 }

@@ -253,9 +253,6 @@ bool UringIo::submit_receive(uint32_t index) noexcept {
   io_uring_prep_recv_multishot(sqe, slot.fd, nullptr, 0, 0);
   sqe->flags |= IOSQE_BUFFER_SELECT;
   sqe->buf_group = BufferRing::group;
-  // A fresh socket has nothing yet: the first attempt would be for nothing.
-  if (!slot.received_before) sqe->ioprio |= IORING_RECVSEND_POLL_FIRST;
-  slot.received_before = true;
   slot.fed = false;
   slot.receive_due = false;
   return true;
@@ -308,7 +305,7 @@ void UringIo::tell_hang_up(uint32_t index) noexcept {
   if (error != 0) {
     sockets_.note_failure(index, -error);
   } else if ((slot.hang_up & POLLRDHUP) != 0) {
-    sockets_.note_end(index);
+    sockets_.note_hang_up(index);
   }
 }
 

@@ -47,7 +47,6 @@ class UringIo final : public Io {
     bool receive_due = false;  // to be submitted
     bool cancel_due = false;
     bool send_due = false;
-    bool received_before = false;
     bool fed = false;             // the receive in flight got bytes
     bool cancelling = false;      // a cancel of the receive has not been answered
     bool cancelling_all = false;  // close() has begun to cancel

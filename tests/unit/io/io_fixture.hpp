@@ -105,6 +105,7 @@ struct Told {
   std::string received;
   uint32_t receives = 0;
   uint32_t ends = 0;
+  uint32_t hang_ups = 0;
   uint32_t failures = 0;
   uint32_t closes = 0;
   uint32_t sents = 0;
@@ -174,6 +175,9 @@ class IoTest : public testing::Test {
         return;
       case EventKind::end_of_stream:
         ++told.ends;
+        return;
+      case EventKind::hung_up:
+        ++told.hang_ups;
         return;
       case EventKind::failed:
         ++told.failures;

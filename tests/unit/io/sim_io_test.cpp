@@ -91,7 +91,7 @@ TEST_F(SimIoTest, end_of_stream_comes_once_after_the_bytes) {
   EXPECT_TRUE(poll().empty());
 }
 
-TEST_F(SimIoTest, end_of_stream_is_told_to_a_stopped_socket) {
+TEST_F(SimIoTest, a_hang_up_is_told_to_a_stopped_socket_and_its_end_when_it_is_read) {
   SimClient client = io_.connect(0);
   const SocketId socket = accept();
   io_.receive_start(socket);
@@ -100,10 +100,13 @@ TEST_F(SimIoTest, end_of_stream_is_told_to_a_stopped_socket) {
   poll();
   client.write("unread");
   client.shutdown_write();
-  EXPECT_EQ(poll_one().kind, EventKind::end_of_stream);
+  EXPECT_EQ(poll_one().kind, EventKind::hung_up);
   io_.receive_start(socket);
-  EXPECT_EQ(poll_one().kind, EventKind::received);
-  EXPECT_TRUE(poll().empty());  // its end was told already
+  const std::vector<Event> events = poll();
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].kind, EventKind::received);
+  EXPECT_EQ(events[1].kind, EventKind::end_of_stream);
+  EXPECT_TRUE(poll().empty());
 }
 
 TEST_F(SimIoTest, stop_and_start_lose_no_byte) {
