@@ -62,8 +62,11 @@ struct FixedWindow {
     return approved < limit ? limit - approved : 0;
   }
 
-  // Rounding the end up and now down gives the time left rounded up.
-  constexpr int64_t reset_ms(int64_t now_ms) const noexcept { return end_ms - now_ms; }
+  // The time left, rounded up. A first window lasts up to a millisecond longer than the policy
+  // says; that is not shown.
+  constexpr int64_t reset_ms(int64_t now_ms, int64_t window_ms) const noexcept {
+    return end_ms - now_ms < window_ms ? end_ms - now_ms : window_ms;
+  }
 
   bool operator==(const FixedWindow&) const = default;
 };

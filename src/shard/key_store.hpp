@@ -107,8 +107,9 @@ class KeyStore {
 
   // Views.
   api::KeyState state(Place place, int64_t now_ms) const noexcept;
-  bool add_to_page(uint64_t first, uint64_t end, int64_t now_ms) noexcept;
-  bool add_to_page(const BucketArray& array, uint64_t first, uint64_t end, int64_t now_ms) noexcept;
+  bool add_to_page(uint64_t first, uint64_t end, uint32_t wanted, int64_t now_ms) noexcept;
+  bool add_to_page(const BucketArray& array, uint64_t first, uint64_t end, uint32_t room,
+                   int64_t now_ms) noexcept;
   void check_keys() const noexcept;
   void check_lines(int64_t now_ms) const noexcept;
 

@@ -244,7 +244,7 @@ inline void KeyStore::tell(const Question& question, const Window& window,
   detail.limit = policy.max_requests;
   detail.remaining = window.remaining(policy.max_requests);
   detail.window_ms = policy.window_ms;
-  detail.reset_ms = window.reset_ms(question.now_ms);
+  detail.reset_ms = window.reset_ms(question.now_ms, policy.window_ms);
   detail.retry_ms = retry_ms(verdict, detail.reset_ms);
 }
 

@@ -26,7 +26,7 @@ api::KeyState KeyStore::state(Place place, int64_t now_ms) const noexcept {
   }
   window.roll(now_ms, policy.window_ms);
   state.window_ms = policy.window_ms;
-  state.reset_ms = window.reset_ms(now_ms);
+  state.reset_ms = window.reset_ms(now_ms, policy.window_ms);
   state.max_requests = policy.max_requests;
   state.max_requests_in_queue = policy.max_requests_in_queue;
   state.approved = window.approved;
@@ -53,43 +53,51 @@ Page KeyStore::page(uint64_t cursor, uint32_t keys_max, base::Now now) noexcept 
   uint64_t next = cursor;
   for (uint32_t visited = 0; visited < page_buckets_max && page_.size() < wanted; ++visited) {
     if (next >= positions_end) return {.keys = page_, .next_cursor = 0};
-    const uint64_t end = array.first_position(array.home(static_cast<uint32_t>(next)) + 1);
+    uint64_t end = array.first_position(array.home(static_cast<uint32_t>(next)) + 1);
     const size_t before = page_.size();
-    if (!add_to_page(next, end, now_ms)) {
-      // The page is full in the middle of a bucket: the bucket opens the next page.
+    while (!add_to_page(next, end, wanted, now_ms)) {
       page_.resize(before);
-      ASSERT(before > 0);
-      break;
+      // The page is full in the middle of a bucket: the bucket opens the next page ...
+      if (before > 0) return {.keys = page_, .next_cursor = next};
+      // ... unless it alone has more keys than a page: then it is told in parts.
+      ASSERT(end - next > 1);
+      end = next + (end - next) / 2;
     }
     next = end;
   }
   return {.keys = page_, .next_cursor = next < positions_end ? next : 0};
 }
 
-bool KeyStore::add_to_page(uint64_t first, uint64_t end, int64_t now_ms) noexcept {
-  return add_to_page(table_.current(), first, end, now_ms) &&
-         (!table_.growing() || add_to_page(table_.previous(), first, end, now_ms));
+bool KeyStore::add_to_page(uint64_t first, uint64_t end, uint32_t wanted, int64_t now_ms) noexcept {
+  // Keys of one position are never parted: a page of one may then have two.
+  const uint32_t room = end - first > 1 ? wanted : limits::inspect_page_max;
+  return add_to_page(table_.current(), first, end, room, now_ms) &&
+         (!table_.growing() || add_to_page(table_.previous(), first, end, room, now_ms));
 }
 
 // The live keys with positions in [first, end). False when the page has no room for them all.
-bool KeyStore::add_to_page(const BucketArray& array, uint64_t first, uint64_t end,
+bool KeyStore::add_to_page(const BucketArray& array, uint64_t first, uint64_t end, uint32_t room,
                            int64_t now_ms) noexcept {
   const uint32_t last_home = array.home(static_cast<uint32_t>(end - 1));
-  uint32_t index = array.home(static_cast<uint32_t>(first));
+  const uint32_t first_home = array.home(static_cast<uint32_t>(first));
+  uint32_t index = first_home;
   // Their homes come first, and behind the last home whatever flowed over.
-  for (bool homes_left = true;; index = array.after(index)) {
+  bool homes_left = true;
+  do {
     Bucket& bucket = array.bucket(index);
     for (uint32_t slot = 0; slot < Bucket::slots_count; ++slot) {
       const Place place{&bucket, slot};
       if (bucket.tags[slot] == 0) continue;
       const uint64_t position = array.cold(place).position;
       if (position < first || position >= end || expired(bucket, slot, now_ms)) continue;
-      if (page_.size() == limits::inspect_page_max) return false;
+      if (page_.size() >= room) return false;
       page_.push_back(state(place, now_ms));
     }
     if (index == last_home) homes_left = false;
     if (!homes_left && bucket.overflow == 0) return true;
-  }
+    index = array.after(index);
+  } while (index != first_home);
+  return true;
 }
 
 void KeyStore::check_invariants(base::Now now) const noexcept {
