@@ -1,0 +1,99 @@
+// A whole connection: any bytes into the real worker over the simulated kernel, in pieces and with
+// faults, then its end. Nothing may be left behind: no session, no waiter, no ticket.
+// Shape:  byte 0: flags below; byte 1: the seed of pieces and faults; then the peer's bytes.
+#include <cstdint>
+#include <cstdlib>
+#include <vector>
+
+#include "io/sim/sim_io.hpp"
+#include "server/worker.hpp"
+#include "sluicegate/frames.hpp"
+
+namespace {
+
+using namespace sluice;
+
+enum Flag : uint8_t {
+  native = 1,      // else REST
+  says_hello = 2,  // a valid Hello comes first
+  faulty = 4,
+  half_closes = 8,
+  resets = 16,
+  drains = 32,
+};
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+constexpr int64_t window_ms = 100;
+
+server::WorkerOptions worker_options() {
+  return {.sessions = {.waiters_max = 64},
+          .shard = {.keys_max = 256,
+                    .waiters_max = 64,
+                    .policy = {.window_ms = window_ms, .max_requests = 3}},
+          .connections_max = 4};
+}
+
+void send_hello(io::SimClient& client) {
+  std::vector<uint64_t> frame;
+  sluicegate::encode(0, sluicegate::Hello{.client_name = "fuzz"}, frame);
+  client.write(std::as_bytes(std::span(frame)));
+}
+
+// A bounded number of turns; the peer reads all that comes.
+void turn(server::Worker& worker, io::SimClient& client, int turns) {
+  std::vector<std::byte> answers;
+  for (int count = 0; count < turns; ++count) {
+    worker.turn(base::ns_per_ms);
+    client.read(answers);
+    answers.clear();
+  }
+}
+
+void run(std::span<const uint8_t> input) {
+  if (input.size() < 2) return;
+  const uint8_t flags = input[0];
+  io::Random random(input[1]);
+  io::SimIo io(io::SimOptions{.sockets_max = 4 + server::refused_sockets_max}, random);
+  server::RequestIds ids;
+  server::Worker worker(io, worker_options(), ids);
+  worker.start();
+  io::SimClient client =
+      io.connect((flags & native) != 0 ? server::native_listener : server::http_listener);
+  if ((flags & says_hello) != 0) send_hello(client);
+  turn(worker, client, 4);
+  if ((flags & faulty) != 0) io.faults().draw();
+
+  auto bytes = std::as_bytes(input.subspan(2));
+  while (!bytes.empty()) {
+    const size_t piece = std::min<size_t>(bytes.size(), 1 + random.below(512));
+    client.write(bytes.first(piece));
+    bytes = bytes.subspan(piece);
+    turn(worker, client, 2);
+    if (random.below(8) == 0) io.advance(window_ms * base::ns_per_ms);
+  }
+  if ((flags & drains) != 0) worker.begin_drain();
+  if ((flags & half_closes) != 0) client.shutdown_write();
+  turn(worker, client, 8);
+  io.faults().calm();
+  if ((flags & resets) != 0) client.reset();
+  client.close();
+  for (int count = 0; count < 200 && worker.sessions_count() > 0; ++count) {
+    io.advance(100 * base::ns_per_ms);
+    turn(worker, client, 4);
+  }
+  require(worker.sessions_count() == 0);
+  require(worker.tickets_count() == 0);
+  require(worker.waiting_frames_count() == 0);
+  require(worker.shard().waiters_count() == 0);
+  worker.shard().check_invariants(io.now());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  run({data, size});
+  return 0;
+}
