@@ -1,0 +1,270 @@
+// What a Shard shall answer, worked out slowly and obviously: a map of keys, a deque of waiters
+// each, every event found by looking at everything. Shares no code with src/limiter or src/shard.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/entry.hpp"
+#include "api/verdict.hpp"
+#include "shard/shard.hpp"
+
+namespace sluice::shard {
+
+class ShardModel {
+ public:
+  struct Waiter {
+    api::Ticket ticket;
+    uint32_t cost;
+    std::optional<int64_t> deadline_ms;
+  };
+  struct Key {
+    int64_t anchor_ms = 0;
+    int64_t windows_passed = 0;  // the current window's number since the anchor
+    uint64_t approved = 0;
+    uint64_t denied = 0;
+    uint32_t limit = 0;
+    uint32_t queue = 0;
+    std::deque<Waiter> line;
+  };
+  struct Grant {
+    std::string key;
+    api::Ticket ticket;
+    api::Verdict verdict;
+    api::Detail detail;
+  };
+
+  explicit ShardModel(const Options& options) : options_(options) {}
+
+  // `table_full`: what to answer when this makes a key. The caller knows whether that is legal.
+  api::Verdict acquire(const std::string& name, const api::Entry& entry, bool table_full,
+                       api::Detail& detail) {
+    fire();
+    const api::Verdict verdict = judge(name, entry, table_full);
+    const bool refused =
+        verdict == api::Verdict::never_fits || verdict == api::Verdict::not_allowed ||
+        verdict == api::Verdict::invalid_key || verdict == api::Verdict::table_full;
+    if (refused && !live(name)) {
+      detail = {.limit = options_.policy.max_requests,
+                .remaining = options_.policy.max_requests,
+                .window_ms = options_.policy.window_ms};
+    } else {
+      detail = view(keys_.at(name), verdict);
+    }
+    return verdict;
+  }
+
+  void release(const std::string& name, uint32_t cost) {
+    fire();
+    if (!live(name)) return;
+    Key& key = keys_.at(name);
+    roll(name, key);
+    key.approved -= std::min<uint64_t>(key.approved, cost);
+    serve(name, key);
+  }
+
+  // False when it waits no more.
+  bool leave(api::Ticket ticket, bool told) {
+    fire();
+    for (auto& [name, key] : keys_) {
+      for (auto it = key.line.begin(); it != key.line.end(); ++it) {
+        if (it->ticket != ticket) continue;
+        key.line.erase(it);
+        if (told) grant(name, key, ticket, api::Verdict::withdrawn);
+        roll(name, key);
+        serve(name, key);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void drain() {
+    fire();
+    for (auto& [name, key] : keys_) {
+      for (const Waiter& waiter : key.line) {
+        grant(name, key, waiter.ticket, api::Verdict::draining);
+      }
+      key.line.clear();
+    }
+  }
+
+  // Everything due, in the order of its time; a window's end before a wait limit.
+  void fire() {
+    for (;;) {
+      std::string due_name;
+      int64_t due_ms = INT64_MAX;
+      std::optional<api::Ticket> due_waiter;
+      for (const auto& [name, key] : keys_) {
+        if (key.line.empty()) continue;
+        if (end_ms(key) <= now_ms() && end_ms(key) < due_ms) {
+          due_ms = end_ms(key);
+          due_name = name;
+          due_waiter.reset();
+        }
+        for (const Waiter& waiter : key.line) {
+          if (!waiter.deadline_ms || *waiter.deadline_ms > now_ms()) continue;
+          if (*waiter.deadline_ms >= due_ms) continue;
+          due_ms = *waiter.deadline_ms;
+          due_name = name;
+          due_waiter = waiter.ticket;
+        }
+      }
+      if (due_ms == INT64_MAX) return;
+      Key& key = keys_.at(due_name);
+      if (!due_waiter) {
+        roll(due_name, key);
+      } else {
+        std::erase_if(key.line, [&](const Waiter& waiter) { return waiter.ticket == due_waiter; });
+        grant(due_name, key, *due_waiter, api::Verdict::wait_limit);
+        if (end_ms(key) > now_ms()) serve(due_name, key);
+      }
+    }
+  }
+
+  bool live(const std::string& name) const {
+    const auto found = keys_.find(name);
+    return found != keys_.end() && !expired(found->second);
+  }
+
+  // Past its window, and a fresh start would show nothing of it.
+  bool evictable(const Key& key) const {
+    return key.line.empty() && end_ms(key) <= now_ms() &&
+           key.limit == options_.policy.max_requests &&
+           key.queue == options_.policy.max_requests_in_queue;
+  }
+
+  void forget_expired() {
+    std::erase_if(keys_, [&](const auto& entry) { return expired(entry.second); });
+  }
+  void forget(const std::string& name) { keys_.erase(name); }
+  const std::map<std::string, Key>& keys() const { return keys_; }
+
+  api::KeyState state(const std::string& name) const {
+    Key key = keys_.at(name);
+    if (end_ms(key) <= now_ms()) key.approved = key.denied = 0;
+    while (end_ms(key) <= now_ms()) ++key.windows_passed;
+    return {.key = keys_.find(name)->first,
+            .window_ms = options_.policy.window_ms,
+            .reset_ms = reset_ms(key),
+            .max_requests = key.limit,
+            .max_requests_in_queue = key.queue,
+            .approved = static_cast<uint32_t>(key.approved),
+            .denied = static_cast<uint32_t>(key.denied),
+            .waiting = static_cast<uint32_t>(key.line.size())};
+  }
+
+  int64_t end_ms(const Key& key) const {
+    return key.anchor_ms + (key.windows_passed + 1) * options_.policy.window_ms;
+  }
+  size_t waiting() const {
+    size_t count = 0;
+    for (const auto& [name, key] : keys_) count += key.line.size();
+    return count;
+  }
+
+  int64_t now_ns = 0;
+  std::vector<Grant> grants;
+
+ private:
+  int64_t now_ms() const { return now_ns / 1'000'000; }
+  int64_t now_rounded_up_ms() const { return (now_ns + 999'999) / 1'000'000; }
+
+  // A first window may last up to a millisecond longer than the policy says; that is not shown.
+  int64_t reset_ms(const Key& key) const {
+    return std::min(end_ms(key) - now_ms(), options_.policy.window_ms);
+  }
+
+  bool expired(const Key& key) const {
+    return key.line.empty() && now_ms() >= end_ms(key) + 3 * options_.policy.window_ms;
+  }
+
+  api::Verdict judge(const std::string& name, const api::Entry& entry, bool table_full) {
+    if (name.empty() || name.size() > options_.key_bytes_max) return api::Verdict::invalid_key;
+    const bool sets_limit = entry.max_requests != api::keep;
+    const bool sets_queue = entry.max_requests_in_queue != api::keep;
+    if (sets_limit && !options_.requests_can_set_rate) return api::Verdict::not_allowed;
+    if (sets_queue && !options_.requests_can_mod_queue) return api::Verdict::not_allowed;
+    const uint32_t own = live(name) ? keys_.at(name).limit : options_.policy.max_requests;
+    if (entry.cost > (sets_limit ? entry.max_requests : own)) return api::Verdict::never_fits;
+    if (!live(name)) {
+      if (table_full) return api::Verdict::table_full;
+      keys_[name] = {.anchor_ms = now_rounded_up_ms(),
+                     .limit = options_.policy.max_requests,
+                     .queue = options_.policy.max_requests_in_queue};
+    }
+    Key& key = keys_.at(name);
+    roll(name, key);
+    if (sets_queue) key.queue = entry.max_requests_in_queue;
+    if (sets_limit) {
+      key.limit = entry.max_requests;
+      const std::deque<Waiter> before = std::exchange(key.line, {});
+      for (const Waiter& waiter : before) {
+        if (waiter.cost <= key.limit) key.line.push_back(waiter);
+      }
+      for (const Waiter& waiter : before) {
+        if (waiter.cost > key.limit) grant(name, key, waiter.ticket, api::Verdict::never_fits);
+      }
+      serve(name, key);
+    }
+    if (key.line.empty() && key.approved + entry.cost <= key.limit) {
+      key.approved += entry.cost;
+      return api::Verdict::approved;
+    }
+    if ((entry.flags & api::flag::may_wait) == 0 || key.line.size() >= key.queue) {
+      ++key.denied;
+      return api::Verdict::denied;
+    }
+    if ((entry.flags & api::flag::waiters_full) != 0 ||
+        waiting() + grants.size() >= options_.waiters_max) {
+      return api::Verdict::waiters_full;
+    }
+    Waiter waiter{.ticket = entry.ticket, .cost = entry.cost, .deadline_ms = {}};
+    if (entry.wait_ms_max > 0) waiter.deadline_ms = now_rounded_up_ms() + entry.wait_ms_max;
+    key.line.push_back(waiter);
+    return api::Verdict::queued;
+  }
+
+  void roll(const std::string& name, Key& key) {
+    if (end_ms(key) > now_ms()) return;
+    while (end_ms(key) <= now_ms()) ++key.windows_passed;
+    key.approved = key.denied = 0;
+    serve(name, key);
+  }
+
+  void serve(const std::string& name, Key& key) {
+    while (!key.line.empty() && key.approved + key.line.front().cost <= key.limit) {
+      const Waiter head = key.line.front();
+      key.line.pop_front();
+      key.approved += head.cost;
+      grant(name, key, head.ticket, api::Verdict::approved);
+    }
+  }
+
+  api::Detail view(Key key, api::Verdict verdict) const {
+    if (end_ms(key) <= now_ms()) key.approved = 0;
+    while (end_ms(key) <= now_ms()) ++key.windows_passed;
+    const bool later = verdict == api::Verdict::denied || verdict == api::Verdict::queued ||
+                       verdict == api::Verdict::waiters_full || verdict == api::Verdict::wait_limit;
+    return {
+        .limit = key.limit,
+        .remaining = key.approved < key.limit ? static_cast<uint32_t>(key.limit - key.approved) : 0,
+        .window_ms = options_.policy.window_ms,
+        .reset_ms = reset_ms(key),
+        .retry_ms = later ? reset_ms(key) : 0};
+  }
+
+  void grant(const std::string& name, const Key& key, api::Ticket ticket, api::Verdict verdict) {
+    grants.push_back({name, ticket, verdict, view(key, verdict)});
+  }
+
+  Options options_;
+  std::map<std::string, Key> keys_;
+};
+
+}  // namespace sluice::shard

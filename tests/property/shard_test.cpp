@@ -1,0 +1,344 @@
+// A shard answers as the slow, obvious model does: every verdict, detail, grant and view, with
+// overrides, costs, waits, withdrawals, expiry, time jumps and full tables.
+// Method: random operations on few hot and many cold keys; SEED=n repeats a run.
+#include "shard/shard.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "property/seeds.hpp"
+#include "property/shard_model.hpp"
+
+namespace sluice::shard {
+
+// For the messages of failed comparisons.
+inline std::string text_of(const api::Detail& detail) {
+  return std::to_string(detail.limit) + " limit, " + std::to_string(detail.remaining) +
+         " remaining, " + std::to_string(detail.window_ms) + " ms window, " +
+         std::to_string(detail.reset_ms) + " reset, " + std::to_string(detail.retry_ms) + " retry";
+}
+
+namespace {
+
+using api::Verdict;
+
+struct Shape {
+  uint32_t keys_max;
+  uint32_t waiters_max;
+  uint64_t names_count;
+  int operations_count;
+};
+
+class Comparison {
+ public:
+  Comparison(uint64_t seed, const Shape& shape)
+      : dice_(seed), shape_(shape), options_(options(seed)), shard_(options_), model_(options_) {
+    now_ns_ = static_cast<int64_t>(dice_.below(1'000'000'000'000));
+  }
+
+  void run() {
+    for (int step = 0; step < shape_.operations_count && !testing::Test::HasFailure(); ++step) {
+      operate();
+      compare_grants();
+      if (step % 256 == 0) {
+        shard_.check_invariants(now());
+        compare_page();
+      }
+    }
+    shard_.check_invariants(now());
+  }
+
+  std::map<Verdict, uint64_t> seen;
+  uint64_t evictions() const { return shard_.statistics().keys_evicted; }
+
+ private:
+  Options options(uint64_t seed) {
+    Options options{.keys_max = shape_.keys_max,
+                    .waiters_max = shape_.waiters_max,
+                    .key_bytes_max = 255,
+                    .requests_can_set_rate = seed % 5 != 0,
+                    .requests_can_mod_queue = seed % 7 != 0,
+                    .policy = {.window_ms = dice_.between(10, 1'500),
+                               .max_requests = static_cast<uint32_t>(dice_.between(1, 30)),
+                               .max_requests_in_queue = static_cast<uint32_t>(dice_.below(12))}};
+    for (std::byte& byte : options.hash_secret) byte = static_cast<std::byte>(dice_.below(256));
+    return options;
+  }
+
+  void operate() {
+    model_.now_ns = now_ns_;
+    const uint64_t choice = dice_.below(100);
+    if (choice < 60) {
+      decide();
+    } else if (choice < 68) {
+      leave();
+    } else if (choice < 76) {
+      run_due();
+    } else if (choice < 92) {
+      pass_time();
+    } else {
+      inspect(name());
+    }
+    model_.now_ns = now_ns_;
+    if (dice_.below(2'000) == 0) {
+      shard_.drain(now());
+      model_.drain();
+    }
+  }
+
+  std::string name() {
+    if (dice_.percent(1)) return dice_.percent(50) ? "" : std::string(256, 'k');
+    const uint64_t index = dice_.percent(50) ? dice_.below(8) : dice_.below(shape_.names_count);
+    return std::string(index % 60, 'k') + std::to_string(index);
+  }
+
+  api::Entry entry(const std::string& key) {
+    api::Entry entry{.key_data = key.data(), .key_bytes = static_cast<uint16_t>(key.size())};
+    const uint32_t limit = options_.policy.max_requests;
+    entry.cost = dice_.percent(60) ? 1 : 1 + static_cast<uint32_t>(dice_.below(limit + limit / 8));
+    if (dice_.percent(12)) {
+      entry.op = api::Op::release;
+      return entry;
+    }
+    entry.flags = static_cast<uint8_t>((dice_.percent(50) ? api::flag::may_wait : 0) |
+                                       (dice_.percent(2) ? api::flag::waiters_full : 0) |
+                                       (dice_.percent(70) ? api::flag::wants_details : 0));
+    if (dice_.percent(6)) {
+      entry.max_requests = dice_.percent(40) ? limit : 1 + static_cast<uint32_t>(dice_.below(40));
+    }
+    if (dice_.percent(6)) {
+      entry.max_requests_in_queue = dice_.percent(40) ? options_.policy.max_requests_in_queue
+                                                      : static_cast<uint32_t>(dice_.below(12));
+    }
+    entry.ticket = next_ticket_++;
+    if (dice_.percent(30)) {
+      entry.wait_ms_max =
+          1 +
+          static_cast<uint32_t>(dice_.below(3 * static_cast<uint64_t>(options_.policy.window_ms)));
+    }
+    return entry;
+  }
+
+  void decide() {
+    model_.fire();
+    model_.forget_expired();
+    // Near the maximum entries go one by one, to see which key was given up for which.
+    const bool roomy = model_.keys().size() + 48 <= shape_.keys_max;
+    const uint64_t count = roomy ? 1 + dice_.below(48) : 1;
+    std::vector<std::string> names(count);
+    std::vector<api::Entry> entries;
+    for (std::string& key : names) {
+      key = name();
+      entries.push_back(entry(key));
+    }
+    std::vector<Verdict> verdicts(count);
+    std::vector<api::Detail> details(count);
+    std::vector<api::WaiterId> waiters(count, api::no_waiter);
+    const uint64_t evicted_before = evictions();
+    shard_.decide(entries, {.verdicts = verdicts, .details = details, .waiters = waiters}, now());
+    if (evictions() != evicted_before) follow_eviction(names[0], roomy);
+    for (uint64_t index = 0; index < count && !testing::Test::HasFailure(); ++index) {
+      compare_verdict(names[index], entries[index], verdicts[index], details[index]);
+      if (verdicts[index] == Verdict::queued) {
+        waiting_.push_back({waiters[index], entries[index].ticket});
+      }
+    }
+  }
+
+  void compare_verdict(const std::string& key, const api::Entry& entry, Verdict verdict,
+                       const api::Detail& detail) {
+    if (entry.op == api::Op::release) {
+      ASSERT_EQ(verdict, Verdict::approved);
+      model_.release(key, entry.cost);
+      return;
+    }
+    bool room = model_.keys().size() < shape_.keys_max;
+    for (const auto& [name, other] : model_.keys()) room = room || model_.evictable(other);
+    api::Detail expected;
+    const Verdict right = model_.acquire(key, entry, !room, expected);
+    ASSERT_EQ(api::verdict_name(verdict), api::verdict_name(right)) << key << " at " << now_ns_;
+    ++seen[verdict];
+    if ((entry.flags & api::flag::wants_details) != 0) {
+      ASSERT_EQ(text_of(detail), text_of(expected)) << api::verdict_name(verdict);
+    }
+  }
+
+  // Exactly one key went, it was one that may go, and no expired one was there to go instead.
+  void follow_eviction(const std::string& newcomer, bool roomy) {
+    ASSERT_FALSE(roomy);
+    ASSERT_EQ(model_.keys().size(), shape_.keys_max);
+    std::vector<std::string> gone;
+    for (const auto& [name, key] : model_.keys()) {
+      if (!shard_.inspect(name, now())) gone.push_back(name);
+    }
+    ASSERT_EQ(gone.size(), 1U);
+    ASSERT_NE(gone[0], newcomer);
+    ASSERT_TRUE(model_.evictable(model_.keys().at(gone[0])));
+    model_.forget(gone[0]);
+  }
+
+  void leave() {
+    if (waiting_.empty()) return;
+    // Mostly one who came last, who may still wait.
+    const size_t recent = std::min<size_t>(waiting_.size(), dice_.percent(90) ? 6 : 1'000);
+    const size_t index = waiting_.size() - 1 - dice_.below(recent);
+    const auto [waiter, ticket] = waiting_[index];
+    waiting_[index] = waiting_.back();
+    waiting_.pop_back();
+    const bool told = dice_.percent(50);
+    const bool left =
+        told ? shard_.withdraw(waiter, ticket, now()) : shard_.abandon(waiter, ticket, now());
+    ASSERT_EQ(left, model_.leave(ticket, told));
+  }
+
+  void run_due() {
+    do {
+      shard_.run_due(now());
+    } while (shard_.next_due_ns() <= now_ns_);
+    model_.fire();
+    model_.forget_expired();
+  }
+
+  void pass_time() {
+    const int64_t window_ns = options_.policy.window_ms * 1'000'000;
+    const uint64_t choice = dice_.below(100);
+    if (choice < 60) {
+      now_ns_ += static_cast<int64_t>(dice_.below(static_cast<uint64_t>(window_ns / 4)));
+    } else if (choice < 96 && !model_.keys().empty()) {
+      // To the edge of some key's window.
+      auto key = model_.keys().begin();
+      std::advance(key, dice_.below(std::min<size_t>(model_.keys().size(), 16)));
+      const int64_t edge_ns = model_.end_ms(key->second) * 1'000'000 + dice_.between(-1, 1);
+      now_ns_ = std::max(now_ns_, edge_ns);
+    } else {
+      now_ns_ += static_cast<int64_t>(dice_.below(static_cast<uint64_t>(window_ns) * 6));
+    }
+    ASSERT_LE(shard_.keys_count(), shape_.keys_max);
+  }
+
+  void inspect(const std::string& key) {
+    const auto state = shard_.inspect(key, now());
+    ASSERT_EQ(state.has_value(), model_.live(key)) << key;
+    if (state) compare_state(*state);
+  }
+
+  void compare_state(const api::KeyState& state) {
+    const api::KeyState right = model_.state(std::string(state.key));
+    ASSERT_EQ(state.window_ms, right.window_ms);
+    ASSERT_EQ(state.reset_ms, right.reset_ms);
+    ASSERT_EQ(state.max_requests, right.max_requests);
+    ASSERT_EQ(state.max_requests_in_queue, right.max_requests_in_queue);
+    ASSERT_EQ(state.approved, right.approved);
+    ASSERT_EQ(state.denied, right.denied);
+    ASSERT_EQ(state.waiting, right.waiting);
+  }
+
+  void compare_page() {
+    model_.now_ns = now_ns_;
+    std::set<std::string> told;
+    uint64_t cursor = 0;
+    do {
+      const Page page = shard_.page(cursor, 1 + static_cast<uint32_t>(dice_.below(1'024)), now());
+      ASSERT_LE(page.keys.size(), 1'024U);
+      for (const api::KeyState& state : page.keys) {
+        ASSERT_TRUE(told.emplace(state.key).second) << "told twice";
+        ASSERT_TRUE(model_.live(std::string(state.key)));
+        compare_state(state);
+      }
+      cursor = page.next_cursor;
+    } while (cursor != 0);
+    size_t live = 0;
+    for (const auto& [name, key] : model_.keys()) live += model_.live(name);
+    ASSERT_EQ(told.size(), live);
+    ASSERT_EQ(shard_.waiters_count(), model_.waiting());
+  }
+
+  // Grants of one key come in one order; between keys any order of the same instant is right.
+  void compare_grants() {
+    std::map<std::string, std::vector<std::string>> right;
+    std::map<std::string, std::vector<std::string>> given;
+    std::map<api::Ticket, std::string> key_of;
+    for (const ShardModel::Grant& grant : model_.grants) {
+      key_of[grant.ticket] = grant.key;
+      right[grant.key].push_back(line(grant.ticket, grant.verdict, grant.detail));
+    }
+    for (const api::Grant& grant : shard_.grants()) {
+      given[key_of[grant.ticket]].push_back(line(grant.ticket, grant.verdict, grant.detail));
+      ++seen[grant.verdict];
+    }
+    ASSERT_EQ(given, right);
+    shard_.clear_grants();
+    model_.grants.clear();
+  }
+
+  static std::string line(api::Ticket ticket, Verdict verdict, const api::Detail& detail) {
+    return std::to_string(ticket) + " " + std::string(api::verdict_name(verdict)) + ": " +
+           text_of(detail);
+  }
+
+  base::Now now() const { return {.monotonic_ns = now_ns_, .wall_ns = 0}; }
+
+  Dice dice_;
+  Shape shape_;
+  Options options_;
+  Shard shard_;
+  ShardModel model_;
+  int64_t now_ns_ = 0;
+  api::Ticket next_ticket_ = 1;
+  std::vector<std::pair<api::WaiterId, api::Ticket>> waiting_;
+};
+
+void compare(uint64_t seeds_count, const Shape& shape, const std::vector<Verdict>& must_occur,
+             bool must_evict) {
+  std::map<Verdict, uint64_t> seen;
+  uint64_t evictions = 0;
+  for (const uint64_t seed : property_seeds(seeds_count)) {
+    SCOPED_TRACE("repeat with SEED=" + std::to_string(seed));
+    Comparison comparison(seed, shape);
+    comparison.run();
+    for (const auto& [verdict, count] : comparison.seen) seen[verdict] += count;
+    evictions += comparison.evictions();
+    if (testing::Test::HasFailure()) return;
+  }
+  uint64_t all = 0;
+  for (const auto& [verdict, count] : seen) {
+    std::printf("  %s %lu\n", std::string(api::verdict_name(verdict)).c_str(), count);
+    all += count;
+  }
+  std::printf("  %lu outcomes compared, %lu keys evicted\n", all, evictions);
+  if (std::getenv("SEED") != nullptr) return;
+  for (const Verdict verdict : must_occur) {
+    EXPECT_GT(seen[verdict], 0U) << api::verdict_name(verdict);
+  }
+  EXPECT_EQ(evictions > 0, must_evict);
+}
+
+const std::vector<Verdict> usual{Verdict::approved,     Verdict::denied,      Verdict::queued,
+                                 Verdict::waiters_full, Verdict::not_allowed, Verdict::never_fits,
+                                 Verdict::invalid_key,  Verdict::wait_limit,  Verdict::withdrawn,
+                                 Verdict::draining};
+
+TEST(ShardProperty, answers_as_the_model_with_room_for_all) {
+  compare(5, {.keys_max = 400, .waiters_max = 60, .names_count = 200, .operations_count = 4'000},
+          usual, false);
+}
+
+TEST(ShardProperty, answers_as_the_model_in_a_full_table) {
+  std::vector<Verdict> must_occur = usual;
+  must_occur.push_back(Verdict::table_full);
+  compare(20, {.keys_max = 12, .waiters_max = 20, .names_count = 30, .operations_count = 12'000},
+          must_occur, true);
+}
+
+TEST(ShardProperty, answers_as_the_model_while_the_table_grows) {
+  compare(2,
+          {.keys_max = 20'000, .waiters_max = 40, .names_count = 15'000, .operations_count = 1'500},
+          {}, false);
+}
+
+}  // namespace
+}  // namespace sluice::shard
