@@ -188,14 +188,19 @@ void Session::close() noexcept {
   connection_.close();
 }
 
+// A send that is not done by then; never_ms when none is in flight.
+int64_t Session::send_deadline_ms() const noexcept {
+  if (!connection_.output().in_flight()) return never_ms;
+  return connection_.send_started_ms() + context_.options.send_timeout_ms;
+}
+
 int64_t Session::next_deadline_ms() const noexcept {
   int64_t next = connection_.finishing()
                      ? connection_.finish_started_ms() + context_.options.linger_ms
                      : deadline_ms();
   if (connection_.output().in_flight()) {
     // A peer that reads slowly is given its time also while we finish.
-    const int64_t send_ms = connection_.send_started_ms() + context_.options.send_timeout_ms;
-    next = connection_.finishing() ? send_ms : std::min(next, send_ms);
+    next = connection_.finishing() ? send_deadline_ms() : std::min(next, send_deadline_ms());
   }
   return next;
 }
@@ -213,7 +218,7 @@ void Session::on_timer() noexcept {
   if (connection_.closing()) return;
   connection_.trim();
   if (next_deadline_ms() <= context_.now_ms()) {
-    if (connection_.finishing() || connection_.output().in_flight()) {
+    if (connection_.finishing() || send_deadline_ms() <= context_.now_ms()) {
       close();
     } else {
       on_deadline();

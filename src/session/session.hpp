@@ -109,6 +109,7 @@ class Session : public SessionHook<ReadyTag>, public SessionHook<DirtyTag> {
   void store(std::span<const std::byte> bytes) noexcept;
   void take_stored() noexcept;
   void control_reading() noexcept;
+  int64_t send_deadline_ms() const noexcept;
   int64_t next_deadline_ms() const noexcept;
 
   // Whether the peer will never read, or hear of, an outcome that is still to come.
