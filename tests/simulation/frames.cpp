@@ -91,7 +91,9 @@ bool take_frame(Bytes& bytes, const Read& read) {
                                               words_count);
   const size_t frame_words = capnp::expectedSizeInWordsFromPrefix(whole);
   if (frame_words > words_count) return false;
-  capnp::FlatArrayMessageReader message(whole.slice(0, frame_words));
+  // Columns are fetched anew for each entry.
+  const capnp::ReaderOptions options{.traversalLimitInWords = UINT64_MAX};
+  capnp::FlatArrayMessageReader message(whole.slice(0, frame_words), options);
   read(message.getRoot<schema::ServerFrame>());
   const auto frame_bytes = static_cast<ptrdiff_t>(frame_words * sizeof(capnp::word));
   bytes.erase(bytes.begin(), bytes.begin() + frame_bytes);

@@ -90,6 +90,7 @@ void HttpPeer::say_request(const std::string& method, const std::string& target,
   }
   said_last_ = asked.last;
   asked_.push_back(std::move(asked));
+  trace("asks " + method + " " + target);
   say(text);
 }
 
@@ -219,13 +220,16 @@ bool HttpPeer::read_body(const std::string& text, size_t start, Response& respon
 }
 
 void HttpPeer::on_response(const Response& response) {
+  trace("is told " + std::to_string(response.status) + " " + response.body.substr(0, 40));
   const bool closes =
       response.headers.contains("connection") && response.headers.at("connection") == "close";
-  if (asked_.empty() || (world_.connections_full && response.status == 503 && closes)) {
-    if (!world_.connections_full || response.status != 503) return fail("got an unasked answer");
+  const bool turned_away = world_.connections_full && response.status == 503 &&
+                           response.body.find("--max-connections") != std::string::npos;
+  if (turned_away) {
     may_be_ended_ = true;
     return;
   }
+  if (asked_.empty()) return fail("got an answer to nothing");
   const Asked asked = asked_.front();
   asked_.pop_front();
   if (closes && !asked.last && !world_.draining) return fail("was told that this is the end");
@@ -279,8 +283,8 @@ void HttpPeer::check_rate_limit(const Response& response, const api::Detail& det
     const auto found = response.headers.find(name);
     return found == response.headers.end() ? std::string() : found->second;
   };
-  if (header("ratelimit") !=
-          "\"window\";r=" + std::to_string(detail.remaining) + ";t=" + seconds(detail.reset_ms) ||
+  if (header("ratelimit") != "\"window\";r=" + std::to_string(detail.remaining) +
+                                 ";t=" + seconds(std::min(detail.reset_ms, detail.window_ms)) ||
       header("ratelimit-policy") !=
           "\"window\";q=" + std::to_string(detail.limit) + ";w=" + seconds(detail.window_ms)) {
     fail("got rate-limit headers that do not fit its decision");
@@ -290,6 +294,7 @@ void HttpPeer::check_rate_limit(const Response& response, const api::Detail& det
 // What was decided was told, but for the one whose waiting the half-close ended.
 void HttpPeer::check_graceful_end() {
   for (const DecidedRequest& request : decided()) {
+    if (world_.cut_off) break;
     const bool gave_up = half_closed_ && request.entries[0].verdict == api::Verdict::queued;
     if (!gave_up) return fail("ended without an answer that was decided");
   }

@@ -69,6 +69,9 @@ class Oracle {
   // Ids that clients were told, checked against the order of decisions.
   void told_id(const DecidedEntry& entry, uint64_t request_id);
 
+  // With TRACE set in the environment: a line on stderr, with the time.
+  void trace(const std::string& text) const;
+
   uint64_t entries_count() const { return sequence_; }
   const ShardModel& model() const { return model_; }
 
@@ -97,7 +100,6 @@ class Oracle {
   void check_grants(const shard::Shard& shard);
   void check_state(const api::KeyState& state, std::string_view key, base::Now now);
   void keep(std::span<const api::Entry> entries, const shard::Answers& answers);
-  void trace(const std::string& text) const;
   void follow_evictions(const shard::Shard& shard, base::Now now);
   bool is_full(const shard::Shard& shard, base::Now now) const;
 
@@ -106,7 +108,7 @@ class Oracle {
   io::SimIo& io_;
   Failure& failure_;
   ShardModel model_;
-  const bool traces_;  // TRACE=1: every decision is printed
+  const bool traces_;
   const route::Turn* turn_ = nullptr;
   std::map<uint32_t, DecidedRequests> decided_;  // by link
   std::map<api::Ticket, Waiting> waiting_;

@@ -10,9 +10,17 @@ Peer::Peer(World& world, io::ListenerId listener)
 }
 
 void Peer::fail(const std::string& text) {
-  world_.failure.report("client " + std::to_string(client_.link_id()) + " " + describe() + ": " +
-                        text);
+  std::string circumstances = half_closed_ ? ", half closed" : "";
+  if (world_.draining) circumstances += ", while draining";
+  if (world_.time_outs) circumstances += ", with time-outs";
+  if (may_be_ended_) circumstances += ", as it provoked";
+  world_.failure.report("client " + std::to_string(client_.link_id()) + " " + describe() + " " +
+                        text + circumstances);
   over_ = true;
+}
+
+void Peer::trace(const std::string& text) const {
+  world_.oracle.trace("client " + std::to_string(client_.link_id()) + " " + text);
 }
 
 void Peer::say(std::span<const std::byte> bytes) {
@@ -75,9 +83,8 @@ void Peer::receive() {
                            world_.connections_full;
     if (!explained) return fail("was ended for no reason");
     // What is cut off may break off anywhere.
-    if (!inbox_.empty() && !world_.draining && !world_.time_outs) {
-      const std::string rest(reinterpret_cast<const char*>(inbox_.data()), inbox_.size());
-      return fail("was left with half an answer: " + rest);
+    if (!inbox_.empty() && !world_.cut_off && !world_.time_outs) {
+      return fail("was left with half an answer");
     }
     check_graceful_end();
     return end();

@@ -28,6 +28,7 @@ struct World {
   bool can_set_rate = true;
   bool can_mod_queue = true;
   bool draining = false;
+  bool cut_off = false;           // draining took too long: connections were closed as they were
   bool time_outs = false;         // the server may end a connection that is slow
   bool connections_full = false;  // ... or one that is too many
 };
@@ -60,6 +61,7 @@ class Peer {
   void say(std::span<const std::byte> bytes);
   void say(std::string_view text) { say(std::as_bytes(std::span(text))); }
   void fail(const std::string& text);
+  void trace(const std::string& text) const;
   void end();
 
   std::string random_key();

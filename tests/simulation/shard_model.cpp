@@ -53,7 +53,8 @@ api::Detail ShardModel::detail(const Key& key, Verdict verdict, int64_t now_ms) 
   roll(seen, now_ms);
   const bool next_window_helps = verdict == Verdict::denied || verdict == Verdict::queued ||
                                  verdict == Verdict::waiters_full || verdict == Verdict::wait_limit;
-  const int64_t reset_ms = seen.window_end_ms - now_ms;
+  // A first window may last up to a millisecond longer: not shown.
+  const int64_t reset_ms = std::min(seen.window_end_ms - now_ms, options_.policy.window_ms);
   return {.limit = seen.limit,
           .remaining =
               seen.approved < seen.limit ? static_cast<uint32_t>(seen.limit - seen.approved) : 0,
@@ -106,7 +107,7 @@ api::KeyState ShardModel::state(const Key& key, base::Now now) const {
   Key seen = key;
   roll(seen, whole_ms(now));
   return {.window_ms = options_.policy.window_ms,
-          .reset_ms = seen.window_end_ms - whole_ms(now),
+          .reset_ms = std::min(seen.window_end_ms - whole_ms(now), options_.policy.window_ms),
           .max_requests = seen.limit,
           .max_requests_in_queue = seen.queue_max,
           .approved = static_cast<uint32_t>(seen.approved),
