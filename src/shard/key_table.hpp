@@ -22,7 +22,7 @@ class KeyTable {
   KeyTable(const KeyTable&) = delete;
   KeyTable& operator=(const KeyTable&) = delete;
 
-  void prefetch(const KeyHash& hash) const noexcept {
+  [[gnu::always_inline]] void prefetch(const KeyHash& hash) const noexcept {
     current_->prefetch(hash.position);
     if (growing()) previous_->prefetch(hash.position);
   }
