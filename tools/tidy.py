@@ -277,13 +277,13 @@ def check_headers(build):
                and p.startswith(("src/", "proto/", "clients/", "tests/support/"))]
     arguments = shlex.split(commands[0]["command"])
     compiler = arguments[:next(n for n, a in enumerate(arguments) if a.startswith("-"))]
-    # Every include folder and system folder that any target uses; the flags of the first one.
-    includes = {}
+    # The include folders and definitions of all targets together; the other flags of the first one.
+    shared = {}
     for command in commands:
         for argument in shlex.split(command["command"]):
-            if argument.startswith(("-I", "-isystem")):
-                includes[argument] = None
-    keep = [a for a in arguments if re.match(r"-(std|D|W)", a) and not a.startswith("-Wp,")]
+            if argument.startswith(("-I", "-isystem", "-DS")):
+                shared[argument] = None
+    keep = [a for a in arguments if re.match(r"-(std|W)", a) and not a.startswith("-Wp,")]
     scratch = pathlib.Path(build) / "tidy_headers"
     scratch.mkdir(exist_ok=True)
 
@@ -293,7 +293,7 @@ def check_headers(build):
         text = f'#include "{ROOT / header}"\n'
         if not stub.exists() or stub.read_text() != text:
             stub.write_text(text)
-        command = [*compiler, *keep, *includes, f"-I{ROOT}", f"-I{ROOT / 'tests'}", "-c",
+        command = [*compiler, *keep, *shared, f"-I{ROOT}", f"-I{ROOT / 'tests'}", "-c",
                    str(stub.resolve()), "-o", str(stub.resolve()) + ".o"]
         run = subprocess.run(command, cwd=build, capture_output=True, text=True, check=False)
         if run.returncode == 0:

@@ -10,7 +10,7 @@ namespace {
 //   details | 8... the bytes
 constexpr size_t words_before_bytes = 8;
 constexpr uint64_t to_server_frame = uint64_t{2} << 32 | uint64_t{1} << 48;  // 2 data, 1 pointer
-constexpr uint64_t kind_verdicts = 2;  // its place in the union
+constexpr uint64_t kind_verdicts = 2;                                    // its place in the union
 constexpr uint64_t to_verdicts = uint64_t{1} << 32 | uint64_t{2} << 48;  // 1 data, 2 pointers
 constexpr uint64_t to_bytes = 1 | 1 << 2 | uint64_t{2} << 32;            // a byte list, 1 word on
 constexpr uint64_t pointer_mask = 0x7'FFFF'FFFF;                         // all but a list's length

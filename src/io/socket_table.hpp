@@ -6,6 +6,7 @@
 // Lives:  a slot is free again once its `closed` was told; its next use has another generation.
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 #include <span>
 #include <vector>

@@ -93,7 +93,9 @@ struct Scratch {
 };
 
 struct Context {
-  Context(Backend& of, const Options& with) : backend(of), options(with), waits(with.waiters_max) {}
+  // Apart: the lists below need the whole Session.
+  Context(Backend& of, const Options& with);
+  ~Context();
 
   Backend& backend;
   const Options options;

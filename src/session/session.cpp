@@ -23,6 +23,11 @@ std::span<std::byte> align(std::span<std::byte> bytes) noexcept {
 
 }  // namespace
 
+Context::Context(Backend& of, const Options& with)
+    : backend(of), options(with), waits(with.waiters_max) {}
+
+Context::~Context() = default;
+
 Session::Session(Context& context, io::Io& io, io::SocketId socket,
                  net::ConnectionMemory& memory) noexcept
     : context_(context), connection_(io, socket, memory), timer_(socket.index) {}

@@ -40,14 +40,14 @@ struct HelloRequest {
 
 struct AcquireRequest {
   std::string_view keys;
-  Column<uint16_t> key_sizes;             // their sum is keys.size()
-  Column<uint32_t> costs;                 // empty or as long as key_sizes, likewise below
+  Column<uint16_t> key_sizes;  // their sum is keys.size()
+  Column<uint32_t> costs;      // empty or as long as key_sizes, likewise below
   Column<uint32_t> max_requests;
   Column<uint32_t> max_requests_in_queue;
   Column<uint8_t> entry_flags;
   uint32_t wait_limit_ms;
-  uint8_t details;                        // detail_bit
-  bool may_wait;                          // all of them
+  uint8_t details;  // detail_bit
+  bool may_wait;    // all of them
 };
 
 struct ReleaseRequest {
@@ -118,9 +118,9 @@ size_t encode_welcome(uint64_t id, const WelcomeAnswer&, std::span<std::byte> ou
 size_t encode_verdicts(uint64_t id, std::span<const api::Verdict>,
                        std::span<const api::Detail> details, uint8_t detail_bits,
                        std::span<std::byte> out) noexcept;
-size_t encode_granted(uint64_t id, std::span<const uint32_t> entries,
-                      std::span<const api::Verdict>, std::span<const api::Detail> details,
-                      uint8_t detail_bits, std::span<std::byte> out) noexcept;
+size_t encode_granted(uint64_t id, std::span<const uint32_t> entries, std::span<const api::Verdict>,
+                      std::span<const api::Detail> details, uint8_t detail_bits,
+                      std::span<std::byte> out) noexcept;
 size_t encode_done(uint64_t id, std::span<std::byte> out) noexcept;
 size_t encode_pong(uint64_t id, std::span<std::byte> out) noexcept;
 size_t encode_inspected(uint64_t id, std::span<const api::KeyState>, uint64_t next_cursor,

@@ -123,8 +123,7 @@ TEST(HttpCodecReply, rounds_seconds_up) {
 
 TEST(HttpCodecReply, shows_a_window_no_longer_than_its_policy) {
   const api::Detail what{.limit = 1, .window_ms = 1'000, .reset_ms = 1'001};
-  EXPECT_NE(decision(api::Verdict::approved, false, "k", what).find(";t=1\r\n"),
-            std::string::npos);
+  EXPECT_NE(decision(api::Verdict::approved, false, "k", what).find(";t=1\r\n"), std::string::npos);
 }
 
 TEST(HttpCodecReply, names_the_cause_of_other_verdicts) {
