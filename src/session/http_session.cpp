@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/assert.hpp"
+#include "base/overloaded.hpp"
 
 namespace sluice::session {
 namespace {
@@ -11,11 +12,6 @@ constexpr size_t reply_bytes_max = 4'096;  // of anything that shows no key
 
 // While draining, how long an idle connection's next request may still cross the end.
 constexpr int64_t drain_grace_ms = 200;
-
-template <typename... Visitors>
-struct Overloaded : Visitors... {
-  using Visitors::operator()...;
-};
 
 }  // namespace
 
@@ -94,7 +90,7 @@ void HttpSession::on_head(const wire::HttpRequest& request) noexcept {
   wire::ReplyHead head = reply_head(kind);
   const bool keep_alive = head.keep_alive;
   std::visit(
-      Overloaded{
+      base::Overloaded{
           [&](const wire::RestDecision&) {},
           [&](const wire::RestReply& reply) {
             head.head_only = request.method == "HEAD";

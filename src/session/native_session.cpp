@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.hpp"
+#include "base/overloaded.hpp"
 #include "wire/frame_reader.hpp"
 
 namespace sluice::session {
@@ -10,11 +11,6 @@ namespace {
 
 // After GoAway, how long frames that cross it are still answered.
 constexpr int64_t go_away_grace_ms = 200;
-
-template <typename... Visitors>
-struct Overloaded : Visitors... {
-  using Visitors::operator()...;
-};
 
 // The smaller of two limits of which zero means none.
 uint32_t smaller_limit(uint32_t one, uint32_t other) noexcept {
@@ -92,7 +88,7 @@ void NativeSession::on_frame(std::span<const std::byte> frame) noexcept {
     return;
   }
   std::visit(
-      Overloaded{
+      base::Overloaded{
           [&](const wire::UnsupportedRequest&) { write_error(id, ErrorCode::unsupported); },
           [&](const wire::HelloRequest&) {},
           [&](const wire::AcquireRequest& acquire) { on_acquire(id, frame.size(), acquire); },
@@ -365,7 +361,9 @@ void NativeSession::write_settled() noexcept {
 
 // One Granted frame, of as many entries as fit into one.
 void NativeSession::write_granted(WaitingFrame& frame) noexcept {
-  auto& [indexes, outcomes, details, tickets] = context_.scratch;
+  auto& indexes = context_.scratch.indexes;
+  auto& outcomes = context_.scratch.verdicts;
+  auto& details = context_.scratch.details;
   indexes.clear();
   outcomes.clear();
   details.clear();
@@ -445,7 +443,8 @@ void NativeSession::begin_drain() noexcept {
 
 void NativeSession::answer_draining(uint64_t id, const wire::AcquireRequest& request) noexcept {
   const auto count = static_cast<uint32_t>(request.key_sizes.size());
-  auto& [indexes, verdicts, details, tickets] = context_.scratch;
+  auto& verdicts = context_.scratch.verdicts;
+  auto& details = context_.scratch.details;
   verdicts.assign(count, api::Verdict::draining);
   details.assign(count, {});
   context_.drained_entries += count;
