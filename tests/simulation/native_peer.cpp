@@ -72,7 +72,7 @@ void NativePeer::ask_acquire() {
   io::Random& random = world_.random;
   AskedFrame frame;
   frame.id = expect(Kind::acquire);
-  const bool large = random.chance(0.002);
+  const bool large = random.chance(greedy_ ? 0.2 : 0.002);
   const uint64_t count =
       large ? 1'000 + random.below(limits::frame_entries_max - 999) : random.below(12);
   const bool may_wait = random.chance(0.5);
@@ -80,7 +80,7 @@ void NativePeer::ask_acquire() {
   for (uint64_t i = 0; i < count; ++i) frame.entries.push_back(random_entry(may_wait));
   if (random.chance(0.02) && count > 0) frame.entries[0].key.clear();  // invalid_key
   if (random.chance(0.02) && count > 0) frame.entries[0].cost = limits::permits_max;
-  if (random.chance(0.5)) frame.details = static_cast<uint8_t>(random.below(64));
+  if (random.chance(0.5)) frame.details = static_cast<uint8_t>(greedy_ ? 63 : random.below(64));
   if (random.chance(0.3)) {
     frame.wait_limit_ms = 1 + static_cast<uint32_t>(random.below(world_.wait_ms_max));
   }
@@ -373,7 +373,7 @@ bool NativePeer::is_owed() const {
 void NativePeer::check_graceful_end() {
   const bool gives_up_waiting = half_closed_ || may_be_ended_ || world_.time_outs;
   for (const DecidedRequest& request : decided()) {
-    if (world_.cut_off) break;
+    if (world_.cut_off || world_.time_outs) break;  // it read too slowly
     if (!request.told || !gives_up_waiting) return fail("ended without an answer that was decided");
   }
   const bool may_lack_answers = may_ever_wait_ || may_be_ended_ || world_.draining ||

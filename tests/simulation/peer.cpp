@@ -5,7 +5,9 @@
 namespace sluice::simulation {
 
 Peer::Peer(World& world, io::ListenerId listener)
-    : world_(world), client_(world.io.connect(listener)) {
+    : world_(world),
+      client_(world.io.connect(listener)),
+      greedy_(world.random.chance(world.greedy_share)) {
   ++world_.operations;
 }
 
@@ -19,6 +21,15 @@ void Peer::fail(const std::string& text) {
   over_ = true;
 }
 
+std::string Peer::describe_state() const {
+  return "client " + std::to_string(client_.link_id()) + " " + describe() +
+         (is_owed() ? " is owed an answer" : " is owed nothing") +
+         (half_closed_ ? ", has half closed, " : ", ") +
+         std::to_string(client_.undelivered_bytes()) + " bytes of it are under way, " +
+         std::to_string(outbox_.size()) + " unsent, " + std::to_string(inbox_.size()) +
+         " bytes of an answer have come";
+}
+
 void Peer::trace(const std::string& text) const {
   world_.oracle.trace("client " + std::to_string(client_.link_id()) + " " + text);
 }
@@ -30,7 +41,7 @@ void Peer::say(std::span<const std::byte> bytes) {
 void Peer::act() {
   if (over_) return;
   io::Random& random = world_.random;
-  if (random.chance(0.05)) reads_ = !reads_;
+  if (random.chance(0.05)) reads_ = !greedy_ && !reads_;
   if (!half_closed_) {
     if (random.chance(0.8)) ask();
     write_some(random.chance(0.8));

@@ -25,6 +25,7 @@ struct World {
   uint32_t cost_max = 3;
   uint32_t limit_max = 10;  // of overrides
   uint32_t wait_ms_max = 500;
+  double greedy_share = 0;
   bool can_set_rate = true;
   bool can_mod_queue = true;
   bool draining = false;
@@ -51,6 +52,7 @@ class Peer {
 
   bool over() const { return over_; }
   virtual std::string describe() const = 0;
+  std::string describe_state() const;
 
  protected:
   virtual void ask() = 0;                 // one request more, if there is room for it
@@ -74,6 +76,7 @@ class Peer {
   bool may_be_ended_ = false;  // the peer did what ends a connection
   bool half_closed_ = false;
   bool settling_ = false;
+  const bool greedy_;  // asks far more than it reads: the server must hold it back
 
  private:
   void write_some(bool all);

@@ -16,6 +16,7 @@ namespace {
 using io::Random;
 
 constexpr uint64_t settle_turns_max = 50'000;
+constexpr uint64_t drain_turns = 200;
 constexpr int64_t a_day_ms = 24 * 3'600 * 1'000;
 
 template <typename T, size_t count>
@@ -53,11 +54,16 @@ session::Options draw_sessions(Random& random, const shard::Options& shard, bool
   return options;
 }
 
-io::SimOptions draw_io(Random& random) {
+// Greedy clients need wide pipes, or their runs would take for ever.
+io::SimOptions draw_io(Random& random, bool greedy) {
   io::SimOptions options;
   options.receive_buffers = pick<uint32_t, 4>(random, {1, 2, 8, 64});
   options.receive_buffer_bytes = pick<uint32_t, 5>(random, {8, 64, 256, 4'096, 32'768});
   options.peer_window_bytes = pick<uint32_t, 4>(random, {16, 512, 8'192, 65'536});
+  if (greedy) {
+    options.receive_buffer_bytes = std::max(options.receive_buffer_bytes, 4'096U);
+    options.peer_window_bytes = std::max(options.peer_window_bytes, 8'192U);
+  }
   options.turn_ns_max = pick<int64_t, 4>(random, {0, 100'000, 2'000'000, 20'000'000});
   options.wait_ns_max = 1 + static_cast<int64_t>(random.below(5'000'000));
   options.clock_jump_ns_max =
@@ -82,17 +88,20 @@ class Run {
 
  private:
   void operate();
+  void step();
   void settle();
   void turn(int64_t wait_ns);
   void connect_some();
   void receive_all();
   void check_idle();
   bool all_over() const;
+  std::string owed() const;
 
   Random random_;
   const uint64_t operations_count_;
   const bool tiny_table_;
   const bool time_outs_;
+  const double greedy_share_;
   const shard::Options shard_;
   Failure failure_;
   io::SimIo io_;
@@ -102,7 +111,7 @@ class Run {
   std::unique_ptr<server::Worker> worker_;
   std::vector<std::unique_ptr<Peer>> peers_;
   uint32_t peers_max_;
-  uint64_t drain_after_ = UINT64_MAX;  // operations
+  const bool drains_;  // in the middle of it all, not at its end
   uint64_t turns_ = 0;
 };
 
@@ -111,15 +120,17 @@ Run::Run(uint64_t seed, uint64_t operations_count)
       operations_count_(operations_count),
       tiny_table_(random_.chance(0.2)),
       time_outs_(random_.chance(0.2)),
+      greedy_share_(pick<double, 4>(random_, {0, 0, 0.1, 0.5})),
       shard_(draw_shard(random_, tiny_table_)),
-      io_(draw_io(random_), random_),
+      io_(draw_io(random_, greedy_share_ > 0), random_),
       oracle_(shard_, tiny_table_, io_, failure_),
       world_{.random = random_,
              .io = io_,
              .oracle = oracle_,
              .failure = failure_,
              .keys = draw_keys(random_)},
-      peers_max_(1 + static_cast<uint32_t>(random_.below(16))) {
+      peers_max_(1 + static_cast<uint32_t>(random_.below(16))),
+      drains_(random_.chance(0.2)) {
   world_.time_outs = time_outs_;
   world_.can_set_rate = shard_.requests_can_set_rate;
   world_.can_mod_queue = shard_.requests_can_mod_queue;
@@ -128,7 +139,7 @@ Run::Run(uint64_t seed, uint64_t operations_count)
   // Fewer connections than clients: some are turned away.
   world_.connections_full = random_.chance(0.1);
   options.connections_max = world_.connections_full ? 1 + peers_max_ / 2 : 64;
-  if (random_.chance(0.2)) drain_after_ = random_.below(operations_count);
+  world_.greedy_share = greedy_share_;
   worker_ = std::make_unique<server::Worker>(io_, options, ids_);
   oracle_.watch(worker_->undecided());
 }
@@ -154,25 +165,31 @@ void Run::receive_all() {
 }
 
 void Run::operate() {
-  // After a drain nobody is let in any more: what is left of the run is short.
-  uint64_t turns_after_drain = 0;
-  while (world_.operations < operations_count_ && !failure_) {
-    if (world_.operations >= drain_after_ && !world_.draining) {
-      world_.draining = true;
-      worker_->begin_drain();
-    }
-    if (world_.draining && ++turns_after_drain > 2'000) return;
-    connect_some();
-    for (const auto& peer : peers_) {
-      if (random_.chance(0.5)) peer->act();
-    }
-    turn(random_.chance(0.5) ? 0 : INT64_MAX);
-    receive_all();
+  while (world_.operations < operations_count_ && !failure_) step();
+  if (!drains_ || failure_) return;
+  world_.draining = true;
+  worker_->begin_drain();
+  // Clients go on as if nothing had happened.
+  for (uint64_t turns = 0; turns < drain_turns && !failure_; ++turns) step();
+}
+
+void Run::step() {
+  connect_some();
+  for (const auto& peer : peers_) {
+    if (random_.chance(0.5)) peer->act();
   }
+  turn(random_.chance(0.5) ? 0 : INT64_MAX);
+  receive_all();
 }
 
 bool Run::all_over() const {
   return peers_.empty() && io_.sockets_open() == 0;
+}
+
+std::string Run::owed() const {
+  std::string text;
+  for (const auto& peer : peers_) text += "\n  " + peer->describe_state();
+  return text;
 }
 
 // Faults stop, nobody asks any more: everything must come to its end by itself.
@@ -181,7 +198,8 @@ void Run::settle() {
   for (uint64_t turns = 0; !all_over() && !failure_; ++turns) {
     if (turns == settle_turns_max) {
       failure_.report("does not drain: " + std::to_string(peers_.size()) + " clients, " +
-                      std::to_string(io_.sockets_open()) + " sockets are left");
+                      std::to_string(io_.sockets_open()) + " sockets are left, " +
+                      std::to_string(io_.sends_in_flight()) + " sends in flight" + owed());
       return;
     }
     for (const auto& peer : peers_) peer->settle();
