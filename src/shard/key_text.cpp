@@ -61,7 +61,13 @@ void KeyText::give_back(Reference reference) noexcept {
   const uint32_t units = record_units(text(reference).size());
   std::memcpy(record(reference), &free_[units], sizeof(Reference));
   free_[units] = reference;
-  --records_count_;
+  if (--records_count_ == 0) begin_anew();
+}
+
+// Records never change their size; this is when sizes that nobody asks for any more are given up.
+void KeyText::begin_anew() noexcept {
+  std::fill(free_.begin(), free_.end(), none);
+  fresh_ = 0;
 }
 
 std::string_view KeyText::text(Reference reference) const noexcept {

@@ -29,6 +29,7 @@ class KeyText {
 
  private:
   std::byte* record(Reference reference) const noexcept;
+  void begin_anew() noexcept;
 
   base::MappedRegion region_;
   std::vector<Reference> free_;  // by size in units
