@@ -1,0 +1,48 @@
+// A bucket gives back what was put into its packed words, at their extremes.
+#include "shard/bucket.hpp"
+
+#include <gtest/gtest.h>
+
+namespace sluice::shard {
+namespace {
+
+TEST(Bucket, keeps_windows_at_their_extremes) {
+  Bucket bucket{};
+  for (uint32_t slot = 0; slot < Bucket::slots_count; ++slot) {
+    for (const int64_t end_ms : {int64_t{0}, int64_t{1}, (int64_t{1} << 33) - 1, int64_t{1} << 33,
+                                 (int64_t{1} << 41) - 1}) {
+      for (const uint32_t approved : {0U, 1U, limits::permits_max}) {
+        for (const uint32_t denied : {0U, 1U, Bucket::denied_max}) {
+          const limiter::FixedWindow window{end_ms, approved, denied};
+          bucket.set_window(slot, window);
+          EXPECT_FALSE(bucket.has_extra(slot));
+          EXPECT_EQ(bucket.window(slot), window);
+        }
+      }
+    }
+  }
+}
+
+TEST(Bucket, keeps_the_index_of_an_extra) {
+  Bucket bucket{};
+  bucket.set_window(1, {.end_ms = 77, .approved = 5, .denied = 6});
+  bucket.set_extra(1, 0xFFFF'FFFE);
+  EXPECT_TRUE(bucket.has_extra(1));
+  EXPECT_EQ(bucket.extra(1), 0xFFFF'FFFEU);
+  EXPECT_FALSE(bucket.has_extra(0));
+  bucket.set_window(1, {.end_ms = 78});
+  EXPECT_FALSE(bucket.has_extra(1));
+}
+
+TEST(Bucket, matches_tags) {
+  Bucket bucket{};
+  bucket.tags[0] = 7;
+  bucket.tags[2] = 9;
+  EXPECT_EQ(bucket.match(7), 1U);
+  EXPECT_EQ(bucket.match(9), 4U);
+  EXPECT_EQ(bucket.match(0), 2U);
+  EXPECT_EQ(bucket.match(8), 0U);
+}
+
+}  // namespace
+}  // namespace sluice::shard

@@ -1,0 +1,60 @@
+// A line keeps its order whoever leaves, and sends away whoever costs too much.
+#include "shard/waiter_line.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <vector>
+
+namespace sluice::shard {
+namespace {
+
+class WaiterLineTest : public testing::Test {
+ protected:
+  WaiterLineTest() {
+    for (Waiter& waiter : waiters) line.join(waiter);
+  }
+  std::vector<api::Ticket> tickets() const {
+    std::vector<api::Ticket> found;
+    line.for_each([&](const Waiter& waiter) { found.push_back(waiter.ticket); });
+    return found;
+  }
+  std::vector<api::Ticket> expel_above(uint32_t limit) {
+    std::vector<api::Ticket> expelled;
+    line.expel_above(limit, [&](Waiter& waiter) { expelled.push_back(waiter.ticket); });
+    return expelled;
+  }
+
+  std::array<Waiter, 4> waiters{Waiter(1, 5, 0), Waiter(2, 9, 0), Waiter(3, 1, 0), Waiter(4, 7, 0)};
+  WaiterLine line;
+};
+
+TEST_F(WaiterLineTest, first_in_is_first) {
+  EXPECT_EQ(line.head().ticket, 1U);
+  EXPECT_EQ(tickets(), (std::vector<api::Ticket>{1, 2, 3, 4}));
+}
+
+TEST_F(WaiterLineTest, anybody_may_leave) {
+  line.leave(waiters[2]);
+  line.leave(waiters[0]);
+  EXPECT_EQ(tickets(), (std::vector<api::Ticket>{2, 4}));
+  EXPECT_EQ(line.size(), 2U);
+}
+
+TEST_F(WaiterLineTest, expels_in_line_order) {
+  EXPECT_EQ(expel_above(9), std::vector<api::Ticket>{});
+  EXPECT_EQ(expel_above(6), (std::vector<api::Ticket>{2, 4}));
+  EXPECT_EQ(expel_above(6), std::vector<api::Ticket>{});
+  EXPECT_EQ(expel_above(4), std::vector<api::Ticket>{1});
+  EXPECT_EQ(tickets(), std::vector<api::Ticket>{3});
+}
+
+TEST_F(WaiterLineTest, costly_newcomer_is_expelled_later) {
+  EXPECT_EQ(expel_above(6), (std::vector<api::Ticket>{2, 4}));
+  Waiter costly(5, 8, 0);
+  line.join(costly);
+  EXPECT_EQ(expel_above(7), std::vector<api::Ticket>{5});
+}
+
+}  // namespace
+}  // namespace sluice::shard
