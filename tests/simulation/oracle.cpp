@@ -183,7 +183,7 @@ void Oracle::keep(std::span<const api::Entry> entries, const shard::Answers& ans
                                  .detail = answers.details[index],
                                  .outcome_detail = {}});
       if (answers.verdicts[index] == api::Verdict::queued) {
-        waiting_[entry.ticket] = {&decided, i};
+        waiting_[entry.ticket] = {link, &decided, i};
       }
     }
   }
@@ -262,6 +262,12 @@ shard::Page Oracle::page(shard::Shard& shard, uint64_t cursor, uint32_t keys_max
   const shard::Page page = real::page(shard, cursor, keys_max, now);
   for (const api::KeyState& state : page.keys) check_state(state, state.key, now);
   return page;
+}
+
+void Oracle::check_waiters() {
+  for (const auto& [ticket, waiting] : waiting_) {
+    if (io_.server_closed(waiting.link)) failure_.report("a waiter outlives its connection");
+  }
 }
 
 void Oracle::told_id(const DecidedEntry& entry, uint64_t request_id) {

@@ -66,6 +66,9 @@ class Oracle {
 
   DecidedRequests& decided(uint32_t link) { return decided_[link]; }
 
+  // Whoever waits has a connection: a vanished waiter takes no permit and no place in line.
+  void check_waiters();
+
   // Ids that clients were told, checked against the order of decisions.
   void told_id(const DecidedEntry& entry, uint64_t request_id);
 
@@ -89,6 +92,7 @@ class Oracle {
 
  private:
   struct Waiting {
+    uint32_t link;
     DecidedRequest* request;
     size_t entry;
   };

@@ -94,6 +94,8 @@ class SimIo final : public Io {
 
   uint32_t sockets_open() const noexcept { return sockets_open_; }
   uint32_t sends_in_flight() const noexcept;
+  // Whether the server has given up its side of this connection.
+  bool server_closed(uint32_t link) const noexcept { return links_[link].server_closed; }
   // Which client's connection an `accepted` socket is, to tell events apart in tests.
   uint32_t link_of(SocketId socket) const noexcept { return slots_[socket.index].link; }
 
