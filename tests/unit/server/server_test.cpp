@@ -1,0 +1,114 @@
+// Goal: the server starts, answers, drains and stops, with its worker on a thread of its own.
+// Method: the real Server in this process, both kernel back ends, a client on a loopback socket; the
+//         epoll half also runs under ThreadSanitizer.
+#include "server/server.hpp"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <string>
+
+#include "io/file_descriptor.hpp"
+
+namespace sluice::server {
+namespace {
+
+using std::chrono::milliseconds;
+
+io::FileDescriptor connect_to(uint16_t port) {
+  io::FileDescriptor fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const timeval limit{.tv_sec = 10, .tv_usec = 0};
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(port);
+  EXPECT_EQ(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  return fd;
+}
+
+void send_text(int fd, const std::string& text) {
+  ASSERT_EQ(::send(fd, text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+}
+
+// Everything until the peer ends, or `enough` bytes.
+std::string receive(int fd, size_t enough = SIZE_MAX) {
+  std::string text;
+  char piece[4'096];
+  while (text.size() < enough) {
+    const ssize_t bytes = ::recv(fd, piece, sizeof piece, 0);
+    if (bytes <= 0) break;
+    text.append(piece, static_cast<size_t>(bytes));
+  }
+  return text;
+}
+
+class ServerTest : public ::testing::TestWithParam<config::IoBackend> {
+ protected:
+  config::Config config() const {
+    config::Config config;
+    config.bind = "127.0.0.1";
+    config.port = 0;
+    config.native_port = 0;
+    config.io = GetParam();
+    config.max_keys = 1'000;
+    config.max_connections = 16;
+    return config;
+  }
+};
+
+TEST_P(ServerTest, answers_from_its_own_thread) {
+  Server server(config());
+  const StartReport report = server.start();
+  EXPECT_NE(report.port, 0);
+  EXPECT_NE(report.native_port, report.port);
+  const io::FileDescriptor client = connect_to(report.port);
+  send_text(client.get(), "GET /rate/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  EXPECT_EQ(receive(client.get()).substr(0, 15), "HTTP/1.1 200 OK");
+}
+
+TEST_P(ServerTest, drains_waiters_with_an_answer) {
+  config::Config wanted = config();
+  wanted.max_requests = 1;
+  wanted.window_ms = 3'600'000;
+  Server server(wanted);
+  const StartReport report = server.start();
+  const io::FileDescriptor client = connect_to(report.port);
+  send_text(client.get(), "GET /rate/a HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(receive(client.get(), 1).substr(0, 15), "HTTP/1.1 200 OK");
+  send_text(client.get(), "GET /rate/a?canWait=true HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_FALSE(server.wait_drained(milliseconds(50)));
+  server.drain();
+  EXPECT_EQ(receive(client.get()).substr(0, 12), "HTTP/1.1 503");
+  EXPECT_TRUE(server.wait_drained(milliseconds(10'000)));
+  EXPECT_EQ(server.cut_off_count(), 0U);
+}
+
+TEST_P(ServerTest, stops_at_once_when_destroyed) {
+  Server server(config());
+  const io::FileDescriptor client = connect_to(server.start().port);
+}
+
+TEST_P(ServerTest, says_that_a_port_is_in_use) {
+  Server first(config());
+  config::Config same = config();
+  same.port = first.start().port;
+  Server second(same);
+  try {
+    second.start();
+    FAIL() << "a second server took the port";
+  } catch (const std::exception& error) {
+    EXPECT_NE(std::string(error.what()).find(std::to_string(same.port)), std::string::npos);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, ServerTest,
+                         ::testing::Values(config::IoBackend::uring, config::IoBackend::epoll),
+                         [](const auto& backend) {
+                           return backend.param == config::IoBackend::uring ? "uring" : "epoll";
+                         });
+
+}  // namespace
+}  // namespace sluice::server
