@@ -1,5 +1,6 @@
 // Goal: the server starts, answers, drains and stops, with its worker on a thread of its own.
-// Method: the real Server in this process, both kernel back ends, a client on a loopback socket; the
+// Method: the real Server in this process, both kernel back ends, a client on a loopback socket;
+// the
 //         epoll half also runs under ThreadSanitizer.
 #include "server/server.hpp"
 
