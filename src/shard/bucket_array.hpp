@@ -44,7 +44,9 @@ class BucketArray {
   // Inlined at once: g++ 12 takes a function that only prefetches for one without effect, and
   // drops its calls.
   [[gnu::always_inline]] void prefetch(uint32_t position) const noexcept {
-    __builtin_prefetch(&buckets_[home(position)], 1);
+    const Bucket* bucket = &buckets_[home(position)];
+    __builtin_prefetch(bucket, 1);
+    __builtin_prefetch(bucket + 1, 1);  // where the many that overflow are
   }
 
   Place find(const KeyHash& hash) const noexcept {

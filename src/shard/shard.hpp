@@ -94,7 +94,8 @@ class Shard {
   // Neither creates the key nor counts as use. Nothing when the key is not live at `now`.
   std::optional<api::KeyState> inspect(std::string_view key, base::Now now) const noexcept;
 
-  // Live keys from `cursor` on, about `keys_max` of them (at most limits::inspect_page_max).
+  // Live keys from `cursor` on, about `keys_max` of them (at most limits::inspect_page_max). A
+  // page of a thinly filled table may be empty although more follow.
   Page page(uint64_t cursor, uint32_t keys_max, base::Now now) noexcept;
 
   uint32_t keys_count() const noexcept;
