@@ -33,6 +33,15 @@ Connection::Connection(io::Io& io, io::SocketId socket, ConnectionMemory& memory
       input_(memory.input(socket.index)),
       output_(memory.output(socket.index)) {}
 
+// The next connection of this slot begins with little memory.
+Connection::~Connection() {
+  if (holds_much()) memory_.discard(socket_.index);
+}
+
+bool Connection::holds_much() const noexcept {
+  return input_.touched() > idle_memory_bytes || output_.touched() > idle_memory_bytes;
+}
+
 void Connection::start_reading() noexcept {
   if (reading_ || closing_ || peer_finished_ || broken_) return;
   reading_ = true;
@@ -94,7 +103,7 @@ void Connection::close() noexcept {
 
 void Connection::trim() noexcept {
   if (!input_.empty() || !output_.empty() || promised_ > 0) return;
-  if (input_.touched() <= idle_memory_bytes && output_.touched() <= idle_memory_bytes) return;
+  if (!holds_much()) return;
   memory_.discard(socket_.index);
   input_.clear();
   input_.forget_touched();

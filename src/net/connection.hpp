@@ -37,6 +37,9 @@ class ConnectionMemory {
 class Connection {
  public:
   Connection(io::Io& io, io::SocketId socket, ConnectionMemory& memory) noexcept;
+  ~Connection();  // the kernel has let go of the socket
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
 
   io::SocketId socket() const noexcept { return socket_; }
   InputBuffer& input() noexcept { return input_; }
@@ -79,6 +82,8 @@ class Connection {
   void trim() noexcept;
 
  private:
+  bool holds_much() const noexcept;
+
   io::Io& io_;
   ConnectionMemory& memory_;
   io::SocketId socket_;

@@ -103,5 +103,19 @@ TEST_F(ConnectionTest, gives_memory_back_only_when_idle) {
   EXPECT_EQ(io_.sent.back(), "still usable");
 }
 
+TEST_F(ConnectionTest, leaves_no_large_memory_to_the_next_of_its_slot) {
+  std::byte* memory = nullptr;
+  {
+    Connection large(io_, {0, 1}, memory_);
+    memory = large.output().room(100'000).data();
+    std::memset(memory, 'x', 100'000);
+    large.output().commit(100'000);
+    large.flush(0);
+    large.on_sent(100'000);
+  }
+  // Pages that were given back read as zero.
+  EXPECT_EQ(memory[50'000], std::byte{0});
+}
+
 }  // namespace
 }  // namespace sluice::net
