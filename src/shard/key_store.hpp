@@ -38,6 +38,7 @@ class KeyStore {
   bool abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now) noexcept;
   void drain(base::Now now) noexcept;
   void run_due(base::Now now) noexcept;
+  bool sweep_late() const noexcept { return swept_late_; }
   int64_t next_due_ns() const noexcept;
   std::span<const api::Grant> grants() const noexcept { return grants_; }
   void clear_grants() noexcept { grants_.clear(); }
@@ -126,6 +127,7 @@ class KeyStore {
   // The sweep for expired keys.
   uint32_t swept_bucket_ = 0;
   int64_t swept_ms_ = 0;
+  bool swept_late_ = false;  // there was more to sweep than one call may
 
   // The search for a key to give up in a full table.
   uint32_t reclaim_bucket_ = 0;

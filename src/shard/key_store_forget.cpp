@@ -34,9 +34,13 @@ void KeyStore::sweep(int64_t now_ms) noexcept {
   const BucketArray& array = table_.current();
   const int64_t elapsed_ms = std::min(now_ms - swept_ms_, sweep_lap_ms);
   const int64_t wanted = elapsed_ms * array.buckets_count() / sweep_lap_ms;
+  swept_late_ = false;
   if (wanted == 0) return;
   swept_ms_ = now_ms;
   const auto count = static_cast<uint32_t>(std::min<int64_t>(wanted, sweep_buckets_max));
+  // What one call may not do is left for the next ones, not for the next lap.
+  swept_late_ = count < wanted;
+  if (swept_late_) swept_ms_ -= (wanted - count) * sweep_lap_ms / array.buckets_count();
   for (uint32_t left = count; left > 0; --left) {
     if (swept_bucket_ >= array.buckets_count()) swept_bucket_ = 0;
     Bucket& bucket = array.bucket(swept_bucket_++);

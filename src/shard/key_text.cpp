@@ -17,9 +17,13 @@ constexpr uint32_t record_units(size_t text_bytes) noexcept {
   return static_cast<uint32_t>((sizeof(uint16_t) + text_bytes + unit_bytes - 1) / unit_bytes);
 }
 
+// Lengths come and go, and a record of one is not always of use for another: hence four times what
+// the longest keys take, and never little. It is address space; what is not used costs nothing.
 constexpr uint32_t arena_units(uint32_t keys_max, uint32_t key_bytes_max) noexcept {
-  return static_cast<uint32_t>(
-      std::min(uint64_t{keys_max} * record_units(key_bytes_max), units_max));
+  constexpr uint64_t slack = 4;
+  constexpr uint64_t units_min = 64 * 1024 * 1024 / unit_bytes;
+  const uint64_t wanted = slack * keys_max * record_units(key_bytes_max);
+  return static_cast<uint32_t>(std::min(std::max(wanted, units_min), units_max));
 }
 
 }  // namespace
@@ -38,18 +42,38 @@ std::byte* KeyText::record(Reference reference) const noexcept {
   return region_.data() + reference * unit_bytes;
 }
 
+KeyText::Reference KeyText::take_free(uint32_t units) noexcept {
+  const Reference reference = free_[units];
+  if (reference != none) std::memcpy(&free_[units], record(reference), sizeof(Reference));
+  return reference;
+}
+
+void KeyText::put_free(Reference reference, uint32_t units) noexcept {
+  std::memcpy(record(reference), &free_[units], sizeof(Reference));
+  free_[units] = reference;
+}
+
+// A longer record that nobody uses is cut: what is left of it waits for shorter keys.
+KeyText::Reference KeyText::cut_free(uint32_t units) noexcept {
+  for (auto longer = units + 1; longer < free_.size(); ++longer) {
+    const Reference reference = take_free(longer);
+    if (reference == none) continue;
+    put_free(reference + units, longer - units);
+    return reference;
+  }
+  return none;
+}
+
 KeyText::Reference KeyText::store(std::string_view text) noexcept {
   const uint32_t units = record_units(text.size());
   ASSERT(units < free_.size());
-  Reference reference = free_[units];
-  if (reference != none) {
-    std::memcpy(&free_[units], record(reference), sizeof(Reference));
-  } else if (end_ - fresh_ >= units) {
+  Reference reference = take_free(units);
+  if (reference == none && end_ - fresh_ >= units) {
     reference = fresh_;
     fresh_ += units;
-  } else {
-    return none;
   }
+  if (reference == none) reference = cut_free(units);
+  if (reference == none) return none;
   const auto text_bytes = static_cast<uint16_t>(text.size());
   std::memcpy(record(reference), &text_bytes, sizeof text_bytes);
   std::memcpy(record(reference) + sizeof text_bytes, text.data(), text.size());
@@ -59,12 +83,11 @@ KeyText::Reference KeyText::store(std::string_view text) noexcept {
 
 void KeyText::give_back(Reference reference) noexcept {
   const uint32_t units = record_units(text(reference).size());
-  std::memcpy(record(reference), &free_[units], sizeof(Reference));
-  free_[units] = reference;
+  put_free(reference, units);
   if (--records_count_ == 0) begin_anew();
 }
 
-// Records never change their size; this is when sizes that nobody asks for any more are given up.
+// Records are cut but never joined; this is when all of it is one piece again.
 void KeyText::begin_anew() noexcept {
   std::fill(free_.begin(), free_.end(), none);
   fresh_ = 0;

@@ -1,8 +1,11 @@
 // The keys' text, apart from the table: read only to show a key.
 // Shape:  records of a 16-bit length and the bytes, named by their offset in units of 4 bytes. A
-//         record given back waits in the list of its size for the next key of that size.
+//         record given back waits in the list of its size for the next key of that size, or is cut
+//         for a shorter one when there is no fresh room.
 // Errors: store() gives `none` when there is no room; the caller answers table_full.
-// Lives:  address space for every key at its longest, at most 16 GiB; committed as it is used.
+// Lives:  address space for every key at its longest, four times, at most 16 GiB; committed as it
+// is
+//         used.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +32,9 @@ class KeyText {
 
  private:
   std::byte* record(Reference reference) const noexcept;
+  Reference take_free(uint32_t units) noexcept;
+  Reference cut_free(uint32_t units) noexcept;
+  void put_free(Reference reference, uint32_t units) noexcept;
   void begin_anew() noexcept;
 
   base::MappedRegion region_;

@@ -23,6 +23,10 @@ bool Shard::abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now) noe
 void Shard::drain(base::Now now) noexcept {
   store_->drain(now);
 }
+bool Shard::sweep_late() const noexcept {
+  return store_->sweep_late();
+}
+
 void Shard::run_due(base::Now now) noexcept {
   store_->run_due(now);
 }

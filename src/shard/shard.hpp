@@ -87,6 +87,9 @@ class Shard {
   // When run_due() has work again; base::never_ns when only the sweep is left.
   int64_t next_due_ns() const noexcept;
 
+  // The sweep lags behind its pace: call run_due() again soon even if nothing is due.
+  bool sweep_late() const noexcept;
+
   // Outcomes since the last clear_grants(), oldest first; never more than waiters_max.
   std::span<const api::Grant> grants() const noexcept;
   void clear_grants() noexcept;

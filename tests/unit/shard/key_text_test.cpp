@@ -20,14 +20,35 @@ TEST(KeyText, gives_texts_back_as_stored) {
   EXPECT_EQ(text.records_count(), 3U);
 }
 
+// Stores `what` until there is no room; returns the first of them.
+KeyText::Reference fill(KeyText& text, std::string_view what) {
+  const auto first = text.store(what);
+  while (text.store(what) != KeyText::none) {
+  }
+  return first;
+}
+
 TEST(KeyText, uses_room_again) {
-  KeyText text(2, 10);
-  const auto first = text.store("0123456789");
-  text.store("abcdefghij");
-  EXPECT_EQ(text.store("one more"), KeyText::none);
+  KeyText text(2, 1'000);
+  const std::string longest(1'000, 'a');
+  const auto first = fill(text, longest);
+  EXPECT_GE(text.records_count(), 2U);
   text.give_back(first);
-  EXPECT_EQ(text.store("9876543210"), first);
-  EXPECT_EQ(text.text(first), "9876543210");
+  EXPECT_EQ(text.store(std::string(1'000, 'b')), first);
+  EXPECT_EQ(text.text(first), std::string(1'000, 'b'));
+}
+
+TEST(KeyText, cuts_a_long_record_for_short_keys) {
+  KeyText text(2, 1'000);
+  const auto first = fill(text, std::string(1'000, 'a'));
+  fill(text, "x");  // no fresh room is left either
+  text.give_back(first);
+  const auto one = text.store("one");
+  const auto two = text.store("two");
+  EXPECT_EQ(one, first);
+  EXPECT_NE(two, KeyText::none);
+  EXPECT_EQ(text.text(one), "one");
+  EXPECT_EQ(text.text(two), "two");
 }
 
 TEST(KeyText, begins_anew_once_it_is_empty) {
