@@ -17,7 +17,7 @@ constexpr std::array<Row, 18> rows{{
     {"frameTooLarge",
      "the frame has more bytes or segments than Welcome allows: send smaller frames", true},
     {"helloExpected", "the first frame must be Hello", true},
-    {"unexpectedHello", "Hello comes once, and nothing may follow it before Welcome", true},
+    {"unexpectedHello", "Hello comes once", true},
     {"unsupportedVersion", "this server speaks protocol version 1", true},
     {"unsupported", "this server does not know this kind of request", false},
     {"badColumns", "columns differ in length, have the wrong type, or key sizes do not add up",

@@ -12,7 +12,7 @@ enum class ErrorCode : uint8_t {
   malformed = 1,              // not a valid Cap'n Proto message; the connection ends
   frame_too_large = 2,        // more bytes or segments than Welcome allows; the connection ends
   hello_expected = 3,         // the first frame was not Hello; the connection ends
-  unexpected_hello = 4,       // a second Hello, or a frame before Welcome; the connection ends
+  unexpected_hello = 4,       // a second Hello; the connection ends
   unsupported_version = 5,    // a protocol version we do not speak; the connection ends
   unsupported = 6,            // a request kind we do not know
   bad_columns = 7,            // columns of different length, or sizes that do not add up

@@ -10,6 +10,7 @@ namespace {
 
 // Keys are swept in slices also while nothing else happens.
 constexpr int64_t idle_wait_ns = 250 * base::ns_per_ms;
+constexpr int64_t late_sweep_wait_ns = base::ns_per_ms;
 
 // A client can make its session ready again and again in one turn; the rest waits for the next.
 constexpr int ready_passes_max = 64;
@@ -46,7 +47,8 @@ void Worker::start() noexcept {
 
 void Worker::turn(int64_t wait_ns_max) noexcept {
   ++statistics_.turns;
-  const int64_t wait = context_.ready.empty() ? std::min(wait_ns(), wait_ns_max) : 0;
+  const bool idle = context_.ready.empty() && context_.dirty.empty();
+  const int64_t wait = idle ? std::min(wait_ns(), wait_ns_max) : 0;
   const size_t count = io_.poll(events_, wait);
   context_.now = io_.now();
   for (const io::Event& event : std::span(events_).first(count)) on_event(event);
@@ -56,6 +58,7 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   deliver_grants();
   run_timers();
   execute();
+  deliver_grants();
   end_turn();
   check_drain();
   ASSERT(context_.turn.empty());
@@ -63,7 +66,7 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
 
 // Until the next deadline of the shard or of a connection.
 int64_t Worker::wait_ns() const noexcept {
-  int64_t wait = idle_wait_ns;
+  int64_t wait = shard_.sweep_late() ? late_sweep_wait_ns : idle_wait_ns;
   const int64_t now_ns = context_.now.monotonic_ns;
   const int64_t shard_due_ns = shard_.next_due_ns();
   if (shard_due_ns != base::never_ns) wait = std::min(wait, shard_due_ns - now_ns);
@@ -123,12 +126,12 @@ void Worker::execute() noexcept {
   if (context_.turn.empty()) return;
   ASSERT(!executing_);
   executing_ = true;
-  const uint64_t ids = count_ids();
   route::Turn& turn = context_.turn;
   shard_.decide(turn.entries(),
                 {.verdicts = turn.verdicts(), .details = turn.details(), .waiters = turn.waiters()},
                 context_.now);
-  if (ids > 0) assign_ids(ids_.take(ids));
+  const uint64_t ids = count_ids();
+  assign_ids(ids > 0 ? ids_.take(ids) : 0);
   deliver_verdicts();
   context_.turn.clear();
   context_.text.clear();
@@ -142,20 +145,33 @@ static bool shows_id(const route::Request& request, std::span<const api::Entry> 
          (entries[request.first_entry].flags & api::flag::shows_id) != 0;
 }
 
+// A request that was refused for what it asked takes no id, as in gocc.
+static bool takes_id(api::Verdict verdict) noexcept {
+  return verdict != api::Verdict::never_fits && verdict != api::Verdict::not_allowed &&
+         verdict != api::Verdict::invalid_key;
+}
+
 uint64_t Worker::count_ids() noexcept {
   uint64_t count = 0;
+  const auto verdicts = context_.turn.verdicts();
   for (const route::Request& request : context_.turn.requests()) {
-    if (shows_id(request, context_.turn.entries())) count += request.entries_count;
+    if (!shows_id(request, context_.turn.entries())) continue;
+    for (const api::Verdict verdict :
+         verdicts.subspan(request.first_entry, request.entries_count)) {
+      count += takes_id(verdict) ? 1 : 0;
+    }
   }
   return count;
 }
 
 void Worker::assign_ids(uint64_t next_id) noexcept {
   const auto details = context_.turn.details();
+  const auto verdicts = context_.turn.verdicts();
   for (const route::Request& request : context_.turn.requests()) {
     if (!shows_id(request, context_.turn.entries())) continue;
-    for (api::Detail& detail : details.subspan(request.first_entry, request.entries_count)) {
-      detail.request_id = next_id++;
+    const uint32_t end = request.first_entry + request.entries_count;
+    for (uint32_t index = request.first_entry; index < end; ++index) {
+      details[index].request_id = takes_id(verdicts[index]) ? next_id++ : 0;
     }
   }
 }
@@ -214,6 +230,7 @@ void Worker::end_turn() noexcept {
   session::Context::DirtyList dirty;
   dirty.swap(context_.dirty);
   while (!dirty.empty()) dirty.front().end_turn();
+  deliver_grants();  // who ended may have made room for others, who are dirty now
 }
 
 void Worker::withdraw(api::WaiterId waiter, api::Ticket ticket) noexcept {

@@ -94,8 +94,9 @@ void HttpSession::on_head(const wire::HttpRequest& request) noexcept {
           [&](const wire::RestDecision&) {},
           [&](const wire::RestReply& reply) {
             head.head_only = request.method == "HEAD";
+            head.keep_alive = keep_alive && !reply.closes;
             write(reply_bytes_max, [&](auto out) { return wire::encode_reply(reply, head, out); });
-            answered(keep_alive);
+            answered(head.keep_alive);
           },
           [&](const wire::RestHealth&) {
             const wire::RestReply reply{.status = uint16_t(context_.draining ? 503 : 200)};

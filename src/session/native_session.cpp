@@ -112,6 +112,11 @@ void NativeSession::on_hello(uint64_t id, const wire::HelloRequest& hello) noexc
     write_error(id, ErrorCode::unsupported_version);
     return;
   }
+  if (context_.draining) {
+    write_error(id, ErrorCode::draining);
+    finish();
+    return;
+  }
   welcomed_ = true;
   const Options& options = context_.options;
   const wire::WelcomeAnswer welcome{
@@ -125,7 +130,6 @@ void NativeSession::on_hello(uint64_t id, const wire::HelloRequest& hello) noexc
   };
   write(wire::small_answer_bytes_max,
         [&](auto out) { return wire::encode_welcome(id, welcome, out); });
-  if (context_.draining) begin_drain();
 }
 
 bool NativeSession::id_in_use(uint64_t id) const noexcept {
@@ -455,14 +459,15 @@ void NativeSession::answer_draining(uint64_t id, const wire::AcquireRequest& req
 
 int64_t NativeSession::deadline_ms() const noexcept {
   if (!welcomed_) return started_ms_ + context_.options.header_timeout_ms;
-  if (said_go_away_) return drain_started_ms_ + go_away_grace_ms;
+  // Outcomes that the peer does not read yet come first; the drain's own end is not far.
+  if (said_go_away_ && settled_.empty()) return drain_started_ms_ + go_away_grace_ms;
   return never_ms;
 }
 
 void NativeSession::on_deadline() noexcept {
   if (!welcomed_) {
     write_error(0, ErrorCode::hello_timeout);
-  } else if (said_go_away_ && settled_.empty()) {
+  } else {
     finish();
   }
 }

@@ -49,6 +49,7 @@ struct RestReply {
   std::string_view content_type;  // static; empty: none
   std::string_view allow;         // static; empty: none
   bool json = false;              // the body's text is shown as {"error":"..."}
+  bool closes = false;            // the connection ends after it
 };
 
 // A RestInspect whose key is not live.

@@ -239,8 +239,10 @@ RestRequest route_request(const HttpRequest& request, const RestOptions& options
                                      ? std::string_view{}
                                      : request.target.substr(question_mark + 1);
   if (!escapes_are_valid(path)) {
-    return RestReply{
-        .status = 400, .body = "400 Bad Request", .content_type = "text/plain; charset=utf-8"};
+    return RestReply{.status = 400,
+                     .body = "400 Bad Request",
+                     .content_type = "text/plain; charset=utf-8",
+                     .closes = true};
   }
   const Path parts = cut_path(path);
   DecodeBuffer buffer{key_buffer};

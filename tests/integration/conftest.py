@@ -72,7 +72,7 @@ def start_server(io, request):
 @pytest.fixture
 def key():
     """A key that no other test uses."""
-    return f"key{next(KEY_NUMBERS)}"
+    return f"key{next(KEY_NUMBERS)}."  # tests append numbers of their own
 
 
 @pytest.hookimpl(hookwrapper=True)

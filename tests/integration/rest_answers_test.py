@@ -71,6 +71,7 @@ def test_request_ids_count_decided_requests_alone(start_server):
     assert ask(server, "POST", "/rate/a").body == b"1"
     assert ask(server, "POST", "/rate/b").body == b"2"
     assert ask(server, "POST", "/rate/a?cost=0").status == 400  # takes no id
+    assert ask(server, "POST", "/rate/a?cost=3").status == 400  # never fits: no id either
     assert ask(server, "GET", "/debug").status == 200
     assert ask(server, "DELETE", "/rate/x/1").status == 200
     assert ask(server, "POST", "/rate/a").body == b"3"

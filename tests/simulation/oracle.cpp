@@ -271,6 +271,12 @@ void Oracle::check_waiters() {
 }
 
 void Oracle::told_id(const DecidedEntry& entry, uint64_t request_id) {
+  // Refused for what was asked: such a request takes no id.
+  if (entry.verdict == api::Verdict::never_fits || entry.verdict == api::Verdict::not_allowed ||
+      entry.verdict == api::Verdict::invalid_key) {
+    if (request_id != 0) failure_.report("a refused request got an id");
+    return;
+  }
   const auto [place, fresh] = told_ids_.emplace(entry.sequence, request_id);
   if (!fresh) {
     if (place->second != request_id) failure_.report("a request got a second id");
