@@ -56,12 +56,8 @@ def show(port, native_port):
     print("\n".join(lines), flush=True)
 
 
-def main():
-    # A session of its own: the terminal's Ctrl-C reaches this script alone, which passes it on.
-    server = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True,
-                              start_new_session=True)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, frame: server.send_signal(number))
+def pass_on(server):
+    """Copies the server's log to our output until it ends; shows a request once it is ready."""
     shown = False
     for line in server.stdout:
         sys.stdout.write(line)
@@ -71,6 +67,20 @@ def main():
             shown = True
             # Beside this loop, which has to go on emptying the server's pipe.
             threading.Thread(target=show, args=ports, daemon=True).start()
+
+
+def main():
+    # A session of its own: the terminal's Ctrl-C reaches this script alone, which passes it on.
+    server = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True,
+                              start_new_session=True)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, frame: server.send_signal(number))
+    # A terminal that is closed ends the server as well.
+    signal.signal(signal.SIGHUP, lambda number, frame: server.terminate())
+    try:
+        pass_on(server)
+    except BrokenPipeError:  # nobody reads on; and nobody would stop the server either
+        server.terminate()
     code = server.wait()
     return code if code >= 0 else 128 - code
 
