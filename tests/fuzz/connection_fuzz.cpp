@@ -1,8 +1,12 @@
 // A whole connection: any bytes into the real worker over the simulated kernel, in pieces and with
 // faults, then its end. Nothing may be left behind: no session, no waiter, no ticket.
+// Method: one worker serves many inputs, a connection each, for it is slow to build; every input
+// begins
+//         with the same randomness and after all keys have expired.
 // Shape:  byte 0: flags below; byte 1: the seed of pieces and faults; then the peer's bytes.
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <vector>
 
 #include "io/sim/sim_io.hpp"
@@ -36,6 +40,15 @@ server::WorkerOptions worker_options() {
           .connections_max = 4};
 }
 
+struct World {
+  World() { worker.start(); }
+
+  io::Random random{0};
+  io::SimIo io{io::SimOptions{.sockets_max = 4 + server::refused_sockets_max}, random};
+  server::RequestIds ids;
+  server::Worker worker{io, worker_options(), ids};
+};
+
 void send_hello(io::SimClient& client) {
   std::vector<uint64_t> frame;
   sluicegate::encode(0, sluicegate::Hello{.client_name = "fuzz"}, frame);
@@ -52,14 +65,11 @@ void turn(server::Worker& worker, io::SimClient& client, int turns) {
   }
 }
 
-void run(std::span<const uint8_t> input) {
-  if (input.size() < 2) return;
+void run(World& world, std::span<const uint8_t> input) {
   const uint8_t flags = input[0];
-  io::Random random(input[1]);
-  io::SimIo io(io::SimOptions{.sockets_max = 4 + server::refused_sockets_max}, random);
-  server::RequestIds ids;
-  server::Worker worker(io, worker_options(), ids);
-  worker.start();
+  auto& [random, io, ids, worker] = world;
+  random.reseed(input[1]);
+  io.advance(10 * window_ms * base::ns_per_ms);
   io::SimClient client =
       io.connect((flags & native) != 0 ? server::native_listener : server::http_listener);
   if ((flags & says_hello) != 0) send_hello(client);
@@ -94,6 +104,12 @@ void run(std::span<const uint8_t> input) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  run({data, size});
+  static std::unique_ptr<World> world;
+  if (size < 2) return 0;
+  if (world == nullptr) world = std::make_unique<World>();
+  run(*world, {data, size});
+  // A drained worker accepts no more; and the simulated network remembers every connection.
+  static uint32_t served = 0;
+  if ((data[0] & drains) != 0 || ++served % 256 == 0) world.reset();
   return 0;
 }

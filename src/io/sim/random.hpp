@@ -15,6 +15,9 @@ class Random {
   Random(const Random&) = delete;
   Random& operator=(const Random&) = delete;
 
+  // The same as a new one.
+  void reseed(uint64_t seed) noexcept { state_ = seed; }
+
   uint64_t next() noexcept {
     uint64_t word = state_ += 0x9E37'79B9'7F4A'7C15;
     word = (word ^ (word >> 30)) * 0xBF58'476D'1CE4'E5B9;
