@@ -2,38 +2,22 @@
 // Method: operator new of this program counts; golden frames go through it.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <new>
+#include <vector>
 
 #include "base/limits.hpp"
+#include "support/allocation_guard.hpp"
 #include "tests/support/golden_files.hpp"
 #include "wire/capnp_codec.hpp"
 #include "wire/frame_reader.hpp"
-
-namespace {
-size_t allocations_count = 0;
-}
-
-void* operator new(size_t bytes) {
-  ++allocations_count;
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, size_t) noexcept {
-  std::free(memory);
-}
 
 namespace sluice::wire {
 namespace {
 
 template <typename Work>
 size_t allocations_of(Work work) {
-  const size_t before = allocations_count;
+  const size_t before = support::allocations_of_thread();
   work();
-  return allocations_count - before;
+  return support::allocations_of_thread() - before;
 }
 
 TEST(CapnpCodecAllocation, is_counted_here) {

@@ -3,28 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdlib>
-#include <new>
 #include <string>
 #include <vector>
 
+#include "support/allocation_guard.hpp"
 #include "wire/http_codec.hpp"
-
-namespace {
-size_t allocations_count = 0;
-}
-
-void* operator new(size_t bytes) {
-  ++allocations_count;
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, size_t) noexcept {
-  std::free(memory);
-}
 
 namespace sluice::wire {
 namespace {
@@ -77,20 +60,20 @@ size_t serve(HttpParser& parser, std::span<const std::byte> stream, size_t piece
 size_t allocations_of(const std::string& stream, size_t heads_expected) {
   HttpParser parser;
   const auto bytes = std::as_bytes(std::span{stream});
-  const size_t before = allocations_count;
+  const size_t before = support::allocations_of_thread();
   const size_t heads_whole = serve(parser, bytes, stream.size());
   const size_t heads_in_drips = serve(parser, bytes, 1);
-  const size_t taken = allocations_count - before;
+  const size_t taken = support::allocations_of_thread() - before;
   EXPECT_EQ(heads_whole, heads_expected);
   EXPECT_EQ(heads_in_drips, heads_expected);
   return taken;
 }
 
 TEST(HttpAllocation, is_counted_here) {
-  const size_t before = allocations_count;
+  const size_t before = support::allocations_of_thread();
   const std::vector<int> numbers(100);
   EXPECT_EQ(numbers.size(), 100u);
-  EXPECT_GT(allocations_count, before);
+  EXPECT_GT(support::allocations_of_thread(), before);
 }
 
 TEST(HttpAllocation, serving_takes_none) {
