@@ -29,13 +29,6 @@ HttpSession::~HttpSession() {
   if (debug_) --context_.debug_walks_count;
 }
 
-template <typename Encode>
-void HttpSession::write(size_t bytes_max, Encode encode) noexcept {
-  if (connection_.closing()) return;
-  connection_.output().commit(encode(connection_.output().room(bytes_max)));
-  mark_dirty();
-}
-
 size_t HttpSession::take(std::span<const std::byte> bytes) noexcept {
   size_t taken = 0;
   needed_bytes_ = 0;

@@ -55,9 +55,6 @@ class HttpSession final : public Session {
   wire::ReplyHead reply_head(uint8_t kind) const noexcept;
   uint8_t kind_of(const wire::HttpRequest& request) const noexcept;
 
-  template <typename Encode>
-  void write(size_t bytes_max, Encode encode) noexcept;
-
   wire::HttpParser parser_;
   std::span<char> key_memory_;
   std::unique_ptr<DebugWalk> debug_;

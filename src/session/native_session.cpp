@@ -45,13 +45,6 @@ NativeSession::~NativeSession() {
   ASSERT(frames_.empty());
 }
 
-template <typename Encode>
-void NativeSession::write(size_t bytes_max, Encode encode) noexcept {
-  if (connection_.closing()) return;
-  connection_.output().commit(encode(connection_.output().room(bytes_max)));
-  mark_dirty();
-}
-
 size_t NativeSession::take(std::span<const std::byte> bytes) noexcept {
   size_t taken = 0;
   while (!held() && !connection_.finishing() && !connection_.closing()) {

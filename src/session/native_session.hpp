@@ -54,10 +54,6 @@ class NativeSession final : public Session {
   void drop_entries(WaitingEntries& entries, bool still_wait) noexcept;
   void write_error(uint64_t id, ErrorCode code) noexcept;
 
-  // Encodes with `encode(out)` into at most `bytes_max` bytes of output.
-  template <typename Encode>
-  void write(size_t bytes_max, Encode encode) noexcept;
-
   WaitingFrames frames_;        // by id
   SettledFrames settled_;       // with outcomes that were not told yet
   uint32_t waiting_count_ = 0;  // entries, those of the turn that may wait included

@@ -94,6 +94,14 @@ class Session : public SessionHook<ReadyTag>, public SessionHook<DirtyTag> {
   void release_hold(Hold reason) noexcept;
   bool held() const noexcept { return holds_ != 0; }
 
+  // Encodes with `encode(out)` into at most `bytes_max` bytes of output.
+  template <typename Encode>
+  void write(size_t bytes_max, Encode encode) noexcept {
+    if (connection_.closing()) return;
+    connection_.output().commit(encode(connection_.output().room(bytes_max)));
+    mark_dirty();
+  }
+
   // Makes sure that another answer may be promised; false: held until the peer reads.
   bool make_output_room() noexcept;
   void finish() noexcept;
