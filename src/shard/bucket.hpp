@@ -26,8 +26,11 @@ struct alignas(64) Bucket {
 
   // A bit per slot that holds `tag`. Without branches: which slot it is, is unpredictable.
   uint32_t match(uint64_t tag) const noexcept {
-    return static_cast<uint32_t>(tags[0] == tag) | static_cast<uint32_t>(tags[1] == tag) << 1 |
-           static_cast<uint32_t>(tags[2] == tag) << 2;
+    uint32_t found = static_cast<uint32_t>(tags[0] == tag) |
+                     static_cast<uint32_t>(tags[1] == tag) << 1 |
+                     static_cast<uint32_t>(tags[2] == tag) << 2;
+    asm("" : "+r"(found));  // else g++ 12 makes three branches of it
+    return found;
   }
 
   bool has_extra(uint32_t slot) const noexcept { return (words[slot] & extra_bit) != 0; }
@@ -39,8 +42,7 @@ struct alignas(64) Bucket {
 
   limiter::FixedWindow window(uint32_t slot) const noexcept {
     DEBUG_ASSERT(!has_extra(slot));
-    const uint64_t end_ms = words[slot] >> 31 | uint64_t{tails[slot] >> 24} << 33;
-    return {.end_ms = static_cast<int64_t>(end_ms),
+    return {.end_ms = end_ms(slot),
             .approved = static_cast<uint32_t>(words[slot]) & approved_mask,
             .denied = tails[slot] & denied_max};
   }
@@ -55,6 +57,26 @@ struct alignas(64) Bucket {
   void set_extra(uint32_t slot, uint32_t index) noexcept {
     words[slot] = extra_bit;
     tails[slot] = index;
+  }
+
+  // As FixedWindow has them, in place: unpacking a window and packing it again costs more than
+  // all the rest of a decision.
+  int64_t end_ms(uint32_t slot) const noexcept {
+    DEBUG_ASSERT(!has_extra(slot));
+    return static_cast<int64_t>(words[slot] >> 31 | uint64_t{tails[slot] >> 24} << 33);
+  }
+  bool take(uint32_t slot, uint32_t cost, uint32_t limit) noexcept {
+    DEBUG_ASSERT(!has_extra(slot) && limit <= limits::permits_max);
+    if ((words[slot] & approved_mask) + cost > limit) return false;
+    words[slot] += cost;
+    return true;
+  }
+  // False when only an extra can count one more.
+  bool deny(uint32_t slot) noexcept {
+    DEBUG_ASSERT(!has_extra(slot));
+    if ((tails[slot] & denied_max) == denied_max) return false;
+    ++tails[slot];
+    return true;
   }
 
  private:

@@ -44,9 +44,18 @@ class BucketArray {
   // Inlined at once: g++ 12 takes a function that only prefetches for one without effect, and
   // drops its calls.
   [[gnu::always_inline]] void prefetch(uint32_t position) const noexcept {
-    const Bucket* bucket = &buckets_[home(position)];
-    __builtin_prefetch(bucket, 1);
-    __builtin_prefetch(bucket + 1, 1);  // where the many that overflow are
+    __builtin_prefetch(&buckets_[home(position)], 1);
+  }
+
+  // Looks into the key's home only, whose line prefetch() asked for; asks for the next one when
+  // the key may lie there.
+  [[gnu::always_inline]] Place find_at_home(const KeyHash& hash) const noexcept {
+    Bucket& bucket = buckets_[home(hash.position)];
+    const uint32_t found = bucket.match(hash.tag);
+    if (found != 0) [[likely]]
+      return {&bucket, static_cast<uint32_t>(std::countr_zero(found))};
+    if (bucket.overflow != 0) __builtin_prefetch(&bucket + 1, 1);
+    return {};
   }
 
   Place find(const KeyHash& hash) const noexcept {

@@ -15,8 +15,8 @@
 namespace sluice::shard {
 
 struct KeyHash {
-  uint64_t tag = 0;       // 0: no key; real tags are never 0
-  uint32_t position = 0;  // where the key stands in table order, whatever the table's size
+  uint64_t tag;       // 0: no key; real tags are never 0
+  uint32_t position;  // where the key stands in table order, whatever the table's size
   bool operator==(const KeyHash&) const = default;
 };
 

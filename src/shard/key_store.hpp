@@ -1,6 +1,7 @@
 // The work of a Shard: decisions on keys, their lines of waiters, and forgetting them.
-// Flow:   decide: one entry after the other, keys hashed and prefetched some entries ahead. Most
-//         end in decide_plain, the short way for a key that has no extra.
+// Flow:   decide: in groups; while one is decided, the keys of the next are found and those of the
+//         one behind it are hashed. Most entries end in decide_plain, the short way for a key that
+//         has no extra.
 // Shape:  key_store_decide.cpp (entries), key_store_line.cpp (waiters and timers),
 //         key_store_forget.cpp (expiry and the full table), key_store_inspect.cpp (views).
 // Units:  permits; `now_ms` is monotonic time rounded down.
@@ -8,6 +9,7 @@
 // Lives:  as Shard, which is its public face.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -54,6 +56,15 @@ class KeyStore {
   using Window = limiter::FixedWindow;
   using ExtraIndex = base::ObjectPool<KeyExtra>::Index;
 
+  // Entries that are looked up together, and what is known of their keys.
+  struct Group {
+    static constexpr size_t entries_max = 16;
+    std::span<const api::Entry> entries;
+    std::array<KeyHash, entries_max> hashes;
+    std::array<Place, entries_max> places;  // none: not at home
+    uint32_t version;                       // of the table, when the places were right
+  };
+
   // Where the answer to one entry goes, and when it was asked.
   struct Question {
     const api::Entry& entry;
@@ -65,9 +76,11 @@ class KeyStore {
   };
 
   // Deciding.
-  KeyHash hash_entry(const api::Entry& entry) const noexcept;
+  void hash(Group& group, std::span<const api::Entry> entries) const noexcept;
+  void find(Group& group) const noexcept;
+  void decide(const Group& group, const Answers& answers, base::Now now) noexcept;
   bool is_plain(const api::Entry& entry, const KeyHash& hash) const noexcept;
-  api::Verdict decide_plain(const Question& question) noexcept;
+  api::Verdict decide_plain(const api::Entry& entry, Place place, int64_t now_ms) noexcept;
   api::Verdict decide_any(const Question& question) noexcept;
   api::Verdict acquire(const Question& question) noexcept;
   api::Verdict acquire_bare(const Question& question, Place place) noexcept;
@@ -78,6 +91,9 @@ class KeyStore {
   bool changes_policy(const api::Entry& entry) const noexcept;
   void change_policy(const api::Entry& entry, ExtraIndex index, int64_t now_ms) noexcept;
   bool waiters_full(const api::Entry& entry) const noexcept;
+  void count(api::Verdict verdict) noexcept {
+    ++statistics_.decisions[static_cast<size_t>(verdict)];
+  }
   api::Verdict refuse(const Question& question, api::Verdict verdict) noexcept;
   void tell(const Question& question, const Window& window, const limiter::Policy& policy,
             api::Verdict verdict) const noexcept;

@@ -9,80 +9,109 @@ namespace {
 
 using api::Verdict;
 
-// How far ahead keys are hashed and their cache lines asked for: far enough to hide a miss.
-constexpr size_t entries_ahead = 32;
-
 }  // namespace
 
+// Entries take three steps in groups, so that the cache lines one step asks for arrive while the
+// others work: hash, and ask for the home bucket; look there, and ask for the next bucket when
+// the key may have overflowed; decide.
 void KeyStore::decide(std::span<const api::Entry> entries, const Answers& answers,
                       base::Now now) noexcept {
   ASSERT(answers.verdicts.size() >= entries.size());
   ASSERT(answers.details.size() >= entries.size() && answers.waiters.size() >= entries.size());
-  const int64_t now_ms = base::floor_ms(now.monotonic_ns);
-  fire_due(now_ms);
-  KeyHash hashes[entries_ahead];
-  const auto look_ahead = [&](size_t index) {
-    KeyHash& hash = hashes[index % entries_ahead];
-    hash = hash_entry(entries[index]);
-    table_.prefetch(hash);
+  fire_due(base::floor_ms(now.monotonic_ns));
+  const auto group_at = [&](size_t first) {
+    first = std::min(first, entries.size());
+    return entries.subspan(first, std::min(Group::entries_max, entries.size() - first));
   };
-  for (size_t index = 0; index < std::min(entries_ahead, entries.size()); ++index) {
-    look_ahead(index);
+  Group groups[3];
+  hash(groups[0], group_at(0));
+  hash(groups[1], group_at(Group::entries_max));
+  find(groups[0]);
+  for (size_t first = 0, turn = 0; first < entries.size(); ++turn) {
+    hash(groups[(turn + 2) % 3], group_at(first + 2 * Group::entries_max));
+    find(groups[(turn + 1) % 3]);
+    decide(groups[turn % 3], answers.from(first), now);
+    first += Group::entries_max;
   }
+}
+
+// Flattened: the hash of a short key is a few dozen instructions.
+[[gnu::flatten]] void KeyStore::hash(Group& group,
+                                     std::span<const api::Entry> entries) const noexcept {
+  group.entries = entries;
   for (size_t index = 0; index < entries.size(); ++index) {
-    const KeyHash hash = hashes[index % entries_ahead];
-    if (index + entries_ahead < entries.size()) look_ahead(index + entries_ahead);
-    const Question question{.entry = entries[index],
+    const api::Entry& entry = entries[index];
+    KeyHash& hash = group.hashes[index];
+    hash = entry.key_bytes == 0 || entry.key_bytes > options_.key_bytes_max
+               ? KeyHash{}
+               : hash_key(entry.key(), options_.hash_secret);
+    table_.prefetch(hash);
+  }
+}
+
+void KeyStore::find(Group& group) const noexcept {
+  group.version = table_.version();
+  for (size_t index = 0; index < group.entries.size(); ++index) {
+    group.places[index] = table_.find_at_home(group.hashes[index]);
+  }
+}
+
+void KeyStore::decide(const Group& group, const Answers& answers, base::Now now) noexcept {
+  const int64_t now_ms = base::floor_ms(now.monotonic_ns);
+  for (size_t index = 0; index < group.entries.size(); ++index) {
+    const api::Entry& entry = group.entries[index];
+    const KeyHash& hash = group.hashes[index];
+    Verdict verdict = Verdict::none;
+    if (is_plain(entry, hash)) {
+      Place place = group.places[index];
+      if (!place || table_.version() != group.version) place = table_.find(hash);
+      verdict = decide_plain(entry, place, now_ms);
+    }
+    if (verdict == Verdict::none) [[unlikely]] {
+      verdict = decide_any({.entry = entry,
                             .hash = hash,
                             .detail = answers.details[index],
                             .waiter = answers.waiters[index],
                             .now = now,
-                            .now_ms = now_ms};
-    answers.verdicts[index] =
-        is_plain(question.entry, hash) ? decide_plain(question) : decide_any(question);
+                            .now_ms = now_ms});
+    }
+    answers.verdicts[index] = verdict;
   }
 }
 
-inline KeyHash KeyStore::hash_entry(const api::Entry& entry) const noexcept {
-  if (entry.key_bytes == 0 || entry.key_bytes > options_.key_bytes_max) return {};
-  return hash_key(entry.key(), options_.hash_secret);
-}
-
-// An acquire without overrides, whose cost may fit, of a valid key.
+// An acquire of a valid key that brings no override and wants no details.
 inline bool KeyStore::is_plain(const api::Entry& entry, const KeyHash& hash) const noexcept {
   return hash.tag != 0 && entry.op == api::Op::acquire &&
+         (entry.flags & api::flag::wants_details) == 0 &&
          (entry.max_requests & entry.max_requests_in_queue) == api::keep &&
          entry.cost <= policy_.max_requests;
 }
 
-// The short way: a live key without an extra, and an answer that needs none.
-inline Verdict KeyStore::decide_plain(const Question& question) noexcept {
-  const api::Entry& entry = question.entry;
-  const Place place = table_.find(question.hash);
-  if (!place || place.bucket->has_extra(place.slot)) return decide_any(question);
-  Window window = place.bucket->window(place.slot);
-  if (window.over(question.now_ms)) {
-    if (window.expired(question.now_ms, policy_.window_ms)) return decide_any(question);
-    window.roll(question.now_ms, policy_.window_ms);
+// The short way: a live key without an extra, and an answer that needs none. Else `none`, and
+// nothing was counted.
+inline Verdict KeyStore::decide_plain(const api::Entry& entry, Place place,
+                                      int64_t now_ms) noexcept {
+  const auto [bucket, slot] = place;
+  if (bucket == nullptr || bucket->has_extra(slot)) return Verdict::none;
+  if (now_ms >= bucket->end_ms(slot)) [[unlikely]] {
+    Window window = bucket->window(slot);
+    if (window.expired(now_ms, policy_.window_ms)) return Verdict::none;
+    window.roll(now_ms, policy_.window_ms);
+    bucket->set_window(slot, window);
   }
   Verdict verdict = Verdict::approved;
-  if (!window.take(entry.cost, policy_.max_requests)) {
-    if ((entry.flags & api::flag::may_wait) != 0 || window.denied == Bucket::denied_max) {
-      return decide_any(question);
-    }
-    ++window.denied;
+  if (!bucket->take(slot, entry.cost, policy_.max_requests)) {
+    if ((entry.flags & api::flag::may_wait) != 0 || !bucket->deny(slot)) return Verdict::none;
     verdict = Verdict::denied;
   }
-  place.bucket->set_window(place.slot, window);
-  ++statistics_.decisions[static_cast<size_t>(verdict)];
-  if ((entry.flags & api::flag::wants_details) != 0) tell(question, window, policy_, verdict);
+  count(verdict);
   return verdict;
 }
 
 Verdict KeyStore::decide_any(const Question& question) noexcept {
   if (question.entry.op == api::Op::release) return release(question);
   const Verdict verdict = acquire(question);
-  ++statistics_.decisions[static_cast<size_t>(verdict)];
+  count(verdict);
   return verdict;
 }
 

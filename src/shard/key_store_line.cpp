@@ -57,7 +57,7 @@ void KeyStore::grant(Waiter& waiter, KeyExtra& extra, Verdict verdict, int64_t n
   detail.reset_ms = window.reset_ms(now_ms, extra.policy.window_ms);
   detail.retry_ms = retry_ms(verdict, detail.reset_ms);
   grants_.push_back({.ticket = waiter.ticket, .verdict = verdict, .detail = detail});
-  ++statistics_.decisions[static_cast<size_t>(verdict)];
+  count(verdict);
   waiters_.give_back(waiter.id);
 }
 

@@ -51,6 +51,7 @@ Place KeyTable::insert(const KeyHash& hash, std::string_view text) noexcept {
     start_growing();
   }
   ++keys_count_;
+  ++version_;
   return current_->insert(hash, reference);
 }
 
@@ -59,6 +60,7 @@ void KeyTable::erase(Place place) noexcept {
   text_.give_back(array.cold(place).text);
   array.erase(place);
   --keys_count_;
+  ++version_;
 }
 
 KeyHash KeyTable::hash(Place place) const noexcept {
@@ -82,6 +84,7 @@ void KeyTable::grow_slice() noexcept {
 }
 
 void KeyTable::move_buckets(uint32_t buckets_count) noexcept {
+  ++version_;
   const uint32_t end = std::min(moved_buckets_ + buckets_count, previous_->buckets_count());
   while (moved_buckets_ < end) move_bucket(moved_buckets_++);
   if (end < previous_->buckets_count()) return;

@@ -3,7 +3,7 @@
 //         starts with the smallest and doubles. While it grows, keys move over from the old array,
 //         a few buckets at each insert and at each grow_slice(), so that no call takes long.
 // Errors: insert() gives no place when keys_max keys are there, or their text has no room left.
-// Lives:  nothing is allocated after construction; a place is good until the next insert or erase.
+// Lives:  nothing is allocated after construction; a place is good while version() stays the same.
 // Source: Swiss tables and unordered_dense for one line a lookup; overflow counts as in F14.
 #pragma once
 
@@ -27,6 +27,14 @@ class KeyTable {
     if (growing()) previous_->prefetch(hash.position);
   }
 
+  // The second step of two for many keys at once: a place if that is already known, else find()
+  // has to look further.
+  [[gnu::always_inline]] Place find_at_home(const KeyHash& hash) const noexcept {
+    const Place place = current_->find_at_home(hash);
+    if (place || !growing()) return place;
+    return previous_->find_at_home(hash);
+  }
+
   Place find(const KeyHash& hash) const noexcept {
     const Place place = current_->find(hash);
     if (place || !growing()) return place;
@@ -39,6 +47,9 @@ class KeyTable {
 
   KeyHash hash(Place place) const noexcept;
   std::string_view text(Place place) const noexcept;
+
+  // Changes with every insert, erase and move of a key.
+  uint32_t version() const noexcept { return version_; }
 
   bool full() const noexcept { return keys_count_ == keys_max_; }
   uint32_t keys_count() const noexcept { return keys_count_; }
@@ -65,6 +76,7 @@ class KeyTable {
   uint32_t keys_max_;
   uint32_t buckets_max_;
   uint32_t keys_count_ = 0;
+  uint32_t version_ = 0;
   uint32_t halvings_ = 0;  // of buckets_max_: the current size
   uint32_t moved_buckets_ = 0;
   bool growing_ = false;

@@ -43,6 +43,10 @@ struct Answers {
   std::span<api::Verdict> verdicts;
   std::span<api::Detail> details;
   std::span<api::WaiterId> waiters;
+
+  Answers from(size_t first) const noexcept {
+    return {verdicts.subspan(first), details.subspan(first), waiters.subspan(first)};
+  }
 };
 
 struct Statistics {

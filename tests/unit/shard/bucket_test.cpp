@@ -23,6 +23,26 @@ TEST(Bucket, keeps_windows_at_their_extremes) {
   }
 }
 
+// In place as FixedWindow does it.
+TEST(Bucket, takes_and_denies_in_place) {
+  constexpr uint32_t limit = limits::permits_max;
+  for (const uint32_t approved : {0U, limit - 1, limit}) {
+    for (const uint32_t denied : {0U, Bucket::denied_max - 1, Bucket::denied_max}) {
+      limiter::FixedWindow window{(int64_t{1} << 41) - 1, approved, denied};
+      Bucket bucket{};
+      bucket.set_window(2, window);
+      EXPECT_EQ(bucket.end_ms(2), window.end_ms);
+      for (const uint32_t cost : {1U, 2U, limit}) {
+        EXPECT_EQ(bucket.take(2, cost, limit), window.take(cost, limit));
+        EXPECT_EQ(bucket.window(2), window);
+      }
+      EXPECT_EQ(bucket.deny(2), denied < Bucket::denied_max);
+      if (denied < Bucket::denied_max) window.deny();
+      EXPECT_EQ(bucket.window(2), window);
+    }
+  }
+}
+
 TEST(Bucket, keeps_the_index_of_an_extra) {
   Bucket bucket{};
   bucket.set_window(1, {.end_ms = 77, .approved = 5, .denied = 6});
