@@ -60,7 +60,7 @@ class HttpPeer:
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(TIMEOUT_S)
-        self.socket.connect(("127.0.0.1", server.port))
+        self.socket.connect((server.host, server.port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.pending = b""
         self.chunks = []

@@ -104,7 +104,7 @@ class NativePeer:
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(TIMEOUT_S)
-        self.socket.connect(("127.0.0.1", server.native_port))
+        self.socket.connect((server.host, server.native_port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.pending = b""
         self.next_id = 1

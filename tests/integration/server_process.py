@@ -51,9 +51,10 @@ def eventually(condition, what, timeout_s=TIMEOUT_S):
 class ServerProcess:
     """Started when constructed; `port` and `native_port` are known when the constructor returns."""
 
-    def __init__(self, io, *flags, preexec=None):
+    def __init__(self, io, *flags, bind="127.0.0.1", preexec=None):
         self.io = io
-        self.command = [binary(), "--bind", "127.0.0.1", "--port", "0", "--native-port", "0",
+        self.host = bind  # where peers connect to
+        self.command = [binary(), "--bind", bind, "--port", "0", "--native-port", "0",
                         "--io", io, "--drain-millis", "3000", *flags]
 
         def prepare():
