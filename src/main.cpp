@@ -3,6 +3,7 @@
 #include <exception>
 #include <functional>
 #include <iostream>
+#include <string>
 
 #include "cli/acquire_command.hpp"
 #include "cli/bench_command.hpp"
@@ -11,14 +12,7 @@
 
 int main(int argc, char** argv) {
   using namespace sluice;
-  CLI::App app{
-      "Sluicegate answers \"may I?\": a rate-limit server with fixed windows and a fair waiting\n"
-      "queue per key, over REST (--port) and a native batched protocol (--native-port).\n\n"
-      "Without a subcommand it runs the server:\n"
-      "  sluicegate --max-requests 100 --window-millis 1000\n"
-      "  curl -X POST localhost:8080/rate/my-key        200 and a request id, or 429\n"
-      "  curl -X POST 'localhost:8080/rate/my-key?canWait=true'   waits in line",
-      "sluicegate"};
+  CLI::App app{std::string{}, "sluicegate"};
   config::Config config;
   std::function<int()> run = [&] { return cli::serve(config); };
   config::add_server_flags(app, config);

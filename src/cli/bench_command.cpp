@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "base/limits.hpp"
 #include "bench/load/run.hpp"
 
 namespace sluice::cli {
@@ -64,7 +65,7 @@ void add_target_flags(CLI::App& command, load::Options& options) {
 void add_load_flags(CLI::App& command, load::Options& options) {
   const Flags flags{command, "Load"};
   flags.add_number("--connections", options.connections, 1U, 65'536U, "to the one server");
-  flags.add_number("--batch", options.batch, 1U, 65'536U, "keys in a frame");
+  flags.add_number("--batch", options.batch, 1U, limits::frame_entries_max, "keys in a frame");
   flags.add_number("--window", options.window, 1U, 65'536U, "frames in flight on a connection");
   flags.add_number("--keys", options.keys, 1U, 1'000'000'000U, "different keys");
   flags.add_number("--key-bytes", options.key_bytes, 1U, 65'535U, "length of each key");

@@ -24,6 +24,10 @@ constexpr std::string_view description =
 A key gets --max-requests permits per window of --window-millis; the window starts with the key's
 first request. Who asks to wait stands in the key's line, first come, first served.
 
+Without a subcommand it runs the server:
+  sluicegate --max-requests 100 --window-millis 1000
+  curl -X POST localhost:8080/rate/my-key
+
   POST   /rate/KEY              asks for a permit: 200 with the request's id, or 429
                                 ?canWait=true         wait in line instead of a 429
                                 ?cost=N               ask for N permits at once
@@ -220,8 +224,9 @@ bool is_server_flag(const CLI::Option& option) {
 
 void add_server_flags(CLI::App& app, Config& config) {
   app.formatter(std::make_shared<HelpFormatter>());
-  if (app.get_description().empty()) app.description(std::string(description));
+  app.description(std::string(description));
   app.set_help_flag("-h,--help", "this text");
+  app.set_version_flag("--version", "sluicegate " SLUICE_VERSION, "the version");
   add_key_flags(app, config);
   add_listen_flags(app, config);
   add_run_flags(app, config);
@@ -250,12 +255,16 @@ int report_parse_error(const CLI::App& app, const CLI::ParseError& error, std::o
                        std::ostream& err) {
   const auto commands = app.get_subcommands();
   const CLI::App& used = commands.empty() ? app : *commands.back();
+  if (dynamic_cast<const CLI::CallForVersion*>(&error) != nullptr) {
+    out << error.what() << '\n';
+    return 0;
+  }
   if (error.get_exit_code() == 0) {
     out << app.help();  // CLI11 descends to the subcommand itself
     return 0;
   }
   err << HelpFormatter().make_short_help(used) << "\nError: " << error.what() << '\n';
-  return 1;
+  return commands.empty() ? 1 : 2;
 }
 
 std::string environment_name(const std::string& flag_name) {

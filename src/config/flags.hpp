@@ -1,6 +1,6 @@
 // The server's flags: registers them, reads them, and says what is wrong with them.
-// Flow:   main -> add_server_flags -> parse -> Config; a failure -> report_parse_error -> exit
-// code. Shape:  flag over environment over default. A flag's variable is its name in capitals:
+// Flow:   main -> add_server_flags -> parse -> Config; else report_parse_error -> exit code
+// Shape:  flag over environment over default. A flag's variable is its name in capitals:
 //         --max-requests, MAX_REQUESTS; set but empty counts as unset. Repeated flags: the last.
 // Errors: parse() throws CLI::ParseError, also for a call for help; report_parse_error prints it.
 // Lives:  before any worker runs; `app` writes into `config`, which outlives it.
@@ -23,8 +23,8 @@ void add_server_flags(CLI::App& app, Config& config);
 void parse(CLI::App& app, const Config& config, std::vector<std::string> arguments);
 std::vector<std::string> arguments_of(int argc, const char* const* argv);
 
-// Help goes to `out`, exit 0. Anything else is a usage error: usage and "Error: ..." go to `err`,
-// exit 1.
+// Help and version go to `out`, exit 0. Anything else is a usage error: usage and "Error: ..." go
+// to `err`. Exit 1 as gocc has it; 2 from a subcommand, where 1 is an answer.
 int report_parse_error(const CLI::App& app, const CLI::ParseError& error, std::ostream& out,
                        std::ostream& err);
 

@@ -31,6 +31,7 @@ struct Options {
   int64_t idle_timeout_ms = 120'000;   // HTTP keep-alive without a request; 0: none
   int64_t send_timeout_ms = 60'000;    // a send that does not progress
   int64_t linger_ms = 2'000;           // for the peer's end after ours
+  int64_t refused_linger_ms = 200;     // above --max-connections
   uint32_t shard = 0;
   uint32_t shards = 1;
   uint64_t routing_seed = 0;

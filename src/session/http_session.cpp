@@ -328,7 +328,7 @@ void HttpSession::refuse_with(uint16_t status, std::string_view cause) noexcept 
   finish();
 }
 
-void HttpSession::refuse() noexcept {
+void HttpSession::write_refusal() noexcept {
   refuse_with(503, "the server has all the connections it may have (--max-connections)");
 }
 

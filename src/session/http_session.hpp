@@ -27,7 +27,6 @@ class HttpSession final : public Session {
   void on_inspected(uint64_t id, const api::KeyState* state) noexcept override;
   void on_page(uint64_t id, std::span<const api::KeyState> keys,
                uint64_t next_cursor) noexcept override;
-  void refuse() noexcept override;
   void begin_drain() noexcept override;
 
  private:
@@ -35,6 +34,7 @@ class HttpSession final : public Session {
   enum Kind : uint8_t { json = 1, last = 2, http_1_0 = 4 };
 
   size_t take(std::span<const std::byte> bytes) noexcept override;
+  void write_refusal() noexcept override;
   void write_settled() noexcept override;
   void drop_waiting() noexcept override;
   bool has_waiting() const noexcept override { return ticket_ != api::no_ticket; }

@@ -420,7 +420,7 @@ void NativeSession::write_error(uint64_t id, ErrorCode code) noexcept {
   if (last) finish();
 }
 
-void NativeSession::refuse() noexcept {
+void NativeSession::write_refusal() noexcept {
   write_error(0, ErrorCode::too_many_connections);
 }
 

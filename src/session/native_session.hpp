@@ -21,7 +21,6 @@ class NativeSession final : public Session {
   void on_inspected(uint64_t id, const api::KeyState* state) noexcept override;
   void on_page(uint64_t id, std::span<const api::KeyState> keys,
                uint64_t next_cursor) noexcept override;
-  void refuse() noexcept override;
   void begin_drain() noexcept override;
 
  private:
@@ -29,6 +28,7 @@ class NativeSession final : public Session {
   enum Kind : uint8_t { decides, decides_or_waits, releases };
 
   size_t take(std::span<const std::byte> bytes) noexcept override;
+  void write_refusal() noexcept override;
   void write_settled() noexcept override;
   void drop_waiting() noexcept override;
   bool has_waiting() const noexcept override { return !frames_.empty(); }

@@ -30,7 +30,10 @@ Context::~Context() = default;
 
 Session::Session(Context& context, io::Io& io, io::SocketId socket,
                  net::ConnectionMemory& memory) noexcept
-    : context_(context), connection_(io, socket, memory), timer_(socket.index) {}
+    : context_(context),
+      connection_(io, socket, memory),
+      timer_(socket.index),
+      linger_ms_(context.options.linger_ms) {}
 
 Session::~Session() {
   base::TimerWheel::cancel(timer_);
@@ -185,6 +188,12 @@ void Session::finish() noexcept {
   schedule_timer();
 }
 
+// There are few places for those who are told that there is no place.
+void Session::refuse() noexcept {
+  linger_ms_ = std::min(linger_ms_, context_.options.refused_linger_ms);
+  write_refusal();
+}
+
 void Session::close() noexcept {
   if (connection_.closing()) return;
   drop_waiting();
@@ -200,9 +209,8 @@ int64_t Session::send_deadline_ms() const noexcept {
 }
 
 int64_t Session::next_deadline_ms() const noexcept {
-  int64_t next = connection_.finishing()
-                     ? connection_.finish_started_ms() + context_.options.linger_ms
-                     : deadline_ms();
+  int64_t next =
+      connection_.finishing() ? connection_.finish_started_ms() + linger_ms_ : deadline_ms();
   if (connection_.output().in_flight()) {
     // A peer that reads slowly is given its time also while we finish.
     next = connection_.finishing() ? send_deadline_ms() : std::min(next, send_deadline_ms());

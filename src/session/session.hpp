@@ -58,8 +58,8 @@ class Session : public SessionHook<ReadyTag>, public SessionHook<DirtyTag> {
   virtual void on_page(uint64_t id, std::span<const api::KeyState> keys,
                        uint64_t next_cursor) noexcept = 0;
 
-  // Too many connections: says so and ends.
-  virtual void refuse() noexcept = 0;
+  // Too many connections: says so and ends, sooner than others would.
+  void refuse() noexcept;
 
   // The server shuts down; waiters get their answers as grants.
   virtual void begin_drain() noexcept = 0;
@@ -78,6 +78,7 @@ class Session : public SessionHook<ReadyTag>, public SessionHook<DirtyTag> {
   // returns how many bytes that were. Sets needed_bytes_.
   virtual size_t take(std::span<const std::byte> bytes) noexcept = 0;
 
+  virtual void write_refusal() noexcept = 0;
   virtual void write_settled() noexcept {}
   virtual void drop_waiting() noexcept = 0;
   virtual bool has_waiting() const noexcept = 0;
@@ -124,6 +125,7 @@ class Session : public SessionHook<ReadyTag>, public SessionHook<DirtyTag> {
   bool peer_left() const noexcept { return hung_up_ || connection_.peer_finished(); }
 
   base::Timer timer_;
+  int64_t linger_ms_;
   uint8_t holds_ = 0;
   bool hung_up_ = false;  // the peer has ended; what it sent before may not all be read
 };

@@ -271,6 +271,20 @@ def test_connections_above_the_maximum_are_told_so(start_server):
         peer.close()
 
 
+def test_who_is_refused_and_stays_silent_does_not_block_others(start_server):
+    server = start_server("--max-connections", "1")
+    with HttpPeer(server) as held:
+        assert held.ask("GET", "/healthz").status == 200
+        silent = [HttpPeer(server) for _ in range(512)]  # eight times as many as are told at once
+        before = time.monotonic()
+        with HttpPeer(server) as newcomer:
+            newcomer.send(request("POST", "/rate/k"))
+            assert newcomer.read().status == 503
+        assert time.monotonic() - before < 8  # about 0.2 s for each 64 of them
+        for peer in silent:
+            peer.close()
+
+
 def test_full_table_is_said_and_recovers(start_server):
     server = start_server("--max-keys", "50", "--window-millis", "500")
     answers = {}

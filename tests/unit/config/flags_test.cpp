@@ -307,9 +307,8 @@ TEST(Flags, take_the_last_of_a_repeated_flag) {
 }
 
 TEST(Flags, of_later_versions_do_not_exist) {
-  for (const char* name :
-       {"--config-file", "--log-format", "--log-level", "--log2xx", "--server-type",
-        "--instance-urls", "--spin-us", "--max-handles", "--version"}) {
+  for (const char* name : {"--config-file", "--log-format", "--log-level", "--log2xx",
+                           "--server-type", "--instance-urls", "--spin-us", "--max-handles"}) {
     EXPECT_EQ(read({std::string(name) + "=1"}).error, "unknown flag: " + std::string(name));
   }
 }
