@@ -1,6 +1,7 @@
 // Everything an operator can set, as plain values; the defaults are the flags' defaults.
 // Flow:   command line and environment -> flags.hpp -> Config -> server::Server.
-// Shape:  the maxima hold for the whole process; the server shares them out over its shards.
+// Shape:  the maxima hold for the whole process; the server shares them out over its shards. What
+//         depends on the machine (shards, pin, spin_us) is settled by the time parse() returns.
 // Units:  last word of the name; _ms is milliseconds.
 // Lives:  written while flags are parsed, before any worker runs; read-only from then on.
 // Source: gocc's flags (names, defaults, bounds) and ours; docs/operations.md lists them.
@@ -32,7 +33,9 @@ struct Config {
   uint16_t native_port = 8'081;
 
   // How to run.
-  uint32_t shards = 1;
+  uint32_t shards = 1;   // one worker each; the flag's default: usable CPUs (cpus.hpp)
+  bool pin = true;       // worker i stays on the i-th usable CPU
+  uint32_t spin_us = 0;  // an idle worker looks for work that long before it sleeps
   IoBackend io = IoBackend::automatic;
 
   // What is held at most, and for how long.

@@ -53,6 +53,9 @@ struct Bounds {
   int64_t max;
 };
 
+constexpr Bounds shards_bounds = {1, 256};
+constexpr uint32_t spin_us_to_spare = 50;  // about as long as going to sleep and waking up takes
+
 // A flag as its callback knows it.
 struct FlagName {
   std::string title;  // "-m, --max-requests"
@@ -97,12 +100,6 @@ IoBackend read_backend(const FlagName& flag, const std::string& text) {
   throw invalid_value(flag, "value must be one of [auto uring epoll]");
 }
 
-uint32_t read_shards(const FlagName& flag, const std::string& text) {
-  const int64_t value = bounded_value(flag, text, {1, INT64_MAX});
-  if (value == 1) return 1;
-  throw invalid_value(flag, "value must be at most 1: this version runs one shard, on one core");
-}
-
 // Registers flags of one group. Each ends with its bounds, its default and its variable.
 class Group {
  public:
@@ -110,9 +107,15 @@ class Group {
 
   template <typename Integer>
   void number(const std::string& names, Integer& value, Bounds bounds, const std::string& text) {
-    const std::string standard = std::to_string(bounds.min) + " to " + std::to_string(bounds.max) +
-                                 ", default " + std::to_string(value);
-    word(names, "N", value, text, standard,
+    number(names, value, bounds, text, "default " + std::to_string(value));
+  }
+
+  // With a default that depends on the machine.
+  template <typename Integer>
+  void number(const std::string& names, Integer& value, Bounds bounds, const std::string& text,
+              const std::string& standard) {
+    const std::string range = std::to_string(bounds.min) + " to " + std::to_string(bounds.max);
+    word(names, "N", value, text, range + ", " + standard,
          [bounds](const FlagName& flag, const std::string& given) {
            return static_cast<Integer>(bounded_value(flag, given, bounds));
          });
@@ -171,8 +174,14 @@ void add_listen_flags(CLI::App& app, Config& config) {
 
 void add_run_flags(CLI::App& app, Config& config) {
   Group group(app, run_group);
-  group.word("--shards", "N", config.shards, "cores to run on", "1 in this version, default 1",
-             read_shards);
+  group.number("--shards", config.shards, shards_bounds, "cores to run on", "default: usable CPUs");
+  group.toggle("--pin", config.pin,
+               "shard i stays on the i-th usable CPU; off by itself\n"
+               "where CPUs are fewer than shards, or under a CPU quota");
+  group.number("--spin-us", config.spin_us, {0, 1'000},
+               "microseconds that an idle shard looks for work\n"
+               "before it sleeps; CPUs to spare: more than shards",
+               "default: 0, or 50 with CPUs to spare");
   group.word("--io", "NAME", config.io,
              "auto, uring or epoll; auto takes io_uring\nwhere the kernel allows it",
              "default auto", read_backend);
@@ -215,6 +224,23 @@ void read_variable(CLI::Option& option) {
   }
 }
 
+bool is_given(const CLI::App& app, const std::string& name) {
+  return app.get_option(name)->count() > 0;
+}
+
+// What depends on the machine, as far as nobody said it.
+void settle(const CLI::App& app, Config& config, const UsableCpus& cpus) {
+  const uint32_t count = cpus.count();
+  if (!is_given(app, "--shards")) {
+    config.shards = std::min(count, static_cast<uint32_t>(shards_bounds.max));
+  }
+  // Two shards on one CPU would wait for each other. And a quota means that the CPUs are others'
+  // too: every container of the machine would go for the same first few.
+  const bool cpus_are_ours = !cpus.quota || *cpus.quota >= cpus.numbers.size();
+  if (config.shards > cpus.numbers.size() || !cpus_are_ours) config.pin = false;
+  if (!is_given(app, "--spin-us")) config.spin_us = count > config.shards ? spin_us_to_spare : 0;
+}
+
 bool is_server_flag(const CLI::Option& option) {
   const std::array groups = {keys_group, listen_group, run_group, bounds_group, times_group};
   return std::find(groups.begin(), groups.end(), option.get_group()) != groups.end();
@@ -234,7 +260,8 @@ void add_server_flags(CLI::App& app, Config& config) {
   add_time_flags(app, config);
 }
 
-void parse(CLI::App& app, const Config& config, std::vector<std::string> arguments) {
+void parse(CLI::App& app, Config& config, std::vector<std::string> arguments,
+           const UsableCpus& cpus) {
   arguments = normalise(app, std::move(arguments));
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
   app.parse(std::move(arguments));
@@ -245,6 +272,7 @@ void parse(CLI::App& app, const Config& config, std::vector<std::string> argumen
   if (config.native_port != 0 && config.native_port == config.port) {
     throw UsageError("invalid value for param 'native-port': value must differ from port");
   }
+  settle(app, config, cpus);
 }
 
 std::vector<std::string> arguments_of(int argc, const char* const* argv) {

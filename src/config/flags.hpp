@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "config/config.hpp"
+#include "config/cpus.hpp"
 
 namespace sluice::config {
 
@@ -20,7 +21,9 @@ namespace sluice::config {
 void add_server_flags(CLI::App& app, Config& config);
 
 // Reads `arguments` (without the program's name), and the environment unless a subcommand is used.
-void parse(CLI::App& app, const Config& config, std::vector<std::string> arguments);
+// Then settles in `config` what neither said and `cpus` decides.
+void parse(CLI::App& app, Config& config, std::vector<std::string> arguments,
+           const UsableCpus& cpus = usable_cpus());
 std::vector<std::string> arguments_of(int argc, const char* const* argv);
 
 // Help and version go to `out`, exit 0. Anything else is a usage error: usage and "Error: ..." go

@@ -207,7 +207,8 @@ def test_limit_of_descriptors_is_raised_or_told(start_server):
 
 @pytest.mark.parametrize("arguments", [
     ["--no-such-flag"], ["--port", "x"], ["--port", "65536"], ["--window-millis", "9"],
-    ["--max-requests", "0"], ["--io", "select"], ["--shards", "2"], ["stray"], ["-r", "false"],
+    ["--max-requests", "0"], ["--io", "select"], ["--shards", "0"], ["--shards", "257"],
+    ["--spin-us", "1001"], ["--pin=maybe"], ["stray"], ["-r", "false"],
     ["--requests-can-set-rate=maybe"], ["--port", "8080", "--native-port", "8080"],
     ["--config-file", "x"], ["bench", "--keys", "0"], ["acquire"]])
 def test_usage_errors_say_how(arguments):
@@ -236,8 +237,9 @@ def test_help_names_every_flag_with_its_variable():
     text = run_binary("--help").stdout
     for flag in ["max-requests", "max-requests-in-queue", "window-millis", "max-wait-millis",
                  "requests-can-set-rate", "requests-can-mod-queue", "bind", "port", "native-port",
-                 "shards", "io", "max-keys", "max-key-bytes", "max-waiters", "max-connections",
-                 "header-timeout-millis", "idle-timeout-millis", "drain-millis"]:
+                 "shards", "pin", "spin-us", "io", "max-keys", "max-key-bytes", "max-waiters",
+                 "max-connections", "header-timeout-millis", "idle-timeout-millis",
+                 "drain-millis"]:
         assert f"--{flag}" in text
         assert flag.upper().replace("-", "_") in text
     for word in ["config-file", "log-level", "server-type", "instance-urls", "max-handles"]:

@@ -25,13 +25,14 @@ struct Reading {
   std::string err;
 };
 
-Reading read(const Words& arguments) {
+// The machine of most tests has a single CPU, so that its defaults are those of Config.
+Reading read(const Words& arguments, const UsableCpus& cpus = {.numbers = {0}}) {
   Reading reading;
   CLI::App app("", "sluicegate");
   add_server_flags(app, reading.config);
   app.add_subcommand("acquire", "asks once");
   try {
-    parse(app, reading.config, arguments);
+    parse(app, reading.config, arguments, cpus);
   } catch (const CLI::ParseError& error) {
     std::ostringstream out;
     std::ostringstream err;
@@ -168,6 +169,10 @@ INSTANTIATE_TEST_SUITE_P(
                    [](const Config& config) { return config.port; }},
         NumberFlag{"native-port", nullptr, "NATIVE_PORT", 8'081, 0, 65'535,
                    [](const Config& config) { return config.native_port; }},
+        NumberFlag{"shards", nullptr, "SHARDS", 1, 1, 256,
+                   [](const Config& config) { return config.shards; }},
+        NumberFlag{"spin-us", nullptr, "SPIN_US", 0, 0, 1'000,
+                   [](const Config& config) { return config.spin_us; }},
         NumberFlag{"max-keys", nullptr, "MAX_KEYS", 10'000'000, 1, 1'000'000'000,
                    [](const Config& config) { return config.max_keys; }},
         NumberFlag{"max-key-bytes", nullptr, "MAX_KEY_BYTES", 1'024, 1, 65'535,
@@ -245,7 +250,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(SwitchFlag{"requests-can-set-rate", "r", "REQUESTS_CAN_SET_RATE",
                                  &Config::requests_can_set_rate},
                       SwitchFlag{"requests-can-mod-queue", nullptr, "REQUESTS_CAN_MOD_QUEUE",
-                                 &Config::requests_can_mod_queue}),
+                                 &Config::requests_can_mod_queue},
+                      SwitchFlag{"pin", nullptr, "PIN", &Config::pin}),
     [](const auto& flag) { return std::string(flag.param.variable); });
 
 TEST(Flags, know_the_backends_of_io) {
@@ -284,15 +290,39 @@ TEST(Flags, refuse_what_is_no_address) {
   }
 }
 
-TEST(Flags, refuse_more_than_one_shard_with_the_reason) {
-  EXPECT_EQ(read({"--shards=1"}).config.shards, 1u);
-  EXPECT_EQ(read({"--shards=2"}).error,
-            "invalid value for param 'shards': value must be at most 1: this version runs one "
-            "shard, on one core");
-  EXPECT_EQ(read({"--shards=0"}).error,
-            "invalid value for param 'shards': value must be at least 1");
-  const Variable variable("SHARDS", "4");
-  EXPECT_NE(read({}).error.find("(environment variable SHARDS)"), std::string::npos);
+const UsableCpus four_cpus{.numbers = {0, 1, 4, 5}};
+const UsableCpus two_of_four_cpus{.numbers = {0, 1, 4, 5}, .quota = 2};
+
+TEST(Flags, run_on_all_usable_cpus_unless_told_otherwise) {
+  EXPECT_EQ(read({}, four_cpus).config.shards, 4u);
+  EXPECT_EQ(read({}, two_of_four_cpus).config.shards, 2u);
+  EXPECT_EQ(read({"--shards=3"}, two_of_four_cpus).config.shards, 3u);
+  EXPECT_EQ(read({"--shards=1"}, four_cpus).config.shards, 1u);
+  const Variable variable("SHARDS", "7");
+  EXPECT_EQ(read({}, four_cpus).config.shards, 7u);
+}
+
+TEST(Flags, run_on_no_more_shards_than_there_may_be) {
+  EXPECT_EQ(read({}, {.numbers = std::vector<int>(1'000)}).config.shards, 256u);
+}
+
+TEST(Flags, pin_shards_only_where_each_has_a_cpu_to_itself) {
+  EXPECT_TRUE(read({}, four_cpus).config.pin);
+  EXPECT_TRUE(read({"--shards=2"}, four_cpus).config.pin);
+  EXPECT_FALSE(read({"--shards=5", "--pin"}, four_cpus).config.pin);
+  EXPECT_FALSE(read({}, two_of_four_cpus).config.pin) << "the CPUs are others' too";
+  EXPECT_TRUE(read({}, {.numbers = {0, 1}, .quota = 2}).config.pin);
+  EXPECT_FALSE(read({"--pin=false"}, four_cpus).config.pin);
+}
+
+TEST(Flags, spin_only_where_cpus_are_to_spare) {
+  EXPECT_EQ(read({}, four_cpus).config.spin_us, 0u);
+  EXPECT_EQ(read({"--shards=3"}, four_cpus).config.spin_us, 50u);
+  EXPECT_EQ(read({"--shards=2"}, two_of_four_cpus).config.spin_us, 0u);
+  EXPECT_EQ(read({"--shards=3", "--spin-us=0"}, four_cpus).config.spin_us, 0u);
+  EXPECT_EQ(read({"--spin-us=7"}, four_cpus).config.spin_us, 7u);
+  const Variable variable("SPIN_US", "9");
+  EXPECT_EQ(read({}, four_cpus).config.spin_us, 9u);
 }
 
 TEST(Flags, refuse_one_port_for_both_protocols) {
@@ -308,7 +338,7 @@ TEST(Flags, take_the_last_of_a_repeated_flag) {
 
 TEST(Flags, of_later_versions_do_not_exist) {
   for (const char* name : {"--config-file", "--log-format", "--log-level", "--log2xx",
-                           "--server-type", "--instance-urls", "--spin-us", "--max-handles"}) {
+                           "--server-type", "--instance-urls", "--max-handles"}) {
     EXPECT_EQ(read({std::string(name) + "=1"}).error, "unknown flag: " + std::string(name));
   }
 }

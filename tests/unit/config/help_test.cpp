@@ -26,6 +26,13 @@ TEST_F(HelpText, shows_bounds_default_and_variable) {
       << app_.help();
 }
 
+TEST_F(HelpText, tells_what_the_machine_decides) {
+  for (const char* text : {"[1 to 256, default: usable CPUs; env SHARDS]", "default true; env PIN]",
+                           "[0 to 1000, default: 0, or 50 with CPUs to spare; env SPIN_US]"}) {
+    EXPECT_NE(app_.help().find(text), std::string::npos) << text << "\n" << app_.help();
+  }
+}
+
 TEST_F(HelpText, names_the_variable_of_every_flag) {
   for (const CLI::Option* option : app_.get_options()) {
     if (option == app_.get_help_ptr() || option == app_.get_version_ptr()) continue;
