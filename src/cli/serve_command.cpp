@@ -27,10 +27,13 @@ sigset_t block_signals() {
 
 // Every connection is a descriptor; the soft limit is raised as far as the hard one allows.
 void raise_descriptor_limit(const config::Config& config) {
-  constexpr rlim_t others = 128;  // listeners, rings, refused connections
+  constexpr rlim_t of_process = 32;  // log, probes at the start
+  // Of each shard: 64 connections that are being refused, two listeners, a ring or epoll, an
+  // eventfd; and room for sockets on their way from one shard to another.
+  constexpr rlim_t of_shard = 96;
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  const rlim_t wanted = config.max_connections + others;
+  const rlim_t wanted = config.max_connections + of_process + of_shard * config.shards;
   if (limit.rlim_cur >= wanted) return;
   const rlim_t soft = limit.rlim_cur;
   limit.rlim_cur = std::min(wanted, limit.rlim_max);
@@ -55,6 +58,7 @@ void log_started(const config::Config& config, const server::StartReport& report
   // The last line of the start: scripts read the ports from it.
   server::log_info("ready", {{"version", SLUICE_VERSION},
                              {"shards", config.shards},
+                             {"pinned", report.pinned},
                              {"io", report.io_backend},
                              {"bind", config.bind.empty() ? "all interfaces" : config.bind},
                              {"port", report.port},

@@ -3,6 +3,7 @@
 #include <random>
 #include <utility>
 
+#include "config/cpus.hpp"
 #include "io/listen.hpp"
 #include "server/worker_thread.hpp"
 
@@ -57,6 +58,14 @@ WorkerOptions worker_options(const config::Config& config) {
   };
 }
 
+// Worker i on the i-th usable CPU.
+WorkerPlace place_of(uint32_t shard, const config::Config& config) {
+  const std::vector<int> cpus = config::affinity_cpus();
+  WorkerPlace place{.shard = shard, .cpu = {}};
+  if (config.pin && shard < cpus.size()) place.cpu = cpus[shard];
+  return place;
+}
+
 }  // namespace
 
 Server::Server(const config::Config& config) : config_(config) {}
@@ -77,12 +86,13 @@ StartReport Server::start() {
   io_options.listeners.push_back(std::move(http.sockets.at(0)));
   io_options.listeners.push_back(std::move(native.sockets.at(0)));
   const io::Choice choice = io::choose_backend(backend_of(config_.io));
-  workers_.push_back(std::make_unique<WorkerThread>(choice.backend, std::move(io_options),
-                                                    worker_options(config_), ids_));
+  workers_.push_back(std::make_unique<WorkerThread>(
+      choice.backend, std::move(io_options), worker_options(config_), ids_, place_of(0, config_)));
   const WorkerStarted started = workers_.back()->wait_started();
   report.io_backend = started.io_backend;
   report.io_warning = choice.warning;
   report.reserved_bytes = started.reserved_bytes;
+  report.pinned = started.pinned;
   return report;
 }
 

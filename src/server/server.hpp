@@ -23,6 +23,7 @@ struct StartReport {
   std::string io_backend;  // "uring" or "epoll"
   std::string io_warning;  // why it is not io_uring, and the cure; empty: no warning
   uint64_t reserved_bytes = 0;
+  bool pinned = false;  // every worker stays on a CPU of its own
 };
 
 class Server {

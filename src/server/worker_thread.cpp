@@ -1,13 +1,28 @@
 #include "server/worker_thread.hpp"
 
+#include <pthread.h>
+#include <sched.h>
+
 #include <utility>
 
 namespace sluice::server {
+namespace {
+
+// Of the calling thread. A CPU may be gone, or forbidden by now: the worker runs without.
+bool pin_to(int cpu) noexcept {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (cpu < 0 || cpu >= CPU_SETSIZE) return false;
+  CPU_SET(static_cast<size_t>(cpu), &set);
+  return pthread_setaffinity_np(pthread_self(), sizeof set, &set) == 0;
+}
+
+}  // namespace
 
 WorkerThread::WorkerThread(io::Backend backend, io::Options io_options, WorkerOptions options,
-                           RequestIds& ids)
-    : thread_([this, backend, moved = std::move(io_options), options = std::move(options),
-               &ids]() mutable { run(backend, std::move(moved), options, ids); }) {}
+                           RequestIds& ids, WorkerPlace place)
+    : thread_([this, backend, moved = std::move(io_options), options = std::move(options), &ids,
+               place]() mutable { run(backend, std::move(moved), options, ids, place); }) {}
 
 WorkerThread::~WorkerThread() {
   command(Command::stop);
@@ -26,8 +41,10 @@ bool WorkerThread::wait_drained(std::chrono::milliseconds timeout) {
 }
 
 void WorkerThread::run(io::Backend backend, io::Options io_options, const WorkerOptions& options,
-                       RequestIds& ids) noexcept {
+                       RequestIds& ids, WorkerPlace place) noexcept {
   try {
+    pthread_setname_np(pthread_self(), ("shard-" + std::to_string(place.shard)).c_str());
+    const bool pinned = place.cpu && pin_to(*place.cpu);
     const std::unique_ptr<io::Io> io = io::make_io(backend, std::move(io_options));
     Worker worker(*io, options, ids);
     worker.start();
@@ -35,8 +52,9 @@ void WorkerThread::run(io::Backend backend, io::Options io_options, const Worker
       const std::lock_guard lock(mutex_);
       io_ = io.get();
     }
-    started_.set_value(
-        {.io_backend = std::string(io->name()), .reserved_bytes = worker.reserved_bytes()});
+    started_.set_value({.io_backend = std::string(io->name()),
+                        .reserved_bytes = worker.reserved_bytes(),
+                        .pinned = pinned});
     loop(worker);
     const std::lock_guard lock(mutex_);
     io_ = nullptr;

@@ -1,4 +1,5 @@
-// One worker on its thread: builds its Io and Worker there, as io_uring's single issuer must.
+// One worker on its thread: builds its Io and Worker there, as io_uring's single issuer must, and
+// after it is pinned, so that memory is taken near its core.
 // Errors: what the thread cannot build is thrown by wait_started(), on the starter's thread.
 // Lives:  the destructor stops the loop and joins.
 #pragma once
@@ -8,6 +9,7 @@
 #include <condition_variable>
 #include <future>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "io/probe.hpp"
@@ -15,14 +17,21 @@
 
 namespace sluice::server {
 
+struct WorkerPlace {
+  uint32_t shard = 0;      // names the thread: shard-0
+  std::optional<int> cpu;  // to stay on; nothing: wherever the kernel puts it
+};
+
 struct WorkerStarted {
   std::string io_backend;
   uint64_t reserved_bytes;
+  bool pinned;  // false also when the kernel did not let it
 };
 
 class WorkerThread {
  public:
-  WorkerThread(io::Backend backend, io::Options io_options, WorkerOptions options, RequestIds& ids);
+  WorkerThread(io::Backend backend, io::Options io_options, WorkerOptions options, RequestIds& ids,
+               WorkerPlace place = {});
   ~WorkerThread();
 
   WorkerStarted wait_started() { return started_.get_future().get(); }
@@ -36,7 +45,7 @@ class WorkerThread {
 
   void command(Command command) noexcept;
   void run(io::Backend backend, io::Options io_options, const WorkerOptions& options,
-           RequestIds& ids) noexcept;
+           RequestIds& ids, WorkerPlace place) noexcept;
   void loop(Worker& worker) noexcept;
 
   std::promise<WorkerStarted> started_;

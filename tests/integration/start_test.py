@@ -195,12 +195,14 @@ def test_limit_of_descriptors_is_raised_or_told(start_server):
     def low_soft_limit():
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 300))
 
-    server = start_server("--max-connections", "100", preexec=low_soft_limit)
+    server = start_server("--max-connections", "100", "--shards", "1", preexec=low_soft_limit)
     assert [line for line in server.log if line["level"] == "WARN"] == []
-    server = start_server("--max-connections", "100000", preexec=low_soft_limit)
-    warning = next(line for line in server.log if line["level"] == "WARN")
-    assert "too few file descriptors" in warning["message"]
-    assert (warning["limit"], warning["wanted"]) == (300, 100_128)
+    for shards, wanted in (1, 100_128), (3, 100_320):
+        server = start_server("--max-connections", "100000", "--shards", str(shards),
+                              preexec=low_soft_limit)
+        warning = next(line for line in server.log if line["level"] == "WARN")
+        assert "too few file descriptors" in warning["message"]
+        assert (warning["limit"], warning["wanted"]) == (300, wanted)
 
 
 # ---------------------------------------------------------------------------------- exit codes

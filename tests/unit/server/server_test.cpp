@@ -9,8 +9,12 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <fstream>
 #include <string>
+#include <string_view>
 
+#include "config/cpus.hpp"
 #include "io/file_descriptor.hpp"
 
 namespace sluice::server {
@@ -70,6 +74,35 @@ TEST_P(ServerTest, answers_from_its_own_thread) {
   const io::FileDescriptor client = connect_to(report.port);
   send_text(client.get(), "GET /rate/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   EXPECT_EQ(receive(client.get()).substr(0, 15), "HTTP/1.1 200 OK");
+}
+
+// The CPUs that the thread of that name may run on, as the kernel writes them; empty: no thread.
+std::string cpus_of_thread(const std::string& name) {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string line;
+    std::getline(std::ifstream(task.path() / "comm"), line);
+    if (line != name) continue;
+    std::ifstream status(task.path() / "status");
+    while (std::getline(status, line)) {
+      constexpr std::string_view title = "Cpus_allowed_list:\t";
+      if (line.starts_with(title)) return line.substr(title.size());
+    }
+  }
+  return "";
+}
+
+TEST_P(ServerTest, names_its_worker_and_pins_it) {
+  Server server(config());
+  EXPECT_TRUE(server.start().pinned);
+  EXPECT_EQ(cpus_of_thread("shard-0"), std::to_string(config::affinity_cpus().front()));
+}
+
+TEST_P(ServerTest, leaves_its_worker_to_the_kernel_when_told_so) {
+  config::Config wanted = config();
+  wanted.pin = false;
+  Server server(wanted);
+  EXPECT_FALSE(server.start().pinned);
+  EXPECT_EQ(cpus_of_thread("shard-0"), cpus_of_thread("server_test"));
 }
 
 TEST_P(ServerTest, drains_waiters_with_an_answer) {
