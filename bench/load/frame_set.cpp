@@ -36,9 +36,11 @@ struct FrameText {
 }  // namespace
 
 FrameSet::FrameSet(const Options& options, size_t frames_min)
-    : batch_{options.batch}, keys_count_{options.keys} {
+    : FrameSet{options, key_sequence(options, frames_min * options.batch)} {}
+
+FrameSet::FrameSet(const Options& options, std::vector<Question> questions)
+    : batch_{options.batch}, keys_count_{options.keys}, questions_{std::move(questions)} {
   require_key_bytes(options.keys, options.key_bytes);
-  questions_ = key_sequence(options, frames_min * batch_);
   const size_t frames_count = (questions_.size() + batch_ - 1) / batch_;
   const bool with_costs = options.denied_share > 0;
   const size_t entry_bytes = options.key_bytes + sizeof(uint16_t) + (with_costs ? 4 : 0);
@@ -70,6 +72,7 @@ FrameSet::FrameSet(const Options& options, size_t frames_min)
 }
 
 uint64_t FrameSet::distinct_keys(size_t first, uint64_t frames_count) const {
+  if (frames_count == 0) return 0;
   if (frames_count >= count()) return count_distinct(questions_, keys_count_);
   const size_t begin = first * batch_;
   const size_t end = begin + frames_count * batch_;

@@ -24,6 +24,8 @@ class FrameSet {
  public:
   // At least `frames_min` frames.
   FrameSet(const Options& options, size_t frames_min);
+  // Of these questions; without any there are no frames.
+  FrameSet(const Options& options, std::vector<Question> questions);
 
   size_t count() const noexcept { return begin_words_.size() - 1; }
   size_t frame_bytes_max() const noexcept { return frame_bytes_max_; }

@@ -6,6 +6,8 @@
 #include <random>
 #include <stdexcept>
 
+#include "proto/key_hash.hpp"
+
 namespace sluice::load {
 namespace {
 
@@ -15,6 +17,10 @@ constexpr size_t zipf_questions_min = 4 * 1024 * 1024;  // enough draws to show 
 constexpr double zipf_exponent = 0.99;
 
 using Random = std::mt19937_64;
+
+Random same_in_every_run() {
+  return Random{20'240'229};
+}
 
 std::vector<uint32_t> permutation(uint32_t count, Random& random) {
   std::vector<uint32_t> keys(count);
@@ -66,24 +72,58 @@ void mark_denied(std::span<Question> questions, double share, Random& random) {
   }
 }
 
+std::vector<Question> draw_keys(const Options& options, size_t questions_min, Random& random) {
+  switch (options.distribution) {
+    case Distribution::uniform:
+      return uniform(options, questions_min, random);
+    case Distribution::zipf:
+      return zipf(options, questions_min, random);
+    case Distribution::one:
+      break;
+  }
+  return std::vector<Question>(questions_min);
+}
+
+void repeat(std::vector<Question>& questions, size_t questions_min) {
+  const size_t once = questions.size();
+  if (once == 0 || once >= questions_min) return;
+  questions.resize((questions_min + once - 1) / once * once);
+  for (size_t i = once; i < questions.size(); ++i) questions[i] = questions[i - once];
+}
+
 }  // namespace
 
 std::vector<Question> key_sequence(const Options& options, size_t questions_min) {
-  Random random{20'240'229};  // the same keys in every run
-  std::vector<Question> questions;
-  switch (options.distribution) {
-    case Distribution::uniform:
-      questions = uniform(options, questions_min, random);
-      break;
-    case Distribution::zipf:
-      questions = zipf(options, questions_min, random);
-      break;
-    case Distribution::one:
-      questions.assign(questions_min, Question{});
-      break;
-  }
+  Random random = same_in_every_run();
+  std::vector<Question> questions = draw_keys(options, questions_min, random);
   if (options.denied_share > 0) mark_denied(questions, options.denied_share, random);
   return questions;
+}
+
+std::vector<uint32_t> owners_of(uint32_t keys_count, uint32_t key_bytes, const Routing& routing) {
+  std::vector<uint32_t> owners(keys_count);
+  std::string name(key_bytes, '\0');
+  for (uint32_t key = 0; key < keys_count; ++key) {
+    write_key(key, name);
+    owners[key] = proto::owner_shard(proto::routing_hash(name, routing.seed), routing.shards);
+  }
+  return owners;
+}
+
+std::vector<std::vector<Question>> routed_sequences(const Options& options, size_t questions_min,
+                                                    const Routing& routing) {
+  Random random = same_in_every_run();
+  const auto owners = owners_of(options.keys, options.key_bytes, routing);
+  std::vector<std::vector<Question>> parts(routing.shards);
+  for (const Question question : draw_keys(options, questions_min, random)) {
+    parts[owners[question.key]].push_back(question);
+  }
+  for (auto& part : parts) {
+    repeat(part, questions_min);
+    // Here and not before, so that every part has its share exactly.
+    if (options.denied_share > 0) mark_denied(part, options.denied_share, random);
+  }
+  return parts;
 }
 
 void write_key(uint32_t key, std::span<char> out) noexcept {

@@ -1,6 +1,7 @@
 // Which keys are asked for, in which order, and which of them shall be denied.
 // Shape:  `uniform` repeats one random permutation, so that every key comes once before one comes
 //         again; `zipf` draws ranks with exponent 0.99 and gives them to keys at random.
+//         Routed, each shard has a sequence of its own, of its keys alone.
 // Errors: std::invalid_argument when the keys do not fit into --key-bytes.
 #pragma once
 
@@ -20,6 +21,20 @@ struct Question {
 
 // At least `questions_min` of them, to be asked over and over.
 std::vector<Question> key_sequence(const Options& options, size_t questions_min);
+
+// How a server spreads its keys, as its Welcome tells.
+struct Routing {
+  uint64_t seed = 0;
+  uint32_t shards = 1;
+};
+
+// The same questions by the shard that owns their keys, each part in its order and repeated as a
+// whole until it is `questions_min` long. A shard that owns no key has none.
+std::vector<std::vector<Question>> routed_sequences(const Options& options, size_t questions_min,
+                                                    const Routing& routing);
+
+// The shard that owns each key.
+std::vector<uint32_t> owners_of(uint32_t keys_count, uint32_t key_bytes, const Routing& routing);
 
 // Writes the key's name, which has as many bytes as `out`.
 void write_key(uint32_t key, std::span<char> out) noexcept;

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -21,21 +22,49 @@ constexpr size_t events_max = 64;
   throw sluicegate::ConnectionLost(std::string{what} + ": " + std::strerror(errno));
 }
 
+void require_shard(const sluicegate::Welcome& welcome, uint32_t shard, const Routing& routing) {
+  if (welcome.shards != routing.shards || welcome.routing_seed != routing.seed) {
+    throw sluicegate::ProtocolError(
+        "connections of one run came to different servers, or the server was started anew");
+  }
+  if (welcome.shard != shard) {
+    throw sluicegate::ProtocolError("a connection asked for shard " + std::to_string(shard) +
+                                    " and got shard " + std::to_string(welcome.shard) +
+                                    ": this server gives no choice; run without --route");
+  }
+}
+
 }  // namespace
 
-Loop::Lane::Lane(const std::string& host, uint16_t port)
-    : connection{host, port, {.client_name = "sluicegate-bench"}},
+Loop::Lane::Lane(const std::string& host, uint16_t port, size_t of_stream,
+                 std::optional<uint32_t> shard)
+    : connection{host, port, {.client_name = "sluicegate-bench", .wanted_shard = shard}},
+      stream{of_stream},
       input(input_bytes_min / sizeof(uint64_t)) {}
 
-Loop::Loop(const Options& options, const FrameSet& frames, const std::string& host, uint16_t port)
-    : frames_{frames},
-      window_{options.window},
-      sent_at_ns_(frames.count(), 0),
-      counters_{std::make_unique<Counters>()} {
-  for (uint32_t i = 0; i < options.connections; ++i) {
-    lanes_.push_back(std::make_unique<Lane>(host, port));
-    if (i == 0) check_limits(options);
+Loop::Loop(const Options& options, std::span<const FrameSet> streams,
+           const std::optional<Routing>& routing, const std::string& host, uint16_t port)
+    : window_{options.window} {
+  for (const FrameSet& frames : streams) {
+    streams_.push_back({.frames = frames, .sent_at_ns = std::vector<uint64_t>(frames.count(), 0)});
   }
+  restart_counters();
+  connect(options, routing, host, port);
+  watch_lanes();
+}
+
+void Loop::connect(const Options& options, const std::optional<Routing>& routing,
+                   const std::string& host, uint16_t port) {
+  for (uint32_t i = 0; i < options.connections; ++i) {
+    const auto stream = static_cast<uint32_t>(i % streams_.size());
+    const auto shard = routing ? std::optional{stream} : std::nullopt;
+    lanes_.push_back(std::make_unique<Lane>(host, port, stream, shard));
+    if (i == 0) check_limits(options);
+    if (routing) require_shard(lanes_.back()->connection.welcome(), stream, *routing);
+  }
+}
+
+void Loop::watch_lanes() {
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   if (epoll_ < 0) throw_errno("epoll_create1 failed");
   for (const auto& lane : lanes_) {
@@ -53,30 +82,42 @@ Loop::~Loop() {
 
 void Loop::check_limits(const Options& options) const {
   const auto& welcome = this->welcome();
+  size_t frame_bytes_max = 0;
+  for (const Stream& stream : streams_) {
+    frame_bytes_max = std::max(frame_bytes_max, stream.frames.frame_bytes_max());
+  }
   const auto refuse = [](const std::string& what, uint64_t allowed) {
     throw sluicegate::LimitExceeded(what + ": this server allows " + std::to_string(allowed));
   };
   if (options.batch > welcome.frame_entries_max) {
     refuse("--batch " + std::to_string(options.batch), welcome.frame_entries_max);
   }
-  if (frames_.frame_bytes_max() > welcome.frame_bytes_max) {
-    refuse("frames of " + std::to_string(frames_.frame_bytes_max()) + " bytes",
-           welcome.frame_bytes_max);
+  if (frame_bytes_max > welcome.frame_bytes_max) {
+    refuse("frames of " + std::to_string(frame_bytes_max) + " bytes", welcome.frame_bytes_max);
   }
   if (options.window > welcome.outstanding_frames_max) {
     refuse("--window " + std::to_string(options.window), welcome.outstanding_frames_max);
   }
-  const uint64_t window_bytes = uint64_t{options.window} * frames_.frame_bytes_max();
+  const uint64_t window_bytes = uint64_t{options.window} * frame_bytes_max;
   if (window_bytes > welcome.outstanding_bytes_max) {
     refuse("--window " + std::to_string(options.window) + " with frames of " +
-               std::to_string(frames_.frame_bytes_max()) + " bytes",
-           welcome.outstanding_bytes_max / frames_.frame_bytes_max());
+               std::to_string(frame_bytes_max) + " bytes",
+           welcome.outstanding_bytes_max / frame_bytes_max);
   }
 }
 
 void Loop::restart_counters() {
   counters_ = std::make_unique<Counters>();
-  counters_->first_frame = cursor_;
+  for (const Stream& stream : streams_) {
+    counters_->streams.push_back({.first_frame = stream.cursor});
+  }
+}
+
+bool Loop::every_frame_answered() const noexcept {
+  for (size_t i = 0; i < streams_.size(); ++i) {
+    if (counters_->streams[i].frames_answered < streams_[i].frames.count()) return false;
+  }
+  return true;
 }
 
 void Loop::run(const GoesOn& goes_on) {
@@ -113,6 +154,7 @@ void Loop::turn(bool sending) {
 
 // Sends runs of frames until the window is full or the socket takes no more.
 void Loop::fill(Lane& lane) {
+  if (streams_[lane.stream].frames.count() == 0) return;  // a shard that owns no key
   while (send_unsent(lane) && lane.in_flight < window_) {
     take_run(lane, now_ns());
     if (!lane.unsent.empty()) continue;
@@ -139,15 +181,16 @@ bool Loop::send_unsent(Lane& lane) {
 
 // Claims the next frames in order, as many as the window allows.
 void Loop::take_run(Lane& lane, uint64_t now_ns) {
-  const size_t first = cursor_;
-  while (cursor_ < frames_.count() && lane.in_flight < window_ && sent_at_ns_[cursor_] == 0) {
-    sent_at_ns_[cursor_++] = now_ns;
+  auto& [frames, cursor, sent_at_ns] = streams_[lane.stream];
+  const size_t first = cursor;
+  while (cursor < frames.count() && lane.in_flight < window_ && sent_at_ns[cursor] == 0) {
+    sent_at_ns[cursor++] = now_ns;
     ++lane.in_flight;
   }
-  lane.unsent = frames_.bytes_of(first, cursor_);
-  in_flight_ += cursor_ - first;
-  counters_->frames_sent += cursor_ - first;
-  if (cursor_ == frames_.count()) cursor_ = 0;
+  lane.unsent = frames.bytes_of(first, cursor);
+  in_flight_ += cursor - first;
+  counters_->streams[lane.stream].frames_sent += cursor - first;
+  if (cursor == frames.count()) cursor = 0;
 }
 
 void Loop::drain_socket(Lane& lane) {
@@ -175,18 +218,20 @@ void Loop::drain_socket(Lane& lane) {
 void Loop::count_answers(Lane& lane) {
   const uint64_t at_ns = now_ns();
   const auto words = std::span{lane.input}.first(lane.input_bytes / sizeof(uint64_t));
+  auto& [frames, cursor, sent_at_ns] = streams_[lane.stream];
   size_t taken_words = 0;
   while (const auto counted = counters_->verdicts.next(words.subspan(taken_words))) {
     taken_words += counted->words;
     const size_t frame = counted->id - 1;
-    if (frame >= sent_at_ns_.size() || sent_at_ns_[frame] == 0) {
+    if (frame >= sent_at_ns.size() || sent_at_ns[frame] == 0) {
       throw sluicegate::ProtocolError("the server answered a frame that is not in flight");
     }
-    if (!counted->refused && counted->entries != frames_.entries_of(frame)) {
+    if (!counted->refused && counted->entries != frames.entries_of(frame)) {
       throw sluicegate::ProtocolError("the server answered another number of entries");
     }
-    counters_->latency.add(at_ns - sent_at_ns_[frame]);
-    sent_at_ns_[frame] = 0;
+    counters_->latency.add(at_ns - sent_at_ns[frame]);
+    ++counters_->streams[lane.stream].frames_answered;
+    sent_at_ns[frame] = 0;
     --lane.in_flight;
     --in_flight_;
   }

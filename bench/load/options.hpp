@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace sluice::load {
 
@@ -16,9 +17,10 @@ enum class Distribution : uint8_t {
 struct Options {
   std::string address;            // HOST:PORT; empty: start a server of our own
   std::optional<int> server_pid;  // to read the CPU time of a server at `address`
-  std::optional<int> server_cpu;  // cores to pin to
-  std::optional<int> client_cpu;
-  std::string io;  // --io of our own server; empty: its default
+  std::vector<int> server_cpus;   // cores of our own server; empty: any
+  std::optional<int> client_cpu;  // a core to pin to
+  std::string io;                 // --io of our own server; empty: its default
+  uint32_t shards = 1;            // --shards of our own server
 
   uint32_t connections = 4;
   uint32_t batch = 256;  // entries in a frame
@@ -27,6 +29,7 @@ struct Options {
   uint32_t key_bytes = 15;
   Distribution distribution = Distribution::uniform;
   double denied_share = 0;
+  bool route = false;  // every key over a connection of the shard that owns it
   double seconds = 10;
   double warm_up_seconds = 1;  // at least, and at least one pass over all frames
   bool json = false;

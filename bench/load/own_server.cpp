@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <stdexcept>
 #include <string_view>
 #include <thread>
@@ -30,22 +31,31 @@ std::runtime_error system_fault(const std::string& what) {
   return std::runtime_error(what + ": " + std::strerror(errno));
 }
 
-bool set_affinity(int cpu) noexcept {
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  if (cpu < 0 || cpu >= CPU_SETSIZE) {
-    errno = EINVAL;
+bool set_affinity(std::span<const int> cpus) noexcept {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int cpu : cpus) {
+    if (cpu < 0 || cpu >= CPU_SETSIZE) {
+      errno = EINVAL;
+      return false;
+    }
+    CPU_SET(static_cast<size_t>(cpu), &set);
+  }
+  // The kernel leaves out cores that are not there, as long as one is.
+  cpu_set_t got;
+  if (sched_setaffinity(0, sizeof set, &set) != 0 || sched_getaffinity(0, sizeof got, &got) != 0) {
     return false;
   }
-  CPU_SET(static_cast<size_t>(cpu), &cpus);
-  return sched_setaffinity(0, sizeof cpus, &cpus) == 0;
+  errno = EINVAL;
+  return CPU_EQUAL(&set, &got);
 }
 
 // Between fork and exec: only what is safe there. Does not return.
-[[noreturn]] void become_server(char* const* arguments, int log, std::optional<int> cpu) noexcept {
+[[noreturn]] void become_server(char* const* arguments, int log,
+                                std::span<const int> cpus) noexcept {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   dup2(log, STDOUT_FILENO);
-  if (!cpu || set_affinity(*cpu)) execv("/proc/self/exe", arguments);
+  if (cpus.empty() || set_affinity(cpus)) execv("/proc/self/exe", arguments);
   constexpr std::string_view text = "cannot start the server: no such core, or exec failed\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
   _exit(127);
@@ -62,10 +72,10 @@ uint16_t native_port_in(std::string_view line) {
 }  // namespace
 
 void pin_to_cpu(int cpu) {
-  if (!set_affinity(cpu)) throw system_fault("cannot pin to core " + std::to_string(cpu));
+  if (!set_affinity({&cpu, 1})) throw system_fault("cannot pin to core " + std::to_string(cpu));
 }
 
-OwnServer::OwnServer(const std::vector<std::string>& arguments, std::optional<int> cpu) {
+OwnServer::OwnServer(const std::vector<std::string>& arguments, const std::vector<int>& cpus) {
   std::vector<std::string> words{"sluicegate", "--port=0", "--native-port=0", "--bind=127.0.0.1"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -75,7 +85,7 @@ OwnServer::OwnServer(const std::vector<std::string>& arguments, std::optional<in
   std::array<int, 2> pipe_ends{};
   if (pipe2(pipe_ends.data(), O_CLOEXEC) != 0) throw system_fault("no pipe for the server's log");
   pid_ = fork();
-  if (pid_ == 0) become_server(argv.data(), pipe_ends[1], cpu);
+  if (pid_ == 0) become_server(argv.data(), pipe_ends[1], cpus);
   close(pipe_ends[1]);
   log_ = pipe_ends[0];
   if (pid_ < 0) {

@@ -7,7 +7,6 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +14,8 @@ namespace sluice::load {
 
 class OwnServer {
  public:
-  // `arguments` are flags of the server, beside the ports.
-  OwnServer(const std::vector<std::string>& arguments, std::optional<int> cpu);
+  // `arguments` are flags of the server, beside the ports; no `cpus`: wherever the kernel puts it.
+  OwnServer(const std::vector<std::string>& arguments, const std::vector<int>& cpus);
   ~OwnServer();
   OwnServer(const OwnServer&) = delete;
   OwnServer& operator=(const OwnServer&) = delete;

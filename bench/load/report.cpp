@@ -37,6 +37,13 @@ nlohmann::ordered_json other_verdicts(const VerdictTally& tally) {
   return others;
 }
 
+std::string shards_line(const Options& options, const Result& result) {
+  const std::string shards =
+      fmt::format("{} shard{}", result.shards, result.shards == 1 ? "" : "s");
+  return options.route ? shards + ", every key over a connection of the one that owns it"
+                       : shards + ", keys over any connection";
+}
+
 std::string cpu_lines(const Result& result) {
   const double decisions = static_cast<double>(result.counters->verdicts.decisions());
   const auto line = [&](std::string_view who, double cpu_s) {
@@ -48,8 +55,8 @@ std::string cpu_lines(const Result& result) {
     return lines + "  server CPU    unknown (--server-pid tells where to look)\n";
   }
   lines += line("server CPU", *result.server_cpu_s);
-  if (result.client_cpu_s >= busy_share * result.seconds &&
-      *result.server_cpu_s < busy_share * result.seconds) {
+  const double busy_s = busy_share * result.seconds;
+  if (result.client_cpu_s >= busy_s && *result.server_cpu_s < busy_s * result.shards) {
     lines += "  The client was the bottleneck: the server can do more than this.\n";
   }
   return lines;
@@ -93,7 +100,8 @@ std::string summary(const Options& options, const Result& result) {
   const auto per_s = [&](uint64_t count) { return static_cast<double>(count) / result.seconds; };
   return fmt::format(
              "{}\n"
-             "  {} connections x {} frames in flight x {} keys, {} of {} bytes, {:.1f} s\n\n"
+             "  {} connections x {} frames in flight x {} keys, {} of {} bytes, {:.1f} s\n"
+             "  {}\n\n"
              "  decisions     {:.3f} M/s, {} in all\n"
              "  frames        {:.0f}/s, {:.1f} MB/s out, {:.1f} MB/s in\n"
              "  approved      {}\n"
@@ -103,8 +111,8 @@ std::string summary(const Options& options, const Result& result) {
              "                (of frames, from send to decoded answer, closed loop)\n",
              result.server, options.connections, options.window, options.batch,
              name(options.distribution), options.key_bytes, result.seconds,
-             per_s(tally.decisions()) / 1e6, tally.decisions(), per_s(tally.frames()),
-             per_s(counters.bytes_out) / 1e6, per_s(counters.bytes_in) / 1e6,
+             shards_line(options, result), per_s(tally.decisions()) / 1e6, tally.decisions(),
+             per_s(tally.frames()), per_s(counters.bytes_out) / 1e6, per_s(counters.bytes_in) / 1e6,
              tally.count(Verdict::approved), tally.count(Verdict::denied),
              100 * denied_share(counters), result.distinct_keys, counters.latency.quantile_us(0.5),
              counters.latency.quantile_us(0.99), counters.latency.quantile_us(0.999),
@@ -146,6 +154,8 @@ std::string json_line(const Options& options, const Result& result) {
                                 {"key_bytes", options.key_bytes},
                                 {"distribution", name(options.distribution)},
                                 {"denied_share", options.denied_share},
+                                {"route", options.route},
+                                {"shards", result.shards},
                                 {"seconds", options.seconds},
                                 {"server", result.server}}}};
   if (result.server_cpu_s) line["server_cpu_s"] = *result.server_cpu_s;

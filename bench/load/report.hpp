@@ -14,6 +14,7 @@ struct Result {
   const Counters* counters;
   double seconds = 0;
   uint64_t distinct_keys = 0;
+  uint32_t shards = 0;  // of the server
   double client_cpu_s = 0;
   std::optional<double> server_cpu_s;
   uint64_t unanswered_frames = 0;

@@ -4,7 +4,10 @@
 #include <array>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "bench/load/address.hpp"
 #include "bench/load/clocks.hpp"
@@ -30,16 +33,16 @@ std::unique_ptr<OwnServer> start_server(const Options& options) {
   std::vector<std::string> arguments{
       "--max-requests=" + std::to_string(key_permits),
       std::string{"--window-millis="} + (few ? short_window_ms : long_window_ms),
-      "--max-keys=" + std::to_string(std::max<uint64_t>(options.keys + options.keys / 5, 10'000))};
+      "--max-keys=" + std::to_string(std::max<uint64_t>(options.keys + options.keys / 5, 10'000)),
+      "--shards=" + std::to_string(options.shards)};
   if (!options.io.empty()) arguments.push_back("--io=" + options.io);
-  return std::make_unique<OwnServer>(arguments, options.server_cpu);
+  // Else it would take the first cores, where the load may be.
+  if (options.server_cpus.empty()) arguments.emplace_back("--pin=false");
+  return std::make_unique<OwnServer>(arguments, options.server_cpus);
 }
 
-// Finds out whether the server is there before anything is prepared for it. For the denied share
-// every key gets the limit that it counts on; overrides stay with the key.
-void prepare_server(const Options& options, const Address& server) {
-  sluicegate::Connection connection{server.host, server.port, {.client_name = "sluicegate-bench"}};
-  if (options.denied_share == 0) return;
+// For the denied share every key gets the limit that it counts on; overrides stay with the key.
+void set_limits(const Options& options, sluicegate::Connection& connection) {
   const uint32_t batch = std::min(connection.welcome().frame_entries_max, uint32_t{256});
   std::vector<char> text(size_t{batch} * options.key_bytes);
   for (uint32_t first = 0; first < options.keys; first += batch) {
@@ -55,6 +58,55 @@ void prepare_server(const Options& options, const Address& server) {
         "the server does not let requests set limits, so --denied-share "
         "cannot be met: start it with --requests-can-set-rate=true");
   }
+}
+
+// Finds out whether the server is there, and how it spreads its keys, before anything is prepared
+// for it.
+sluicegate::Welcome prepare_server(const Options& options, const Address& server) {
+  sluicegate::Connection connection{server.host, server.port, {.client_name = "sluicegate-bench"}};
+  // A server of our own has that limit for every key.
+  if (options.denied_share > 0 && !options.address.empty()) set_limits(options, connection);
+  return connection.welcome();
+}
+
+std::optional<Routing> routing_of(const Options& options, const sluicegate::Welcome& welcome) {
+  if (!options.route) return std::nullopt;
+  if (!welcome.routing_known || welcome.shards == 0) {
+    throw std::runtime_error(
+        "this server does not tell how it spreads its keys: run without --route");
+  }
+  if (options.connections < welcome.shards) {
+    throw std::invalid_argument("--route needs a connection to each of the server's " +
+                                std::to_string(welcome.shards) + " shards: --connections " +
+                                std::to_string(welcome.shards) + " or more");
+  }
+  return Routing{.seed = welcome.routing_seed, .shards = welcome.shards};
+}
+
+// One stream of frames, or one for each shard. Twice what can be in flight, so that a frame is
+// answered long before its turn comes again.
+std::vector<FrameSet> prepare_frames(const Options& options,
+                                     const std::optional<Routing>& routing) {
+  require_key_bytes(options.keys, options.key_bytes);
+  const uint32_t shards = routing ? routing->shards : 1;
+  const size_t connections = (options.connections + shards - 1) / shards;
+  const size_t frames_count = std::max(frames_min, 2 * connections * options.window);
+  std::vector<FrameSet> streams;
+  if (routing) {
+    for (auto& part : routed_sequences(options, frames_count * options.batch, *routing)) {
+      streams.emplace_back(options, std::move(part));
+    }
+  } else {
+    streams.emplace_back(options, frames_count);
+  }
+  size_t count = 0;
+  size_t bytes = 0;
+  for (const FrameSet& frames : streams) {
+    count += frames.count();
+    bytes += frames.bytes();
+  }
+  std::fprintf(stderr, "prepared %zu frames, %.1f MB\n", count, static_cast<double>(bytes) / 1e6);
+  return streams;
 }
 
 // A line a second.
@@ -86,9 +138,8 @@ class Progress {
   uint64_t decisions_ = 0;
 };
 
-// Runs the loop for `seconds`, and at least until `frames_count` frames were answered.
-double run_for(Loop& loop, OwnServer* server, const char* phase, double seconds,
-               uint64_t frames_count) {
+// Runs the loop for `seconds`, and until all frames were answered when it shall be `whole`.
+double run_for(Loop& loop, OwnServer* server, const char* phase, double seconds, bool whole) {
   const uint64_t begin_ns = now_ns();
   const uint64_t end_ns = begin_ns + static_cast<uint64_t>(seconds * 1e9);
   Progress progress{phase, begin_ns};
@@ -97,13 +148,23 @@ double run_for(Loop& loop, OwnServer* server, const char* phase, double seconds,
     const VerdictTally& tally = loop.counters().verdicts;
     if (progress.tell(now_ns, tally.decisions()) && server != nullptr) server->discard_log();
     ended_ns = now_ns;
-    return now_ns < end_ns || tally.frames() < frames_count;
+    return now_ns < end_ns || (whole && !loop.every_frame_answered());
   });
   return static_cast<double>(ended_ns - begin_ns) * 1e-9;
 }
 
-Result measure(const Options& options, Loop& loop, const FrameSet& frames, OwnServer* server) {
-  run_for(loop, server, "warm-up", options.warm_up_seconds, frames.count());
+// The streams have no key in common.
+uint64_t distinct_keys(const std::vector<FrameSet>& streams, const Counters& counters) {
+  uint64_t distinct = 0;
+  for (size_t i = 0; i < streams.size(); ++i) {
+    distinct +=
+        streams[i].distinct_keys(counters.streams[i].first_frame, counters.streams[i].frames_sent);
+  }
+  return distinct;
+}
+
+Result measure(const Options& options, Loop& loop, OwnServer* server) {
+  run_for(loop, server, "warm-up", options.warm_up_seconds, true);
   if (loop.counters().verdicts.decisions() == 0) {
     throw std::runtime_error("the server answered nothing: " +
                              loop.counters().verdicts.refusal_text());
@@ -117,14 +178,12 @@ Result measure(const Options& options, Loop& loop, const FrameSet& frames, OwnSe
   const double client_cpu_before_s = own_cpu_s();
 
   Result result{.counters = &loop.counters()};
-  result.seconds = run_for(loop, server, "measure", options.seconds, 0);
+  result.seconds = run_for(loop, server, "measure", options.seconds, false);
   result.client_cpu_s = own_cpu_s() - client_cpu_before_s;
   const auto server_cpu_after_s = server_cpu_s();
   if (server_cpu_before_s && server_cpu_after_s) {
     result.server_cpu_s = *server_cpu_after_s - *server_cpu_before_s;
   }
-  result.distinct_keys =
-      frames.distinct_keys(result.counters->first_frame, result.counters->frames_sent);
   return result;
 }
 
@@ -136,17 +195,15 @@ int run(Options options) {
   const Address server =
       own_server ? Address{"127.0.0.1", own_server->native_port()} : parse_address(options.address);
   if (options.client_cpu) pin_to_cpu(*options.client_cpu);
-  if (!own_server) prepare_server(options, server);
-  // Twice what can be in flight, so that a frame is answered long before its turn comes again.
-  const FrameSet frames{options,
-                        std::max(frames_min, size_t{2} * options.connections * options.window)};
-  std::fprintf(stderr, "prepared %zu frames, %.1f MB\n", frames.count(),
-               static_cast<double>(frames.bytes()) / 1e6);
-  Loop loop{options, frames, server.host, server.port};
+  const auto routing = routing_of(options, prepare_server(options, server));
+  const std::vector<FrameSet> streams = prepare_frames(options, routing);
+  Loop loop{options, streams, routing, server.host, server.port};
 
-  Result result = measure(options, loop, frames, own_server.get());
+  Result result = measure(options, loop, own_server.get());
   const Counters measured = loop.counters();  // what drains after the clock stopped is not counted
   result.counters = &measured;
+  result.distinct_keys = distinct_keys(streams, measured);
+  result.shards = std::max(loop.welcome().shards, 1U);
   result.unanswered_frames = loop.drain(drain_seconds_max);
   result.server = "sluicegate " + loop.welcome().server_version + " at " + server.host + ":" +
                   std::to_string(server.port) + (own_server ? " (started for this run)" : "");

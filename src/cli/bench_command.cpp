@@ -24,6 +24,7 @@ run there (--window-millis), and leave for requests to set limits.
 
   sluicegate bench --server-cpu 0 --client-cpu 1
   sluicegate bench --address localhost:8081 --keys 1000 --seconds 3 --json
+  sluicegate bench --shards 2 --server-cpu 0,1 --client-cpu 2 --route
 )";
 
 // Flags of one group of the help text.
@@ -39,10 +40,10 @@ struct Flags {
 
   // The bounds stand in the text instead of in CLI11's notation for them.
   template <typename Number>
-  void add_number(const char* name, Number& value, Number min, Number max,
-                  const std::string& text) const {
+  CLI::Option* add_number(const char* name, Number& value, Number min, Number max,
+                          const std::string& text) const {
     const std::string bounds = CLI::detail::to_string(min) + " to " + CLI::detail::to_string(max);
-    add(name, value, text + "; " + bounds, "N")
+    return add(name, value, text + "; " + bounds, "N")
         ->check(CLI::Range(min, max).description(""))
         ->capture_default_str();
   }
@@ -54,8 +55,13 @@ void add_target_flags(CLI::App& command, load::Options& options) {
       flags.add("--address", options.address, "a running server's native port", "HOST:PORT");
   flags.add("--server-pid", options.server_pid, "where to read that server's CPU time", "PID")
       ->needs(address);
-  flags.add("--server-cpu", options.server_cpu, "core for the server started for the run", "N")
+  flags
+      .add("--server-cpu", options.server_cpus,
+           "core for the server started for the run; or several,\nas 0,1", "N")
+      ->delimiter(',')
+      ->allow_extra_args(false)
       ->excludes(address);
+  flags.add_number("--shards", options.shards, 1U, 256U, "that server's cores")->excludes(address);
   flags.add("--io", options.io, "that server's --io: auto, uring or epoll", "WAY")
       ->check(CLI::IsMember({"auto", "uring", "epoll"}).description(""))
       ->excludes(address);
@@ -81,6 +87,11 @@ void add_load_flags(CLI::App& command, load::Options& options) {
       ->transform(CLI::CheckedTransformer(distributions).description(""))
       ->default_str("uniform");
   flags.add_number("--denied-share", options.denied_share, 0.0, 1.0, "of the decisions");
+  command
+      .add_flag("--route", options.route,
+                "every key over a connection of the shard that owns\n"
+                "it; needs a connection to each")
+      ->group(flags.group);
 }
 
 void add_run_flags(CLI::App& command, load::Options& options) {

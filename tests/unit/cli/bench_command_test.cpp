@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 
+#include "proto/key_hash.hpp"
 #include "sluicegate/error.hpp"
 #include "tests/unit/client/fake_server.hpp"
 
@@ -27,9 +29,10 @@ std::function<int()> bench(const std::string& flags) {
   return run;
 }
 
-std::string at(const FakeServer& server) {
-  return "--address 127.0.0.1:" + std::to_string(server.port()) +
-         " --connections 1 --window 4 --batch 8 --keys 100 --warm-up-seconds 0 --seconds 0.05 "
+std::string at(const FakeServer& server, int connections = 1) {
+  return "--address 127.0.0.1:" + std::to_string(server.port()) + " --connections " +
+         std::to_string(connections) +
+         " --window 4 --batch 8 --keys 100 --warm-up-seconds 0 --seconds 0.05 "
          "--json";
 }
 
@@ -117,10 +120,96 @@ TEST(BenchCommand, a_window_beyond_welcome_is_refused) {
   EXPECT_THROW(bench(at(server))(), sluicegate::LimitExceeded);
 }
 
+// A server of two shards that decides for its own keys; a key of the other one it denies.
+constexpr uint64_t routing_seed = 4'711;
+
+void decide_own_keys(Peer& peer) {
+  const uint32_t wanted = peer.read().getHello().getWantedShard();  // 0: none
+  const uint32_t own = wanted > 0 ? wanted - 1 : 0;
+  peer.write(sluicegate::test::welcome(4, {own, 2, routing_seed}));
+  for (;;) {
+    const auto frame = peer.read();
+    const auto acquire = frame.getAcquire();
+    std::vector<uint8_t> verdicts;
+    const char* key = acquire.getKeys().asChars().begin();
+    for (const uint16_t bytes : acquire.getKeySizes()) {
+      const uint64_t hash = proto::routing_hash({key, bytes}, routing_seed);
+      verdicts.push_back(proto::owner_shard(hash, 2) == own ? 1 : 2);
+      key += bytes;
+    }
+    peer.write(sluicegate::test::verdicts(frame.getId(), static_cast<unsigned>(verdicts.size()),
+                                          verdicts));
+  }
+}
+
+TEST(BenchCommand, route_sends_every_key_to_its_shard) {
+  for (const char* distribution : {"uniform", "one"}) {
+    const FakeServer server{decide_own_keys, 1 + 3};
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(bench(at(server, 3) + " --route --distribution " + distribution)(), 0);
+    const auto line = nlohmann::json::parse(testing::internal::GetCapturedStdout());
+    EXPECT_GT(line["approved"], 0);
+    EXPECT_EQ(line["denied"], 0) << "a key came to a shard that does not own it";
+    EXPECT_EQ(line["distinct_keys"], distribution == std::string{"one"} ? 1 : 100);
+    EXPECT_EQ(line["parameters"]["route"], true);
+    EXPECT_EQ(line["parameters"]["shards"], 2);
+  }
+}
+
+TEST(BenchCommand, without_route_keys_go_anywhere) {
+  const FakeServer server{decide_own_keys, connections_count};
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(bench(at(server))(), 0);
+  const auto line = nlohmann::json::parse(testing::internal::GetCapturedStdout());
+  EXPECT_GT(line["denied"], 0);
+  EXPECT_EQ(line["parameters"]["route"], false);
+  EXPECT_EQ(line["parameters"]["shards"], 2);
+}
+
+TEST(BenchCommand, route_with_a_single_shard_is_trivial) {
+  const FakeServer server{decide_by_cost, connections_count};
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(bench(at(server) + " --route")(), 0);
+  const auto line = nlohmann::json::parse(testing::internal::GetCapturedStdout());
+  EXPECT_EQ(line["distinct_keys"], 100);
+  EXPECT_EQ(line["parameters"]["shards"], 1);
+}
+
+TEST(BenchCommand, route_needs_a_connection_to_each_shard_and_says_so) {
+  const FakeServer server{decide_own_keys, connections_count};
+  try {
+    bench(at(server) + " --route")();
+    ADD_FAILURE() << "one connection is not enough for two shards";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_NE(std::string{error.what()}.find("--connections 2"), std::string::npos) << error.what();
+  }
+}
+
+TEST(BenchCommand, route_ends_where_the_server_gives_another_shard) {
+  const FakeServer server{[](Peer& peer) {
+                            peer.read();
+                            peer.write(sluicegate::test::welcome(4, {0, 2, routing_seed}));
+                            peer.at_end();
+                          },
+                          1 + 2};
+  try {
+    bench(at(server, 2) + " --route")();
+    ADD_FAILURE() << "the second connection is not served by shard 1";
+  } catch (const sluicegate::ProtocolError& error) {
+    EXPECT_NE(std::string{error.what()}.find("asked for shard 1 and got shard 0"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(BenchCommand, refuses_flags_that_do_not_go_together) {
   EXPECT_THROW(bench("--denied-share 1.5"), CLI::ParseError);
   EXPECT_THROW(bench("--distribution normal"), CLI::ParseError);
   EXPECT_THROW(bench("--address a:1 --server-cpu 0"), CLI::ParseError);
+  EXPECT_THROW(bench("--address a:1 --shards 2"), CLI::ParseError);
+  EXPECT_THROW(bench("--shards 0"), CLI::ParseError);
+  EXPECT_THROW(bench("--server-cpu 0,x"), CLI::ParseError);
+  EXPECT_NO_THROW(bench("--server-cpu 0,1 --shards 2 --route"));
   EXPECT_THROW(bench("--server-pid 1"), CLI::ParseError);
   EXPECT_ANY_THROW(bench("--address nowhere")());
 }

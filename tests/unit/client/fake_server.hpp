@@ -1,6 +1,6 @@
-// A server that follows a script with one connection after the other, on a thread of its own.
+// A server that follows a script with every connection, on a thread for each.
 // Flow:   a test connects to port(); the script reads frames and writes any bytes it likes.
-// Errors: the destructor joins the thread; a script's failed read ends it.
+// Errors: the destructor joins the threads; a script's failed read ends it.
 #pragma once
 
 #include <arpa/inet.h>
@@ -105,11 +105,19 @@ inline std::string error(uint64_t id, schema::ErrorCode code, const char* text) 
   });
 }
 
-inline std::string welcome(uint32_t outstanding_frames_max = 4) {
+struct Shards {
+  uint32_t own = 0;
+  uint32_t count = 1;
+  uint64_t routing_seed = 0;
+};
+
+inline std::string welcome(uint32_t outstanding_frames_max = 4, Shards shards = {}) {
   return answer(0, [&](auto frame) {
     auto to = frame.initWelcome();
     to.setVersion(1);
-    to.setShards(1);
+    to.setShard(shards.own);
+    to.setShards(shards.count);
+    to.setRoutingSeed(shards.routing_seed);
     to.setRoutingHash(schema::RoutingHash::XXH3);
     to.setFrameBytesMax(128 * 1024);
     to.setFrameEntriesMax(4096);
@@ -137,7 +145,13 @@ class FakeServer {
     }
     port_ = ntohs(address.sin_port);
     thread_ = std::thread{[this, connections_count, script = std::move(script)] {
-      for (int i = 0; i < connections_count; ++i) serve(script);
+      std::vector<std::thread> connections;
+      for (int i = 0; i < connections_count; ++i) {
+        const int connection = accept(listener_, nullptr, nullptr);
+        if (connection < 0) break;
+        connections.emplace_back([connection, &script] { serve(connection, script); });
+      }
+      for (std::thread& each : connections) each.join();
     }};
   }
 
@@ -162,9 +176,7 @@ class FakeServer {
   uint16_t port() const noexcept { return port_; }
 
  private:
-  void serve(const Script& script) const {
-    const int connection = accept(listener_, nullptr, nullptr);
-    if (connection < 0) return;
+  static void serve(int connection, const Script& script) {
     Peer peer{connection};
     try {
       script(peer);

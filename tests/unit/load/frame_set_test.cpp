@@ -58,6 +58,13 @@ TEST(FrameSet, counts_the_keys_of_the_frames_really_sent) {
   EXPECT_EQ(frames.distinct_keys(0, 1'000), 100u);
 }
 
+TEST(FrameSet, without_questions_has_no_frames) {
+  const FrameSet frames{{.batch = 10, .keys = 100}, std::vector<Question>{}};
+  EXPECT_EQ(frames.count(), 0u);
+  EXPECT_EQ(frames.bytes(), 0u);
+  EXPECT_EQ(frames.distinct_keys(0, 0), 0u);
+}
+
 TEST(FrameSet, few_keys_still_make_as_many_frames_as_asked_for) {
   const FrameSet frames{{.batch = 256, .keys = 3}, 64};
   EXPECT_GE(frames.count(), 64u);

@@ -7,6 +7,8 @@
 #include <set>
 #include <stdexcept>
 
+#include "proto/key_hash.hpp"
+
 namespace sluice::load {
 namespace {
 
@@ -55,6 +57,68 @@ TEST(KeySequence, denied_share_is_met_exactly) {
     const auto questions = key_sequence({.keys = 10'000, .denied_share = share}, 1);
     const auto denied = std::ranges::count_if(questions, &Question::denied);
     EXPECT_NEAR(static_cast<double>(denied), share * 10'000, 1) << share;
+  }
+}
+
+// Ten bytes a key, four shards.
+constexpr Routing routing{.seed = 99, .shards = 4};
+
+uint32_t owner(uint32_t key) {
+  return proto::owner_shard(proto::routing_hash(key_name(key, 10), routing.seed), routing.shards);
+}
+
+TEST(RoutedSequences, hold_every_key_once_and_with_its_owner) {
+  const auto parts = routed_sequences({.keys = 1'000, .key_bytes = 10}, 1, routing);
+  ASSERT_EQ(parts.size(), 4u);
+  std::multiset<uint32_t> keys;
+  for (uint32_t shard = 0; shard < parts.size(); ++shard) {
+    EXPECT_GT(parts[shard].size(), 150u) << "the hash spreads evenly";
+    for (const Question question : parts[shard]) {
+      EXPECT_EQ(owner(question.key), shard);
+      keys.insert(question.key);
+    }
+  }
+  ASSERT_EQ(keys.size(), 1'000u);
+  for (uint32_t key = 0; key < 1'000; ++key) EXPECT_EQ(keys.count(key), 1u) << key;
+}
+
+TEST(RoutedSequences, repeat_the_part_of_a_shard_as_a_whole) {
+  for (const auto& part : routed_sequences({.keys = 100, .key_bytes = 10}, 1'000, routing)) {
+    ASSERT_GE(part.size(), 1'000u);
+    const uint64_t once = count_distinct(part, 100);
+    ASSERT_EQ(part.size() % once, 0u);
+    for (size_t begin = 0; begin + once <= part.size(); begin += 7) {
+      EXPECT_EQ(count_distinct(std::span{part}.subspan(begin, once), 100), once);
+    }
+  }
+}
+
+TEST(RoutedSequences, are_empty_for_a_shard_without_keys) {
+  const auto parts = routed_sequences(
+      {.keys = 1, .key_bytes = 10, .distribution = Distribution::one}, 500, routing);
+  for (uint32_t shard = 0; shard < parts.size(); ++shard) {
+    EXPECT_EQ(parts[shard].size(), shard == owner(0) ? 500u : 0u);
+  }
+}
+
+TEST(RoutedSequences, ask_what_one_sequence_asks) {
+  const Options options{.keys = 1'000, .key_bytes = 10, .distribution = Distribution::zipf};
+  std::vector<std::vector<uint32_t>> expected(routing.shards);
+  for (const Question question : key_sequence(options, 1)) {
+    expected[owner(question.key)].push_back(question.key);
+  }
+  const auto parts = routed_sequences(options, 1, routing);
+  for (uint32_t shard = 0; shard < routing.shards; ++shard) {
+    ASSERT_EQ(parts[shard].size(), expected[shard].size());
+    EXPECT_TRUE(std::ranges::equal(parts[shard], expected[shard], {}, &Question::key));
+  }
+}
+
+TEST(RoutedSequences, meet_the_denied_share_in_every_part) {
+  const Options options{.keys = 10'000, .key_bytes = 10, .denied_share = 0.25};
+  for (const auto& part : routed_sequences(options, 1, routing)) {
+    const auto denied = static_cast<double>(std::ranges::count_if(part, &Question::denied));
+    EXPECT_NEAR(denied, 0.25 * static_cast<double>(part.size()), 1);
   }
 }
 
