@@ -54,8 +54,9 @@ class ServerProcess:
     def __init__(self, io, *flags, bind="127.0.0.1", preexec=None):
         self.io = io
         self.host = bind  # where peers connect to
+        # Not pinned: servers of tests that run side by side would all stay on the first cores.
         self.command = [binary(), "--bind", bind, "--port", "0", "--native-port", "0",
-                        "--io", io, "--drain-millis", "3000", *flags]
+                        "--io", io, "--drain-millis", "3000", "--pin=false", *flags]
 
         def prepare():
             LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
