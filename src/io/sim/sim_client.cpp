@@ -1,13 +1,8 @@
-// The peers' side of simulated connections (declared in sim_io.hpp).
+#include "io/sim/sim_client.hpp"
+
 #include <algorithm>
 
-#include "io/sim/sim_io.hpp"
-
 namespace sluice::io {
-
-SimLink& SimClient::link() const noexcept {
-  return io_->links_[link_];
-}
 
 void SimClient::write(std::span<const std::byte> bytes) {
   SimLink& to = link();

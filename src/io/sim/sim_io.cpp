@@ -18,11 +18,19 @@
 namespace sluice::io {
 
 SimIo::SimIo(const SimOptions& options, Random& random)
+    : SimIo(options, std::make_unique<SimNetwork>(random, options.start)) {}
+
+SimIo::SimIo(const SimOptions& options, std::unique_ptr<SimNetwork> own_network)
+    : SimIo(options, *own_network) {
+  own_network_ = std::move(own_network);
+}
+
+SimIo::SimIo(const SimOptions& options, SimNetwork& network)
     : options_(options),
-      random_(random),
-      faults_(random),
-      clock_(options.start),
-      now_(options.start),
+      network_(network),
+      random_(network.random()),
+      faults_(network.faults()),
+      now_(network.clock()),
       slots_(options.sockets_max),
       listeners_(options.listeners_count),
       buffers_(size_t{options.receive_buffers} * options.receive_buffer_bytes) {
@@ -86,25 +94,18 @@ size_t SimIo::poll(std::span<Event> events, int64_t wait_ns) noexcept {
   }
   const size_t count = collect(events);
   if (count == 0 && wait_ns > 0) advance(std::min(wait_ns, options_.wait_ns_max));
-  now_ = clock_;
+  now_ = network_.clock();
   return count;
 }
 
-void SimIo::advance(int64_t ns) noexcept {
-  ASSERT(ns >= 0);
-  clock_.monotonic_ns += ns;
-  clock_.wall_ns += ns;
-}
-
 SimClient SimIo::connect(ListenerId listener) {
-  const auto link = static_cast<uint32_t>(links_.size());
-  links_.emplace_back();
+  const uint32_t link = network_.add_link();
   if (listeners_[listener].closed) {
-    links_[link].refused = true;
+    network_.link(link).refused = true;
   } else {
     listeners_[listener].backlog.push_back(link);
   }
-  return {*this, link};
+  return {network_, link};
 }
 
 uint32_t SimIo::sends_in_flight() const noexcept {
@@ -149,7 +150,7 @@ void SimIo::move_clock() noexcept {
   }
   if (faults_.fires(Fault::wall_clock_back)) {
     faults_.count(Fault::wall_clock_back);
-    clock_.wall_ns -= random_.between(0, options_.clock_jump_ns_max);
+    set_wall_clock(network_.clock().wall_ns - random_.between(0, options_.clock_jump_ns_max));
   }
 }
 

@@ -1,16 +1,18 @@
 // Io in memory, with a clock that tests move, seeded faults, and the peers' side of every socket.
-// Flow:   SimClient <-> SimLink <-> SimIo -> events -> the code under test, in one thread.
+// Flow:   SimClient <-> SimLink <-> SimIo -> events -> the code under test, in one thread. One
+//         SimIo stands for one core; those of one SimNetwork are one machine.
 // Shape:  each poll() plays the kernel: moves bytes of sends, completes multishot receives through
 //         ReceiveArming, in an order and in pieces that the faults choose.
 // Errors: breaks of io.hpp's contract are ASSERTed: two sends in flight, a send whose bytes
 //         changed, a call on a socket that is closed. Buffers turn to garbage with the next poll().
-// Lives:  clients refer to the SimIo; linked into tests only.
+// Lives:  in a network of its own unless it is given one; linked into tests only.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -18,9 +20,8 @@
 
 #include "io/io.hpp"
 #include "io/receive_arming.hpp"
-#include "io/sim/random.hpp"
-#include "io/sim/sim_faults.hpp"
-#include "io/sim/sim_link.hpp"
+#include "io/sim/sim_client.hpp"
+#include "io/sim/sim_network.hpp"
 
 namespace sluice::io {
 
@@ -33,42 +34,13 @@ struct SimOptions {
   int64_t turn_ns_max = 0;                 // each poll() takes up to this long
   int64_t wait_ns_max = INT64_MAX;         // a poll() that waits comes back after this at most
   int64_t clock_jump_ns_max = 10 * base::ns_per_s;
-  base::Now start{.monotonic_ns = base::ns_per_s, .wall_ns = 1'700'000'000 * base::ns_per_s};
-};
-
-class SimIo;
-
-// The peer's side of one connection. A peer that does not read() lets its window fill up.
-class SimClient {
- public:
-  SimClient(SimIo& io, uint32_t link) noexcept : io_(&io), link_(link) {}
-
-  void write(std::span<const std::byte> bytes);
-  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
-  // Appends up to `bytes_max` of what has arrived to `into`; returns how many.
-  size_t read(std::vector<std::byte>& into, size_t bytes_max = SIZE_MAX);
-  void shutdown_write() noexcept;
-  void reset() noexcept;
-  void close() noexcept;
-
-  uint32_t link_id() const noexcept { return link_; }
-  bool accepted() const noexcept;
-  bool refused() const noexcept;
-  bool was_reset() const noexcept;
-  bool was_cut_by_network() const noexcept;
-  bool end_of_stream() const noexcept;        // everything was read, and no more comes
-  size_t undelivered_bytes() const noexcept;  // written, but not yet told to the server
-
- private:
-  SimLink& link() const noexcept;
-
-  SimIo* io_;
-  uint32_t link_;
+  base::Now start = sim_start;  // of a network of its own
 };
 
 class SimIo final : public Io {
  public:
   SimIo(const SimOptions& options, Random& random);
+  SimIo(const SimOptions& options, SimNetwork& network);
   ~SimIo() override;
 
   std::string_view name() const noexcept override { return "sim"; }
@@ -85,23 +57,23 @@ class SimIo final : public Io {
   const Statistics& statistics() const noexcept override { return statistics_; }
 
   // ------------------------------------------------------------------------- the test's side
+  // To this core's listener, wherever the connection goes from there.
   SimClient connect(ListenerId listener);
+  SimNetwork& network() noexcept { return network_; }
   Faults& faults() noexcept { return faults_; }
 
   // The next poll() will see the clock so much later. The wall clock may go back.
-  void advance(int64_t ns) noexcept;
-  void set_wall_clock(int64_t wall_ns) noexcept { clock_.wall_ns = wall_ns; }
+  void advance(int64_t ns) noexcept { network_.advance(ns); }
+  void set_wall_clock(int64_t wall_ns) noexcept { network_.set_wall_clock(wall_ns); }
 
   uint32_t sockets_open() const noexcept { return sockets_open_; }
   uint32_t sends_in_flight() const noexcept;
   // Whether the server has given up its side of this connection.
-  bool server_closed(uint32_t link) const noexcept { return links_[link].server_closed; }
+  bool server_closed(uint32_t link) const noexcept { return network_.link(link).server_closed; }
   // Which client's connection an `accepted` socket is, to tell events apart in tests.
   uint32_t link_of(SocketId socket) const noexcept { return slots_[socket.index].link; }
 
  private:
-  friend class SimClient;
-
   // Larger sends in flight are checked at their end only: a slow peer's would cost too much.
   static constexpr size_t checksum_bytes_each_poll = 4'096;
 
@@ -143,8 +115,10 @@ class SimIo final : public Io {
     bool listener;
   };
 
+  SimIo(const SimOptions& options, std::unique_ptr<SimNetwork> own_network);
+
   Slot& slot_of(SocketId socket) noexcept;
-  SimLink& link_of(const Slot& slot) noexcept { return links_[slot.link]; }
+  SimLink& link_of(const Slot& slot) noexcept { return network_.link(slot.link); }
   static SocketId id_of(uint32_t index, const Slot& slot) noexcept {
     return {.index = index, .generation = slot.generation};
   }
@@ -172,11 +146,11 @@ class SimIo final : public Io {
   std::span<std::byte> take_buffer(size_t bytes) noexcept;
 
   SimOptions options_;
+  std::unique_ptr<SimNetwork> own_network_;  // null: it was given one
+  SimNetwork& network_;
   Random& random_;
-  Faults faults_;
-  base::Now clock_;  // runs ahead of now_, which is the last poll's
+  Faults& faults_;
   base::Now now_;
-  std::deque<SimLink> links_;
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_slots_;
   std::vector<Listener> listeners_;

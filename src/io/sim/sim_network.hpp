@@ -1,0 +1,56 @@
+// What the simulated machines share: every connection, one clock, one source of faults.
+// Flow:   SimClient <-> SimLink <-> whichever SimIo holds the server's side.
+// Shape:  a link's number serves as its descriptor. Each SimIo has its own listeners, as with
+//         SO_REUSEPORT, and its own view of the clock: that of its last poll().
+// Units:  nanoseconds.
+// Lives:  longer than its SimIos and clients; links until the end, so that clients can look back.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+
+#include "base/assert.hpp"
+#include "base/time.hpp"
+#include "io/sim/random.hpp"
+#include "io/sim/sim_faults.hpp"
+#include "io/sim/sim_link.hpp"
+
+namespace sluice::io {
+
+inline constexpr base::Now sim_start{.monotonic_ns = base::ns_per_s,
+                                     .wall_ns = 1'700'000'000 * base::ns_per_s};
+
+class SimNetwork {
+ public:
+  explicit SimNetwork(Random& random, base::Now start = sim_start) noexcept
+      : random_(random), faults_(random), clock_(start) {}
+  SimNetwork(const SimNetwork&) = delete;
+  SimNetwork& operator=(const SimNetwork&) = delete;
+
+  Random& random() noexcept { return random_; }
+  Faults& faults() noexcept { return faults_; }
+
+  // Runs ahead of every SimIo's now(), which is that of its last poll().
+  base::Now clock() const noexcept { return clock_; }
+  void advance(int64_t ns) noexcept {
+    ASSERT(ns >= 0);
+    clock_.monotonic_ns += ns;
+    clock_.wall_ns += ns;
+  }
+  // The wall clock may go back.
+  void set_wall_clock(int64_t wall_ns) noexcept { clock_.wall_ns = wall_ns; }
+
+  SimLink& link(uint32_t link) noexcept { return links_[link]; }
+  uint32_t add_link() {
+    links_.emplace_back();
+    return static_cast<uint32_t>(links_.size() - 1);
+  }
+
+ private:
+  Random& random_;
+  Faults faults_;
+  base::Now clock_;
+  std::deque<SimLink> links_;  // references to them stay good while it grows
+};
+
+}  // namespace sluice::io
