@@ -1,14 +1,17 @@
 // The one seam to the kernel. Three implementations: uring/ (default), epoll/ (where io_uring is
 // blocked), sim/ (in memory, seeded, for tests).
 // Flow:   kernel -> Io::poll() -> events -> net/; net/ -> start, stop, send, close -> kernel.
+//         Between cores: release() -> `released` -> another Io's adopt().
 // Units:  bytes; nanoseconds. A failure's `result` is a negative errno.
 // Lives:  an event's bytes are the reader's (writable, 8-byte aligned at the start) until the next
-//         poll(). A SocketId is valid from `accepted` until `closed`. One core only, but wake().
+//         poll(). A SocketId is valid from `accepted` or adopt() until `closed` or `released`. One
+//         core only, but wake().
 // Source: liburing 2.3; docs/architecture.md, "The seam to the kernel".
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -34,6 +37,7 @@ enum class EventKind : uint8_t {
   failed,           // reset or timed out; told once; only close() makes sense now
   sent,             // the whole send() left (result: bytes), or failed (result: -errno)
   closed,           // after close(): the kernel holds nothing of the socket; its slot is free
+  released,         // after release() (result: the descriptor, the caller's now); its slot is free
   listener_closed,  // after accept_finish(): every queued connection was told before
   woken,            // another thread called wake()
 };
@@ -42,7 +46,7 @@ struct Event {
   EventKind kind = EventKind::woken;
   ListenerId listener = 0;     // accepted, accept_failed, listener_closed
   SocketId socket;             // all but accept_failed, listener_closed and woken
-  int32_t result = 0;          // sent, failed, accept_failed
+  int32_t result = 0;          // sent, failed, accept_failed, released
   std::span<std::byte> bytes;  // received
 };
 
@@ -85,6 +89,21 @@ class Io {
   // Gives the socket back, whatever is in flight: `closed` follows when the kernel has let go of
   // it, after a last `sent` (failed) if a send was in flight. No bytes are delivered any more.
   virtual void close(SocketId socket) noexcept = 0;
+
+  // Gives the socket up without closing it, for another core to adopt(). Receiving stops; what the
+  // kernel had already received by then still comes (bounded as with receive_stop()), then
+  // `released`. An end, a hang-up or a failure is not told any more: the adopter sees it. Not while
+  // a send is in flight, nor after send_finish(); only close() may follow. It wins until a poll()
+  // has told `released`, which is never one that tells bytes of the socket: who closes because of
+  // the last bytes is in time, and is told `closed` instead.
+  virtual void release(SocketId socket) noexcept = 0;
+
+  // Takes over a connection that another Io has released: as if accepted here, nothing is received
+  // before receive_start(). Without a free slot nothing: the descriptor stays the caller's then.
+  virtual std::optional<SocketId> adopt(int fd) noexcept = 0;
+
+  // Closes a descriptor that was released and that nobody adopts.
+  virtual void discard(int fd) noexcept = 0;
 
   // Submits what the calls above have queued, waits until there is an event or `wait_ns` have
   // passed (0: does not wait), and fills `events`; returns how many. Reads the clock.

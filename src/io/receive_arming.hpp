@@ -33,7 +33,7 @@ class ReceiveArming {
     return cancel_if_armed();
   }
 
-  // Nothing is armed from now on. The socket may be closed once nothing is in flight.
+  // Nothing is armed from now on. The socket may be closed or released once nothing is in flight.
   [[nodiscard]] ReceiveAction close() noexcept {
     ended_ = true;
     return stop();

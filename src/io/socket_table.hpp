@@ -3,12 +3,17 @@
 // Flow:   back end -> note_*() -> tell() -> events of poll().
 // Shape:  a slot's events wait in the slot until the caller's array has room for them.
 // Errors: open() must not be called when full().
-// Lives:  a slot is free again once its `closed` was told; its next use has another generation.
+// Lives:  a slot is free again once its `closed` or `released` was told; its next use has another
+//         generation.
 #pragma once
+
+#include <sys/socket.h>
 
 #include <cerrno>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/assert.hpp"
@@ -24,8 +29,9 @@ inline constexpr uint32_t generation_mask = 0xFF'FFFF;
 struct SocketSlot {
   int fd = -1;
   uint32_t generation = 0;
-  bool open = false;           // from `accepted` until `closed`
+  bool open = false;           // from `accepted` or adopt() until `closed` or `released`
   bool closing = false;        // close() was called
+  bool releasing = false;      // release() was called, and not close()
   bool sending = false;        // from send() until `sent`
   bool send_finished = false;  // our side of the stream has ended
   bool end_told = false;
@@ -40,9 +46,12 @@ struct SocketSlot {
   bool end = false;
   bool failed = false;
   bool closed = false;
+  bool released = false;
   int32_t send_result = 0;
   int32_t failure = 0;  // negative errno; also of a failed send
   SlotLink untold;
+
+  bool leaving() const noexcept { return closing || releasing; }
 };
 
 template <typename Slot>
@@ -63,6 +72,12 @@ class SocketTable {
 
   // A slot the caller of Io may still name: anything else is its bug.
   Slot& usable(SocketId socket) noexcept {
+    Slot& slot = closable(socket);
+    ASSERT(!slot.releasing);
+    return slot;
+  }
+
+  Slot& closable(SocketId socket) noexcept {
     ASSERT(socket.index < capacity());
     Slot& slot = slots_[socket.index];
     ASSERT(slot.open);
@@ -83,6 +98,20 @@ class SocketTable {
     slot.generation = generation;
     slot.open = true;
     return id_of(index);
+  }
+
+  // The kernel tells of a reset once: if that was to the other Io, only an end is found here. That
+  // there is no peer any more shows the difference.
+  std::optional<SocketId> adopt(int fd) noexcept {
+    ASSERT(fd >= 0);
+    if (full()) return {};
+    const SocketId socket = open(fd);
+    sockaddr_storage peer;
+    socklen_t size = sizeof peer;
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) {
+      slots_[socket.index].failure = -ECONNRESET;
+    }
+    return socket;
   }
 
   void begin_send(Slot& slot, std::span<const std::byte> bytes) noexcept {
@@ -106,7 +135,7 @@ class SocketTable {
   void note_end(uint32_t index) noexcept {
     Slot& slot = slots_[index];
     if (slot.failure != 0) return note_failure(index, slot.failure);
-    if (slot.closing || slot.end_told || slot.failure_told) return;
+    if (slot.leaving() || slot.end_told || slot.failure_told) return;
     slot.end_told = slot.end = true;
     untold_.push(index);
   }
@@ -114,7 +143,7 @@ class SocketTable {
   void note_hang_up(uint32_t index) noexcept {
     Slot& slot = slots_[index];
     if (slot.failure != 0) return note_failure(index, slot.failure);
-    if (slot.closing || slot.hang_up_told || slot.end_told || slot.failure_told) return;
+    if (slot.leaving() || slot.hang_up_told || slot.end_told || slot.failure_told) return;
     slot.hang_up_told = slot.hang_up_untold = true;
     untold_.push(index);
   }
@@ -122,7 +151,7 @@ class SocketTable {
   void note_failure(uint32_t index, int32_t failure) noexcept {
     ASSERT(failure < 0);
     Slot& slot = slots_[index];
-    if (slot.closing || slot.failure_told) return;
+    if (slot.leaving() || slot.failure_told) return;
     slot.failure_told = slot.failed = true;
     slot.failure = failure;
     untold_.push(index);
@@ -132,6 +161,16 @@ class SocketTable {
   void begin_close(uint32_t index) noexcept {
     Slot& slot = slots_[index];
     slot.closing = true;
+    slot.releasing = slot.released = false;
+    slot.end = slot.hang_up_untold = slot.failed = false;
+  }
+
+  // From now on only bytes and `released` are told.
+  void begin_release(uint32_t index) noexcept {
+    Slot& slot = slots_[index];
+    ASSERT(!slot.sending);
+    ASSERT(!slot.send_finished);
+    slot.releasing = true;
     slot.end = slot.hang_up_untold = slot.failed = false;
   }
 
@@ -142,13 +181,20 @@ class SocketTable {
     untold_.push(index);
   }
 
+  void note_released(uint32_t index) noexcept {
+    ASSERT(slots_[index].releasing);
+    ASSERT(!slots_[index].released);
+    slots_[index].released = true;
+    untold_.push(index);
+  }
+
   // Tells what was noted, as far as there is room.
   void tell(EventSink& sink) noexcept {
     while (!untold_.empty()) {
       const uint32_t index = untold_.front();
       if (!tell(index, sink)) return;
       untold_.pop();
-      if (slots_[index].closed) give_back(index);
+      if (slots_[index].closed || slots_[index].released) give_back(index);
     }
   }
 
@@ -187,6 +233,11 @@ class SocketTable {
     if (slot.closed) {
       if (sink.full()) return false;
       sink.push({.kind = EventKind::closed, .socket = socket});
+    }
+    if (slot.released) {
+      if (sink.full()) return false;
+      const int fd = std::exchange(slot.fd, -1);
+      sink.push({.kind = EventKind::released, .socket = socket, .result = fd});
     }
     return true;
   }

@@ -93,6 +93,9 @@ void Worker::on_event(const io::Event& event) noexcept {
     case io::EventKind::closed:
       sessions_.end(event.socket);
       return;
+    case io::EventKind::released:
+      ASSERT(!"a socket that nobody releases");
+      return;
     case io::EventKind::received:
     case io::EventKind::end_of_stream:
     case io::EventKind::hung_up:

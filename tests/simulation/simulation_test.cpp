@@ -82,7 +82,8 @@ TEST(Simulation, every_seed_agrees_with_the_model_and_drains) {
   for (uint32_t fault = 0; fault < io::faults_count; ++fault) {
     const auto name = std::string(io::fault_name(static_cast<io::Fault>(fault)));
     std::printf("%12lu %s\n", totals.faults[fault], name.c_str());
-    if (!one) {
+    const bool between_cores = fault >= static_cast<uint32_t>(io::Fault::delayed_wake);
+    if (!one && !between_cores) {  // these runs have one core
       EXPECT_GT(totals.faults[fault], 0u) << name << " never fired";
     }
   }

@@ -21,6 +21,12 @@ class FakeIo final : public io::Io {
   }
   void send_finish(io::SocketId) noexcept override { calls.push_back("send_finish"); }
   void close(io::SocketId) noexcept override { calls.push_back("close"); }
+  void release(io::SocketId) noexcept override { calls.push_back("release"); }
+  std::optional<io::SocketId> adopt(int) noexcept override {
+    calls.push_back("adopt");
+    return {};
+  }
+  void discard(int) noexcept override { calls.push_back("discard"); }
   size_t poll(std::span<io::Event>, int64_t) noexcept override { return 0; }
   base::Now now() const noexcept override { return {}; }
   void wake() noexcept override {}

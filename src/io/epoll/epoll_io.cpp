@@ -98,11 +98,25 @@ void EpollIo::send_finish(SocketId socket) noexcept {
 }
 
 void EpollIo::close(SocketId socket) noexcept {
-  Slot& slot = sockets_.usable(socket);
+  Slot& slot = sockets_.closable(socket);
   sockets_.begin_close(socket.index);
   if (slot.sending && !slot.sent) sockets_.note_send_failure(socket.index, -ECANCELED);
   ::close(std::exchange(slot.fd, -1));  // epoll forgets it
   sockets_.note_closed(socket.index);
+}
+
+void EpollIo::release(SocketId socket) noexcept {
+  Slot& slot = sockets_.usable(socket);
+  sockets_.begin_release(socket.index);
+  // Unlike a descriptor that is closed, this one would be reported for ever.
+  if (slot.watched != unwatched) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, slot.fd, nullptr);
+  sockets_.note_released(socket.index);
+}
+
+std::optional<SocketId> EpollIo::adopt(int fd) noexcept {
+  const std::optional<SocketId> socket = sockets_.adopt(fd);
+  if (socket) changed_.push(socket->index);
+  return socket;
 }
 
 size_t EpollIo::poll(std::span<Event> events, int64_t wait_ns) noexcept {
@@ -151,7 +165,7 @@ void EpollIo::apply_changes() noexcept {
   while (!changed_.empty()) {
     const uint32_t index = changed_.pop();
     Slot& slot = sockets_[index];
-    if (!slot.open || slot.closing) continue;
+    if (!slot.open || slot.leaving()) continue;
     const uint32_t wanted = interest(slot);
     if (wanted == slot.watched) continue;
     const int operation = wanted == unwatched         ? EPOLL_CTL_DEL
@@ -264,7 +278,7 @@ void EpollIo::finish_listener(uint32_t index, EventSink& sink) noexcept {
 void EpollIo::socket_ready(uint32_t index, uint32_t ready, EventSink& sink,
                            uint32_t buffers) noexcept {
   Slot& slot = sockets_[index];
-  ASSERT(slot.open && !slot.closing);
+  ASSERT(slot.open && !slot.leaving());
   if (slot.receiving && !slot.drained) {
     if ((ready & ~uint32_t{EPOLLOUT}) != 0) receive(index, sink, buffers);
   } else if ((ready & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {

@@ -34,6 +34,9 @@ class EpollIo final : public Io {
   void send(SocketId socket, std::span<const std::byte> bytes) noexcept override;
   void send_finish(SocketId socket) noexcept override;
   void close(SocketId socket) noexcept override;
+  void release(SocketId socket) noexcept override;
+  std::optional<SocketId> adopt(int fd) noexcept override;
+  void discard(int fd) noexcept override { ::close(fd); }
   size_t poll(std::span<Event> events, int64_t wait_ns) noexcept override;
   base::Now now() const noexcept override { return now_; }
   void wake() noexcept override { wake_signal_.raise(); }

@@ -8,6 +8,7 @@ struct Row {
   double worst_rate;  // each time the fault could happen
 };
 
+// clang-format off
 constexpr std::array<Row, faults_count> rows = {{
     {"split_receive", 0.9},
     {"delayed_receive", 0.7},
@@ -26,7 +27,12 @@ constexpr std::array<Row, faults_count> rows = {{
     {"spurious_wake", 0.2},
     {"clock_jump", 0.01},
     {"wall_clock_back", 0.02},
+    {"delayed_wake", 0.8},
+    {"release_late_bytes", 0.9},
+    {"delayed_released", 0.8},
+    {"reset_in_transit", 0.05},
 }};
+// clang-format on
 
 }  // namespace
 

@@ -31,8 +31,13 @@ enum class Fault : uint8_t {
   spurious_wake,      // `woken`, and nobody called wake()
   clock_jump,         // the monotonic clock jumps forward
   wall_clock_back,    // the wall clock is set back
+  // Between cores.
+  delayed_wake,        // wake() is seen by a later poll
+  release_late_bytes,  // bytes are delivered although release() was called
+  delayed_released,    // the kernel holds a released socket for longer
+  reset_in_transit,    // the connection is reset before it is adopted
 };
-inline constexpr uint32_t faults_count = 17;
+inline constexpr uint32_t faults_count = 21;
 
 std::string_view fault_name(Fault fault) noexcept;
 

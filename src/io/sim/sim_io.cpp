@@ -1,5 +1,6 @@
 #include "io/sim/sim_io.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -77,9 +78,35 @@ void SimIo::send_finish(SocketId socket) noexcept {
 }
 
 void SimIo::close(SocketId socket) noexcept {
-  Slot& slot = slot_of(socket);
+  Slot& slot = closable_slot_of(socket);
   slot.closing = true;
+  slot.releasing = false;
   act(socket.index, slot.arming.close());
+}
+
+void SimIo::release(SocketId socket) noexcept {
+  Slot& slot = slot_of(socket);
+  ASSERT(!slot.send.in_flight);
+  ASSERT(!slot.send_finished);
+  slot.releasing = true;
+  slot.late_deliveries = 0;
+  act(socket.index, slot.arming.close());
+}
+
+std::optional<SocketId> SimIo::adopt(int fd) noexcept {
+  ASSERT(network_.is_released(fd));
+  if (free_slots_.empty()) return {};
+  const uint32_t link = network_.take(fd);
+  if (!network_.link(link).reset && faults_.fires(Fault::reset_in_transit)) {
+    faults_.count(Fault::reset_in_transit);
+    network_.link(link).abort();
+    network_.link(link).cut_by_network = true;
+  }
+  return open_slot(link);
+}
+
+void SimIo::discard(int fd) noexcept {
+  network_.link(network_.take(fd)).close_server_side();
 }
 
 size_t SimIo::poll(std::span<Event> events, int64_t wait_ns) noexcept {
@@ -116,12 +143,35 @@ uint32_t SimIo::sends_in_flight() const noexcept {
 
 // A socket that the code under test may still use: a late call on a closed one is its bug.
 SimIo::Slot& SimIo::slot_of(SocketId socket) noexcept {
+  Slot& slot = closable_slot_of(socket);
+  ASSERT(!slot.releasing);
+  return slot;
+}
+
+SimIo::Slot& SimIo::closable_slot_of(SocketId socket) noexcept {
   ASSERT(socket.index < slots_.size());
   Slot& slot = slots_[socket.index];
   ASSERT(slot.open);
   ASSERT(slot.generation == socket.generation);
   ASSERT(!slot.closing);
   return slot;
+}
+
+SocketId SimIo::open_slot(uint32_t link) noexcept {
+  const uint32_t index = free_slots_.back();
+  free_slots_.pop_back();
+  Slot& slot = slots_[index];
+  const uint32_t generation = (slot.generation + 1) & 0xFF'FFFF;
+  slot = {.generation = generation, .link = link, .open = true};
+  ++sockets_open_;
+  return id_of(index, slot);
+}
+
+void SimIo::free_slot(uint32_t index) noexcept {
+  slots_[index].open = false;
+  std::erase(starved_, index);
+  free_slots_.push_back(index);
+  --sockets_open_;
 }
 
 void SimIo::act(uint32_t index, ReceiveAction action) noexcept {
@@ -175,11 +225,20 @@ std::span<std::byte> SimIo::take_buffer(size_t bytes) noexcept {
   return {buffer, bytes};
 }
 
+bool SimIo::wake_seen() noexcept {
+  if (!woken_.load(std::memory_order_acquire)) return false;
+  if (faults_.fires(Fault::delayed_wake)) {
+    faults_.count(Fault::delayed_wake);
+    return false;
+  }
+  return woken_.exchange(false, std::memory_order_acquire);
+}
+
 // Every socket and listener in turn, an event at a time, until nobody has one: so completions of
 // different sockets interleave, and those of one socket stay in order.
 size_t SimIo::collect(std::span<Event> events) noexcept {
   size_t count = 0;
-  const bool woken = woken_.exchange(false, std::memory_order_acquire);
+  const bool woken = wake_seen();
   const bool spurious = !woken && faults_.fires(Fault::spurious_wake);
   if (spurious) faults_.count(Fault::spurious_wake);
   if (woken || spurious) events[count++] = {.kind = EventKind::woken};
@@ -215,23 +274,16 @@ std::optional<Event> SimIo::accept_next(ListenerId id) noexcept {
     listener.closed = true;
     return Event{.kind = EventKind::listener_closed, .listener = id};
   }
-  const bool open = listener.accepting || listener.finishing;
-  if (!open || listener.backlog.empty() || free_slots_.empty()) return {};
-  if (listener.failed_in_poll == polls_) return {};
+  if (!accept_due(listener) || listener.failed_in_poll == polls_) return {};
   if (faults_.fires(Fault::accept_failed)) {
     faults_.count(Fault::accept_failed);
     listener.failed_in_poll = polls_;
     return Event{.kind = EventKind::accept_failed, .listener = id, .result = -EMFILE};
   }
-  const uint32_t index = free_slots_.back();
-  free_slots_.pop_back();
-  Slot& slot = slots_[index];
-  const uint32_t generation = (slot.generation + 1) & 0xFF'FFFF;
-  slot = {.generation = generation, .link = listener.backlog.front(), .open = true};
+  const uint32_t link = listener.backlog.front();
   listener.backlog.pop_front();
-  link_of(slot).accepted = true;
-  ++sockets_open_;
-  return Event{.kind = EventKind::accepted, .listener = id, .socket = id_of(index, slot)};
+  network_.link(link).accepted = true;
+  return Event{.kind = EventKind::accepted, .listener = id, .socket = open_slot(link)};
 }
 
 std::optional<Event> SimIo::socket_event(uint32_t index) noexcept {
@@ -241,7 +293,38 @@ std::optional<Event> SimIo::socket_event(uint32_t index) noexcept {
   if (!event) event = sent_first ? receive_event(index) : sent_event(index);
   if (!event) event = hang_up_event(index);
   if (!event) event = closed_event(index);
+  if (!event) event = released_event(index);
   return event;
+}
+
+bool SimIo::has_event_pending() const noexcept {
+  const auto listener_due = [this](const Listener& listener) {
+    const bool ends = listener.finishing && !listener.closed && listener.backlog.empty();
+    return ends || accept_due(listener);
+  };
+  const auto socket_due = [this](const Slot& slot) { return event_due(slot); };
+  return woken_.load(std::memory_order_acquire) || std::ranges::any_of(listeners_, listener_due) ||
+         std::ranges::any_of(slots_, socket_due);
+}
+
+bool SimIo::accept_due(const Listener& listener) const noexcept {
+  const bool open = listener.accepting || listener.finishing;
+  return open && !listener.backlog.empty() && !free_slots_.empty();
+}
+
+bool SimIo::event_due(const Slot& slot) const noexcept {
+  if (!slot.open) return false;
+  if (slot.closing || slot.releasing) return true;
+  const SimLink& link = link_of(slot);
+  const Send& send = slot.send;
+  if (send.in_flight) {
+    const size_t room_bytes = options_.peer_window_bytes - link.to_client.size();
+    const bool fits = send.bytes.size() - send.taken_bytes <= room_bytes;
+    if (send.done || link.reset || link.client_closed || fits) return true;
+  }
+  if (link.reset) return !slot.failure_told;
+  if (slot.arming.wanted()) return !link.to_server.empty() || link.client_finished;
+  return link.client_finished && !slot.hang_up_told && !slot.arming.ended() && !slot.failure_told;
 }
 
 }  // namespace sluice::io

@@ -51,6 +51,9 @@ class SimIo final : public Io {
   void send(SocketId socket, std::span<const std::byte> bytes) noexcept override;
   void send_finish(SocketId socket) noexcept override;
   void close(SocketId socket) noexcept override;
+  void release(SocketId socket) noexcept override;
+  std::optional<SocketId> adopt(int fd) noexcept override;
+  void discard(int fd) noexcept override;
   size_t poll(std::span<Event> events, int64_t wait_ns) noexcept override;
   base::Now now() const noexcept override { return now_; }
   void wake() noexcept override { woken_.store(true, std::memory_order_release); }
@@ -65,6 +68,10 @@ class SimIo final : public Io {
   // The next poll() will see the clock so much later. The wall clock may go back.
   void advance(int64_t ns) noexcept { network_.advance(ns); }
   void set_wall_clock(int64_t wall_ns) noexcept { network_.set_wall_clock(wall_ns); }
+
+  // Whether a poll() would tell something, this one or the next, without any fault: a core that
+  // has none sleeps in its poll().
+  bool has_event_pending() const noexcept;
 
   uint32_t sockets_open() const noexcept { return sockets_open_; }
   uint32_t sends_in_flight() const noexcept;
@@ -96,6 +103,8 @@ class SimIo final : public Io {
     Send send;
     bool open = false;
     bool closing = false;
+    bool releasing = false;     // release() was called, and not close()
+    uint64_t told_in_poll = 0;  // bytes; `released` is told in a later one
     bool send_finished = false;
     bool hang_up_told = false;
     bool failure_told = false;
@@ -118,15 +127,22 @@ class SimIo final : public Io {
   SimIo(const SimOptions& options, std::unique_ptr<SimNetwork> own_network);
 
   Slot& slot_of(SocketId socket) noexcept;
-  SimLink& link_of(const Slot& slot) noexcept { return network_.link(slot.link); }
+  Slot& closable_slot_of(SocketId socket) noexcept;
+  SocketId open_slot(uint32_t link) noexcept;
+  void free_slot(uint32_t index) noexcept;
+  SimLink& link_of(const Slot& slot) const noexcept { return network_.link(slot.link); }
   static SocketId id_of(uint32_t index, const Slot& slot) noexcept {
     return {.index = index, .generation = slot.generation};
   }
+
+  bool accept_due(const Listener& listener) const noexcept;
+  bool event_due(const Slot& slot) const noexcept;
 
   // sim_io.cpp: the turn
   void act(uint32_t index, ReceiveAction action) noexcept;
   void move_clock() noexcept;
   void give_buffers_back() noexcept;
+  bool wake_seen() noexcept;
   size_t collect(std::span<Event> events) noexcept;
   std::optional<Event> next_event(Candidate candidate) noexcept;
   std::optional<Event> accept_next(ListenerId listener) noexcept;
@@ -143,6 +159,7 @@ class SimIo final : public Io {
   std::optional<Event> hang_up_event(uint32_t index) noexcept;
   std::optional<Event> sent_event(uint32_t index) noexcept;
   std::optional<Event> closed_event(uint32_t index) noexcept;
+  std::optional<Event> released_event(uint32_t index) noexcept;
   std::span<std::byte> take_buffer(size_t bytes) noexcept;
 
   SimOptions options_;

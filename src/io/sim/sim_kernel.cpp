@@ -102,8 +102,9 @@ std::optional<Event> SimIo::cancel_event(uint32_t index) noexcept {
   const bool late = !slot.closing && !link_of(slot).to_server.empty() &&
                     buffers_out_ < options_.receive_buffers &&
                     slot.late_deliveries < 2 * options_.receive_buffers;
-  if (late && faults_.fires(Fault::late_bytes)) {
-    faults_.count(Fault::late_bytes);
+  const Fault fault = slot.releasing ? Fault::release_late_bytes : Fault::late_bytes;
+  if (late && faults_.fires(fault)) {
+    faults_.count(fault);
     ++slot.late_deliveries;
     return deliver(index);
   }
@@ -133,6 +134,7 @@ Event SimIo::deliver(uint32_t index) noexcept {
     ++statistics_.rearms;
     slot.cancelling = false;  // the cancel finds nothing
   }
+  slot.told_in_poll = polls_;
   act(index, slot.arming.complete(static_cast<int32_t>(bytes), more));
   return Event{.kind = EventKind::received, .socket = id_of(index, slot), .bytes = buffer};
 }
@@ -141,7 +143,8 @@ Event SimIo::deliver(uint32_t index) noexcept {
 // ended (then bytes may still lie before the end).
 std::optional<Event> SimIo::hang_up_event(uint32_t index) noexcept {
   Slot& slot = slots_[index];
-  if (slot.closing || slot.arming.wanted() || slot.arming.in_flight()) return {};
+  if (slot.closing || slot.releasing) return {};
+  if (slot.arming.wanted() || slot.arming.in_flight()) return {};
   const SimLink& link = link_of(slot);
   if (link.reset && !slot.failure_told) {
     slot.failure_told = true;
@@ -162,11 +165,21 @@ std::optional<Event> SimIo::closed_event(uint32_t index) noexcept {
     return {};
   }
   link_of(slot).close_server_side();
-  slot.open = false;
-  std::erase(starved_, index);
-  free_slots_.push_back(index);
-  --sockets_open_;
+  free_slot(index);
   return Event{.kind = EventKind::closed, .socket = id_of(index, slot)};
+}
+
+std::optional<Event> SimIo::released_event(uint32_t index) noexcept {
+  Slot& slot = slots_[index];
+  if (!slot.releasing || slot.arming.in_flight() || slot.told_in_poll == polls_) return {};
+  if (faults_.fires(Fault::delayed_released)) {
+    faults_.count(Fault::delayed_released);
+    return {};
+  }
+  free_slot(index);
+  return Event{.kind = EventKind::released,
+               .socket = id_of(index, slot),
+               .result = network_.release(slot.link)};
 }
 
 }  // namespace sluice::io

@@ -47,6 +47,7 @@ struct SimLink {
   bool client_closed = false;    // what the server sends is answered by a reset
   bool server_finished = false;  // the server's end of stream stands behind `to_client`
   bool server_closed = false;    // the server's side is gone; what the client sends is lost
+  bool released = false;         // the server's side is between two SimIos
   bool reset = false;            // both sides are told
   bool cut_by_network = false;   // ... and neither of them did it
 

@@ -1,11 +1,14 @@
 // What the simulated machines share: every connection, one clock, one source of faults.
 // Flow:   SimClient <-> SimLink <-> whichever SimIo holds the server's side.
-// Shape:  a link's number serves as its descriptor. Each SimIo has its own listeners, as with
+// Shape:  a link's number serves as the descriptor that is released and adopted. Each SimIo has its
+// own listeners, as with
 //         SO_REUSEPORT, and its own view of the clock: that of its last poll().
 // Units:  nanoseconds.
+// Errors: a descriptor that is adopted twice, or was not released, is ASSERTed.
 // Lives:  longer than its SimIos and clients; links until the end, so that clients can look back.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 
@@ -46,11 +49,33 @@ class SimNetwork {
     return static_cast<uint32_t>(links_.size() - 1);
   }
 
+  // Between release() and adopt() or discard() a link is in nobody's slot.
+  int release(uint32_t link) noexcept {
+    ASSERT(!links_[link].released);
+    ASSERT(!links_[link].server_closed);
+    links_[link].released = true;
+    ++released_count_;
+    return static_cast<int>(link);
+  }
+  bool is_released(int fd) const noexcept {
+    return fd >= 0 && static_cast<size_t>(fd) < links_.size() &&
+           links_[static_cast<uint32_t>(fd)].released;
+  }
+  uint32_t take(int fd) noexcept {
+    ASSERT(is_released(fd));
+    const auto link = static_cast<uint32_t>(fd);
+    links_[link].released = false;
+    --released_count_;
+    return link;
+  }
+  uint32_t released_count() const noexcept { return released_count_; }
+
  private:
   Random& random_;
   Faults faults_;
   base::Now clock_;
   std::deque<SimLink> links_;  // references to them stay good while it grows
+  uint32_t released_count_ = 0;
 };
 
 }  // namespace sluice::io

@@ -18,7 +18,7 @@ enum class Operation : uint8_t {
   cancel_receive,
   watch,  // one poll for the peer's hang-up, while nothing is received
   send,
-  cancel_all,  // of a socket that is being closed
+  cancel_all,  // of a socket that is being closed or released
   wake,
   finish,  // of the ring itself
 };

@@ -116,18 +116,25 @@ void UringIo::send_finish(SocketId socket) noexcept {
 }
 
 void UringIo::close(SocketId socket) noexcept {
-  Slot& slot = sockets_.usable(socket);
+  Slot& slot = sockets_.closable(socket);
   sockets_.begin_close(socket.index);
-  std::ignore = slot.arming.close();  // one cancel ends all operations of the socket
-  if (std::exchange(slot.receive_due, false)) {
-    std::ignore = slot.arming.complete(-ECANCELED, false);
-  }
-  slot.cancel_due = false;
+  stop_for_good(socket.index);
   if (std::exchange(slot.send_due, false)) {
     sockets_.note_send_failure(socket.index, -ECANCELED);
   }
   if (slot.in_flight > 0) ::shutdown(slot.fd, SHUT_RDWR);
-  changed_.push(socket.index);
+}
+
+void UringIo::release(SocketId socket) noexcept {
+  std::ignore = sockets_.usable(socket);
+  sockets_.begin_release(socket.index);
+  stop_for_good(socket.index);
+}
+
+std::optional<SocketId> UringIo::adopt(int fd) noexcept {
+  const std::optional<SocketId> socket = sockets_.adopt(fd);
+  if (socket) changed_.push(socket->index);
+  return socket;
 }
 
 size_t UringIo::poll(std::span<Event> events, int64_t wait_ns) noexcept {
@@ -194,6 +201,17 @@ void UringIo::act(uint32_t index, ReceiveAction action) noexcept {
   changed_.push(index);
 }
 
+// One cancel, of apply_leave(), ends all operations of the socket.
+void UringIo::stop_for_good(uint32_t index) noexcept {
+  Slot& slot = sockets_[index];
+  std::ignore = slot.arming.close();
+  if (std::exchange(slot.receive_due, false)) {
+    std::ignore = slot.arming.complete(-ECANCELED, false);
+  }
+  slot.cancel_due = false;
+  changed_.push(index);
+}
+
 // As many as there are buffers, in turn: more would fail at once, even with nothing to receive.
 // Who received nothing comes first: a busy socket takes all buffers as soon as it is armed.
 void UringIo::rearm_starved() noexcept {
@@ -217,12 +235,12 @@ void UringIo::apply_changes() noexcept {
 bool UringIo::apply(uint32_t index) noexcept {
   Slot& slot = sockets_[index];
   ASSERT(slot.open);
-  if (slot.closing) return apply_close(index);
+  if (slot.leaving()) return apply_leave(index);
   tell_hang_up(index);
   return submit_send(index) && submit_receive(index) && submit_cancel(index) && submit_watch(index);
 }
 
-bool UringIo::apply_close(uint32_t index) noexcept {
+bool UringIo::apply_leave(uint32_t index) noexcept {
   Slot& slot = sockets_[index];
   if (slot.in_flight > 0 && !slot.cancelling_all) {
     io_uring_sqe* sqe = prepare_socket(Operation::cancel_all, index);
@@ -230,7 +248,7 @@ bool UringIo::apply_close(uint32_t index) noexcept {
     io_uring_prep_cancel_fd(sqe, slot.fd, IORING_ASYNC_CANCEL_ALL);
     slot.cancelling_all = true;
   }
-  close_if_quiet(index);
+  leave_if_quiet(index);
   return true;
 }
 
@@ -464,7 +482,11 @@ void UringIo::complete_socket(const io_uring_cqe& cqe, OperationTag tag, EventSi
   if (tag.operation == Operation::send) complete_send(cqe, tag.index);
   // The target's own last completion is the only proof that it has ended; see complete_receive().
   if (tag.operation == Operation::cancel_receive) slot.cancelling = false;
-  if (slot.closing) close_if_quiet(tag.index);
+  if (tag.operation == Operation::cancel_all) slot.cancelling_all = false;
+  if (slot.closing) leave_if_quiet(tag.index);
+  // By the next turn: the caller sees the last bytes first. There the cancel is repeated too if its
+  // target is still in flight, for nothing else would end a receive that it did not find.
+  if (slot.releasing) changed_.push(tag.index);
 }
 
 void UringIo::complete_receive(const io_uring_cqe& cqe, uint32_t index, EventSink& sink) noexcept {
@@ -482,7 +504,7 @@ void UringIo::complete_receive(const io_uring_cqe& cqe, uint32_t index, EventSin
     if (cqe.res == -ENOBUFS) ++statistics_.buffers_exhausted;
   }
   act(index, slot.arming.complete(cqe.res, more));
-  if (slot.closing) return;
+  if (slot.leaving()) return;
   if (slot.arming.ended()) {
     cqe.res == 0 ? sockets_.note_end(index) : sockets_.note_failure(index, cqe.res);
   }
@@ -496,7 +518,7 @@ void UringIo::complete_receive(const io_uring_cqe& cqe, uint32_t index, EventSin
 void UringIo::complete_watch(const io_uring_cqe& cqe, uint32_t index) noexcept {
   Slot& slot = sockets_[index];
   if ((cqe.flags & IORING_CQE_F_MORE) == 0) slot.watching = false;
-  if (slot.closing) return;
+  if (slot.leaving()) return;
   if (cqe.res > 0) slot.hang_up |= static_cast<uint32_t>(cqe.res);
   changed_.push(index);
 }
@@ -516,9 +538,10 @@ void UringIo::complete_send(const io_uring_cqe& cqe, uint32_t index) noexcept {
   changed_.push(index);
 }
 
-void UringIo::close_if_quiet(uint32_t index) noexcept {
+void UringIo::leave_if_quiet(uint32_t index) noexcept {
   Slot& slot = sockets_[index];
   if (slot.in_flight > 0 || slot.starved.queued || slot.changed.queued || slot.closed) return;
+  if (slot.releasing) return sockets_.note_released(index);
   ::close(std::exchange(slot.fd, -1));
   sockets_.note_closed(index);
 }

@@ -3,9 +3,9 @@
 // Shape:  calls submit nothing themselves: poll() turns what changed into submissions, so start
 //         and stop in turn cost nothing, and a full submission queue loses nothing.
 // Errors: see Io. The constructor throws std::system_error.
-// Lives:  a descriptor is closed only when the last completion of its last operation has come: a
-//         pending operation would keep the peer from seeing the end, or hit a stranger.
-//         Built, polled and destroyed by one thread.
+// Lives:  a descriptor is closed or released only when the last completion of its last operation
+//         has come: a pending operation would keep the peer from seeing the end, take bytes that
+//         are the adopter's, or hit a stranger. Built, polled and destroyed by one thread.
 // Source: io_uring(7), the manual pages of io_uring_prep_*(3).
 #pragma once
 
@@ -36,6 +36,9 @@ class UringIo final : public Io {
   void send(SocketId socket, std::span<const std::byte> bytes) noexcept override;
   void send_finish(SocketId socket) noexcept override;
   void close(SocketId socket) noexcept override;
+  void release(SocketId socket) noexcept override;
+  std::optional<SocketId> adopt(int fd) noexcept override;
+  void discard(int fd) noexcept override { ::close(fd); }
   size_t poll(std::span<Event> events, int64_t wait_ns) noexcept override;
   base::Now now() const noexcept override { return now_; }
   void wake() noexcept override { wake_signal_.raise(); }
@@ -49,7 +52,7 @@ class UringIo final : public Io {
     bool send_due = false;
     bool fed = false;             // the receive in flight got bytes
     bool cancelling = false;      // a cancel of the receive has not been answered
-    bool cancelling_all = false;  // close() has begun to cancel
+    bool cancelling_all = false;  // close() or release() has begun to cancel
     bool watching = false;        // for the peer's hang-up
     uint32_t hang_up = 0;         // poll(2) bits that the watch reported
     uint32_t in_flight = 0;       // operations whose last completion has not come
@@ -76,12 +79,13 @@ class UringIo final : public Io {
   io_uring_sqe* prepare(OperationTag tag) noexcept;
   io_uring_sqe* prepare_socket(Operation operation, uint32_t index) noexcept;
   void act(uint32_t index, ReceiveAction action) noexcept;
+  void stop_for_good(uint32_t index) noexcept;
 
   // Before waiting: what changed becomes submissions. False: the kernel takes no more for now.
   void rearm_starved() noexcept;
   void apply_changes() noexcept;
   bool apply(uint32_t index) noexcept;
-  bool apply_close(uint32_t index) noexcept;
+  bool apply_leave(uint32_t index) noexcept;
   bool submit_send(uint32_t index) noexcept;
   bool submit_receive(uint32_t index) noexcept;
   bool submit_cancel(uint32_t index) noexcept;
@@ -106,7 +110,7 @@ class UringIo final : public Io {
   void complete_watch(const io_uring_cqe& cqe, uint32_t index) noexcept;
   void complete_send(const io_uring_cqe& cqe, uint32_t index) noexcept;
   void complete_socket(const io_uring_cqe& cqe, OperationTag tag, EventSink& sink) noexcept;
-  void close_if_quiet(uint32_t index) noexcept;
+  void leave_if_quiet(uint32_t index) noexcept;
 
   Ring ring_;
   BufferRing buffers_;

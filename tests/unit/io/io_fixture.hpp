@@ -3,6 +3,7 @@
 #pragma once
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -27,6 +28,14 @@ namespace sluice::io::test {
 
 inline std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
+}
+
+inline size_t open_descriptors() {
+  size_t count = 0;
+  DIR* directory = ::opendir("/proc/self/fd");
+  while (::readdir(directory) != nullptr) ++count;
+  ::closedir(directory);
+  return count;
 }
 
 // Bytes that show where they belong.
@@ -108,10 +117,13 @@ struct Told {
   uint32_t hang_ups = 0;
   uint32_t failures = 0;
   uint32_t closes = 0;
+  uint32_t releases = 0;
+  int32_t descriptor = -1;       // that was released
+  uint64_t last_receive_in = 0;  // which turn
   uint32_t sents = 0;
   int32_t sent_result = 0;
   int32_t failure = 0;
-  bool after_closed = false;  // anything after `closed`
+  bool after_closed = false;  // anything after `closed` or `released`
 };
 
 struct Key {
@@ -138,6 +150,7 @@ class IoTest : public testing::Test {
 
   // One poll(); what it told is kept.
   size_t turn(int64_t wait_ns = 20 * base::ns_per_ms) {
+    ++turns_;
     const size_t count = io_->poll(std::span(events_).first(events_max_), wait_ns);
     for (const Event& event : std::span(events_).first(count)) keep(event);
     return count;
@@ -164,13 +177,14 @@ class IoTest : public testing::Test {
         break;
     }
     Told& told = told_.at({event.socket});
-    if (told.closes > 0) told.after_closed = true;
+    if (told.closes + told.releases > 0) told.after_closed = true;
     switch (event.kind) {
       case EventKind::received:
         EXPECT_FALSE(event.bytes.empty());
         EXPECT_EQ(reinterpret_cast<uintptr_t>(event.bytes.data()) % 8, 0u);
         told.received.append(reinterpret_cast<const char*>(event.bytes.data()), event.bytes.size());
         ++told.receives;
+        told.last_receive_in = turns_;
         std::memset(event.bytes.data(), 0xEE, event.bytes.size());  // they are the reader's
         return;
       case EventKind::end_of_stream:
@@ -189,6 +203,11 @@ class IoTest : public testing::Test {
         return;
       case EventKind::closed:
         ++told.closes;
+        return;
+      case EventKind::released:
+        ++told.releases;
+        told.descriptor = event.result;
+        EXPECT_NE(told.last_receive_in, turns_);  // who closes because of the bytes is in time
         return;
       default:
         FAIL() << "an event of an unknown kind";
@@ -253,6 +272,7 @@ class IoTest : public testing::Test {
   uint16_t port_ = 0;
   std::array<Event, 512> events_;
   size_t events_max_ = 512;
+  uint64_t turns_ = 0;
   std::vector<SocketId> accepted_;
   std::map<Key, Told> told_;
   uint32_t accept_failures_ = 0;

@@ -1,6 +1,5 @@
 // How sockets begin and end in both kernel back ends: accepting at its limits, closing with
 // everything in flight, waking, and that nothing is leaked or allocated on the way.
-#include <dirent.h>
 #include <sys/resource.h>
 
 #include <thread>
@@ -14,14 +13,6 @@ namespace {
 template <typename Backend>
 class IoLife : public IoTest<Backend> {};
 TYPED_TEST_SUITE(IoLife, Backends, BackendNames);
-
-size_t open_descriptors() {
-  size_t count = 0;
-  DIR* directory = ::opendir("/proc/self/fd");
-  while (::readdir(directory) != nullptr) ++count;
-  ::closedir(directory);
-  return count;
-}
 
 // Few descriptors may be opened while it lives. Before the ring accepts: it keeps the limit it saw.
 class DescriptorLimit {
