@@ -57,8 +57,8 @@ QUARANTINE = [
     ("a clock", r"\bclock_gettime\s*\(|\bgettimeofday\s*\(|\bstd::time\s*\(|_clock::now\s*\("
      r"|\b__rdtsc\b", ["io/", "cli/", "server/server.cpp"],
      "time is an argument: base::Now"),
-    ("std::atomic", r"<atomic>|\bstd::atomic\w*", ["server/", "io/", "route/mailbox.hpp"],
-     "an object belongs to one core"),
+    ("std::atomic", r"<atomic>|\bstd::atomic\w*",
+     ["server/", "io/", "route/ring.hpp", "route/doorbell.hpp"], "an object belongs to one core"),
 ]
 
 # (what, pattern, folders it must not stand in, the cure)
@@ -77,6 +77,7 @@ TESTED_ELSEWHERE = {
     "src/io/epoll/": "tests/unit/io/io_*_test.cpp run over every implementation of io::Io",
     "src/io/uring/": "tests/unit/io/io_*_test.cpp run over every implementation of io::Io",
     "src/io/sim/": "tests/unit/io/sim_io_test.cpp and tests/simulation",
+    "src/route/exchange.cpp": "tests/property/exchange_test.cpp",
     "src/server/": "tests/simulation drives the worker, tests/integration the process",
     "src/session/": "tests/simulation checks every answer, tests/integration every dialogue",
     "src/shard/": "tests/unit/shard/shard_test.cpp, tests/property and tests/simulation",

@@ -12,8 +12,12 @@ namespace sluice::api {
 
 enum class Op : uint8_t {
   acquire,
-  release,  // gives `cost` permits back; no verdict but approved
+  release,    // gives `cost` permits back; no verdict but approved
+  elsewhere,  // another core decides it: here it is passed over
 };
+
+// The core that a connection, and so an entry, belongs to.
+using CoreId = uint16_t;
 
 // An override column's "keep what the key has".
 inline constexpr uint32_t keep = 0xFFFF'FFFF;
@@ -31,6 +35,7 @@ inline constexpr uint8_t may_wait = 1;       // wait in the key's queue instead 
 inline constexpr uint8_t waiters_full = 2;   // may wait, but its origin has no room to remember it
 inline constexpr uint8_t wants_details = 4;  // fill the Detail of this entry
 inline constexpr uint8_t shows_id = 8;       // takes a request id
+inline constexpr uint8_t draining = 16;      // nobody may join a line any more: told `draining`
 }  // namespace flag
 
 struct Entry {
@@ -58,11 +63,22 @@ struct Detail {
   uint64_t request_id = 0;  // 0: none was asked for
 };
 
+// What an approved waiter holds, so that it can be given back when nobody is there to take it: of
+// which key (by hash, shard/key_hash.hpp) and of which of its windows.
+struct Permit {
+  uint64_t key_tag = 0;
+  int64_t window_end_ms = 0;
+  uint32_t key_position = 0;
+  uint32_t cost = 0;
+};
+
 // The late outcome of an entry that was answered `queued`.
 struct Grant {
   Ticket ticket = no_ticket;
+  CoreId origin = 0;                // whose ticket it is
   Verdict verdict = Verdict::none;  // approved, wait_limit, withdrawn, never_fits or draining
   Detail detail;
+  Permit permit;  // when approved
 };
 
 // A key as inspection shows it.

@@ -25,6 +25,9 @@ struct Request {
   uint32_t frame_bytes = 0;  // as counted against the connection's outstanding bytes
   uint8_t kind = 0;          // the session's own
   uint8_t details = 0;       // detail columns asked for
+  uint32_t split = whole;    // its place in the SplitBook, when other cores decide a part of it
+
+  static constexpr uint32_t whole = 0xFFFF'FFFF;
 };
 
 class Turn {
@@ -45,9 +48,11 @@ class Turn {
   }
   bool empty() const noexcept { return requests_.empty(); }
 
-  // `entries_count` entries to be filled in by the caller; there was room.
-  std::span<api::Entry> add(Request request, uint32_t entries_count) noexcept {
+  // `entries_count` entries to be filled in by the caller, with keys of so many bytes together;
+  // there was room.
+  std::span<api::Entry> add(Request request, uint32_t entries_count, size_t key_bytes) noexcept {
     ASSERT(has_room(entries_count));
+    key_bytes_ += key_bytes;
     request.first_entry = static_cast<uint32_t>(entries_.size());
     request.entries_count = entries_count;
     requests_.push_back(request);
@@ -58,10 +63,15 @@ class Turn {
   void clear() noexcept {
     entries_.clear();
     requests_.clear();
+    key_bytes_ = 0;
   }
 
   std::span<const Request> requests() const noexcept { return requests_; }
+  std::span<Request> requests() noexcept { return requests_; }
   std::span<api::Entry> entries() noexcept { return entries_; }
+  std::span<const api::Entry> entries() const noexcept { return entries_; }
+  size_t entries_count() const noexcept { return entries_.size(); }
+  size_t key_bytes() const noexcept { return key_bytes_; }
   std::span<api::Verdict> verdicts() noexcept {
     return std::span(verdicts_).first(entries_.size());
   }
@@ -71,6 +81,7 @@ class Turn {
  private:
   std::vector<api::Entry> entries_;
   std::vector<Request> requests_;
+  size_t key_bytes_ = 0;  // of all entries together
   std::vector<api::Verdict> verdicts_;
   std::vector<api::Detail> details_;
   std::vector<api::WaiterId> waiters_;

@@ -5,34 +5,36 @@
 
 #include "api/verdict.hpp"
 #include "base/assert.hpp"
-#include "server/worker.hpp"
 
 namespace sluice::server {
 namespace {
 
 class Writer {
  public:
-  Writer(std::string& text, uint32_t shard_id) noexcept : text_(text), shard_id_(shard_id) {}
+  Writer(std::span<const Census> cores, std::string& text) noexcept : cores_(cores), text_(text) {}
+
+  // A family with one sample per core.
+  template <typename Value>
+  void all(std::string_view name, std::string_view type, std::string_view help,
+           Value value) noexcept {
+    family(name, type, help);
+    for (const Census& core : cores_) sample(core, value(core));
+  }
 
   void family(std::string_view name, std::string_view type, std::string_view help) noexcept {
     name_ = name;
     add("# HELP sluicegate_", name, " ", help, "\n# TYPE sluicegate_", name, " ", type, "\n");
   }
 
-  void sample(uint64_t value, std::string_view label = {}, std::string_view content = {}) noexcept {
+  void sample(const Census& core, uint64_t value, std::string_view label = {},
+              std::string_view content = {}) noexcept {
     add("sluicegate_", name_, "{shard=\"");
-    number(shard_id_);
+    number(core.shard_id);
     add("\"");
     if (!label.empty()) add(",", label, "=\"", content, "\"");
     add("} ");
     number(value);
     add("\n");
-  }
-
-  void single(std::string_view name, std::string_view type, std::string_view help,
-              uint64_t value) noexcept {
-    family(name, type, help);
-    sample(value);
   }
 
  private:
@@ -46,52 +48,77 @@ class Writer {
     add(std::string_view(digits, static_cast<size_t>(end - digits)));
   }
 
+  std::span<const Census> cores_;
   std::string& text_;
   std::string_view name_;
-  uint32_t shard_id_;
 };
 
-void write_decisions(Writer& write, const MetricsSource& source) noexcept {
+void write_decisions(Writer& write, std::span<const Census> cores) noexcept {
   write.family("decisions_total", "counter", "Entries by outcome; a queued one counts again.");
-  for (uint32_t index = 1; index < api::verdicts_count; ++index) {
-    const auto verdict = static_cast<api::Verdict>(index);
-    uint64_t count = source.shard.statistics().decisions[index];
-    if (verdict == api::Verdict::draining) count += source.drained_entries;
-    write.sample(count, "outcome", api::verdict_name(verdict));
+  for (const Census& core : cores) {
+    for (uint32_t index = 1; index < api::verdicts_count; ++index) {
+      const auto verdict = static_cast<api::Verdict>(index);
+      uint64_t count = core.shard.decisions[index];
+      if (verdict == api::Verdict::draining) count += core.drained_entries;
+      write.sample(core, count, "outcome", api::verdict_name(verdict));
+    }
   }
+}
+
+void write_keys(Writer& write) noexcept {
+  write.all("released_total", "counter", "Releases of permits.",
+            [](const Census& core) { return core.shard.released; });
+  write.all("keys_expired_total", "counter", "Keys forgotten after three idle windows.",
+            [](const Census& core) { return core.shard.keys_expired; });
+  write.all("keys_evicted_total", "counter",
+            "Keys past their window that made room in a full table.",
+            [](const Census& core) { return core.shard.keys_evicted; });
+}
+
+void write_connections(Writer& write) noexcept {
+  write.all("accepted_total", "counter", "Connections accepted.",
+            [](const Census& core) { return core.worker.accepted; });
+  write.all("refused_total", "counter", "Connections refused at --max-connections.",
+            [](const Census& core) { return core.worker.refused; });
+  write.all("accept_failures_total", "counter",
+            "Times that no connection could be accepted: out of descriptors or memory.",
+            [](const Census& core) { return core.worker.accept_failures; });
+  write.all("moved_total", "counter", "Connections handed over to another shard.",
+            [](const Census& core) { return core.worker.moved; });
+}
+
+void write_loop(Writer& write, std::span<const Census> cores) noexcept {
+  write.all("crossings_total", "counter", "Entries that another shard decided.",
+            [](const Census& core) { return core.crossings; });
+  write.all("wakes_total", "counter", "Times that another, sleeping shard was woken.",
+            [](const Census& core) { return core.wakes; });
+  write.all("io_enters_total", "counter", "System calls that submitted or waited.",
+            [](const Census& core) { return core.io.enters; });
+  write.all("io_rearms_total", "counter", "Multishot operations that ended by themselves.",
+            [](const Census& core) { return core.io.rearms; });
+  write.all("io_buffers_exhausted_total", "counter", "Receives that found no buffer.",
+            [](const Census& core) { return core.io.buffers_exhausted; });
+  write.family("io_backend", "gauge", "1 for the back end in use.");
+  for (const Census& core : cores) write.sample(core, 1, "name", core.io_name);
+  write.all("turns_total", "counter", "Loop turns.",
+            [](const Census& core) { return core.worker.turns; });
 }
 
 }  // namespace
 
-void write_metrics(const MetricsSource& source, std::string& text) noexcept {
+void write_metrics(std::span<const Census> cores, std::string& text) noexcept {
   text.clear();
-  Writer write(text, source.shard_id);
-  const shard::Statistics& shard = source.shard.statistics();
-  write.single("keys", "gauge", "Live keys.", source.shard.keys_count());
-  write.single("waiters", "gauge", "Requests waiting in line.", source.shard.waiters_count());
-  write.single("connections", "gauge", "Open connections.", source.connections);
-  write_decisions(write, source);
-  write.single("released_total", "counter", "Releases of permits.", shard.released);
-  write.single("keys_expired_total", "counter", "Keys forgotten after three idle windows.",
-               shard.keys_expired);
-  write.single("keys_evicted_total", "counter",
-               "Keys past their window that made room in a full table.", shard.keys_evicted);
-  write.single("accepted_total", "counter", "Connections accepted.", source.worker.accepted);
-  write.single("refused_total", "counter", "Connections refused at --max-connections.",
-               source.worker.refused);
-  write.single("accept_failures_total", "counter",
-               "Times that no connection could be accepted: out of descriptors or memory.",
-               source.worker.accept_failures);
-  const io::Statistics& io = source.io.statistics();
-  write.single("io_enters_total", "counter", "System calls that submitted or waited.", io.enters);
-  write.single("io_rearms_total", "counter", "Multishot operations that ended by themselves.",
-               io.rearms);
-  write.single("io_buffers_exhausted_total", "counter", "Receives that found no buffer.",
-               io.buffers_exhausted);
-  write.family("io_backend", "gauge", "1 for the back end in use.");
-  write.sample(1, "name", source.io.name());
-  write.single("turns_total", "counter", "Loop turns.", source.worker.turns);
-  ASSERT(text.size() <= metrics_bytes_max);
+  Writer write(cores, text);
+  write.all("keys", "gauge", "Live keys.", [](const Census& core) { return core.keys; });
+  write.all("waiters", "gauge", "Requests waiting in line.",
+            [](const Census& core) { return core.waiters; });
+  write.all("connections", "gauge", "Open connections.",
+            [](const Census& core) { return core.connections; });
+  write_decisions(write, cores);
+  write_keys(write);
+  write_connections(write);
+  write_loop(write, cores);
+  ASSERT(text.size() <= metrics_bytes_max(static_cast<uint32_t>(cores.size())));
 }
 
 }  // namespace sluice::server

@@ -5,6 +5,7 @@
 
 #include "config/cpus.hpp"
 #include "io/listen.hpp"
+#include "server/crew.hpp"
 #include "server/worker_thread.hpp"
 
 namespace sluice::server {
@@ -32,8 +33,11 @@ io::Backend backend_of(config::IoBackend backend) {
   return io::Backend::auto_;
 }
 
-WorkerOptions worker_options(const config::Config& config) {
+// The same for all workers but the shard's number. What is bounded for the whole process is shared
+// out: keys and their waiters over the shards, where the hash spreads them evenly.
+WorkerOptions worker_options(const config::Config& config, uint64_t routing_seed) {
   std::random_device device;
+  const auto share = [&](uint32_t of) { return (of + config.shards - 1) / config.shards; };
   return {
       .sessions = {.key_bytes_max = config.max_key_bytes,
                    .waiters_max = config.max_waiters,
@@ -42,10 +46,11 @@ WorkerOptions worker_options(const config::Config& config) {
                    .requests_can_mod_queue = config.requests_can_mod_queue,
                    .header_timeout_ms = config.header_timeout_ms,
                    .idle_timeout_ms = config.idle_timeout_ms,
-                   .routing_seed = random_word(device),
+                   .shards = config.shards,
+                   .routing_seed = routing_seed,
                    .instance_id = random_word(device)},
-      .shard = {.keys_max = config.max_keys,
-                .waiters_max = config.max_waiters,
+      .shard = {.keys_max = share(config.max_keys),
+                .waiters_max = share(config.max_waiters),
                 .key_bytes_max = config.max_key_bytes,
                 .requests_can_set_rate = config.requests_can_set_rate,
                 .requests_can_mod_queue = config.requests_can_mod_queue,
@@ -53,8 +58,10 @@ WorkerOptions worker_options(const config::Config& config) {
                            .max_requests = config.max_requests,
                            .max_requests_in_queue = config.max_requests_in_queue},
                 .hash_secret = draw_secret(device)},
+      .splits = {},
       .connections_max = config.max_connections,
       .drain_ms = config.drain_ms,
+      .spin_ns = int64_t{config.spin_us} * 1'000,
   };
 }
 
@@ -70,29 +77,45 @@ WorkerPlace place_of(uint32_t shard, const config::Config& config) {
 
 Server::Server(const config::Config& config) : config_(config) {}
 
-Server::~Server() = default;
+Server::~Server() {
+  // None of them may wake another's Io that is gone.
+  for (const auto& worker : workers_) worker->stop();
+}
 
 StartReport Server::start() {
   StartReport report;
-  io::Options io_options;
-  io_options.sockets_max = config_.max_connections + refused_sockets_max;
-  // In the order of the ListenerIds.
-  io::Listening http =
-      io::listen_on({.address = config_.bind, .port = config_.port, .port_option = "--port"});
-  io::Listening native = io::listen_on(
-      {.address = config_.bind, .port = config_.native_port, .port_option = "--native-port"});
+  const uint32_t shards = config_.shards;
+  io::Listening http = io::listen_on(
+      {.address = config_.bind, .port = config_.port, .sockets = shards, .port_option = "--port"});
+  io::Listening native = io::listen_on({.address = config_.bind,
+                                        .port = config_.native_port,
+                                        .sockets = shards,
+                                        .port_option = "--native-port"});
   report.port = http.port;
   report.native_port = native.port;
-  io_options.listeners.push_back(std::move(http.sockets.at(0)));
-  io_options.listeners.push_back(std::move(native.sockets.at(0)));
   const io::Choice choice = io::choose_backend(backend_of(config_.io));
-  workers_.push_back(std::make_unique<WorkerThread>(
-      choice.backend, std::move(io_options), worker_options(config_), ids_, place_of(0, config_)));
-  const WorkerStarted started = workers_.back()->wait_started();
-  report.io_backend = started.io_backend;
   report.io_warning = choice.warning;
-  report.reserved_bytes = started.reserved_bytes;
-  report.pinned = started.pinned;
+  std::random_device device;
+  const uint64_t routing_seed = random_word(device);
+  crew_ = std::make_unique<Crew>(route::MeshOptions{.cores = shards, .routing_seed = routing_seed});
+  WorkerOptions options = worker_options(config_, routing_seed);
+  for (uint32_t shard = 0; shard < shards; ++shard) {
+    io::Options io_options;
+    io_options.sockets_max = config_.max_connections + refused_sockets_max;
+    // In the order of the ListenerIds.
+    io_options.listeners.push_back(std::move(http.sockets.at(shard)));
+    io_options.listeners.push_back(std::move(native.sockets.at(shard)));
+    options.sessions.shard = shard;
+    workers_.push_back(std::make_unique<WorkerThread>(choice.backend, std::move(io_options),
+                                                      options, *crew_, place_of(shard, config_)));
+  }
+  report.pinned = true;
+  for (const auto& worker : workers_) {
+    const WorkerStarted started = worker->wait_started();
+    report.io_backend = started.io_backend;
+    report.reserved_bytes += started.reserved_bytes;
+    report.pinned = report.pinned && started.pinned;
+  }
   return report;
 }
 

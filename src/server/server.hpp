@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "config/config.hpp"
-#include "server/request_ids.hpp"
 
 namespace sluice::server {
 
+class Crew;
 class WorkerThread;
 
 struct StartReport {
@@ -45,7 +45,7 @@ class Server {
 
  private:
   config::Config config_;
-  RequestIds ids_;
+  std::unique_ptr<Crew> crew_;  // outlives the workers
   std::vector<std::unique_ptr<WorkerThread>> workers_;
 };
 

@@ -19,10 +19,11 @@ SessionTable::~SessionTable() {
   }
 }
 
-SessionTable::Slot& SessionTable::take(io::SocketId socket) noexcept {
+SessionTable::Slot& SessionTable::take(io::SocketId socket, io::ListenerId listener) noexcept {
   ASSERT(socket.index < sockets_max_);
   Slot& slot = slots()[socket.index];
   ASSERT(slot.session == nullptr);
+  slot.listener = listener;
   ++open_count_;
   index_end_ = std::max(index_end_, socket.index + 1);
   return slot;
@@ -30,7 +31,7 @@ SessionTable::Slot& SessionTable::take(io::SocketId socket) noexcept {
 
 session::Session& SessionTable::open_http(session::Context& context, io::Io& io,
                                           io::SocketId socket) noexcept {
-  Slot& slot = take(socket);
+  Slot& slot = take(socket, http_listener);
   const std::span<char> key(
       reinterpret_cast<char*>(keys_.data()) + size_t{socket.index} * key_bytes_max_,
       key_bytes_max_);
@@ -40,7 +41,7 @@ session::Session& SessionTable::open_http(session::Context& context, io::Io& io,
 
 session::Session& SessionTable::open_native(session::Context& context, io::Io& io,
                                             io::SocketId socket) noexcept {
-  Slot& slot = take(socket);
+  Slot& slot = take(socket, native_listener);
   slot.session = new (slot.storage) session::NativeSession(context, io, socket, buffers_);
   return *slot.session;
 }

@@ -17,6 +17,10 @@
 
 namespace sluice::server {
 
+// In the order of the server's listening sockets.
+inline constexpr io::ListenerId http_listener = 0;
+inline constexpr io::ListenerId native_listener = 1;
+
 class SessionTable {
  public:
   SessionTable(uint32_t sockets_max, uint32_t key_bytes_max);
@@ -33,6 +37,11 @@ class SessionTable {
   session::Session* find(io::SocketId socket) noexcept;
   session::Session* at(uint32_t index) noexcept { return slots()[index].session; }
 
+  // Where the connection of a session came from.
+  io::ListenerId listener_of(io::SocketId socket) const noexcept {
+    return slots()[socket.index].listener;
+  }
+
   uint32_t open_count() const noexcept { return open_count_; }
   uint32_t index_end() const noexcept { return index_end_; }
   uint64_t reserved_bytes() const noexcept;
@@ -40,12 +49,13 @@ class SessionTable {
  private:
   struct Slot {
     session::Session* session;  // null: free
+    io::ListenerId listener;
     alignas(64)
         std::byte storage[std::max(sizeof(session::HttpSession), sizeof(session::NativeSession))];
   };
 
   Slot* slots() const noexcept { return reinterpret_cast<Slot*>(slots_.data()); }
-  Slot& take(io::SocketId socket) noexcept;
+  Slot& take(io::SocketId socket, io::ListenerId listener) noexcept;
 
   net::ConnectionMemory buffers_;
   base::MappedRegion slots_;

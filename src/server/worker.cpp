@@ -20,16 +20,24 @@ constexpr int timers_max = 1'024;
 
 }  // namespace
 
-Worker::Worker(io::Io& io, const WorkerOptions& options, RequestIds& ids)
+Worker::Worker(io::Io& io, const WorkerOptions& options, Crew& crew)
     : io_(io),
-      ids_(ids),
+      crew_(crew),
+      core_(options.sessions.shard),
       connections_max_(options.connections_max),
       drain_ms_(options.drain_ms),
+      spin_ns_(options.spin_ns),
       shard_(options.shard),
+      exchange_(crew.mesh(), static_cast<api::CoreId>(core_), options.splits),
       context_(*this, options.sessions),
       sessions_(options.connections_max + refused_sockets_max, options.sessions.key_bytes_max),
-      events_(limits::turn_events) {
-  metrics_text_.reserve(metrics_bytes_max);
+      events_(limits::turn_events),
+      looks_(looks_max) {
+  free_looks_.reserve(looks_max);
+  for (route::Look& look : looks_) free_looks_.push_back(&look);
+  if (!exchange_.alone()) early_grants_.reserve(options.splits.entries_max);
+  metrics_text_.reserve(metrics_bytes_max(crew.cores()));
+  crew_.attach(core_, &io_);
 }
 
 Worker::~Worker() {
@@ -47,12 +55,15 @@ void Worker::start() noexcept {
 
 void Worker::turn(int64_t wait_ns_max) noexcept {
   ++statistics_.turns;
-  const bool idle = context_.ready.empty() && context_.dirty.empty();
-  const int64_t wait = idle ? std::min(wait_ns(), wait_ns_max) : 0;
+  const int64_t wait = std::min(settle_down(), wait_ns_max);
   const size_t count = io_.poll(events_, wait);
+  exchange_.is_up();
+  if (count > 0) busy_ns_ = io_.now().monotonic_ns;
   context_.now = io_.now();
   for (const io::Event& event : std::span(events_).first(count)) on_event(event);
   execute();
+  exchange_.receive(*this);
+  unblock();
   resume_ready();
   shard_.run_due(context_.now);
   deliver_grants();
@@ -62,6 +73,23 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   end_turn();
   check_drain();
   ASSERT(context_.turn.empty());
+  send_off();
+}
+
+// What this turn has for other cores.
+void Worker::send_off() noexcept {
+  send_grants();
+  exchange_.flush();
+  exchange_.ring_doorbells([this](uint32_t core) { crew_.wake(core); });
+}
+
+// An idle worker looks around for a while before it sleeps; one that will sleep says so first, and
+// looks once more, so that whoever sends it something either is seen or wakes it.
+int64_t Worker::settle_down() noexcept {
+  const bool idle = context_.ready.empty() && context_.dirty.empty() && !room_made_;
+  if (!idle || context_.now.monotonic_ns - busy_ns_ < spin_ns_) return 0;
+  const int64_t wait = wait_ns();
+  return wait > 0 && exchange_.will_sleep() ? wait : 0;
 }
 
 // Until the next deadline of the shard or of a connection.
@@ -91,18 +119,22 @@ void Worker::on_event(const io::Event& event) noexcept {
     case io::EventKind::woken:
       return;
     case io::EventKind::closed:
-      sessions_.end(event.socket);
+      end_session(event.socket);
       return;
     case io::EventKind::released:
-      ASSERT(!"a socket that nobody releases");
+      on_released(event);
       return;
     case io::EventKind::received:
     case io::EventKind::end_of_stream:
     case io::EventKind::hung_up:
     case io::EventKind::failed:
     case io::EventKind::sent:
-      break;
+      on_session_event(event);
+      return;
   }
+}
+
+void Worker::on_session_event(const io::Event& event) noexcept {
   session::Session* session = sessions_.find(event.socket);
   if (session == nullptr) return;
   if (event.kind == io::EventKind::received) session->on_received(event.bytes);
@@ -112,102 +144,80 @@ void Worker::on_event(const io::Event& event) noexcept {
   if (event.kind == io::EventKind::sent) session->on_sent(event.result);
 }
 
+// Connections are spread evenly over the cores, whichever of them the kernel gave this one to.
 void Worker::on_accepted(const io::Event& event) noexcept {
-  const bool too_many = sessions_.open_count() >= connections_max_;
-  session::Session& session = event.listener == http_listener
-                                  ? sessions_.open_http(context_, io_, event.socket)
-                                  : sessions_.open_native(context_, io_, event.socket);
   ++statistics_.accepted;
-  session.begin();
+  const bool too_many = crew_.connections_of_all() >= connections_max_;
+  const uint32_t target =
+      too_many || context_.draining ? core_ : crew_.emptiest(core_, event.listener);
+  crew_.count_connection(target, event.listener, 1);
+  if (target != core_) {
+    moves_.push_back({event.socket, target, event.listener});
+    io_.release(event.socket);
+    return;
+  }
+  open_session(event.socket, event.listener, {});
   if (too_many) {
     ++statistics_.refused;
-    session.refuse();
+    sessions_.find(event.socket)->refuse();
   }
 }
 
-void Worker::execute() noexcept {
-  if (context_.turn.empty()) return;
-  ASSERT(!executing_);
-  executing_ = true;
-  route::Turn& turn = context_.turn;
-  shard_.decide(turn.entries(),
-                {.verdicts = turn.verdicts(), .details = turn.details(), .waiters = turn.waiters()},
-                context_.now);
-  const uint64_t ids = count_ids();
-  assign_ids(ids > 0 ? ids_.take(ids) : 0);
-  deliver_verdicts();
-  context_.turn.clear();
-  context_.text.clear();
-  executing_ = false;
-  deliver_grants();
+// `bytes` were received by another core already.
+void Worker::open_session(io::SocketId socket, io::ListenerId listener,
+                          std::span<std::byte> bytes) noexcept {
+  session::Session& session = listener == http_listener
+                                  ? sessions_.open_http(context_, io_, socket)
+                                  : sessions_.open_native(context_, io_, socket);
+  session.begin();
+  if (!bytes.empty()) session.on_received(bytes);
 }
 
-// Entries of one request either all show their id or none.
-static bool shows_id(const route::Request& request, std::span<const api::Entry> entries) noexcept {
-  return request.entries_count > 0 &&
-         (entries[request.first_entry].flags & api::flag::shows_id) != 0;
+void Worker::end_session(io::SocketId socket) noexcept {
+  std::erase_if(moves_, [&](const Move& move) {
+    if (move.socket == socket) crew_.count_connection(move.target, move.listener, -1);
+    return move.socket == socket;
+  });
+  crew_.count_connection(core_, sessions_.listener_of(socket), -1);
+  sessions_.end(socket);
 }
 
-// A request that was refused for what it asked takes no id, as in gocc.
-static bool takes_id(api::Verdict verdict) noexcept {
-  return verdict != api::Verdict::never_fits && verdict != api::Verdict::not_allowed &&
-         verdict != api::Verdict::invalid_key;
+// The counts follow at once: whoever places the next connection must see where this one goes.
+void Worker::move(session::Session& session, uint32_t shard) noexcept {
+  const io::SocketId socket = session.connection().socket();
+  const io::ListenerId listener = sessions_.listener_of(socket);
+  crew_.count_connection(shard, listener, 1);
+  moves_.push_back({socket, shard, listener});
+  io_.release(socket);
 }
 
-uint64_t Worker::count_ids() noexcept {
-  uint64_t count = 0;
-  const auto verdicts = context_.turn.verdicts();
-  for (const route::Request& request : context_.turn.requests()) {
-    if (!shows_id(request, context_.turn.entries())) continue;
-    for (const api::Verdict verdict :
-         verdicts.subspan(request.first_entry, request.entries_count)) {
-      count += takes_id(verdict) ? 1 : 0;
-    }
+void Worker::on_released(const io::Event& event) noexcept {
+  const auto found = std::find_if(moves_.begin(), moves_.end(),
+                                  [&](const Move& move) { return move.socket == event.socket; });
+  ASSERT(found != moves_.end());
+  const Move move = *found;
+  moves_.erase(found);
+  route::Handover handover{.fd = event.result, .listener = move.listener, .bytes = {}};
+  if (session::Session* session = sessions_.find(event.socket)) {
+    const std::span unread = session->unread();
+    handover.bytes.assign(unread.begin(), unread.end());
+    end_session(event.socket);
   }
-  return count;
+  exchange_.post(static_cast<api::CoreId>(move.target), std::move(handover));
+  ++statistics_.moved;
 }
 
-void Worker::assign_ids(uint64_t next_id) noexcept {
-  const auto details = context_.turn.details();
-  const auto verdicts = context_.turn.verdicts();
-  for (const route::Request& request : context_.turn.requests()) {
-    if (!shows_id(request, context_.turn.entries())) continue;
-    const uint32_t end = request.first_entry + request.entries_count;
-    for (uint32_t index = request.first_entry; index < end; ++index) {
-      details[index].request_id = takes_id(verdicts[index]) ? next_id++ : 0;
-    }
+void Worker::adopt(route::Handover& handover) noexcept {
+  const auto socket = io_.adopt(handover.fd);
+  if (!socket) {
+    // All of its slots are in use, which the count of all connections does not allow for long.
+    io_.discard(handover.fd);
+    crew_.count_connection(core_, handover.listener, -1);
+    ++statistics_.refused;
+    return;
   }
-}
-
-void Worker::deliver_verdicts() noexcept {
-  route::Turn& turn = context_.turn;
-  for (const route::Request& request : turn.requests()) {
-    // A session ends with `closed`, in a later turn: whoever asked in this one is still there.
-    session::Session* session = sessions_.find({request.session, request.generation});
-    ASSERT(session != nullptr);
-    const uint32_t first = request.first_entry;
-    const uint32_t count = request.entries_count;
-    session->on_verdicts(request, {.entries = turn.entries().subspan(first, count),
-                                   .verdicts = turn.verdicts().subspan(first, count),
-                                   .details = turn.details().subspan(first, count),
-                                   .waiters = turn.waiters().subspan(first, count)});
-  }
-}
-
-void Worker::deliver_grants() noexcept {
-  // A session that ends on its way may free more: by index, for the list grows.
-  for (size_t index = 0; index < shard_.grants().size(); ++index) {
-    const api::Grant grant = shard_.grants()[index];
-    session::WaitingEntry& entry = context_.waits[grant.ticket];
-    if (entry.session == session::WaitingEntry::no_session) {
-      context_.waits.give_back(grant.ticket);
-      continue;
-    }
-    session::Session* session = sessions_.at(entry.session);
-    ASSERT(session != nullptr);
-    session->on_granted(entry, grant);
-  }
-  shard_.clear_grants();
+  open_session(*socket, handover.listener, handover.bytes);
+  if (context_.draining) sessions_.find(*socket)->begin_drain();
 }
 
 void Worker::resume_ready() noexcept {
@@ -236,40 +246,6 @@ void Worker::end_turn() noexcept {
   deliver_grants();  // who ended may have made room for others, who are dirty now
 }
 
-void Worker::withdraw(api::WaiterId waiter, api::Ticket ticket) noexcept {
-  if (shard_.withdraw(waiter, ticket, context_.now)) deliver_grants();
-}
-
-void Worker::abandon(api::WaiterId waiter, api::Ticket ticket) noexcept {
-  if (shard_.abandon(waiter, ticket, context_.now)) {
-    context_.waits.give_back(ticket);
-  } else {
-    context_.waits[ticket].session = session::WaitingEntry::no_session;
-  }
-}
-
-void Worker::inspect(session::Session& session, uint64_t id, std::string_view key) noexcept {
-  const auto state = shard_.inspect(key, context_.now);
-  session.on_inspected(id, state ? &*state : nullptr);
-}
-
-void Worker::page(session::Session& session, uint64_t id, uint64_t cursor,
-                  uint32_t keys_max) noexcept {
-  const shard::Page page = shard_.page(cursor, keys_max, context_.now);
-  session.on_page(id, page.keys, page.next_cursor);
-}
-
-std::string_view Worker::metrics() noexcept {
-  write_metrics({.shard_id = context_.options.shard,
-                 .shard = shard_,
-                 .worker = statistics_,
-                 .io = io_,
-                 .connections = sessions_.open_count(),
-                 .drained_entries = context_.drained_entries},
-                metrics_text_);
-  return metrics_text_;
-}
-
 void Worker::begin_drain() noexcept {
   if (context_.draining) return;
   context_.draining = true;
@@ -282,10 +258,15 @@ void Worker::begin_drain() noexcept {
     if (session::Session* session = sessions_.at(index)) session->begin_drain();
   }
   end_turn();
+  send_off();
 }
 
 bool Worker::drained() const noexcept {
-  return context_.draining && listeners_open_ == 0 && sessions_.open_count() == 0;
+  return context_.draining && listeners_open_ == 0 && sessions_.open_count() == 0 && idle();
+}
+
+bool Worker::idle() const noexcept {
+  return moves_.empty() && exchange_.idle() && context_.waits.tickets_count() == 0;
 }
 
 void Worker::check_drain() noexcept {

@@ -1,48 +1,50 @@
 // One core's loop: bytes in, a turn's entries decided together, answers out.
-// Flow:   turn(): Io::poll() -> sessions -> execute(): shard -> sessions -> due timers -> flush.
-// Shape:  owns one shard and every session of its sockets; talks to the kernel through Io only, so
-//         that the simulator can drive it.
+// Flow:   turn(): Io::poll() -> what other cores sent -> sessions -> execute(): shard -> sessions
+// ->
+//         due timers -> what goes to other cores -> one send a connection.
+// Shape:  owns one shard and every session of its sockets; talks to the kernel through Io, and to
+//         other workers through its Exchange only, so that the simulator can drive it.
+//         worker.cpp (turn, connections, draining), worker_decide.cpp (entries and their answers),
+//         worker_wait.cpp (tickets and grants), worker_look.cpp (views of all shards).
 // Errors: the constructor throws when memory cannot be had; nothing else does.
-// Lives:  one thread; `io` outlives it.
+// Lives:  one thread; `io` and `crew` outlive it.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "io/io.hpp"
-#include "server/request_ids.hpp"
+#include "route/exchange.hpp"
+#include "server/census.hpp"
+#include "server/crew.hpp"
+#include "server/look.hpp"
 #include "server/session_table.hpp"
 #include "session/context.hpp"
 #include "shard/shard.hpp"
 
 namespace sluice::server {
 
-inline constexpr io::ListenerId http_listener = 0;
-inline constexpr io::ListenerId native_listener = 1;
-
 // Connections above --max-connections that are told so before they are ended.
 inline constexpr uint32_t refused_sockets_max = 64;
 
-struct WorkerOptions {
-  session::Options sessions;
-  shard::Options shard;
-  uint32_t connections_max = 10'000;
-  int64_t drain_ms = 5'000;
-};
+// Looks into shards that one core has under way.
+inline constexpr uint32_t looks_max = 64;
 
-struct WorkerStatistics {
-  uint64_t accepted = 0;
-  uint64_t refused = 0;          // above --max-connections
-  uint64_t accept_failures = 0;  // out of descriptors or memory
-  uint64_t cut_off = 0;          // still open when draining took too long
-  uint64_t turns = 0;
+struct WorkerOptions {
+  session::Options sessions;  // its `shard` is this worker's place in the crew
+  shard::Options shard;
+  route::SplitOptions splits;
+  uint32_t connections_max = 10'000;  // of all workers together
+  int64_t drain_ms = 5'000;
+  int64_t spin_ns = 0;  // how long an idle worker looks for work before it sleeps
 };
 
 class Worker final : private session::Backend {
  public:
-  Worker(io::Io& io, const WorkerOptions& options, RequestIds& ids);
+  Worker(io::Io& io, const WorkerOptions& options, Crew& crew);
   ~Worker();
 
   // Accepts from now on.
@@ -51,56 +53,126 @@ class Worker final : private session::Backend {
   // One loop turn; waits for events at most `wait_ns_max`.
   void turn(int64_t wait_ns_max) noexcept;
 
-  // Refuses new work, answers waiters, ends connections; over when drained().
+  // Refuses new work, answers waiters, ends connections; over when drained(). Until the others are
+  // drained too they may need this shard: go on with turns.
   void begin_drain() noexcept;
   bool drained() const noexcept;
 
   const WorkerStatistics& statistics() const noexcept { return statistics_; }
   const shard::Shard& shard() const noexcept { return shard_; }
+  const route::Exchange& exchange() const noexcept { return exchange_; }
   uint32_t sessions_count() const noexcept { return sessions_.open_count(); }
   uint32_t tickets_count() const noexcept { return context_.waits.tickets_count(); }
   uint32_t waiting_frames_count() const noexcept { return context_.waits.frames_count(); }
   uint64_t reserved_bytes() const noexcept;
 
-  // What is being decided, and for whom: tests check it against a model.
+  // How long the next turn may wait for events. Whoever sends this core something from now on, and
+  // until that turn, wakes it.
+  int64_t settle_down() noexcept;
+
+  // For tests. What is being decided, and for whom; the crossing that it came in, if it did.
   const route::Turn& undecided() const noexcept { return context_.turn; }
+  const route::Crossing* serving() const noexcept { return serving_; }
+  // Other cores have sent something that the next turn will take.
+  bool has_mail() noexcept { return exchange_.anything_came(); }
+  // Nothing is owed to other cores, or by them.
+  bool idle() const noexcept;
+  void check_invariants() const noexcept { shard_.check_invariants(context_.now); }
 
  private:
+  friend class route::Exchange;  // calls on_crossing() and on_returned()
+
   // session::Backend
   void execute() noexcept override;
-  void withdraw(api::WaiterId waiter, api::Ticket ticket) noexcept override;
-  void abandon(api::WaiterId waiter, api::Ticket ticket) noexcept override;
+  bool admits(uint32_t entries_count, size_t key_bytes) const noexcept override;
+  bool is_here(std::string_view key) const noexcept override;
+  bool awaits(const session::Session& session, uint64_t id) const noexcept override;
+  void withdraw(session::WaitingEntry& entry) noexcept override;
+  void abandon(session::WaitingEntry& entry) noexcept override;
+  bool may_look() const noexcept override { return !free_looks_.empty(); }
   void inspect(session::Session& session, uint64_t id, std::string_view key) noexcept override;
   void page(session::Session& session, uint64_t id, uint64_t cursor,
             uint32_t keys_max) noexcept override;
-  uint64_t keys_count() const noexcept override { return shard_.keys_count(); }
-  std::string_view metrics() noexcept override;
+  void count_keys(session::Session& session, uint64_t id) noexcept override;
+  void metrics(session::Session& session, uint64_t id) noexcept override;
+  void move(session::Session& session, uint32_t shard) noexcept override;
 
+  // worker.cpp
   int64_t wait_ns() const noexcept;
   void on_event(const io::Event& event) noexcept;
+  void on_session_event(const io::Event& event) noexcept;
   void on_accepted(const io::Event& event) noexcept;
-  uint64_t count_ids() noexcept;
-  void assign_ids(uint64_t next_id) noexcept;
-  void deliver_verdicts() noexcept;
-  void deliver_grants() noexcept;
+  void open_session(io::SocketId socket, io::ListenerId listener,
+                    std::span<std::byte> bytes) noexcept;
+  void end_session(io::SocketId socket) noexcept;
+  void on_released(const io::Event& event) noexcept;
+  void adopt(route::Handover& handover) noexcept;
   void resume_ready() noexcept;
   void run_timers() noexcept;
   void end_turn() noexcept;
+  void send_off() noexcept;
   void check_drain() noexcept;
 
+  // worker_decide.cpp
+  void name_waiters() noexcept;
+  uint64_t count_ids() noexcept;
+  void assign_ids(uint64_t next_id) noexcept;
+  void deliver_verdicts() noexcept;
+  void deliver(const route::Request& request, const session::Verdicts& verdicts) noexcept;
+  void deliver_split(route::SplitBook::Index split) noexcept;
+  void settle(route::Crossing& crossing) noexcept;
+  void on_crossing(api::CoreId origin, route::Crossing& crossing) noexcept;
+  void on_returned(api::CoreId target, route::Crossing& crossing) noexcept;
+  void unblock() noexcept;
+
+  // worker_wait.cpp
+  void deliver_grants() noexcept;
+  void deliver_early_grants() noexcept;
+  void send_grants() noexcept;
+  void on_grant(const api::Grant& grant) noexcept;
+  void on_notice(api::CoreId origin, route::Notice& notice) noexcept;
+  void on_notice_returned(const route::Notice& notice) noexcept;
+  void give_back(session::WaitingEntry& entry) noexcept;
+
+  // worker_look.cpp
+  route::Look& take_look(const session::Session& session, uint64_t id) noexcept;
+  void send(route::Look& look) noexcept;
+  void answer(route::Look& look) noexcept;
+  void on_answered(route::Look& look) noexcept;
+  void tell(route::Look& look) noexcept;
+  Census census() const noexcept;
+
+  // Connections that are on their way to another core: where each goes.
+  struct Move {
+    io::SocketId socket;
+    uint32_t target;
+    io::ListenerId listener;
+  };
+
   io::Io& io_;
-  RequestIds& ids_;
+  Crew& crew_;
+  const uint32_t core_;
   const uint32_t connections_max_;
   const int64_t drain_ms_;
+  const int64_t spin_ns_;
   shard::Shard shard_;
+  route::Exchange exchange_;
   session::Context context_;
   SessionTable sessions_;
   std::vector<io::Event> events_;
+  std::vector<Move> moves_;
+  std::vector<route::Look> looks_;
+  std::vector<route::Look*> free_looks_;
   std::string metrics_text_;
   WorkerStatistics statistics_;
+  const route::Crossing* serving_ = nullptr;
+  std::vector<api::Grant> early_grants_;  // for entries of requests that are not complete
+  size_t kept_grants_ = 0;  // at the front of the shard's, for cores that take no more
+  int64_t busy_ns_ = 0;     // when there was something to do last
   int64_t drain_deadline_ms_ = 0;
   uint32_t listeners_open_ = 0;
   bool executing_ = false;
+  bool room_made_ = false;  // sessions that are blocked may find room now
 };
 
 }  // namespace sluice::server

@@ -20,12 +20,17 @@ bool pin_to(int cpu) noexcept {
 }  // namespace
 
 WorkerThread::WorkerThread(io::Backend backend, io::Options io_options, WorkerOptions options,
-                           RequestIds& ids, WorkerPlace place)
-    : thread_([this, backend, moved = std::move(io_options), options = std::move(options), &ids,
-               place]() mutable { run(backend, std::move(moved), options, ids, place); }) {}
+                           Crew& crew, WorkerPlace place)
+    : thread_([this, backend, moved = std::move(io_options), options = std::move(options), &crew,
+               place]() mutable { run(backend, std::move(moved), options, crew, place); }) {}
 
 WorkerThread::~WorkerThread() {
-  command(Command::stop);
+  stop();
+  {
+    const std::lock_guard lock(mutex_);
+    may_end_ = true;
+  }
+  changed_.notify_all();
   thread_.join();
 }
 
@@ -35,44 +40,66 @@ void WorkerThread::command(Command command) noexcept {
   if (io_ != nullptr) io_->wake();
 }
 
+void WorkerThread::stop() noexcept {
+  command(Command::stop);
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return stopped_; });
+}
+
 bool WorkerThread::wait_drained(std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
   return changed_.wait_for(lock, timeout, [this] { return drained_; });
 }
 
 void WorkerThread::run(io::Backend backend, io::Options io_options, const WorkerOptions& options,
-                       RequestIds& ids, WorkerPlace place) noexcept {
+                       Crew& crew, WorkerPlace place) noexcept {
+  bool started = false;
   try {
     pthread_setname_np(pthread_self(), ("shard-" + std::to_string(place.shard)).c_str());
     const bool pinned = place.cpu && pin_to(*place.cpu);
     const std::unique_ptr<io::Io> io = io::make_io(backend, std::move(io_options));
-    Worker worker(*io, options, ids);
+    Worker worker(*io, options, crew);
     worker.start();
     {
       const std::lock_guard lock(mutex_);
       io_ = io.get();
     }
+    started = true;
     started_.set_value({.io_backend = std::string(io->name()),
                         .reserved_bytes = worker.reserved_bytes(),
                         .pinned = pinned});
     loop(worker);
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     io_ = nullptr;
-    cut_off_.store(worker.statistics().cut_off);
-    drained_ = true;
+    stopped_ = true;
     changed_.notify_all();
+    changed_.wait(lock, [this] { return may_end_; });
   } catch (...) {
-    started_.set_exception(std::current_exception());
+    if (!started) started_.set_exception(std::current_exception());
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    changed_.notify_all();
   }
 }
 
 void WorkerThread::loop(Worker& worker) noexcept {
-  while (!worker.drained()) {
+  while (true) {
     worker.turn(base::never_ns);
     const Command command = command_.load(std::memory_order_relaxed);
     if (command == Command::stop) return;
-    if (command == Command::drain) worker.begin_drain();
+    if (command != Command::drain) continue;
+    worker.begin_drain();
+    set_drained(worker);
   }
+}
+
+// A connection that another worker handed over in the last moment makes it undrained again.
+void WorkerThread::set_drained(const Worker& worker) noexcept {
+  cut_off_.store(worker.statistics().cut_off);
+  const std::lock_guard lock(mutex_);
+  if (drained_ == worker.drained()) return;
+  drained_ = worker.drained();
+  changed_.notify_all();
 }
 
 }  // namespace sluice::server

@@ -1,7 +1,8 @@
 // One worker on its thread: builds its Io and Worker there, as io_uring's single issuer must, and
 // after it is pinned, so that memory is taken near its core.
 // Errors: what the thread cannot build is thrown by wait_started(), on the starter's thread.
-// Lives:  the destructor stops the loop and joins.
+// Lives:  the loop goes on until it is told to stop, also when drained: other workers may need its
+//         shard. Its Io, which they wake, lives until the destructor, which joins.
 #pragma once
 
 #include <atomic>
@@ -30,7 +31,7 @@ struct WorkerStarted {
 
 class WorkerThread {
  public:
-  WorkerThread(io::Backend backend, io::Options io_options, WorkerOptions options, RequestIds& ids,
+  WorkerThread(io::Backend backend, io::Options io_options, WorkerOptions options, Crew& crew,
                WorkerPlace place = {});
   ~WorkerThread();
 
@@ -40,21 +41,27 @@ class WorkerThread {
   bool wait_drained(std::chrono::milliseconds timeout);
   uint64_t cut_off_count() const noexcept { return cut_off_.load(); }
 
+  // Ends the loop; returns when it has made its last turn.
+  void stop() noexcept;
+
  private:
   enum class Command : uint8_t { none, drain, stop };
 
   void command(Command command) noexcept;
-  void run(io::Backend backend, io::Options io_options, const WorkerOptions& options,
-           RequestIds& ids, WorkerPlace place) noexcept;
+  void run(io::Backend backend, io::Options io_options, const WorkerOptions& options, Crew& crew,
+           WorkerPlace place) noexcept;
   void loop(Worker& worker) noexcept;
+  void set_drained(const Worker& worker) noexcept;
 
   std::promise<WorkerStarted> started_;
   std::atomic<Command> command_{Command::none};
   std::atomic<uint64_t> cut_off_{0};
   std::mutex mutex_;  // of what follows; never taken while serving
   std::condition_variable changed_;
-  io::Io* io_ = nullptr;  // to be woken; null when the loop is over
+  io::Io* io_ = nullptr;  // to be woken; null before the loop and after it
   bool drained_ = false;
+  bool stopped_ = false;  // the loop is over, or never began
+  bool may_end_ = false;
   std::thread thread_;
 };
 

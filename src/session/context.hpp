@@ -38,20 +38,35 @@ struct Options {
   uint64_t instance_id = 0;
 };
 
-// The worker as its sessions see it. A shard may belong to another core one day: whatever it
-// answers beyond a verdict comes back by a call of the session's.
+// The worker as its sessions see it. A key may belong to another core: then verdicts come in a
+// later turn, and so does what is asked about shards.
 class Backend {
  public:
+  // Decides the turn's entries. Requests with entries of other cores are answered later.
   virtual void execute() noexcept = 0;
-  virtual void withdraw(api::WaiterId waiter, api::Ticket ticket) noexcept = 0;
-  // Nobody waits any more: takes the ticket back, now or when an outcome that is under way arrives.
-  virtual void abandon(api::WaiterId waiter, api::Ticket ticket) noexcept = 0;
-  // Answered by on_inspected(id, ...) and on_page(id, ...).
+  // Whether a request may join the turn: false when other cores are behind with theirs.
+  virtual bool admits(uint32_t entries_count, size_t key_bytes) const noexcept = 0;
+  virtual bool is_here(std::string_view key) const noexcept = 0;
+  // Whether the session with this frame id has asked and waits for other cores.
+  virtual bool awaits(const Session& session, uint64_t id) const noexcept = 0;
+
+  // Of a waiter whose `queued` was told. The outcome comes as a grant.
+  virtual void withdraw(WaitingEntry& entry) noexcept = 0;
+  // Nobody waits any more: takes the ticket back, now or when the owner has let go of it.
+  virtual void abandon(WaitingEntry& entry) noexcept = 0;
+
+  // Whether something may be asked about shards now; else again when the session is resumed.
+  virtual bool may_look() const noexcept = 0;
+  // Answered by on_inspected(id, ...), on_page(id, ...), on_counted(id, ...), on_metrics(id, ...),
+  // now or later. Cursors name the shard too: from 0 they lead through all of them.
   virtual void inspect(Session& session, uint64_t id, std::string_view key) noexcept = 0;
   virtual void page(Session& session, uint64_t id, uint64_t cursor, uint32_t keys_max) noexcept = 0;
-  virtual uint64_t keys_count() const noexcept = 0;
-  // Prometheus text; valid until the next call.
-  virtual std::string_view metrics() noexcept = 0;
+  virtual void count_keys(Session& session, uint64_t id) noexcept = 0;
+  virtual void metrics(Session& session, uint64_t id) noexcept = 0;
+
+  // Hands the connection over to another core, with all that is in its input buffer. The session
+  // is held until it ends, and sends nothing.
+  virtual void move(Session& session, uint32_t shard) noexcept = 0;
 
  protected:
   ~Backend() = default;
@@ -59,6 +74,7 @@ class Backend {
 
 struct ReadyTag;
 struct DirtyTag;
+struct BlockedTag;
 template <typename Tag>
 using SessionHook =
     boost::intrusive::list_base_hook<boost::intrusive::tag<Tag>,
@@ -116,8 +132,12 @@ struct Context {
   using DirtyList =
       boost::intrusive::list<Session, boost::intrusive::base_hook<SessionHook<DirtyTag>>,
                              boost::intrusive::constant_time_size<false>>;
-  ReadyList ready;  // sessions that can go on with what they hold
-  DirtyList dirty;  // sessions with something to send, or to close, at the end of the turn
+  using BlockedList =
+      boost::intrusive::list<Session, boost::intrusive::base_hook<SessionHook<BlockedTag>>,
+                             boost::intrusive::constant_time_size<false>>;
+  ReadyList ready;      // sessions that can go on with what they hold
+  BlockedList blocked;  // sessions that go on when other cores have caught up
+  DirtyList dirty;      // sessions with something to send, or to close, at the end of the turn
 
   int64_t now_ms() const noexcept { return base::floor_ms(now.monotonic_ns); }
 };

@@ -28,6 +28,7 @@ struct DebugWalk {
   wire::DebugStream stream;
   bool sorted = true;
   bool keep_alive = true;
+  bool asked = false;     // a shard owes an answer
   bool gathered = false;  // sorted: every key is in `rows`; else: the last page was told
   uint64_t cursor = 0;
   size_t next_row = 0;

@@ -36,6 +36,7 @@ size_t HttpSession::take(std::span<const std::byte> bytes) noexcept {
     if (!make_output_room()) break;
     const auto rest = bytes.subspan(taken);
     if (rest.empty() && parser_.idle()) break;
+    if (!make_room()) break;
     if (!in_request_) phase_started_ms_ = context_.now_ms();
     in_request_ = true;
     const wire::HttpParsed parsed = parser_.parse(rest);
@@ -57,6 +58,11 @@ size_t HttpSession::take(std::span<const std::byte> bytes) noexcept {
     }
   }
   return taken;
+}
+
+// A head that is parsed cannot be put back: there is room for whatever it asks, or it waits.
+bool HttpSession::make_room() noexcept {
+  return make_turn_room(1, limits::http_header_bytes_max) && make_look_room();
 }
 
 void HttpSession::on_head(const wire::HttpRequest& request) noexcept {
@@ -97,14 +103,12 @@ void HttpSession::on_head(const wire::HttpRequest& request) noexcept {
             answered(keep_alive);
           },
           [&](const wire::RestMetrics&) {
-            const std::string_view text = context_.backend.metrics();
-            write(reply_bytes_max + text.size(), [&](auto out) {
-              return wire::encode_text(200, "text/plain; version=0.0.4", text, head, out);
-            });
-            answered(keep_alive);
+            hold(held_by_look);
+            context_.backend.metrics(*this, kind);
           },
           [&](const wire::RestInspect& inspect) {
             const uint64_t id = kind | (inspect.pretty ? 256U : 0U);
+            hold(held_by_look);
             context_.backend.inspect(*this, id, inspect.key);
           },
           [&](const wire::RestDebug& debug) { start_debug(request, debug.pretty); },
@@ -142,8 +146,9 @@ void HttpSession::decide(const wire::HttpRequest& request, wire::RestDecision& d
     context_.text.commit(static_cast<size_t>(asked.key_data - text.data()) + asked.key_bytes);
   }
   const auto socket = connection_.socket();
-  api::Entry& entry = context_.turn.add(
-      {.session = socket.index, .generation = socket.generation, .kind = kind}, 1)[0];
+  api::Entry& entry =
+      context_.turn.add({.session = socket.index, .generation = socket.generation, .kind = kind}, 1,
+                        asked.key_bytes)[0];
   entry = asked;
   if (entry.op == api::Op::acquire) {
     entry.flags |= api::flag::wants_details | api::flag::shows_id;
@@ -156,8 +161,12 @@ void HttpSession::decide(const wire::HttpRequest& request, wire::RestDecision& d
     entry.ticket = context_.waits.take(socket.index, 0);
     if (entry.ticket == api::no_ticket) entry.flags |= api::flag::waiters_full;
   }
-  // What follows a request that may wait, or the last one, is not looked at before its answer.
-  if ((entry.flags & api::flag::may_wait) != 0 || (kind & last) != 0) hold(held_by_decision);
+  // What follows a request that may wait, or that another core decides, or the last one, is not
+  // looked at before its answer.
+  const bool may_wait = (entry.flags & api::flag::may_wait) != 0;
+  if (may_wait || (kind & last) != 0 || !context_.backend.is_here(entry.key())) {
+    hold(held_by_decision);
+  }
 }
 
 void HttpSession::on_verdicts(const route::Request& request, const Verdicts& verdicts) noexcept {
@@ -170,7 +179,8 @@ void HttpSession::on_verdicts(const route::Request& request, const Verdicts& ver
   if (queued && !gone) {
     ticket_ = entry.ticket;
     WaitingEntry& waiting = context_.waits[ticket_];
-    waiting.waiter = verdicts.waiters[0];
+    waiting.joined = true;
+    mark_dirty();  // its peer may have left since it asked
     waiting.detail.request_id = verdicts.details[0].request_id;
     waiting_kind_ = request.kind;
     waiting_key_bytes_ = 0;
@@ -182,7 +192,7 @@ void HttpSession::on_verdicts(const route::Request& request, const Verdicts& ver
     return;
   }
   if (queued) {
-    context_.backend.abandon(verdicts.waiters[0], entry.ticket);
+    context_.backend.abandon(context_.waits[entry.ticket]);
   } else if (entry.ticket != api::no_ticket) {
     context_.waits.give_back(entry.ticket);
   }
@@ -193,7 +203,8 @@ void HttpSession::on_verdicts(const route::Request& request, const Verdicts& ver
 
 void HttpSession::write_decision(api::Verdict verdict, const api::Detail& detail,
                                  std::string_view key, uint8_t kind, bool released) noexcept {
-  const wire::ReplyHead head = reply_head(kind);
+  wire::ReplyHead head = reply_head(kind);
+  if (verdict == api::Verdict::draining) head.keep_alive = false;  // another core may be first
   write(decision_bytes_max(kind, key.size()), [&](auto out) {
     if (released) return wire::encode_reply(wire::RestReply{.status = 200}, head, out);
     return wire::encode_decision(verdict, detail, key, (kind & json) != 0, head, out);
@@ -228,7 +239,19 @@ void HttpSession::settle_answers() noexcept {
   if (undecided_ > 0) context_.backend.execute();
 }
 
+void HttpSession::on_metrics(uint64_t id, std::string_view text) noexcept {
+  release_hold(held_by_look);
+  if (connection_.finishing()) return;
+  const wire::ReplyHead head = reply_head(static_cast<uint8_t>(id));
+  write(reply_bytes_max + text.size(), [&](auto out) {
+    return wire::encode_text(200, "text/plain; version=0.0.4", text, head, out);
+  });
+  answered(head.keep_alive);
+}
+
 void HttpSession::on_inspected(uint64_t id, const api::KeyState* state) noexcept {
+  release_hold(held_by_look);
+  if (connection_.finishing()) return;
   const wire::ReplyHead head = reply_head(static_cast<uint8_t>(id));
   if (state == nullptr) {
     write(reply_bytes_max, [&](auto out) {
@@ -254,25 +277,36 @@ void HttpSession::start_debug(const wire::HttpRequest& request, bool pretty) noe
   ++context_.debug_walks_count;
   debug_ = std::make_unique<DebugWalk>();
   debug_->stream = {.pretty = pretty, .chunked = !request.http_1_0};
-  debug_->sorted = context_.backend.keys_count() <= DebugWalk::sorted_keys_max;
   debug_->keep_alive = head.keep_alive && !request.http_1_0;
-  wire::ReplyHead stream_head = head;
-  stream_head.keep_alive = debug_->keep_alive;
-  write(reply_bytes_max, [&](auto out) {
-    return wire::encode_debug_head(debug_->stream, !debug_->sorted, stream_head, out);
-  });
   hold(held_by_decision);
-  mark_dirty();
+  debug_->asked = true;
+  context_.backend.count_keys(*this, kind_of(request));
+}
+
+void HttpSession::on_counted(uint64_t id, uint64_t keys_count) noexcept {
+  if (!debug_ || connection_.finishing()) return;
+  debug_->asked = false;
+  debug_->sorted = keys_count <= DebugWalk::sorted_keys_max;
+  wire::ReplyHead head = reply_head(static_cast<uint8_t>(id));
+  debug_->keep_alive = debug_->keep_alive && head.keep_alive;
+  head.keep_alive = debug_->keep_alive;
+  write(reply_bytes_max, [&](auto out) {
+    return wire::encode_debug_head(debug_->stream, !debug_->sorted, head, out);
+  });
 }
 
 // A slice of GET /debug per turn, as long as the peer reads.
 void HttpSession::continue_debug() noexcept {
+  if (debug_->asked) return;  // goes on with the answer
   if (!debug_->gathered && (debug_->sorted || debug_->next_row == debug_->rows.size())) {
     if (!debug_->sorted) {
       debug_->rows.clear();
       debug_->next_row = 0;
     }
+    if (!context_.backend.may_look()) return mark_ready();
+    debug_->asked = true;
     context_.backend.page(*this, 0, debug_->cursor, DebugWalk::slice_keys);
+    if (debug_->asked) return;
   }
   const bool may_write = debug_->gathered || !debug_->sorted;
   if (may_write && write_debug_rows() && debug_->gathered) {
@@ -301,6 +335,9 @@ bool HttpSession::write_debug_rows() noexcept {
 
 void HttpSession::on_page(uint64_t, std::span<const api::KeyState> keys,
                           uint64_t next_cursor) noexcept {
+  if (!debug_ || connection_.finishing()) return;
+  mark_dirty();
+  debug_->asked = false;
   debug_->add(keys);
   debug_->cursor = next_cursor;
   if (next_cursor != 0) return;
@@ -314,7 +351,7 @@ void HttpSession::write_settled() noexcept {
 
 void HttpSession::drop_waiting() noexcept {
   if (ticket_ == api::no_ticket) return;
-  context_.backend.abandon(context_.waits[ticket_].waiter, ticket_);
+  context_.backend.abandon(context_.waits[ticket_]);
   ticket_ = api::no_ticket;
 }
 

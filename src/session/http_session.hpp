@@ -27,6 +27,8 @@ class HttpSession final : public Session {
   void on_inspected(uint64_t id, const api::KeyState* state) noexcept override;
   void on_page(uint64_t id, std::span<const api::KeyState> keys,
                uint64_t next_cursor) noexcept override;
+  void on_counted(uint64_t id, uint64_t keys_count) noexcept override;
+  void on_metrics(uint64_t id, std::string_view text) noexcept override;
   void begin_drain() noexcept override;
 
  private:
@@ -38,11 +40,13 @@ class HttpSession final : public Session {
   void write_settled() noexcept override;
   void drop_waiting() noexcept override;
   bool has_waiting() const noexcept override { return ticket_ != api::no_ticket; }
+  bool has_undecided() const noexcept override { return undecided_ > 0; }
   int64_t deadline_ms() const noexcept override;
   void on_deadline() noexcept override;
 
   void on_head(const wire::HttpRequest& request) noexcept;
   void decide(const wire::HttpRequest& request, wire::RestDecision& decision) noexcept;
+  bool make_room() noexcept;
   void start_debug(const wire::HttpRequest& request, bool pretty) noexcept;
   void continue_debug() noexcept;
   bool write_debug_rows() noexcept;

@@ -55,31 +55,61 @@ size_t NativeSession::take(std::span<const std::byte> bytes) noexcept {
       break;
     }
     if (const auto* malformed = std::get_if<base::Malformed>(&decoded)) {
-      write_error(0, malformed->code);
+      if (all_decided()) write_error(0, malformed->code);
       break;
     }
     const auto& frame = std::get<base::Complete<wire::Frame>>(decoded);
-    on_frame(frame.value);
+    if (!on_frame(frame.value)) break;
     taken += frame.consumed_bytes;
   }
   return taken;
 }
 
-void NativeSession::on_frame(std::span<const std::byte> frame) noexcept {
+// Entries of which other cores decide some are answered later. What has an order with everything
+// before it has to wait for them: an error that ends the connection, Withdraw, Inspect.
+bool NativeSession::all_decided() noexcept {
+  context_.backend.execute();
+  if (outstanding_frames_ == 0) return true;
+  hold(held_by_decision);
+  return false;
+}
+
+bool NativeSession::may_look_at(const wire::ClientRequest& request) noexcept {
+  return std::visit(
+      base::Overloaded{
+          [&](const wire::AcquireRequest& acquire) {
+            return said_go_away_ || make_turn_room(static_cast<uint32_t>(acquire.key_sizes.size()),
+                                                   acquire.keys.size());
+          },
+          [&](const wire::ReleaseRequest& release) {
+            return make_turn_room(static_cast<uint32_t>(release.key_sizes.size()),
+                                  release.keys.size());
+          },
+          [&](const wire::WithdrawRequest&) { return all_decided(); },
+          [&](const wire::InspectRequest&) { return all_decided() && make_look_room(); },
+          [&](const auto&) { return true; },
+      },
+      request.body);
+}
+
+bool NativeSession::on_frame(std::span<const std::byte> frame) noexcept {
   const auto request = wire::decode(frame);
   if (!request) {
-    write_error(request.error().id, welcomed_ ? request.error().code : ErrorCode::hello_expected);
-    return;
+    const ErrorCode code = welcomed_ ? request.error().code : ErrorCode::hello_expected;
+    if (ends_connection(code) && !all_decided()) return false;
+    write_error(request.error().id, code);
+    return true;
   }
   const uint64_t id = request->id;
   if (const auto* hello = std::get_if<wire::HelloRequest>(&request->body)) {
-    on_hello(id, *hello);
-    return;
+    return all_decided() && on_hello(id, *hello);
   }
   if (!welcomed_) {
     write_error(id, ErrorCode::hello_expected);
-    return;
+    return true;
   }
+  if (!may_look_at(*request)) return false;
+  if (connection_.finishing() || connection_.closing()) return true;
   std::visit(
       base::Overloaded{
           [&](const wire::UnsupportedRequest&) { write_error(id, ErrorCode::unsupported); },
@@ -94,21 +124,29 @@ void NativeSession::on_frame(std::span<const std::byte> frame) noexcept {
           },
       },
       request->body);
+  return true;
 }
 
-void NativeSession::on_hello(uint64_t id, const wire::HelloRequest& hello) noexcept {
+bool NativeSession::on_hello(uint64_t id, const wire::HelloRequest& hello) noexcept {
   if (welcomed_) {
     write_error(id, ErrorCode::unexpected_hello);
-    return;
+    return true;
   }
   if (hello.version != 1) {
     write_error(id, ErrorCode::unsupported_version);
-    return;
+    return true;
   }
   if (context_.draining) {
     write_error(id, ErrorCode::draining);
     finish();
-    return;
+    return true;
+  }
+  const uint32_t wanted = hello.wanted_shard - 1;  // none: out of range
+  if (wanted < context_.options.shards && wanted != context_.options.shard) {
+    // Its new core reads this Hello again.
+    hold(held_by_move);
+    context_.backend.move(*this, wanted);
+    return false;
   }
   welcomed_ = true;
   const Options& options = context_.options;
@@ -123,6 +161,7 @@ void NativeSession::on_hello(uint64_t id, const wire::HelloRequest& hello) noexc
   };
   write(wire::small_answer_bytes_max,
         [&](auto out) { return wire::encode_welcome(id, welcome, out); });
+  return true;
 }
 
 bool NativeSession::id_in_use(uint64_t id) const noexcept {
@@ -136,11 +175,11 @@ bool NativeSession::id_in_use(uint64_t id) const noexcept {
     if (request->id == id) return true;
     --left;
   }
-  return false;
+  return left > 0 && context_.backend.awaits(*this, id);
 }
 
-// Whether a frame of `entries_count` may become a request of the turn, which then has room.
-bool NativeSession::admit(uint64_t id, uint32_t entries_count, size_t frame_bytes) noexcept {
+// Whether a frame may become a request of the turn, which has room.
+bool NativeSession::admit(uint64_t id, size_t frame_bytes) noexcept {
   if (id_in_use(id)) {
     write_error(id, ErrorCode::id_in_use);
     return false;
@@ -150,7 +189,6 @@ bool NativeSession::admit(uint64_t id, uint32_t entries_count, size_t frame_byte
     write_error(id, ErrorCode::too_many_outstanding);
     return false;
   }
-  if (!context_.turn.has_room(entries_count)) context_.backend.execute();
   highest_id_ = outstanding_frames_ == 0 ? id : std::max(highest_id_, id);
   ++outstanding_frames_;
   outstanding_bytes_ += frame_bytes;
@@ -164,7 +202,7 @@ void NativeSession::on_acquire(uint64_t id, size_t frame_bytes,
     return;
   }
   const auto count = static_cast<uint32_t>(request.key_sizes.size());
-  if (!admit(id, count, frame_bytes)) return;
+  if (!admit(id, frame_bytes)) return;
   const bool may_wait = request.may_wait || !request.entry_flags.empty();
   const auto entries = context_.turn.add({.session = connection_.socket().index,
                                           .generation = connection_.socket().generation,
@@ -172,7 +210,7 @@ void NativeSession::on_acquire(uint64_t id, size_t frame_bytes,
                                           .frame_bytes = static_cast<uint32_t>(frame_bytes),
                                           .kind = may_wait ? decides_or_waits : decides,
                                           .details = request.details},
-                                         count);
+                                         count, request.keys.size());
   connection_.promise(wire::verdicts_bytes_max(count, request.details));
   fill_keys(entries, request.keys, request.key_sizes);
   fill_column(entries, request.costs, &api::Entry::cost);
@@ -210,13 +248,13 @@ void NativeSession::take_tickets(std::span<api::Entry> entries,
 void NativeSession::on_release(uint64_t id, size_t frame_bytes,
                                const wire::ReleaseRequest& request) noexcept {
   const auto count = static_cast<uint32_t>(request.key_sizes.size());
-  if (!admit(id, count, frame_bytes)) return;
+  if (!admit(id, frame_bytes)) return;
   const auto entries = context_.turn.add({.session = connection_.socket().index,
                                           .generation = connection_.socket().generation,
                                           .id = id,
                                           .frame_bytes = static_cast<uint32_t>(frame_bytes),
                                           .kind = releases},
-                                         count);
+                                         count, request.keys.size());
   connection_.promise(wire::small_answer_bytes_max);
   fill_keys(entries, request.keys, request.key_sizes);
   fill_column(entries, request.costs, &api::Entry::cost);
@@ -228,8 +266,6 @@ void NativeSession::on_withdraw(uint64_t id, const wire::WithdrawRequest& reques
     write_error(id, ErrorCode::id_in_use);
     return;
   }
-  context_.backend.execute();  // the target may have been asked for in this very turn
-  if (connection_.finishing() || connection_.closing()) return;
   const auto frame = frames_.find(request.target);
   if (frame != frames_.end()) {
     auto& wanted = context_.scratch.indexes;
@@ -244,9 +280,7 @@ void NativeSession::on_withdraw(uint64_t id, const wire::WithdrawRequest& reques
     }
     // The outcome comes as a grant, at once or from another core, and takes the entry off; so do
     // the grants of those who stood behind it, of this very frame perhaps.
-    for (const api::Ticket ticket : tickets) {
-      context_.backend.withdraw(context_.waits[ticket].waiter, ticket);
-    }
+    for (const api::Ticket ticket : tickets) context_.backend.withdraw(context_.waits[ticket]);
   }
   write(wire::small_answer_bytes_max, [&](auto out) { return wire::encode_done(id, out); });
 }
@@ -256,8 +290,7 @@ void NativeSession::on_inspect(uint64_t id, const wire::InspectRequest& request)
     write_error(id, ErrorCode::id_in_use);
     return;
   }
-  context_.backend.execute();  // what was sent before is seen
-  if (connection_.finishing() || connection_.closing()) return;
+  hold(held_by_look);
   if (!request.key.empty()) {
     context_.backend.inspect(*this, id, request.key);
   } else {
@@ -274,13 +307,20 @@ void NativeSession::on_inspected(uint64_t id, const api::KeyState* state) noexce
 
 void NativeSession::on_page(uint64_t id, std::span<const api::KeyState> keys,
                             uint64_t next_cursor) noexcept {
+  release_hold(held_by_look);
+  if (connection_.finishing()) return;
   write(wire::inspected_bytes_max(keys),
         [&](auto out) { return wire::encode_inspected(id, keys, next_cursor, out); });
 }
 
+// Asked by REST only.
+void NativeSession::on_counted(uint64_t, uint64_t) noexcept {}
+void NativeSession::on_metrics(uint64_t, std::string_view) noexcept {}
+
 void NativeSession::on_verdicts(const route::Request& request, const Verdicts& verdicts) noexcept {
   --outstanding_frames_;
   outstanding_bytes_ -= request.frame_bytes;
+  if (outstanding_frames_ == 0) release_hold(held_by_decision);
   if (connection_.closing() || connection_.finishing()) {
     if (request.kind == decides_or_waits) abandon_waiting(verdicts);
     return;
@@ -317,7 +357,7 @@ void NativeSession::keep_waiting(const route::Request& request, const Verdicts& 
     }
     WaitingEntry& entry = context_.waits[ticket];
     entry.frame = frame;
-    entry.waiter = verdicts.waiters[i];
+    entry.joined = true;
     entry.detail.request_id = verdicts.details[i].request_id;
     frame->waiting.push_back(entry);
   }
@@ -330,7 +370,7 @@ void NativeSession::abandon_waiting(const Verdicts& verdicts) noexcept {
     if (ticket == api::no_ticket) continue;
     --waiting_count_;
     if (verdicts.verdicts[i] == api::Verdict::queued) {
-      context_.backend.abandon(verdicts.waiters[i], ticket);
+      context_.backend.abandon(context_.waits[ticket]);
     } else {
       context_.waits.give_back(ticket);
     }
@@ -393,7 +433,7 @@ void NativeSession::drop_entries(WaitingEntries& entries, bool still_wait) noexc
     entries.pop_front();
     --waiting_count_;
     if (still_wait) {
-      context_.backend.abandon(entry.waiter, entry.ticket);
+      context_.backend.abandon(entry);
     } else {
       context_.waits.give_back(entry.ticket);
     }
@@ -426,6 +466,7 @@ void NativeSession::write_refusal() noexcept {
 
 void NativeSession::begin_drain() noexcept {
   if (said_go_away_ || connection_.finishing() || connection_.closing()) return;
+  if (held_by(held_by_move)) return;  // its new core tells it
   if (!welcomed_) {
     write_error(0, ErrorCode::draining);
     finish();
@@ -451,9 +492,12 @@ void NativeSession::answer_draining(uint64_t id, const wire::AcquireRequest& req
 }
 
 int64_t NativeSession::deadline_ms() const noexcept {
+  if (held_by(held_by_move)) return never_ms;
   if (!welcomed_) return started_ms_ + context_.options.header_timeout_ms;
   // Outcomes that the peer does not read yet come first; the drain's own end is not far.
-  if (said_go_away_ && settled_.empty()) return drain_started_ms_ + go_away_grace_ms;
+  if (said_go_away_ && settled_.empty() && outstanding_frames_ == 0) {
+    return drain_started_ms_ + go_away_grace_ms;
+  }
   return never_ms;
 }
 

@@ -21,6 +21,8 @@ class NativeSession final : public Session {
   void on_inspected(uint64_t id, const api::KeyState* state) noexcept override;
   void on_page(uint64_t id, std::span<const api::KeyState> keys,
                uint64_t next_cursor) noexcept override;
+  void on_counted(uint64_t id, uint64_t keys_count) noexcept override;
+  void on_metrics(uint64_t id, std::string_view text) noexcept override;
   void begin_drain() noexcept override;
 
  private:
@@ -32,14 +34,18 @@ class NativeSession final : public Session {
   void write_settled() noexcept override;
   void drop_waiting() noexcept override;
   bool has_waiting() const noexcept override { return !frames_.empty(); }
+  bool has_undecided() const noexcept override { return outstanding_frames_ > 0; }
   int64_t deadline_ms() const noexcept override;
   void on_deadline() noexcept override;
 
-  void on_frame(std::span<const std::byte> frame) noexcept;
-  bool admit(uint64_t id, uint32_t entries_count, size_t frame_bytes) noexcept;
+  // False: not now; the frame is looked at again when the session is resumed.
+  bool on_frame(std::span<const std::byte> frame) noexcept;
+  bool may_look_at(const wire::ClientRequest& request) noexcept;
+  bool all_decided() noexcept;
+  bool admit(uint64_t id, size_t frame_bytes) noexcept;
   bool id_in_use(uint64_t id) const noexcept;
 
-  void on_hello(uint64_t id, const wire::HelloRequest& hello) noexcept;
+  bool on_hello(uint64_t id, const wire::HelloRequest& hello) noexcept;
   void on_acquire(uint64_t id, size_t frame_bytes, const wire::AcquireRequest& request) noexcept;
   void on_release(uint64_t id, size_t frame_bytes, const wire::ReleaseRequest& request) noexcept;
   void on_withdraw(uint64_t id, const wire::WithdrawRequest& request) noexcept;

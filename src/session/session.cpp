@@ -53,6 +53,31 @@ void Session::release_hold(Hold reason) noexcept {
   if (holds_ == 0) mark_ready();
 }
 
+void Session::block() noexcept {
+  hold(held_by_cores);
+  if (!SessionHook<BlockedTag>::is_linked()) context_.blocked.push_back(*this);
+}
+
+void Session::unblock() noexcept {
+  SessionHook<BlockedTag>::unlink();
+  release_hold(held_by_cores);
+}
+
+bool Session::make_turn_room(uint32_t entries_count, size_t key_bytes) noexcept {
+  if (!context_.turn.has_room(entries_count)) context_.backend.execute();
+  if (context_.backend.admits(entries_count, key_bytes)) return true;
+  context_.backend.execute();  // what of the turn is not split makes room
+  if (context_.backend.admits(entries_count, key_bytes)) return true;
+  block();
+  return false;
+}
+
+bool Session::make_look_room() noexcept {
+  if (context_.backend.may_look()) return true;
+  block();
+  return false;
+}
+
 void Session::begin() noexcept {
   connection_.start_reading();
   schedule_timer();
@@ -117,7 +142,7 @@ void Session::resume() noexcept {
 }
 
 void Session::control_reading() noexcept {
-  if (connection_.closing() || connection_.finishing()) return;
+  if (connection_.closing() || connection_.finishing() || held_by(held_by_move)) return;
   const bool enough = connection_.input().unread().size() >= held_input_bytes;
   if ((holds_ & held_by_output) != 0 || (held() && enough)) {
     connection_.stop_reading();
@@ -148,9 +173,10 @@ void Session::on_hung_up() noexcept {
 
 void Session::on_peer_left() noexcept {
   if (connection_.closing()) return;
-  context_.backend.execute();   // what came before the end is answered
-  if (has_waiting()) finish();  // nobody waits for the outcome any more
-  // Whole requests that are held, or not read yet, are answered first: end_turn() finishes.
+  context_.backend.execute();  // what came before the end is answered
+  // Nobody waits for an outcome any more.
+  if (has_waiting() && !has_undecided()) finish();
+  // Whole requests that are held, or not read or decided yet, come first: end_turn() finishes.
 }
 
 void Session::on_failed() noexcept {
@@ -172,8 +198,8 @@ void Session::end_turn() noexcept {
   SessionHook<DirtyTag>::unlink();
   if (connection_.closing()) return;
   write_settled();
-  const bool has_more = held() || SessionHook<ReadyTag>::is_linked();
-  if (peer_left() && has_waiting()) finish();
+  const bool has_more = held() || has_undecided() || SessionHook<ReadyTag>::is_linked();
+  if (peer_left() && has_waiting() && !has_undecided()) finish();
   if (connection_.peer_finished() && !has_more) finish();
   connection_.flush(context_.now_ms());
   if (connection_.ready_to_close()) close();
@@ -198,6 +224,7 @@ void Session::close() noexcept {
   if (connection_.closing()) return;
   drop_waiting();
   SessionHook<ReadyTag>::unlink();
+  SessionHook<BlockedTag>::unlink();
   base::TimerWheel::cancel(timer_);
   connection_.close();
 }

@@ -3,7 +3,8 @@
 // Shape:  bytes are taken where they were received; only the partial tail of a request, or what
 //         arrives while the session is held, is copied to the connection's input buffer.
 // Errors: a peer's mistake ends in an answer and, where the stream cannot go on, in finish().
-// Lives:  from `accepted` to `closed`; built in place in the worker's session table.
+// Lives:  from `accepted` to `closed`, or until it has moved to another core; built in place in the
+//         worker's session table.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,9 @@ struct Verdicts {
   std::span<const api::WaiterId> waiters;
 };
 
-class Session : public SessionHook<ReadyTag>, public SessionHook<DirtyTag> {
+class Session : public SessionHook<ReadyTag>,
+                public SessionHook<DirtyTag>,
+                public SessionHook<BlockedTag> {
  public:
   Session(Context& context, io::Io& io, io::SocketId socket,
           net::ConnectionMemory& memory) noexcept;
@@ -46,6 +49,12 @@ class Session : public SessionHook<ReadyTag>, public SessionHook<DirtyTag> {
   // Goes on with what is held in the input buffer; called for members of the ready list.
   void resume() noexcept;
 
+  // Other cores have caught up; called for members of the blocked list.
+  void unblock() noexcept;
+
+  // What was received and not taken: it moves along with the connection.
+  std::span<const std::byte> unread() const noexcept { return connection_.input().unread(); }
+
   // Sends what was written, tells settled waiters, closes what is done.
   void end_turn() noexcept;
 
@@ -57,6 +66,8 @@ class Session : public SessionHook<ReadyTag>, public SessionHook<DirtyTag> {
   virtual void on_inspected(uint64_t id, const api::KeyState* state) noexcept = 0;
   virtual void on_page(uint64_t id, std::span<const api::KeyState> keys,
                        uint64_t next_cursor) noexcept = 0;
+  virtual void on_counted(uint64_t id, uint64_t keys_count) noexcept = 0;
+  virtual void on_metrics(uint64_t id, std::string_view text) noexcept = 0;
 
   // Too many connections: says so and ends, sooner than others would.
   void refuse() noexcept;
@@ -71,7 +82,10 @@ class Session : public SessionHook<ReadyTag>, public SessionHook<DirtyTag> {
  protected:
   enum Hold : uint8_t {
     held_by_output = 1,    // answers pile up
-    held_by_decision = 2,  // HTTP: an answer must come before the next request is looked at
+    held_by_decision = 2,  // an answer must come before the next request is looked at
+    held_by_cores = 4,     // other cores are behind with what this one asks
+    held_by_look = 8,      // what was asked about shards is not answered yet
+    held_by_move = 16,     // the connection is on its way to another core
   };
 
   // Takes whole requests off the front of `bytes` until one is incomplete or the session is held;
@@ -82,6 +96,7 @@ class Session : public SessionHook<ReadyTag>, public SessionHook<DirtyTag> {
   virtual void write_settled() noexcept {}
   virtual void drop_waiting() noexcept = 0;
   virtual bool has_waiting() const noexcept = 0;
+  virtual bool has_undecided() const noexcept = 0;  // requests that other cores still decide
 
   // The dialect's own deadline and what happens when it passes; never_ms for none.
   virtual int64_t deadline_ms() const noexcept = 0;
@@ -94,6 +109,11 @@ class Session : public SessionHook<ReadyTag>, public SessionHook<DirtyTag> {
   void hold(Hold reason) noexcept { holds_ |= reason; }
   void release_hold(Hold reason) noexcept;
   bool held() const noexcept { return holds_ != 0; }
+  bool held_by(Hold reason) const noexcept { return (holds_ & reason) != 0; }
+
+  // Whether a request may join the turn; if not the session is held until it may.
+  bool make_turn_room(uint32_t entries_count, size_t key_bytes) noexcept;
+  bool make_look_room() noexcept;
 
   // Encodes with `encode(out)` into at most `bytes_max` bytes of output.
   template <typename Encode>
@@ -117,6 +137,7 @@ class Session : public SessionHook<ReadyTag>, public SessionHook<DirtyTag> {
   void on_peer_left() noexcept;
   void store(std::span<const std::byte> bytes) noexcept;
   void take_stored() noexcept;
+  void block() noexcept;
   void control_reading() noexcept;
   int64_t send_deadline_ms() const noexcept;
   int64_t next_deadline_ms() const noexcept;

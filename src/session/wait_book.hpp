@@ -14,6 +14,7 @@
 #include "api/entry.hpp"
 #include "base/limits.hpp"
 #include "base/object_pool.hpp"
+#include "route/crossing.hpp"
 
 namespace sluice::session {
 
@@ -29,6 +30,11 @@ struct WaitingEntry : boost::intrusive::list_base_hook<> {
   uint32_t entry_index;  // in its frame
   api::Ticket ticket = api::no_ticket;
   api::WaiterId waiter = api::no_waiter;
+  api::CoreId owner = 0;          // where the waiter is
+  bool joined = false;            // its session has heard that it waits
+  bool granted = false;           // its outcome has come
+  bool released = false;          // only its notice keeps the ticket
+  route::Notice notice;           // to an owner that is another core
   WaitingFrame* frame = nullptr;  // native only
   api::Verdict outcome = api::Verdict::none;
   api::Detail detail;
@@ -70,7 +76,16 @@ class WaitBook {
     if (ticket != api::no_ticket) entries_[ticket].ticket = ticket;
     return ticket;
   }
-  void give_back(api::Ticket ticket) noexcept { entries_.give_back(ticket); }
+  // A ticket that a notice names, here or under way, must not name another entry: it stays until
+  // the notice is back.
+  void give_back(api::Ticket ticket) noexcept {
+    WaitingEntry& entry = entries_[ticket];
+    if (entry.notice.kind == route::Notice::Kind::none) {
+      entries_.give_back(ticket);
+    } else {
+      entry.released = true;
+    }
+  }
   WaitingEntry& operator[](api::Ticket ticket) noexcept { return entries_[ticket]; }
 
   // There is always room: an open frame has an entry that holds a ticket, waiting or settled and

@@ -35,15 +35,19 @@ class KeyStore {
   explicit KeyStore(const Options& options);
 
   // As in Shard.
-  void decide(std::span<const api::Entry> entries, const Answers& answers, base::Now now) noexcept;
-  bool withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now) noexcept;
-  bool abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now) noexcept;
+  void decide(std::span<const api::Entry> entries, const Answers& answers, base::Now now,
+              api::CoreId origin) noexcept;
+  bool withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
+                api::CoreId origin) noexcept;
+  bool abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
+               api::CoreId origin) noexcept;
+  bool give_back(const api::Permit& permit, base::Now now) noexcept;
   void drain(base::Now now) noexcept;
   void run_due(base::Now now) noexcept;
   bool sweep_late() const noexcept { return swept_late_; }
   int64_t next_due_ns() const noexcept;
-  std::span<const api::Grant> grants() const noexcept { return grants_; }
-  void clear_grants() noexcept { grants_.clear(); }
+  std::span<api::Grant> grants() noexcept { return grants_; }
+  void keep_grants(size_t count) noexcept { grants_.resize(count); }
   std::optional<api::KeyState> inspect(std::string_view key, base::Now now) const noexcept;
   Page page(uint64_t cursor, uint32_t keys_max, base::Now now) noexcept;
   uint32_t keys_count() const noexcept { return table_.keys_count(); }
@@ -73,12 +77,14 @@ class KeyStore {
     api::WaiterId& waiter;
     base::Now now;
     int64_t now_ms;
+    api::CoreId origin;
   };
 
   // Deciding.
   void hash(Group& group, std::span<const api::Entry> entries) const noexcept;
   void find(Group& group) const noexcept;
-  void decide(const Group& group, const Answers& answers, base::Now now) noexcept;
+  void decide(const Group& group, const Answers& answers, base::Now now,
+              api::CoreId origin) noexcept;
   bool is_plain(const api::Entry& entry, const KeyHash& hash) const noexcept;
   api::Verdict decide_plain(const api::Entry& entry, Place place, int64_t now_ms) noexcept;
   api::Verdict decide_any(const Question& question) noexcept;
@@ -87,6 +93,7 @@ class KeyStore {
   api::Verdict acquire_extra(const Question& question, ExtraIndex index) noexcept;
   api::Verdict join_line(const Question& question, ExtraIndex index) noexcept;
   api::Verdict release(const Question& question) noexcept;
+  void give_back(Place place, uint32_t cost, int64_t now_ms) noexcept;
   bool override_forbidden(const api::Entry& entry) const noexcept;
   bool changes_policy(const api::Entry& entry) const noexcept;
   void change_policy(const api::Entry& entry, ExtraIndex index, int64_t now_ms) noexcept;
@@ -109,7 +116,8 @@ class KeyStore {
   void serve(KeyExtra& extra, int64_t now_ms) noexcept;
   void settle_extra(ExtraIndex index) noexcept;
   void grant(Waiter& waiter, KeyExtra& extra, api::Verdict verdict, int64_t now_ms) noexcept;
-  bool take_out(api::WaiterId waiter, api::Ticket ticket, bool tell_it, base::Now now) noexcept;
+  bool take_out(api::WaiterId waiter, api::Ticket ticket, api::CoreId origin, bool tell_it,
+                base::Now now) noexcept;
   void fire_due(int64_t now_ms) noexcept;
   void end_window(ExtraIndex index, int64_t now_ms) noexcept;
   void end_wait(api::WaiterId waiter, int64_t now_ms) noexcept;

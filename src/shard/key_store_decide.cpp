@@ -14,8 +14,8 @@ using api::Verdict;
 // Entries take three steps in groups, so that the cache lines one step asks for arrive while the
 // others work: hash, and ask for the home bucket; look there, and ask for the next bucket when
 // the key may have overflowed; decide.
-void KeyStore::decide(std::span<const api::Entry> entries, const Answers& answers,
-                      base::Now now) noexcept {
+void KeyStore::decide(std::span<const api::Entry> entries, const Answers& answers, base::Now now,
+                      api::CoreId origin) noexcept {
   ASSERT(answers.verdicts.size() >= entries.size());
   ASSERT(answers.details.size() >= entries.size() && answers.waiters.size() >= entries.size());
   fire_due(base::floor_ms(now.monotonic_ns));
@@ -30,7 +30,7 @@ void KeyStore::decide(std::span<const api::Entry> entries, const Answers& answer
   for (size_t first = 0, turn = 0; first < entries.size(); ++turn) {
     hash(groups[(turn + 2) % 3], group_at(first + 2 * Group::entries_max));
     find(groups[(turn + 1) % 3]);
-    decide(groups[turn % 3], answers.from(first), now);
+    decide(groups[turn % 3], answers.from(first), now, origin);
     first += Group::entries_max;
   }
 }
@@ -56,7 +56,8 @@ void KeyStore::find(Group& group) const noexcept {
   }
 }
 
-void KeyStore::decide(const Group& group, const Answers& answers, base::Now now) noexcept {
+void KeyStore::decide(const Group& group, const Answers& answers, base::Now now,
+                      api::CoreId origin) noexcept {
   const int64_t now_ms = base::floor_ms(now.monotonic_ns);
   for (size_t index = 0; index < group.entries.size(); ++index) {
     const api::Entry& entry = group.entries[index];
@@ -73,7 +74,8 @@ void KeyStore::decide(const Group& group, const Answers& answers, base::Now now)
                             .detail = answers.details[index],
                             .waiter = answers.waiters[index],
                             .now = now,
-                            .now_ms = now_ms});
+                            .now_ms = now_ms,
+                            .origin = origin});
     }
     answers.verdicts[index] = verdict;
   }
@@ -110,6 +112,7 @@ inline Verdict KeyStore::decide_plain(const api::Entry& entry, Place place,
 
 Verdict KeyStore::decide_any(const Question& question) noexcept {
   if (question.entry.op == api::Op::release) return release(question);
+  if (question.entry.op == api::Op::elsewhere) return Verdict::none;
   const Verdict verdict = acquire(question);
   count(verdict);
   return verdict;
@@ -214,7 +217,8 @@ bool KeyStore::waiters_full(const api::Entry& entry) const noexcept {
 Verdict KeyStore::join_line(const Question& question, ExtraIndex index) noexcept {
   const api::Entry& entry = question.entry;
   if (waiters_full(entry)) return Verdict::waiters_full;
-  const api::WaiterId id = waiters_.take(entry.ticket, entry.cost, index);
+  if ((entry.flags & api::flag::draining) != 0) return Verdict::draining;
+  const api::WaiterId id = waiters_.take(entry.ticket, question.origin, entry.cost, index);
   Waiter& waiter = waiters_[id];
   waiter.id = id;
   waiter.deadline.owner = waiter_timer | id;
@@ -232,20 +236,39 @@ Verdict KeyStore::release(const Question& question) noexcept {
   const Place place = find_live(question.hash, question.now_ms);
   if (!place) return Verdict::approved;
   ++statistics_.released;
+  give_back(place, question.entry.cost, question.now_ms);
+  return Verdict::approved;
+}
+
+// Who waits gets them first.
+void KeyStore::give_back(Place place, uint32_t cost, int64_t now_ms) noexcept {
   if (!place.bucket->has_extra(place.slot)) {
     Window window = place.bucket->window(place.slot);
-    window.roll(question.now_ms, policy_.window_ms);
-    window.give_back(question.entry.cost);
+    window.roll(now_ms, policy_.window_ms);
+    window.give_back(cost);
     place.bucket->set_window(place.slot, window);
-    return Verdict::approved;
+    return;
   }
   const ExtraIndex index = place.bucket->extra(place.slot);
   KeyExtra& extra = extras_[index];
-  roll_and_serve(extra, question.now_ms);
-  extra.window.give_back(question.entry.cost);
-  serve(extra, question.now_ms);
+  roll_and_serve(extra, now_ms);
+  extra.window.give_back(cost);
+  serve(extra, now_ms);
   settle_extra(index);
-  return Verdict::approved;
+}
+
+bool KeyStore::give_back(const api::Permit& permit, base::Now now) noexcept {
+  const int64_t now_ms = base::floor_ms(now.monotonic_ns);
+  fire_due(now_ms);
+  const Place place = find_live({.tag = permit.key_tag, .position = permit.key_position}, now_ms);
+  if (!place) return false;
+  const bool has_extra = place.bucket->has_extra(place.slot);
+  Window window = has_extra ? extras_[place.bucket->extra(place.slot)].window
+                            : place.bucket->window(place.slot);
+  window.roll(now_ms, policy_.window_ms);
+  if (window.end_ms != permit.window_end_ms) return false;
+  give_back(place, permit.cost, now_ms);
+  return true;
 }
 
 // Changes nothing. The details are those of the key if there is one, else of any new key.

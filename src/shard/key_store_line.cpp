@@ -56,24 +56,34 @@ void KeyStore::grant(Waiter& waiter, KeyExtra& extra, Verdict verdict, int64_t n
   detail.window_ms = extra.policy.window_ms;
   detail.reset_ms = window.reset_ms(now_ms, extra.policy.window_ms);
   detail.retry_ms = retry_ms(verdict, detail.reset_ms);
-  grants_.push_back({.ticket = waiter.ticket, .verdict = verdict, .detail = detail});
+  grants_.push_back({.ticket = waiter.ticket,
+                     .origin = waiter.origin,
+                     .verdict = verdict,
+                     .detail = detail,
+                     .permit = {.key_tag = extra.hash.tag,
+                                .window_end_ms = extra.window.end_ms,
+                                .key_position = extra.hash.position,
+                                .cost = waiter.cost}});
   count(verdict);
   waiters_.give_back(waiter.id);
 }
 
-bool KeyStore::withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now) noexcept {
-  return take_out(waiter, ticket, true, now);
+bool KeyStore::withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
+                        api::CoreId origin) noexcept {
+  return take_out(waiter, ticket, origin, true, now);
 }
 
-bool KeyStore::abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now) noexcept {
-  return take_out(waiter, ticket, false, now);
+bool KeyStore::abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
+                       api::CoreId origin) noexcept {
+  return take_out(waiter, ticket, origin, false, now);
 }
 
-bool KeyStore::take_out(api::WaiterId id, api::Ticket ticket, bool tell_it,
+bool KeyStore::take_out(api::WaiterId id, api::Ticket ticket, api::CoreId origin, bool tell_it,
                         base::Now now) noexcept {
   const int64_t now_ms = base::floor_ms(now.monotonic_ns);
   fire_due(now_ms);
-  if (!waiters_.holds(id) || waiters_[id].ticket != ticket) return false;
+  if (!waiters_.holds(id)) return false;
+  if (waiters_[id].ticket != ticket || waiters_[id].origin != origin) return false;
   Waiter& waiter = waiters_[id];
   const ExtraIndex index = waiter.extra;
   KeyExtra& extra = extras_[index];

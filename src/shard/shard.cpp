@@ -7,17 +7,23 @@ namespace sluice::shard {
 Shard::Shard(const Options& options) : store_(std::make_unique<KeyStore>(options)) {}
 Shard::~Shard() = default;
 
-void Shard::decide(std::span<const api::Entry> entries, const Answers& answers,
-                   base::Now now) noexcept {
-  store_->decide(entries, answers, now);
+void Shard::decide(std::span<const api::Entry> entries, const Answers& answers, base::Now now,
+                   api::CoreId origin) noexcept {
+  store_->decide(entries, answers, now, origin);
 }
 
-bool Shard::withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now) noexcept {
-  return store_->withdraw(waiter, ticket, now);
+bool Shard::withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
+                     api::CoreId origin) noexcept {
+  return store_->withdraw(waiter, ticket, now, origin);
 }
 
-bool Shard::abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now) noexcept {
-  return store_->abandon(waiter, ticket, now);
+bool Shard::abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
+                    api::CoreId origin) noexcept {
+  return store_->abandon(waiter, ticket, now, origin);
+}
+
+bool Shard::give_back(const api::Permit& permit, base::Now now) noexcept {
+  return store_->give_back(permit, now);
 }
 
 void Shard::drain(base::Now now) noexcept {
@@ -33,11 +39,11 @@ void Shard::run_due(base::Now now) noexcept {
 int64_t Shard::next_due_ns() const noexcept {
   return store_->next_due_ns();
 }
-std::span<const api::Grant> Shard::grants() const noexcept {
+std::span<api::Grant> Shard::grants() noexcept {
   return store_->grants();
 }
-void Shard::clear_grants() noexcept {
-  store_->clear_grants();
+void Shard::keep_grants(size_t count) noexcept {
+  store_->keep_grants(count);
 }
 
 std::optional<api::KeyState> Shard::inspect(std::string_view key, base::Now now) const noexcept {

@@ -72,14 +72,22 @@ class Shard {
   Shard(const Shard&) = delete;
   Shard& operator=(const Shard&) = delete;
 
-  // Decides `entries` in their order. Waiters that this serves or fails come out as grants.
-  void decide(std::span<const api::Entry> entries, const Answers& answers, base::Now now) noexcept;
+  // Decides `entries` of one core's connections in their order. Waiters that this serves or fails
+  // come out as grants.
+  void decide(std::span<const api::Entry> entries, const Answers& answers, base::Now now,
+              api::CoreId origin = 0) noexcept;
 
   // Takes a waiter out of line; a grant `withdrawn` follows. False when it waits no more.
-  bool withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now) noexcept;
+  bool withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
+                api::CoreId origin = 0) noexcept;
 
   // Takes a waiter whose client is gone out of line, without a grant. False as above.
-  bool abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now) noexcept;
+  bool abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
+               api::CoreId origin = 0) noexcept;
+
+  // Takes the permits of a grant back that reached nobody. False, and nothing happens, when their
+  // window is over: a later one must not be credited.
+  bool give_back(const api::Permit& permit, base::Now now) noexcept;
 
   // Answers every waiter `draining`.
   void drain(base::Now now) noexcept;
@@ -94,9 +102,10 @@ class Shard {
   // The sweep lags behind its pace: call run_due() again soon even if nothing is due.
   bool sweep_late() const noexcept;
 
-  // Outcomes since the last clear_grants(), oldest first; never more than waiters_max.
-  std::span<const api::Grant> grants() const noexcept;
-  void clear_grants() noexcept;
+  // Outcomes that nobody has fetched, oldest first; never more than waiters_max.
+  std::span<api::Grant> grants() noexcept;
+  // Forgets all but the first `count`: who cannot fetch all moves the others to the front.
+  void keep_grants(size_t count) noexcept;
 
   // Neither creates the key nor counts as use. Nothing when the key is not live at `now`.
   std::optional<api::KeyState> inspect(std::string_view key, base::Now now) const noexcept;

@@ -13,10 +13,11 @@
 namespace sluice::shard {
 
 struct Waiter {
-  Waiter(api::Ticket of, uint32_t cost_permits, uint32_t extra_index) noexcept
-      : ticket(of), cost(cost_permits), extra(extra_index) {}
+  Waiter(api::Ticket of, api::CoreId from, uint32_t cost_permits, uint32_t extra_index) noexcept
+      : ticket(of), origin(from), cost(cost_permits), extra(extra_index) {}
 
   api::Ticket ticket;
+  api::CoreId origin;  // whose ticket it is
   uint32_t cost;
   uint32_t extra;                     // of the key it waits for
   api::WaiterId id = api::no_waiter;  // its own index in the pool

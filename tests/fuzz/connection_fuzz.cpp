@@ -45,8 +45,8 @@ struct World {
 
   io::Random random{0};
   io::SimIo io{io::SimOptions{.sockets_max = 4 + server::refused_sockets_max}, random};
-  server::RequestIds ids;
-  server::Worker worker{io, worker_options(), ids};
+  server::Crew crew{route::MeshOptions{}};
+  server::Worker worker{io, worker_options(), crew};
 };
 
 void send_hello(io::SimClient& client) {
@@ -67,7 +67,7 @@ void turn(server::Worker& worker, io::SimClient& client, int turns) {
 
 void run(World& world, std::span<const uint8_t> input) {
   const uint8_t flags = input[0];
-  auto& [random, io, ids, worker] = world;
+  auto& [random, io, crew, worker] = world;
   random.reseed(input[1]);
   io.advance(10 * window_ms * base::ns_per_ms);
   io::SimClient client =

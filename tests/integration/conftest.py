@@ -1,4 +1,5 @@
-"""Servers for the tests. Every test runs on both kernel interfaces, io_uring and epoll."""
+"""Servers for the tests. Every test runs on both kernel interfaces, io_uring and epoll, and on one,
+two and four shards."""
 
 import itertools
 import os
@@ -23,12 +24,19 @@ def many_descriptors():
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 65_536), hard))
 
 
-@pytest.fixture(scope="session", params=["uring", "epoll"])
-def io(request):
-    """The value of --io. Where io_uring is not available its half fails, unless intended so."""
-    if request.param == "uring" and os.environ.get("SLUICEGATE_NO_URING") == "1":
+@pytest.fixture(scope="session", params=["uring-1", "epoll-1", "uring-2", "epoll-4"])
+def engine(request):
+    """--io and --shards. Where io_uring is not available its half fails, unless intended so."""
+    io, shards = request.param.split("-")
+    if io == "uring" and os.environ.get("SLUICEGATE_NO_URING") == "1":
         pytest.skip("SLUICEGATE_NO_URING=1")
-    return request.param
+    return io, int(shards)
+
+
+@pytest.fixture(scope="session")
+def io(engine):
+    """The value of --io."""
+    return engine[0]
 
 
 def end(server):
@@ -40,8 +48,8 @@ def end(server):
 
 
 @pytest.fixture(scope="module")
-def shared_server(io):
-    server = ServerProcess(io, *LONG_WINDOW)
+def shared_server(engine):
+    server = ServerProcess(*engine, *LONG_WINDOW)
     yield server
     end(server)
 
@@ -55,12 +63,12 @@ def server(shared_server, request):
 
 
 @pytest.fixture
-def start_server(io, request):
+def start_server(engine, request):
     """Starts servers of the test's own, with flags; ends them after it."""
     servers = request.node.stash[SERVERS] = []
 
     def start(*flags, **options):
-        server = ServerProcess(io, *flags, **options)
+        server = ServerProcess(*engine, *flags, **options)
         servers.append(server)
         return server
 

@@ -169,3 +169,12 @@ def metrics(server):
     text = ask(server, "GET", "/metrics").body.decode()
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     return {line.rsplit(" ", 1)[0]: int(line.rsplit(" ", 1)[1]) for line in lines}
+
+
+def totals(server):
+    """The same, added up over the shards: `sluicegate_keys`, `sluicegate_x_total{outcome="y"}`."""
+    sums = {}
+    for series, value in metrics(server).items():
+        name = re.sub(r'shard="\d+",?', "", series).removesuffix("{}")
+        sums[name] = sums.get(name, 0) + value
+    return sums

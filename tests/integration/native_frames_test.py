@@ -10,7 +10,7 @@ import time
 import pytest
 
 from conftest import LONG_WINDOW
-from http_peer import metrics, request
+from http_peer import request, totals
 from native_peer import (APPROVED, DENIED, GOLDEN, INVALID_KEY, KEEP, NativePeer, acquire_frame,
                          frame_bytes, hello_frame, inspect_frame, ping_frame, release_frame,
                          withdraw_frame)
@@ -23,7 +23,7 @@ def deeds(server):
     """What only decisions and releases change."""
     changing = ("sluicegate_keys", "sluicegate_waiters", "sluicegate_decisions_total",
                 "sluicegate_released_total")
-    return {name: value for name, value in metrics(server).items() if name.startswith(changing)}
+    return {name: value for name, value in totals(server).items() if name.startswith(changing)}
 
 
 # -------------------------------------------------------------------------------------- hello
@@ -33,7 +33,8 @@ def test_welcome_announces_what_holds(start_server):
     with NativePeer(server) as peer:
         welcome = peer.welcome.body
         assert peer.welcome.id == 1
-    expected = {"version": 1, "shard": 0, "shards": 1, "frameBytesMax": FRAME_BYTES_MAX,
+    assert welcome["shard"] < server.shards
+    expected = {"version": 1, "shards": server.shards, "frameBytesMax": FRAME_BYTES_MAX,
                 "frameEntriesMax": FRAME_ENTRIES_MAX, "outstandingFramesMax": 1_024,
                 "outstandingBytesMax": 1_048_576, "waitingEntriesMax": 777, "handlesMax": 0,
                 "keyBytesMax": 500, "features": 0}
@@ -49,12 +50,37 @@ def test_instance_is_drawn_anew_at_each_start(start_server):
 
 
 def test_hello_may_name_the_client_and_a_shard_that_is_not_there(server):
-    for fields in [{"clientName": "test/1"}, {"clientName": "x" * 5_000}, {"wantedShard": 1},
-                   {"wantedShard": 0xFFFFFFFF}, {"token": "secret"}]:
+    for fields in [{"clientName": "test/1"}, {"clientName": "x" * 5_000},
+                   {"wantedShard": server.shards + 1}, {"wantedShard": 0xFFFFFFFF},
+                   {"token": "secret"}]:
         with NativePeer(server, hello=False) as peer:
             peer.send(hello_frame(17, **fields))
             welcome = peer.read("welcome")
-            assert (welcome.id, welcome.body["shard"]) == (17, 0)
+            assert welcome.id == 17 and welcome.body["shard"] < server.shards
+
+
+def test_hello_is_served_by_the_shard_it_wants(server, key):
+    """Also when the frames behind it are there already, or when it comes byte by byte."""
+    for shard in range(server.shards):
+        hello = hello_frame(17, wantedShard=shard + 1)
+        for pieces in [[hello + acquire_frame(18, [f"{key}{shard}"])],
+                       [hello[i:i + 1] for i in range(len(hello))] + [
+                           acquire_frame(18, [f"{key}{shard}"])]]:
+            with NativePeer(server, hello=False) as peer:
+                for piece in pieces:
+                    peer.send(piece)
+                welcome = peer.read("welcome")
+                assert (welcome.id, welcome.body["shard"]) == (17, shard)
+                assert peer.read("verdicts").verdicts == [APPROVED]
+
+
+def test_connections_are_spread_evenly(start_server):
+    server = start_server()
+    peers = [NativePeer(server) for _ in range(4 * server.shards)]
+    shards = [peer.welcome.body["shard"] for peer in peers]
+    assert all(shards.count(shard) == 4 for shard in range(server.shards)), shards
+    for peer in peers:
+        peer.close()
 
 
 @pytest.mark.parametrize("data, id", [

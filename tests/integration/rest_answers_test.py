@@ -4,7 +4,7 @@ Method: raw requests; the specification's tables are the tables here."""
 import pytest
 
 from conftest import LONG_WINDOW
-from http_peer import HttpPeer, ask, inspect, metrics, request
+from http_peer import HttpPeer, ask, inspect, metrics, request, totals
 from server_process import eventually
 
 TEXT = "text/plain; charset=UTF-8"
@@ -336,7 +336,7 @@ def test_looking_at_keys_does_not_keep_them_alive(start_server, key):
     ask(server, "POST", f"/rate/{key}?maxRequests=7")
     eventually(lambda: inspect(server, key) is None, "the idle key is forgotten")
     eventually(lambda: ask(server, "GET", "/debug").body == b'{"Instances":{}}\n', "in /debug too")
-    eventually(lambda: metrics(server)['sluicegate_keys{shard="0"}'] == 0, "in /metrics too")
+    eventually(lambda: totals(server)["sluicegate_keys"] == 0, "in /metrics too")
     assert ask(server, "POST", f"/rate/{key}").rate_limit()["q"] == 100  # its override as well
 
 
@@ -355,15 +355,16 @@ def test_metrics_count_by_outcome_and_shard(start_server):
         response = peer.ask("GET", "/metrics")
         assert response.header("Content-Type").startswith("text/plain; version=0.0.4")
         text = response.body.decode()
-        series = metrics(server)
-    expected = {'sluicegate_keys{shard="0"}': 2, 'sluicegate_waiters{shard="0"}': 0,
-                'sluicegate_connections{shard="0"}': 2,
-                'sluicegate_decisions_total{shard="0",outcome="approved"}': 3,
-                'sluicegate_decisions_total{shard="0",outcome="denied"}': 1,
-                'sluicegate_decisions_total{shard="0",outcome="never_fits"}': 1,
-                'sluicegate_decisions_total{shard="0",outcome="queued"}': 0}
-    assert {name: series.get(name) for name in expected} == expected
-    assert all('{shard="0"' in name for name in series), "every series has its shard, no sum"
+        sums, series = totals(server), metrics(server)
+    expected = {'sluicegate_keys': 2, 'sluicegate_waiters': 0, 'sluicegate_connections': 2,
+                'sluicegate_decisions_total{outcome="approved"}': 3,
+                'sluicegate_decisions_total{outcome="denied"}': 1,
+                'sluicegate_decisions_total{outcome="never_fits"}': 1,
+                'sluicegate_decisions_total{outcome="queued"}': 0}
+    assert {name: sums.get(name) for name in expected} == expected
+    assert all('{shard="' in name for name in series), "every series has its shard, no sum"
+    for shard in range(server.shards):
+        assert f'sluicegate_keys{{shard="{shard}"}}' in series
     for name in ["keys gauge", "waiters gauge", "connections gauge", "decisions_total counter"]:
         assert f"# TYPE sluicegate_{name}\n" in text
     assert text.endswith("\n")

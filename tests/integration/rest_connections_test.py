@@ -6,10 +6,10 @@ import time
 import pytest
 
 from conftest import LONG_WINDOW
-from http_peer import HttpPeer, ask, inspect, metrics, request
+from http_peer import HttpPeer, ask, inspect, request, totals
 from server_process import eventually
 
-CONNECTIONS = 'sluicegate_connections{shard="0"}'
+CONNECTIONS = "sluicegate_connections"
 
 
 # ---------------------------------------------------------------------- keep-alive, pipelining
@@ -144,7 +144,7 @@ def test_connections_that_end_within_a_request_leave_nothing_behind(start_server
             if end == "half_close":
                 peer.rest()
                 peer.close()
-    eventually(lambda: metrics(server)[CONNECTIONS] == 1, "all connections are gone but one")
+    eventually(lambda: totals(server)[CONNECTIONS] == 1, "all connections are gone but one")
 
 
 # ------------------------------------------------------------------------------------- bodies

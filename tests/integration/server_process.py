@@ -51,12 +51,14 @@ def eventually(condition, what, timeout_s=TIMEOUT_S):
 class ServerProcess:
     """Started when constructed; `port` and `native_port` are known when the constructor returns."""
 
-    def __init__(self, io, *flags, bind="127.0.0.1", preexec=None):
+    def __init__(self, io, shards, *flags, bind="127.0.0.1", preexec=None):
         self.io = io
+        self.shards = shards
         self.host = bind  # where peers connect to
         # Not pinned: servers of tests that run side by side would all stay on the first cores.
         self.command = [binary(), "--bind", bind, "--port", "0", "--native-port", "0",
-                        "--io", io, "--drain-millis", "3000", "--pin=false", *flags]
+                        "--io", io, "--shards", str(shards), "--pin=false",
+                        "--drain-millis", "3000", *flags]
 
         def prepare():
             LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

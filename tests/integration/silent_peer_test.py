@@ -11,7 +11,7 @@ import time
 import pytest
 
 from conftest import LONG_WINDOW
-from http_peer import HttpPeer, ask, metrics, request
+from http_peer import HttpPeer, ask, request, totals
 from native_peer import QUEUED, NativePeer, acquire_frame
 from server_process import eventually
 
@@ -99,7 +99,7 @@ def test_waiters_of_silent_peers_are_freed(start_server, cable, key):
 
     with cable.inside(cable.near):
         def count(name):
-            return metrics(server)[f'sluicegate_{name}{{shard="0"}}']
+            return totals(server)[f"sluicegate_{name}"]
         eventually(lambda: count("waiters") == 8, "all wait")
         cable.pull()
         pulled = time.monotonic()

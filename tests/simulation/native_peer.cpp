@@ -46,6 +46,10 @@ void NativePeer::say_hello() {
     auto hello = frame.initHello();
     hello.setVersion(1);
     hello.setClientName("simulation");
+    // Zero: none; one too many is none as well.
+    if (world_.random.chance(0.5)) {
+      hello.setWantedShard(static_cast<uint32_t>(world_.random.below(world_.ios.size() + 2)));
+    }
   });
 }
 
@@ -54,7 +58,7 @@ void NativePeer::ask() {
     if (world_.random.chance(0.02)) return say_broken_bytes();
     return say_hello();
   }
-  if (!welcomed_ || asked_.size() >= outstanding_max) return;
+  if ((!welcomed_ && !impatient_) || asked_.size() >= outstanding_max) return;
   const uint64_t dice = world_.random.below(100);
   if (dice < 70) return ask_acquire();
   if (dice < 80) return ask_release();

@@ -58,6 +58,7 @@ class NativePeer final : public Peer {
   uint64_t next_id_ = 1;
   bool said_hello_ = false;
   bool welcomed_ = false;
+  const bool impatient_ = world_.random.chance(0.3);  // asks before it is welcomed
   bool may_ever_wait_ = false;
   bool walking_ = false;  // through the pages of all keys
 };

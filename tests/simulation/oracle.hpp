@@ -3,18 +3,21 @@
 // Flow:   worker -> Shard's methods, wrapped by the linker (shard_calls.cpp) -> Oracle -> the real
 //         shard and the model; clients -> Ledger.
 // Errors: the first disagreement is kept as a sentence in `failure`; the run ends on it.
+// Shape:  a model per shard. An entry that crosses is decided on another core than it was asked on:
+//         its place in its request is found through the origin's SplitBook.
 // Lives:  one per run, installed while it lives.
 #pragma once
 
 #include <cstdint>
 #include <list>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "io/sim/sim_io.hpp"
-#include "route/turn.hpp"
+#include "server/worker.hpp"
 #include "shard/shard.hpp"
 #include "shard_model.hpp"
 
@@ -56,17 +59,18 @@ class Oracle {
  public:
   // `single_steps`: entries are given to the shard one by one, so that the model can follow what a
   // full table forgets.
-  Oracle(const shard::Options& options, bool single_steps, io::SimIo& io, Failure& failure);
+  Oracle(const shard::Options& options, bool single_steps, Failure& failure);
   ~Oracle();
   Oracle(const Oracle&) = delete;
   Oracle& operator=(const Oracle&) = delete;
 
-  // Whose entries the shard is given.
-  void watch(const route::Turn& turn) { turn_ = &turn; }
+  // The workers in the order of their cores, before they do anything.
+  void watch(const server::Worker& worker, io::SimIo& io);
 
   DecidedRequests& decided(uint32_t link) { return decided_[link]; }
 
-  // Whoever waits has a connection: a vanished waiter takes no permit and no place in line.
+  // Whoever waits has a connection: a vanished waiter takes no permit and no place in line. (With
+  // several cores it takes a turn or two until the owner hears of it.)
   void check_waiters();
 
   // Ids that clients were told, checked against the order of decisions.
@@ -76,16 +80,22 @@ class Oracle {
   void trace(const std::string& text) const;
 
   uint64_t entries_count() const { return sequence_; }
-  const ShardModel& model() const { return model_; }
+  uint32_t waiters_count() const;
+  // Grants that reached nobody: credited to their window, and too late for it.
+  uint64_t given_back() const { return given_back_; }
+  uint64_t given_back_late() const { return given_back_late_; }
 
   // The wrapped methods.
   void decide(shard::Shard& shard, std::span<const api::Entry> entries,
-              const shard::Answers& answers, base::Now now);
-  bool withdraw(shard::Shard& shard, api::WaiterId waiter, api::Ticket ticket, base::Now now);
-  bool abandon(shard::Shard& shard, api::WaiterId waiter, api::Ticket ticket, base::Now now);
+              const shard::Answers& answers, base::Now now, api::CoreId origin);
+  bool withdraw(shard::Shard& shard, api::WaiterId waiter, api::Ticket ticket, base::Now now,
+                api::CoreId origin);
+  bool abandon(shard::Shard& shard, api::WaiterId waiter, api::Ticket ticket, base::Now now,
+               api::CoreId origin);
+  bool give_back(shard::Shard& shard, const api::Permit& permit, base::Now now);
   void drain(shard::Shard& shard, base::Now now);
   void run_due(shard::Shard& shard, base::Now now);
-  void clear_grants(shard::Shard& shard);
+  void keep_grants(shard::Shard& shard, size_t count);
   std::optional<api::KeyState> inspect(const shard::Shard& shard, std::string_view key,
                                        base::Now now);
   shard::Page page(shard::Shard& shard, uint64_t cursor, uint32_t keys_max, base::Now now);
@@ -97,29 +107,46 @@ class Oracle {
     size_t entry;
   };
 
-  void decide_some(shard::Shard& shard, std::span<const api::Entry> entries,
-                   const shard::Answers& answers, base::Now now);
+  struct Core {
+    Core(const server::Worker& of, io::SimIo& with, const shard::Options& options)
+        : worker(of), io(with), model(options) {}
+
+    const server::Worker& worker;
+    io::SimIo& io;
+    ShardModel model;
+    uint64_t evicted_count = 0;
+    size_t grants_checked = 0;
+    std::map<uint32_t, std::pair<uint32_t, DecidedRequest*>> splits;  // by index: link, request
+  };
+
+  Core& core_of(const shard::Shard& shard);
+  void decide_some(Core& core, shard::Shard& shard, std::span<const api::Entry> entries,
+                   const shard::Answers& answers, base::Now now, api::CoreId origin);
   void check_answer(const api::Entry& entry, const ShardModel::Answer& expected,
                     api::Verdict verdict, const api::Detail& detail);
-  void check_grants(const shard::Shard& shard);
-  void check_state(const api::KeyState& state, std::string_view key, base::Now now);
-  void keep(std::span<const api::Entry> entries, const shard::Answers& answers);
-  void follow_evictions(const shard::Shard& shard, base::Now now);
-  bool is_full(const shard::Shard& shard, base::Now now) const;
+  void check_grants(Core& core, shard::Shard& shard);
+  void check_state(Core& core, const api::KeyState& state, std::string_view key, base::Now now);
+  void keep_turn(Core& core, const shard::Answers& answers);
+  void keep_crossing(Core& origin, api::CoreId origin_id, const route::Crossing& crossing,
+                     const shard::Answers& answers);
+  void keep(DecidedRequest& request, uint32_t link, size_t place, const api::Entry& entry,
+            api::CoreId origin, api::Verdict verdict, const api::Detail& detail);
+  void tell_granted(const ShardModel& model);
+  void follow_evictions(Core& core, const shard::Shard& shard, base::Now now);
+  bool is_full(Core& core, const shard::Shard& shard, base::Now now) const;
 
   shard::Options options_;
   bool single_steps_;
-  io::SimIo& io_;
   Failure& failure_;
-  ShardModel model_;
   const bool traces_;
-  const route::Turn* turn_ = nullptr;
+  std::vector<Core> cores_;
   std::map<uint32_t, DecidedRequests> decided_;  // by link
-  std::map<api::Ticket, Waiting> waiting_;
-  std::map<uint64_t, uint64_t> told_ids_;  // by sequence
+  std::map<api::Ticket, Waiting> waiting_;       // tickets by which the models know them
+  std::map<uint64_t, uint64_t> told_ids_;        // by sequence
+  std::set<uint64_t> ids_;
   uint64_t sequence_ = 0;
-  uint64_t evicted_count_ = 0;
-  size_t grants_checked_ = 0;
+  uint64_t given_back_ = 0;
+  uint64_t given_back_late_ = 0;
 };
 
 std::string describe(const api::Detail& detail);

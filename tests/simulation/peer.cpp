@@ -6,7 +6,7 @@ namespace sluice::simulation {
 
 Peer::Peer(World& world, io::ListenerId listener)
     : world_(world),
-      client_(world.io.connect(listener)),
+      client_(world.any_io().connect(listener)),
       greedy_(world.random.chance(world.greedy_share)) {
   ++world_.operations;
 }

@@ -16,8 +16,11 @@ namespace sluice::simulation {
 
 // What all peers of a run share.
 struct World {
+  // The core that the kernel gives the next connection to.
+  io::SimIo& any_io() { return *ios[random.below(ios.size())]; }
+
   io::Random& random;
-  io::SimIo& io;
+  std::vector<io::SimIo*> ios;  // of all cores
   Oracle& oracle;
   Failure& failure;
   std::vector<std::string> keys;

@@ -6,6 +6,7 @@
 
 #include "http_peer.hpp"
 #include "io/sim/sim_io.hpp"
+#include "io/sim/sim_network.hpp"
 #include "native_peer.hpp"
 #include "oracle.hpp"
 #include "server/worker.hpp"
@@ -15,7 +16,8 @@ namespace {
 
 using io::Random;
 
-constexpr uint64_t settle_turns_max = 50'000;
+constexpr uint64_t settle_turns_max = 50'000;         // of one core
+constexpr uint64_t settle_turns_max_cores = 400'000;  // an entry at a time may have to cross
 constexpr uint64_t drain_turns = 200;
 constexpr int64_t a_day_ms = 24 * 3'600 * 1'000;
 
@@ -81,21 +83,41 @@ std::vector<std::string> draw_keys(Random& random) {
   return keys;
 }
 
+route::MeshOptions draw_mesh(Random& random, uint32_t cores) {
+  return {.cores = cores,
+          .crossings = pick<uint32_t, 4>(random, {1, 1, 2, 8}),
+          .entries_max = pick<uint32_t, 4>(random, {1, 3, 50, 4'096}),
+          .routing_seed = random.next()};
+}
+
+// One core: its kernel, its worker, and whether it sleeps.
+struct Core {
+  std::unique_ptr<io::SimIo> io;
+  std::unique_ptr<server::Worker> worker;
+  bool asleep = false;
+  int64_t wakes_ns = 0;  // by itself
+};
+
 class Run {
  public:
-  Run(uint64_t seed, uint64_t operations_count);
+  Run(uint64_t seed, uint64_t operations_count, uint32_t cores_count);
   RunResult play();
 
  private:
   void operate();
   void step();
   void settle();
-  void turn(int64_t wait_ns);
+  void turn_all(int64_t wait_ns, bool all);
+  bool sleeps_on(Core& core);
+  void turn(Core& core, int64_t wait_ns);
+  void advance_if_all_sleep();
   void connect_some();
   void receive_all();
   void check_idle();
   bool all_over() const;
+  uint32_t sockets_open() const;
   std::string owed() const;
+  void count(CoreEvent event) { ++events_[static_cast<uint32_t>(event)]; }
 
   Random random_;
   const uint64_t operations_count_;
@@ -104,28 +126,32 @@ class Run {
   const double greedy_share_;
   const shard::Options shard_;
   Failure failure_;
-  io::SimIo io_;
+  const io::SimOptions io_options_;
+  io::SimNetwork network_;
   Oracle oracle_;
-  server::RequestIds ids_;
+  std::unique_ptr<server::Crew> crew_;
   World world_;
-  std::unique_ptr<server::Worker> worker_;
+  std::vector<Core> cores_;
   std::vector<std::unique_ptr<Peer>> peers_;
   uint32_t peers_max_;
   const bool drains_;  // in the middle of it all, not at its end
+  double slowness_ = 0;
   uint64_t turns_ = 0;
+  std::array<uint64_t, core_events_count> events_{};
 };
 
-Run::Run(uint64_t seed, uint64_t operations_count)
+Run::Run(uint64_t seed, uint64_t operations_count, uint32_t cores_count)
     : random_(seed),
       operations_count_(operations_count),
       tiny_table_(random_.chance(0.2)),
       time_outs_(random_.chance(0.2)),
       greedy_share_(pick<double, 4>(random_, {0, 0, 0.1, 0.5})),
       shard_(draw_shard(random_, tiny_table_)),
-      io_(draw_io(random_, greedy_share_ > 0), random_),
-      oracle_(shard_, tiny_table_, io_, failure_),
+      io_options_(draw_io(random_, greedy_share_ > 0)),
+      network_(random_, io_options_.start),
+      oracle_(shard_, tiny_table_, failure_),
       world_{.random = random_,
-             .io = io_,
+             .ios = {},
              .oracle = oracle_,
              .failure = failure_,
              .keys = draw_keys(random_)},
@@ -134,22 +160,78 @@ Run::Run(uint64_t seed, uint64_t operations_count)
   world_.time_outs = time_outs_;
   world_.can_set_rate = shard_.requests_can_set_rate;
   world_.can_mod_queue = shard_.requests_can_mod_queue;
-  server::WorkerOptions options{.sessions = draw_sessions(random_, shard_, time_outs_),
-                                .shard = shard_};
+  server::WorkerOptions options{
+      .sessions = draw_sessions(random_, shard_, time_outs_), .shard = shard_, .splits = {}};
   // Fewer connections than clients: some are turned away.
   world_.connections_full = random_.chance(0.1);
   options.connections_max = world_.connections_full ? 1 + peers_max_ / 2 : 64;
   world_.greedy_share = greedy_share_;
-  worker_ = std::make_unique<server::Worker>(io_, options, ids_);
-  oracle_.watch(worker_->undecided());
+  crew_ = std::make_unique<server::Crew>(cores_count == 1 ? route::MeshOptions{}
+                                                          : draw_mesh(random_, cores_count));
+  if (cores_count > 1) {
+    slowness_ = pick<double, 3>(random_, {0, 0.3, 0.8});
+    options.splits.entries_max = pick<uint32_t, 2>(random_, {8'192, 32'768});
+    options.splits.text_bytes_max = pick<uint32_t, 2>(random_, {600'000, 2'000'000});
+  }
+  options.sessions.shards = cores_count;
+  cores_.resize(cores_count);
+  for (uint32_t core = 0; core < cores_count; ++core) {
+    options.sessions.shard = core;
+    cores_[core].io = std::make_unique<io::SimIo>(io_options_, network_);
+    cores_[core].worker = std::make_unique<server::Worker>(*cores_[core].io, options, *crew_);
+    world_.ios.push_back(cores_[core].io.get());
+    oracle_.watch(*cores_[core].worker, *cores_[core].io);
+  }
 }
 
-void Run::turn(int64_t wait_ns) {
-  worker_->turn(wait_ns);
-  world_.cut_off = worker_->statistics().cut_off > 0;
-  if (++turns_ % 16 != 0) return;
-  worker_->shard().check_invariants(io_.now());
-  oracle_.check_waiters();
+// As the kernel would let it: until something happens, or its time has come.
+bool Run::sleeps_on(Core& core) {
+  if (!core.asleep || core.io->has_event_pending() || core.io->is_sending()) return false;
+  if (core.worker->has_mail()) {
+    failure_.report("a core sleeps although something was sent to it: a wake was missed");
+  }
+  return network_.clock().monotonic_ns < core.wakes_ns;
+}
+
+void Run::turn(Core& core, int64_t wait_ns) {
+  core.worker->turn(wait_ns);
+  world_.cut_off |= core.worker->statistics().cut_off > 0;
+  if (++turns_ % 16 == 0) {
+    core.worker->check_invariants();
+    oracle_.check_waiters();
+  }
+  if (cores_.size() == 1) return;
+  const int64_t sleep_ns = core.worker->settle_down();
+  core.asleep = sleep_ns > 0;
+  core.wakes_ns = network_.clock().monotonic_ns + sleep_ns;
+}
+
+// In any order, some of them not at all.
+void Run::turn_all(int64_t wait_ns, bool all) {
+  if (cores_.size() == 1) return turn(cores_[0], wait_ns);
+  const uint64_t first = random_.below(cores_.size());
+  for (uint64_t i = 0; i < cores_.size() && !failure_; ++i) {
+    Core& core = cores_[(first + i) % cores_.size()];
+    if (sleeps_on(core)) {
+      count(CoreEvent::slept);
+    } else if (!all && random_.chance(slowness_)) {
+      count(CoreEvent::slow_core);
+    } else {
+      turn(core, 0);
+    }
+  }
+  if (wait_ns > 0) advance_if_all_sleep();
+}
+
+// Nobody has anything to do: the time until the first of them wakes passes, a piece at a time.
+void Run::advance_if_all_sleep() {
+  int64_t next_ns = INT64_MAX;
+  for (Core& core : cores_) {
+    if (!sleeps_on(core)) return;
+    next_ns = std::min(next_ns, core.wakes_ns);
+  }
+  const int64_t until_ns = next_ns - network_.clock().monotonic_ns;
+  network_.advance(std::min(until_ns, io_options_.wait_ns_max));
 }
 
 void Run::connect_some() {
@@ -170,7 +252,7 @@ void Run::operate() {
   while (world_.operations < operations_count_ && !failure_) step();
   if (!drains_ || failure_) return;
   world_.draining = true;
-  worker_->begin_drain();
+  for (Core& core : cores_) core.worker->begin_drain();
   // Clients go on as if nothing had happened.
   for (uint64_t turns = 0; turns < drain_turns && !failure_; ++turns) step();
 }
@@ -180,32 +262,47 @@ void Run::step() {
   for (const auto& peer : peers_) {
     if (random_.chance(0.5)) peer->act();
   }
-  turn(random_.chance(0.5) ? 0 : INT64_MAX);
+  turn_all(random_.chance(0.5) ? 0 : INT64_MAX, false);
   receive_all();
 }
 
+uint32_t Run::sockets_open() const {
+  uint32_t count = network_.released_count();
+  for (const Core& core : cores_) count += core.io->sockets_open();
+  return count;
+}
+
 bool Run::all_over() const {
-  return peers_.empty() && io_.sockets_open() == 0;
+  if (!peers_.empty() || sockets_open() > 0) return false;
+  return std::ranges::all_of(cores_, [](const Core& core) { return core.worker->idle(); });
 }
 
 std::string Run::owed() const {
   std::string text;
   for (const auto& peer : peers_) text += "\n  " + peer->describe_state();
+  for (const Core& core : cores_) {
+    text += "\n  core " + std::to_string(core.worker->exchange().core()) +
+            (core.asleep ? " sleeps" : " is up") +
+            (core.io->has_event_pending() ? ", has an event" : "") +
+            (core.worker->idle() ? ", is idle, " : ", ") +
+            std::to_string(core.worker->exchange().book().open_count()) + " split requests, " +
+            std::to_string(core.worker->tickets_count()) + " tickets, " +
+            std::to_string(core.worker->shard().waiters_count()) + " waiters";
+  }
   return text;
 }
 
 // Faults stop, nobody asks any more: everything must come to its end by itself.
 void Run::settle() {
-  io_.faults().calm();
+  network_.faults().calm();
   for (uint64_t turns = 0; !all_over() && !failure_; ++turns) {
-    if (turns == settle_turns_max) {
+    if (turns == (cores_.size() == 1 ? settle_turns_max : settle_turns_max_cores)) {
       failure_.report("does not drain: " + std::to_string(peers_.size()) + " clients, " +
-                      std::to_string(io_.sockets_open()) + " sockets are left, " +
-                      std::to_string(io_.sends_in_flight()) + " sends in flight" + owed());
+                      std::to_string(sockets_open()) + " sockets are left" + owed());
       return;
     }
     for (const auto& peer : peers_) peer->settle();
-    turn(INT64_MAX);
+    turn_all(INT64_MAX, true);
     receive_all();
   }
 }
@@ -214,20 +311,24 @@ void Run::check_idle() {
   const auto none = [&](uint64_t count, const char* what) {
     if (count != 0) failure_.report(std::to_string(count) + " " + what + " left at the end");
   };
-  none(worker_->sessions_count(), "sessions");
-  none(worker_->tickets_count(), "tickets");
-  none(worker_->waiting_frames_count(), "waiting frames");
-  none(worker_->shard().waiters_count(), "waiters");
-  none(worker_->undecided().requests().size(), "undecided requests");
-  none(oracle_.model().waiters_count(), "waiters of the model");
-  none(io_.sends_in_flight(), "sends");
-  if (world_.draining && !worker_->drained()) failure_.report("has not drained");
-  worker_->shard().check_invariants(io_.now());
+  for (const Core& core : cores_) {
+    none(core.worker->sessions_count(), "sessions");
+    none(core.worker->tickets_count(), "tickets");
+    none(core.worker->waiting_frames_count(), "waiting frames");
+    none(core.worker->shard().waiters_count(), "waiters");
+    none(core.worker->undecided().requests().size(), "undecided requests");
+    none(core.worker->exchange().book().open_count(), "split requests");
+    none(core.io->sends_in_flight(), "sends");
+    if (world_.draining && !core.worker->drained()) failure_.report("has not drained");
+    core.worker->check_invariants();
+  }
+  none(crew_->connections_of_all(), "counted connections");
+  none(oracle_.waiters_count(), "waiters of the model");
 }
 
 RunResult Run::play() {
-  io_.faults().draw();
-  worker_->start();
+  network_.faults().draw();
+  for (Core& core : cores_) core.worker->start();
   operate();
   if (!failure_) settle();
   if (!failure_) check_idle();
@@ -235,19 +336,41 @@ RunResult Run::play() {
                    .operations = world_.operations,
                    .entries = oracle_.entries_count(),
                    .turns = turns_,
-                   .drained = world_.draining ? 1U : 0U,
-                   .evicted = worker_->shard().statistics().keys_evicted};
+                   .drained = world_.draining ? 1U : 0U};
   for (uint32_t i = 0; i < io::faults_count; ++i) {
-    result.faults[i] = io_.faults().counted(static_cast<io::Fault>(i));
+    result.faults[i] = network_.faults().counted(static_cast<io::Fault>(i));
   }
-  std::ranges::copy(worker_->shard().statistics().decisions, result.verdicts.begin());
+  for (const Core& core : cores_) {
+    const shard::Statistics& statistics = core.worker->shard().statistics();
+    result.evicted += statistics.keys_evicted;
+    for (size_t i = 0; i < statistics.decisions.size(); ++i) {
+      result.verdicts[i] += statistics.decisions[i];
+    }
+    const auto add = [&](CoreEvent event, uint64_t count) {
+      events_[static_cast<uint32_t>(event)] += count;
+    };
+    add(CoreEvent::crossed, core.worker->exchange().crossed_entries());
+    add(CoreEvent::full_mailbox, core.worker->exchange().full_count());
+    add(CoreEvent::held_session, core.worker->statistics().blocked);
+    add(CoreEvent::moved, core.worker->statistics().moved);
+  }
+  events_[static_cast<uint32_t>(CoreEvent::given_back)] = oracle_.given_back();
+  events_[static_cast<uint32_t>(CoreEvent::given_back_late)] = oracle_.given_back_late();
+  result.core_events = events_;
   return result;
 }
 
 }  // namespace
 
-RunResult simulate(uint64_t seed, uint64_t operations_count) {
-  return Run(seed, operations_count).play();
+std::string_view core_event_name(CoreEvent event) {
+  constexpr std::array<std::string_view, core_events_count> names = {
+      "crossed", "full_mailbox", "held_session", "slow_core",
+      "slept",   "moved",        "given_back",   "given_back_late"};
+  return names[static_cast<uint32_t>(event)];
+}
+
+RunResult simulate(uint64_t seed, uint64_t operations_count, uint32_t cores_count) {
+  return Run(seed, operations_count, cores_count).play();
 }
 
 }  // namespace sluice::simulation

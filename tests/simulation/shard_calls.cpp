@@ -15,18 +15,22 @@ void install(Oracle* oracle) noexcept {
 
 namespace wrapped {
 
-void decide(shard::Shard&, std::span<const api::Entry>, const shard::Answers&, base::Now) noexcept
+void decide(shard::Shard&, std::span<const api::Entry>, const shard::Answers&, base::Now,
+            api::CoreId) noexcept
     asm("__wrap__ZN6sluice5shard5Shard6decideESt4spanIKNS_3api5EntryELm18446744073709551615EE"
-        "RKNS0_7AnswersENS_4base3NowE");
-bool withdraw(shard::Shard&, api::WaiterId, api::Ticket, base::Now) noexcept
-    asm("__wrap__ZN6sluice5shard5Shard8withdrawEjjNS_4base3NowE");
-bool abandon(shard::Shard&, api::WaiterId, api::Ticket, base::Now) noexcept
-    asm("__wrap__ZN6sluice5shard5Shard7abandonEjjNS_4base3NowE");
+        "RKNS0_7AnswersENS_4base3NowEt");
+bool withdraw(shard::Shard&, api::WaiterId, api::Ticket, base::Now, api::CoreId) noexcept
+    asm("__wrap__ZN6sluice5shard5Shard8withdrawEjjNS_4base3NowEt");
+bool abandon(shard::Shard&, api::WaiterId, api::Ticket, base::Now, api::CoreId) noexcept
+    asm("__wrap__ZN6sluice5shard5Shard7abandonEjjNS_4base3NowEt");
+bool give_back(shard::Shard&, const api::Permit&, base::Now) noexcept
+    asm("__wrap__ZN6sluice5shard5Shard9give_backERKNS_3api6PermitENS_4base3NowE");
 void drain(shard::Shard&, base::Now) noexcept
     asm("__wrap__ZN6sluice5shard5Shard5drainENS_4base3NowE");
 void run_due(shard::Shard&, base::Now) noexcept
     asm("__wrap__ZN6sluice5shard5Shard7run_dueENS_4base3NowE");
-void clear_grants(shard::Shard&) noexcept asm("__wrap__ZN6sluice5shard5Shard12clear_grantsEv");
+void keep_grants(shard::Shard&, size_t) noexcept
+    asm("__wrap__ZN6sluice5shard5Shard11keep_grantsEm");
 std::optional<api::KeyState> inspect(const shard::Shard&, std::string_view, base::Now) noexcept
     asm("__wrap__ZNK6sluice5shard5Shard7inspectESt17basic_string_viewIcSt11char_traitsIcEE"
         "NS_4base3NowE");
@@ -34,21 +38,26 @@ shard::Page page(shard::Shard&, uint64_t, uint32_t, base::Now) noexcept
     asm("__wrap__ZN6sluice5shard5Shard4pageEmjNS_4base3NowE");
 
 void decide(shard::Shard& shard, std::span<const api::Entry> entries, const shard::Answers& answers,
-            base::Now now) noexcept {
-  if (current == nullptr) return real::decide(shard, entries, answers, now);
-  current->decide(shard, entries, answers, now);
+            base::Now now, api::CoreId origin) noexcept {
+  if (current == nullptr) return real::decide(shard, entries, answers, now, origin);
+  current->decide(shard, entries, answers, now, origin);
 }
 
-bool withdraw(shard::Shard& shard, api::WaiterId waiter, api::Ticket ticket,
-              base::Now now) noexcept {
-  if (current == nullptr) return real::withdraw(shard, waiter, ticket, now);
-  return current->withdraw(shard, waiter, ticket, now);
+bool withdraw(shard::Shard& shard, api::WaiterId waiter, api::Ticket ticket, base::Now now,
+              api::CoreId origin) noexcept {
+  if (current == nullptr) return real::withdraw(shard, waiter, ticket, now, origin);
+  return current->withdraw(shard, waiter, ticket, now, origin);
 }
 
-bool abandon(shard::Shard& shard, api::WaiterId waiter, api::Ticket ticket,
-             base::Now now) noexcept {
-  if (current == nullptr) return real::abandon(shard, waiter, ticket, now);
-  return current->abandon(shard, waiter, ticket, now);
+bool abandon(shard::Shard& shard, api::WaiterId waiter, api::Ticket ticket, base::Now now,
+             api::CoreId origin) noexcept {
+  if (current == nullptr) return real::abandon(shard, waiter, ticket, now, origin);
+  return current->abandon(shard, waiter, ticket, now, origin);
+}
+
+bool give_back(shard::Shard& shard, const api::Permit& permit, base::Now now) noexcept {
+  if (current == nullptr) return real::give_back(shard, permit, now);
+  return current->give_back(shard, permit, now);
 }
 
 void drain(shard::Shard& shard, base::Now now) noexcept {
@@ -61,9 +70,9 @@ void run_due(shard::Shard& shard, base::Now now) noexcept {
   current->run_due(shard, now);
 }
 
-void clear_grants(shard::Shard& shard) noexcept {
-  if (current == nullptr) return real::clear_grants(shard);
-  current->clear_grants(shard);
+void keep_grants(shard::Shard& shard, size_t count) noexcept {
+  if (current == nullptr) return real::keep_grants(shard, count);
+  current->keep_grants(shard, count);
 }
 
 std::optional<api::KeyState> inspect(const shard::Shard& shard, std::string_view key,

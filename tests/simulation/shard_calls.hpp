@@ -18,18 +18,22 @@ void install(Oracle* oracle) noexcept;
 // A method is a function whose first argument is its object; the labels are the methods' symbols.
 namespace real {
 
-void decide(shard::Shard&, std::span<const api::Entry>, const shard::Answers&, base::Now) noexcept
+void decide(shard::Shard&, std::span<const api::Entry>, const shard::Answers&, base::Now,
+            api::CoreId) noexcept
     asm("__real__ZN6sluice5shard5Shard6decideESt4spanIKNS_3api5EntryELm18446744073709551615EE"
-        "RKNS0_7AnswersENS_4base3NowE");
-bool withdraw(shard::Shard&, api::WaiterId, api::Ticket, base::Now) noexcept
-    asm("__real__ZN6sluice5shard5Shard8withdrawEjjNS_4base3NowE");
-bool abandon(shard::Shard&, api::WaiterId, api::Ticket, base::Now) noexcept
-    asm("__real__ZN6sluice5shard5Shard7abandonEjjNS_4base3NowE");
+        "RKNS0_7AnswersENS_4base3NowEt");
+bool withdraw(shard::Shard&, api::WaiterId, api::Ticket, base::Now, api::CoreId) noexcept
+    asm("__real__ZN6sluice5shard5Shard8withdrawEjjNS_4base3NowEt");
+bool abandon(shard::Shard&, api::WaiterId, api::Ticket, base::Now, api::CoreId) noexcept
+    asm("__real__ZN6sluice5shard5Shard7abandonEjjNS_4base3NowEt");
+bool give_back(shard::Shard&, const api::Permit&, base::Now) noexcept
+    asm("__real__ZN6sluice5shard5Shard9give_backERKNS_3api6PermitENS_4base3NowE");
 void drain(shard::Shard&, base::Now) noexcept
     asm("__real__ZN6sluice5shard5Shard5drainENS_4base3NowE");
 void run_due(shard::Shard&, base::Now) noexcept
     asm("__real__ZN6sluice5shard5Shard7run_dueENS_4base3NowE");
-void clear_grants(shard::Shard&) noexcept asm("__real__ZN6sluice5shard5Shard12clear_grantsEv");
+void keep_grants(shard::Shard&, size_t) noexcept
+    asm("__real__ZN6sluice5shard5Shard11keep_grantsEm");
 std::optional<api::KeyState> inspect(const shard::Shard&, std::string_view, base::Now) noexcept
     asm("__real__ZNK6sluice5shard5Shard7inspectESt17basic_string_viewIcSt11char_traitsIcEE"
         "NS_4base3NowE");

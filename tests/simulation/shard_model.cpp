@@ -173,7 +173,10 @@ ShardModel::Answer ShardModel::acquire(const api::Entry& entry, base::Now now, b
   } else if ((entry.flags & api::flag::may_wait) != 0 && key.line.size() < key.queue_max) {
     const bool full = waiters_.size() + grants_.size() >= options_.waiters_max;
     const bool nowhere = (entry.flags & api::flag::waiters_full) != 0;
-    verdict = full || nowhere ? Verdict::waiters_full : Verdict::queued;
+    const bool too_late = (entry.flags & api::flag::draining) != 0;
+    verdict = full || nowhere ? Verdict::waiters_full
+              : too_late      ? Verdict::draining
+                              : Verdict::queued;
   }
   if (verdict == Verdict::denied) ++key.denied;
   if (verdict == Verdict::queued) {
@@ -231,6 +234,20 @@ bool ShardModel::abandon(api::Ticket ticket, base::Now now) {
   std::string name;
   if (!take_out(ticket, name)) return false;
   serve(name, keys_.at(name), whole_ms(now));
+  return true;
+}
+
+bool ShardModel::give_back(const std::string& name, uint32_t cost, int64_t window_end_ms,
+                           base::Now now) {
+  run_due(now);
+  if (find(name, now) == nullptr) return false;
+  Key& key = keys_.at(name);
+  Key seen = key;
+  roll(seen, whole_ms(now));
+  if (seen.window_end_ms != window_end_ms) return false;  // nothing has happened
+  roll(key, whole_ms(now));
+  key.approved -= std::min<uint64_t>(key.approved, cost);
+  serve(name, key, whole_ms(now));
   return true;
 }
 

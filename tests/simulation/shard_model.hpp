@@ -12,6 +12,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -59,10 +60,15 @@ class ShardModel {
   bool withdraw(api::Ticket ticket, base::Now now);
   bool abandon(api::Ticket ticket, base::Now now);
   void drain(base::Now now);
+  // Of a granted waiter that was gone: counts only in the window it was granted in.
+  bool give_back(const std::string& key, uint32_t cost, int64_t window_end_ms, base::Now now);
 
-  // Outcomes since the last clear_grants(). Only the order within one key means anything.
+  // Outcomes that nobody has fetched. Only the order within one key means anything.
   const std::vector<Grant>& grants() const { return grants_; }
-  void clear_grants() { grants_.clear(); }
+  // Those of these tickets stay.
+  void keep_grants(const std::set<api::Ticket>& tickets) {
+    std::erase_if(grants_, [&](const Grant& grant) { return !tickets.contains(grant.ticket); });
+  }
 
   // Null when the key is not live at `now`.
   const Key* find(const std::string& key, base::Now now);

@@ -307,6 +307,13 @@ bool SimIo::has_event_pending() const noexcept {
          std::ranges::any_of(slots_, socket_due);
 }
 
+bool SimIo::is_sending() const noexcept {
+  return std::ranges::any_of(slots_, [this](const Slot& slot) {
+    return slot.open && slot.send.in_flight &&
+           link_of(slot).to_client.size() < options_.peer_window_bytes;
+  });
+}
+
 bool SimIo::accept_due(const Listener& listener) const noexcept {
   const bool open = listener.accepting || listener.finishing;
   return open && !listener.backlog.empty() && !free_slots_.empty();

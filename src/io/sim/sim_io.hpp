@@ -72,6 +72,8 @@ class SimIo final : public Io {
   // Whether a poll() would tell something, this one or the next, without any fault: a core that
   // has none sleeps in its poll().
   bool has_event_pending() const noexcept;
+  // Whether a poll() would move bytes of a send, as a kernel does by itself.
+  bool is_sending() const noexcept;
 
   uint32_t sockets_open() const noexcept { return sockets_open_; }
   uint32_t sends_in_flight() const noexcept;

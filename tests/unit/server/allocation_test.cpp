@@ -69,7 +69,7 @@ class AllocationTest : public ::testing::TestWithParam<io::Backend> {
                                 .waiters_max = 1'000,
                                 .policy = {.window_ms = 3'600'000, .max_requests = 1'000'000}},
                       .connections_max = 16},
-        ids_);
+        crew_);
     worker_->start();
     http_ = std::make_unique<Peer>(http.port);
     native_ = std::make_unique<Peer>(native.port);
@@ -152,7 +152,7 @@ class AllocationTest : public ::testing::TestWithParam<io::Backend> {
     turn_until_answer(*http_);
   }
 
-  RequestIds ids_;
+  Crew crew_{route::MeshOptions{}};
   std::unique_ptr<io::Io> io_;
   std::unique_ptr<Worker> worker_;
   std::unique_ptr<Peer> http_;

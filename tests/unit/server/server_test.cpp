@@ -8,11 +8,14 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <vector>
 
 #include "config/cpus.hpp"
 #include "io/file_descriptor.hpp"
@@ -119,6 +122,37 @@ TEST_P(ServerTest, drains_waiters_with_an_answer) {
   server.drain();
   EXPECT_EQ(receive(client.get()).substr(0, 12), "HTTP/1.1 503");
   EXPECT_TRUE(server.wait_drained(milliseconds(10'000)));
+  EXPECT_EQ(server.cut_off_count(), 0U);
+}
+
+// Keys of both shards, asked over connections of both, some of which wait, or vanish.
+TEST_P(ServerTest, two_shards_serve_many_clients) {
+  config::Config wanted = config();
+  wanted.shards = 2;
+  wanted.pin = false;
+  wanted.max_requests = 3;
+  wanted.window_ms = 20;
+  Server server(wanted);
+  const StartReport report = server.start();
+  std::vector<std::thread> clients;
+  std::atomic<int> answers = 0;
+  for (int number = 0; number < 6; ++number) {
+    clients.emplace_back([&, number] {
+      const io::FileDescriptor client = connect_to(report.port);
+      for (int round = 0; round < 60; ++round) {
+        const std::string key = "key" + std::to_string((number * 7 + round) % 10);
+        const std::string query = round % 3 == 0 ? "?canWait=true" : "";
+        send_text(client.get(), "GET /rate/" + key + query + " HTTP/1.1\r\nHost: x\r\n\r\n");
+        if (round == 59 && number % 2 == 0) return;  // leaves without its answer
+        EXPECT_EQ(receive(client.get(), 1).substr(0, 9), "HTTP/1.1 ");
+        ++answers;
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(answers, 6 * 60 - 3);
+  server.drain();
+  EXPECT_TRUE(server.wait_drained(milliseconds(20'000)));
   EXPECT_EQ(server.cut_off_count(), 0U);
 }
 

@@ -88,7 +88,7 @@ class ShardDriver {
   std::vector<std::pair<api::Ticket, api::Verdict>> take_grants() {
     std::vector<std::pair<api::Ticket, api::Verdict>> taken;
     for (const api::Grant& grant : shard.grants()) taken.emplace_back(grant.ticket, grant.verdict);
-    shard.clear_grants();
+    shard.keep_grants(0);
     return taken;
   }
 

@@ -25,7 +25,8 @@ class WaiterLineTest : public testing::Test {
     return expelled;
   }
 
-  std::array<Waiter, 4> waiters{Waiter(1, 5, 0), Waiter(2, 9, 0), Waiter(3, 1, 0), Waiter(4, 7, 0)};
+  std::array<Waiter, 4> waiters{Waiter(1, 0, 5, 0), Waiter(2, 0, 9, 0), Waiter(3, 0, 1, 0),
+                                Waiter(4, 0, 7, 0)};
   WaiterLine line;
 };
 
@@ -51,7 +52,7 @@ TEST_F(WaiterLineTest, expels_in_line_order) {
 
 TEST_F(WaiterLineTest, costly_newcomer_is_expelled_later) {
   EXPECT_EQ(expel_above(6), (std::vector<api::Ticket>{2, 4}));
-  Waiter costly(5, 8, 0);
+  Waiter costly(5, 0, 8, 0);
   line.join(costly);
   EXPECT_EQ(expel_above(7), std::vector<api::Ticket>{5});
 }

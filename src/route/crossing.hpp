@@ -1,0 +1,95 @@
+// What one core sends another in one loop turn, and the answers that come back in it.
+// Flow:   filled by its origin -> the target decides, writes the answers into it -> back to its
+//         origin, which takes the answers out and uses it again.
+// Shape:  parallel arrays for the entries; lists for everything else. Keys' bytes lie in the
+//         origin's SplitBook, connections' bytes in the Handover.
+// Units:  as in api/.
+// Lives:  belongs to its origin, is lent to the target; nobody touches it while the other has it.
+//         Its lists are as long as they will ever be from the start (Handovers excepted: a
+//         connection moves once).
+#pragma once
+
+#include <boost/intrusive/list.hpp>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "api/entry.hpp"
+#include "api/verdict.hpp"
+#include "base/assert.hpp"
+
+namespace sluice::route {
+
+// A look into another shard (server/look.hpp); lent like the crossing that carries it.
+struct Look;
+
+// What an origin tells a shard about one of its waiters.
+struct Notice
+    : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+  enum class Kind : uint8_t {
+    none,
+    withdraw,   // its client wants it out of line; the outcome comes as a grant
+    abandon,    // its client is gone; `done`: it was still in line, and no grant comes
+    give_back,  // it was granted, and its client was gone
+  };
+
+  Kind kind = Kind::none;
+  bool under_way = false;  // a crossing holds a copy, which comes back
+  bool done = false;
+  api::WaiterId waiter = api::no_waiter;
+  api::Ticket ticket = api::no_ticket;
+  api::Permit permit;  // give_back
+};
+
+// A connection that moves: what its peer sent already, and has not been answered, comes along.
+struct Handover {
+  int fd = -1;
+  uint32_t listener = 0;
+  std::vector<std::byte> bytes;
+};
+
+struct Crossing {
+  explicit Crossing(uint32_t entries_max_) : entries_max(entries_max_) {
+    entries.reserve(entries_max);
+    slots.reserve(entries_max);
+    verdicts.reserve(entries_max);
+    details.reserve(entries_max);
+    waiters.reserve(entries_max);
+    notices.reserve(entries_max);
+    grants.reserve(entries_max);
+  }
+
+  bool empty() const noexcept {
+    return entries.empty() && notices.empty() && grants.empty() && looks.empty() &&
+           handovers.empty();
+  }
+
+  void clear() noexcept {
+    entries.clear();
+    slots.clear();
+    notices.clear();
+    grants.clear();
+    looks.clear();
+    handovers.clear();
+  }
+
+  // The answers' arrays, made as long as the entries.
+  void make_answers() noexcept {
+    verdicts.resize(entries.size());
+    details.resize(entries.size());
+    waiters.resize(entries.size());
+  }
+
+  const uint32_t entries_max;  // likewise of notices and grants
+  std::vector<api::Entry> entries;
+  std::vector<uint32_t> slots;  // of the entries, in the origin's SplitBook
+  std::vector<api::Verdict> verdicts;
+  std::vector<api::Detail> details;
+  std::vector<api::WaiterId> waiters;
+  std::vector<Notice> notices;
+  std::vector<api::Grant> grants;
+  std::vector<Look*> looks;
+  std::vector<Handover> handovers;
+};
+
+}  // namespace sluice::route

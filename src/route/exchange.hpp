@@ -1,0 +1,162 @@
+// One core's side of the mesh: which entries are whose, what goes to other cores and comes back.
+// Flow:   split(turn) -> the book and a queue per owner -> flush() -> crossings -> the owner's
+//         receive() -> the owner's handler -> our receive() -> the handler, the book -> delivery.
+// Shape:  entries of one connection for one key stay in order, for everything between two cores
+// goes
+//         through one queue after the other: pending entries, crossings, the ring. What is said
+//         about waiters goes first; it has no order with entries that its connection did not wait
+//         for.
+// Errors: nothing is dropped. When the other core takes no more, entries stay in the book until
+//         admits() says no, which makes sessions read less; notices are bounded by tickets.
+// Lives:  one core only.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "proto/key_hash.hpp"
+#include "route/mesh.hpp"
+#include "route/split_book.hpp"
+#include "route/turn.hpp"
+
+namespace sluice::route {
+
+class Exchange {
+ public:
+  Exchange(Mesh& mesh, api::CoreId core, const SplitOptions& options);
+
+  bool alone() const noexcept { return cores_ == 1; }
+  api::CoreId core() const noexcept { return core_; }
+  uint32_t cores() const noexcept { return cores_; }
+  api::CoreId owner_of(std::string_view key) const noexcept {
+    if (alone()) return 0;
+    return static_cast<api::CoreId>(
+        proto::owner_shard(proto::routing_hash(key, mesh_.routing_seed()), cores_));
+  }
+
+  // Whether a request that joins the turn will find room in the book.
+  bool admits(const Turn& turn, uint32_t entries_count, size_t key_bytes) const noexcept {
+    return alone() ||
+           book_.has_room(turn.entries_count() + entries_count, turn.key_bytes() + key_bytes);
+  }
+
+  // Before the turn is decided: entries of other cores are queued for them, and `elsewhere` here.
+  void split(Turn& turn) noexcept;
+  // After it: the answers to a split request's own entries go into the book.
+  void keep_decided(const Request& request, Turn& turn) noexcept;
+
+  SplitBook& book() noexcept { return book_; }
+  const SplitBook& book() const noexcept { return book_; }
+
+  void post(api::CoreId target, Notice& notice) noexcept;
+  void post(api::CoreId target, Look& look) noexcept { out_[target].looks.push_back(&look); }
+  void post(api::CoreId target, Handover&& handover) noexcept {
+    out_[target].handovers.push_back(std::move(handover));
+  }
+  // False: it takes no more in this turn.
+  bool post(const api::Grant& grant) noexcept;
+
+  // Sends what is queued, as far as there are crossings.
+  void flush() noexcept;
+
+  // `handler.on_crossing(origin, crossing)` for what others ask, answered in place;
+  // `handler.on_returned(target, crossing)` for what comes back.
+  template <typename Handler>
+  void receive(Handler& handler) noexcept;
+
+  // The cores that have to be woken: each was sent something and sleeps.
+  template <typename Wake>
+  void ring_doorbells(Wake wake) noexcept;
+
+  // Around a poll() that waits: false when there is something to do first.
+  bool will_sleep() noexcept;
+  void is_up() noexcept { mesh_.doorbell(core_).is_up(); }
+
+  bool anything_came() noexcept;
+
+  // Nothing is queued, lent, or waits for a part.
+  bool idle() const noexcept;
+
+  uint64_t crossed_entries() const noexcept { return crossed_entries_; }
+  uint64_t wakes() const noexcept { return wakes_; }
+  // Times that something had to wait because the other core had not given a crossing back.
+  uint64_t full_count() const noexcept { return full_count_; }
+
+ private:
+  static constexpr uint32_t none = 0xFFFF'FFFF;
+
+  // What waits for a crossing to one target.
+  struct Outgoing {
+    std::vector<Crossing*> free;
+    Crossing* filling = nullptr;
+    uint32_t first = none;  // a queue of slots, linked by next_
+    uint32_t last = none;
+    boost::intrusive::list<Notice, boost::intrusive::constant_time_size<false>> notices;
+    std::vector<Look*> looks;
+    std::vector<Handover> handovers;
+    bool ring = false;  // its doorbell, at the end of the turn
+
+    bool pending() const noexcept {
+      return first != none || !notices.empty() || !looks.empty() || !handovers.empty();
+    }
+  };
+
+  void split(Request& request, Turn& turn) noexcept;
+  void queue(api::CoreId target, uint32_t slot) noexcept;
+  Crossing* filling(Outgoing& out) noexcept;
+  void fill(Outgoing& out, Crossing& crossing) noexcept;
+  void send(uint32_t target) noexcept;
+
+  Mesh& mesh_;
+  const api::CoreId core_;
+  const uint32_t cores_;
+  SplitBook book_;
+  std::vector<uint32_t> next_;  // of a queued slot
+  std::vector<Outgoing> out_;   // by target
+  std::vector<uint64_t> tails_;
+  uint64_t crossed_entries_ = 0;
+  uint64_t wakes_ = 0;
+  uint64_t full_count_ = 0;
+};
+
+template <typename Handler>
+void Exchange::receive(Handler& handler) noexcept {
+  // The tails of what others ask are read first: a grant is pushed after the reply that says
+  // `queued`, so whoever sees the grant here sees that reply below, and takes it first.
+  for (uint32_t other = 0; other < cores_; ++other) {
+    if (other != core_) tails_[other] = mesh_.mailbox(other, core_).requests.tail();
+  }
+  for (uint32_t other = 0; other < cores_; ++other) {
+    if (other == core_) continue;
+    Ring<Crossing>& replies = mesh_.mailbox(core_, other).replies;
+    const uint64_t tail = replies.tail();
+    while (Crossing* crossing = replies.pop(tail)) {
+      handler.on_returned(static_cast<api::CoreId>(other), *crossing);
+      crossing->clear();
+      out_[other].free.push_back(crossing);
+    }
+  }
+  for (uint32_t other = 0; other < cores_; ++other) {
+    if (other == core_) continue;
+    Mailbox& mailbox = mesh_.mailbox(other, core_);
+    while (Crossing* crossing = mailbox.requests.pop(tails_[other])) {
+      handler.on_crossing(static_cast<api::CoreId>(other), *crossing);
+      mailbox.replies.push(crossing);
+      out_[other].ring = true;
+    }
+  }
+}
+
+template <typename Wake>
+void Exchange::ring_doorbells(Wake wake) noexcept {
+  for (uint32_t other = 0; other < cores_; ++other) {
+    if (!std::exchange(out_[other].ring, false)) continue;
+    if (!mesh_.doorbell(other).ring()) continue;
+    ++wakes_;
+    wake(other);
+  }
+}
+
+}  // namespace sluice::route

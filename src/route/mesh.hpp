@@ -1,0 +1,68 @@
+// What the cores of one process share: a mailbox for every ordered pair of them, and a doorbell
+// each. Shape:  a mailbox is two rings. Crossings go out through one and come back through the
+// other, so
+//         requests can never stand in the way of replies; there are as many crossings as places.
+// Errors: an origin that has no crossing left keeps what it has to say, and reads less.
+// Lives:  made before any worker, gone after the last.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "route/crossing.hpp"
+#include "route/doorbell.hpp"
+#include "route/ring.hpp"
+
+namespace sluice::route {
+
+struct MeshOptions {
+  uint32_t cores = 1;
+  uint32_t crossings = 8;     // under way from one core to another at most
+  uint32_t entries_max = 0;   // in one crossing; 0: by the number of cores
+  uint64_t routing_seed = 0;  // decides which core owns a key
+};
+
+class Mailbox {
+ public:
+  Mailbox(uint32_t crossings_max, uint32_t entries_max)
+      : requests(crossings_max), replies(crossings_max) {
+    for (uint32_t i = 0; i < crossings_max; ++i) {
+      crossings.push_back(std::make_unique<Crossing>(entries_max));
+    }
+  }
+
+  Ring<Crossing> requests;  // pushed by the origin, popped by the target
+  Ring<Crossing> replies;   // the other way
+  std::vector<std::unique_ptr<Crossing>> crossings;
+};
+
+class Mesh {
+ public:
+  explicit Mesh(const MeshOptions& options) : options_(options), doorbells_(options.cores) {
+    // All together about as much memory whatever the number of cores.
+    const uint32_t entries =
+        options.entries_max != 0 ? options.entries_max : std::max(256U, 8'192U / options.cores);
+    for (uint32_t from = 0; from < options.cores; ++from) {
+      for (uint32_t to = 0; to < options.cores; ++to) {
+        mailboxes_.push_back(from == to ? nullptr
+                                        : std::make_unique<Mailbox>(options.crossings, entries));
+      }
+    }
+  }
+
+  uint32_t cores() const noexcept { return options_.cores; }
+  uint64_t routing_seed() const noexcept { return options_.routing_seed; }
+  Mailbox& mailbox(uint32_t from, uint32_t to) noexcept {
+    return *mailboxes_[from * options_.cores + to];
+  }
+  Doorbell& doorbell(uint32_t core) noexcept { return doorbells_[core]; }
+
+ private:
+  MeshOptions options_;
+  std::vector<Doorbell> doorbells_;
+  std::vector<std::unique_ptr<Mailbox>> mailboxes_;
+};
+
+}  // namespace sluice::route

@@ -1,0 +1,37 @@
+// One core's counters at one moment, as plain values: what /metrics shows, and how many keys there
+// are. Lives:  copied by the worker that owns the counters; may cross to another core.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "io/io.hpp"
+#include "shard/shard.hpp"
+
+namespace sluice::server {
+
+struct WorkerStatistics {
+  uint64_t accepted = 0;
+  uint64_t refused = 0;          // above --max-connections
+  uint64_t accept_failures = 0;  // out of descriptors or memory
+  uint64_t moved = 0;            // connections handed over to another core
+  uint64_t blocked = 0;          // times that a session waited for other cores to catch up
+  uint64_t cut_off = 0;          // still open when draining took too long
+  uint64_t turns = 0;
+};
+
+struct Census {
+  uint32_t shard_id = 0;
+  shard::Statistics shard;
+  WorkerStatistics worker;
+  io::Statistics io;
+  std::string_view io_name;
+  uint32_t keys = 0;
+  uint32_t waiters = 0;
+  uint32_t connections = 0;
+  uint64_t drained_entries = 0;  // answered `draining` without being decided
+  uint64_t crossings = 0;        // entries that were decided by another core
+  uint64_t wakes = 0;            // of other cores
+};
+
+}  // namespace sluice::server

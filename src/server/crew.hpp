@@ -1,0 +1,74 @@
+// What the workers of one process share: the mesh, each other's wake-ups, where connections are.
+// Shape:  counts are added up where a connection is placed, so that two workers that accept at
+//         once do not both choose the same third one for long.
+// Lives:  made before the first worker, gone after the last; every worker's Io is attached from
+//         before its first turn until all workers have made their last.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "io/io.hpp"
+#include "route/mesh.hpp"
+#include "server/request_ids.hpp"
+
+namespace sluice::server {
+
+class Crew {
+ public:
+  explicit Crew(const route::MeshOptions& options)
+      : mesh_(options), members_(std::make_unique<Member[]>(options.cores)) {}
+
+  route::Mesh& mesh() noexcept { return mesh_; }
+  RequestIds& ids() noexcept { return ids_; }
+  uint32_t cores() const noexcept { return mesh_.cores(); }
+
+  void attach(uint32_t core, io::Io* io) noexcept { members_[core].io.store(io); }
+  void wake(uint32_t core) noexcept {
+    // Not attached yet: it looks into its mailboxes before it first sleeps.
+    if (io::Io* io = members_[core].io.load()) io->wake();
+  }
+
+  // Connections of one listener on a core; `add` may be -1.
+  void count_connection(uint32_t core, io::ListenerId listener, int32_t add) noexcept {
+    members_[core].connections[listener].fetch_add(static_cast<uint32_t>(add),
+                                                   std::memory_order_relaxed);
+  }
+  uint32_t connections(uint32_t core, io::ListenerId listener) const noexcept {
+    return members_[core].connections[listener].load(std::memory_order_relaxed);
+  }
+  uint32_t connections_of_all() const noexcept;
+
+  // The core with the fewest connections of a listener; `here` unless another has fewer.
+  uint32_t emptiest(uint32_t here, io::ListenerId listener) const noexcept;
+
+ private:
+  struct alignas(64) Member {
+    std::atomic<io::Io*> io{nullptr};
+    std::atomic<uint32_t> connections[2] = {0, 0};
+  };
+
+  route::Mesh mesh_;
+  RequestIds ids_;
+  std::unique_ptr<Member[]> members_;
+};
+
+inline uint32_t Crew::connections_of_all() const noexcept {
+  uint32_t count = 0;
+  for (uint32_t core = 0; core < mesh_.cores(); ++core) {
+    count += connections(core, 0) + connections(core, 1);
+  }
+  return count;
+}
+
+inline uint32_t Crew::emptiest(uint32_t here, io::ListenerId listener) const noexcept {
+  uint32_t best = here;
+  for (uint32_t core = 0; core < mesh_.cores(); ++core) {
+    if (connections(core, listener) < connections(best, listener)) best = core;
+  }
+  return best;
+}
+
+}  // namespace sluice::server

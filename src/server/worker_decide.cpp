@@ -1,0 +1,199 @@
+// Entries: ours and other cores', and the way of their answers.
+#include "base/assert.hpp"
+#include "server/look.hpp"
+#include "server/worker.hpp"
+
+namespace sluice::server {
+namespace {
+
+using api::Verdict;
+
+// Entries of one request either all show their id or none.
+bool shows_id(std::span<const api::Entry> entries) noexcept {
+  return !entries.empty() && (entries[0].flags & api::flag::shows_id) != 0;
+}
+
+// A request that was refused for what it asked takes no id, as in gocc.
+bool takes_id(Verdict verdict) noexcept {
+  return verdict != Verdict::never_fits && verdict != Verdict::not_allowed &&
+         verdict != Verdict::invalid_key;
+}
+
+uint64_t count_ids(std::span<const Verdict> verdicts) noexcept {
+  uint64_t count = 0;
+  for (const Verdict verdict : verdicts) count += takes_id(verdict) ? 1 : 0;
+  return count;
+}
+
+// Returns the next id.
+uint64_t assign_ids(std::span<const Verdict> verdicts, std::span<api::Detail> details,
+                    uint64_t next_id) noexcept {
+  for (size_t index = 0; index < verdicts.size(); ++index) {
+    details[index].request_id = takes_id(verdicts[index]) ? next_id++ : 0;
+  }
+  return next_id;
+}
+
+}  // namespace
+
+bool Worker::admits(uint32_t entries_count, size_t key_bytes) const noexcept {
+  return exchange_.admits(context_.turn, entries_count, key_bytes);
+}
+
+bool Worker::is_here(std::string_view key) const noexcept {
+  return exchange_.owner_of(key) == core_;
+}
+
+bool Worker::awaits(const session::Session& session, uint64_t id) const noexcept {
+  const io::SocketId socket = session.connection().socket();
+  return exchange_.book().holds(socket.index, socket.generation, id);
+}
+
+void Worker::execute() noexcept {
+  if (context_.turn.empty()) return;
+  ASSERT(!executing_);
+  executing_ = true;
+  route::Turn& turn = context_.turn;
+  exchange_.split(turn);
+  const uint64_t queued = shard_.statistics().decisions[static_cast<size_t>(Verdict::queued)];
+  shard_.decide(turn.entries(),
+                {.verdicts = turn.verdicts(), .details = turn.details(), .waiters = turn.waiters()},
+                context_.now, static_cast<api::CoreId>(core_));
+  if (shard_.statistics().decisions[static_cast<size_t>(Verdict::queued)] != queued) name_waiters();
+  const uint64_t ids = count_ids();
+  assign_ids(ids > 0 ? crew_.ids().take(ids) : 0);
+  deliver_verdicts();
+  turn.clear();
+  context_.text.clear();
+  executing_ = false;
+  deliver_grants();
+}
+
+void Worker::name_waiters() noexcept {
+  route::Turn& turn = context_.turn;
+  for (size_t index = 0; index < turn.entries().size(); ++index) {
+    if (turn.verdicts()[index] != Verdict::queued) continue;
+    session::WaitingEntry& entry = context_.waits[turn.entries()[index].ticket];
+    entry.waiter = turn.waiters()[index];
+    entry.owner = static_cast<api::CoreId>(core_);
+  }
+}
+
+// Of the turn's whole requests; split ones take theirs when they are complete.
+uint64_t Worker::count_ids() noexcept {
+  uint64_t count = 0;
+  route::Turn& turn = context_.turn;
+  for (const route::Request& request : turn.requests()) {
+    if (request.split != route::Request::whole) continue;
+    if (!shows_id(turn.entries().subspan(request.first_entry, request.entries_count))) continue;
+    count += server::count_ids(turn.verdicts().subspan(request.first_entry, request.entries_count));
+  }
+  return count;
+}
+
+void Worker::assign_ids(uint64_t next_id) noexcept {
+  route::Turn& turn = context_.turn;
+  for (const route::Request& request : turn.requests()) {
+    if (request.split != route::Request::whole) continue;
+    if (!shows_id(turn.entries().subspan(request.first_entry, request.entries_count))) continue;
+    next_id = server::assign_ids(
+        turn.verdicts().subspan(request.first_entry, request.entries_count),
+        turn.details().subspan(request.first_entry, request.entries_count), next_id);
+  }
+}
+
+void Worker::deliver_verdicts() noexcept {
+  route::Turn& turn = context_.turn;
+  for (const route::Request& request : std::as_const(turn).requests()) {
+    if (request.split != route::Request::whole) {
+      exchange_.keep_decided(request, turn);
+      continue;
+    }
+    const uint32_t first = request.first_entry;
+    const uint32_t count = request.entries_count;
+    deliver(request, {.entries = turn.entries().subspan(first, count),
+                      .verdicts = turn.verdicts().subspan(first, count),
+                      .details = turn.details().subspan(first, count),
+                      .waiters = turn.waiters().subspan(first, count)});
+  }
+}
+
+void Worker::deliver(const route::Request& request, const session::Verdicts& verdicts) noexcept {
+  if (session::Session* session = sessions_.find({request.session, request.generation})) {
+    session->on_verdicts(request, verdicts);
+    return;
+  }
+  // The connection has ended meanwhile: nobody waits.
+  for (size_t index = 0; index < verdicts.entries.size(); ++index) {
+    const api::Ticket ticket = verdicts.entries[index].ticket;
+    if (ticket == api::no_ticket) continue;
+    if (verdicts.verdicts[index] == Verdict::queued) {
+      abandon(context_.waits[ticket]);
+    } else {
+      context_.waits.give_back(ticket);
+    }
+  }
+}
+
+void Worker::deliver_split(route::SplitBook::Index split) noexcept {
+  const route::SplitBook::Parts parts = exchange_.book().parts(split);
+  if (shows_id(parts.entries)) {
+    const uint64_t ids = server::count_ids(parts.verdicts);
+    server::assign_ids(parts.verdicts, parts.details, ids > 0 ? crew_.ids().take(ids) : 0);
+  }
+  deliver(parts.request, {.entries = parts.entries,
+                          .verdicts = parts.verdicts,
+                          .details = parts.details,
+                          .waiters = parts.waiters});
+  exchange_.book().close(split);
+  room_made_ = true;
+  deliver_early_grants();
+}
+
+// What another core asks of this one. Answers are written into the crossing.
+void Worker::on_crossing(api::CoreId origin, route::Crossing& crossing) noexcept {
+  for (route::Notice& notice : crossing.notices) on_notice(origin, notice);
+  if (context_.draining) {
+    for (api::Entry& entry : crossing.entries) entry.flags |= api::flag::draining;
+  }
+  crossing.make_answers();
+  serving_ = &crossing;
+  shard_.decide(
+      crossing.entries,
+      {.verdicts = crossing.verdicts, .details = crossing.details, .waiters = crossing.waiters},
+      context_.now, origin);
+  serving_ = nullptr;
+  for (route::Look* look : crossing.looks) answer(*look);
+  for (const api::Grant& grant : crossing.grants) on_grant(grant);
+  for (route::Handover& handover : crossing.handovers) adopt(handover);
+  deliver_grants();
+}
+
+// What another core has answered.
+void Worker::on_returned(api::CoreId target, route::Crossing& crossing) noexcept {
+  for (const route::Notice& notice : crossing.notices) on_notice_returned(notice);
+  for (size_t index = 0; index < crossing.entries.size(); ++index) {
+    const Verdict verdict = crossing.verdicts[index];
+    if (verdict == Verdict::queued) {
+      session::WaitingEntry& entry = context_.waits[crossing.entries[index].ticket];
+      entry.waiter = crossing.waiters[index];
+      entry.owner = target;
+    }
+    const uint32_t slot = crossing.slots[index];
+    const auto split = exchange_.book().split_of(slot);
+    if (exchange_.book().settle(slot, verdict, crossing.details[index], crossing.waiters[index])) {
+      deliver_split(split);
+    }
+  }
+  for (route::Look* look : crossing.looks) on_answered(*look);
+}
+
+void Worker::unblock() noexcept {
+  if (!std::exchange(room_made_, false)) return;
+  while (!context_.blocked.empty()) {
+    context_.blocked.front().unblock();
+    ++statistics_.blocked;
+  }
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,150 @@
+// Views of shards, this core's and others': one key, pages of keys, counters.
+#include "base/assert.hpp"
+#include "server/look.hpp"
+#include "server/metrics.hpp"
+#include "server/worker.hpp"
+
+namespace sluice::server {
+namespace {
+
+using route::Look;
+
+// A cursor over all shards: the shard stands above the cursor of its table, which has 33 bits.
+constexpr uint32_t shard_shift = 40;
+
+}  // namespace
+
+void Worker::inspect(session::Session& session, uint64_t id, std::string_view key) noexcept {
+  Look& look = take_look(session, id);
+  look.kind = Look::Kind::key;
+  look.key.assign(key);
+  look.shard = exchange_.owner_of(key);
+  send(look);
+}
+
+void Worker::page(session::Session& session, uint64_t id, uint64_t cursor,
+                  uint32_t keys_max) noexcept {
+  Look& look = take_look(session, id);
+  look.kind = Look::Kind::page;
+  look.shard = static_cast<uint32_t>(cursor >> shard_shift);
+  look.cursor = cursor & ((uint64_t{1} << shard_shift) - 1);
+  look.keys_max = keys_max;
+  if (look.shard >= exchange_.cores()) {  // no cursor of ours: behind the end
+    look.shard = exchange_.cores() - 1;
+    look.keys_max = 0;
+  }
+  send(look);
+}
+
+void Worker::count_keys(session::Session& session, uint64_t id) noexcept {
+  Look& look = take_look(session, id);
+  look.kind = Look::Kind::count;
+  send(look);
+}
+
+void Worker::metrics(session::Session& session, uint64_t id) noexcept {
+  Look& look = take_look(session, id);
+  look.kind = Look::Kind::metrics;
+  send(look);
+}
+
+Look& Worker::take_look(const session::Session& session, uint64_t id) noexcept {
+  ASSERT(!free_looks_.empty());
+  Look& look = *free_looks_.back();
+  free_looks_.pop_back();
+  const io::SocketId socket = session.connection().socket();
+  look.session = socket.index;
+  look.generation = socket.generation;
+  look.id = id;
+  look.shard = 0;
+  look.next_cursor = 0;
+  look.states.clear();
+  look.text.clear();
+  look.censuses.clear();
+  return look;
+}
+
+void Worker::send(Look& look) noexcept {
+  if (look.shard != core_) return exchange_.post(static_cast<api::CoreId>(look.shard), look);
+  answer(look);
+  on_answered(look);
+}
+
+// At the shard that is asked.
+void Worker::answer(Look& look) noexcept {
+  switch (look.kind) {
+    case Look::Kind::key:
+      if (const auto state = shard_.inspect(look.key, context_.now)) look.add(*state);
+      break;
+    case Look::Kind::page:
+      if (look.keys_max > 0) {
+        const shard::Page page = shard_.page(look.cursor, look.keys_max, context_.now);
+        for (const api::KeyState& state : page.keys) look.add(state);
+        look.next_cursor = page.next_cursor;
+      }
+      break;
+    case Look::Kind::metrics:
+    case Look::Kind::count:
+      look.censuses.push_back(census());
+      break;
+  }
+  look.point_keys();
+}
+
+// Back at the core that asked.
+void Worker::on_answered(Look& look) noexcept {
+  const bool census = look.kind == Look::Kind::metrics || look.kind == Look::Kind::count;
+  if (census && look.shard + 1 < exchange_.cores()) {
+    ++look.shard;
+    return send(look);
+  }
+  tell(look);
+  free_looks_.push_back(&look);
+  room_made_ = true;
+}
+
+void Worker::tell(Look& look) noexcept {
+  session::Session* session = sessions_.find({look.session, look.generation});
+  if (session == nullptr || session->ended()) return;
+  switch (look.kind) {
+    case Look::Kind::key:
+      session->on_inspected(look.id, look.states.empty() ? nullptr : look.states.data());
+      return;
+    case Look::Kind::page: {
+      uint64_t next = look.next_cursor;
+      if (next != 0) {
+        next |= uint64_t{look.shard} << shard_shift;
+      } else if (look.shard + 1 < exchange_.cores()) {
+        next = uint64_t{look.shard + 1} << shard_shift;
+      }
+      session->on_page(look.id, look.states, next);
+      return;
+    }
+    case Look::Kind::metrics:
+      write_metrics(look.censuses, metrics_text_);
+      session->on_metrics(look.id, metrics_text_);
+      return;
+    case Look::Kind::count: {
+      uint64_t count = 0;
+      for (const Census& census : look.censuses) count += census.keys;
+      session->on_counted(look.id, count);
+      return;
+    }
+  }
+}
+
+Census Worker::census() const noexcept {
+  return {.shard_id = core_,
+          .shard = shard_.statistics(),
+          .worker = statistics_,
+          .io = io_.statistics(),
+          .io_name = io_.name(),
+          .keys = shard_.keys_count(),
+          .waiters = shard_.waiters_count(),
+          .connections = sessions_.open_count(),
+          .drained_entries = context_.drained_entries,
+          .crossings = exchange_.crossed_entries(),
+          .wakes = exchange_.wakes()};
+}
+
+}  // namespace sluice::server

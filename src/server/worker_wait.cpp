@@ -1,0 +1,152 @@
+// Tickets and grants: the two ends of a waiter may be on different cores.
+// Shape:  a ticket is free again when its outcome has come, its client was told or is gone, and no
+//         notice names it any more, here or under way.
+#include <vector>
+
+#include "base/assert.hpp"
+#include "server/worker.hpp"
+
+namespace sluice::server {
+
+using route::Notice;
+using session::WaitingEntry;
+
+void Worker::withdraw(WaitingEntry& entry) noexcept {
+  if (entry.owner == core_) {
+    if (shard_.withdraw(entry.waiter, entry.ticket, context_.now, entry.owner)) deliver_grants();
+    return;
+  }
+  if (entry.notice.kind != Notice::Kind::none) return;  // asked before
+  entry.notice.kind = Notice::Kind::withdraw;
+  entry.notice.waiter = entry.waiter;
+  entry.notice.ticket = entry.ticket;
+  exchange_.post(entry.owner, entry.notice);
+}
+
+void Worker::abandon(WaitingEntry& entry) noexcept {
+  entry.session = WaitingEntry::no_session;
+  if (entry.owner == core_) {
+    // Else its grant is still in the list, and finds nobody.
+    if (shard_.abandon(entry.waiter, entry.ticket, context_.now, entry.owner)) {
+      context_.waits.give_back(entry.ticket);
+    }
+    return;
+  }
+  if (entry.notice.under_way) return;  // withdrawn already: the outcome finds nobody
+  const bool posted = entry.notice.kind != Notice::Kind::none;
+  entry.notice.kind = Notice::Kind::abandon;
+  entry.notice.waiter = entry.waiter;
+  entry.notice.ticket = entry.ticket;
+  if (!posted) exchange_.post(entry.owner, entry.notice);
+}
+
+// At the waiter's owner.
+void Worker::on_notice(api::CoreId origin, Notice& notice) noexcept {
+  switch (notice.kind) {
+    case Notice::Kind::withdraw:
+      notice.done = shard_.withdraw(notice.waiter, notice.ticket, context_.now, origin);
+      return;
+    case Notice::Kind::abandon:
+      notice.done = shard_.abandon(notice.waiter, notice.ticket, context_.now, origin);
+      return;
+    case Notice::Kind::give_back:
+      notice.done = shard_.give_back(notice.permit, context_.now);
+      return;
+    case Notice::Kind::none:
+      break;
+  }
+  ASSERT(false);
+}
+
+// At the ticket's core: the owner has seen the notice.
+void Worker::on_notice_returned(const Notice& notice) noexcept {
+  WaitingEntry& entry = context_.waits[notice.ticket];
+  entry.notice.kind = Notice::Kind::none;
+  entry.notice.under_way = false;
+  const bool over = notice.kind == Notice::Kind::give_back || entry.released ||
+                    (notice.kind == Notice::Kind::abandon && notice.done);
+  if (over) {
+    context_.waits.give_back(notice.ticket);
+  } else if (entry.granted && entry.session == WaitingEntry::no_session) {
+    give_back(entry);
+  }
+  // Else the outcome is still to come, or to be told.
+}
+
+void Worker::on_grant(const api::Grant& grant) noexcept {
+  WaitingEntry& entry = context_.waits[grant.ticket];
+  ASSERT(!entry.granted);
+  if (!entry.joined && entry.session != WaitingEntry::no_session) {
+    early_grants_.push_back(grant);  // other parts of its request are not decided yet
+    return;
+  }
+  entry.granted = true;
+  if (entry.session == WaitingEntry::no_session) {
+    // A permit of nothing: only what was approved is given back.
+    entry.notice.permit = grant.verdict == api::Verdict::approved ? grant.permit : api::Permit{};
+    if (!entry.notice.under_way) give_back(entry);
+    return;
+  }
+  session::Session* session = sessions_.at(entry.session);
+  ASSERT(session != nullptr);
+  session->on_granted(entry, grant);
+}
+
+// The outcome of an entry whose client is gone. Its notice is not under way.
+void Worker::give_back(WaitingEntry& entry) noexcept {
+  const bool approved = entry.notice.permit.cost > 0;
+  if (approved && entry.owner != core_) {
+    // A notice that still lies here says this instead.
+    const bool posted = entry.notice.kind != Notice::Kind::none;
+    entry.notice.kind = Notice::Kind::give_back;
+    entry.notice.ticket = entry.ticket;
+    if (!posted) exchange_.post(entry.owner, entry.notice);
+    return;
+  }
+  if (approved) shard_.give_back(entry.notice.permit, context_.now);
+  entry.notice.unlink();
+  entry.notice.kind = Notice::Kind::none;
+  context_.waits.give_back(entry.ticket);
+}
+
+// A split request was delivered: its entries have joined, or nobody waits for them.
+void Worker::deliver_early_grants() noexcept {
+  if (early_grants_.empty()) return;
+  const auto ready = [this](const api::Grant& grant) {
+    const WaitingEntry& entry = context_.waits[grant.ticket];
+    return entry.joined || entry.session == WaitingEntry::no_session;
+  };
+  std::erase_if(early_grants_, [&](const api::Grant& grant) {
+    const bool is_ready = ready(grant);
+    if (is_ready) on_grant(grant);
+    return is_ready;
+  });
+}
+
+// Those of this core's connections; for the others send_grants() finds room.
+void Worker::deliver_grants() noexcept {
+  // A session that ends on its way may free more: by index, for the list grows.
+  size_t kept = kept_grants_;
+  for (size_t index = kept; index < shard_.grants().size(); ++index) {
+    const api::Grant grant = shard_.grants()[index];
+    if (grant.origin == core_) {
+      on_grant(grant);
+    } else {
+      shard_.grants()[kept++] = grant;
+    }
+  }
+  kept_grants_ = kept;
+  shard_.keep_grants(kept);
+}
+
+void Worker::send_grants() noexcept {
+  size_t kept = 0;
+  for (const api::Grant& grant : shard_.grants()) {
+    ASSERT(grant.origin != core_);
+    if (!exchange_.post(grant)) shard_.grants()[kept++] = grant;
+  }
+  kept_grants_ = kept;
+  shard_.keep_grants(kept);
+}
+
+}  // namespace sluice::server

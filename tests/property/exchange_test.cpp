@@ -1,0 +1,190 @@
+// Splitting and reassembling: every entry of every request is decided once, by its owner, in the
+// order its connection sent them for its key, and the answers come back to their places.
+// Method: cores in one thread that take turns in any order, over mailboxes of random, mostly tiny
+// size; a counter per key instead of a shard; SEED=n repeats a run.
+#include "route/exchange.hpp"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "property/seeds.hpp"
+
+namespace sluice::route {
+namespace {
+
+using api::Verdict;
+
+constexpr uint32_t entries_max = 40;  // of a request
+
+class Core {
+ public:
+  Core(Mesh& mesh, uint32_t number, const SplitOptions& splits, Dice& dice)
+      : exchange_(mesh, static_cast<api::CoreId>(number), splits), number_(number), dice_(dice) {}
+
+  // One loop turn: some requests, their decision, what others sent, what goes to others.
+  void turn(bool asks) {
+    keys_.clear();
+    const uint64_t requests = asks ? dice_.below(4) : 0;
+    for (uint64_t i = 0; i < requests; ++i) ask();
+    decide_turn();
+    exchange_.receive(*this);
+    exchange_.flush();
+    exchange_.ring_doorbells([](uint32_t) {});
+  }
+
+  void on_crossing(api::CoreId origin, Crossing& crossing) {
+    crossing.make_answers();
+    for (size_t index = 0; index < crossing.entries.size(); ++index) {
+      crossing.verdicts[index] = decide(crossing.entries[index], crossing.details[index]);
+    }
+    EXPECT_NE(origin, number_);
+  }
+
+  void on_returned(api::CoreId, Crossing& crossing) {
+    for (size_t index = 0; index < crossing.entries.size(); ++index) {
+      const uint32_t slot = crossing.slots[index];
+      const SplitBook::Index split = exchange_.book().split_of(slot);
+      if (!exchange_.book().settle(slot, crossing.verdicts[index], crossing.details[index], 0)) {
+        continue;
+      }
+      const SplitBook::Parts parts = exchange_.book().parts(split);
+      check(parts.request, parts.entries, parts.verdicts, parts.details);
+      exchange_.book().close(split);
+      ++splits_count;
+    }
+  }
+
+  bool idle() const { return exchange_.idle() && asked_.empty(); }
+
+  uint64_t answered = 0;
+  uint64_t splits_count = 0;
+  uint64_t refused = 0;
+  const Exchange& exchange() const { return exchange_; }
+
+ private:
+  void ask() {
+    const auto count = static_cast<uint32_t>(dice_.below(entries_max));
+    size_t bytes = 0;
+    std::vector<std::string> names(count);
+    for (std::string& name : names) {
+      name = "key" + std::to_string(dice_.below(30));
+      bytes += name.size();
+    }
+    if (!turn_.has_room(count) || !exchange_.admits(turn_, count, bytes)) {
+      ++refused;
+      return;
+    }
+    // A session is the connection; every entry carries its number in the connection's order.
+    const auto session = static_cast<uint32_t>(dice_.below(3));
+    const auto entries = turn_.add({.session = session, .id = next_id_++}, count, bytes);
+    for (uint32_t place = 0; place < count; ++place) {
+      keys_.push_back(names[place]);
+      entries[place] = {.key_data = keys_.back().data(),
+                        .cost = ++numbers_[session],
+                        .key_bytes = static_cast<uint16_t>(keys_.back().size()),
+                        .flags = api::flag::wants_details,
+                        .ticket = number_ * 100 + session};
+    }
+    asked_[next_id_ - 1] = names;
+  }
+
+  void decide_turn() {
+    exchange_.split(turn_);
+    for (size_t index = 0; index < turn_.entries().size(); ++index) {
+      turn_.verdicts()[index] = decide(turn_.entries()[index], turn_.details()[index]);
+    }
+    for (const Request& request : std::as_const(turn_).requests()) {
+      if (request.split != Request::whole) {
+        exchange_.keep_decided(request, turn_);
+        continue;
+      }
+      const uint32_t first = request.first_entry;
+      check(request, turn_.entries().subspan(first, request.entries_count),
+            turn_.verdicts().subspan(first, request.entries_count),
+            turn_.details().subspan(first, request.entries_count));
+    }
+    turn_.clear();
+  }
+
+  // The owner's part: the answer names what was asked.
+  Verdict decide(const api::Entry& entry, api::Detail& detail) {
+    if (entry.op == api::Op::elsewhere) return Verdict::none;
+    EXPECT_EQ(exchange_.owner_of(entry.key()), number_);
+    uint32_t& last = seen_[{entry.ticket, std::string(entry.key())}];
+    EXPECT_LT(last, entry.cost) << "out of order";
+    last = entry.cost;
+    detail.limit = entry.cost;
+    return entry.cost % 2 == 0 ? Verdict::approved : Verdict::denied;
+  }
+
+  void check(const Request& request, std::span<const api::Entry> entries,
+             std::span<const Verdict> verdicts, std::span<const api::Detail> details) {
+    const auto asked = asked_.find(request.id);
+    ASSERT_NE(asked, asked_.end()) << "answered twice";
+    ASSERT_EQ(entries.size(), asked->second.size());
+    for (size_t place = 0; place < entries.size(); ++place) {
+      EXPECT_EQ(details[place].limit, entries[place].cost);
+      EXPECT_EQ(verdicts[place],
+                entries[place].cost % 2 == 0 ? Verdict::approved : Verdict::denied);
+    }
+    asked_.erase(asked);
+    ++answered;
+  }
+
+  Exchange exchange_;
+  const uint32_t number_;
+  Dice& dice_;
+  Turn turn_;
+  std::deque<std::string> keys_;  // of this turn, as a receive buffer holds them
+  std::map<uint32_t, uint32_t> numbers_;
+  std::map<std::pair<uint32_t, std::string>, uint32_t> seen_;
+  std::map<uint64_t, std::vector<std::string>> asked_;
+  uint64_t next_id_ = 1;
+};
+
+TEST(Exchange, every_entry_is_decided_once_in_order_and_comes_back) {
+  uint64_t splits = 0, refused = 0, full = 0;
+  for (const uint64_t seed : property_seeds(60)) {
+    SCOPED_TRACE("repeat with SEED=" + std::to_string(seed));
+    Dice dice(seed);
+    const auto cores_count = static_cast<uint32_t>(2 + dice.below(4));
+    Mesh mesh({.cores = cores_count,
+               .crossings = 1U << dice.below(3),
+               .entries_max = static_cast<uint32_t>(1 + dice.below(dice.percent(50) ? 4 : 64)),
+               .routing_seed = seed});
+    const SplitOptions splits_options{
+        .entries_max = static_cast<uint32_t>(entries_max + dice.below(200)),
+        .text_bytes_max = static_cast<uint32_t>(entries_max * 5 + dice.below(500))};
+    std::vector<std::unique_ptr<Core>> cores;
+    for (uint32_t core = 0; core < cores_count; ++core) {
+      cores.push_back(std::make_unique<Core>(mesh, core, splits_options, dice));
+    }
+    for (int step = 0; step < 3'000 && !HasFailure(); ++step) {
+      cores[dice.below(cores_count)]->turn(true);
+    }
+    const auto all_idle = [&] {
+      return std::all_of(cores.begin(), cores.end(), [](const auto& core) { return core->idle(); });
+    };
+    for (int step = 0; step < 100'000 && !all_idle(); ++step) {
+      cores[dice.below(cores_count)]->turn(false);
+    }
+    ASSERT_TRUE(all_idle()) << "something was lost, or everybody waits for everybody";
+    for (const auto& core : cores) {
+      splits += core->splits_count;
+      refused += core->refused;
+      full += core->exchange().full_count();
+      EXPECT_GT(core->answered, 0U);
+    }
+  }
+  EXPECT_GT(splits, 0U);
+  EXPECT_GT(refused, 0U);
+  EXPECT_GT(full, 0U);
+}
+
+}  // namespace
+}  // namespace sluice::route
