@@ -1,5 +1,5 @@
 """Servers for the tests. Every test runs on both kernel interfaces, io_uring and epoll, and on one,
-two and four shards."""
+two and four shards: SLUICEGATE_ENGINES may name others."""
 
 import itertools
 import os
@@ -24,7 +24,10 @@ def many_descriptors():
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 65_536), hard))
 
 
-@pytest.fixture(scope="session", params=["uring-1", "epoll-1", "uring-2", "epoll-4"])
+ENGINES = os.environ.get("SLUICEGATE_ENGINES", "uring-1 epoll-2 uring-4").split()
+
+
+@pytest.fixture(scope="session", params=ENGINES)
 def engine(request):
     """--io and --shards. Where io_uring is not available its half fails, unless intended so."""
     io, shards = request.param.split("-")
