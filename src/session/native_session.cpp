@@ -48,6 +48,10 @@ NativeSession::~NativeSession() {
 size_t NativeSession::take(std::span<const std::byte> bytes) noexcept {
   size_t taken = 0;
   while (!held() && !connection_.finishing() && !connection_.closing()) {
+    if (fatal_) {
+      if (all_decided()) write_error(fatal_->id, fatal_->code);
+      break;
+    }
     if (!make_output_room()) break;
     const auto decoded = wire::read_frame(bytes.subspan(taken), limits::frame_bytes_max);
     if (const auto* more = std::get_if<base::NeedMore>(&decoded)) {
@@ -186,7 +190,8 @@ bool NativeSession::admit(uint64_t id, size_t frame_bytes) noexcept {
   }
   if (outstanding_frames_ >= limits::outstanding_frames_max ||
       outstanding_bytes_ + frame_bytes > limits::outstanding_bytes_max) {
-    write_error(id, ErrorCode::too_many_outstanding);
+    fatal_ = {.code = ErrorCode::too_many_outstanding, .id = id};
+    if (all_decided()) write_error(id, ErrorCode::too_many_outstanding);
     return false;
   }
   highest_id_ = outstanding_frames_ == 0 ? id : std::max(highest_id_, id);

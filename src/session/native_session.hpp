@@ -5,6 +5,8 @@
 //         stream or the announced bounds ends the connection after its Error.
 #pragma once
 
+#include <optional>
+
 #include "session/session.hpp"
 #include "wire/capnp_codec.hpp"
 
@@ -65,7 +67,8 @@ class NativeSession final : public Session {
   uint32_t waiting_count_ = 0;  // entries, those of the turn that may wait included
   uint32_t outstanding_frames_ = 0;
   size_t outstanding_bytes_ = 0;
-  uint64_t highest_id_ = 0;  // of the outstanding frames
+  uint64_t highest_id_ = 0;                 // of the outstanding frames
+  std::optional<wire::DecodeError> fatal_;  // told when all that came before it is decided
   int64_t started_ms_;
   int64_t drain_started_ms_ = 0;
   bool welcomed_ = false;
