@@ -49,7 +49,7 @@ size_t NativeSession::take(std::span<const std::byte> bytes) noexcept {
   size_t taken = 0;
   while (!held() && !connection_.finishing() && !connection_.closing()) {
     if (fatal_) {
-      if (all_decided()) write_error(fatal_->id, fatal_->code);
+      write_error(fatal_->id, fatal_->code);
       break;
     }
     if (!make_output_room()) break;
@@ -59,7 +59,7 @@ size_t NativeSession::take(std::span<const std::byte> bytes) noexcept {
       break;
     }
     if (const auto* malformed = std::get_if<base::Malformed>(&decoded)) {
-      if (all_decided()) write_error(0, malformed->code);
+      write_error(0, malformed->code);
       break;
     }
     const auto& frame = std::get<base::Complete<wire::Frame>>(decoded);
@@ -99,14 +99,12 @@ bool NativeSession::may_look_at(const wire::ClientRequest& request) noexcept {
 bool NativeSession::on_frame(std::span<const std::byte> frame) noexcept {
   const auto request = wire::decode(frame);
   if (!request) {
-    const ErrorCode code = welcomed_ ? request.error().code : ErrorCode::hello_expected;
-    if (ends_connection(code) && !all_decided()) return false;
-    write_error(request.error().id, code);
+    write_error(request.error().id, welcomed_ ? request.error().code : ErrorCode::hello_expected);
     return true;
   }
   const uint64_t id = request->id;
   if (const auto* hello = std::get_if<wire::HelloRequest>(&request->body)) {
-    return all_decided() && on_hello(id, *hello);
+    return on_hello(id, *hello);
   }
   if (!welcomed_) {
     write_error(id, ErrorCode::hello_expected);
@@ -190,8 +188,7 @@ bool NativeSession::admit(uint64_t id, size_t frame_bytes) noexcept {
   }
   if (outstanding_frames_ >= limits::outstanding_frames_max ||
       outstanding_bytes_ + frame_bytes > limits::outstanding_bytes_max) {
-    fatal_ = {.code = ErrorCode::too_many_outstanding, .id = id};
-    if (all_decided()) write_error(id, ErrorCode::too_many_outstanding);
+    write_error(id, ErrorCode::too_many_outstanding);
     return false;
   }
   highest_id_ = outstanding_frames_ == 0 ? id : std::max(highest_id_, id);
@@ -458,7 +455,10 @@ void NativeSession::drop_waiting() noexcept {
 void NativeSession::write_error(uint64_t id, ErrorCode code) noexcept {
   const wire::ErrorAnswer answer{.code = code, .text = error_text(code)};
   const bool last = ends_connection(code);
-  if (last) context_.backend.execute();  // what came before it is answered before it
+  if (last && !all_decided()) {  // what came before it is answered before it
+    fatal_ = {.code = code, .id = id};
+    return;
+  }
   if (connection_.finishing() || connection_.closing()) return;
   write(wire::small_answer_bytes_max,
         [&](auto out) { return wire::encode_error(id, answer, out); });
