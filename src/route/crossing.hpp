@@ -5,8 +5,8 @@
 //         origin's SplitBook, connections' bytes in the Handover.
 // Units:  as in api/.
 // Lives:  belongs to its origin, is lent to the target; nobody touches it while the other has it.
-//         Its lists are as long as they will ever be from the start (Handovers excepted: a
-//         connection moves once).
+//         Its lists have their room from the start (looks and handovers excepted: they are off
+//         the request path).
 #pragma once
 
 #include <boost/intrusive/list.hpp>
@@ -57,11 +57,6 @@ struct Crossing {
     waiters.reserve(entries_max);
     notices.reserve(entries_max);
     grants.reserve(entries_max);
-  }
-
-  bool empty() const noexcept {
-    return entries.empty() && notices.empty() && grants.empty() && looks.empty() &&
-           handovers.empty();
   }
 
   void clear() noexcept {

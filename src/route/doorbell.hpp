@@ -1,11 +1,9 @@
 // Wakes a core that sleeps, and costs one that runs nothing but a load.
-// Flow:   the sleeper: will_sleep(), look into every mailbox once more, wait in the kernel,
-// is_up();
+// Flow:   the sleeper: will_sleep(), look into every mailbox again, wait in the kernel, is_up();
 //         the ringer: push into a mailbox, then ring() -> true: wake it.
-// Shape:  one word. Every operation on it and on the rings' tails is sequentially consistent:
-// either
-//         the sleeper sees what was pushed, or the ringer sees that it sleeps. No fences, which
-//         ThreadSanitizer could not follow.
+// Shape:  one word. Every operation on it and on the rings' tails is sequentially consistent, so
+//         either the sleeper sees what was pushed, or the ringer sees that it sleeps. No fences,
+//         which ThreadSanitizer could not follow.
 #pragma once
 
 #include <atomic>

@@ -3,11 +3,6 @@
 #include <algorithm>
 
 namespace sluice::route {
-namespace {
-
-constexpr size_t looks_max = 64;  // expected at a time; more cost an allocation
-
-}  // namespace
 
 Exchange::Exchange(Mesh& mesh, api::CoreId core, const SplitOptions& options)
     : mesh_(mesh),
@@ -21,7 +16,6 @@ Exchange::Exchange(Mesh& mesh, api::CoreId core, const SplitOptions& options)
     if (target == core_) continue;
     Mailbox& mailbox = mesh_.mailbox(core_, target);
     out_[target].free.reserve(mailbox.crossings.size());
-    out_[target].looks.reserve(looks_max);
     for (const auto& crossing : mailbox.crossings) out_[target].free.push_back(crossing.get());
   }
 }

@@ -1,8 +1,7 @@
 // One core's side of the mesh: which entries are whose, what goes to other cores and comes back.
 // Flow:   split(turn) -> the book and a queue per owner -> flush() -> crossings -> the owner's
 //         receive() -> the owner's handler -> our receive() -> the handler, the book -> delivery.
-// Shape:  entries of one connection for one key stay in order, for everything between two cores
-// goes
+// Shape:  entries of one connection for one key stay in order: everything between two cores goes
 //         through one queue after the other: pending entries, crossings, the ring. What is said
 //         about waiters goes first; it has no order with entries that its connection did not wait
 //         for.

@@ -1,6 +1,5 @@
-// What the cores of one process share: a mailbox for every ordered pair of them, and a doorbell
-// each. Shape:  a mailbox is two rings. Crossings go out through one and come back through the
-// other, so
+// What the cores of one process share: a mailbox for every ordered pair of them, a doorbell each.
+// Shape:  a mailbox is two rings. Crossings go out through one and come back through the other, so
 //         requests can never stand in the way of replies; there are as many crossings as places.
 // Errors: an origin that has no crossing left keeps what it has to say, and reads less.
 // Lives:  made before any worker, gone after the last.

@@ -1,5 +1,5 @@
-// One core's counters at one moment, as plain values: what /metrics shows, and how many keys there
-// are. Lives:  copied by the worker that owns the counters; may cross to another core.
+// One core's counters at one moment, as plain values: what /metrics shows, and the number of keys.
+// Lives:  copied by the worker that owns the counters; may cross to another core.
 #pragma once
 
 #include <cstdint>

@@ -156,21 +156,22 @@ void Worker::on_accepted(const io::Event& event) noexcept {
     io_.release(event.socket);
     return;
   }
-  open_session(event.socket, event.listener, {});
+  session::Session& session = open_session(event.socket, event.listener, {});
   if (too_many) {
     ++statistics_.refused;
-    sessions_.find(event.socket)->refuse();
+    session.refuse();
   }
 }
 
 // `bytes` were received by another core already.
-void Worker::open_session(io::SocketId socket, io::ListenerId listener,
-                          std::span<std::byte> bytes) noexcept {
+session::Session& Worker::open_session(io::SocketId socket, io::ListenerId listener,
+                                       std::span<std::byte> bytes) noexcept {
   session::Session& session = listener == http_listener
                                   ? sessions_.open_http(context_, io_, socket)
                                   : sessions_.open_native(context_, io_, socket);
   session.begin();
   if (!bytes.empty()) session.on_received(bytes);
+  return session;
 }
 
 void Worker::end_session(io::SocketId socket) noexcept {
@@ -216,8 +217,8 @@ void Worker::adopt(route::Handover& handover) noexcept {
     ++statistics_.refused;
     return;
   }
-  open_session(*socket, handover.listener, handover.bytes);
-  if (context_.draining) sessions_.find(*socket)->begin_drain();
+  session::Session& session = open_session(*socket, handover.listener, handover.bytes);
+  if (context_.draining) session.begin_drain();
 }
 
 void Worker::resume_ready() noexcept {
@@ -280,7 +281,8 @@ void Worker::check_drain() noexcept {
 }
 
 uint64_t Worker::reserved_bytes() const noexcept {
-  return shard_.reserved_bytes() + context_.waits.reserved_bytes() + sessions_.reserved_bytes();
+  return shard_.reserved_bytes() + context_.waits.reserved_bytes() + sessions_.reserved_bytes() +
+         exchange_.book().reserved_bytes();
 }
 
 }  // namespace sluice::server

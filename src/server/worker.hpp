@@ -102,8 +102,8 @@ class Worker final : private session::Backend {
   void on_event(const io::Event& event) noexcept;
   void on_session_event(const io::Event& event) noexcept;
   void on_accepted(const io::Event& event) noexcept;
-  void open_session(io::SocketId socket, io::ListenerId listener,
-                    std::span<std::byte> bytes) noexcept;
+  session::Session& open_session(io::SocketId socket, io::ListenerId listener,
+                                 std::span<std::byte> bytes) noexcept;
   void end_session(io::SocketId socket) noexcept;
   void on_released(const io::Event& event) noexcept;
   void adopt(route::Handover& handover) noexcept;
@@ -133,6 +133,7 @@ class Worker final : private session::Backend {
   void on_notice(api::CoreId origin, route::Notice& notice) noexcept;
   void on_notice_returned(const route::Notice& notice) noexcept;
   void give_back(session::WaitingEntry& entry) noexcept;
+  void say(session::WaitingEntry& entry, route::Notice::Kind kind) noexcept;
 
   // worker_look.cpp
   route::Look& take_look(const session::Session& session, uint64_t id) noexcept;

@@ -17,10 +17,7 @@ void Worker::withdraw(WaitingEntry& entry) noexcept {
     return;
   }
   if (entry.notice.kind != Notice::Kind::none) return;  // asked before
-  entry.notice.kind = Notice::Kind::withdraw;
-  entry.notice.waiter = entry.waiter;
-  entry.notice.ticket = entry.ticket;
-  exchange_.post(entry.owner, entry.notice);
+  say(entry, Notice::Kind::withdraw);
 }
 
 void Worker::abandon(WaitingEntry& entry) noexcept {
@@ -33,11 +30,15 @@ void Worker::abandon(WaitingEntry& entry) noexcept {
     return;
   }
   if (entry.notice.under_way) return;  // withdrawn already: the outcome finds nobody
-  const bool posted = entry.notice.kind != Notice::Kind::none;
-  entry.notice.kind = Notice::Kind::abandon;
+  say(entry, Notice::Kind::abandon);
+}
+
+// To the waiter's owner. A notice that still lies here says this instead.
+void Worker::say(WaitingEntry& entry, Notice::Kind kind) noexcept {
+  entry.notice.kind = kind;
   entry.notice.waiter = entry.waiter;
   entry.notice.ticket = entry.ticket;
-  if (!posted) exchange_.post(entry.owner, entry.notice);
+  if (!entry.notice.is_linked()) exchange_.post(entry.owner, entry.notice);
 }
 
 // At the waiter's owner.
@@ -95,14 +96,7 @@ void Worker::on_grant(const api::Grant& grant) noexcept {
 // The outcome of an entry whose client is gone. Its notice is not under way.
 void Worker::give_back(WaitingEntry& entry) noexcept {
   const bool approved = entry.notice.permit.cost > 0;
-  if (approved && entry.owner != core_) {
-    // A notice that still lies here says this instead.
-    const bool posted = entry.notice.kind != Notice::Kind::none;
-    entry.notice.kind = Notice::Kind::give_back;
-    entry.notice.ticket = entry.ticket;
-    if (!posted) exchange_.post(entry.owner, entry.notice);
-    return;
-  }
+  if (approved && entry.owner != core_) return say(entry, Notice::Kind::give_back);
   if (approved) shard_.give_back(entry.notice.permit, context_.now);
   entry.notice.unlink();
   entry.notice.kind = Notice::Kind::none;

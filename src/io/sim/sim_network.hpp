@@ -1,8 +1,8 @@
 // What the simulated machines share: every connection, one clock, one source of faults.
 // Flow:   SimClient <-> SimLink <-> whichever SimIo holds the server's side.
-// Shape:  a link's number serves as the descriptor that is released and adopted. Each SimIo has its
-// own listeners, as with
-//         SO_REUSEPORT, and its own view of the clock: that of its last poll().
+// Shape:  a link's number serves as the descriptor that is released and adopted. Each SimIo has
+//         its own listeners, as with SO_REUSEPORT, and its own view of the clock: that of its last
+//         poll().
 // Units:  nanoseconds.
 // Errors: a descriptor that is adopted twice, or was not released, is ASSERTed.
 // Lives:  longer than its SimIos and clients; links until the end, so that clients can look back.

@@ -33,7 +33,9 @@ class SimNetworkTest : public testing::Test {
     bool bytes = false;
     for (const Event& event : events) {
       // One connection: whoever closes because of its last bytes must be in time.
-      if (event.kind == EventKind::released) EXPECT_FALSE(bytes);
+      if (event.kind == EventKind::released) {
+        EXPECT_FALSE(bytes);
+      }
       if (event.kind != EventKind::received) continue;
       bytes = true;
       received_.append(reinterpret_cast<const char*>(event.bytes.data()), event.bytes.size());
