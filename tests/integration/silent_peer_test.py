@@ -21,10 +21,6 @@ CLONE_NEWNET = 0x40000000
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def ip(*arguments):
-    subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True)
-
-
 def enter(namespace):
     """Moves this thread; sockets stay where they are made."""
     with open(namespace, "rb") as file:
@@ -32,64 +28,75 @@ def enter(namespace):
             raise OSError(ctypes.get_errno(), f"cannot enter {namespace}")
 
 
-class Cable:
-    """Two namespaces and the cable between them."""
+class Namespace:
+    """A network of its own, as long as its process lives: it needs no name in the file system."""
 
     def __init__(self):
-        # Interface names have at most 15 characters.
-        self.near, self.far = f"sluice{os.getpid()}a", f"sluice{os.getpid()}b"
-        for name in (self.near, self.far):
-            ip("netns", "add", name)
-        ip("-n", self.near, "link", "add", "cable", "type", "veth",
-           "peer", "name", "cable", "netns", self.far)
-        for name, address in ((self.near, SERVER_ADDRESS), (self.far, PEER_ADDRESS)):
-            ip("-n", name, "address", "add", f"{address}/24", "dev", "cable")
-            ip("-n", name, "link", "set", "cable", "up")
-            ip("-n", name, "link", "set", "lo", "up")
+        self.process = subprocess.Popen(["unshare", "--net", "sleep", "3600"],
+                                        stderr=subprocess.PIPE, text=True)
+        self.path = f"/proc/{self.process.pid}/ns/net"
+        home = os.readlink("/proc/self/ns/net")
+        eventually(lambda: self.process.poll() is not None or os.readlink(self.path) != home,
+                   "the network namespace is there")
+        if self.process.poll() is not None:
+            pytest.skip(f"needs network namespaces: {self.process.stderr.read().strip()}")
+
+    def ip(self, *arguments):
+        return subprocess.run(["nsenter", f"--net={self.path}", "ip", *arguments],
+                              check=True, capture_output=True, text=True).stdout
 
     @contextlib.contextmanager
-    def inside(self, name):
+    def inside(self):
         with open("/proc/thread-self/ns/net", "rb") as home:
-            enter(f"/run/netns/{name}")
+            enter(self.path)
             try:
                 yield
             finally:
                 LIBC.setns(home.fileno(), CLONE_NEWNET)
 
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Cable:
+    """Two namespaces and the cable between them."""
+
+    def __init__(self):
+        self.near, self.far = Namespace(), Namespace()
+        self.near.ip("link", "add", "cable", "type", "veth",
+                     "peer", "name", "cable", "netns", str(self.far.process.pid))
+        for namespace, address in ((self.near, SERVER_ADDRESS), (self.far, PEER_ADDRESS)):
+            namespace.ip("address", "add", f"{address}/24", "dev", "cable")
+            namespace.ip("link", "set", "cable", "up")
+            namespace.ip("link", "set", "lo", "up")
+
     def pull(self):
         """The server goes on sending to the peers' hardware address, as to a router before them."""
-        link = subprocess.run(["ip", "-n", self.far, "-brief", "link", "show", "cable"],
-                              check=True, capture_output=True, text=True)
-        ip("-n", self.near, "neighbour", "replace", PEER_ADDRESS, "lladdr", link.stdout.split()[2],
-           "dev", "cable", "nud", "permanent")
-        ip("-n", self.far, "address", "del", f"{PEER_ADDRESS}/24", "dev", "cable")
+        hardware = self.far.ip("-brief", "link", "show", "cable").split()[2]
+        self.near.ip("neighbour", "replace", PEER_ADDRESS, "lladdr", hardware,
+                     "dev", "cable", "nud", "permanent")
+        self.far.ip("address", "del", f"{PEER_ADDRESS}/24", "dev", "cable")
 
     def close(self):
-        for name in (self.near, self.far):
-            subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
+        for namespace in (self.near, self.far):
+            namespace.close()
 
 
 @pytest.fixture
 def cable():
-    cable = None
-    try:
-        cable = Cable()
-    except subprocess.CalledProcessError as error:
-        for name in (f"sluice{os.getpid()}a", f"sluice{os.getpid()}b"):
-            subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
-        pytest.skip(f"needs network namespaces: {error.stderr.strip()}")
+    cable = Cable()
     yield cable
     cable.close()
 
 
 def test_waiters_of_silent_peers_are_freed(start_server, cable, key):
-    near = f"/run/netns/{cable.near}"
     server = start_server(*LONG_WINDOW, "--max-requests", "1", bind=SERVER_ADDRESS,
-                          preexec=lambda: enter(near))
-    with cable.inside(cable.near):
+                          preexec=lambda: enter(cable.near.path))
+    with cable.near.inside():
         for name in ("idle", "served"):
             assert ask(server, "POST", f"/rate/{key}{name}").status == 200
-    with cable.inside(cable.far):
+    with cable.far.inside():
         peers = [HttpPeer(server) for _ in range(3)]
         native = NativePeer(server)
     for peer, name in zip(peers, ("idle", "idle", "served")):
@@ -97,7 +104,7 @@ def test_waiters_of_silent_peers_are_freed(start_server, cable, key):
     native.send(acquire_frame(9, [f"{key}idle"] * 5, flags=1))
     assert native.read("verdicts").verdicts == [QUEUED] * 5
 
-    with cable.inside(cable.near):
+    with cable.near.inside():
         def count(name):
             return totals(server)[f"sluicegate_{name}"]
         eventually(lambda: count("waiters") == 8, "all wait")
