@@ -28,9 +28,10 @@ void require_shard(const sluicegate::Welcome& welcome, uint32_t shard, const Rou
         "connections of one run came to different servers, or the server was started anew");
   }
   if (welcome.shard != shard) {
-    throw sluicegate::ProtocolError("a connection asked for shard " + std::to_string(shard) +
-                                    " and got shard " + std::to_string(welcome.shard) +
-                                    ": this server gives no choice; run without --route");
+    throw sluicegate::ProtocolError(
+        "a connection asked for shard " + std::to_string(shard) + " and got shard " +
+        std::to_string(welcome.shard) +
+        ": this server gives no choice; run without --route or --misroute");
   }
 }
 
@@ -56,11 +57,13 @@ Loop::Loop(const Options& options, std::span<const FrameSet> streams,
 void Loop::connect(const Options& options, const std::optional<Routing>& routing,
                    const std::string& host, uint16_t port) {
   for (uint32_t i = 0; i < options.connections; ++i) {
-    const auto stream = static_cast<uint32_t>(i % streams_.size());
-    const auto shard = routing ? std::optional{stream} : std::nullopt;
-    lanes_.push_back(std::make_unique<Lane>(host, port, stream, shard));
+    const auto shard = static_cast<uint32_t>(i % streams_.size());
+    const size_t stream = options.route == Route::strangers ? (shard + 1) % streams_.size() : shard;
+    lanes_.push_back(
+        std::make_unique<Lane>(host, port, stream, routing ? std::optional{shard} : std::nullopt));
+    streams_[stream].has_lane = true;
     if (i == 0) check_limits(options);
-    if (routing) require_shard(lanes_.back()->connection.welcome(), stream, *routing);
+    if (routing) require_shard(lanes_.back()->connection.welcome(), shard, *routing);
   }
 }
 
@@ -115,6 +118,7 @@ void Loop::restart_counters() {
 
 bool Loop::every_frame_answered() const noexcept {
   for (size_t i = 0; i < streams_.size(); ++i) {
+    if (!streams_[i].has_lane) continue;
     if (counters_->streams[i].frames_answered < streams_[i].frames.count()) return false;
   }
   return true;
@@ -181,16 +185,17 @@ bool Loop::send_unsent(Lane& lane) {
 
 // Claims the next frames in order, as many as the window allows.
 void Loop::take_run(Lane& lane, uint64_t now_ns) {
-  auto& [frames, cursor, sent_at_ns] = streams_[lane.stream];
-  const size_t first = cursor;
-  while (cursor < frames.count() && lane.in_flight < window_ && sent_at_ns[cursor] == 0) {
-    sent_at_ns[cursor++] = now_ns;
+  Stream& stream = streams_[lane.stream];
+  const size_t first = stream.cursor;
+  while (stream.cursor < stream.frames.count() && lane.in_flight < window_ &&
+         stream.sent_at_ns[stream.cursor] == 0) {
+    stream.sent_at_ns[stream.cursor++] = now_ns;
     ++lane.in_flight;
   }
-  lane.unsent = frames.bytes_of(first, cursor);
-  in_flight_ += cursor - first;
-  counters_->streams[lane.stream].frames_sent += cursor - first;
-  if (cursor == frames.count()) cursor = 0;
+  lane.unsent = stream.frames.bytes_of(first, stream.cursor);
+  in_flight_ += stream.cursor - first;
+  counters_->streams[lane.stream].frames_sent += stream.cursor - first;
+  if (stream.cursor == stream.frames.count()) stream.cursor = 0;
 }
 
 void Loop::drain_socket(Lane& lane) {
@@ -218,20 +223,20 @@ void Loop::drain_socket(Lane& lane) {
 void Loop::count_answers(Lane& lane) {
   const uint64_t at_ns = now_ns();
   const auto words = std::span{lane.input}.first(lane.input_bytes / sizeof(uint64_t));
-  auto& [frames, cursor, sent_at_ns] = streams_[lane.stream];
+  Stream& stream = streams_[lane.stream];
   size_t taken_words = 0;
   while (const auto counted = counters_->verdicts.next(words.subspan(taken_words))) {
     taken_words += counted->words;
     const size_t frame = counted->id - 1;
-    if (frame >= sent_at_ns.size() || sent_at_ns[frame] == 0) {
+    if (frame >= stream.sent_at_ns.size() || stream.sent_at_ns[frame] == 0) {
       throw sluicegate::ProtocolError("the server answered a frame that is not in flight");
     }
-    if (!counted->refused && counted->entries != frames.entries_of(frame)) {
+    if (!counted->refused && counted->entries != stream.frames.entries_of(frame)) {
       throw sluicegate::ProtocolError("the server answered another number of entries");
     }
-    counters_->latency.add(at_ns - sent_at_ns[frame]);
+    counters_->latency.add(at_ns - stream.sent_at_ns[frame]);
     ++counters_->streams[lane.stream].frames_answered;
-    sent_at_ns[frame] = 0;
+    stream.sent_at_ns[frame] = 0;
     --lane.in_flight;
     --in_flight_;
   }

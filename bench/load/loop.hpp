@@ -3,7 +3,7 @@
 // Shape:  one thread over non-blocking sockets and epoll. The frames of a stream go out in their
 //         order over whichever of its connections has room, so a key comes again only after all
 //         others of the stream were sent. A frame that is still unanswered is never sent again:
-//         its turn waits. There is one stream, or with --route one for each shard of the server.
+//         its turn waits. There is one stream, or routed one for each shard of the server.
 // Errors: sluicegate::Error when the server refuses, hangs up or answers what was not asked.
 #pragma once
 
@@ -68,6 +68,7 @@ class Loop {
     const FrameSet& frames;
     size_t cursor = 0;                 // the frame to be sent next
     std::vector<uint64_t> sent_at_ns;  // of each frame; 0: not in flight
+    bool has_lane = false;             // else it is never sent
   };
 
   struct Lane {

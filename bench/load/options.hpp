@@ -14,6 +14,13 @@ enum class Distribution : uint8_t {
   one,      // a single key
 };
 
+// Over which connections a key goes.
+enum class Route : uint8_t {
+  any,        // whichever has room
+  owners,     // those to the shard that owns it
+  strangers,  // those to the shard before: every entry crosses
+};
+
 struct Options {
   std::string address;            // HOST:PORT; empty: start a server of our own
   std::optional<int> server_pid;  // to read the CPU time of a server at `address`
@@ -29,7 +36,7 @@ struct Options {
   uint32_t key_bytes = 15;
   Distribution distribution = Distribution::uniform;
   double denied_share = 0;
-  bool route = false;  // every key over a connection of the shard that owns it
+  Route route = Route::any;
   double seconds = 10;
   double warm_up_seconds = 1;  // at least, and at least one pass over all frames
   bool json = false;

@@ -40,8 +40,15 @@ nlohmann::ordered_json other_verdicts(const VerdictTally& tally) {
 std::string shards_line(const Options& options, const Result& result) {
   const std::string shards =
       fmt::format("{} shard{}", result.shards, result.shards == 1 ? "" : "s");
-  return options.route ? shards + ", every key over a connection of the one that owns it"
-                       : shards + ", keys over any connection";
+  switch (options.route) {
+    case Route::owners:
+      return shards + ", every key over a connection of the one that owns it";
+    case Route::strangers:
+      return shards + ", every key over a connection of another than the one that owns it";
+    case Route::any:
+      break;
+  }
+  return shards + ", keys over any connection";
 }
 
 std::string cpu_lines(const Result& result) {
@@ -154,7 +161,8 @@ std::string json_line(const Options& options, const Result& result) {
                                 {"key_bytes", options.key_bytes},
                                 {"distribution", name(options.distribution)},
                                 {"denied_share", options.denied_share},
-                                {"route", options.route},
+                                {"route", options.route == Route::owners},
+                                {"misroute", options.route == Route::strangers},
                                 {"shards", result.shards},
                                 {"seconds", options.seconds},
                                 {"server", result.server}}}};

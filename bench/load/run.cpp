@@ -35,6 +35,8 @@ std::unique_ptr<OwnServer> start_server(const Options& options) {
       std::string{"--window-millis="} + (few ? short_window_ms : long_window_ms),
       "--max-keys=" + std::to_string(std::max<uint64_t>(options.keys + options.keys / 5, 10'000)),
       "--shards=" + std::to_string(options.shards)};
+  // Whether a shard spins shall not depend on how many CPUs it was given.
+  arguments.emplace_back("--spin-us=0");
   if (!options.io.empty()) arguments.push_back("--io=" + options.io);
   // Else it would take the first cores, where the load may be.
   if (options.server_cpus.empty()) arguments.emplace_back("--pin=false");
@@ -70,12 +72,16 @@ sluicegate::Welcome prepare_server(const Options& options, const Address& server
 }
 
 std::optional<Routing> routing_of(const Options& options, const sluicegate::Welcome& welcome) {
-  if (!options.route) return std::nullopt;
+  if (options.route == Route::any) return std::nullopt;
   if (!welcome.routing_known || welcome.shards == 0) {
     throw std::runtime_error(
-        "this server does not tell how it spreads its keys: run without --route");
+        "this server does not tell how it spreads its keys: run without --route or --misroute");
   }
-  if (options.connections < welcome.shards) {
+  if (options.route == Route::strangers && welcome.shards == 1) {
+    throw std::invalid_argument("--misroute needs a server of more than one shard");
+  }
+  // A misrouted run measures crossings: the keys of one shard will do.
+  if (options.route == Route::owners && options.connections < welcome.shards) {
     throw std::invalid_argument("--route needs a connection to each of the server's " +
                                 std::to_string(welcome.shards) + " shards: --connections " +
                                 std::to_string(welcome.shards) + " or more");

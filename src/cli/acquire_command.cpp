@@ -35,6 +35,7 @@ struct AcquireFlags {
   uint32_t cost = 1;
   uint32_t count = 1;
   bool wait = false;
+  bool route = false;
   uint32_t wait_limit_ms = 0;
   std::optional<uint32_t> max_requests;
   std::optional<uint32_t> max_requests_in_queue;
@@ -95,8 +96,10 @@ bool print_answers(sluicegate::Connection& connection) {
 
 int acquire(const AcquireFlags& flags) {
   const load::Address server = load::parse_address(flags.address);
-  sluicegate::Connection connection{
-      server.host, server.port, {.client_name = "sluicegate-acquire"}};
+  const sluicegate::ConnectOptions options{.client_name = "sluicegate-acquire"};
+  const auto connection =
+      flags.route ? sluicegate::connect_to_owner(server.host, server.port, flags.key, options)
+                  : std::make_unique<sluicegate::Connection>(server.host, server.port, options);
   // A column is left out where the flag is: an override stays with the key.
   const auto column = [&](std::optional<uint32_t> value) {
     return value ? std::vector<uint32_t>(flags.count, *value) : std::vector<uint32_t>{};
@@ -105,14 +108,14 @@ int acquire(const AcquireFlags& flags) {
   const auto costs = column(flags.cost);
   const auto max_requests = column(flags.max_requests);
   const auto max_requests_in_queue = column(flags.max_requests_in_queue);
-  connection.send(sluicegate::Acquire{.keys = keys,
-                                      .costs = costs,
-                                      .max_requests = max_requests,
-                                      .max_requests_in_queue = max_requests_in_queue,
-                                      .all_may_wait = flags.wait,
-                                      .wait_limit_ms = flags.wait_limit_ms,
-                                      .details = sluicegate::detail::all});
-  return print_answers(connection) ? 0 : 1;
+  connection->send(sluicegate::Acquire{.keys = keys,
+                                       .costs = costs,
+                                       .max_requests = max_requests,
+                                       .max_requests_in_queue = max_requests_in_queue,
+                                       .all_may_wait = flags.wait,
+                                       .wait_limit_ms = flags.wait_limit_ms,
+                                       .details = sluicegate::detail::all});
+  return print_answers(*connection) ? 0 : 1;
 }
 
 }  // namespace
@@ -137,6 +140,8 @@ void add_acquire_command(CLI::App& app, std::function<int()>& run) {
       "the key's own limit from now on, if the server allows that", "N");
   add("--max-requests-in-queue", flags->max_requests_in_queue,
       "the key's own line from now on, likewise", "N");
+  command->add_flag("--route", flags->route,
+                    "over a connection to the shard that owns the key:\nnothing crosses its cores");
   command->callback([flags, &run] { run = [flags] { return acquire(*flags); }; });
 }
 

@@ -24,7 +24,7 @@ run there (--window-millis), and leave for requests to set limits.
 
   sluicegate bench --server-cpu 0 --client-cpu 1
   sluicegate bench --address localhost:8081 --keys 1000 --seconds 3 --json
-  sluicegate bench --shards 2 --server-cpu 0,1 --client-cpu 2 --route
+  sluicegate bench --shards 2 --server-cpu 0,1 --route
 )";
 
 // Flags of one group of the help text.
@@ -87,10 +87,18 @@ void add_load_flags(CLI::App& command, load::Options& options) {
       ->transform(CLI::CheckedTransformer(distributions).description(""))
       ->default_str("uniform");
   flags.add_number("--denied-share", options.denied_share, 0.0, 1.0, "of the decisions");
+  CLI::Option* route = command
+                           .add_flag_callback(
+                               "--route", [&options] { options.route = load::Route::owners; },
+                               "every key over a connection of the shard that owns\n"
+                               "it; needs a connection to each")
+                           ->group(flags.group);
   command
-      .add_flag("--route", options.route,
-                "every key over a connection of the shard that owns\n"
-                "it; needs a connection to each")
+      .add_flag_callback(
+          "--misroute", [&options] { options.route = load::Route::strangers; },
+          "every key over a connection of another shard: what\n"
+          "crossing from core to core costs")
+      ->excludes(route)
       ->group(flags.group);
 }
 
@@ -106,11 +114,16 @@ void add_run_flags(CLI::App& command, load::Options& options) {
 }  // namespace
 
 void add_bench_command(CLI::App& app, std::function<int()>& run) {
-  CLI::App* command = app.add_subcommand("bench", description);
+  CLI::App* command = app.add_subcommand("bench", description)->alias("benchmark");
   const auto options = std::make_shared<load::Options>();
   add_target_flags(*command, *options);
   add_load_flags(*command, *options);
   add_run_flags(*command, *options);
+  // `gocc benchmark actors` measured what this does.
+  const auto gocc_word = std::make_shared<std::string>();
+  command->add_option("actors", *gocc_word)
+      ->check(CLI::IsMember({"actors"}).description(""))
+      ->group("");
   command->callback([options, &run] { run = [options] { return load::run(*options); }; });
 }
 

@@ -323,4 +323,13 @@ void Connection::ping() {
   if (!std::holds_alternative<Pong>(answer)) throw_unexpected(answer);
 }
 
+std::unique_ptr<Connection> connect_to_owner(const std::string& host, uint16_t port,
+                                             std::string_view key, ConnectOptions options) {
+  auto connection = std::make_unique<Connection>(host, port, options);
+  const uint32_t owner = connection->owner_shard(key);
+  if (owner == connection->welcome().shard) return connection;
+  options.wanted_shard = owner;
+  return std::make_unique<Connection>(host, port, std::move(options));
+}
+
 }  // namespace sluicegate

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -131,5 +132,10 @@ class Connection {
   std::deque<std::vector<uint64_t>> kept_;  // settled frames that blocking calls passed over
   std::vector<uint64_t> current_;           // the kept frame that receive() returned last
 };
+
+// A connection to the shard that owns `key`, so that no request for it crosses from core to core.
+// Connects a second time when the first connection came to another shard.
+std::unique_ptr<Connection> connect_to_owner(const std::string& host, uint16_t port,
+                                             std::string_view key, ConnectOptions options = {});
 
 }  // namespace sluicegate
