@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 namespace sluice::proto {
@@ -23,8 +24,24 @@ constexpr std::string_view routed_part(std::string_view key) noexcept {
   return key;
 }
 
+// Whether there is a '{' at all: most keys have none, and to look for it by memchr costs as much as
+// the hash. Keys of 8 to 16 bytes take two words that may overlap.
+inline bool has_brace(std::string_view key) noexcept {
+  if (key.size() < 8 || key.size() > 16) return key.find('{') != key.npos;
+  constexpr uint64_t ones = 0x0101'0101'0101'0101;
+  uint64_t words[2];
+  std::memcpy(&words[0], key.data(), 8);
+  std::memcpy(&words[1], key.data() + key.size() - 8, 8);
+  uint64_t found = 0;
+  for (uint64_t word : words) {
+    word ^= ones * '{';  // a byte is zero now where the brace is
+    found |= (word - ones) & ~word;
+  }
+  return (found & ones << 7) != 0;
+}
+
 inline uint64_t routing_hash(std::string_view key, uint64_t seed) noexcept {
-  const std::string_view part = routed_part(key);
+  const std::string_view part = has_brace(key) ? routed_part(key) : key;
   return XXH3_64bits_withSeed(part.data(), part.size(), seed);
 }
 

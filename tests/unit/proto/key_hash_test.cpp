@@ -29,6 +29,21 @@ TEST(KeyHash, takes_the_text_in_the_first_non_empty_braces) {
   }
 }
 
+TEST(KeyHash, sees_a_brace_wherever_it_is) {
+  // Neighbours of the brace, and what differs from it in the highest bit.
+  for (const char other : {'z', '|', '\xfb', '\0', '\xff', '}', 'a'}) {
+    for (size_t size = 0; size <= 40; ++size) {
+      std::string key(size, other);
+      EXPECT_FALSE(has_brace(key)) << size;
+      for (char& c : key) {
+        c = '{';
+        EXPECT_TRUE(has_brace(key)) << size;
+        c = other;
+      }
+    }
+  }
+}
+
 TEST(KeyHash, agrees_with_golden_hashes) {
   for (const auto& row : golden_rows()) {
     const std::string key = row["key"];
