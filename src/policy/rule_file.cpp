@@ -1,0 +1,234 @@
+#include "policy/rule_file.hpp"
+
+#include <re2/re2.h>
+
+#include <cctype>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "base/limits.hpp"
+#include "policy/rule_book.hpp"
+
+namespace sluice::policy {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t complaints_max = 100;
+constexpr size_t shown_bytes_max = 60;
+
+std::string lower(std::string_view text) {
+  std::string result{text};
+  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+// A JSON string, cut where it gets too long to read.
+std::string in_quotes(std::string_view text) {
+  const bool cut = text.size() > shown_bytes_max;
+  std::string shown{text.substr(0, shown_bytes_max)};
+  if (cut) shown += "...";
+  return Json(shown).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string shown(const Json& value) {
+  if (value.is_structured()) return value.is_array() ? "an array" : "an object";
+  const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return text.size() <= shown_bytes_max ? text : text.substr(0, shown_bytes_max) + "...";
+}
+
+// Reads one entry of "keys", field by field.
+class EntryReader {
+ public:
+  EntryReader(size_t index, const Json& entry, std::vector<std::string>& complaints)
+      : name_("keys[" + std::to_string(index) + "]"), complaints_(complaints) {
+    if (!entry.is_object()) {
+      complain("", "must be an object, not " + shown(entry));
+      return;
+    }
+    for (const auto& [name, value] : entry.items()) {
+      if (lower(name) == "key_pattern" && value.is_string()) {
+        name_ += " (" + in_quotes(value.get_ref<const std::string&>()) + ")";
+      }
+    }
+    for (const auto& [name, value] : entry.items()) read(lower(name), name, value);
+    check();
+  }
+
+  Rule take() { return std::move(rule_); }
+
+ private:
+  void complain(const std::string& field, const std::string& what) {
+    complaints_.push_back(name_ + (field.empty() ? "" : ", " + field) + ": " + what);
+  }
+
+  void read(const std::string& field, const std::string& written, const Json& value) {
+    if (value.is_null()) return;
+    if (field == "key_pattern") {
+      read_pattern(value);
+    } else if (field == "key_pattern_is_regex") {
+      read_switch(field, value, rule_.is_regex);
+    } else if (field == "max_requests_per_window") {
+      read_number(field, value, 1, limits::permits_max, rule_.max_requests);
+    } else if (field == "max_requests_in_queue") {
+      read_number(field, value, 1, limits::queue_max, rule_.max_requests_in_queue);
+    } else if (field == "window_millis") {
+      read_number(field, value, limits::window_ms_min, limits::window_ms_max, rule_.window_ms);
+    } else if (field == "can_queue") {
+      read_switch(field, value, can_queue_);
+    } else {
+      complain(in_quotes(written),
+               "no such field; there are key_pattern, key_pattern_is_regex, "
+               "max_requests_per_window, max_requests_in_queue, window_millis and can_queue");
+    }
+  }
+
+  void read_pattern(const Json& value) {
+    has_pattern_ = true;
+    if (!value.is_string()) {
+      complain("key_pattern", "must be a string, not " + shown(value));
+      pattern_is_good_ = false;
+      return;
+    }
+    rule_.pattern = value.get<std::string>();
+  }
+
+  void read_switch(const std::string& field, const Json& value, bool& out) {
+    if (!value.is_boolean()) {
+      complain(field, "must be true or false, not " + shown(value));
+      return;
+    }
+    out = value.get<bool>();
+  }
+
+  // Zero is gocc's "not set".
+  template <typename Integer>
+  void read_number(const std::string& field, const Json& value, int64_t min, int64_t max,
+                   std::optional<Integer>& out) {
+    const bool fits = value.is_number_integer() &&
+                      (!value.is_number_unsigned() || value.get<uint64_t>() <= INT64_MAX);
+    const int64_t number = fits ? value.get<int64_t>() : -1;
+    out.reset();  // of a field that is there twice, the last one counts
+    if (fits && number == 0) return;
+    if (fits && number >= min && number <= max) {
+      out = static_cast<Integer>(number);
+      return;
+    }
+    complain(field, "must be a whole number from " + std::to_string(min) + " to " +
+                        std::to_string(max) + ", or 0 for not set; not " + shown(value));
+  }
+
+  void check() {
+    if (pattern_is_good_) check_pattern();
+    if (can_queue_) return;
+    if (rule_.max_requests_in_queue) {
+      complain("can_queue", "is false while max_requests_in_queue is set: leave one of them out");
+    }
+    rule_.max_requests_in_queue = 0;
+  }
+
+  void check_pattern() {
+    if (!has_pattern_) {
+      complain("key_pattern", "is missing: say which keys the entry is for");
+    } else if (rule_.pattern.empty() && !rule_.is_regex) {
+      complain("key_pattern",
+               "is empty and matches no key; every key is \".*\" with "
+               "\"key_pattern_is_regex\": true");
+    } else if (rule_.is_regex) {
+      const RE2 regex{rule_.pattern, RE2::Quiet};
+      if (!regex.ok()) complain("key_pattern", "is not a regular expression: " + regex.error());
+    }
+  }
+
+  std::string name_;
+  std::vector<std::string>& complaints_;
+  Rule rule_;
+  bool has_pattern_ = false;
+  bool pattern_is_good_ = true;  // as far as its kind goes
+  bool can_queue_ = true;
+};
+
+// "line 3, column 5: what the parser says".
+std::string syntax_complaint(const Json::exception& error) {
+  std::string text = error.what();
+  const size_t at = text.find(" at line ");
+  if (at == std::string::npos) return "not JSON: " + text;
+  return "not JSON, " + text.substr(at + 4);
+}
+
+void read_file(const Json& file, ParsedRules& parsed) {
+  if (!file.is_object()) {
+    parsed.complaints.push_back("must be an object with \"keys\", not " + shown(file));
+    return;
+  }
+  for (const auto& [name, value] : file.items()) {
+    if (lower(name) != "keys") {
+      parsed.complaints.push_back(in_quotes(name) + ": no such field; there is \"keys\"");
+    } else if (value.is_null()) {
+      parsed.rules.clear();
+    } else if (!value.is_array()) {
+      parsed.complaints.push_back("keys: must be an array of entries, not " + shown(value));
+    } else if (value.size() > rules_max) {
+      parsed.complaints.push_back("keys: has " + std::to_string(value.size()) +
+                                  " entries; at most " + std::to_string(rules_max) +
+                                  ", please: let patterns match many keys");
+    } else {
+      parsed.rules.clear();
+      for (size_t index = 0; index < value.size(); ++index) {
+        parsed.rules.push_back(EntryReader(index, value[index], parsed.complaints).take());
+      }
+    }
+  }
+}
+
+}  // namespace
+
+ParsedRules parse_rules(std::string_view text) {
+  ParsedRules parsed;
+  if (text.size() > file_bytes_max) {
+    parsed.complaints.push_back("has more than " + std::to_string(file_bytes_max) +
+                                " bytes: let patterns match many keys");
+    return parsed;
+  }
+  try {
+    read_file(Json::parse(text), parsed);
+  } catch (const Json::exception& error) {
+    parsed.complaints.push_back(syntax_complaint(error));
+  }
+  if (parsed.complaints.empty()) {
+    try {
+      const RuleBook book{limiter::Policy{}, parsed.rules};
+    } catch (const std::runtime_error& error) {
+      parsed.complaints.emplace_back(error.what());
+    }
+  }
+  if (parsed.complaints.size() > complaints_max) {
+    const size_t more = parsed.complaints.size() - complaints_max;
+    parsed.complaints.resize(complaints_max);
+    parsed.complaints.push_back("and " + std::to_string(more) + " more");
+  }
+  if (!parsed.complaints.empty()) parsed.rules.clear();
+  return parsed;
+}
+
+RuleText read_rule_file(const std::string& path) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file{std::fopen(path.c_str(), "re"),
+                                                             &std::fclose};
+  if (file == nullptr) return {.text = {}, .error = std::strerror(errno)};
+  RuleText read;
+  char piece[64 * 1024];
+  while (read.text.size() <= file_bytes_max) {
+    const size_t bytes = std::fread(piece, 1, sizeof piece, file.get());
+    read.text.append(piece, bytes);
+    if (bytes == sizeof piece) continue;
+    if (std::ferror(file.get()) != 0) read.error = std::strerror(errno);
+    break;
+  }
+  return read;
+}
+
+}  // namespace sluice::policy

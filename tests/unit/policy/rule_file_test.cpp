@@ -1,0 +1,180 @@
+// Goal: a good policy file becomes its rules; a bad one is told everything that is wrong with it,
+//       by entry and field.
+// Method: texts by example, the spelling of gocc's files among them.
+#include "policy/rule_file.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/limits.hpp"
+
+namespace sluice::policy {
+namespace {
+
+using Complaints = std::vector<std::string>;
+
+std::vector<Rule> rules_of(std::string_view text) {
+  const ParsedRules parsed = parse_rules(text);
+  EXPECT_EQ(parsed.complaints, Complaints{}) << text;
+  return parsed.rules;
+}
+
+Complaints complaints_about(std::string_view text) {
+  const ParsedRules parsed = parse_rules(text);
+  EXPECT_TRUE(parsed.rules.empty()) << "a bad file has no rules";
+  return parsed.complaints;
+}
+
+// One entry with one bad field: what is said of it behind the entry's name.
+std::string complaint_about_field(const std::string& field) {
+  const Complaints complaints =
+      complaints_about(R"({"keys": [{"key_pattern": "a"}, {"key_pattern": "k", )" + field + "}]}");
+  EXPECT_EQ(complaints.size(), 1U) << field;
+  const std::string entry = R"(keys[1] ("k"), )";
+  if (complaints.empty() || !complaints[0].starts_with(entry)) return "no complaint of keys[1]";
+  return complaints[0].substr(entry.size());
+}
+
+TEST(RuleFile, reads_every_field) {
+  const auto rules = rules_of(R"({"keys": [
+    {"key_pattern": "user 1", "max_requests_per_window": 7, "max_requests_in_queue": 8,
+     "window_millis": 86400000},
+    {"key_pattern": "^premium-", "key_pattern_is_regex": true, "can_queue": false}]})");
+  ASSERT_EQ(rules.size(), 2U);
+  EXPECT_EQ(rules[0], (Rule{.pattern = "user 1",
+                            .is_regex = false,
+                            .max_requests = 7,
+                            .max_requests_in_queue = 8,
+                            .window_ms = 86'400'000}));
+  EXPECT_EQ(rules[1], (Rule{.pattern = "^premium-",
+                            .is_regex = true,
+                            .max_requests = std::nullopt,
+                            .max_requests_in_queue = 0,
+                            .window_ms = std::nullopt}));
+}
+
+TEST(RuleFile, an_empty_one_is_good) {
+  for (const char* text : {"{}", R"({"keys":[]})", R"({"keys":null})", " {\n} \n"}) {
+    EXPECT_TRUE(rules_of(text).empty()) << text;
+  }
+}
+
+TEST(RuleFile, zero_null_and_absent_are_not_set) {
+  const auto rules = rules_of(R"({"keys": [
+    {"key_pattern": "k", "max_requests_per_window": 0, "max_requests_in_queue": 0,
+     "window_millis": 0, "can_queue": true},
+    {"key_pattern": "k", "key_pattern_is_regex": null, "max_requests_per_window": null,
+     "max_requests_in_queue": null, "window_millis": null, "can_queue": null},
+    {"key_pattern": "k"}]})");
+  for (const Rule& rule : rules) EXPECT_EQ(rule, Rule{.pattern = "k"});
+  EXPECT_EQ(rules.size(), 3U);
+}
+
+TEST(RuleFile, names_are_matched_whatever_their_case_and_the_last_of_two_counts) {
+  const auto rules = rules_of(R"({"KEYS": [{"key_pattern": "lost"}], "Keys": [
+    {"Key_Pattern": "k", "WINDOW_MILLIS": 20, "window_millis": 30}]})");
+  ASSERT_EQ(rules.size(), 1U);
+  EXPECT_EQ(rules[0].pattern, "k");
+  EXPECT_EQ(rules[0].window_ms, 30);
+}
+
+TEST(RuleFile, bounds_are_inside) {
+  const auto rules = rules_of(R"({"keys": [
+    {"key_pattern": "k", "max_requests_per_window": 1, "max_requests_in_queue": 1,
+     "window_millis": 10},
+    {"key_pattern": "k", "max_requests_per_window": 1000000000,
+     "max_requests_in_queue": 1000000000, "window_millis": 31536000000}]})");
+  EXPECT_EQ(rules[0].window_ms, limits::window_ms_min);
+  EXPECT_EQ(rules[1].window_ms, limits::window_ms_max);
+  EXPECT_EQ(rules[1].max_requests, limits::permits_max);
+}
+
+TEST(RuleFile, numbers_out_of_bounds_or_of_another_kind) {
+  const std::string wants = "must be a whole number from ";
+  for (const char* bad : {"-1", "1000000001", "1.5", "\"10\"", "true", "[]", "{}", "1e3",
+                          "18446744073709551615", "99999999999999999999"}) {
+    EXPECT_TRUE(complaint_about_field("\"max_requests_per_window\": " + std::string(bad))
+                    .starts_with("max_requests_per_window: " + wants + "1 to 1000000000"))
+        << bad;
+    EXPECT_TRUE(complaint_about_field("\"max_requests_in_queue\": " + std::string(bad))
+                    .starts_with("max_requests_in_queue: " + wants + "1 to 1000000000"))
+        << bad;
+  }
+  for (const char* bad : {"9", "-9", "31536000001", "1.5", "\"1s\""}) {
+    EXPECT_TRUE(complaint_about_field("\"window_millis\": " + std::string(bad))
+                    .starts_with("window_millis: " + wants + "10 to 31536000000"))
+        << bad;
+  }
+}
+
+TEST(RuleFile, switches_and_patterns_of_another_kind) {
+  EXPECT_EQ(complaint_about_field(R"("key_pattern_is_regex": "yes")"),
+            R"(key_pattern_is_regex: must be true or false, not "yes")");
+  EXPECT_EQ(complaint_about_field(R"("can_queue": 0)"), "can_queue: must be true or false, not 0");
+  EXPECT_EQ(complaints_about(R"({"keys": [{"key_pattern": 5}]})"),
+            Complaints{"keys[0], key_pattern: must be a string, not 5"});
+}
+
+TEST(RuleFile, unknown_fields) {
+  EXPECT_TRUE(complaint_about_field(R"("max_requests": 5)")
+                  .starts_with(R"("max_requests": no such field)"));
+  EXPECT_EQ(complaints_about(R"({"key": []})"),
+            Complaints{R"("key": no such field; there is "keys")"});
+}
+
+TEST(RuleFile, patterns_that_are_missing_empty_or_no_regular_expression) {
+  EXPECT_EQ(complaints_about(R"({"keys": [{}, {"key_pattern": ""}, {"key_pattern": null},
+              {"key_pattern": "a(b", "key_pattern_is_regex": true}]})"),
+            (Complaints{"keys[0], key_pattern: is missing: say which keys the entry is for",
+                        R"(keys[1] (""), key_pattern: is empty and matches no key; every key is )"
+                        R"(".*" with "key_pattern_is_regex": true)",
+                        "keys[2], key_pattern: is missing: say which keys the entry is for",
+                        R"(keys[3] ("a(b"), key_pattern: is not a regular expression: )"
+                        "missing ): a(b"}));
+  // An empty regular expression matches every key.
+  EXPECT_EQ(rules_of(R"({"keys": [{"key_pattern": "", "key_pattern_is_regex": true}]})").size(),
+            1U);
+}
+
+TEST(RuleFile, a_queue_that_is_off_and_has_a_length) {
+  EXPECT_TRUE(complaint_about_field(R"("can_queue": false, "max_requests_in_queue": 5)")
+                  .starts_with("can_queue: is false while"));
+}
+
+TEST(RuleFile, all_complaints_come_at_once) {
+  EXPECT_EQ(complaints_about(R"({"other": 1, "keys": [7, {"key_pattern": "k", "x": 1,
+              "window_millis": 5}]})")
+                .size(),
+            4U);
+  std::string many = R"({"keys": [)";
+  for (int i = 0; i < 500; ++i) many += "{},";
+  many.back() = ']';
+  const Complaints complaints = complaints_about(many + "}");
+  ASSERT_EQ(complaints.size(), 101U);
+  EXPECT_EQ(complaints.back(), "and 400 more");
+}
+
+TEST(RuleFile, what_is_not_json_is_told_where) {
+  EXPECT_TRUE(complaints_about("{\"keys\": [\n  {\"key_pattern\": }]}")[0].starts_with(
+      "not JSON, line 2, column 19: "));
+  for (const char* text :
+       {"", "{", "[]", "null", "5", "{} {}", "{'keys': []}", "\xff", "{\"a\": 1e999}"}) {
+    EXPECT_EQ(complaints_about(text).size(), 1U) << text;
+  }
+}
+
+TEST(RuleFile, what_is_too_much) {
+  EXPECT_EQ(complaints_about(std::string(file_bytes_max + 1, ' ')).size(), 1U);
+  EXPECT_EQ(complaints_about(std::string(1'000'000, '[')).size(), 1U);
+  const std::string nested = std::string(200'000, '[') + std::string(200'000, ']');
+  EXPECT_EQ(complaint_about_field("\"window_millis\": " + nested).substr(0, 13), "window_millis");
+  std::string many = R"({"keys": [)";
+  for (size_t i = 0; i <= rules_max; ++i) many += "{},";
+  many.back() = ']';
+  EXPECT_EQ(complaints_about(many + "}").size(), 1U);
+}
+
+}  // namespace
+}  // namespace sluice::policy
