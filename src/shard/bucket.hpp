@@ -1,7 +1,7 @@
 // One cache line of the key table: three keys' tags and windows.
 // Shape:  word   63..31 end_ms, low 33 bits | 30 has an extra | 29..0 approved permits
-//         tail   31..24 end_ms, high 8 bits | 23..0 denied; with an extra: its index, and the
-//                whole window lies there (key_extra.hpp)
+//         tail   31..24 end_ms, high 8 bits | 23..18 policy (policy_classes.hpp) | 17..0 denied;
+//                with an extra: its index, and all of that lies there (key_extra.hpp)
 //         overflow: how many keys whose home is this bucket, or one before it, lie behind it. A
 //                search ends where it is 0, so taking a key out leaves no tombstone.
 // Units:  milliseconds of the monotonic clock: 41 bits are 69 years.
@@ -17,7 +17,8 @@ namespace sluice::shard {
 
 struct alignas(64) Bucket {
   static constexpr uint32_t slots_count = 3;
-  static constexpr uint32_t denied_max = (1U << 24) - 1;  // beyond it the key gets an extra
+  static constexpr uint32_t policies_count = 64;
+  static constexpr uint32_t denied_max = (1U << 18) - 1;  // beyond it the key gets an extra
 
   uint64_t tags[slots_count];  // 0: the slot is empty
   uint64_t words[slots_count];
@@ -47,11 +48,21 @@ struct alignas(64) Bucket {
             .denied = tails[slot] & denied_max};
   }
 
-  void set_window(uint32_t slot, const limiter::FixedWindow& window) noexcept {
-    DEBUG_ASSERT(window.denied <= denied_max);
+  uint32_t policy(uint32_t slot) const noexcept {
+    DEBUG_ASSERT(!has_extra(slot));
+    return tails[slot] >> policy_shift & (policies_count - 1);
+  }
+
+  void set_window(uint32_t slot, const limiter::FixedWindow& window, uint32_t policy) noexcept {
+    DEBUG_ASSERT(window.denied <= denied_max && policy < policies_count);
     const auto end_ms = static_cast<uint64_t>(window.end_ms);
     words[slot] = end_ms << 31 | window.approved;
-    tails[slot] = static_cast<uint32_t>(end_ms >> 33) << 24 | window.denied;
+    tails[slot] =
+        static_cast<uint32_t>(end_ms >> 33) << 24 | policy << policy_shift | window.denied;
+  }
+  // Of the same policy.
+  void set_window(uint32_t slot, const limiter::FixedWindow& window) noexcept {
+    set_window(slot, window, policy(slot));
   }
 
   void set_extra(uint32_t slot, uint32_t index) noexcept {
@@ -80,6 +91,7 @@ struct alignas(64) Bucket {
   }
 
  private:
+  static constexpr uint32_t policy_shift = 18;
   static constexpr uint32_t approved_mask = (1U << 30) - 1;
   static constexpr uint64_t extra_bit = 1U << 30;
   static_assert(limits::permits_max <= approved_mask);

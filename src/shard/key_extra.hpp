@@ -1,6 +1,7 @@
-// What only few keys have: a limit or queue of their own, a line of waiters, many denials.
+// What only few keys have: a limit or queue of their own, a line of waiters, many denials, a policy
+// that found no place in PolicyClasses.
 // Shape:  taken from a pool; the key's slot holds the index, and the window lies here meanwhile.
-// Flow:   made by the first override, waiter, or denial beyond 24 bits; given back as soon as
+// Flow:   made by the first override, waiter, or denial beyond 18 bits; given back as soon as
 //         nothing of that is left (KeyStore::settle_extra).
 #pragma once
 
@@ -15,12 +16,14 @@
 namespace sluice::shard {
 
 struct KeyExtra {
-  KeyExtra(const limiter::FixedWindow& current, const limiter::Policy& own,
+  KeyExtra(const limiter::FixedWindow& current, const limiter::Policy& by_rules, uint32_t rules,
            const KeyHash& of) noexcept
-      : window(current), policy(own), hash(of) {}
+      : window(current), policy(by_rules), base(by_rules), generation(rules), hash(of) {}
 
   limiter::FixedWindow window;
-  limiter::Policy policy;  // its window is that of all keys
+  limiter::Policy policy;  // in force: what the rules say, and what requests have changed in it
+  limiter::Policy base;    // what the rules said
+  uint32_t generation;     // of those rules
   KeyHash hash;            // finds the key's slot again, wherever a growing table has moved it
   base::Timer window_end;  // scheduled exactly while somebody waits
   WaiterLine line;

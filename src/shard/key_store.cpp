@@ -7,43 +7,81 @@ namespace sluice::shard {
 
 KeyStore::KeyStore(const Options& options)
     : options_(options),
-      policy_(options.policy),
+      rules_(std::make_unique<policy::RuleBook>(options.policy)),
       table_(options.keys_max, options.key_bytes_max),
       waiters_(options.waiters_max, "waiters (--max-waiters)"),
       extras_(options.keys_max, "keys with overrides or waiters (--max-keys)"),
       timers_(0) {
-  ASSERT(policy_.max_requests >= 1 && policy_.max_requests <= limits::permits_max);
-  ASSERT(policy_.window_ms >= 1 && policy_.window_ms <= limits::window_ms_max);
+  const limiter::Policy& standard = options.policy;
+  ASSERT(standard.max_requests >= 1 && standard.max_requests <= limits::permits_max);
+  ASSERT(standard.window_ms >= 1 && standard.window_ms <= limits::window_ms_max);
   grants_.reserve(options.waiters_max);
   page_.reserve(limits::inspect_page_max);
 }
 
 Place KeyStore::find_live(const KeyHash& hash, int64_t now_ms) noexcept {
   const Place place = table_.find(hash);
-  if (!place || !expired(*place.bucket, place.slot, now_ms)) return place;
-  return {};
+  if (!place) return {};
+  refresh(place, now_ms);
+  return expired(*place.bucket, place.slot, now_ms) ? Place{} : place;
 }
 
-Place KeyStore::make_key(const Question& question) noexcept {
+Place KeyStore::make_key(const Question& question, const limiter::Policy& policy) noexcept {
   // An expired key that still has its slot begins anew there.
   Place place = table_.find(question.hash);
   if (place) {
     ASSERT(expired(*place.bucket, place.slot, question.now_ms));
-    if (place.bucket->has_extra(place.slot)) extras_.give_back(place.bucket->extra(place.slot));
+    if (place.bucket->has_extra(place.slot)) {
+      extras_.give_back(place.bucket->extra(place.slot));
+    } else {
+      classes_.leave(place.bucket->policy(place.slot));
+    }
     ++statistics_.keys_expired;
   } else {
     if (table_.full() && !reclaim(question.now_ms)) return {};
     place = table_.insert(question.hash, question.entry.key());
     if (!place) return {};
   }
-  place.bucket->set_window(place.slot,
-                           Window::starting_at(question.now.monotonic_ns, policy_.window_ms));
+  put(place, Window::starting_at(question.now.monotonic_ns, policy.window_ms), policy,
+      question.hash);
   return place;
+}
+
+const limiter::Policy& KeyStore::policy_of(Place place) const noexcept {
+  const auto [bucket, slot] = place;
+  return bucket->has_extra(slot) ? extras_[bucket->extra(slot)].policy
+                                 : classes_[bucket->policy(slot)].policy;
+}
+
+KeyStore::Window KeyStore::window_of(Place place) const noexcept {
+  const auto [bucket, slot] = place;
+  return bucket->has_extra(slot) ? extras_[bucket->extra(slot)].window : bucket->window(slot);
+}
+
+// The place has neither an extra nor a class.
+void KeyStore::put(Place place, const Window& window, const limiter::Policy& policy,
+                   const KeyHash& hash) noexcept {
+  const PolicyClasses::Index own = classes_.find_or_add(policy);
+  if (own == PolicyClasses::none) {
+    take_extra(place, window, policy, hash);
+    return;
+  }
+  classes_.enter(own);
+  place.bucket->set_window(place.slot, window, own);
 }
 
 KeyStore::ExtraIndex KeyStore::give_extra(Place place, const Window& window,
                                           const KeyHash& hash) noexcept {
-  const ExtraIndex index = extras_.take(window, policy_, hash);
+  const PolicyClasses::Index own = place.bucket->policy(place.slot);
+  const ExtraIndex index = take_extra(place, window, classes_[own].policy, hash);
+  classes_.leave(own);
+  return index;
+}
+
+KeyStore::ExtraIndex KeyStore::take_extra(Place place, const Window& window,
+                                          const limiter::Policy& policy,
+                                          const KeyHash& hash) noexcept {
+  const ExtraIndex index = extras_.take(window, policy, generation_, hash);
   ASSERT(index != base::ObjectPool<KeyExtra>::none);  // there is one for every key
   extras_[index].window_end.owner = index;
   place.bucket->set_extra(place.slot, index);
@@ -52,7 +90,11 @@ KeyStore::ExtraIndex KeyStore::give_extra(Place place, const Window& window,
 
 void KeyStore::drop_extra(Place place, const Window& window) noexcept {
   const ExtraIndex index = place.bucket->extra(place.slot);
-  place.bucket->set_window(place.slot, window);
+  ASSERT(extras_[index].generation == generation_);
+  const PolicyClasses::Index own = classes_.find_or_add(extras_[index].base);
+  if (own == PolicyClasses::none) return;
+  classes_.enter(own);
+  place.bucket->set_window(place.slot, window, own);
   extras_.give_back(index);
 }
 

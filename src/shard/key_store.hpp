@@ -3,7 +3,8 @@
 //         one behind it are hashed. Most entries end in decide_plain, the short way for a key that
 //         has no extra.
 // Shape:  key_store_decide.cpp (entries), key_store_line.cpp (waiters and timers),
-//         key_store_forget.cpp (expiry and the full table), key_store_inspect.cpp (views).
+//         key_store_forget.cpp (expiry and the full table), key_store_rules.cpp (new rules),
+//         key_store_inspect.cpp (views).
 // Units:  permits; `now_ms` is monotonic time rounded down.
 // Errors: none: every outcome is a Verdict.
 // Lives:  as Shard, which is its public face.
@@ -11,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -25,6 +27,7 @@
 #include "shard/key_extra.hpp"
 #include "shard/key_hash.hpp"
 #include "shard/key_table.hpp"
+#include "shard/policy_classes.hpp"
 #include "shard/shard.hpp"
 #include "shard/waiter_line.hpp"
 
@@ -43,12 +46,14 @@ class KeyStore {
                api::CoreId origin) noexcept;
   bool give_back(const api::Permit& permit, base::Now now) noexcept;
   void drain(base::Now now) noexcept;
+  std::unique_ptr<policy::RuleBook> adopt(std::unique_ptr<policy::RuleBook> rules,
+                                          base::Now now) noexcept;
   void run_due(base::Now now) noexcept;
   bool sweep_late() const noexcept { return swept_late_; }
   int64_t next_due_ns() const noexcept;
   std::span<api::Grant> grants() noexcept { return grants_; }
   void keep_grants(size_t count) noexcept { grants_.resize(count); }
-  std::optional<api::KeyState> inspect(std::string_view key, base::Now now) const noexcept;
+  std::optional<api::KeyState> inspect(std::string_view key, base::Now now) noexcept;
   Page page(uint64_t cursor, uint32_t keys_max, base::Now now) noexcept;
   uint32_t keys_count() const noexcept { return table_.keys_count(); }
   uint32_t waiters_count() const noexcept { return waiters_.used(); }
@@ -95,7 +100,7 @@ class KeyStore {
   api::Verdict release(const Question& question) noexcept;
   void give_back(Place place, uint32_t cost, int64_t now_ms) noexcept;
   bool override_forbidden(const api::Entry& entry) const noexcept;
-  bool changes_policy(const api::Entry& entry) const noexcept;
+  static bool changes_policy(const api::Entry& entry, const limiter::Policy& policy) noexcept;
   void change_policy(const api::Entry& entry, ExtraIndex index, int64_t now_ms) noexcept;
   bool waiters_full(const api::Entry& entry) const noexcept;
   void count(api::Verdict verdict) noexcept {
@@ -107,9 +112,22 @@ class KeyStore {
 
   // Keys.
   Place find_live(const KeyHash& hash, int64_t now_ms) noexcept;
-  Place make_key(const Question& question) noexcept;
+  Place make_key(const Question& question, const limiter::Policy& policy) noexcept;
+  const limiter::Policy& policy_of(Place place) const noexcept;
+  Window window_of(Place place) const noexcept;
+  void put(Place place, const Window& window, const limiter::Policy& policy,
+           const KeyHash& hash) noexcept;
+  ExtraIndex take_extra(Place place, const Window& window, const limiter::Policy& policy,
+                        const KeyHash& hash) noexcept;
   ExtraIndex give_extra(Place place, const Window& window, const KeyHash& hash) noexcept;
   void drop_extra(Place place, const Window& window) noexcept;
+
+  // Rules.
+  bool is_stale(Place place) const noexcept;
+  void refresh(Place place, int64_t now_ms) noexcept;
+  void refresh(ExtraIndex index, int64_t now_ms) noexcept;
+  void refresh_waiting(int64_t now_ms) noexcept;
+  void anchor(Window& window, int64_t from_ms, int64_t to_ms) const noexcept;
 
   // Lines.
   void roll_and_serve(KeyExtra& extra, int64_t now_ms) noexcept;
@@ -139,7 +157,11 @@ class KeyStore {
   void check_lines(int64_t now_ms) const noexcept;
 
   Options options_;
-  limiter::Policy policy_;
+  std::unique_ptr<policy::RuleBook> rules_;
+  uint32_t generation_ = 0;  // of the rules
+  base::Now rules_since_;
+  api::WaiterId refresh_from_ = api::no_waiter;  // waiters whose keys still follow the old rules
+  PolicyClasses classes_;
   KeyTable table_;
   base::ObjectPool<Waiter> waiters_;
   base::ObjectPool<KeyExtra> extras_;  // their lines let go of the waiters when they end

@@ -42,9 +42,9 @@ void KeyStore::decide(std::span<const api::Entry> entries, const Answers& answer
   for (size_t index = 0; index < entries.size(); ++index) {
     const api::Entry& entry = entries[index];
     KeyHash& hash = group.hashes[index];
-    hash = entry.key_bytes == 0 || entry.key_bytes > options_.key_bytes_max
-               ? KeyHash{}
-               : hash_key(entry.key(), options_.hash_secret);
+    const bool is_ours = entry.op != api::Op::elsewhere && entry.key_bytes > 0 &&
+                         entry.key_bytes <= options_.key_bytes_max;
+    hash = is_ours ? hash_key(entry.key(), options_.hash_secret) : KeyHash{};
     table_.prefetch(hash);
   }
 }
@@ -85,8 +85,7 @@ void KeyStore::decide(const Group& group, const Answers& answers, base::Now now,
 inline bool KeyStore::is_plain(const api::Entry& entry, const KeyHash& hash) const noexcept {
   return hash.tag != 0 && entry.op == api::Op::acquire &&
          (entry.flags & api::flag::wants_details) == 0 &&
-         (entry.max_requests & entry.max_requests_in_queue) == api::keep &&
-         entry.cost <= policy_.max_requests;
+         (entry.max_requests & entry.max_requests_in_queue) == api::keep;
 }
 
 // The short way: a live key without an extra, and an answer that needs none. Else `none`, and
@@ -95,14 +94,17 @@ inline Verdict KeyStore::decide_plain(const api::Entry& entry, Place place,
                                       int64_t now_ms) noexcept {
   const auto [bucket, slot] = place;
   if (bucket == nullptr || bucket->has_extra(slot)) return Verdict::none;
+  const PolicyClasses::Class& own = classes_[bucket->policy(slot)];
+  const limiter::Policy& policy = own.policy;
+  if (own.stale || entry.cost > policy.max_requests) return Verdict::none;
   if (now_ms >= bucket->end_ms(slot)) [[unlikely]] {
     Window window = bucket->window(slot);
-    if (window.expired(now_ms, policy_.window_ms)) return Verdict::none;
-    window.roll(now_ms, policy_.window_ms);
+    if (window.expired(now_ms, policy.window_ms)) return Verdict::none;
+    window.roll(now_ms, policy.window_ms);
     bucket->set_window(slot, window);
   }
   Verdict verdict = Verdict::approved;
-  if (!bucket->take(slot, entry.cost, policy_.max_requests)) {
+  if (!bucket->take(slot, entry.cost, policy.max_requests)) {
     if ((entry.flags & api::flag::may_wait) != 0 || !bucket->deny(slot)) return Verdict::none;
     verdict = Verdict::denied;
   }
@@ -123,15 +125,11 @@ Verdict KeyStore::acquire(const Question& question) noexcept {
   if (question.hash.tag == 0) return refuse(question, Verdict::invalid_key);
   if (override_forbidden(entry)) return refuse(question, Verdict::not_allowed);
   Place place = find_live(question.hash, question.now_ms);
-  uint32_t limit = policy_.max_requests;
-  if (entry.max_requests != api::keep) {
-    limit = entry.max_requests;
-  } else if (place && place.bucket->has_extra(place.slot)) {
-    limit = extras_[place.bucket->extra(place.slot)].policy.max_requests;
-  }
+  const limiter::Policy policy = place ? policy_of(place) : rules_->policy_of(entry.key());
+  const uint32_t limit = entry.max_requests != api::keep ? entry.max_requests : policy.max_requests;
   // Not even the override that came along is kept: a request that can never be served is a mistake.
   if (entry.cost > limit) return refuse(question, Verdict::never_fits);
-  if (!place) place = make_key(question);
+  if (!place) place = make_key(question, policy);
   if (!place) return refuse(question, Verdict::table_full);
   if (place.bucket->has_extra(place.slot)) {
     return acquire_extra(question, place.bucket->extra(place.slot));
@@ -145,30 +143,31 @@ bool KeyStore::override_forbidden(const api::Entry& entry) const noexcept {
 }
 
 // Whether the overrides ask for anything but what a key without an extra has.
-bool KeyStore::changes_policy(const api::Entry& entry) const noexcept {
-  return (entry.max_requests != api::keep && entry.max_requests != policy_.max_requests) ||
+bool KeyStore::changes_policy(const api::Entry& entry, const limiter::Policy& policy) noexcept {
+  return (entry.max_requests != api::keep && entry.max_requests != policy.max_requests) ||
          (entry.max_requests_in_queue != api::keep &&
-          entry.max_requests_in_queue != policy_.max_requests_in_queue);
+          entry.max_requests_in_queue != policy.max_requests_in_queue);
 }
 
 // A key without an extra: nobody waits. It gets one if this entry needs it.
 Verdict KeyStore::acquire_bare(const Question& question, Place place) noexcept {
   const api::Entry& entry = question.entry;
+  const limiter::Policy& policy = policy_of(place);
   Window window = place.bucket->window(place.slot);
-  window.roll(question.now_ms, policy_.window_ms);
-  const bool fits = window.fits(entry.cost, policy_.max_requests);
-  const bool queues = (entry.flags & api::flag::may_wait) != 0 && policy_.max_requests_in_queue > 0;
+  window.roll(question.now_ms, policy.window_ms);
+  const bool fits = window.fits(entry.cost, policy.max_requests);
+  const bool queues = (entry.flags & api::flag::may_wait) != 0 && policy.max_requests_in_queue > 0;
   const bool counts_beyond = !fits && window.denied == Bucket::denied_max;
-  if (changes_policy(entry) || (!fits && queues && !waiters_full(entry)) || counts_beyond) {
+  if (changes_policy(entry, policy) || (!fits && queues && !waiters_full(entry)) || counts_beyond) {
     return acquire_extra(question, give_extra(place, window, question.hash));
   }
   Verdict verdict = Verdict::approved;
-  if (!window.take(entry.cost, policy_.max_requests)) {
+  if (!window.take(entry.cost, policy.max_requests)) {
     verdict = queues ? Verdict::waiters_full : Verdict::denied;
     if (!queues) window.deny();
   }
   place.bucket->set_window(place.slot, window);
-  tell(question, window, policy_, verdict);
+  tell(question, window, policy, verdict);
   return verdict;
 }
 
@@ -193,7 +192,7 @@ Verdict KeyStore::acquire_extra(const Question& question, ExtraIndex index) noex
 
 void KeyStore::change_policy(const api::Entry& entry, ExtraIndex index, int64_t now_ms) noexcept {
   KeyExtra& extra = extras_[index];
-  const bool had_own = extra.policy != policy_;
+  const bool had_own = extra.policy != extra.base;
   if (entry.max_requests_in_queue != api::keep) {
     extra.policy.max_requests_in_queue = entry.max_requests_in_queue;
   }
@@ -205,7 +204,7 @@ void KeyStore::change_policy(const api::Entry& entry, ExtraIndex index, int64_t 
     });
     serve(extra, now_ms);
   }
-  if (had_own && extra.policy == policy_) reclaim_may_succeed();
+  if (had_own && extra.policy == extra.base) reclaim_may_succeed();
 }
 
 bool KeyStore::waiters_full(const api::Entry& entry) const noexcept {
@@ -244,7 +243,7 @@ Verdict KeyStore::release(const Question& question) noexcept {
 void KeyStore::give_back(Place place, uint32_t cost, int64_t now_ms) noexcept {
   if (!place.bucket->has_extra(place.slot)) {
     Window window = place.bucket->window(place.slot);
-    window.roll(now_ms, policy_.window_ms);
+    window.roll(now_ms, policy_of(place).window_ms);
     window.give_back(cost);
     place.bucket->set_window(place.slot, window);
     return;
@@ -262,10 +261,8 @@ bool KeyStore::give_back(const api::Permit& permit, base::Now now) noexcept {
   fire_due(now_ms);
   const Place place = find_live({.tag = permit.key_tag, .position = permit.key_position}, now_ms);
   if (!place) return false;
-  const bool has_extra = place.bucket->has_extra(place.slot);
-  Window window = has_extra ? extras_[place.bucket->extra(place.slot)].window
-                            : place.bucket->window(place.slot);
-  window.roll(now_ms, policy_.window_ms);
+  Window window = window_of(place);
+  window.roll(now_ms, policy_of(place).window_ms);
   if (window.end_ms != permit.window_end_ms) return false;
   give_back(place, permit.cost, now_ms);
   return true;
@@ -275,15 +272,15 @@ bool KeyStore::give_back(const api::Permit& permit, base::Now now) noexcept {
 Verdict KeyStore::refuse(const Question& question, Verdict verdict) noexcept {
   if ((question.entry.flags & api::flag::wants_details) == 0) return verdict;
   Window window{.end_ms = question.now_ms};
-  limiter::Policy policy = policy_;
+  limiter::Policy policy = rules_->standard();
   const Place place = question.hash.tag != 0 ? find_live(question.hash, question.now_ms) : Place{};
-  if (place && place.bucket->has_extra(place.slot)) {
-    window = extras_[place.bucket->extra(place.slot)].window;
-    policy = extras_[place.bucket->extra(place.slot)].policy;
-  } else if (place) {
-    window = place.bucket->window(place.slot);
+  if (place) {
+    policy = policy_of(place);
+    window = window_of(place);
+    window.roll(question.now_ms, policy.window_ms);
+  } else if (question.hash.tag != 0) {
+    policy = rules_->policy_of(question.entry.key());
   }
-  if (place) window.roll(question.now_ms, policy.window_ms);
   tell(question, window, policy, verdict);
   return verdict;
 }

@@ -9,13 +9,17 @@ namespace {
 
 constexpr int64_t sweep_lap_ms = 4'000;        // the whole table once
 constexpr uint32_t sweep_buckets_max = 4'096;  // in one call
+constexpr uint32_t sweep_refreshes_max = 64;   // likewise: a match takes a microsecond or more
 constexpr uint32_t reclaim_buckets_max = 1'024;
 constexpr int64_t never_ms = INT64_MAX;
 
 }  // namespace
 
 bool KeyStore::expired(const Bucket& bucket, uint32_t slot, int64_t now_ms) const noexcept {
-  if (!bucket.has_extra(slot)) return bucket.window(slot).expired(now_ms, policy_.window_ms);
+  if (!bucket.has_extra(slot)) {
+    const limiter::Policy& policy = classes_[bucket.policy(slot)].policy;
+    return bucket.window(slot).expired(now_ms, policy.window_ms);
+  }
   const KeyExtra& extra = extras_[bucket.extra(slot)];
   return extra.line.empty() && extra.window.expired(now_ms, extra.policy.window_ms);
 }
@@ -24,6 +28,8 @@ void KeyStore::forget(Place place) noexcept {
   if (place.bucket->has_extra(place.slot)) {
     ASSERT(extras_[place.bucket->extra(place.slot)].line.empty());
     extras_.give_back(place.bucket->extra(place.slot));
+  } else {
+    classes_.leave(place.bucket->policy(place.slot));
   }
   table_.erase(place);
   reclaim_may_succeed();
@@ -37,19 +43,26 @@ void KeyStore::sweep(int64_t now_ms) noexcept {
   swept_late_ = false;
   if (wanted == 0) return;
   swept_ms_ = now_ms;
-  const auto count = static_cast<uint32_t>(std::min<int64_t>(wanted, sweep_buckets_max));
-  // What one call may not do is left for the next ones, not for the next lap.
-  swept_late_ = count < wanted;
-  if (swept_late_) swept_ms_ -= (wanted - count) * sweep_lap_ms / array.buckets_count();
-  for (uint32_t left = count; left > 0; --left) {
+  const int64_t count = std::min<int64_t>(wanted, sweep_buckets_max);
+  int64_t done = 0;
+  for (uint32_t refreshed = 0; done < count && refreshed < sweep_refreshes_max; ++done) {
     if (swept_bucket_ >= array.buckets_count()) swept_bucket_ = 0;
     Bucket& bucket = array.bucket(swept_bucket_++);
     for (uint32_t slot = 0; slot < Bucket::slots_count; ++slot) {
-      if (bucket.tags[slot] == 0 || !expired(bucket, slot, now_ms)) continue;
-      forget({&bucket, slot});
+      if (bucket.tags[slot] == 0) continue;
+      const Place place{&bucket, slot};
+      if (is_stale(place)) {
+        refresh(place, now_ms);
+        ++refreshed;
+      }
+      if (!expired(bucket, slot, now_ms)) continue;
+      forget(place);
       ++statistics_.keys_expired;
     }
   }
+  // What one call may not do is left for the next ones, not for the next lap.
+  swept_late_ = done < wanted;
+  if (swept_late_) swept_ms_ -= (wanted - done) * sweep_lap_ms / array.buckets_count();
 }
 
 // When a full table may give this key up: past its window if a fresh start would show nothing of
@@ -58,7 +71,7 @@ int64_t KeyStore::evictable_ms(const Bucket& bucket, uint32_t slot, int64_t now_
   if (!bucket.has_extra(slot)) return bucket.window(slot).end_ms;
   const KeyExtra& extra = extras_[bucket.extra(slot)];
   if (!extra.line.empty()) return std::max(extra.window.end_ms, now_ms + 1);
-  if (extra.policy == policy_) return extra.window.end_ms;
+  if (extra.policy == extra.base) return extra.window.end_ms;
   return extra.window.end_ms + limits::idle_windows * extra.policy.window_ms;
 }
 
@@ -75,6 +88,7 @@ bool KeyStore::reclaim(int64_t now_ms) noexcept {
     Bucket& bucket = array.bucket(reclaim_bucket_++);
     for (uint32_t slot = 0; slot < Bucket::slots_count; ++slot) {
       if (bucket.tags[slot] == 0) continue;
+      refresh({&bucket, slot}, now_ms);
       if (expired(bucket, slot, now_ms)) {
         forget({&bucket, slot});
         ++statistics_.keys_expired;

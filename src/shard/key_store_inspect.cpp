@@ -1,5 +1,6 @@
 // Views that change nothing, and the walk over everything that tests take.
 #include <algorithm>
+#include <array>
 
 #include "base/assert.hpp"
 #include "base/limits.hpp"
@@ -14,15 +15,10 @@ constexpr uint32_t page_buckets_max = 16'384;
 
 api::KeyState KeyStore::state(Place place, int64_t now_ms) const noexcept {
   api::KeyState state{.key = table_.text(place)};
-  limiter::Policy policy = policy_;
-  Window window;
+  const limiter::Policy& policy = policy_of(place);
+  Window window = window_of(place);
   if (place.bucket->has_extra(place.slot)) {
-    const KeyExtra& extra = extras_[place.bucket->extra(place.slot)];
-    policy = extra.policy;
-    window = extra.window;
-    state.waiting = extra.line.size();
-  } else {
-    window = place.bucket->window(place.slot);
+    state.waiting = extras_[place.bucket->extra(place.slot)].line.size();
   }
   window.roll(now_ms, policy.window_ms);
   state.window_ms = policy.window_ms;
@@ -34,11 +30,11 @@ api::KeyState KeyStore::state(Place place, int64_t now_ms) const noexcept {
   return state;
 }
 
-std::optional<api::KeyState> KeyStore::inspect(std::string_view key, base::Now now) const noexcept {
+std::optional<api::KeyState> KeyStore::inspect(std::string_view key, base::Now now) noexcept {
   if (key.empty() || key.size() > options_.key_bytes_max) return std::nullopt;
   const int64_t now_ms = base::floor_ms(now.monotonic_ns);
-  const Place place = table_.find(hash_key(key, options_.hash_secret));
-  if (!place || expired(*place.bucket, place.slot, now_ms)) return std::nullopt;
+  const Place place = find_live(hash_key(key, options_.hash_secret), now_ms);
+  if (!place) return std::nullopt;
   return state(place, now_ms);
 }
 
@@ -89,7 +85,9 @@ bool KeyStore::add_to_page(const BucketArray& array, uint64_t first, uint64_t en
       const Place place{&bucket, slot};
       if (bucket.tags[slot] == 0) continue;
       const uint64_t position = array.cold(place).position;
-      if (position < first || position >= end || expired(bucket, slot, now_ms)) continue;
+      if (position < first || position >= end) continue;
+      refresh(place, now_ms);
+      if (expired(bucket, slot, now_ms)) continue;
       if (page_.size() >= room) return false;
       page_.push_back(state(place, now_ms));
     }
@@ -109,6 +107,7 @@ void KeyStore::check_invariants(base::Now now) const noexcept {
 // Every key is found by its text, and every extra belongs to exactly one key.
 void KeyStore::check_keys() const noexcept {
   uint32_t extras_count = 0;
+  std::array<uint32_t, PolicyClasses::count> class_keys{};
   for (const BucketArray* array : {&table_.current(), &table_.previous()}) {
     for (uint32_t index = 0; index < array->buckets_count(); ++index) {
       Bucket& bucket = array->bucket(index);
@@ -118,7 +117,10 @@ void KeyStore::check_keys() const noexcept {
         const KeyHash hash = hash_key(table_.text(place), options_.hash_secret);
         ASSERT(hash == table_.hash(place));
         ASSERT(table_.find(hash) == place);
-        if (!bucket.has_extra(slot)) continue;
+        if (!bucket.has_extra(slot)) {
+          ++class_keys[bucket.policy(slot)];
+          continue;
+        }
         ++extras_count;
         ASSERT(extras_.holds(bucket.extra(slot)));
         ASSERT(extras_[bucket.extra(slot)].hash == hash);
@@ -126,6 +128,9 @@ void KeyStore::check_keys() const noexcept {
     }
   }
   ASSERT(extras_count == extras_.used());
+  for (uint32_t index = 0; index < PolicyClasses::count; ++index) {
+    ASSERT(classes_[index].keys == class_keys[index]);
+  }
 }
 
 // Nobody waits who could be served, or could never be; every line has its timer.
@@ -135,9 +140,9 @@ void KeyStore::check_lines(int64_t now_ms) const noexcept {
     if (!extras_.holds(index)) continue;
     const KeyExtra& extra = extras_[index];
     ASSERT(extra.window_end.scheduled() == !extra.line.empty());
-    ASSERT(extra.policy.window_ms == policy_.window_ms);
-    ASSERT(!extra.line.empty() || extra.policy != policy_ ||
-           extra.window.denied > Bucket::denied_max);
+    ASSERT(extra.policy.window_ms == extra.base.window_ms);
+    ASSERT(!extra.line.empty() || extra.policy != extra.base || extra.generation != generation_ ||
+           extra.window.denied > Bucket::denied_max || classes_.was_full());
     bool head = true;
     extra.line.for_each([&](const Waiter& waiter) {
       ++waiters_count;

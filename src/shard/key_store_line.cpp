@@ -39,7 +39,7 @@ void KeyStore::settle_extra(ExtraIndex index) noexcept {
     return;
   }
   if (extra.window_end.scheduled()) base::TimerWheel::cancel(extra.window_end);
-  if (extra.policy != policy_ || extra.window.denied > Bucket::denied_max) return;
+  if (extra.policy != extra.base || extra.window.denied > Bucket::denied_max) return;
   const Place place = table_.find(extra.hash);
   ASSERT(place && place.bucket->extra(place.slot) == index);
   drop_extra(place, Window(extra.window));
@@ -82,8 +82,12 @@ bool KeyStore::take_out(api::WaiterId id, api::Ticket ticket, api::CoreId origin
                         base::Now now) noexcept {
   const int64_t now_ms = base::floor_ms(now.monotonic_ns);
   fire_due(now_ms);
-  if (!waiters_.holds(id)) return false;
-  if (waiters_[id].ticket != ticket || waiters_[id].origin != origin) return false;
+  const auto waits = [&] {
+    return waiters_.holds(id) && waiters_[id].ticket == ticket && waiters_[id].origin == origin;
+  };
+  if (!waits()) return false;
+  refresh(waiters_[id].extra, now_ms);
+  if (!waits()) return false;
   Waiter& waiter = waiters_[id];
   const ExtraIndex index = waiter.extra;
   KeyExtra& extra = extras_[index];
@@ -106,6 +110,8 @@ void KeyStore::drain(base::Now now) noexcept {
   for (api::WaiterId id = 0; id < waiters_.index_end(); ++id) {
     if (!waiters_.holds(id)) continue;
     const ExtraIndex index = waiters_[id].extra;
+    refresh(index, now_ms);
+    if (!waiters_.holds(id)) continue;
     KeyExtra& extra = extras_[index];
     while (!extra.line.empty()) {
       Waiter& head = extra.line.head();
@@ -119,6 +125,7 @@ void KeyStore::drain(base::Now now) noexcept {
 void KeyStore::run_due(base::Now now) noexcept {
   const int64_t now_ms = base::floor_ms(now.monotonic_ns);
   fire_due(now_ms);
+  refresh_waiting(now_ms);
   if (table_.growing()) {
     table_.grow_slice();
   } else {
@@ -127,6 +134,7 @@ void KeyStore::run_due(base::Now now) noexcept {
 }
 
 int64_t KeyStore::next_due_ns() const noexcept {
+  if (refresh_from_ != api::no_waiter) return 0;
   const int64_t due_ms = timers_.next_due_ms();
   return due_ms == INT64_MAX ? base::never_ns : due_ms * base::ns_per_ms;
 }
@@ -146,13 +154,17 @@ void KeyStore::fire_due(int64_t now_ms) noexcept {
 }
 
 void KeyStore::end_window(ExtraIndex index, int64_t now_ms) noexcept {
+  refresh(index, now_ms);
+  if (!extras_.holds(index)) return;
   roll_and_serve(extras_[index], now_ms);
   settle_extra(index);
 }
 
 void KeyStore::end_wait(api::WaiterId id, int64_t now_ms) noexcept {
+  const ExtraIndex index = waiters_[id].extra;
+  refresh(index, now_ms);
+  if (!waiters_.holds(id)) return;
   Waiter& waiter = waiters_[id];
-  const ExtraIndex index = waiter.extra;
   KeyExtra& extra = extras_[index];
   // A window that ended no later comes first: this waiter's turn may have come in time.
   if (extra.window.end_ms <= waiter.deadline.due_ms()) roll_and_serve(extra, now_ms);

@@ -46,7 +46,12 @@ void Shard::keep_grants(size_t count) noexcept {
   store_->keep_grants(count);
 }
 
-std::optional<api::KeyState> Shard::inspect(std::string_view key, base::Now now) const noexcept {
+std::unique_ptr<policy::RuleBook> Shard::adopt(std::unique_ptr<policy::RuleBook> rules,
+                                               base::Now now) noexcept {
+  return store_->adopt(std::move(rules), now);
+}
+
+std::optional<api::KeyState> Shard::inspect(std::string_view key, base::Now now) noexcept {
   return store_->inspect(key, now);
 }
 

@@ -21,6 +21,7 @@
 #include "api/verdict.hpp"
 #include "base/time.hpp"
 #include "limiter/policy.hpp"
+#include "policy/rule_book.hpp"
 
 namespace sluice::shard {
 
@@ -33,7 +34,7 @@ struct Options {
   uint32_t key_bytes_max = 1'024;
   bool requests_can_set_rate = true;
   bool requests_can_mod_queue = true;
-  limiter::Policy policy;  // of every key that does not bring its own
+  limiter::Policy policy;  // of every key that no rule matches, and that does not bring its own
   HashSecret hash_secret{};
 };
 
@@ -92,6 +93,14 @@ class Shard {
   // Answers every waiter `draining`.
   void drain(base::Now now) noexcept;
 
+  // Rules that hold from now on, for every key; returns those that held before. Keys somebody waits
+  // for are matched anew in the next calls of run_due(), others when they are next looked at: as if
+  // all had been at once. (Rules that are replaced before anybody looks leave no trace.) A window
+  // whose length changes begins at `now`, its counters go on; what requests have changed stays
+  // where the rules say the same as before.
+  std::unique_ptr<policy::RuleBook> adopt(std::unique_ptr<policy::RuleBook> rules,
+                                          base::Now now) noexcept;
+
   // Serves what is due at `now`: windows that end with waiters, wait limits; sweeps a slice of the
   // table for expired keys. Bounded work; call again while next_due_ns() has passed.
   void run_due(base::Now now) noexcept;
@@ -108,7 +117,7 @@ class Shard {
   void keep_grants(size_t count) noexcept;
 
   // Neither creates the key nor counts as use. Nothing when the key is not live at `now`.
-  std::optional<api::KeyState> inspect(std::string_view key, base::Now now) const noexcept;
+  std::optional<api::KeyState> inspect(std::string_view key, base::Now now) noexcept;
 
   // Live keys from `cursor` on, about `keys_max` of them (at most limits::inspect_page_max). A
   // page of a thinly filled table may be empty although more follow.

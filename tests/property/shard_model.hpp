@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -28,6 +29,7 @@ class ShardModel {
     int64_t windows_passed = 0;  // the current window's number since the anchor
     uint64_t approved = 0;
     uint64_t denied = 0;
+    limiter::Policy base;  // as the rules have it
     uint32_t limit = 0;
     uint32_t queue = 0;
     std::deque<Waiter> line;
@@ -39,7 +41,31 @@ class ShardModel {
     api::Detail detail;
   };
 
-  explicit ShardModel(const Options& options) : options_(options) {}
+  using Rules = std::function<limiter::Policy(const std::string&)>;
+
+  explicit ShardModel(const Options& options)
+      : options_(options), rules_([options](const std::string&) { return options.policy; }) {}
+
+  void adopt(Rules rules) {
+    fire();
+    forget_expired();
+    rules_ = std::move(rules);
+    for (auto& [name, key] : keys_) {
+      const limiter::Policy base = rules_(name);
+      if (base == key.base) continue;
+      if (!key.line.empty()) roll(name, key);
+      if (base.window_ms != key.base.window_ms) {
+        roll(name, key);
+        key.anchor_ms = now_rounded_up_ms();
+        key.windows_passed = 0;
+      }
+      key.base = base;
+      key.limit = base.max_requests;
+      key.queue = base.max_requests_in_queue;
+      expel(name, key);
+      serve(name, key);
+    }
+  }
 
   // `table_full`: what to answer when this makes a key. The caller knows whether that is legal.
   api::Verdict acquire(const std::string& name, const api::Entry& entry, bool table_full,
@@ -50,9 +76,11 @@ class ShardModel {
         verdict == api::Verdict::never_fits || verdict == api::Verdict::not_allowed ||
         verdict == api::Verdict::invalid_key || verdict == api::Verdict::table_full;
     if (refused && !live(name)) {
-      detail = {.limit = options_.policy.max_requests,
-                .remaining = options_.policy.max_requests,
-                .window_ms = options_.policy.window_ms};
+      const limiter::Policy policy =
+          verdict == api::Verdict::invalid_key ? options_.policy : rules_(name);
+      detail = {.limit = policy.max_requests,
+                .remaining = policy.max_requests,
+                .window_ms = policy.window_ms};
     } else {
       detail = view(keys_.at(name), verdict);
     }
@@ -134,9 +162,8 @@ class ShardModel {
 
   // Past its window, and a fresh start would show nothing of it.
   bool evictable(const Key& key) const {
-    return key.line.empty() && end_ms(key) <= now_ms() &&
-           key.limit == options_.policy.max_requests &&
-           key.queue == options_.policy.max_requests_in_queue;
+    return key.line.empty() && end_ms(key) <= now_ms() && key.limit == key.base.max_requests &&
+           key.queue == key.base.max_requests_in_queue;
   }
 
   void forget_expired() {
@@ -150,7 +177,7 @@ class ShardModel {
     if (end_ms(key) <= now_ms()) key.approved = key.denied = 0;
     while (end_ms(key) <= now_ms()) ++key.windows_passed;
     return {.key = keys_.find(name)->first,
-            .window_ms = options_.policy.window_ms,
+            .window_ms = key.base.window_ms,
             .reset_ms = reset_ms(key),
             .max_requests = key.limit,
             .max_requests_in_queue = key.queue,
@@ -160,7 +187,7 @@ class ShardModel {
   }
 
   int64_t end_ms(const Key& key) const {
-    return key.anchor_ms + (key.windows_passed + 1) * options_.policy.window_ms;
+    return key.anchor_ms + (key.windows_passed + 1) * key.base.window_ms;
   }
   size_t waiting() const {
     size_t count = 0;
@@ -177,11 +204,11 @@ class ShardModel {
 
   // A first window may last up to a millisecond longer than the policy says; that is not shown.
   int64_t reset_ms(const Key& key) const {
-    return std::min(end_ms(key) - now_ms(), options_.policy.window_ms);
+    return std::min(end_ms(key) - now_ms(), key.base.window_ms);
   }
 
   bool expired(const Key& key) const {
-    return key.line.empty() && now_ms() >= end_ms(key) + 3 * options_.policy.window_ms;
+    return key.line.empty() && now_ms() >= end_ms(key) + 3 * key.base.window_ms;
   }
 
   api::Verdict judge(const std::string& name, const api::Entry& entry, bool table_full) {
@@ -190,26 +217,22 @@ class ShardModel {
     const bool sets_queue = entry.max_requests_in_queue != api::keep;
     if (sets_limit && !options_.requests_can_set_rate) return api::Verdict::not_allowed;
     if (sets_queue && !options_.requests_can_mod_queue) return api::Verdict::not_allowed;
-    const uint32_t own = live(name) ? keys_.at(name).limit : options_.policy.max_requests;
+    const uint32_t own = live(name) ? keys_.at(name).limit : rules_(name).max_requests;
     if (entry.cost > (sets_limit ? entry.max_requests : own)) return api::Verdict::never_fits;
     if (!live(name)) {
       if (table_full) return api::Verdict::table_full;
+      const limiter::Policy base = rules_(name);
       keys_[name] = {.anchor_ms = now_rounded_up_ms(),
-                     .limit = options_.policy.max_requests,
-                     .queue = options_.policy.max_requests_in_queue};
+                     .base = base,
+                     .limit = base.max_requests,
+                     .queue = base.max_requests_in_queue};
     }
     Key& key = keys_.at(name);
     roll(name, key);
     if (sets_queue) key.queue = entry.max_requests_in_queue;
     if (sets_limit) {
       key.limit = entry.max_requests;
-      const std::deque<Waiter> before = std::exchange(key.line, {});
-      for (const Waiter& waiter : before) {
-        if (waiter.cost <= key.limit) key.line.push_back(waiter);
-      }
-      for (const Waiter& waiter : before) {
-        if (waiter.cost > key.limit) grant(name, key, waiter.ticket, api::Verdict::never_fits);
-      }
+      expel(name, key);
       serve(name, key);
     }
     if (key.line.empty() && key.approved + entry.cost <= key.limit) {
@@ -228,6 +251,17 @@ class ShardModel {
     if (entry.wait_ms_max > 0) waiter.deadline_ms = now_rounded_up_ms() + entry.wait_ms_max;
     key.line.push_back(waiter);
     return api::Verdict::queued;
+  }
+
+  // Those that can never fit.
+  void expel(const std::string& name, Key& key) {
+    const std::deque<Waiter> before = std::exchange(key.line, {});
+    for (const Waiter& waiter : before) {
+      if (waiter.cost <= key.limit) key.line.push_back(waiter);
+    }
+    for (const Waiter& waiter : before) {
+      if (waiter.cost > key.limit) grant(name, key, waiter.ticket, api::Verdict::never_fits);
+    }
   }
 
   void roll(const std::string& name, Key& key) {
@@ -254,7 +288,7 @@ class ShardModel {
     return {
         .limit = key.limit,
         .remaining = key.approved < key.limit ? static_cast<uint32_t>(key.limit - key.approved) : 0,
-        .window_ms = options_.policy.window_ms,
+        .window_ms = key.base.window_ms,
         .reset_ms = reset_ms(key),
         .retry_ms = later ? reset_ms(key) : 0};
   }
@@ -264,6 +298,7 @@ class ShardModel {
   }
 
   Options options_;
+  Rules rules_;
   std::map<std::string, Key> keys_;
 };
 

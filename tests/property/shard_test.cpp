@@ -1,11 +1,12 @@
 // A shard answers as the slow, obvious model does: every verdict, detail, grant and view, with
-// overrides, costs, waits, withdrawals, expiry, time jumps and full tables.
+// overrides, costs, waits, withdrawals, expiry, time jumps, full tables and new rules.
 // Method: random operations on few hot and many cold keys; SEED=n repeats a run.
 #include "shard/shard.hpp"
 
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -31,6 +32,8 @@ struct Shape {
   uint32_t waiters_max;
   uint64_t names_count;
   int operations_count;
+  uint64_t rules_every = 400;
+  uint64_t rules_max = 6;
 };
 
 class Comparison {
@@ -53,6 +56,7 @@ class Comparison {
   }
 
   std::map<Verdict, uint64_t> seen;
+  uint64_t adoptions = 0;
   uint64_t evictions() const { return shard_.statistics().keys_evicted; }
 
  private:
@@ -88,6 +92,25 @@ class Comparison {
       shard_.drain(now());
       model_.drain();
     }
+    if (dice_.below(shape_.rules_every) == 0) adopt_rules();
+  }
+
+  // Those that nobody has looked at since the last rules would pass them over.
+  void adopt_rules() {
+    compare_page();
+    ++adoptions;
+    std::vector<policy::Rule> rules(dice_.below(shape_.rules_max + 1));
+    for (policy::Rule& rule : rules) {
+      rule.is_regex = dice_.percent(60);
+      rule.pattern = rule.is_regex ? std::to_string(dice_.below(10)) : name();
+      if (dice_.percent(70)) rule.max_requests = 1 + static_cast<uint32_t>(dice_.below(40));
+      if (dice_.percent(40)) rule.max_requests_in_queue = static_cast<uint32_t>(dice_.below(12));
+      if (dice_.percent(40)) rule.window_ms = dice_.between(10, 1'500);
+    }
+    const auto book = std::make_shared<policy::RuleBook>(options_.policy, rules);
+    model_.adopt([book](const std::string& key) { return book->policy_of(key); });
+    shard_.adopt(std::make_unique<policy::RuleBook>(options_.policy, std::move(rules)), now());
+    run_due();
   }
 
   std::string name() {
@@ -296,12 +319,14 @@ void compare(uint64_t seeds_count, const Shape& shape, const std::vector<Verdict
              bool must_evict) {
   std::map<Verdict, uint64_t> seen;
   uint64_t evictions = 0;
+  uint64_t adoptions = 0;
   for (const uint64_t seed : property_seeds(seeds_count)) {
     SCOPED_TRACE("repeat with SEED=" + std::to_string(seed));
     Comparison comparison(seed, shape);
     comparison.run();
     for (const auto& [verdict, count] : comparison.seen) seen[verdict] += count;
     evictions += comparison.evictions();
+    adoptions += comparison.adoptions;
     if (testing::Test::HasFailure()) return;
   }
   uint64_t all = 0;
@@ -309,12 +334,14 @@ void compare(uint64_t seeds_count, const Shape& shape, const std::vector<Verdict
     std::printf("  %s %lu\n", std::string(api::verdict_name(verdict)).c_str(), count);
     all += count;
   }
-  std::printf("  %lu outcomes compared, %lu keys evicted\n", all, evictions);
+  std::printf("  %lu outcomes compared, %lu keys evicted, %lu times new rules\n", all, evictions,
+              adoptions);
   if (std::getenv("SEED") != nullptr) return;
   for (const Verdict verdict : must_occur) {
     EXPECT_GT(seen[verdict], 0U) << api::verdict_name(verdict);
   }
   EXPECT_EQ(evictions > 0, must_evict);
+  EXPECT_GT(adoptions, 0U);
 }
 
 const std::vector<Verdict> usual{Verdict::approved,     Verdict::denied,      Verdict::queued,
@@ -332,6 +359,18 @@ TEST(ShardProperty, answers_as_the_model_in_a_full_table) {
   must_occur.push_back(Verdict::table_full);
   compare(20, {.keys_max = 12, .waiters_max = 20, .names_count = 30, .operations_count = 12'000},
           must_occur, true);
+}
+
+// More policies than a bucket has numbers for.
+TEST(ShardProperty, answers_as_the_model_with_many_rules) {
+  compare(5,
+          {.keys_max = 400,
+           .waiters_max = 60,
+           .names_count = 200,
+           .operations_count = 3'000,
+           .rules_every = 150,
+           .rules_max = 150},
+          usual, false);
 }
 
 TEST(ShardProperty, answers_as_the_model_while_the_table_grows) {

@@ -147,7 +147,7 @@ bool Oracle::is_full(Core& core, const shard::Shard& shard, base::Now now) const
   return shard.keys_count() == live_count;
 }
 
-void Oracle::follow_evictions(Core& core, const shard::Shard& shard, base::Now now) {
+void Oracle::follow_evictions(Core& core, shard::Shard& shard, base::Now now) {
   const uint64_t count = shard.statistics().keys_evicted;
   if (count == core.evicted_count) return;
   core.evicted_count = count;
@@ -350,7 +350,7 @@ void Oracle::check_state(Core& core, const api::KeyState& state, std::string_vie
   }
 }
 
-std::optional<api::KeyState> Oracle::inspect(const shard::Shard& shard, std::string_view key,
+std::optional<api::KeyState> Oracle::inspect(shard::Shard& shard, std::string_view key,
                                              base::Now now) {
   Core& core = core_of(shard);
   const auto state = real::inspect(shard, key, now);

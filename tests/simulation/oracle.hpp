@@ -96,8 +96,7 @@ class Oracle {
   void drain(shard::Shard& shard, base::Now now);
   void run_due(shard::Shard& shard, base::Now now);
   void keep_grants(shard::Shard& shard, size_t count);
-  std::optional<api::KeyState> inspect(const shard::Shard& shard, std::string_view key,
-                                       base::Now now);
+  std::optional<api::KeyState> inspect(shard::Shard& shard, std::string_view key, base::Now now);
   shard::Page page(shard::Shard& shard, uint64_t cursor, uint32_t keys_max, base::Now now);
 
  private:
@@ -132,7 +131,7 @@ class Oracle {
   void keep(DecidedRequest& request, uint32_t link, size_t place, const api::Entry& entry,
             api::CoreId origin, api::Verdict verdict, const api::Detail& detail);
   void tell_granted(const ShardModel& model);
-  void follow_evictions(Core& core, const shard::Shard& shard, base::Now now);
+  void follow_evictions(Core& core, shard::Shard& shard, base::Now now);
   bool is_full(Core& core, const shard::Shard& shard, base::Now now) const;
 
   shard::Options options_;

@@ -31,8 +31,8 @@ void run_due(shard::Shard&, base::Now) noexcept
     asm("__wrap__ZN6sluice5shard5Shard7run_dueENS_4base3NowE");
 void keep_grants(shard::Shard&, size_t) noexcept
     asm("__wrap__ZN6sluice5shard5Shard11keep_grantsEm");
-std::optional<api::KeyState> inspect(const shard::Shard&, std::string_view, base::Now) noexcept
-    asm("__wrap__ZNK6sluice5shard5Shard7inspectESt17basic_string_viewIcSt11char_traitsIcEE"
+std::optional<api::KeyState> inspect(shard::Shard&, std::string_view, base::Now) noexcept
+    asm("__wrap__ZN6sluice5shard5Shard7inspectESt17basic_string_viewIcSt11char_traitsIcEE"
         "NS_4base3NowE");
 shard::Page page(shard::Shard&, uint64_t, uint32_t, base::Now) noexcept
     asm("__wrap__ZN6sluice5shard5Shard4pageEmjNS_4base3NowE");
@@ -75,7 +75,7 @@ void keep_grants(shard::Shard& shard, size_t count) noexcept {
   current->keep_grants(shard, count);
 }
 
-std::optional<api::KeyState> inspect(const shard::Shard& shard, std::string_view key,
+std::optional<api::KeyState> inspect(shard::Shard& shard, std::string_view key,
                                      base::Now now) noexcept {
   if (current == nullptr) return real::inspect(shard, key, now);
   return current->inspect(shard, key, now);

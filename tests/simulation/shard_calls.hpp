@@ -34,8 +34,8 @@ void run_due(shard::Shard&, base::Now) noexcept
     asm("__real__ZN6sluice5shard5Shard7run_dueENS_4base3NowE");
 void keep_grants(shard::Shard&, size_t) noexcept
     asm("__real__ZN6sluice5shard5Shard11keep_grantsEm");
-std::optional<api::KeyState> inspect(const shard::Shard&, std::string_view, base::Now) noexcept
-    asm("__real__ZNK6sluice5shard5Shard7inspectESt17basic_string_viewIcSt11char_traitsIcEE"
+std::optional<api::KeyState> inspect(shard::Shard&, std::string_view, base::Now) noexcept
+    asm("__real__ZN6sluice5shard5Shard7inspectESt17basic_string_viewIcSt11char_traitsIcEE"
         "NS_4base3NowE");
 shard::Page page(shard::Shard&, uint64_t, uint32_t, base::Now) noexcept
     asm("__real__ZN6sluice5shard5Shard4pageEmjNS_4base3NowE");

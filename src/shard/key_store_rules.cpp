@@ -1,0 +1,89 @@
+// New rules: every key follows them from the same moment on, though it is matched anew only when it
+// is next looked at.
+#include <utility>
+
+#include "base/assert.hpp"
+#include "shard/key_store.hpp"
+
+namespace sluice::shard {
+namespace {
+
+constexpr uint32_t refreshes_per_call = 512;
+
+}  // namespace
+
+std::unique_ptr<policy::RuleBook> KeyStore::adopt(std::unique_ptr<policy::RuleBook> rules,
+                                                  base::Now now) noexcept {
+  fire_due(base::floor_ms(now.monotonic_ns));
+  std::swap(rules_, rules);
+  ++generation_;
+  rules_since_ = now;
+  refresh_from_ = 0;
+  classes_.make_stale();
+  reclaim_may_succeed();
+  return rules;
+}
+
+bool KeyStore::is_stale(Place place) const noexcept {
+  const auto [bucket, slot] = place;
+  return bucket->has_extra(slot) ? extras_[bucket->extra(slot)].generation != generation_
+                                 : classes_[bucket->policy(slot)].stale;
+}
+
+// As if it had been done when the rules came. A key that had expired by then stays as it is.
+void KeyStore::refresh(Place place, int64_t now_ms) noexcept {
+  if (!is_stale(place)) return;
+  const auto [bucket, slot] = place;
+  if (bucket->has_extra(slot)) return refresh(bucket->extra(slot), now_ms);
+  const PolicyClasses::Index own = bucket->policy(slot);
+  const int64_t window_ms = classes_[own].policy.window_ms;
+  Window window = bucket->window(slot);
+  if (window.expired(base::floor_ms(rules_since_.monotonic_ns), window_ms)) return;
+  const limiter::Policy policy = rules_->policy_of(table_.text(place));
+  anchor(window, window_ms, policy.window_ms);
+  classes_.leave(own);
+  put(place, window, policy, table_.hash(place));
+}
+
+void KeyStore::refresh(ExtraIndex index, int64_t now_ms) noexcept {
+  KeyExtra& extra = extras_[index];
+  if (extra.generation == generation_) return;
+  const int64_t since_ms = base::floor_ms(rules_since_.monotonic_ns);
+  if (extra.line.empty() && extra.window.expired(since_ms, extra.policy.window_ms)) return;
+  extra.generation = generation_;
+  const limiter::Policy base = rules_->policy_of(table_.text(table_.find(extra.hash)));
+  if (base == extra.base) return settle_extra(index);
+  const bool has_line = !extra.line.empty();
+  if (has_line) roll_and_serve(extra, since_ms);
+  anchor(extra.window, extra.policy.window_ms, base.window_ms);
+  extra.base = base;
+  extra.policy = base;
+  extra.line.expel_above(base.max_requests, [&](Waiter& waiter) {
+    grant(waiter, extra, api::Verdict::never_fits, now_ms);
+  });
+  // Without a line nothing rolls before somebody asks: the key may have expired since.
+  if (has_line) {
+    roll_and_serve(extra, now_ms);
+    serve(extra, now_ms);
+  }
+  settle_extra(index);
+}
+
+void KeyStore::refresh_waiting(int64_t now_ms) noexcept {
+  uint32_t refreshed = 0;
+  for (; refresh_from_ < waiters_.index_end(); ++refresh_from_) {
+    if (!waiters_.holds(refresh_from_)) continue;
+    if (refreshed++ == refreshes_per_call) return;
+    refresh(waiters_[refresh_from_].extra, now_ms);
+  }
+  refresh_from_ = api::no_waiter;
+}
+
+// A window of another length begins when the rules came; its counters go on.
+void KeyStore::anchor(Window& window, int64_t from_ms, int64_t to_ms) const noexcept {
+  if (from_ms == to_ms) return;
+  window.roll(base::floor_ms(rules_since_.monotonic_ns), from_ms);
+  window.end_ms = base::ceil_ms(rules_since_.monotonic_ns) + to_ms;
+}
+
+}  // namespace sluice::shard

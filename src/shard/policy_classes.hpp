@@ -1,0 +1,68 @@
+// The policies of keys without an extra: a bucket names its key's by a number of six bits.
+// Shape:  as many places as there are numbers. A place is taken by the first key of a policy and
+//         free again after the last. New rules make all of them stale: keys leave them one by one,
+//         when they are matched anew.
+// Errors: find_or_add() gives `none` when all places are taken: the key gets an extra instead.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/assert.hpp"
+#include "limiter/policy.hpp"
+#include "shard/bucket.hpp"
+
+namespace sluice::shard {
+
+class PolicyClasses {
+ public:
+  using Index = uint32_t;
+  static constexpr uint32_t count = Bucket::policies_count;
+  static constexpr Index none = count;
+
+  struct Class {
+    limiter::Policy policy;
+    uint32_t keys = 0;
+    bool stale = false;
+  };
+
+  const Class& operator[](Index index) const noexcept { return classes_[index]; }
+
+  // Of the rules that hold now.
+  Index find_or_add(const limiter::Policy& policy) noexcept {
+    Index free = none;
+    for (Index index = 0; index < count; ++index) {
+      Class& each = classes_[index];
+      if (each.keys == 0) {
+        if (free == none) free = index;
+      } else if (!each.stale && each.policy == policy) {
+        return index;
+      }
+    }
+    if (free != none) {
+      classes_[free] = {.policy = policy};
+    } else {
+      was_full_ = true;
+    }
+    return free;
+  }
+
+  void enter(Index index) noexcept { ++classes_[index].keys; }
+  void leave(Index index) noexcept {
+    ASSERT(classes_[index].keys > 0);
+    --classes_[index].keys;
+  }
+
+  // Some key had to take an extra since the start.
+  bool was_full() const noexcept { return was_full_; }
+
+  void make_stale() noexcept {
+    for (Class& each : classes_) each.stale = true;
+  }
+
+ private:
+  std::array<Class, count> classes_{};
+  bool was_full_ = false;
+};
+
+}  // namespace sluice::shard
