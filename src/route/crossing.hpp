@@ -65,7 +65,13 @@ struct Crossing {
     notices.clear();
     grants.clear();
     looks.clear();
-    handovers.clear();
+    // The target has taken the handovers out.
+  }
+
+  uint64_t reserved_bytes() const noexcept {
+    return entries_max *
+           (sizeof(api::Entry) + sizeof(uint32_t) + sizeof(api::Verdict) + sizeof(api::Detail) +
+            sizeof(api::WaiterId) + sizeof(Notice) + sizeof(api::Grant));
   }
 
   // The answers' arrays, made as long as the entries.

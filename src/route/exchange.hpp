@@ -61,9 +61,9 @@ class Exchange {
   void flush() noexcept;
 
   // `handler.on_crossing(origin, crossing)` for what others ask, answered in place;
-  // `handler.on_returned(target, crossing)` for what comes back.
+  // `handler.on_returned(target, crossing)` for what comes back. Whether there was anything.
   template <typename Handler>
-  void receive(Handler& handler) noexcept;
+  bool receive(Handler& handler) noexcept;
 
   // The cores that have to be woken: each was sent something and sleeps.
   template <typename Wake>
@@ -121,7 +121,8 @@ class Exchange {
 };
 
 template <typename Handler>
-void Exchange::receive(Handler& handler) noexcept {
+bool Exchange::receive(Handler& handler) noexcept {
+  bool received = false;
   // The tails of what others ask are read first: a grant is pushed after the reply that says
   // `queued`, so whoever sees the grant here sees that reply below, and takes it first.
   for (uint32_t other = 0; other < cores_; ++other) {
@@ -135,6 +136,7 @@ void Exchange::receive(Handler& handler) noexcept {
       handler.on_returned(static_cast<api::CoreId>(other), *crossing);
       crossing->clear();
       out_[other].free.push_back(crossing);
+      received = true;
     }
   }
   for (uint32_t other = 0; other < cores_; ++other) {
@@ -144,8 +146,10 @@ void Exchange::receive(Handler& handler) noexcept {
       handler.on_crossing(static_cast<api::CoreId>(other), *crossing);
       mailbox.replies.push(crossing);
       out_[other].ring = true;
+      received = true;
     }
   }
+  return received;
 }
 
 template <typename Wake>

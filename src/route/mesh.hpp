@@ -18,7 +18,7 @@ namespace sluice::route {
 
 struct MeshOptions {
   uint32_t cores = 1;
-  uint32_t crossings = 8;     // under way from one core to another at most
+  uint32_t crossings = 0;     // under way from one core to another at most; 0: by their number
   uint32_t entries_max = 0;   // in one crossing; 0: by the number of cores
   uint64_t routing_seed = 0;  // decides which core owns a key
 };
@@ -40,13 +40,14 @@ class Mailbox {
 class Mesh {
  public:
   explicit Mesh(const MeshOptions& options) : options_(options), doorbells_(options.cores) {
-    // All together about as much memory whatever the number of cores.
+    // Some megabytes for each core, whatever their number.
+    const uint32_t crossings =
+        options.crossings != 0 ? options.crossings : std::clamp(128U / options.cores, 2U, 8U);
     const uint32_t entries =
-        options.entries_max != 0 ? options.entries_max : std::max(256U, 8'192U / options.cores);
+        options.entries_max != 0 ? options.entries_max : std::max(32U, 8'192U / options.cores);
     for (uint32_t from = 0; from < options.cores; ++from) {
       for (uint32_t to = 0; to < options.cores; ++to) {
-        mailboxes_.push_back(from == to ? nullptr
-                                        : std::make_unique<Mailbox>(options.crossings, entries));
+        mailboxes_.push_back(from == to ? nullptr : std::make_unique<Mailbox>(crossings, entries));
       }
     }
   }
@@ -55,6 +56,14 @@ class Mesh {
   uint64_t routing_seed() const noexcept { return options_.routing_seed; }
   Mailbox& mailbox(uint32_t from, uint32_t to) noexcept {
     return *mailboxes_[from * options_.cores + to];
+  }
+  uint64_t reserved_bytes() const noexcept {
+    uint64_t bytes = 0;
+    for (const auto& mailbox : mailboxes_) {
+      if (mailbox == nullptr) continue;
+      for (const auto& crossing : mailbox->crossings) bytes += crossing->reserved_bytes();
+    }
+    return bytes;
   }
   Doorbell& doorbell(uint32_t core) noexcept { return doorbells_[core]; }
 

@@ -1,8 +1,7 @@
 // Requests of which other cores decide a part, until all their parts are back.
-// Flow:   has_room() before a request joins the turn; open() when it turns out to be split; copy
-// what
-//         must outlive the turn into its slots; every answer settles a slot; a request whose slots
-//         are all settled is complete, is delivered, and closes.
+// Flow:   has_room() before a request joins the turn; open() when it turns out to be split; what
+//         must outlive the turn is copied into its slots; every answer settles a slot; a request
+//         whose slots are all settled is complete, is delivered, and closes.
 // Shape:  two rings, of slots (entry and answer in parallel arrays) and of keys' bytes; a request's
 //         slots are one piece. Places come free in the order they were opened.
 // Errors: has_room() says no when there might be no room; the request must not join the turn then.
@@ -69,7 +68,7 @@ class SplitBook {
 
   uint32_t open_count() const noexcept { return open_count_; }
   uint64_t reserved_bytes() const noexcept;
-  // Whether this session has asked with this id, and waits for it.
+  // Whether this session has asked with this id, and waits for it. Looks at everything open.
   bool holds(uint32_t session, uint32_t generation, uint64_t id) const noexcept;
   // Who asked for the entry in this slot; for tests.
   const Request& request_of(uint32_t slot) const noexcept {

@@ -81,6 +81,7 @@ class Core {
     }
     // A session is the connection; every entry carries its number in the connection's order.
     const auto session = static_cast<uint32_t>(dice_.below(3));
+    asked_[next_id_] = {.names = names, .first_number = numbers_[session] + 1};
     const auto entries = turn_.add({.session = session, .id = next_id_++}, count, bytes);
     for (uint32_t place = 0; place < count; ++place) {
       keys_.push_back(names[place]);
@@ -90,7 +91,6 @@ class Core {
                         .flags = api::flag::wants_details,
                         .ticket = number_ * 100 + session};
     }
-    asked_[next_id_ - 1] = names;
   }
 
   void decide_turn() {
@@ -111,6 +111,10 @@ class Core {
     turn_.clear();
   }
 
+  static int64_t fingerprint(std::string_view key) {
+    return static_cast<int64_t>(std::hash<std::string_view>{}(key));
+  }
+
   // The owner's part: the answer names what was asked.
   Verdict decide(const api::Entry& entry, api::Detail& detail) {
     if (entry.op == api::Op::elsewhere) return Verdict::none;
@@ -119,6 +123,7 @@ class Core {
     EXPECT_LT(last, entry.cost) << "out of order";
     last = entry.cost;
     detail.limit = entry.cost;
+    detail.window_ms = fingerprint(entry.key());
     return entry.cost % 2 == 0 ? Verdict::approved : Verdict::denied;
   }
 
@@ -126,11 +131,12 @@ class Core {
              std::span<const Verdict> verdicts, std::span<const api::Detail> details) {
     const auto asked = asked_.find(request.id);
     ASSERT_NE(asked, asked_.end()) << "answered twice";
-    ASSERT_EQ(entries.size(), asked->second.size());
+    ASSERT_EQ(entries.size(), asked->second.names.size());
     for (size_t place = 0; place < entries.size(); ++place) {
-      EXPECT_EQ(details[place].limit, entries[place].cost);
-      EXPECT_EQ(verdicts[place],
-                entries[place].cost % 2 == 0 ? Verdict::approved : Verdict::denied);
+      const uint32_t number = asked->second.first_number + static_cast<uint32_t>(place);
+      EXPECT_EQ(details[place].window_ms, fingerprint(asked->second.names[place]));
+      EXPECT_EQ(details[place].limit, number);
+      EXPECT_EQ(verdicts[place], number % 2 == 0 ? Verdict::approved : Verdict::denied);
     }
     asked_.erase(asked);
     ++answered;
@@ -143,7 +149,11 @@ class Core {
   std::deque<std::string> keys_;  // of this turn, as a receive buffer holds them
   std::map<uint32_t, uint32_t> numbers_;
   std::map<std::pair<uint32_t, std::string>, uint32_t> seen_;
-  std::map<uint64_t, std::vector<std::string>> asked_;
+  struct Asked {
+    std::vector<std::string> names;
+    uint32_t first_number;
+  };
+  std::map<uint64_t, Asked> asked_;
   uint64_t next_id_ = 1;
 };
 
