@@ -62,7 +62,7 @@ size_t HttpSession::take(std::span<const std::byte> bytes) noexcept {
 
 // A head that is parsed cannot be put back: there is room for whatever it asks, or it waits.
 bool HttpSession::make_room() noexcept {
-  return make_turn_room(1, limits::http_header_bytes_max) && make_look_room();
+  return make_turn_room(1, limits::http_header_bytes_max);
 }
 
 void HttpSession::on_head(const wire::HttpRequest& request) noexcept {
@@ -103,11 +103,13 @@ void HttpSession::on_head(const wire::HttpRequest& request) noexcept {
             answered(keep_alive);
           },
           [&](const wire::RestMetrics&) {
+            if (!context_.backend.may_look()) return refuse_look(head);
             hold(held_by_look);
             context_.backend.metrics(*this, kind);
           },
           [&](const wire::RestInspect& inspect) {
             const uint64_t id = kind | (inspect.pretty ? 256U : 0U);
+            if (!context_.backend.may_look()) return refuse_look(head);
             hold(held_by_look);
             context_.backend.inspect(*this, id, inspect.key);
           },
@@ -266,13 +268,8 @@ void HttpSession::on_inspected(uint64_t id, const api::KeyState* state) noexcept
 
 void HttpSession::start_debug(const wire::HttpRequest& request, bool pretty) noexcept {
   const wire::ReplyHead head = reply_head(kind_of(request));
-  if (context_.debug_walks_count >= DebugWalk::walks_max) {
-    write(reply_bytes_max, [&](auto out) {
-      return wire::encode_text(503, "text/plain; charset=UTF-8",
-                               "too many GET /debug at once: try again later", head, out);
-    });
-    answered(head.keep_alive);
-    return;
+  if (context_.debug_walks_count >= DebugWalk::walks_max || !context_.backend.may_look()) {
+    return refuse_look(head);
   }
   ++context_.debug_walks_count;
   debug_ = std::make_unique<DebugWalk>();
@@ -281,6 +278,14 @@ void HttpSession::start_debug(const wire::HttpRequest& request, bool pretty) noe
   hold(held_by_decision);
   debug_->asked = true;
   context_.backend.count_keys(*this, kind_of(request));
+}
+
+void HttpSession::refuse_look(const wire::ReplyHead& head) noexcept {
+  write(reply_bytes_max, [&](auto out) {
+    return wire::encode_text(503, "text/plain; charset=UTF-8",
+                             "too many views of the keys at once: try again later", head, out);
+  });
+  answered(head.keep_alive);
 }
 
 void HttpSession::on_counted(uint64_t id, uint64_t keys_count) noexcept {

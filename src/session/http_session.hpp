@@ -47,6 +47,7 @@ class HttpSession final : public Session {
   void on_head(const wire::HttpRequest& request) noexcept;
   void decide(const wire::HttpRequest& request, wire::RestDecision& decision) noexcept;
   bool make_room() noexcept;
+  void refuse_look(const wire::ReplyHead& head) noexcept;
   void start_debug(const wire::HttpRequest& request, bool pretty) noexcept;
   void continue_debug() noexcept;
   bool write_debug_rows() noexcept;

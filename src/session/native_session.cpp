@@ -499,8 +499,9 @@ void NativeSession::answer_draining(uint64_t id, const wire::AcquireRequest& req
 int64_t NativeSession::deadline_ms() const noexcept {
   if (held_by(held_by_move)) return never_ms;
   if (!welcomed_) return started_ms_ + context_.options.header_timeout_ms;
-  // Outcomes that the peer does not read yet come first; the drain's own end is not far.
-  if (said_go_away_ && settled_.empty() && outstanding_frames_ == 0) {
+  // Outcomes that another core has not told yet, or that the peer does not read, come first; the
+  // drain's own end is not far.
+  if (said_go_away_ && frames_.empty() && settled_.empty() && outstanding_frames_ == 0) {
     return drain_started_ms_ + go_away_grace_ms;
   }
   return never_ms;

@@ -216,6 +216,7 @@ void Session::finish() noexcept {
 
 // There are few places for those who are told that there is no place.
 void Session::refuse() noexcept {
+  refused_ = true;
   linger_ms_ = std::min(linger_ms_, context_.options.refused_linger_ms);
   write_refusal();
 }

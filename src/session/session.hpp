@@ -71,6 +71,7 @@ class Session : public SessionHook<ReadyTag>,
 
   // Too many connections: says so and ends, sooner than others would.
   void refuse() noexcept;
+  bool refused() const noexcept { return refused_; }
 
   // The server shuts down; waiters get their answers as grants.
   virtual void begin_drain() noexcept = 0;
@@ -147,6 +148,7 @@ class Session : public SessionHook<ReadyTag>,
 
   base::Timer timer_;
   int64_t linger_ms_;
+  bool refused_ = false;
   uint8_t holds_ = 0;
   bool hung_up_ = false;  // the peer has ended; what it sent before may not all be read
 };
