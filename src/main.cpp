@@ -7,6 +7,8 @@
 
 #include "cli/acquire_command.hpp"
 #include "cli/bench_command.hpp"
+#include "cli/check_config_command.hpp"
+#include "cli/completion_command.hpp"
 #include "cli/serve_command.hpp"
 #include "config/flags.hpp"
 
@@ -18,6 +20,14 @@ int main(int argc, char** argv) {
   config::add_server_flags(app, config);
   cli::add_acquire_command(app, run);
   cli::add_bench_command(app, run);
+  cli::add_check_config_command(app, run);
+  cli::add_completion_command(app, run);
+  app.add_subcommand("version", "Prints the version.")->callback([&run] {
+    run = [] {
+      std::cout << "sluicegate " SLUICE_VERSION "\n";
+      return 0;
+    };
+  });
   try {
     config::parse(app, config, config::arguments_of(argc, argv));
   } catch (const CLI::ParseError& error) {

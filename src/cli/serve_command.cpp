@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
 
 #include "server/log.hpp"
@@ -28,9 +29,9 @@ sigset_t block_signals() {
 // Every connection is a descriptor; the soft limit is raised as far as the hard one allows.
 void raise_descriptor_limit(const config::Config& config) {
   constexpr rlim_t of_process = 32;  // log, probes at the start
-  // Of each shard: 64 connections that are being refused, two listeners, a ring or epoll, an
-  // eventfd; and room for sockets on their way from one shard to another.
-  constexpr rlim_t of_shard = 96;
+  // Of each shard: 128 connections that are being refused or closed, two listeners, a ring or
+  // epoll, an eventfd; and room for sockets on their way from one shard to another.
+  constexpr rlim_t of_shard = 160;
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   const rlim_t wanted = config.max_connections + of_process + of_shard * config.shards;
@@ -48,6 +49,10 @@ void raise_descriptor_limit(const config::Config& config) {
 
 void log_started(const config::Config& config, const server::StartReport& report) {
   if (!report.io_warning.empty()) server::log_warning(report.io_warning);
+  if (!config.config_file.empty()) {
+    server::log_info("policy file",
+                     {{"configFile", config.config_file}, {"entries", report.rules_count}});
+  }
   server::log_info("limits", {{"maxRequests", config.max_requests},
                               {"maxRequestsInQueue", config.max_requests_in_queue},
                               {"windowMillis", config.window_ms},
@@ -82,8 +87,18 @@ bool drain(server::Server& server, const sigset_t& signals, uint32_t drain_ms) {
 }  // namespace
 
 int serve(const config::Config& config) {
+  if (!config.instance_urls.empty()) {
+    throw std::runtime_error(
+        "there is no distributed mode yet: start without --instance-urls "
+        "(INSTANCE_URLS is " +
+        config.instance_urls + ")");
+  }
   const sigset_t signals = block_signals();
   raise_descriptor_limit(config);
+  if (!config.server_type.empty()) {
+    server::log_warning("--server-type has no effect: there is one server, for HTTP/1.1",
+                        {{"serverType", config.server_type}});
+  }
   server::Server server(config);
   log_started(config, server.start());
 

@@ -26,6 +26,7 @@ struct Config {
   uint32_t max_wait_ms = 0;  // 0: a waiter waits until it is served
   bool requests_can_set_rate = true;
   bool requests_can_mod_queue = true;
+  std::string config_file;  // policies of keys by pattern (policy/rule_file.hpp); empty: none
 
   // Where to listen; port 0 asks the kernel for a free one.
   std::string bind;  // an IPv4 or IPv6 address; empty: all interfaces, both families
@@ -37,6 +38,8 @@ struct Config {
   bool pin = true;       // worker i stays on the i-th usable CPU
   uint32_t spin_us = 0;  // an idle worker looks for work that long before it sleeps
   IoBackend io = IoBackend::automatic;
+  std::string server_type;    // gocc's choice of an HTTP library: accepted, without effect
+  std::string instance_urls;  // gocc's other instances: there is no distributed mode yet
 
   // What is held at most, and for how long.
   uint32_t max_keys = 10'000'000;

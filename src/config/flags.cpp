@@ -100,6 +100,21 @@ IoBackend read_backend(const FlagName& flag, const std::string& text) {
   throw invalid_value(flag, "value must be one of [auto uring epoll]");
 }
 
+std::string read_server_type(const FlagName& flag, const std::string& text) {
+  for (const char* known : {"echo", "echo-http2", "fast"}) {
+    if (text == known) return text;
+  }
+  throw invalid_value(flag, "value must be one of [echo echo-http2 fast]");
+}
+
+// What is left of "[a, b]" without brackets, commas and blanks at its ends.
+std::string read_list(const FlagName&, const std::string& text) {
+  const char* around = "[], \t";
+  const size_t begin = text.find_first_not_of(around);
+  if (begin == std::string::npos) return {};
+  return text.substr(begin, text.find_last_not_of(around) - begin + 1);
+}
+
 // Registers flags of one group. Each ends with its bounds, its default and its variable.
 class Group {
  public:
@@ -161,6 +176,9 @@ void add_key_flags(CLI::App& app, Config& config) {
                "requests may bring their own maxRequests");
   group.toggle("--requests-can-mod-queue", config.requests_can_mod_queue,
                "requests may bring their own maxRequestsInQueue");
+  group.word("-c,--config-file", "FILE", config.config_file,
+             "JSON: keys that match a pattern have limits of\ntheir own; check-config checks it",
+             "default none", [](const FlagName&, const std::string& text) { return text; });
 }
 
 void add_listen_flags(CLI::App& app, Config& config) {
@@ -185,6 +203,11 @@ void add_run_flags(CLI::App& app, Config& config) {
   group.word("--io", "NAME", config.io,
              "auto, uring or epoll; auto takes io_uring\nwhere the kernel allows it",
              "default auto", read_backend);
+  group.word("-s,--server-type", "NAME", config.server_type,
+             "echo, echo-http2 or fast, as gocc has it;\nwithout effect here", "default none",
+             read_server_type);
+  group.word("-i,--instance-urls", "URLS", config.instance_urls,
+             "must be empty: there is no distributed mode yet", "default empty", read_list);
 }
 
 void add_bound_flags(CLI::App& app, Config& config) {

@@ -18,6 +18,7 @@ struct WorkerStatistics {
   uint64_t blocked = 0;          // times that a session waited for other cores to catch up
   uint64_t cut_off = 0;          // still open when draining took too long
   uint64_t turns = 0;
+  uint64_t rules_adopted = 0;  // while it served
 };
 
 struct Census {
@@ -32,6 +33,7 @@ struct Census {
   uint64_t drained_entries = 0;  // answered `draining` without being decided
   uint64_t crossings = 0;        // entries that were decided by another core
   uint64_t wakes = 0;            // of other cores
+  uint64_t rules_refused = 0;    // of the whole process
 };
 
 }  // namespace sluice::server

@@ -31,6 +31,10 @@ class Crew {
     if (io::Io* io = members_[core].io.load()) io->wake();
   }
 
+  // Policy files that were bad when the server was running.
+  void count_rules_refused() noexcept { rules_refused_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t rules_refused() const noexcept { return rules_refused_.load(std::memory_order_relaxed); }
+
   // Connections of one listener on a core; `add` may be -1.
   void count_connection(uint32_t core, io::ListenerId listener, int32_t add) noexcept {
     members_[core].connections[listener].fetch_add(static_cast<uint32_t>(add),
@@ -52,6 +56,7 @@ class Crew {
 
   route::Mesh mesh_;
   RequestIds ids_;
+  std::atomic<uint64_t> rules_refused_{0};
   std::unique_ptr<Member[]> members_;
 };
 

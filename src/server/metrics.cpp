@@ -13,6 +13,15 @@ class Writer {
  public:
   Writer(std::span<const Census> cores, std::string& text) noexcept : cores_(cores), text_(text) {}
 
+  // Of the whole process.
+  void one(std::string_view name, std::string_view type, std::string_view help,
+           uint64_t value) noexcept {
+    family(name, type, help);
+    add("sluicegate_", name_, " ");
+    number(value);
+    add("\n");
+  }
+
   // A family with one sample per core.
   template <typename Value>
   void all(std::string_view name, std::string_view type, std::string_view help,
@@ -75,6 +84,13 @@ void write_keys(Writer& write) noexcept {
             [](const Census& core) { return core.shard.keys_evicted; });
 }
 
+void write_rules(Writer& write, std::span<const Census> cores) noexcept {
+  write.all("rules_adopted_total", "counter", "Changes of the policy file that hold here.",
+            [](const Census& core) { return core.worker.rules_adopted; });
+  write.one("rules_refused_total", "counter", "Changes of the policy file that were bad.",
+            cores.empty() ? 0 : cores.front().rules_refused);
+}
+
 void write_connections(Writer& write) noexcept {
   write.all("accepted_total", "counter", "Connections accepted.",
             [](const Census& core) { return core.worker.accepted; });
@@ -116,6 +132,7 @@ void write_metrics(std::span<const Census> cores, std::string& text) noexcept {
             [](const Census& core) { return core.connections; });
   write_decisions(write, cores);
   write_keys(write);
+  write_rules(write, cores);
   write_connections(write);
   write_loop(write, cores);
   ASSERT(text.size() <= metrics_bytes_max(static_cast<uint32_t>(cores.size())));

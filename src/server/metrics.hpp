@@ -1,5 +1,5 @@
 // /metrics: every core's counters as Prometheus text (format 0.0.4).
-// Shape:  every series carries the label `shard`; there is no sum beside them.
+// Shape:  every series that is of one core carries the label `shard`; there is no sum beside them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace sluice::server {
 
 // Upper bound of the text for so many cores.
 constexpr size_t metrics_bytes_max(uint32_t cores) noexcept {
-  return 4 * 1024 + size_t{cores} * 3 * 1024;
+  return 6 * 1024 + size_t{cores} * 3 * 1024;
 }
 
 // Writes into `text`, whose capacity is reserved.

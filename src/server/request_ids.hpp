@@ -1,5 +1,6 @@
 // Request ids: one sequence for the whole process, from 1, as gocc's.
-// Flow:  a worker takes the ids of a loop turn with one relaxed fetch_add.
+// Flow:  a worker takes the ids of what it decided in a loop turn with one relaxed fetch_add, and
+//        those of each request that was split over cores with one more, when it is complete.
 // Lives: the only word that cores share on the request path.
 #pragma once
 

@@ -1,11 +1,14 @@
 #include "server/server.hpp"
 
 #include <random>
+#include <stdexcept>
 #include <utility>
 
 #include "config/cpus.hpp"
 #include "io/listen.hpp"
+#include "policy/rule_file.hpp"
 #include "server/crew.hpp"
+#include "server/rule_watch.hpp"
 #include "server/worker_thread.hpp"
 
 namespace sluice::server {
@@ -33,9 +36,16 @@ io::Backend backend_of(config::IoBackend backend) {
   return io::Backend::auto_;
 }
 
+limiter::Policy standard_policy(const config::Config& config) {
+  return {.window_ms = config.window_ms,
+          .max_requests = config.max_requests,
+          .max_requests_in_queue = config.max_requests_in_queue};
+}
+
 // The same for all workers but the shard's number. What is bounded for the whole process is shared
 // out: keys and their waiters over the shards, where the hash spreads them evenly.
-WorkerOptions worker_options(const config::Config& config, uint64_t routing_seed) {
+WorkerOptions worker_options(const config::Config& config, std::vector<policy::Rule> rules,
+                             uint64_t routing_seed) {
   std::random_device device;
   const auto share = [&](uint32_t of) { return (of + config.shards - 1) / config.shards; };
   return {
@@ -54,15 +64,31 @@ WorkerOptions worker_options(const config::Config& config, uint64_t routing_seed
                 .key_bytes_max = config.max_key_bytes,
                 .requests_can_set_rate = config.requests_can_set_rate,
                 .requests_can_mod_queue = config.requests_can_mod_queue,
-                .policy = {.window_ms = config.window_ms,
-                           .max_requests = config.max_requests,
-                           .max_requests_in_queue = config.max_requests_in_queue},
+                .policy = standard_policy(config),
                 .hash_secret = draw_secret(device)},
+      .rules = std::move(rules),
       .splits = {},
       .connections_max = config.max_connections,
       .drain_ms = config.drain_ms,
       .spin_ns = int64_t{config.spin_us} * 1'000,
   };
+}
+
+// Throws what is wrong with the file, in one line.
+std::vector<policy::Rule> good_rules(const std::string& path, const policy::RuleText& read) {
+  policy::ParsedRules parsed;
+  if (read.error.empty()) {
+    parsed = policy::parse_rules(read.text);
+  } else {
+    parsed.complaints.push_back(read.error);
+  }
+  if (parsed.complaints.empty()) return std::move(parsed.rules);
+  std::string text = "--config-file " + path + ": " + parsed.complaints.front();
+  if (parsed.complaints.size() > 1) {
+    text += " (and " + std::to_string(parsed.complaints.size() - 1) +
+            " more: sluicegate check-config " + path + ")";
+  }
+  throw std::runtime_error(text);
 }
 
 // Worker i on the i-th usable CPU.
@@ -78,12 +104,20 @@ WorkerPlace place_of(uint32_t shard, const config::Config& config) {
 Server::Server(const config::Config& config) : config_(config) {}
 
 Server::~Server() {
+  rule_watch_.reset();
   // None of them may wake another's Io that is gone.
   for (const auto& worker : workers_) worker->stop();
 }
 
 StartReport Server::start() {
   StartReport report;
+  policy::RuleText rule_text;
+  std::vector<policy::Rule> rules;
+  if (!config_.config_file.empty()) {
+    rule_text = policy::read_rule_file(config_.config_file);
+    rules = good_rules(config_.config_file, rule_text);
+  }
+  report.rules_count = rules.size();
   const uint32_t shards = config_.shards;
   io::Listening http = io::listen_on(
       {.address = config_.bind, .port = config_.port, .sockets = shards, .port_option = "--port"});
@@ -98,10 +132,10 @@ StartReport Server::start() {
   std::random_device device;
   const uint64_t routing_seed = random_word(device);
   crew_ = std::make_unique<Crew>(route::MeshOptions{.cores = shards, .routing_seed = routing_seed});
-  WorkerOptions options = worker_options(config_, routing_seed);
+  WorkerOptions options = worker_options(config_, std::move(rules), routing_seed);
   for (uint32_t shard = 0; shard < shards; ++shard) {
     io::Options io_options;
-    io_options.sockets_max = config_.max_connections + refused_sockets_max;
+    io_options.sockets_max = config_.max_connections + spare_sockets;
     // In the order of the ListenerIds.
     io_options.listeners.push_back(std::move(http.sockets.at(shard)));
     io_options.listeners.push_back(std::move(native.sockets.at(shard)));
@@ -109,6 +143,7 @@ StartReport Server::start() {
     workers_.push_back(std::make_unique<WorkerThread>(choice.backend, std::move(io_options),
                                                       options, *crew_, place_of(shard, config_)));
   }
+  report.reserved_bytes = crew_->mesh().reserved_bytes();
   report.pinned = true;
   for (const auto& worker : workers_) {
     const WorkerStarted started = worker->wait_started();
@@ -116,7 +151,24 @@ StartReport Server::start() {
     report.reserved_bytes += started.reserved_bytes;
     report.pinned = report.pinned && started.pinned;
   }
+  if (!config_.config_file.empty()) watch_rules(std::move(rule_text.text));
   return report;
+}
+
+void Server::watch_rules(std::string text) {
+  const auto adopt = [this](const std::vector<policy::Rule>& rules) {
+    for (const auto& worker : workers_) {
+      worker->adopt(std::make_unique<policy::RuleBook>(standard_policy(config_), rules));
+    }
+  };
+  rule_watch_ = std::make_unique<RuleWatch>(
+      config_.config_file, std::move(text),
+      RuleWatch::Listener{.adopt = adopt,
+                          .refused = [this] { crew_->count_rules_refused(); },
+                          .idle =
+                              [this] {
+                                for (const auto& worker : workers_) worker->tidy();
+                              }});
 }
 
 void Server::drain() noexcept {
@@ -130,7 +182,8 @@ bool Server::wait_drained(std::chrono::milliseconds timeout) {
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     if (!worker->wait_drained(left)) return false;
   }
-  return true;
+  // The last of them may have handed a connection to one that was drained before.
+  return crew_->connections_of_all() == 0;
 }
 
 uint64_t Server::cut_off_count() const noexcept {

@@ -1,6 +1,7 @@
 // The running server: listeners, one thread per worker, start, drain, stop.
 // Flow:   Config -> Server::start() -> workers turn until drain() -> wait_drained() -> stop.
-// Errors: start() throws what main prints in one line (exit 2): a port in use, io_uring refused.
+// Errors: start() throws what main prints in one line (exit 2): a bad policy file, a port in use,
+//         io_uring refused.
 // Lives:  built and destroyed by main; workers live from start() to the destructor.
 #pragma once
 
@@ -15,11 +16,13 @@
 namespace sluice::server {
 
 class Crew;
+class RuleWatch;
 class WorkerThread;
 
 struct StartReport {
   uint16_t port = 0;
   uint16_t native_port = 0;
+  size_t rules_count = 0;  // of the policy file
   std::string io_backend;  // "uring" or "epoll"
   std::string io_warning;  // why it is not io_uring, and the cure; empty: no warning
   uint64_t reserved_bytes = 0;
@@ -44,9 +47,12 @@ class Server {
   uint64_t cut_off_count() const noexcept;
 
  private:
+  void watch_rules(std::string text);
+
   config::Config config_;
   std::unique_ptr<Crew> crew_;  // outlives the workers
   std::vector<std::unique_ptr<WorkerThread>> workers_;
+  std::unique_ptr<RuleWatch> rule_watch_;  // goes before them
 };
 
 }  // namespace sluice::server

@@ -30,11 +30,14 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, Crew& crew)
       shard_(options.shard),
       exchange_(crew.mesh(), static_cast<api::CoreId>(core_), options.splits),
       context_(*this, options.sessions),
-      sessions_(options.connections_max + refused_sockets_max, options.sessions.key_bytes_max),
+      sessions_(options.connections_max + spare_sockets, options.sessions.key_bytes_max),
       events_(limits::turn_events),
       looks_(looks_max) {
   free_looks_.reserve(looks_max);
   for (route::Look& look : looks_) free_looks_.push_back(&look);
+  if (!options.rules.empty()) {
+    shard_.adopt(std::make_unique<policy::RuleBook>(options.shard.policy, options.rules), {});
+  }
   if (!exchange_.alone()) early_grants_.reserve(options.splits.entries_max);
   metrics_text_.reserve(metrics_bytes_max(crew.cores()));
   crew_.attach(core_, &io_);
@@ -58,11 +61,10 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   const int64_t wait = std::min(settle_down(), wait_ns_max);
   const size_t count = io_.poll(events_, wait);
   exchange_.is_up();
-  if (count > 0) busy_ns_ = io_.now().monotonic_ns;
   context_.now = io_.now();
   for (const io::Event& event : std::span(events_).first(count)) on_event(event);
   execute();
-  exchange_.receive(*this);
+  if (exchange_.receive(*this) || count > 0) busy_ns_ = context_.now.monotonic_ns;
   unblock();
   resume_ready();
   shard_.run_due(context_.now);
@@ -147,20 +149,23 @@ void Worker::on_session_event(const io::Event& event) noexcept {
 // Connections are spread evenly over the cores, whichever of them the kernel gave this one to.
 void Worker::on_accepted(const io::Event& event) noexcept {
   ++statistics_.accepted;
-  const bool too_many = crew_.connections_of_all() >= connections_max_;
-  const uint32_t target =
-      too_many || context_.draining ? core_ : crew_.emptiest(core_, event.listener);
+  if (crew_.connections_of_all() >= connections_max_) return refuse(event);
+  const uint32_t target = context_.draining ? core_ : crew_.emptiest(core_, event.listener);
   crew_.count_connection(target, event.listener, 1);
   if (target != core_) {
     moves_.push_back({event.socket, target, event.listener});
     io_.release(event.socket);
     return;
   }
-  session::Session& session = open_session(event.socket, event.listener, {});
-  if (too_many) {
-    ++statistics_.refused;
-    session.refuse();
-  }
+  open_session(event.socket, event.listener, {});
+}
+
+// They are not counted: as soon as one of the others ends, there is room.
+void Worker::refuse(const io::Event& event) noexcept {
+  ++statistics_.refused;
+  if (refused_open_ == refused_sockets_max) return io_.close(event.socket);
+  ++refused_open_;
+  open_session(event.socket, event.listener, {}).refuse();
 }
 
 // `bytes` were received by another core already.
@@ -175,19 +180,26 @@ session::Session& Worker::open_session(io::SocketId socket, io::ListenerId liste
 }
 
 void Worker::end_session(io::SocketId socket) noexcept {
-  std::erase_if(moves_, [&](const Move& move) {
-    if (move.socket == socket) crew_.count_connection(move.target, move.listener, -1);
-    return move.socket == socket;
-  });
-  crew_.count_connection(core_, sessions_.listener_of(socket), -1);
+  const session::Session* session = sessions_.find(socket);
+  if (session == nullptr) return;  // it was refused without a word
+  const auto moving = std::find_if(moves_.begin(), moves_.end(),
+                                   [&](const Move& move) { return move.socket == socket; });
+  const uint32_t counted_at = moving == moves_.end() ? core_ : moving->target;
+  if (session->refused()) {
+    --refused_open_;
+  } else {
+    crew_.count_connection(counted_at, sessions_.listener_of(socket), -1);
+  }
+  if (moving != moves_.end()) moves_.erase(moving);
   sessions_.end(socket);
 }
 
-// The counts follow at once: whoever places the next connection must see where this one goes.
+// Counted where it goes from now on: whoever places the next connection must see it there.
 void Worker::move(session::Session& session, uint32_t shard) noexcept {
   const io::SocketId socket = session.connection().socket();
   const io::ListenerId listener = sessions_.listener_of(socket);
   crew_.count_connection(shard, listener, 1);
+  crew_.count_connection(core_, listener, -1);
   moves_.push_back({socket, shard, listener});
   io_.release(socket);
 }
@@ -202,7 +214,7 @@ void Worker::on_released(const io::Event& event) noexcept {
   if (session::Session* session = sessions_.find(event.socket)) {
     const std::span unread = session->unread();
     handover.bytes.assign(unread.begin(), unread.end());
-    end_session(event.socket);
+    sessions_.end(event.socket);
   }
   exchange_.post(static_cast<api::CoreId>(move.target), std::move(handover));
   ++statistics_.moved;
@@ -218,6 +230,7 @@ void Worker::adopt(route::Handover& handover) noexcept {
     return;
   }
   session::Session& session = open_session(*socket, handover.listener, handover.bytes);
+  execute();  // what was asked already lies in the handover's bytes, which end here
   if (context_.draining) session.begin_drain();
 }
 
@@ -245,6 +258,11 @@ void Worker::end_turn() noexcept {
   dirty.swap(context_.dirty);
   while (!dirty.empty()) dirty.front().end_turn();
   deliver_grants();  // who ended may have made room for others, who are dirty now
+}
+
+std::unique_ptr<policy::RuleBook> Worker::adopt(std::unique_ptr<policy::RuleBook> rules) noexcept {
+  ++statistics_.rules_adopted;
+  return shard_.adopt(std::move(rules), context_.now);
 }
 
 void Worker::begin_drain() noexcept {

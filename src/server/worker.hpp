@@ -1,7 +1,6 @@
 // One core's loop: bytes in, a turn's entries decided together, answers out.
-// Flow:   turn(): Io::poll() -> what other cores sent -> sessions -> execute(): shard -> sessions
-// ->
-//         due timers -> what goes to other cores -> one send a connection.
+// Flow:   turn(): Io::poll() -> sessions -> execute(): shard -> what other cores sent -> sessions
+//         -> due timers -> what goes to other cores -> one send a connection.
 // Shape:  owns one shard and every session of its sockets; talks to the kernel through Io, and to
 //         other workers through its Exchange only, so that the simulator can drive it.
 //         worker.cpp (turn, connections, draining), worker_decide.cpp (entries and their answers),
@@ -27,8 +26,12 @@
 
 namespace sluice::server {
 
-// Connections above --max-connections that are told so before they are ended.
+// Connections above --max-connections that one core is telling so before they are ended; more are
+// ended without a word.
 inline constexpr uint32_t refused_sockets_max = 64;
+
+// A core's slots for sockets beyond --max-connections: being refused, or being closed.
+inline constexpr uint32_t spare_sockets = 2 * refused_sockets_max;
 
 // Looks into shards that one core has under way.
 inline constexpr uint32_t looks_max = 64;
@@ -36,6 +39,7 @@ inline constexpr uint32_t looks_max = 64;
 struct WorkerOptions {
   session::Options sessions;  // its `shard` is this worker's place in the crew
   shard::Options shard;
+  std::vector<policy::Rule> rules;  // of the policy file
   route::SplitOptions splits;
   uint32_t connections_max = 10'000;  // of all workers together
   int64_t drain_ms = 5'000;
@@ -52,6 +56,9 @@ class Worker final : private session::Backend {
 
   // One loop turn; waits for events at most `wait_ns_max`.
   void turn(int64_t wait_ns_max) noexcept;
+
+  // Rules that hold from now on, between two turns; returns those that held before.
+  std::unique_ptr<policy::RuleBook> adopt(std::unique_ptr<policy::RuleBook> rules) noexcept;
 
   // Refuses new work, answers waiters, ends connections; over when drained(). Until the others are
   // drained too they may need this shard: go on with turns.
@@ -102,6 +109,7 @@ class Worker final : private session::Backend {
   void on_event(const io::Event& event) noexcept;
   void on_session_event(const io::Event& event) noexcept;
   void on_accepted(const io::Event& event) noexcept;
+  void refuse(const io::Event& event) noexcept;
   session::Session& open_session(io::SocketId socket, io::ListenerId listener,
                                  std::span<std::byte> bytes) noexcept;
   void end_session(io::SocketId socket) noexcept;
@@ -120,7 +128,6 @@ class Worker final : private session::Backend {
   void deliver_verdicts() noexcept;
   void deliver(const route::Request& request, const session::Verdicts& verdicts) noexcept;
   void deliver_split(route::SplitBook::Index split) noexcept;
-  void settle(route::Crossing& crossing) noexcept;
   void on_crossing(api::CoreId origin, route::Crossing& crossing) noexcept;
   void on_returned(api::CoreId target, route::Crossing& crossing) noexcept;
   void unblock() noexcept;
@@ -172,6 +179,7 @@ class Worker final : private session::Backend {
   int64_t busy_ns_ = 0;     // when there was something to do last
   int64_t drain_deadline_ms_ = 0;
   uint32_t listeners_open_ = 0;
+  uint32_t refused_open_ = 0;
   bool executing_ = false;
   bool room_made_ = false;  // sessions that are blocked may find room now
 };

@@ -166,6 +166,7 @@ void Worker::on_crossing(api::CoreId origin, route::Crossing& crossing) noexcept
   for (route::Look* look : crossing.looks) answer(*look);
   for (const api::Grant& grant : crossing.grants) on_grant(grant);
   for (route::Handover& handover : crossing.handovers) adopt(handover);
+  crossing.handovers.clear();  // taken over, bytes and all
   deliver_grants();
 }
 

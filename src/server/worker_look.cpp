@@ -144,7 +144,8 @@ Census Worker::census() const noexcept {
           .connections = sessions_.open_count(),
           .drained_entries = context_.drained_entries,
           .crossings = exchange_.crossed_entries(),
-          .wakes = exchange_.wakes()};
+          .wakes = exchange_.wakes(),
+          .rules_refused = crew_.rules_refused()};
 }
 
 }  // namespace sluice::server

@@ -32,12 +32,29 @@ WorkerThread::~WorkerThread() {
   }
   changed_.notify_all();
   thread_.join();
+  delete new_rules_.load();
+  tidy();
 }
 
 void WorkerThread::command(Command command) noexcept {
   command_.store(command);
+  wake();
+}
+
+void WorkerThread::wake() noexcept {
   const std::lock_guard lock(mutex_);
   if (io_ != nullptr) io_->wake();
+}
+
+void WorkerThread::adopt(std::unique_ptr<policy::RuleBook> rules) noexcept {
+  delete new_rules_.exchange(rules.release());
+  wake();
+}
+
+// At most one replaced book waits to be thrown away elsewhere.
+void WorkerThread::take_rules(Worker& worker) noexcept {
+  std::unique_ptr<policy::RuleBook> rules{new_rules_.exchange(nullptr)};
+  delete old_rules_.exchange(worker.adopt(std::move(rules)).release());
 }
 
 void WorkerThread::stop() noexcept {
@@ -85,6 +102,7 @@ void WorkerThread::run(io::Backend backend, io::Options io_options, const Worker
 void WorkerThread::loop(Worker& worker) noexcept {
   while (true) {
     worker.turn(base::never_ns);
+    if (new_rules_.load(std::memory_order_relaxed) != nullptr) take_rules(worker);
     const Command command = command_.load(std::memory_order_relaxed);
     if (command == Command::stop) return;
     if (command != Command::drain) continue;

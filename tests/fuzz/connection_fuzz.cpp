@@ -44,7 +44,7 @@ struct World {
   World() { worker.start(); }
 
   io::Random random{0};
-  io::SimIo io{io::SimOptions{.sockets_max = 4 + server::refused_sockets_max}, random};
+  io::SimIo io{io::SimOptions{.sockets_max = 4 + server::spare_sockets}, random};
   server::Crew crew{route::MeshOptions{}};
   server::Worker worker{io, worker_options(), crew};
 };

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from conftest import LONG_WINDOW
-from http_peer import ask, inspect
+from http_peer import ask, inspect, totals
 from server_process import TIMEOUT_S, binary, clean_environment, eventually, run_binary
 
 
@@ -60,6 +60,15 @@ def test_acquire_waits_no_longer_than_told(server, key):
     result = acquire(server, key, "--wait", "--wait-limit-ms", "200")
     assert result.returncode == 1
     assert [line.split()[0] for line in result.stdout.splitlines()] == ["queued", "wait_limit"]
+
+
+@pytest.mark.parametrize("flags, most", [(["--route"], 0), ([], 40)])
+def test_acquire_route_crosses_no_core(start_server, flags, most):
+    server = start_server("--shards", "2")
+    for number in range(20):
+        assert acquire(server, f"key{number}", *flags, "--count", "2").returncode == 0
+    crossings = totals(server)["sluicegate_crossings_total"]
+    assert crossings <= most and (crossings > 0) == (most > 0)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1", "no.such.host.invalid:8081",
@@ -119,6 +128,37 @@ def test_bench_against_a_running_server(start_server, distribution, most):
     assert len(shown) == line["distinct_keys"] <= most
     if distribution != "zipf":
         assert line["distinct_keys"] == most
+
+
+@pytest.mark.parametrize("flags, crossing", [(["--route"], "none"), ([], "some"),
+                                             (["--misroute"], "all"),
+                                             (["--misroute", "--connections", "1"], "all")])
+def test_bench_routes(start_server, flags, crossing):
+    server = start_server(*LONG_WINDOW, "--max-requests", "1000000000", "--shards", "2")
+    line = bench("--address", f"127.0.0.1:{server.native_port}", "--keys", "1000",
+                 "--batch", "20", "--window", "4", *flags)
+    assert_adds_up(line)
+    assert line["parameters"]["route"] == ("--route" in flags)
+    assert line["parameters"]["misroute"] == ("--misroute" in flags)
+    counts = totals(server)
+    decisions = sum(count for series, count in counts.items()
+                    if series.startswith("sluicegate_decisions_total"))
+    assert decisions >= line["decisions"]
+    crossings = counts["sluicegate_crossings_total"]
+    assert {"none": crossings == 0, "some": 0 < crossings < decisions,
+            "all": crossings == decisions}[crossing], (crossings, decisions)
+
+
+def test_bench_refuses_what_cannot_be_routed(start_server):
+    one = start_server("--shards", "1")
+    result = run_binary("bench", "--address", f"127.0.0.1:{one.native_port}", "--misroute")
+    assert result.returncode == 2 and "more than one shard" in result.stderr, result
+    two = start_server("--shards", "2")
+    result = run_binary("bench", "--address", f"127.0.0.1:{two.native_port}", "--route",
+                        "--connections", "1")
+    assert result.returncode == 2 and "--connections 2" in result.stderr, result
+    result = run_binary("bench", "--route", "--misroute")
+    assert result.returncode == 2 and "--misroute" in result.stderr, result
 
 
 @pytest.mark.parametrize("share", [0.2, 0.9])

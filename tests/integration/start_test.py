@@ -5,9 +5,11 @@ import errno
 import os
 import platform
 import resource
+import shutil
 import signal
 import socket
 import struct
+import subprocess
 
 import pytest
 
@@ -197,7 +199,7 @@ def test_limit_of_descriptors_is_raised_or_told(start_server):
 
     server = start_server("--max-connections", "100", "--shards", "1", preexec=low_soft_limit)
     assert [line for line in server.log if line["level"] == "WARN"] == []
-    for shards, wanted in (1, 100_128), (3, 100_320):
+    for shards, wanted in (1, 100_192), (3, 100_512):
         server = start_server("--max-connections", "100000", "--shards", str(shards),
                               preexec=low_soft_limit)
         warning = next(line for line in server.log if line["level"] == "WARN")
@@ -212,7 +214,7 @@ def test_limit_of_descriptors_is_raised_or_told(start_server):
     ["--max-requests", "0"], ["--io", "select"], ["--shards", "0"], ["--shards", "257"],
     ["--spin-us", "1001"], ["--pin=maybe"], ["stray"], ["-r", "false"],
     ["--requests-can-set-rate=maybe"], ["--port", "8080", "--native-port", "8080"],
-    ["--config-file", "x"], ["bench", "--keys", "0"], ["acquire"]])
+    ["--log-level", "x"], ["bench", "--keys", "0"], ["acquire"]])
 def test_usage_errors_say_how(arguments):
     result = run_binary(*arguments)
     assert result.returncode == (2 if arguments[0] in ("bench", "acquire") else 1), result
@@ -229,10 +231,81 @@ def test_help_exits_with_0(arguments):
     assert "--" in result.stdout
 
 
-def test_version_is_one_line():
-    result = run_binary("--version")
+@pytest.mark.parametrize("word", ["--version", "version"])
+def test_version_is_one_line(word):
+    result = run_binary(word)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith("sluicegate ") and result.stdout.count("\n") == 1
+
+
+# ------------------------------------------------------------------------------- gocc's own flags
+
+@pytest.mark.parametrize("kind", ["echo", "echo-http2", "fast"])
+def test_server_type_is_accepted_with_a_warning(start_server, kind):
+    server = start_server("-s", kind)
+    warnings = [line for line in server.log if line["level"] == "WARN"]
+    assert [line["serverType"] for line in warnings] == [kind]
+    assert "no effect" in warnings[0]["message"]
+    assert ask(server, "POST", "/rate/k").status == 200
+
+
+@pytest.mark.parametrize("flags, environment", [
+    (["-i", "http://a:8080,http://b:8080"], {}), (["--instance-urls=http://a"], {}),
+    ([], {"INSTANCE_URLS": "[http://a, http://b]"})])
+def test_other_instances_end_the_start(flags, environment):
+    result = run_binary("--port", "0", "--native-port", "0", *flags, environment=environment)
+    assert (result.returncode, result.stdout) == (2, ""), result
+    assert result.stderr.startswith("Error: there is no distributed mode yet")
+    assert result.stderr.count("\n") == 1
+
+
+def test_an_empty_list_of_instances_is_none(start_server):
+    server = start_server("--instance-urls", "[ ]")
+    assert ask(server, "POST", "/rate/k").status == 200
+
+
+@pytest.mark.parametrize("words", [["benchmark"], ["benchmark", "actors"]])
+def test_benchmark_is_the_load_tool(words):
+    result = run_binary(*words, "--seconds", "0.1", "--warm-up-seconds", "0", "--keys", "100",
+                        "--json")
+    assert result.returncode == 0 and '"decisions_per_s"' in result.stdout, result
+
+
+# ------------------------------------------------------------------------------------- completion
+
+def completions(*words):
+    script = run_binary("completion", "bash").stdout
+    quoted = " ".join(f"'{word}'" for word in words)
+    line = (f"{script}\nCOMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _sluicegate; "
+            'printf "%s\\n" "${COMPREPLY[@]}"')
+    result = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
+    assert result.stderr == ""
+    return result.stdout.split()
+
+
+def test_bash_completes_commands_and_flags():
+    assert completions("sluicegate", "be") == ["bench"]
+    assert completions("sluicegate", "--max-req") == ["--max-requests", "--max-requests-in-queue"]
+    assert completions("sluicegate", "acquire", "--wait") == ["--wait", "--wait-limit-ms"]
+    assert "--config-file" not in completions("sluicegate", "acquire", "--")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_every_flag(shell):
+    script = run_binary("completion", shell)
+    assert (script.returncode, script.stderr) == (0, "")
+    for word in ["max-requests", "config-file", "native-port", "bench", "check-config",
+                 "denied-share", "wait-limit-ms"]:
+        assert word in script.stdout
+    if shutil.which(shell):
+        checked = subprocess.run([shell, "-n", "/dev/stdin"], input=script.stdout, text=True,
+                                 capture_output=True, check=False)
+        assert checked.returncode == 0, checked
+
+
+def test_completion_of_another_shell_is_a_usage_error():
+    result = run_binary("completion", "tcsh")
+    assert result.returncode == 2 and "Error: " in result.stderr
 
 
 def test_help_names_every_flag_with_its_variable():
@@ -241,10 +314,10 @@ def test_help_names_every_flag_with_its_variable():
                  "requests-can-set-rate", "requests-can-mod-queue", "bind", "port", "native-port",
                  "shards", "pin", "spin-us", "io", "max-keys", "max-key-bytes", "max-waiters",
                  "max-connections", "header-timeout-millis", "idle-timeout-millis",
-                 "drain-millis"]:
+                 "drain-millis", "config-file", "server-type", "instance-urls"]:
         assert f"--{flag}" in text
         assert flag.upper().replace("-", "_") in text
-    for word in ["config-file", "log-level", "server-type", "instance-urls", "max-handles"]:
+    for word in ["log-level", "max-handles"]:
         assert f"--{word}" not in text, "it comes with a later issue"
 
 

@@ -171,6 +171,10 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t cores_count)
   if (cores_count > 1) {
     slowness_ = pick<double, 3>(random_, {0, 0.3, 0.8});
     options.splits.entries_max = pick<uint32_t, 2>(random_, {8'192, 32'768});
+    // A core that spins needs a clock that goes on with every turn.
+    if (io_options_.turn_ns_max > 0 && random_.chance(0.3)) {
+      options.spin_ns = static_cast<int64_t>(random_.below(base::ns_per_ms));
+    }
     options.splits.text_bytes_max = pick<uint32_t, 2>(random_, {600'000, 2'000'000});
   }
   options.sessions.shards = cores_count;
@@ -252,8 +256,12 @@ void Run::operate() {
   while (world_.operations < operations_count_ && !failure_) step();
   if (!drains_ || failure_) return;
   world_.draining = true;
-  for (Core& core : cores_) core.worker->begin_drain();
-  // Clients go on as if nothing had happened.
+  // Clients go on as if nothing had happened; the cores hear of it one after the other.
+  const uint64_t turns_between = random_.below(drain_turns / cores_.size());
+  for (Core& core : cores_) {
+    core.worker->begin_drain();
+    for (uint64_t turns = 0; turns < turns_between && !failure_; ++turns) step();
+  }
   for (uint64_t turns = 0; turns < drain_turns && !failure_; ++turns) step();
 }
 

@@ -156,7 +156,7 @@ def soak(server, seconds, book):
         book.check()
     for thread in threads:
         thread.join(60)
-    load.wait(60)
+    assert load.wait(60) == 0, "the load tool failed"
     assert not failures, failures[0]
     assert not any(thread.is_alive() for thread in threads), "a client still waits for an answer"
     return warm

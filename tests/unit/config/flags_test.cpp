@@ -331,14 +331,31 @@ TEST(Flags, refuse_one_port_for_both_protocols) {
   EXPECT_EQ(read({"--port=0", "--native-port=0"}).error, "");
 }
 
+TEST(Flags, name_the_policy_file) {
+  EXPECT_EQ(read({}).config.config_file, "");
+  EXPECT_EQ(read({"-c", "a b.json"}).config.config_file, "a b.json");
+  EXPECT_EQ(read({"--config-file=x"}).config.config_file, "x");
+  const Variable variable("CONFIG_FILE", "/etc/limits.json");
+  EXPECT_EQ(read({}).config.config_file, "/etc/limits.json");
+}
+
+TEST(Flags, take_what_gocc_has_and_we_do_not) {
+  EXPECT_EQ(read({"-s", "fast"}).config.server_type, "fast");
+  EXPECT_EQ(read({"--server-type=tcp"}).error,
+            "invalid value for param 'server-type': value must be one of [echo echo-http2 fast]");
+  for (const char* empty : {"", "[]", " [ , ] "}) {
+    EXPECT_EQ(read({"-i", empty}).config.instance_urls, "") << empty;
+  }
+  EXPECT_EQ(read({"-i", "[http://a, http://b]"}).config.instance_urls, "http://a, http://b");
+}
+
 TEST(Flags, take_the_last_of_a_repeated_flag) {
   EXPECT_EQ(read({"-m", "5", "--max-requests=6"}).config.max_requests, 6u);
   EXPECT_TRUE(read({"-r=false", "-r"}).config.requests_can_set_rate);
 }
 
 TEST(Flags, of_later_versions_do_not_exist) {
-  for (const char* name : {"--config-file", "--log-format", "--log-level", "--log2xx",
-                           "--server-type", "--instance-urls", "--max-handles"}) {
+  for (const char* name : {"--log-format", "--log-level", "--log2xx", "--max-handles"}) {
     EXPECT_EQ(read({std::string(name) + "=1"}).error, "unknown flag: " + std::string(name));
   }
 }

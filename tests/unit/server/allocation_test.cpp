@@ -1,11 +1,14 @@
-// Goal: the real loop allocates nothing in steady state: native, REST, waits, releases.
-// Method: a worker over each kernel back end with clients on loopback sockets, all in one thread;
-//         operator new aborts while the worker turns. The first rounds may warm up.
+// Goal: the real loop allocates nothing in steady state: native, REST, waits, releases; on one core
+//         and where about half of all that belongs to another.
+// Method: one or two workers over each kernel back end with clients on loopback sockets, all in one
+//         thread; operator new aborts while a worker turns. The first rounds may warm up.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <array>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -50,10 +53,16 @@ class Peer {
   bool connected_ = false;
 };
 
-class AllocationTest : public ::testing::TestWithParam<io::Backend> {
+struct Setting {
+  io::Backend backend;
+  uint32_t cores;
+};
+
+class AllocationTest : public ::testing::TestWithParam<Setting> {
  protected:
+  // The clients' connections are the first core's.
   void SetUp() override {
-    if (GetParam() == io::Backend::uring) {
+    if (GetParam().backend == io::Backend::uring) {
       ASSERT_EQ(io::probe_uring(), "");
     }
     io::Options options;
@@ -62,15 +71,8 @@ class AllocationTest : public ::testing::TestWithParam<io::Backend> {
     io::Listening native = io::listen_on({.address = "127.0.0.1"});
     options.listeners.push_back(std::move(http.sockets[0]));
     options.listeners.push_back(std::move(native.sockets[0]));
-    io_ = io::make_io(GetParam(), std::move(options));
-    worker_ = std::make_unique<Worker>(
-        *io_,
-        WorkerOptions{.shard = {.keys_max = 10'000,
-                                .waiters_max = 1'000,
-                                .policy = {.window_ms = 3'600'000, .max_requests = 1'000'000}},
-                      .connections_max = 16},
-        crew_);
-    worker_->start();
+    add_core(std::move(options));
+    while (cores_.size() < GetParam().cores) add_core({});
     http_ = std::make_unique<Peer>(http.port);
     native_ = std::make_unique<Peer>(native.port);
     ASSERT_TRUE(http_->connected() && native_->connected());
@@ -78,6 +80,19 @@ class AllocationTest : public ::testing::TestWithParam<io::Backend> {
     sluicegate::encode(0, sluicegate::Hello{.client_name = "test"}, hello);
     native_->send(hello);
     turn_until_answer(*native_);
+  }
+
+  void add_core(io::Options io_options) {
+    WorkerOptions options{.shard = {.keys_max = 10'000,
+                                    .waiters_max = 1'000,
+                                    .policy = {.window_ms = 3'600'000, .max_requests = 1'000'000}},
+                          .connections_max = 16};
+    options.sessions.shard = static_cast<uint32_t>(cores_.size());
+    options.sessions.shards = GetParam().cores;
+    Core& core = cores_.emplace_back();
+    core.io = io::make_io(GetParam().backend, std::move(io_options));
+    core.worker = std::make_unique<Worker>(*core.io, options, crew_);
+    if (cores_.size() == 1) core.worker->start();  // the others have no listeners
   }
 
   // Turns, allocation being forbidden once `strict_`, until the peer has received something.
@@ -92,16 +107,34 @@ class AllocationTest : public ::testing::TestWithParam<io::Backend> {
   }
 
   void turn_once() {
-    if (!strict_) {
-      worker_->turn(base::ns_per_ms);
-      return;
+    for (const Core& core : cores_) {
+      if (!strict_) {
+        core.worker->turn(base::ns_per_ms);
+        continue;
+      }
+      const support::ForbidAllocation forbid;
+      core.worker->turn(base::ns_per_ms);
     }
-    const support::ForbidAllocation forbid;
-    worker_->turn(base::ns_per_ms);
+  }
+
+  uint32_t sum(uint32_t (*count)(const Worker&)) const {
+    uint32_t total = 0;
+    for (const Core& core : cores_) total += count(*core.worker);
+    return total;
+  }
+  uint32_t tickets() const {
+    return sum([](const Worker& worker) { return worker.tickets_count(); });
+  }
+  uint32_t waiters() const {
+    return sum([](const Worker& worker) { return worker.shard().waiters_count(); });
+  }
+  uint32_t keys_made() const {
+    return sum([](const Worker& worker) { return worker.shard().keys_count(); });
   }
 
   void native_round(uint64_t id) {
-    const std::vector<std::string_view> keys(256, "a-key-that-is-asked");
+    std::vector<std::string_view> keys(256, "a-key-that-is-asked");
+    for (size_t i = 0; i < keys.size(); i += 2) keys[i] = several_[i % several_.size()];
     std::vector<uint64_t> frames;
     sluicegate::encode(id, sluicegate::Acquire{.keys = keys}, frames);
     sluicegate::encode(
@@ -114,7 +147,7 @@ class AllocationTest : public ::testing::TestWithParam<io::Backend> {
 
   // One permit: the second entry waits, and is served by a release or withdrawn.
   void waiting_round(uint64_t id, bool withdrawn) {
-    const std::vector<std::string_view> keys(2, "one-at-a-time");
+    const std::vector<std::string_view> keys(2, waited_[id / 100 % waited_.size()]);
     const std::vector<uint32_t> one(2, 1);
     std::vector<uint64_t> frames;
     sluicegate::encode(
@@ -129,32 +162,41 @@ class AllocationTest : public ::testing::TestWithParam<io::Backend> {
     }
     native_->send(frames);
     turn_until_answer(*native_);
-    for (int turn = 0; turn < 20 && worker_->tickets_count() > 0; ++turn) turn_once();
-    EXPECT_EQ(worker_->tickets_count(), 0U);
+    for (int turn = 0; turn < 20 && tickets() > 0; ++turn) turn_once();
+    EXPECT_EQ(tickets(), 0U);
   }
 
-  void rest_round() {
+  void rest_round(uint64_t id) {
+    const std::string held{std::array{"spring", "summer", "autumn", "winter"}[id / 100 % 4]};
     http_->send(
         "GET /rate/rest%20key HTTP/1.1\r\nHost: x\r\n\r\n"
         "POST /rate/other HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\n\r\n");
     EXPECT_EQ(turn_until_answer(*http_).substr(0, 15), "HTTP/1.1 200 OK");
-    http_->send("GET /rate/held?maxRequests=1 HTTP/1.1\r\nHost: x\r\n\r\n");
+    http_->send("GET /rate/" + held + "?maxRequests=1 HTTP/1.1\r\nHost: x\r\n\r\n");
     turn_until_answer(*http_);
-    http_->send("GET /rate/held?canWait=1 HTTP/1.1\r\nHost: x\r\n\r\n");
-    for (int turn = 0; turn < 2'000 && worker_->shard().waiters_count() == 0; ++turn) turn_once();
-    EXPECT_EQ(worker_->shard().waiters_count(), 1U);
-    const std::vector<std::string_view> keys(1, "held");
+    http_->send("GET /rate/" + held + "?canWait=1 HTTP/1.1\r\nHost: x\r\n\r\n");
+    for (int turn = 0; turn < 2'000 && waiters() == 0; ++turn) turn_once();
+    EXPECT_EQ(waiters(), 1U);
+    const std::vector<std::string_view> keys(1, held);
     std::vector<uint64_t> release;
     sluicegate::encode(1, sluicegate::Release{.keys = keys}, release);
     native_->send(release);
     EXPECT_EQ(turn_until_answer(*http_).substr(0, 15), "HTTP/1.1 200 OK");
-    http_->send("DELETE /rate/held/1 HTTP/1.1\r\nHost: x\r\n\r\n");
+    http_->send("DELETE /rate/" + held + "/1 HTTP/1.1\r\nHost: x\r\n\r\n");
     turn_until_answer(*http_);
   }
 
-  Crew crew_{route::MeshOptions{}};
-  std::unique_ptr<io::Io> io_;
-  std::unique_ptr<Worker> worker_;
+  struct Core {
+    std::unique_ptr<io::Io> io;
+    std::unique_ptr<Worker> worker;
+  };
+
+  // Enough of them that both cores have some.
+  const std::array<std::string_view, 8> several_{"one",  "two", "three", "four",
+                                                 "five", "six", "seven", "eight"};
+  const std::array<std::string_view, 4> waited_{"north", "east", "south", "west"};
+  Crew crew_{{.cores = GetParam().cores}};
+  std::vector<Core> cores_;
   std::unique_ptr<Peer> http_;
   std::unique_ptr<Peer> native_;
   bool strict_ = false;
@@ -166,7 +208,7 @@ TEST_P(AllocationTest, nothing_is_allocated_in_steady_state) {
     native_round(round * 100 + 1);
     waiting_round(round * 100 + 20, false);
     waiting_round(round * 100 + 40, true);
-    rest_round();
+    rest_round(round * 100);
   }
 }
 
@@ -183,14 +225,18 @@ TEST_P(AllocationTest, new_keys_are_made_without_allocating) {
     native_->send(frame);
     turn_until_answer(*native_);
   }
-  EXPECT_EQ(worker_->shard().keys_count(), 4'000U);
+  EXPECT_EQ(keys_made(), 4'000U);
+  EXPECT_EQ(cores_[0].worker->exchange().crossed_entries() > 0, GetParam().cores > 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, AllocationTest,
-                         ::testing::Values(io::Backend::uring, io::Backend::epoll),
-                         [](const auto& backend) {
-                           return backend.param == io::Backend::uring ? "uring" : "epoll";
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Backends, AllocationTest,
+    ::testing::Values(Setting{io::Backend::uring, 1}, Setting{io::Backend::epoll, 1},
+                      Setting{io::Backend::uring, 2}, Setting{io::Backend::epoll, 2}),
+    [](const auto& setting) {
+      const bool uring = setting.param.backend == io::Backend::uring;
+      return std::string{uring ? "uring" : "epoll"} + "_" + std::to_string(setting.param.cores);
+    });
 
 }  // namespace
 }  // namespace sluice::server

@@ -8,8 +8,11 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -19,6 +22,8 @@
 
 #include "config/cpus.hpp"
 #include "io/file_descriptor.hpp"
+#include "sluicegate/connection.hpp"
+#include "sluicegate/frames.hpp"
 
 namespace sluice::server {
 namespace {
@@ -154,6 +159,166 @@ TEST_P(ServerTest, two_shards_serve_many_clients) {
   server.drain();
   EXPECT_TRUE(server.wait_drained(milliseconds(20'000)));
   EXPECT_EQ(server.cut_off_count(), 0U);
+}
+
+std::vector<std::string> keys_of_both_shards() {
+  std::vector<std::string> keys;
+  for (int i = 0; i < 40; ++i) keys.push_back("native" + std::to_string(i));
+  return keys;
+}
+
+std::string text_of(const std::vector<uint64_t>& words) {
+  return {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(uint64_t)};
+}
+
+// Frames end to end, as words, which the answers refer to.
+std::vector<uint64_t> words_of(const std::string& text) {
+  std::vector<uint64_t> words(text.size() / sizeof(uint64_t));
+  std::memcpy(words.data(), text.data(), words.size() * sizeof(uint64_t));
+  return words;
+}
+
+std::vector<sluicegate::Answer> answers_in(std::span<const uint64_t> words) {
+  std::vector<sluicegate::Answer> answers;
+  while (const auto size = sluicegate::frame_words(words)) {
+    if (*size > words.size()) break;
+    answers.push_back(sluicegate::decode(words.first(*size)));
+    words = words.subspan(*size);
+  }
+  return answers;
+}
+
+// Connections that ask for a shard, with everything else behind their Hello in the same segment.
+TEST_P(ServerTest, two_shards_serve_connections_that_move_with_frames_behind_their_hello) {
+  config::Config wanted = config();
+  wanted.shards = 2;
+  wanted.pin = false;
+  wanted.spin_us = 200;  // both look at their mailboxes at the same time as often as not
+  wanted.max_requests = 1'000'000;
+  wanted.window_ms = 3'600'000;
+  Server server(wanted);
+  const StartReport report = server.start();
+  const std::vector<std::string> names = keys_of_both_shards();
+  const std::vector<std::string_view> keys(names.begin(), names.end());
+  std::vector<std::thread> clients;
+  std::atomic<size_t> approved = 0;
+  for (uint32_t number = 0; number < 4; ++number) {
+    clients.emplace_back([&, number] {
+      for (uint32_t round = 0; round < 40; ++round) {
+        std::vector<uint64_t> frames;
+        sluicegate::encode(
+            0, sluicegate::Hello{.client_name = "test", .wanted_shard = (number + round) % 2},
+            frames);
+        sluicegate::encode(1, sluicegate::Acquire{.keys = keys}, frames);
+        sluicegate::encode(2, sluicegate::Inspect{}, frames);
+        sluicegate::encode(3, sluicegate::Release{.keys = std::span(keys).first(5)}, frames);
+        const io::FileDescriptor client = connect_to(report.native_port);
+        send_text(client.get(), text_of(frames));
+        ::shutdown(client.get(), SHUT_WR);
+        const auto words = words_of(receive(client.get()));
+        const auto answers = answers_in(words);
+        ASSERT_EQ(answers.size(), 4U);
+        EXPECT_EQ(std::get<sluicegate::Welcome>(answers[0]).shard, (number + round) % 2);
+        for (const auto& answer : answers) {
+          if (const auto* verdicts = std::get_if<sluicegate::Verdicts>(&answer)) {
+            for (size_t i = 0; i < verdicts->verdicts.size(); ++i) {
+              if (verdicts->verdicts[i] == sluicegate::Verdict::approved) ++approved;
+            }
+          }
+        }
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(approved, 4 * 40 * keys.size());
+  // Every one of them was counted for the key it named, and none for another.
+  sluicegate::Connection connection{"127.0.0.1", report.native_port};
+  for (const std::string_view key : keys) {
+    const auto state = connection.inspect(key);
+    ASSERT_TRUE(state.has_value()) << key;
+    const uint32_t released = key < "native5" && key.size() == 7 ? 1 : 0;
+    EXPECT_EQ(state->approved, 4 * 40 * (1 - released)) << key;
+  }
+  server.drain();
+  EXPECT_TRUE(server.wait_drained(milliseconds(20'000)));
+}
+
+// Batches over both shards, of which some entries wait, are withdrawn, or lose their client, while
+// others look at everything.
+TEST_P(ServerTest, two_shards_serve_batches_that_wait) {
+  config::Config wanted = config();
+  wanted.shards = 2;
+  wanted.pin = false;
+  wanted.max_requests = 2;
+  wanted.window_ms = 20;
+  Server server(wanted);
+  const StartReport report = server.start();
+  const std::vector<std::string> names = keys_of_both_shards();
+  const std::vector<std::string_view> keys(names.begin(), names.end());
+  std::vector<std::thread> clients;
+  for (uint32_t number = 0; number < 4; ++number) {
+    clients.emplace_back([&, number] {
+      for (uint32_t round = 0; round < 15; ++round) {
+        sluicegate::Connection connection{"127.0.0.1", report.native_port};
+        const uint64_t id = connection.send(sluicegate::Acquire{
+            .keys = keys, .all_may_wait = true, .wait_limit_ms = round % 2 == 0 ? 30U : 0U});
+        connection.flush();
+        if (round % 5 == number) continue;  // gone, with all that waits
+        if (round % 3 == 0) connection.withdraw({.target = id});
+        connection.ping();
+        EXPECT_EQ(connection.acquire(keys).size(), keys.size());
+      }
+    });
+  }
+  clients.emplace_back([&] {
+    for (int round = 0; round < 30; ++round) {
+      for (const char* path : {"/metrics", "/debug", "/debug/native1"}) {
+        const io::FileDescriptor client = connect_to(report.port);
+        send_text(client.get(),
+                  std::string("GET ") + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        EXPECT_EQ(receive(client.get()).substr(0, 9), "HTTP/1.1 ");
+      }
+    }
+  });
+  for (std::thread& client : clients) client.join();
+  server.drain();
+  EXPECT_TRUE(server.wait_drained(milliseconds(20'000)));
+  EXPECT_EQ(server.cut_off_count(), 0U);
+}
+
+// While both shards are asked for keys that they match anew.
+TEST_P(ServerTest, new_rules_reach_every_shard) {
+  const std::string path =
+      testing::TempDir() + "/server_test_" + std::to_string(getpid()) + ".json";
+  const auto write_limit = [&](int limit) {
+    std::ofstream(path) << R"({"keys": [{"key_pattern": "", "key_pattern_is_regex": true,
+                                         "max_requests_per_window": )"
+                        << limit << "}]}";
+  };
+  write_limit(1'000);
+  config::Config wanted = config();
+  wanted.shards = 2;
+  wanted.pin = false;
+  wanted.config_file = path;
+  Server server(wanted);
+  sluicegate::Connection connection{"127.0.0.1", server.start().native_port};
+  const std::vector<std::string> names = keys_of_both_shards();
+  const std::vector<std::string_view> keys(names.begin(), names.end());
+  for (const int limit : {2'000, 3'000, 4'000}) {
+    write_limit(limit);
+    const auto all_have_it = [&] {
+      connection.acquire(keys);
+      return std::ranges::all_of(keys, [&](std::string_view key) {
+        const auto state = connection.inspect(key);
+        return state && state->max_requests == static_cast<uint32_t>(limit);
+      });
+    };
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!all_have_it() && std::chrono::steady_clock::now() < deadline) {
+    }
+    EXPECT_TRUE(all_have_it()) << limit;
+  }
+  std::filesystem::remove(path);
 }
 
 TEST_P(ServerTest, stops_at_once_when_destroyed) {

@@ -1,0 +1,146 @@
+#include "server/rule_watch.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "policy/rule_file.hpp"
+#include "server/log.hpp"
+
+namespace sluice::server {
+namespace {
+
+constexpr int poll_ms = 2'000;
+constexpr int settle_ms = 10;  // a file that is made and then written is read once
+constexpr uint32_t events_mask = IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_ONLYDIR;
+
+std::string folder_of(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path();
+  return folder.empty() ? "." : folder;
+}
+
+std::string name_of(const std::string& path) {
+  return std::filesystem::path(path).filename();
+}
+
+std::string real_path(const std::string& path) {
+  const std::unique_ptr<char, decltype(&std::free)> real{::realpath(path.c_str(), nullptr),
+                                                         &std::free};
+  return real ? real.get() : path;
+}
+
+// Of a symbolic link to somewhere below its own folder, the first step: `..data` in Kubernetes.
+std::string first_step(const std::string& path) {
+  std::error_code error;
+  const auto target = std::filesystem::read_symlink(path, error);
+  return error || target.empty() || target.is_absolute() ? std::string{} : target.begin()->string();
+}
+
+}  // namespace
+
+RuleWatch::RuleWatch(std::string path, std::string text, Listener listener)
+    : path_(std::move(path)),
+      listener_(std::move(listener)),
+      seen_(std::move(text)),
+      candidate_(seen_),
+      inotify_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)),
+      stop_(::eventfd(0, EFD_CLOEXEC)) {
+  if (!inotify_.is_open()) {
+    log_warning("no inotify: changes of the policy file are seen within seconds only",
+                {{"configFile", path_}, {"cause", std::strerror(errno)}});
+  }
+  thread_ = std::thread([this] { run(); });
+}
+
+RuleWatch::~RuleWatch() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(stop_.get(), &one, sizeof one);
+  thread_.join();
+}
+
+void RuleWatch::run() {
+  watch_folders();
+  look(true);  // what changed before the folders were watched
+  for (bool changed = false; sleep(poll_ms, changed); changed = false) {
+    if (changed) {
+      bool more = false;
+      if (!sleep(settle_ms, more)) return;
+    }
+    look(!changed);
+    watch_folders();  // links may lead elsewhere now
+    listener_.idle();
+  }
+}
+
+// False: the server stops.
+bool RuleWatch::sleep(int timeout_ms, bool& changed) {
+  pollfd waits[] = {{.fd = stop_.get(), .events = POLLIN, .revents = 0},
+                    {.fd = inotify_.get(), .events = POLLIN, .revents = 0}};
+  ::poll(waits, inotify_.is_open() ? 2 : 1, timeout_ms);
+  if (waits[0].revents != 0) return false;
+  if (waits[1].revents != 0) changed = drain_events();
+  return true;
+}
+
+// Whether one of them may be about the file.
+bool RuleWatch::drain_events() {
+  alignas(inotify_event) char buffer[16 * 1024];
+  bool ours = false;
+  while (true) {
+    const ssize_t bytes = ::read(inotify_.get(), buffer, sizeof buffer);
+    if (bytes <= 0) return ours;
+    for (ssize_t at = 0; at < bytes;) {
+      const auto* event = reinterpret_cast<const inotify_event*>(buffer + at);
+      const std::string_view name = event->len > 0 ? event->name : "";
+      const bool lost = (event->mask & IN_Q_OVERFLOW) != 0;
+      ours = ours || lost || std::ranges::find(names_, name) != names_.end();
+      at += static_cast<ssize_t>(sizeof *event + event->len);
+    }
+  }
+}
+
+// A folder that is watched already stays so; one that is gone has lost its watch.
+void RuleWatch::watch_folders() {
+  if (!inotify_.is_open()) return;
+  const std::string real = real_path(path_);
+  names_ = {name_of(path_), first_step(path_), name_of(real)};
+  for (const std::string& folder : {folder_of(path_), folder_of(real)}) {
+    ::inotify_add_watch(inotify_.get(), folder.c_str(), events_mask);
+  }
+}
+
+void RuleWatch::look(bool by_poll) {
+  const policy::RuleText read = policy::read_rule_file(path_);
+  const std::string& now = read.error.empty() ? read.text : read.error;
+  if (now == seen_) return;
+  // Whoever writes in place closes the file at the end, and there is an event; a poll may come in
+  // the middle, so what it finds has to be there at the next one too. A file that is empty, or
+  // gone, may just be being made, whatever the event: it is left to the polls.
+  if (!by_poll && (now.empty() || !read.error.empty())) return;
+  if (by_poll && std::exchange(candidate_, now) != now) return;
+  seen_ = now;
+  if (!read.error.empty()) return refuse({read.error});
+  const policy::ParsedRules parsed = policy::parse_rules(read.text);
+  if (!parsed.complaints.empty()) return refuse(parsed.complaints);
+  listener_.adopt(parsed.rules);
+  log_info("policy file reloaded", {{"configFile", path_}, {"entries", parsed.rules.size()}});
+}
+
+void RuleWatch::refuse(const std::vector<std::string>& complaints) {
+  listener_.refused();
+  log_error("policy file refused: the rules stay as they were",
+            {{"configFile", path_}, {"complaints", complaints}});
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,53 @@
+// Watches the policy file, and tells when it holds new rules.
+// Flow:   inotify, or the slow poll -> read_rule_file() -> parse_rules() -> `adopt`. A file that is
+//         bad, or gone, changes nothing: one ERROR line says why, and `refused` is called.
+// Shape:  one thread that sleeps. Folders are watched and not the file: the one that the path names
+//         and the one where the file really is. So writing in place, renaming another file over it,
+//         and the symbolic links that Kubernetes swaps are all seen. The poll is for what inotify
+//         does not tell: network file systems, a folder that is itself replaced.
+// Errors: without inotify (its limits are the user's) the poll does it alone; a WARN says so.
+// Source: inotify(7); gocc, "Hot reload".
+#pragma once
+
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "io/file_descriptor.hpp"
+#include "policy/rule.hpp"
+
+namespace sluice::server {
+
+class RuleWatch {
+ public:
+  // Both are called on the watching thread.
+  struct Listener {
+    std::function<void(const std::vector<policy::Rule>&)> adopt;
+    std::function<void()> refused;
+    std::function<void()> idle;  // every poll: time to tidy up
+  };
+
+  // `text` is what was read at the start: only what differs from it is news.
+  RuleWatch(std::string path, std::string text, Listener listener);
+  ~RuleWatch();
+
+ private:
+  void run();
+  bool sleep(int timeout_ms, bool& changed);
+  bool drain_events();
+  void watch_folders();
+  void look(bool by_poll);
+  void refuse(const std::vector<std::string>& complaints);
+
+  const std::string path_;
+  const Listener listener_;
+  std::string seen_;                // text or error that was acted upon last
+  std::string candidate_;           // what the last poll saw: it may still be being written
+  std::vector<std::string> names_;  // of files in the folders whose events matter
+  io::FileDescriptor inotify_;
+  io::FileDescriptor stop_;
+  std::thread thread_;
+};
+
+}  // namespace sluice::server

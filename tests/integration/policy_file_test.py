@@ -1,0 +1,96 @@
+"""The policy file (--config-file), and `sluicegate check-config`.
+Method: files in a folder of the test's own; what keys have is read through REST."""
+
+import json
+
+import pytest
+
+from http_peer import HttpPeer, ask
+from native_peer import APPROVED, DENIED, NativePeer
+from server_process import run_binary
+
+LAYERS = [
+    {"key_pattern": ".*", "key_pattern_is_regex": True, "max_requests_per_window": 10},
+    {"key_pattern": "user:1", "can_queue": False, "window_millis": 60_000},
+    {"key_pattern": "premium-", "key_pattern_is_regex": True, "max_requests_per_window": 1_000,
+     "max_requests_in_queue": 7}]
+
+
+@pytest.fixture
+def policy_file(tmp_path):
+    def write(*entries, text=None):
+        path = tmp_path / "limits.json"
+        path.write_text(text if text is not None else json.dumps({"keys": list(entries)}))
+        return str(path)
+    return write
+
+
+def config_of(server, key):
+    return json.loads(ask(server, "GET", f"/debug/{key}").body)["Config"]
+
+
+def test_keys_have_the_limits_of_the_entries_that_match(start_server, policy_file):
+    server = start_server("--config-file", policy_file(*LAYERS))
+    assert any(line["message"] == "policy file" and line["entries"] == 3 for line in server.log)
+    for key, config in {"other": (1_000, 10, 400), "user:1": (60_000, 10, 0),
+                        "my-premium-key": (1_000, 1_000, 7)}.items():
+        with HttpPeer(server) as peer:
+            answer = peer.ask("POST", f"/rate/{key}")
+            assert answer.status == 200
+            assert answer.rate_limit()["r"] == config[1] - 1
+        names = ["WindowMillis", "MaxRequestsPerWindow", "MaxRequestsInQueue"]
+        assert config_of(server, key) == dict(zip(names, config))
+
+
+def test_batches_and_overrides_start_from_the_entries(start_server, policy_file):
+    server = start_server("--config-file", policy_file(*LAYERS), "--window-millis", "60000")
+    with NativePeer(server) as peer:
+        keys = ["a", "premium-1"] * 20
+        assert peer.ask(keys).verdicts == [APPROVED] * 20 + [DENIED, APPROVED] * 10
+        assert peer.ask(["premium-1"], maxRequests=[5]).verdicts == [DENIED]
+    assert config_of(server, "premium-1")["MaxRequestsPerWindow"] == 5
+    assert config_of(server, "premium-1")["MaxRequestsInQueue"] == 7
+
+
+def test_a_cost_above_the_entry_s_limit_never_fits(start_server, policy_file):
+    server = start_server("--config-file", policy_file(*LAYERS))
+    assert ask(server, "POST", "/rate/other?cost=11").status == 400
+    assert ask(server, "GET", "/debug/other").status == 404
+    assert ask(server, "POST", "/rate/premium-1?cost=11").status == 200
+
+
+@pytest.mark.parametrize("entries, text, cause", [
+    ([{"key_pattern": "a(", "key_pattern_is_regex": True}], None, "not a regular expression"),
+    ([{"key_pattern": "a", "window_millis": -5}], None, "window_millis"),
+    ([], "{'keys': []}", "not JSON, line 1, column 2"),
+    ([], "[]", "must be an object")])
+def test_a_bad_file_stops_the_start_with_one_line(policy_file, entries, text, cause):
+    path = policy_file(*entries, text=text)
+    result = run_binary("--config-file", path, "--port", "0", "--native-port", "0")
+    assert (result.returncode, result.stdout) == (2, ""), result
+    assert result.stderr.startswith(f"Error: --config-file {path}: ")
+    assert cause in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_a_missing_file_stops_the_start(tmp_path):
+    result = run_binary("--config-file", str(tmp_path / "none.json"))
+    assert result.returncode == 2 and "No such file" in result.stderr
+
+
+def test_check_config_tells_all_that_is_wrong(policy_file):
+    path = policy_file({"key_pattern": "a", "window_millis": 5, "x": 1}, {})
+    result = run_binary("check-config", path)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert [line.startswith(f"{path}: keys[") for line in result.stderr.splitlines()] == [True] * 3
+    assert run_binary("check-config", path + "x").returncode == 2
+    assert run_binary("check-config").returncode == 2
+
+
+def test_check_config_says_what_a_key_has(policy_file):
+    path = policy_file(*LAYERS)
+    result = run_binary("check-config", path, "--key", "premium-7", "--max-requests", "5")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.splitlines()[0] == f"{path}: good, 3 entries"
+    assert "keys[0]" in result.stdout and "keys[2]" in result.stdout
+    assert "keys[1]" not in result.stdout
+    assert "1000 requests per window of 1000 ms, 7 in the queue" in result.stdout

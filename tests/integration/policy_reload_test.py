@@ -1,0 +1,232 @@
+"""The policy file changes while the server runs.
+Method: the file is written in place, replaced, or reached through links that are swapped; what keys
+have is read through REST until it is so."""
+
+import json
+import os
+import threading
+import time
+
+import pytest
+
+from conftest import LONG_WINDOW
+from http_peer import HttpPeer, ask, metrics, request, totals
+from server_process import eventually
+
+
+def rules_text(*entries):
+    return json.dumps({"keys": list(entries)})
+
+
+def limit_of_all(limit, **fields):
+    return rules_text({"key_pattern": ".*", "key_pattern_is_regex": True,
+                       "max_requests_per_window": limit, **fields})
+
+
+def config_of(server, key):
+    return json.loads(ask(server, "GET", f"/debug/{key}").body)["Config"]
+
+
+def limit_of(server, key):
+    return config_of(server, key)["MaxRequestsPerWindow"]
+
+
+def write_in_place(path, text):
+    path.write_text(text)
+
+
+def write_slowly(path, text):
+    with path.open("w") as file:
+        for byte in text:
+            file.write(byte)
+            file.flush()
+            time.sleep(0.0005)
+
+
+def rename_over(path, text):
+    fresh = path.with_suffix(".new")
+    fresh.write_text(text)
+    os.rename(fresh, path)
+
+
+def remove_and_make(path, text):
+    path.unlink()
+    path.write_text(text)
+
+
+@pytest.fixture
+def policy_file(tmp_path):
+    path = tmp_path / "limits.json"
+    path.write_text(limit_of_all(10))
+    return path
+
+
+@pytest.fixture
+def reloading(start_server, policy_file):
+    server = start_server("--config-file", str(policy_file), *LONG_WINDOW)
+    server.policy_file = policy_file
+    return server
+
+
+KEYS = [f"key{number}" for number in range(12)]  # of every shard
+
+
+def ask_all(server):
+    with HttpPeer(server) as peer:
+        return [peer.ask("POST", f"/rate/{key}").status for key in KEYS]
+
+
+def refused_log(server):
+    return [line for line in server.log if "refused" in line["message"]]
+
+
+# ------------------------------------------------------------------------------ ways to change it
+
+@pytest.mark.parametrize("change", [write_in_place, write_slowly, rename_over, remove_and_make])
+def test_a_change_reaches_every_core(reloading, change):
+    assert ask_all(reloading) == [200] * len(KEYS)
+    for limit in (20, 30):
+        change(reloading.policy_file, limit_of_all(limit))
+        eventually(lambda: all(limit_of(reloading, key) == limit for key in KEYS), "the new limit")
+    assert ask_all(reloading) == [200] * len(KEYS)
+    assert refused_log(reloading) == []
+    for shard in range(reloading.shards):
+        assert metrics(reloading)[f'sluicegate_rules_adopted_total{{shard="{shard}"}}'] == 2
+
+
+def test_links_that_are_swapped_as_kubernetes_does(start_server, tmp_path):
+    def publish(number, text):
+        folder = tmp_path / f"..2026_{number}"
+        folder.mkdir()
+        (folder / "limits.json").write_text(text)
+        (tmp_path / "..data_tmp").symlink_to(folder.name)
+        os.rename(tmp_path / "..data_tmp", tmp_path / "..data")
+
+    publish(1, limit_of_all(10))
+    (tmp_path / "limits.json").symlink_to("..data/limits.json")
+    server = start_server("--config-file", str(tmp_path / "limits.json"), *LONG_WINDOW)
+    ask_all(server)
+    for number in (2, 3):
+        publish(number, limit_of_all(10 * number))
+        eventually(lambda: all(limit_of(server, key) == 10 * number for key in KEYS),
+                   "the new limit")
+
+
+def test_a_link_to_a_file_elsewhere_that_is_written(start_server, tmp_path):
+    (tmp_path / "there").mkdir()
+    real = tmp_path / "there" / "real.json"
+    real.write_text(limit_of_all(10))
+    (tmp_path / "limits.json").symlink_to(real)
+    server = start_server("--config-file", str(tmp_path / "limits.json"), *LONG_WINDOW)
+    ask_all(server)
+    real.write_text(limit_of_all(20))
+    eventually(lambda: limit_of(server, KEYS[0]) == 20, "the new limit")
+
+
+# ------------------------------------------------------------------------------------- bad files
+
+@pytest.mark.parametrize("text, cause", [
+    ("{", "not JSON"), (rules_text({"key_pattern": "a", "window_millis": 1}), "window_millis")])
+def test_a_bad_file_changes_nothing_and_says_why(reloading, text, cause):
+    ask_all(reloading)
+    reloading.policy_file.write_text(text)
+    eventually(lambda: refused_log(reloading), "it is refused")
+    line = refused_log(reloading)[0]
+    assert line["level"] == "ERROR" and cause in str(line["complaints"])
+    assert totals(reloading)["sluicegate_rules_refused_total"] == 1
+    assert limit_of(reloading, KEYS[0]) == 10
+    reloading.policy_file.write_text(limit_of_all(20))
+    eventually(lambda: limit_of(reloading, KEYS[0]) == 20, "a good one is taken")
+
+
+def test_a_file_that_is_gone_changes_nothing(reloading):
+    ask_all(reloading)
+    reloading.policy_file.unlink()
+    eventually(lambda: refused_log(reloading), "it is told")
+    assert limit_of(reloading, KEYS[0]) == 10
+    reloading.policy_file.write_text(limit_of_all(20))
+    eventually(lambda: limit_of(reloading, KEYS[0]) == 20, "it is back")
+
+
+# ---------------------------------------------------------------------------- what becomes of keys
+
+def test_keys_whose_limits_stay_keep_their_overrides(reloading):
+    assert ask(reloading, "POST", "/rate/mine?maxRequests=5").status == 200
+    assert ask(reloading, "POST", "/rate/theirs?maxRequests=5").status == 200
+    reloading.policy_file.write_text(rules_text(
+        {"key_pattern": ".*", "key_pattern_is_regex": True, "max_requests_per_window": 10},
+        {"key_pattern": "theirs", "max_requests_per_window": 20}))
+    eventually(lambda: limit_of(reloading, "theirs") == 20, "the new limit")
+    assert limit_of(reloading, "mine") == 5
+
+
+def test_counts_go_on(reloading):
+    for _ in range(10):
+        assert ask(reloading, "POST", "/rate/k").status == 200
+    assert ask(reloading, "POST", "/rate/k").status == 429
+    reloading.policy_file.write_text(limit_of_all(12))
+    eventually(lambda: limit_of(reloading, "k") == 12, "the new limit")
+    assert [ask(reloading, "POST", "/rate/k").status for _ in range(3)] == [200, 200, 429]
+
+
+def test_waiters_that_fit_now_are_served(reloading):
+    waiting = []
+    for key in KEYS:
+        assert ask(reloading, "POST", f"/rate/{key}?cost=10").status == 200
+        waiting.append(HttpPeer(reloading))
+        waiting[-1].send(request("POST", f"/rate/{key}?canWait=true"))
+    eventually(lambda: totals(reloading)["sluicegate_waiters"] == len(KEYS), "all wait")
+    reloading.policy_file.write_text(limit_of_all(11))
+    assert [peer.read().status for peer in waiting] == [200] * len(KEYS)
+    for peer in waiting:
+        peer.close()
+
+
+def test_waiters_that_can_never_fit_are_answered(reloading):
+    assert ask(reloading, "POST", "/rate/k?cost=10").status == 200
+    with HttpPeer(reloading) as peer:
+        peer.send(request("POST", "/rate/k?canWait=true&cost=8"))
+        eventually(lambda: totals(reloading)["sluicegate_waiters"] == 1, "it waits")
+        reloading.policy_file.write_text(limit_of_all(5))
+        answer = peer.read()
+        assert (answer.status, answer.body) == (400, b"cost exceeds maxRequests")
+
+
+def test_a_window_of_another_length_begins_at_the_change(reloading):
+    assert ask(reloading, "POST", "/rate/k?cost=10").status == 200
+    with HttpPeer(reloading) as peer:
+        peer.send(request("POST", "/rate/k?canWait=true"))
+        eventually(lambda: totals(reloading)["sluicegate_waiters"] == 1, "it waits")
+        reloading.policy_file.write_text(limit_of_all(10, window_millis=100))
+        assert peer.read().status == 200  # within the new window, not within the old hour
+    assert config_of(reloading, "k")["WindowMillis"] == 100
+
+
+def test_no_request_is_lost_while_rules_change(reloading):
+    over = threading.Event()
+    failures = []
+
+    def client(number):
+        with HttpPeer(reloading) as peer:
+            asked = 0
+            while not over.is_set() or asked < 50:
+                peer.send(b"".join(request("POST", f"/rate/{key}?canWait={number % 2 == 0}"
+                                           f"&maxWaitMillis=50") for key in KEYS))
+                answers = [peer.read().status for _ in KEYS]
+                if set(answers) - {200, 429}:
+                    failures.append(answers)
+                asked += 1
+
+    clients = [threading.Thread(target=client, args=(number,)) for number in range(4)]
+    for each in clients:
+        each.start()
+    for turn in range(20):
+        change = [write_in_place, rename_over][turn % 2]
+        change(reloading.policy_file, limit_of_all(10 + turn, window_millis=20 + 10 * (turn % 3)))
+        time.sleep(0.05)
+    over.set()
+    for each in clients:
+        each.join(60)
+    assert not any(each.is_alive() for each in clients) and failures == []
+    eventually(lambda: ask(reloading, "POST", "/rate/k").status == 200
+               and limit_of(reloading, "k") == 29, "the last one holds")

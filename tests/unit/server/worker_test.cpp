@@ -1,0 +1,163 @@
+// Goal: a worker sleeps and is woken as its --spin-us says; connections that move count once; one
+//       that drains waits for what another core owes its clients.
+// Method: two workers over the simulated kernel, whose clock only the test moves, and clients of
+//         the first.
+#include "server/worker.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/sim/sim_io.hpp"
+#include "proto/key_hash.hpp"
+#include "sluicegate/frames.hpp"
+
+namespace sluice::server {
+namespace {
+
+constexpr int64_t spin_ns = 50 * base::ns_per_us;
+constexpr int64_t just_under_ns = spin_ns - base::ns_per_us;
+
+class TwoWorkers : public ::testing::Test {
+ protected:
+  TwoWorkers() {
+    for (uint32_t core = 0; core < 2; ++core) {
+      WorkerOptions options{
+          .shard = {.keys_max = 100, .waiters_max = 100}, .connections_max = 3, .spin_ns = spin_ns};
+      options.sessions.shard = core;
+      options.sessions.shards = 2;
+      ios_[core] = std::make_unique<io::SimIo>(io::SimOptions{}, network_);
+      workers_[core] = std::make_unique<Worker>(*ios_[core], options, crew_);
+      workers_[core]->start();
+    }
+    client_.emplace(ios_[0]->connect(http_listener));
+  }
+
+  // Turns until the first core has sent the key to the second, which has not looked yet.
+  void send_second_something() {
+    const uint64_t crossed = workers_[0]->exchange().crossed_entries();
+    client_->write("GET /rate/" + key_of_the_second() + " HTTP/1.1\r\nHost: x\r\n\r\n");
+    for (int turn = 0; turn < 100; ++turn) {
+      workers_[0]->turn(0);
+      if (workers_[0]->exchange().crossed_entries() > crossed) return;
+    }
+    FAIL() << "the request does not arrive";
+  }
+
+  std::string key_of_the_second() {
+    for (;;) {
+      std::string key = "key" + std::to_string(++keys_asked_);
+      const uint64_t hash = proto::routing_hash(key, crew_.mesh().routing_seed());
+      if (proto::owner_shard(hash, 2) == 1) return key;
+    }
+  }
+
+  void turn_second_after(int64_t ns) {
+    network_.advance(ns);
+    workers_[1]->turn(0);
+  }
+  void turn_both() {
+    for (const auto& worker : workers_) worker->turn(0);
+  }
+  bool second_sleeps() { return workers_[1]->settle_down() > 0; }
+  uint64_t wakes() const { return workers_[0]->exchange().wakes(); }
+
+  // Its clock stands still unless it is advanced: a poll takes no time.
+  io::Random random_{1};
+  io::SimNetwork network_{random_};
+  Crew crew_{{.cores = 2}};
+  std::unique_ptr<io::SimIo> ios_[2];
+  std::unique_ptr<Worker> workers_[2];
+  std::optional<io::SimClient> client_;
+  uint32_t keys_asked_ = 0;
+};
+
+TEST_F(TwoWorkers, sleeps_after_the_time_and_is_woken) {
+  turn_second_after(base::ns_per_s);
+  EXPECT_TRUE(second_sleeps());
+  send_second_something();
+  EXPECT_EQ(wakes(), 1U);
+  turn_second_after(0);
+  EXPECT_FALSE(second_sleeps());
+  turn_second_after(just_under_ns);
+  EXPECT_FALSE(second_sleeps());
+  turn_second_after(base::ns_per_us);
+  EXPECT_TRUE(second_sleeps());
+}
+
+TEST_F(TwoWorkers, is_not_woken_while_it_looks_around_and_that_counts_as_work) {
+  turn_second_after(base::ns_per_s);
+  EXPECT_TRUE(second_sleeps());
+  send_second_something();
+  for (int round = 0; round < 10; ++round) {
+    turn_second_after(just_under_ns);
+    EXPECT_FALSE(second_sleeps()) << round;
+    send_second_something();
+  }
+  EXPECT_EQ(wakes(), 1U);
+}
+
+// Whoever comes while others are on their way must find the places that are there.
+TEST_F(TwoWorkers, a_connection_on_its_way_to_another_core_counts_once) {
+  std::vector<uint64_t> hello;
+  sluicegate::encode(0, sluicegate::Hello{.client_name = "test", .wanted_shard = 1}, hello);
+  io::SimClient mover = ios_[0]->connect(native_listener);
+  mover.write(std::as_bytes(std::span(hello)));
+  for (int turn = 0; turn < 100 && workers_[0]->statistics().moved == 0; ++turn) {
+    ASSERT_LE(crew_.connections_of_all(), 2U);
+    workers_[0]->turn(0);
+  }
+  ASSERT_EQ(workers_[0]->statistics().moved, 1U);
+  ASSERT_EQ(crew_.connections_of_all(), 2U);
+  turn_both();
+  EXPECT_EQ(workers_[1]->sessions_count(), 1U);
+  EXPECT_EQ(crew_.connections(1, native_listener), 1U);
+  mover.close();
+  for (int turn = 0; turn < 100; ++turn) workers_[1]->turn(0);
+  EXPECT_EQ(workers_[1]->sessions_count(), 0U);
+  EXPECT_EQ(crew_.connections_of_all(), 1U);
+}
+
+TEST_F(TwoWorkers, a_draining_one_waits_for_outcomes_of_the_other) {
+  io::SimClient client = ios_[0]->connect(native_listener);
+  const std::string name = key_of_the_second();
+  const std::vector<std::string_view> keys(2, name);
+  const std::vector<uint32_t> one(2, 1);
+  std::vector<uint64_t> frames;
+  sluicegate::encode(0, sluicegate::Hello{.client_name = "test"}, frames);
+  sluicegate::encode(
+      1, sluicegate::Acquire{.keys = keys, .max_requests = one, .all_may_wait = true}, frames);
+  client.write(std::as_bytes(std::span(frames)));
+  for (int turn = 0; turn < 100; ++turn) turn_both();
+  ASSERT_EQ(workers_[1]->shard().waiters_count(), 1U);
+  workers_[0]->begin_drain();
+  for (int turn = 0; turn < 10; ++turn) {
+    network_.advance(100 * base::ns_per_ms);  // the other core is slow
+    workers_[0]->turn(0);
+  }
+  EXPECT_EQ(workers_[0]->tickets_count(), 1U);
+  workers_[1]->begin_drain();
+  for (int turn = 0; turn < 100; ++turn) turn_both();
+  std::vector<std::byte> received;
+  client.read(received);
+  std::vector<uint64_t> words(received.size() / sizeof(uint64_t));
+  std::memcpy(words.data(), received.data(), words.size() * sizeof(uint64_t));
+  size_t told = 0;
+  for (std::span<const uint64_t> rest{words}; !rest.empty();) {
+    const size_t size = sluicegate::frame_words(rest).value();
+    const sluicegate::Answer answer = sluicegate::decode(rest.first(size));
+    if (const auto* granted = std::get_if<sluicegate::Granted>(&answer)) {
+      told += granted->verdicts[0] == sluicegate::Verdict::draining ? 1 : 0;
+    }
+    rest = rest.subspan(size);
+  }
+  EXPECT_EQ(told, 1U);
+}
+
+}  // namespace
+}  // namespace sluice::server
