@@ -50,10 +50,12 @@ def test_waiters_are_served_in_order_at_the_windows_ends(start_server, key):
     ask(server, "POST", f"/rate/{key}?cost=2")
     started = time.monotonic()
     peers = []
-    for _ in range(4):  # they may be served already while the rest is still coming
+    for joined in range(1, 5):
         peers.append(HttpPeer(server))
         peers[-1].send(request("POST", f"/rate/{key}?canWait=true"))
-        time.sleep(0.005)
+        # Some may be served already while the rest is still coming; none is counted twice.
+        eventually(lambda: sum(not peer.is_silent(0) for peer in peers) + waiting(server, key)
+                   == joined, f"the waiter {joined} is in line")
     answers = [peer.read() for peer in peers]
     took = time.monotonic() - started
     assert [answer.status for answer in answers] == [200] * 4
