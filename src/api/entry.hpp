@@ -55,7 +55,7 @@ static_assert(sizeof(Entry) == 32, "the turn's entries: two to a cache line");
 
 // What a caller may ask to see beside the verdict. Limit and queue are the key's current ones.
 struct Detail {
-  uint32_t limit = 0;      // permits per window
+  uint32_t limit = 0;      // permits per window; all that a release tells, 0: no such key
   uint32_t remaining = 0;  // permits left in this window
   int64_t window_ms = 0;
   int64_t reset_ms = 0;     // until the window ends; rounded up

@@ -31,12 +31,12 @@ Place KeyStore::make_key(const Question& question, const limiter::Policy& policy
   Place place = table_.find(question.hash);
   if (place) {
     ASSERT(expired(*place.bucket, place.slot, question.now_ms));
+    count_expired(place);
     if (place.bucket->has_extra(place.slot)) {
       extras_.give_back(place.bucket->extra(place.slot));
     } else {
       classes_.leave(place.bucket->policy(place.slot));
     }
-    ++statistics_.keys_expired;
   } else {
     if (table_.full() && !reclaim(question.now_ms)) return {};
     place = table_.insert(question.hash, question.entry.key());

@@ -142,6 +142,7 @@ class KeyStore {
 
   // Forgetting.
   bool expired(const Bucket& bucket, uint32_t slot, int64_t now_ms) const noexcept;
+  void count_expired(Place place) noexcept;
   void forget(Place place) noexcept;
   void sweep(int64_t now_ms) noexcept;
   bool reclaim(int64_t now_ms) noexcept;

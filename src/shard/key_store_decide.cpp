@@ -231,10 +231,13 @@ Verdict KeyStore::join_line(const Question& question, ExtraIndex index) noexcept
 
 // Gives permits back to a live key; others have nothing to give back to.
 Verdict KeyStore::release(const Question& question) noexcept {
+  const bool wants_details = (question.entry.flags & api::flag::wants_details) != 0;
+  if (wants_details) question.detail = {};
   if (question.hash.tag == 0) return Verdict::approved;
   const Place place = find_live(question.hash, question.now_ms);
   if (!place) return Verdict::approved;
   ++statistics_.released;
+  if (wants_details) question.detail.limit = policy_of(place).max_requests;
   give_back(place, question.entry.cost, question.now_ms);
   return Verdict::approved;
 }

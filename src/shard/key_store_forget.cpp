@@ -24,6 +24,12 @@ bool KeyStore::expired(const Bucket& bucket, uint32_t slot, int64_t now_ms) cons
   return extra.line.empty() && extra.window.expired(now_ms, extra.policy.window_ms);
 }
 
+void KeyStore::count_expired(Place place) noexcept {
+  ++statistics_.keys_expired;
+  if (options_.expiry_listener == nullptr) return;
+  options_.expiry_listener->on_expired(table_.text(place));
+}
+
 void KeyStore::forget(Place place) noexcept {
   if (place.bucket->has_extra(place.slot)) {
     ASSERT(extras_[place.bucket->extra(place.slot)].line.empty());
@@ -56,8 +62,8 @@ void KeyStore::sweep(int64_t now_ms) noexcept {
         ++refreshed;
       }
       if (!expired(bucket, slot, now_ms)) continue;
+      count_expired(place);
       forget(place);
-      ++statistics_.keys_expired;
     }
   }
   // What one call may not do is left for the next ones, not for the next lap.
@@ -90,8 +96,8 @@ bool KeyStore::reclaim(int64_t now_ms) noexcept {
       if (bucket.tags[slot] == 0) continue;
       refresh({&bucket, slot}, now_ms);
       if (expired(bucket, slot, now_ms)) {
+        count_expired({&bucket, slot});
         forget({&bucket, slot});
-        ++statistics_.keys_expired;
         return true;
       }
       const int64_t from_ms = evictable_ms(bucket, slot, now_ms);

@@ -28,6 +28,15 @@ namespace sluice::shard {
 // XXH3 secret, drawn at start: it never leaves the process.
 using HashSecret = std::array<std::byte, 192>;
 
+// Told the key of every one that expires, before it is forgotten; for the log.
+class ExpiryListener {
+ public:
+  virtual void on_expired(std::string_view key) noexcept = 0;
+
+ protected:
+  ~ExpiryListener() = default;
+};
+
 struct Options {
   uint32_t keys_max = 10'000'000;
   uint32_t waiters_max = 100'000;
@@ -36,6 +45,7 @@ struct Options {
   bool requests_can_mod_queue = true;
   limiter::Policy policy;  // of every key that no rule matches, and that does not bring its own
   HashSecret hash_secret{};
+  ExpiryListener* expiry_listener = nullptr;  // outlives the shard
 };
 
 // Where decide() writes, one of each per entry. `details` and `waiters` are written only where the

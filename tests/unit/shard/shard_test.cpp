@@ -382,6 +382,37 @@ TEST_F(ShardTest, sweep_gives_expired_keys_back) {
   EXPECT_EQ(driver.shard.statistics().keys_expired, 100U);
 }
 
+TEST_F(ShardTest, expired_keys_are_told_to_the_listener_once) {
+  struct Listener final : ExpiryListener {
+    void on_expired(std::string_view key) noexcept override { keys.emplace_back(key); }
+    std::vector<std::string> keys;
+  };
+  Listener listener;
+  Options options = test_options();
+  options.keys_max = 2;
+  options.expiry_listener = &listener;
+  ShardDriver listened(options);
+  listened.acquire("anew");
+  listened.now_ns += 5'000 * base::ns_per_ms;
+  listened.acquire("anew");  // where the expired one was
+  listened.acquire("reclaimed", {.max_requests = 20});
+  listened.now_ns += 5'000 * base::ns_per_ms;
+  listened.acquire("anew");
+  listened.acquire("swept");  // there is room for two
+  EXPECT_EQ(listener.keys, (std::vector<std::string>{"anew", "anew", "reclaimed"}));
+  for (int step = 0; step < 100; ++step) listened.advance_ms(100);
+  EXPECT_EQ(listener.keys.size(), 5U);
+  EXPECT_EQ(listened.shard.statistics().keys_expired, 5U);
+}
+
+TEST_F(ShardTest, release_tells_the_limit_of_a_live_key) {
+  driver.acquire("a", {.max_requests = 20});
+  driver.release("a");
+  EXPECT_EQ(driver.detail.limit, 20U);
+  driver.release("unknown");
+  EXPECT_EQ(driver.detail.limit, 0U);
+}
+
 TEST_F(ShardTest, key_with_waiters_never_expires) {
   exhaust("a");
   queue("a", 1);
