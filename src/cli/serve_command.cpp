@@ -9,11 +9,14 @@
 #include <stdexcept>
 #include <string>
 
-#include "server/log.hpp"
+#include "log/log.hpp"
 #include "server/server.hpp"
 
 namespace sluice::cli {
 namespace {
+
+// For the last lines to be written.
+constexpr std::chrono::milliseconds log_timeout{2'000};
 
 // Signals are taken by this thread alone, with sigwait: no handler does any work.
 sigset_t block_signals() {
@@ -40,7 +43,7 @@ void raise_descriptor_limit(const config::Config& config) {
   limit.rlim_cur = std::min(wanted, limit.rlim_max);
   setrlimit(RLIMIT_NOFILE, &limit);
   if (limit.rlim_cur < wanted) {
-    server::log_warning(
+    log::warning(
         "too few file descriptors for --max-connections: connections beyond them are turned away; "
         "raise the limit (ulimit -n, LimitNOFILE=) or lower --max-connections",
         {{"limit", limit.rlim_cur}, {"softLimit", soft}, {"wanted", wanted}});
@@ -48,26 +51,25 @@ void raise_descriptor_limit(const config::Config& config) {
 }
 
 void log_started(const config::Config& config, const server::StartReport& report) {
-  if (!report.io_warning.empty()) server::log_warning(report.io_warning);
+  if (!report.io_warning.empty()) log::warning(report.io_warning);
   if (!config.config_file.empty()) {
-    server::log_info("policy file",
-                     {{"configFile", config.config_file}, {"entries", report.rules_count}});
+    log::info("policy file", {{"configFile", config.config_file}, {"entries", report.rules_count}});
   }
-  server::log_info("limits", {{"maxRequests", config.max_requests},
-                              {"maxRequestsInQueue", config.max_requests_in_queue},
-                              {"windowMillis", config.window_ms},
-                              {"maxKeys", config.max_keys},
-                              {"maxWaiters", config.max_waiters},
-                              {"maxConnections", config.max_connections},
-                              {"reservedAddressSpaceMiB", report.reserved_bytes >> 20}});
+  log::info("limits", {{"maxRequests", config.max_requests},
+                       {"maxRequestsInQueue", config.max_requests_in_queue},
+                       {"windowMillis", config.window_ms},
+                       {"maxKeys", config.max_keys},
+                       {"maxWaiters", config.max_waiters},
+                       {"maxConnections", config.max_connections},
+                       {"reservedAddressSpaceMiB", report.reserved_bytes >> 20}});
   // The last line of the start: scripts read the ports from it.
-  server::log_info("ready", {{"version", SLUICE_VERSION},
-                             {"shards", config.shards},
-                             {"pinned", report.pinned},
-                             {"io", report.io_backend},
-                             {"bind", config.bind.empty() ? "all interfaces" : config.bind},
-                             {"port", report.port},
-                             {"nativePort", report.native_port}});
+  log::info("ready", {{"version", SLUICE_VERSION},
+                      {"shards", config.shards},
+                      {"pinned", report.pinned},
+                      {"io", report.io_backend},
+                      {"bind", config.bind.empty() ? "all interfaces" : config.bind},
+                      {"port", report.port},
+                      {"nativePort", report.native_port}});
 }
 
 // Waits until everything is drained; a second signal does not wait.
@@ -84,9 +86,8 @@ bool drain(server::Server& server, const sigset_t& signals, uint32_t drain_ms) {
   return true;
 }
 
-}  // namespace
-
-int serve(const config::Config& config) {
+// Until the end of the server; throws what keeps it from starting.
+int run(const config::Config& config) {
   if (!config.instance_urls.empty()) {
     throw std::runtime_error(
         "there is no distributed mode yet: start without --instance-urls "
@@ -94,24 +95,44 @@ int serve(const config::Config& config) {
         config.instance_urls + ")");
   }
   const sigset_t signals = block_signals();
+  log::start({.format = config.log_format,
+              .level = config.log_level,
+              .includes_source = config.log_includes_source});
   raise_descriptor_limit(config);
   if (!config.server_type.empty()) {
-    server::log_warning("--server-type has no effect: there is one server, for HTTP/1.1",
-                        {{"serverType", config.server_type}});
+    log::warning("--server-type has no effect: there is one server, for HTTP/1.1",
+                 {{"serverType", config.server_type}});
   }
   server::Server server(config);
   log_started(config, server.start());
 
   int signal = 0;
   sigwait(&signals, &signal);
-  server::log_info("draining", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"},
-                                {"drainMillis", config.drain_ms}});
+  log::info("draining", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"},
+                         {"drainMillis", config.drain_ms}});
   if (!drain(server, signals, config.drain_ms)) {
-    server::log_warning("ended without draining");
+    log::warning("ended without draining");
+    log::stop(log_timeout);
     std::_Exit(EXIT_FAILURE);  // whatever the workers are at
   }
-  server::log_info("stopped", {{"connectionsCutOff", server.cut_off_count()}});
+  log::info("stopped", {{"connectionsCutOff", server.cut_off_count()}});
   return EXIT_SUCCESS;
+}
+
+}  // namespace
+
+// Whatever happens, what was logged is written; but nobody waits long for a reader who does not
+// read.
+int serve(const config::Config& config) {
+  int code = EXIT_FAILURE;
+  try {
+    code = run(config);
+  } catch (...) {
+    log::stop(log_timeout);
+    throw;
+  }
+  if (!log::stop(log_timeout)) std::_Exit(code);
+  return code;
 }
 
 }  // namespace sluice::cli

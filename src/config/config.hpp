@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <string>
 
+#include "log/level.hpp"
+
 namespace sluice::config {
 
 enum class IoBackend : uint8_t {
@@ -40,6 +42,14 @@ struct Config {
   IoBackend io = IoBackend::automatic;
   std::string server_type;    // gocc's choice of an HTTP library: accepted, without effect
   std::string instance_urls;  // gocc's other instances: there is no distributed mode yet
+
+  // What the log says.
+  log::Format log_format = log::Format::json;
+  log::Level log_level = log::Level::info;
+  bool log_includes_source = true;
+  bool log_2xx = false;  // a line for every REST request answered so
+  bool log_4xx = false;
+  bool log_5xx = true;
 
   // What is held at most, and for how long.
   uint32_t max_keys = 10'000'000;

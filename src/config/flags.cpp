@@ -45,6 +45,7 @@ A flag wins over its environment variable, which wins over the default.
 constexpr const char* keys_group = "Limits of a key that brings none of its own";
 constexpr const char* listen_group = "Listening";
 constexpr const char* run_group = "Running";
+constexpr const char* log_group = "Log (to stdout; system-default: to stderr)";
 constexpr const char* bounds_group = "Bounds of the whole process (beyond them: a clear refusal)";
 constexpr const char* times_group = "Time-outs";
 
@@ -98,6 +99,21 @@ IoBackend read_backend(const FlagName& flag, const std::string& text) {
   if (text == "uring") return IoBackend::uring;
   if (text == "epoll") return IoBackend::epoll;
   throw invalid_value(flag, "value must be one of [auto uring epoll]");
+}
+
+log::Format read_log_format(const FlagName& flag, const std::string& text) {
+  if (text == "json") return log::Format::json;
+  if (text == "text") return log::Format::text;
+  if (text == "system-default") return log::Format::system_default;
+  throw invalid_value(flag, "value must be one of [json text system-default]");
+}
+
+log::Level read_log_level(const FlagName& flag, const std::string& text) {
+  using log::Level;
+  for (const Level level : {Level::debug, Level::info, Level::warning, Level::error}) {
+    if (text == log::level_name(level)) return level;
+  }
+  throw invalid_value(flag, "value must be one of [DEBUG INFO WARN ERROR]");
 }
 
 std::string read_server_type(const FlagName& flag, const std::string& text) {
@@ -210,6 +226,19 @@ void add_run_flags(CLI::App& app, Config& config) {
              "must be empty: there is no distributed mode yet", "default empty", read_list);
 }
 
+void add_log_flags(CLI::App& app, Config& config) {
+  Group group(app, log_group);
+  group.word("-l,--log-format", "NAME", config.log_format, "json, text or system-default",
+             "default json", read_log_format);
+  group.word("--log-level", "NAME", config.log_level, "DEBUG, INFO, WARN or ERROR", "default INFO",
+             read_log_level);
+  group.toggle("--log-includes-source", config.log_includes_source,
+               "say which line of code speaks (not system-default)");
+  group.toggle("--log2xx", config.log_2xx, "a line for every REST request answered 2xx");
+  group.toggle("--log4xx", config.log_4xx, "likewise 4xx, and waiters whose client left");
+  group.toggle("--log5xx", config.log_5xx, "likewise 5xx");
+}
+
 void add_bound_flags(CLI::App& app, Config& config) {
   Group group(app, bounds_group);
   group.number("--max-keys", config.max_keys, {1, 1'000'000'000}, "keys that are remembered");
@@ -265,7 +294,8 @@ void settle(const CLI::App& app, Config& config, const UsableCpus& cpus) {
 }
 
 bool is_server_flag(const CLI::Option& option) {
-  const std::array groups = {keys_group, listen_group, run_group, bounds_group, times_group};
+  const std::array groups = {keys_group, listen_group, run_group,
+                             log_group,  bounds_group, times_group};
   return std::find(groups.begin(), groups.end(), option.get_group()) != groups.end();
 }
 
@@ -279,6 +309,7 @@ void add_server_flags(CLI::App& app, Config& config) {
   add_key_flags(app, config);
   add_listen_flags(app, config);
   add_run_flags(app, config);
+  add_log_flags(app, config);
   add_bound_flags(app, config);
   add_time_flags(app, config);
 }
@@ -319,9 +350,13 @@ int report_parse_error(const CLI::App& app, const CLI::ParseError& error, std::o
 }
 
 std::string environment_name(const std::string& flag_name) {
-  std::string name = flag_name;
-  for (char& c : name) {
-    c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  std::string name;
+  for (const char c : flag_name) {
+    const bool is_digit = c >= '0' && c <= '9';
+    if (is_digit && !name.empty() && std::isalpha(static_cast<unsigned char>(name.back())) != 0) {
+      name += '_';  // log2xx: LOG_2XX
+    }
+    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   }
   return name;
 }

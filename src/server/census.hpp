@@ -34,6 +34,7 @@ struct Census {
   uint64_t crossings = 0;        // entries that were decided by another core
   uint64_t wakes = 0;            // of other cores
   uint64_t rules_refused = 0;    // of the whole process
+  uint64_t log_lines_lost = 0;   // likewise
 };
 
 }  // namespace sluice::server

@@ -91,6 +91,12 @@ void write_rules(Writer& write, std::span<const Census> cores) noexcept {
             cores.empty() ? 0 : cores.front().rules_refused);
 }
 
+void write_log(Writer& write, std::span<const Census> cores) noexcept {
+  write.one("log_lines_lost_total", "counter",
+            "Lines that newer ones overran, because who reads the log is too slow.",
+            cores.empty() ? 0 : cores.front().log_lines_lost);
+}
+
 void write_connections(Writer& write) noexcept {
   write.all("accepted_total", "counter", "Connections accepted.",
             [](const Census& core) { return core.worker.accepted; });
@@ -133,6 +139,7 @@ void write_metrics(std::span<const Census> cores, std::string& text) noexcept {
   write_decisions(write, cores);
   write_keys(write);
   write_rules(write, cores);
+  write_log(write, cores);
   write_connections(write);
   write_loop(write, cores);
   ASSERT(text.size() <= metrics_bytes_max(static_cast<uint32_t>(cores.size())));

@@ -15,8 +15,8 @@
 #include <string_view>
 #include <utility>
 
+#include "log/log.hpp"
 #include "policy/rule_file.hpp"
-#include "server/log.hpp"
 
 namespace sluice::server {
 namespace {
@@ -57,8 +57,8 @@ RuleWatch::RuleWatch(std::string path, std::string text, Listener listener)
       inotify_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)),
       stop_(::eventfd(0, EFD_CLOEXEC)) {
   if (!inotify_.is_open()) {
-    log_warning("no inotify: changes of the policy file are seen within seconds only",
-                {{"configFile", path_}, {"cause", std::strerror(errno)}});
+    log::warning("no inotify: changes of the policy file are seen within seconds only",
+                 {{"configFile", path_}, {"cause", std::strerror(errno)}});
   }
   thread_ = std::thread([this] { run(); });
 }
@@ -134,13 +134,13 @@ void RuleWatch::look(bool by_poll) {
   const policy::ParsedRules parsed = policy::parse_rules(read.text);
   if (!parsed.complaints.empty()) return refuse(parsed.complaints);
   listener_.adopt(parsed.rules);
-  log_info("policy file reloaded", {{"configFile", path_}, {"entries", parsed.rules.size()}});
+  log::info("policy file reloaded", {{"configFile", path_}, {"entries", parsed.rules.size()}});
 }
 
 void RuleWatch::refuse(const std::vector<std::string>& complaints) {
   listener_.refused();
-  log_error("policy file refused: the rules stay as they were",
-            {{"configFile", path_}, {"complaints", complaints}});
+  log::error("policy file refused: the rules stay as they were",
+             {{"configFile", path_}, {"complaints", complaints}});
 }
 
 }  // namespace sluice::server

@@ -6,6 +6,7 @@
 
 #include "config/cpus.hpp"
 #include "io/listen.hpp"
+#include "log/log.hpp"
 #include "policy/rule_file.hpp"
 #include "server/crew.hpp"
 #include "server/rule_watch.hpp"
@@ -36,6 +37,19 @@ io::Backend backend_of(config::IoBackend backend) {
   return io::Backend::auto_;
 }
 
+class ExpiryLog final : public shard::ExpiryListener {
+ public:
+  void on_expired(std::string_view key) noexcept override {
+    log::write(log::Level::debug, "key expired", {{"key", key}});
+  }
+};
+
+// Null when nobody would read it.
+shard::ExpiryListener* expiry_log() noexcept {
+  static ExpiryLog listener;
+  return log::wants(log::Level::debug) ? &listener : nullptr;
+}
+
 limiter::Policy standard_policy(const config::Config& config) {
   return {.window_ms = config.window_ms,
           .max_requests = config.max_requests,
@@ -58,14 +72,18 @@ WorkerOptions worker_options(const config::Config& config, std::vector<policy::R
                    .idle_timeout_ms = config.idle_timeout_ms,
                    .shards = config.shards,
                    .routing_seed = routing_seed,
-                   .instance_id = random_word(device)},
+                   .instance_id = random_word(device),
+                   .access_log = {.of_2xx = config.log_2xx,
+                                  .of_4xx = config.log_4xx,
+                                  .of_5xx = config.log_5xx}},
       .shard = {.keys_max = share(config.max_keys),
                 .waiters_max = share(config.max_waiters),
                 .key_bytes_max = config.max_key_bytes,
                 .requests_can_set_rate = config.requests_can_set_rate,
                 .requests_can_mod_queue = config.requests_can_mod_queue,
                 .policy = standard_policy(config),
-                .hash_secret = draw_secret(device)},
+                .hash_secret = draw_secret(device),
+                .expiry_listener = expiry_log()},
       .rules = std::move(rules),
       .splits = {},
       .connections_max = config.max_connections,

@@ -10,6 +10,8 @@ SessionTable::SessionTable(uint32_t sockets_max, uint32_t key_bytes_max)
     : buffers_(sockets_max),
       slots_(sizeof(Slot) * sockets_max, "sessions (--max-connections)"),
       keys_(size_t{key_bytes_max} * sockets_max, "waiting requests' keys (--max-connections)"),
+      heads_(session::RequestLog::memory_bytes * sockets_max,
+             "request heads for the log (--max-connections)"),
       sockets_max_(sockets_max),
       key_bytes_max_(key_bytes_max) {}
 
@@ -35,7 +37,10 @@ session::Session& SessionTable::open_http(session::Context& context, io::Io& io,
   const std::span<char> key(
       reinterpret_cast<char*>(keys_.data()) + size_t{socket.index} * key_bytes_max_,
       key_bytes_max_);
-  slot.session = new (slot.storage) session::HttpSession(context, io, socket, buffers_, key);
+  constexpr size_t head_bytes = session::RequestLog::memory_bytes;
+  const std::span<char> heads(
+      reinterpret_cast<char*>(heads_.data()) + size_t{socket.index} * head_bytes, head_bytes);
+  slot.session = new (slot.storage) session::HttpSession(context, io, socket, buffers_, key, heads);
   return *slot.session;
 }
 
@@ -62,7 +67,7 @@ session::Session* SessionTable::find(io::SocketId socket) noexcept {
 }
 
 uint64_t SessionTable::reserved_bytes() const noexcept {
-  return buffers_.reserved_bytes() + slots_.size() + keys_.size();
+  return buffers_.reserved_bytes() + slots_.size() + keys_.size() + heads_.size();
 }
 
 }  // namespace sluice::server

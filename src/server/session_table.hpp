@@ -60,6 +60,7 @@ class SessionTable {
   net::ConnectionMemory buffers_;
   base::MappedRegion slots_;
   base::MappedRegion keys_;
+  base::MappedRegion heads_;
   uint32_t sockets_max_;
   uint32_t key_bytes_max_;
   uint32_t open_count_ = 0;

@@ -1,5 +1,6 @@
 // Views of shards, this core's and others': one key, pages of keys, counters.
 #include "base/assert.hpp"
+#include "log/log.hpp"
 #include "server/look.hpp"
 #include "server/metrics.hpp"
 #include "server/worker.hpp"
@@ -145,7 +146,8 @@ Census Worker::census() const noexcept {
           .drained_entries = context_.drained_entries,
           .crossings = exchange_.crossed_entries(),
           .wakes = exchange_.wakes(),
-          .rules_refused = crew_.rules_refused()};
+          .rules_refused = crew_.rules_refused(),
+          .log_lines_lost = log::lines_lost()};
 }
 
 }  // namespace sluice::server

@@ -15,6 +15,7 @@
 #include "base/time.hpp"
 #include "base/timer_wheel.hpp"
 #include "route/turn.hpp"
+#include "session/request_log.hpp"
 #include "session/wait_book.hpp"
 
 namespace sluice::session {
@@ -36,6 +37,7 @@ struct Options {
   uint32_t shards = 1;
   uint64_t routing_seed = 0;
   uint64_t instance_id = 0;
+  AccessLog access_log;
 };
 
 // The worker as its sessions see it. A key may belong to another core: then verdicts come in a

@@ -1,5 +1,6 @@
 #include "session/http_session.hpp"
 
+#include <array>
 #include <cstring>
 
 #include "base/assert.hpp"
@@ -16,9 +17,11 @@ constexpr int64_t drain_grace_ms = 200;
 }  // namespace
 
 HttpSession::HttpSession(Context& context, io::Io& io, io::SocketId socket,
-                         net::ConnectionMemory& memory, std::span<char> key_memory) noexcept
+                         net::ConnectionMemory& memory, std::span<char> key_memory,
+                         std::span<char> log_memory) noexcept
     : Session(context, io, socket, memory),
       key_memory_(key_memory),
+      log_(log_memory, context.options.access_log),
       phase_started_ms_(context.now_ms()) {
   in_request_ = true;  // the first request has to come within the header time-out
   drain_started_ms_ = context.now_ms();
@@ -50,7 +53,7 @@ size_t HttpSession::take(std::span<const std::byte> bytes) noexcept {
     }
     if (const auto* head = std::get_if<wire::HttpHead>(&parsed)) {
       taken += head->consumed_bytes;
-      on_head(head->request);
+      on_head(head->request, {reinterpret_cast<const char*>(rest.data()), head->consumed_bytes});
     } else {
       taken += std::get<wire::HttpBodyEnd>(parsed).consumed_bytes;
       in_request_ = false;
@@ -65,7 +68,8 @@ bool HttpSession::make_room() noexcept {
   return make_turn_room(1, limits::http_header_bytes_max);
 }
 
-void HttpSession::on_head(const wire::HttpRequest& request) noexcept {
+void HttpSession::on_head(const wire::HttpRequest& request, std::string_view head) noexcept {
+  if (!log_.has_room(head)) settle_answers();
   if (request.expects_continue) {
     settle_answers();
     write(reply_bytes_max, [](auto out) { return wire::encode_continue(out); });
@@ -74,6 +78,7 @@ void HttpSession::on_head(const wire::HttpRequest& request) noexcept {
     context_.backend.execute();
   }
   if (connection_.finishing() || connection_.closing()) return;
+  log_.keep(head, context_.now);
   const wire::RestOptions options{
       .key_bytes_max = context_.options.key_bytes_max,
       .requests_can_set_rate = context_.options.requests_can_set_rate,
@@ -86,36 +91,32 @@ void HttpSession::on_head(const wire::HttpRequest& request) noexcept {
   settle_answers();
   if (connection_.finishing() || connection_.closing()) return;
   const uint8_t kind = kind_of(request);
-  wire::ReplyHead head = reply_head(kind);
-  const bool keep_alive = head.keep_alive;
-  std::visit(
-      base::Overloaded{
-          [&](const wire::RestDecision&) {},
-          [&](const wire::RestReply& reply) {
-            head.head_only = request.method == "HEAD";
-            head.keep_alive = keep_alive && !reply.closes;
-            write(reply_bytes_max, [&](auto out) { return wire::encode_reply(reply, head, out); });
-            answered(head.keep_alive);
-          },
-          [&](const wire::RestHealth&) {
-            const wire::RestReply reply{.status = uint16_t(context_.draining ? 503 : 200)};
-            write(reply_bytes_max, [&](auto out) { return wire::encode_reply(reply, head, out); });
-            answered(keep_alive);
-          },
-          [&](const wire::RestMetrics&) {
-            if (!context_.backend.may_look()) return refuse_look(head);
-            hold(held_by_look);
-            context_.backend.metrics(*this, kind);
-          },
-          [&](const wire::RestInspect& inspect) {
-            const uint64_t id = kind | (inspect.pretty ? 256U : 0U);
-            if (!context_.backend.may_look()) return refuse_look(head);
-            hold(held_by_look);
-            context_.backend.inspect(*this, id, inspect.key);
-          },
-          [&](const wire::RestDebug& debug) { start_debug(request, debug.pretty); },
-      },
-      rest);
+  wire::ReplyHead reply_head = this->reply_head(kind);
+  std::visit(base::Overloaded{
+                 [&](const wire::RestDecision&) {},
+                 [&](const wire::RestReply& reply) {
+                   if (reply.key) log_.refused(reply.body, *reply.key);
+                   reply_head.head_only = request.method == "HEAD";
+                   reply_head.keep_alive = reply_head.keep_alive && !reply.closes;
+                   answer_with(reply, reply_head);
+                 },
+                 [&](const wire::RestHealth&) {
+                   answer_with({.status = uint16_t(context_.draining ? 503 : 200)}, reply_head);
+                 },
+                 [&](const wire::RestMetrics&) {
+                   if (!context_.backend.may_look()) return refuse_look(reply_head);
+                   hold(held_by_look);
+                   context_.backend.metrics(*this, kind);
+                 },
+                 [&](const wire::RestInspect& inspect) {
+                   const uint64_t id = kind | (inspect.pretty ? 256U : 0U);
+                   if (!context_.backend.may_look()) return refuse_look(reply_head);
+                   hold(held_by_look);
+                   context_.backend.inspect(*this, id, inspect.key);
+                 },
+                 [&](const wire::RestDebug& debug) { start_debug(request, debug); },
+             },
+             rest);
 }
 
 uint8_t HttpSession::kind_of(const wire::HttpRequest& request) const noexcept {
@@ -152,6 +153,7 @@ void HttpSession::decide(const wire::HttpRequest& request, wire::RestDecision& d
       context_.turn.add({.session = socket.index, .generation = socket.generation, .kind = kind}, 1,
                         asked.key_bytes)[0];
   entry = asked;
+  if (entry.op == api::Op::release && log_.warns()) entry.flags |= api::flag::wants_details;
   if (entry.op == api::Op::acquire) {
     entry.flags |= api::flag::wants_details | api::flag::shows_id;
     const uint32_t most = context_.options.wait_ms_max;
@@ -195,23 +197,26 @@ void HttpSession::on_verdicts(const route::Request& request, const Verdicts& ver
   }
   if (queued) {
     context_.backend.abandon(context_.waits[entry.ticket]);
+    log_.vanished();
   } else if (entry.ticket != api::no_ticket) {
     context_.waits.give_back(entry.ticket);
   }
   if (gone) return;
-  write_decision(verdict, verdicts.details[0], entry.key(), request.kind,
-                 entry.op == api::Op::release);
+  const bool released = entry.op == api::Op::release;
+  const bool was_live = (entry.flags & api::flag::wants_details) == 0 || verdicts.details[0].limit;
+  if (released && !was_live) log_.released_unknown(entry.key());
+  write_decision(verdict, verdicts.details[0], entry.key(), request.kind, released);
 }
 
 void HttpSession::write_decision(api::Verdict verdict, const api::Detail& detail,
                                  std::string_view key, uint8_t kind, bool released) noexcept {
   wire::ReplyHead head = reply_head(kind);
   if (verdict == api::Verdict::draining) head.keep_alive = false;  // another core may be first
-  write(decision_bytes_max(kind, key.size()), [&](auto out) {
+  if (verdict == api::Verdict::never_fits) log_.refused("cost exceeds maxRequests", key);
+  answer(decision_bytes_max(kind, key.size()), head.keep_alive, [&](auto out) {
     if (released) return wire::encode_reply(wire::RestReply{.status = 200}, head, out);
     return wire::encode_decision(verdict, detail, key, (kind & json) != 0, head, out);
   });
-  answered(head.keep_alive);
 }
 
 void HttpSession::on_granted(WaitingEntry& entry, const api::Grant& grant) noexcept {
@@ -223,6 +228,22 @@ void HttpSession::on_granted(WaitingEntry& entry, const api::Grant& grant) noexc
   phase_started_ms_ = context_.now_ms();
   write_decision(grant.verdict, detail, {key_memory_.data(), waiting_key_bytes_}, waiting_kind_,
                  false);
+}
+
+void HttpSession::answer_with(const wire::RestReply& reply, const wire::ReplyHead& head) noexcept {
+  answer(reply_bytes_max, head.keep_alive,
+         [&](auto out) { return wire::encode_reply(reply, head, out); });
+}
+
+// Writes one whole response with `encode(out)`.
+template <typename Encode>
+void HttpSession::answer(size_t bytes_max, bool keep_alive, Encode encode) noexcept {
+  write(bytes_max, [&](std::span<std::byte> out) {
+    const size_t size_bytes = encode(out);
+    log_.answered(out.first(size_bytes));
+    return size_bytes;
+  });
+  answered(keep_alive);
 }
 
 // One response is complete: goes on with what is behind it, or ends.
@@ -245,10 +266,9 @@ void HttpSession::on_metrics(uint64_t id, std::string_view text) noexcept {
   release_hold(held_by_look);
   if (connection_.finishing()) return;
   const wire::ReplyHead head = reply_head(static_cast<uint8_t>(id));
-  write(reply_bytes_max + text.size(), [&](auto out) {
+  answer(reply_bytes_max + text.size(), head.keep_alive, [&](auto out) {
     return wire::encode_text(200, "text/plain; version=0.0.4", text, head, out);
   });
-  answered(head.keep_alive);
 }
 
 void HttpSession::on_inspected(uint64_t id, const api::KeyState* state) noexcept {
@@ -256,47 +276,50 @@ void HttpSession::on_inspected(uint64_t id, const api::KeyState* state) noexcept
   if (connection_.finishing()) return;
   const wire::ReplyHead head = reply_head(static_cast<uint8_t>(id));
   if (state == nullptr) {
-    write(reply_bytes_max, [&](auto out) {
-      return wire::encode_text(404, "text/plain; charset=UTF-8", "Key not found", head, out);
-    });
-  } else {
-    write(reply_bytes_max + wire::debug_key_bytes_max(state->key.size()),
-          [&](auto out) { return wire::encode_key_state(*state, (id & 256U) != 0, head, out); });
+    log_.inspected_unknown();
+    return answer_with(wire::key_not_found, head);
   }
-  answered(head.keep_alive);
+  answer(reply_bytes_max + wire::debug_key_bytes_max(state->key.size()), head.keep_alive,
+         [&](auto out) { return wire::encode_key_state(*state, (id & 256U) != 0, head, out); });
 }
 
-void HttpSession::start_debug(const wire::HttpRequest& request, bool pretty) noexcept {
+void HttpSession::start_debug(const wire::HttpRequest& request,
+                              const wire::RestDebug& asked) noexcept {
   const wire::ReplyHead head = reply_head(kind_of(request));
   if (context_.debug_walks_count >= DebugWalk::walks_max || !context_.backend.may_look()) {
     return refuse_look(head);
   }
   ++context_.debug_walks_count;
   debug_ = std::make_unique<DebugWalk>();
-  debug_->stream = {.pretty = pretty, .chunked = !request.http_1_0};
-  debug_->keep_alive = head.keep_alive && !request.http_1_0;
+  debug_->stream = {.pretty = asked.pretty, .chunked = !request.http_1_0};
+  debug_->prefix = asked.prefix;
+  debug_->keys_max = asked.keys_max;
+  debug_->head = head;
   hold(held_by_decision);
   debug_->asked = true;
-  context_.backend.count_keys(*this, kind_of(request));
+  context_.backend.count_keys(*this, 0);
 }
 
 void HttpSession::refuse_look(const wire::ReplyHead& head) noexcept {
-  write(reply_bytes_max, [&](auto out) {
+  answer(reply_bytes_max, head.keep_alive, [&](auto out) {
     return wire::encode_text(503, "text/plain; charset=UTF-8",
                              "too many views of the keys at once: try again later", head, out);
   });
-  answered(head.keep_alive);
 }
 
-void HttpSession::on_counted(uint64_t id, uint64_t keys_count) noexcept {
+void HttpSession::on_counted(uint64_t, uint64_t keys_count) noexcept {
   if (!debug_ || connection_.finishing()) return;
+  mark_dirty();
   debug_->asked = false;
   debug_->sorted = keys_count <= DebugWalk::sorted_keys_max;
-  wire::ReplyHead head = reply_head(static_cast<uint8_t>(id));
-  debug_->keep_alive = debug_->keep_alive && head.keep_alive;
-  head.keep_alive = debug_->keep_alive;
+  if (!debug_->sorted) begin_debug_stream();
+}
+
+void HttpSession::begin_debug_stream() noexcept {
+  debug_->streams = true;
+  debug_->head.keep_alive = debug_->head.keep_alive && debug_->stream.chunked && !context_.draining;
   write(reply_bytes_max, [&](auto out) {
-    return wire::encode_debug_head(debug_->stream, !debug_->sorted, head, out);
+    return wire::encode_debug_head(debug_->stream, !debug_->sorted, debug_->head, out);
   });
 }
 
@@ -304,21 +327,21 @@ void HttpSession::on_counted(uint64_t id, uint64_t keys_count) noexcept {
 void HttpSession::continue_debug() noexcept {
   if (debug_->asked) return;  // goes on with the answer
   if (!debug_->gathered && (debug_->sorted || debug_->next_row == debug_->rows.size())) {
-    if (!debug_->sorted) {
-      debug_->rows.clear();
-      debug_->next_row = 0;
-    }
+    if (!debug_->sorted) debug_->forget_rows();
     if (!context_.backend.may_look()) return mark_ready();
     debug_->asked = true;
     context_.backend.page(*this, 0, debug_->cursor, DebugWalk::slice_keys);
     if (debug_->asked) return;
   }
-  const bool may_write = debug_->gathered || !debug_->sorted;
-  if (may_write && write_debug_rows() && debug_->gathered) {
+  if (debug_->gathered && !debug_->streams) {
+    if (answer_small_debug()) return;
+    begin_debug_stream();
+  }
+  if (debug_->streams && write_debug_rows() && debug_->gathered) {
     write(reply_bytes_max, [&](auto out) { return wire::encode_debug_tail(debug_->stream, out); });
-    const bool keep_alive = debug_->keep_alive;
-    debug_.reset();
-    --context_.debug_walks_count;
+    log_.answered(200, debug_->stream.body_bytes);
+    const bool keep_alive = debug_->head.keep_alive;
+    end_debug();
     answered(keep_alive);
     return;
   }
@@ -326,14 +349,33 @@ void HttpSession::continue_debug() noexcept {
   if (!connection_.output_over_high()) mark_ready();
 }
 
+// As Go's server does: a body of up to 2 KiB is told with its length.
+bool HttpSession::answer_small_debug() noexcept {
+  std::array<std::byte, DebugWalk::small_body_bytes> body;
+  const std::optional<size_t> body_bytes = debug_->encode_whole(body);
+  if (!body_bytes) return false;
+  wire::ReplyHead head = debug_->head;
+  head.keep_alive = head.keep_alive && !context_.draining;
+  end_debug();
+  answer(reply_bytes_max + *body_bytes, head.keep_alive, [&](auto out) {
+    return wire::encode_text(200, "application/json",
+                             {reinterpret_cast<const char*>(body.data()), *body_bytes}, head, out);
+  });
+  return true;
+}
+
+void HttpSession::end_debug() noexcept {
+  debug_.reset();
+  --context_.debug_walks_count;
+}
+
 // Whether all gathered rows are written.
 bool HttpSession::write_debug_rows() noexcept {
   for (uint32_t written = 0; debug_->next_row < debug_->rows.size(); ++written) {
     if (connection_.output_over_high() || written >= DebugWalk::slice_keys) return false;
-    DebugWalk::Row& row = debug_->rows[debug_->next_row++];
-    row.state.key = row.key;
-    write(wire::debug_key_bytes_max(row.key.size()),
-          [&](auto out) { return wire::encode_debug_key(debug_->stream, row.state, out); });
+    const api::KeyState& state = debug_->take_row();
+    write(wire::debug_key_bytes_max(state.key.size()),
+          [&](auto out) { return wire::encode_debug_key(debug_->stream, state, out); });
   }
   return true;
 }
@@ -343,11 +385,7 @@ void HttpSession::on_page(uint64_t, std::span<const api::KeyState> keys,
   if (!debug_ || connection_.finishing()) return;
   mark_dirty();
   debug_->asked = false;
-  debug_->add(keys);
-  debug_->cursor = next_cursor;
-  if (next_cursor != 0) return;
-  debug_->gathered = true;
-  if (debug_->sorted) debug_->sort();
+  debug_->add(keys, next_cursor);
 }
 
 void HttpSession::write_settled() noexcept {
@@ -358,6 +396,7 @@ void HttpSession::drop_waiting() noexcept {
   if (ticket_ == api::no_ticket) return;
   context_.backend.abandon(context_.waits[ticket_]);
   ticket_ = api::no_ticket;
+  log_.vanished();
 }
 
 void HttpSession::refuse_with(uint16_t status, std::string_view cause) noexcept {

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "session/debug_walk.hpp"
+#include "session/request_log.hpp"
 #include "session/session.hpp"
 #include "wire/http_codec.hpp"
 #include "wire/http_parser.hpp"
@@ -17,9 +18,10 @@ namespace sluice::session {
 
 class HttpSession final : public Session {
  public:
-  // `key_memory` keeps the key of a waiting request whose answer will show it.
+  // `key_memory` keeps the key of a waiting request whose answer will show it, `log_memory`
+  // (RequestLog::memory_bytes) the heads of requests that are not answered yet.
   HttpSession(Context& context, io::Io& io, io::SocketId socket, net::ConnectionMemory& memory,
-              std::span<char> key_memory) noexcept;
+              std::span<char> key_memory, std::span<char> log_memory) noexcept;
   ~HttpSession() override;
 
   void on_verdicts(const route::Request& request, const Verdicts& verdicts) noexcept override;
@@ -44,15 +46,21 @@ class HttpSession final : public Session {
   int64_t deadline_ms() const noexcept override;
   void on_deadline() noexcept override;
 
-  void on_head(const wire::HttpRequest& request) noexcept;
+  void on_head(const wire::HttpRequest& request, std::string_view head) noexcept;
   void decide(const wire::HttpRequest& request, wire::RestDecision& decision) noexcept;
   bool make_room() noexcept;
   void refuse_look(const wire::ReplyHead& head) noexcept;
-  void start_debug(const wire::HttpRequest& request, bool pretty) noexcept;
+  void start_debug(const wire::HttpRequest& request, const wire::RestDebug& asked) noexcept;
+  void begin_debug_stream() noexcept;
   void continue_debug() noexcept;
+  bool answer_small_debug() noexcept;
+  void end_debug() noexcept;
   bool write_debug_rows() noexcept;
   void refuse_with(uint16_t status, std::string_view cause) noexcept;
   void settle_answers() noexcept;
+  void answer_with(const wire::RestReply& reply, const wire::ReplyHead& head) noexcept;
+  template <typename Encode>
+  void answer(size_t bytes_max, bool keep_alive, Encode encode) noexcept;
   void answered(bool keep_alive) noexcept;
   size_t decision_bytes_max(uint8_t kind, size_t key_bytes) const noexcept;
   void write_decision(api::Verdict verdict, const api::Detail& detail, std::string_view key,
@@ -62,6 +70,7 @@ class HttpSession final : public Session {
 
   wire::HttpParser parser_;
   std::span<char> key_memory_;
+  RequestLog log_;
   std::unique_ptr<DebugWalk> debug_;
   api::Ticket ticket_ = api::no_ticket;  // of the waiting request
   uint32_t waiting_key_bytes_ = 0;

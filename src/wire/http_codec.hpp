@@ -9,11 +9,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <variant>
 
 #include "api/entry.hpp"
+#include "base/limits.hpp"
 #include "wire/http_parser.hpp"
 
 namespace sluice::wire {
@@ -35,8 +37,10 @@ struct RestInspect {
   bool pretty = false;
 };
 
-struct RestDebug {
-  bool pretty = false;  // GET /debug
+struct RestDebug {  // GET /debug
+  bool pretty = false;
+  std::string_view prefix;                     // of the keys told
+  uint32_t keys_max = limits::debug_keys_max;  // told at most
 };
 
 struct RestHealth {};
@@ -50,6 +54,8 @@ struct RestReply {
   std::string_view allow;         // static; empty: none
   bool json = false;              // the body's text is shown as {"error":"..."}
   bool closes = false;            // the connection ends after it
+  // Of a /rate request that was refused.
+  std::optional<std::string_view> key;
 };
 
 // A RestInspect whose key is not live.
@@ -63,6 +69,18 @@ using RestRequest =
 // target); a key without escapes is a view of the target.
 RestRequest route_request(const HttpRequest& request, const RestOptions& options,
                           std::span<char> key_buffer) noexcept;
+
+// A request target's path by its route, as the log tells it: "/rate/:key", or empty when there is
+// no such path. Key and id are still percent-encoded.
+struct RestPath {
+  std::string_view route;
+  std::string_view key;
+  std::string_view id;
+};
+RestPath path_of(std::string_view target) noexcept;
+
+// "Too Many Requests"
+std::string_view reason_phrase(uint16_t status) noexcept;
 
 // How every answer ends the exchange.
 struct ReplyHead {
@@ -94,15 +112,18 @@ size_t encode_continue(std::span<std::byte> out) noexcept;
 
 // GET /debug, streamed: head, then one call per key (in the order told), then the tail; all in
 // chunks of Transfer-Encoding: chunked (HTTP/1.0: none, the connection's end ends the body).
+// A body that is written apart, to be told with its length, begins with encode_debug_open().
 struct DebugStream {
   bool pretty = false;
   bool chunked = true;
-  bool first = true;  // no key written yet
+  bool first = true;        // no key written yet
+  uint64_t body_bytes = 0;  // without what chunks add
 };
-size_t encode_debug_head(const DebugStream&, bool table_order, const ReplyHead&,
+size_t encode_debug_head(DebugStream&, bool table_order, const ReplyHead&,
                          std::span<std::byte> out) noexcept;
+size_t encode_debug_open(DebugStream&, std::span<std::byte> out) noexcept;
 size_t encode_debug_key(DebugStream&, const api::KeyState&, std::span<std::byte> out) noexcept;
-size_t encode_debug_tail(const DebugStream&, std::span<std::byte> out) noexcept;
+size_t encode_debug_tail(DebugStream&, std::span<std::byte> out) noexcept;
 // One key's object at most: escapes can make six bytes of one.
 constexpr size_t debug_key_bytes_max(size_t key_bytes) noexcept {
   return 512 + 12 * key_bytes;

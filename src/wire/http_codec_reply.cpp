@@ -32,39 +32,6 @@ struct Head {
   size_t body_bytes = 0;
 };
 
-std::string_view reason(uint16_t status) noexcept {
-  switch (status) {
-    case 200:
-      return "OK";
-    case 204:
-      return "No Content";
-    case 400:
-      return "Bad Request";
-    case 403:
-      return "Forbidden";
-    case 404:
-      return "Not Found";
-    case 405:
-      return "Method Not Allowed";
-    case 408:
-      return "Request Timeout";
-    case 413:
-      return "Request Entity Too Large";
-    case 429:
-      return "Too Many Requests";
-    case 431:
-      return "Request Header Fields Too Large";
-    case 500:
-      return "Internal Server Error";
-    case 503:
-      return "Service Unavailable";
-    case 505:
-      return "HTTP Version Not Supported";
-    default:
-      return "Status";
-  }
-}
-
 int64_t ceil_seconds(int64_t ms) noexcept {
   return ms <= 0 ? 0 : (ms + 999) / 1'000;
 }
@@ -109,7 +76,7 @@ void write_head(HttpWriter& writer, const Head& head, const ReplyHead& reply) no
   writer.text(reply.http_1_0 ? "HTTP/1.0 " : "HTTP/1.1 ");
   writer.decimal(head.status);
   writer.text(" ");
-  writer.text(reason(head.status));
+  writer.text(reason_phrase(head.status));
   writer.text("\r\n");
   write_header(writer, "Allow: ", head.allow);
   write_header(writer, "Content-Type: ", head.content_type);
@@ -269,20 +236,56 @@ constexpr size_t chunk_line_bytes_max = 18;
 
 // One chunk, or the bytes alone where the connection's end ends the body.
 template <typename WriteData>
-void write_chunk(HttpWriter& writer, bool chunked, std::span<std::byte> out,
+void write_chunk(HttpWriter& writer, DebugStream& stream, std::span<std::byte> out,
                  WriteData&& write_data) noexcept {
-  if (!chunked) return write_data(writer);
-  const size_t data_start = writer.size_bytes() + chunk_line_bytes_max;
+  const size_t written = writer.size_bytes();
+  const size_t data_start = written + (stream.chunked ? chunk_line_bytes_max : 0);
   ASSERT(out.size() >= data_start);
   HttpWriter data{out.subspan(data_start)};
   write_data(data);
-  writer.hexadecimal(data.size_bytes());
-  writer.text("\r\n");
+  stream.body_bytes += data.size_bytes();
+  if (stream.chunked) {
+    writer.hexadecimal(data.size_bytes());
+    writer.text("\r\n");
+  }
   writer.append_tail(data_start, data.size_bytes());
-  writer.text("\r\n");
+  if (stream.chunked) writer.text("\r\n");
 }
 
 }  // namespace
+
+std::string_view reason_phrase(uint16_t status) noexcept {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 204:
+      return "No Content";
+    case 400:
+      return "Bad Request";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 408:
+      return "Request Timeout";
+    case 413:
+      return "Request Entity Too Large";
+    case 429:
+      return "Too Many Requests";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 500:
+      return "Internal Server Error";
+    case 503:
+      return "Service Unavailable";
+    case 505:
+      return "HTTP Version Not Supported";
+    default:
+      return "Status";
+  }
+}
 
 size_t encode_reply(const RestReply& answer, const ReplyHead& reply,
                     std::span<std::byte> out) noexcept {
@@ -346,9 +349,8 @@ size_t encode_continue(std::span<std::byte> out) noexcept {
   return writer.size_bytes();
 }
 
-size_t encode_debug_head(const DebugStream& stream, bool table_order, const ReplyHead& reply,
+size_t encode_debug_head(DebugStream& stream, bool table_order, const ReplyHead& reply,
                          std::span<std::byte> out) noexcept {
-  ASSERT(stream.first);
   ReplyHead ending = reply;
   ending.keep_alive = reply.keep_alive && stream.chunked;
   HttpWriter writer{out};
@@ -357,7 +359,14 @@ size_t encode_debug_head(const DebugStream& stream, bool table_order, const Repl
               .table_order = table_order,
               .framing = stream.chunked ? Framing::chunked : Framing::until_close},
              ending);
-  write_chunk(writer, stream.chunked, out, [&stream](HttpWriter& data) {
+  const size_t head_bytes = writer.size_bytes();
+  return head_bytes + encode_debug_open(stream, out.subspan(head_bytes));
+}
+
+size_t encode_debug_open(DebugStream& stream, std::span<std::byte> out) noexcept {
+  ASSERT(stream.first);
+  HttpWriter writer{out};
+  write_chunk(writer, stream, out, [&stream](HttpWriter& data) {
     data.text(stream.pretty ? "{\n  \"Instances\": {" : "{\"Instances\":{");
   });
   return writer.size_bytes();
@@ -366,7 +375,7 @@ size_t encode_debug_head(const DebugStream& stream, bool table_order, const Repl
 size_t encode_debug_key(DebugStream& stream, const api::KeyState& key,
                         std::span<std::byte> out) noexcept {
   HttpWriter writer{out};
-  write_chunk(writer, stream.chunked, out, [&stream, &key](HttpWriter& data) {
+  write_chunk(writer, stream, out, [&stream, &key](HttpWriter& data) {
     if (!stream.first) data.text(",");
     if (stream.pretty) data.text("\n    ");
     data.json_string(key.key);
@@ -377,9 +386,9 @@ size_t encode_debug_key(DebugStream& stream, const api::KeyState& key,
   return writer.size_bytes();
 }
 
-size_t encode_debug_tail(const DebugStream& stream, std::span<std::byte> out) noexcept {
+size_t encode_debug_tail(DebugStream& stream, std::span<std::byte> out) noexcept {
   HttpWriter writer{out};
-  write_chunk(writer, stream.chunked, out, [&stream](HttpWriter& data) {
+  write_chunk(writer, stream, out, [&stream](HttpWriter& data) {
     if (stream.pretty && !stream.first) data.text("\n  ");
     data.text("}");
     if (stream.pretty) data.text("\n");

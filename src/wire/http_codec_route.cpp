@@ -72,6 +72,8 @@ struct Parameters {
   Parameter cost;
   Parameter max_wait_ms;
   Parameter pretty;
+  Parameter prefix;
+  Parameter limit;
 
   Parameter* find(std::string_view name) noexcept {
     if (name == "canWait") return &can_wait;
@@ -80,6 +82,8 @@ struct Parameters {
     if (name == "cost") return &cost;
     if (name == "maxWaitMillis") return &max_wait_ms;
     if (name == "pretty") return &pretty;
+    if (name == "prefix") return &prefix;
+    if (name == "limit") return &limit;
     return nullptr;
   }
 };
@@ -118,7 +122,9 @@ struct Complaint {
 // gocc's parameters. The order of the checks is part of what callers see.
 Complaint read_gocc_parameters(const Parameters& parameters, const RestOptions& options,
                                api::Entry& entry) noexcept {
-  const auto& [can_wait, max_requests, max_queue, cost, max_wait_ms, pretty] = parameters;
+  const Parameter& can_wait = parameters.can_wait;
+  const Parameter& max_requests = parameters.max_requests;
+  const Parameter& max_queue = parameters.max_requests_in_queue;
   const std::optional<bool> may_wait = can_wait.is_present() ? parse_bool(can_wait.value) : false;
   if (!may_wait) return {400, "failed to parse canWait query parameter"};
 
@@ -181,13 +187,31 @@ Complaint read_release(std::string_view key, std::string_view id, const Paramete
   return read_own_parameters(parameters.cost, Parameter{}, entry);
 }
 
+RestReply refusal(const Complaint& complaint, bool json) noexcept {
+  return {.status = complaint.status,
+          .body = complaint.text,
+          .content_type = json ? application_json : text_plain,
+          .json = json};
+}
+
+// gocc knows nothing but `pretty` here.
+RestRequest read_debug(const Parameters& parameters, bool json) noexcept {
+  const std::optional<int32_t> keys_max = number(parameters.limit, limits::debug_keys_max);
+  if (!keys_max) return refusal({400, "failed to parse limit query parameter"}, json);
+  if (!is_within(*keys_max, 1, limits::debug_keys_max)) {
+    return refusal({400, "limit out of bounds"}, json);
+  }
+  return RestDebug{.pretty = parameters.pretty.was_given,
+                   .prefix = parameters.prefix.value,
+                   .keys_max = static_cast<uint32_t>(*keys_max)};
+}
+
 RestRequest decision(const Complaint& complaint, api::Entry entry, std::string_view key,
                      bool json) noexcept {
   if (!complaint.text.empty()) {
-    return RestReply{.status = complaint.status,
-                     .body = complaint.text,
-                     .content_type = json ? application_json : text_plain,
-                     .json = json};
+    RestReply reply = refusal(complaint, json);
+    reply.key = key;
+    return reply;
   }
   ASSERT(key.size() <= limits::key_bytes_max);
   entry.key_data = key.data();
@@ -228,7 +252,32 @@ std::optional<RestReply> judge_method(Resource resource, std::string_view method
   return method == "HEAD" ? without_body(reply) : reply;
 }
 
+std::string_view route_of(Resource resource) noexcept {
+  switch (resource) {
+    case Resource::rate_key:
+      return "/rate/:key";
+    case Resource::rate_id:
+      return "/rate/:key/:id";
+    case Resource::debug:
+      return "/debug";
+    case Resource::debug_key:
+      return "/debug/:key";
+    case Resource::health:
+      return "/healthz";
+    case Resource::metrics:
+      return "/metrics";
+    case Resource::unknown:
+      break;
+  }
+  return {};
+}
+
 }  // namespace
+
+RestPath path_of(std::string_view target) noexcept {
+  const Path path = cut_path(target.substr(0, target.find('?')));
+  return {.route = route_of(path.resource), .key = path.key, .id = path.id};
+}
 
 RestRequest route_request(const HttpRequest& request, const RestOptions& options,
                           std::span<char> key_buffer) noexcept {
@@ -269,7 +318,7 @@ RestRequest route_request(const HttpRequest& request, const RestOptions& options
       if (key.empty() || key.size() > options.key_bytes_max) return key_not_found;
       return RestInspect{.key = key, .pretty = pretty};
     case Resource::debug:
-      return RestDebug{.pretty = pretty};
+      return read_debug(parameters, json);
     case Resource::health:
       return RestHealth{};
     case Resource::metrics:

@@ -1,10 +1,13 @@
 """REST: statuses, headers and bodies of every endpoint, byte for byte where callers rely on it.
 Method: raw requests; the specification's tables are the tables here."""
 
+import re
+
 import pytest
 
 from conftest import LONG_WINDOW
 from http_peer import HttpPeer, ask, inspect, metrics, request, totals
+from native_peer import NativePeer
 from server_process import eventually
 
 TEXT = "text/plain; charset=UTF-8"
@@ -314,6 +317,61 @@ def test_debug_can_be_pretty(start_server):
         f'{{\n  "Instances": {{\n    "x": {indented}\n  }}\n}}\n')
 
 
+def test_small_debug_tells_its_length(start_server):
+    """As Go's server: a body of up to 2,048 bytes."""
+    server = start_server(*LONG_WINDOW)
+    ask(server, "POST", "/rate/x")
+    with HttpPeer(server) as peer:
+        one = peer.ask("GET", "/debug")
+        assert one.header("Content-Length") == str(len(one.body))
+        row = len(one.body) - len('{"Instances":{}}\n') - 2 * len("x")
+        room = 2_048 - len(one.body) - len(",") - row  # for a key that comes twice
+        peer.ask("POST", f"/rate/{'y' * (room // 2)}")
+        full = peer.ask("GET", "/debug")
+        assert full.header("Content-Length") == str(len(full.body)) and 2_046 < len(full.body)
+        peer.ask("POST", "/rate/z")
+        assert peer.ask("GET", "/debug").header("Transfer-Encoding") == "chunked"
+    old = ask(server, "GET", "/debug?prefix=x", version="1.0")
+    assert old.header("Content-Length") == str(len(one.body)) and old.body == one.body
+
+
+def test_debug_of_a_prefix_and_of_some_keys(start_server):
+    server = start_server(*LONG_WINDOW)
+    for name in ["b1", "a2", "a1", "a%3A1", "c"]:
+        ask(server, "POST", f"/rate/{name}")
+
+    def shown(query):
+        return list(ask(server, "GET", f"/debug?{query}").json()["Instances"])
+    assert shown("prefix=a") == ["a1", "a2", "a:1"]
+    assert shown("prefix=a%3A") == ["a:1"]
+    assert shown("limit=2") == ["a1", "a2"]
+    assert shown("limit=1&prefix=b") == ["b1"]
+    assert shown("prefix=none") == []
+    for limit, text in [("0", "limit out of bounds"),
+                        ("x", "failed to parse limit query parameter")]:
+        refused = ask(server, "GET", f"/debug?limit={limit}")
+        assert (refused.status, refused.body.decode()) == (400, text)
+
+
+def test_debug_of_very_many_keys_comes_in_table_order(start_server):
+    server = start_server(*LONG_WINDOW)
+    count = 101_000
+    with NativePeer(server) as peer:
+        for start in range(0, count, 8_000):
+            peer.ask([f"k{number}" for number in range(start, min(start + 8_000, count))])
+    with HttpPeer(server) as peer:
+        everything = peer.ask("GET", "/debug")
+        assert everything.header("X-Sluicegate-Order") == "table"
+        names = [match.decode() for match in re.findall(rb'"(k\d+)":{"Key"', everything.body)]
+        assert len(names) == count and set(names) == {f"k{number}" for number in range(count)}
+        some = peer.ask("GET", "/debug?limit=300")
+        assert list(some.json()["Instances"]) == names[:300]
+        prefixed = peer.ask("GET", "/debug?prefix=k1009")
+        assert sorted(prefixed.json()["Instances"]) == sorted(
+            ["k1009", *(f"k1009{digit}" for digit in range(10)),
+             *(f"k1009{digits:02}" for digits in range(100))])
+
+
 def test_debug_with_many_keys_is_sorted_and_chunked(start_server):
     server = start_server(*LONG_WINDOW)
     count = 3_000
@@ -362,7 +420,8 @@ def test_metrics_count_by_outcome_and_shard(start_server):
                 'sluicegate_decisions_total{outcome="never_fits"}': 1,
                 'sluicegate_decisions_total{outcome="queued"}': 0}
     assert {name: sums.get(name) for name in expected} == expected
-    assert [name for name in series if '{shard="' not in name] == ["sluicegate_rules_refused_total"]
+    assert [name for name in series if '{shard="' not in name] == [
+        "sluicegate_rules_refused_total", "sluicegate_log_lines_lost_total"]
     for shard in range(server.shards):
         assert f'sluicegate_keys{{shard="{shard}"}}' in series
     for name in ["keys gauge", "waiters gauge", "connections gauge", "decisions_total counter"]:

@@ -314,11 +314,13 @@ def test_help_names_every_flag_with_its_variable():
                  "requests-can-set-rate", "requests-can-mod-queue", "bind", "port", "native-port",
                  "shards", "pin", "spin-us", "io", "max-keys", "max-key-bytes", "max-waiters",
                  "max-connections", "header-timeout-millis", "idle-timeout-millis",
-                 "drain-millis", "config-file", "server-type", "instance-urls"]:
+                 "drain-millis", "config-file", "server-type", "instance-urls", "log-format",
+                 "log-level", "log-includes-source"]:
         assert f"--{flag}" in text
         assert flag.upper().replace("-", "_") in text
-    for word in ["log-level", "max-handles"]:
-        assert f"--{word}" not in text, "it comes with a later issue"
+    for status in "245":
+        assert f"--log{status}xx" in text and f"LOG_{status}XX" in text
+    assert "--max-handles" not in text, "it comes with a later issue"
 
 
 def test_killed_server_leaves_nothing_that_hinders_the_next(start_server):

@@ -408,9 +408,26 @@ TEST(HttpCodecReply, streams_to_http_1_0_until_close) {
   EXPECT_EQ(body_of(answer), join_chunks(body_of(debug_stream({}, {"x"}))));
 }
 
+TEST(HttpCodecReply, counts_the_body_of_a_stream_without_its_chunks) {
+  for (const bool chunked : {true, false}) {
+    DebugStream stream{.chunked = chunked};
+    written([&](auto out) { return encode_debug_head(stream, false, plain, out); }, 1'024);
+    written([&](auto out) { return encode_debug_key(stream, state, out); }, 4'096);
+    written([&](auto out) { return encode_debug_tail(stream, out); });
+    DebugStream whole{.chunked = false};
+    std::string body = written([&](auto out) { return encode_debug_open(whole, out); });
+    body += written([&](auto out) { return encode_debug_key(whole, state, out); }, 4'096);
+    body += written([&](auto out) { return encode_debug_tail(whole, out); });
+    EXPECT_EQ(stream.body_bytes, body.size());
+    EXPECT_EQ(whole.body_bytes, body.size());
+    EXPECT_TRUE(body.starts_with(R"({"Instances":{")")) << body;
+  }
+}
+
 TEST(HttpCodecReply, says_when_keys_come_in_table_order) {
-  const std::string head =
-      written([](auto out) { return encode_debug_head(DebugStream{}, true, plain, out); });
+  const std::string head = written([stream = DebugStream{}](auto out) mutable {
+    return encode_debug_head(stream, true, plain, out);
+  });
   EXPECT_NE(head.find("\r\nX-Sluicegate-Order: table\r\n"), std::string::npos);
   EXPECT_EQ(debug_stream({}, {}).find("X-Sluicegate-Order"), std::string::npos);
 }

@@ -368,6 +368,51 @@ TEST(HttpCodecRoute, notices_who_accepts_json) {
   EXPECT_FALSE(json(",,;;,"));
 }
 
+TEST(HttpCodecRoute, debug_takes_a_prefix_and_a_limit) {
+  const auto asked = route("GET", "/debug?prefix=user%3A&limit=10&limit=x");
+  EXPECT_EQ(std::get<RestDebug>(asked->request).prefix, "user:");
+  EXPECT_EQ(std::get<RestDebug>(asked->request).keys_max, 10u);
+  const auto all = route("GET", "/debug?prefix=&limit=%20");
+  EXPECT_EQ(std::get<RestDebug>(all->request).prefix, "");
+  EXPECT_EQ(std::get<RestDebug>(all->request).keys_max, limits::debug_keys_max);
+  const auto refused = [](const std::string& limit) {
+    const auto routed = route("GET", "/debug?limit=" + limit);
+    const auto& reply = std::get<RestReply>(routed->request);
+    EXPECT_EQ(reply.status, 400u);
+    EXPECT_FALSE(reply.key);
+    return std::string{reply.body};
+  };
+  for (const char* limit : {"x", "1.5", "2147483648"}) {
+    EXPECT_EQ(refused(limit), "failed to parse limit query parameter") << limit;
+  }
+  for (const char* limit : {"0", "-1", "1000000001"}) {
+    EXPECT_EQ(refused(limit), "limit out of bounds") << limit;
+  }
+}
+
+TEST(HttpCodecRoute, names_the_route_of_a_path) {
+  const auto names = [](std::string_view target) {
+    const RestPath path = path_of(target);
+    return std::string{path.route} + " " + std::string{path.key} + " " + std::string{path.id};
+  };
+  EXPECT_EQ(names("/rate/a%20b?x=/"), "/rate/:key a%20b ");
+  EXPECT_EQ(names("/rate/a/b/c"), "/rate/:key/:id a b/c");
+  EXPECT_EQ(names("/debug?pretty"), "/debug  ");
+  EXPECT_EQ(names("/debug/a/b"), "/debug/:key a/b ");
+  EXPECT_EQ(names("/healthz"), "/healthz  ");
+  EXPECT_EQ(names("/metrics"), "/metrics  ");
+  for (const char* target : {"", "*", "/", "/rate/", "/rate/k/", "/no"}) {
+    EXPECT_EQ(names(target), "  ") << target;
+  }
+}
+
+TEST(HttpCodecRoute, a_refusal_names_the_key) {
+  const auto refused = route("POST", "/rate/%20k%2F?cost=0");
+  EXPECT_EQ(std::get<RestReply>(refused->request).key, "k/");
+  const auto unknown = route("POST", "/no");
+  EXPECT_FALSE(std::get<RestReply>(unknown->request).key);
+}
+
 TEST(HttpCodecRoute, shows_pretty_for_any_value) {
   for (const char* query : {"pretty", "pretty=", "pretty=false", "x=1&pretty=0", "%70retty"}) {
     const auto one = route("GET", "/debug/k?" + std::string(query));

@@ -1,0 +1,265 @@
+#include "session/request_log.hpp"
+
+#include <algorithm>
+#include <boost/uuid/random_generator.hpp>
+#include <boost/uuid/uuid_io.hpp>
+#include <cstring>
+#include <string>
+
+#include "base/assert.hpp"
+#include "log/log.hpp"
+#include "log/time.hpp"
+#include "wire/http_codec.hpp"
+#include "wire/http_text.hpp"
+
+namespace sluice::session {
+
+struct RequestLog::Record {
+  base::Now started;
+  uint32_t head_bytes = 0;
+};
+
+namespace {
+
+using log::Fields;
+using log::Level;
+
+constexpr uint16_t client_left = 499;  // as nginx calls it; nobody sees it but the log
+
+// What a log must not hold.
+constexpr std::string_view secret_headers[] = {"Authorization", "Cookie",       "Set-Cookie",
+                                               "X-Auth-Token",  "X-Csrf-Token", "X-Xsrf-Token"};
+
+struct Header {
+  std::string_view name;
+  std::string_view value;
+};
+
+std::string_view take_line(std::string_view& rest) noexcept {
+  const size_t end = std::min(rest.find("\r\n"), rest.size());
+  const std::string_view line = rest.substr(0, end);
+  rest.remove_prefix(std::min(end + 2, rest.size()));
+  return line;
+}
+
+std::string_view take_word(std::string_view& rest) noexcept {
+  const size_t end = std::min(rest.find(' '), rest.size());
+  const std::string_view word = rest.substr(0, end);
+  rest.remove_prefix(std::min(end + 1, rest.size()));
+  return word;
+}
+
+Header header_of(std::string_view line) noexcept {
+  const size_t colon = std::min(line.find(':'), line.size());
+  return {.name = line.substr(0, colon),
+          .value = wire::trim_white_space(line.substr(std::min(colon + 1, line.size())))};
+}
+
+// The head of a request, cut into what the log tells. It was parsed before: only its end may be
+// missing.
+struct Head {
+  explicit Head(std::string_view text) noexcept : headers(text) {
+    std::string_view line = take_line(headers);
+    method = take_word(line);
+    target = take_word(line);
+  }
+
+  std::string_view find(std::string_view name) const noexcept {
+    for (std::string_view rest = headers; !rest.empty();) {
+      const Header header = header_of(take_line(rest));
+      if (wire::equals_ignoring_case(header.name, name)) return header.value;
+    }
+    return {};
+  }
+
+  std::string_view method;
+  std::string_view target;
+  std::string_view headers;  // every line of them
+};
+
+// "x-request-ID" is told as "X-Request-Id", as Go does.
+std::string canonical_name(std::string_view name) {
+  std::string text{name};
+  bool begins = true;
+  for (char& c : text) {
+    if (begins && c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+    if (!begins && c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    begins = c == '-';
+  }
+  return text;
+}
+
+bool is_told(std::string_view name) noexcept {
+  if (name.empty() || wire::equals_ignoring_case(name, "Host")) return false;
+  return std::none_of(std::begin(secret_headers), std::end(secret_headers),
+                      [name](auto secret) { return wire::equals_ignoring_case(name, secret); });
+}
+
+Fields header_fields(std::string_view headers) {
+  Fields fields = Fields::object();
+  while (!headers.empty()) {
+    const Header header = header_of(take_line(headers));
+    if (is_told(header.name)) fields[canonical_name(header.name)].push_back(header.value);
+  }
+  return fields;
+}
+
+std::string decoded(std::string_view text) {
+  std::string buffer(text.size(), '\0');
+  return std::string{wire::DecodeBuffer{buffer}.percent_decode(text).value_or(text)};
+}
+
+Fields param_fields(const wire::RestPath& path) {
+  Fields fields = Fields::object();
+  if (!path.id.empty()) fields["id"] = decoded(path.id);
+  if (!path.key.empty()) fields["key"] = decoded(path.key);
+  return fields;
+}
+
+// What the client announced; bodies are thrown away.
+int32_t content_bytes(const Head& head) noexcept {
+  return wire::parse_int32(head.find("Content-Length")).value_or(0);
+}
+
+Fields request_fields(const Head& head, const wire::RestPath& path, int64_t started_wall_ns) {
+  const size_t question_mark = std::min(head.target.find('?'), head.target.size());
+  return {{"time", log::utc_time(started_wall_ns)},
+          {"method", head.method},
+          {"host", head.find("Host")},
+          {"path", decoded(head.target.substr(0, question_mark))},
+          {"query", head.target.substr(std::min(question_mark + 1, head.target.size()))},
+          {"params", param_fields(path)},
+          {"route", path.route},
+          {"referer", head.find("Referer")},
+          {"length", content_bytes(head)},
+          {"header", header_fields(head.headers)}};
+}
+
+// The phrase of a 4xx or 5xx is the message.
+std::string_view message_of(uint16_t status) noexcept {
+  if (status == client_left) return {};
+  return status < 400 ? "Incoming request" : wire::reason_phrase(status);
+}
+
+Level level_of(uint16_t status) noexcept {
+  if (status < 400) return Level::info;
+  return status < 500 ? Level::warning : Level::error;
+}
+
+std::string correlation_id(const Head& head) {
+  const std::string_view given = head.find("X-Correlation-ID");
+  if (!given.empty()) return std::string{given};
+  thread_local boost::uuids::random_generator_mt19937 random;
+  return "gcc-" + boost::uuids::to_string(random());
+}
+
+}  // namespace
+
+RequestLog::RequestLog(std::span<char> memory, const AccessLog& access) noexcept
+    : memory_(memory), access_(access), warns_(log::wants(Level::warning)) {
+  ASSERT(memory.size() > sizeof(Record));
+  access_.of_2xx = access.of_2xx && log::wants(Level::info);
+  access_.of_4xx = access.of_4xx && log::wants(Level::warning);
+  access_.of_5xx = access.of_5xx && log::wants(Level::error);
+  keeps_ = warns_ || access_.of_2xx || access_.of_4xx || access_.of_5xx;
+}
+
+bool RequestLog::has_room(std::string_view head) const noexcept {
+  return !keeps_ || begin_ == end_ || memory_.size() - end_ >= sizeof(Record) + head.size();
+}
+
+void RequestLog::keep(std::string_view head, base::Now now) noexcept {
+  if (!keeps_) return;
+  if (begin_ == end_) begin_ = end_ = 0;
+  ASSERT(has_room(head));
+  const size_t head_bytes = std::min(head.size(), memory_.size() - end_ - sizeof(Record));
+  const Record record{.started = now, .head_bytes = static_cast<uint32_t>(head_bytes)};
+  std::memcpy(memory_.data() + end_, &record, sizeof record);
+  std::memcpy(memory_.data() + end_ + sizeof record, head.data(), head_bytes);
+  end_ += static_cast<uint32_t>(sizeof record + head_bytes);
+}
+
+RequestLog::Record RequestLog::oldest() const noexcept {
+  ASSERT(begin_ < end_);
+  Record record;
+  std::memcpy(&record, memory_.data() + begin_, sizeof record);
+  return record;
+}
+
+std::string_view RequestLog::oldest_head() const noexcept {
+  return {memory_.data() + begin_ + sizeof(Record), oldest().head_bytes};
+}
+
+void RequestLog::forget_oldest() noexcept {
+  begin_ += static_cast<uint32_t>(sizeof(Record) + oldest().head_bytes);
+}
+
+bool RequestLog::is_told(uint16_t status) const noexcept {
+  if (status < 400) return access_.of_2xx;
+  return status < 500 ? access_.of_4xx : access_.of_5xx;
+}
+
+void RequestLog::answered(std::span<const std::byte> response) noexcept {
+  if (!keeps_) return;
+  const std::string_view text{reinterpret_cast<const char*>(response.data()), response.size()};
+  constexpr size_t status_at = std::string_view{"HTTP/1.1 "}.size();
+  ASSERT(text.size() > status_at + 3);
+  const auto digit = [&](size_t at) { return text[status_at + at] - '0'; };
+  const auto status = static_cast<uint16_t>(100 * digit(0) + 10 * digit(1) + digit(2));
+  if (is_told(status)) tell(status, text.size() - (text.find("\r\n\r\n") + 4));
+  forget_oldest();
+}
+
+void RequestLog::answered(uint16_t status, uint64_t body_bytes) noexcept {
+  if (!keeps_) return;
+  if (is_told(status)) tell(status, body_bytes);
+  forget_oldest();
+}
+
+void RequestLog::vanished() noexcept {
+  if (!keeps_) return;
+  const wire::RestPath path = wire::path_of(Head{oldest_head()}.target);
+  warn("client gave up on request. context cancelled before receiving response",
+       wire::trim_white_space(decoded(path.key)));
+  answered(client_left, 0);
+}
+
+void RequestLog::refused(std::string_view cause, std::string_view key) noexcept {
+  if (warns_) warn(cause, key);
+}
+
+void RequestLog::released_unknown(std::string_view key) noexcept {
+  if (warns_) warn("Received release request for unknown instance", key);
+}
+
+void RequestLog::inspected_unknown() noexcept {
+  if (!warns_) return;
+  const std::string key = decoded(wire::path_of(Head{oldest_head()}.target).key);
+  log::warning("Received debug snapshot request for unknown instance", {{"key", key}});
+  log::warning("Instance not found", {{"key", key}});
+}
+
+void RequestLog::warn(std::string_view message, std::string_view key) noexcept {
+  log::warning(message, {{"correlation-id", correlation_id(Head{oldest_head()})}, {"key", key}});
+}
+
+void RequestLog::tell(uint16_t status, uint64_t body_bytes) noexcept {
+  const Record record = oldest();
+  const Head head{oldest_head()};
+  const wire::RestPath path = wire::path_of(head.target);
+  const base::Now now = log::now();
+  Fields fields{{"request", request_fields(head, path, record.started.wall_ns)},
+                {"response",
+                 {{"time", log::utc_time(now.wall_ns)},
+                  {"latency", now.monotonic_ns - record.started.monotonic_ns},
+                  {"status", status},
+                  {"length", body_bytes}}}};
+  const std::string_view id = head.find("X-Request-Id");
+  if (!id.empty()) fields["id"] = id;
+  if (status == 405 || (status == 404 && path.route.empty())) {
+    fields["error"] = {{"code", status}, {"internal", nullptr}, {"message", message_of(status)}};
+  }
+  log::write(level_of(status), message_of(status), fields);
+}
+
+}  // namespace sluice::session

@@ -1,0 +1,188 @@
+"""The log beyond what gocc has (tests/conformance holds that): who reads it slowly, requests in one
+write, heads that are too long, keys of other cores, and what is left out by default."""
+
+import json
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from conftest import LONG_WINDOW
+from http_peer import HttpPeer, ask, metrics, request
+from server_process import TIMEOUT_S, binary, clean_environment, eventually
+
+UNKNOWN_RELEASE = "Received release request for unknown instance"
+
+
+def lines(server, message, count):
+    """The lines of this message, when there are as many."""
+    def found():
+        return [line for line in server.log if line["message"] == message]
+    return eventually(lambda: len(found()) >= count and found(), f"{count} lines of {message!r}")
+
+
+def test_by_default_only_trouble_is_told(start_server, key):
+    server = start_server(*LONG_WINDOW)
+    ask(server, "POST", f"/rate/{key}?maxRequests=1")
+    ask(server, "POST", f"/rate/{key}")
+    ask(server, "GET", "/no")
+    ask(server, "POST", f"/rate/{key}?cost=0")
+    line = lines(server, "cost out of bounds", 1)[0]
+    assert (line["level"], line["key"]) == ("WARN", key)
+    assert set(server.messages()) == {"limits", "ready", "cost out of bounds"}
+
+
+def test_requests_in_one_write_are_told_in_their_order(start_server, key):
+    server = start_server(*LONG_WINDOW, "--log2xx", "--log4xx")
+    headers = [f"X-Request-Id: {i}" for i in range(40)]
+    with HttpPeer(server) as peer:
+        peer.send(b"".join(request("POST", f"/rate/{key}?maxRequests=30", header)
+                           for header in headers))
+        statuses = [peer.read().status for _ in headers]
+    eventually(lambda: sum("id" in line for line in server.log) == len(headers), "all are told")
+    told = [line for line in server.log if "id" in line]
+    assert [line["id"] for line in told] == [str(i) for i in range(40)]
+    assert [line["response"]["status"] for line in told] == statuses
+    assert {line["message"] for line in told} == {"Incoming request", "Too Many Requests"}
+    assert all(line["response"]["latency"] > 0 for line in told)
+
+
+def test_heads_that_are_too_long_are_cut(start_server, key):
+    server = start_server(*LONG_WINDOW, "--log2xx")
+    long_header = "X-Long: " + "x" * 5_000
+    with HttpPeer(server) as peer:
+        for name in ("first", "second"):
+            response = peer.ask("POST", f"/rate/{key}{name}", long_header, "X-Behind: 1")
+            assert response.status == 200
+    for name, line in zip(("first", "second"), lines(server, "Incoming request", 2)):
+        told = line["request"]
+        assert told["path"] == f"/rate/{key}{name}" and told["host"] == "localhost"
+        assert "X-Behind" not in told["header"]
+        assert 1_000 < len(told["header"]["X-Long"][0]) < 5_000
+
+
+def test_waiters_are_told_when_they_are_served_and_when_they_leave(start_server, key):
+    server = start_server(*LONG_WINDOW, "--log2xx", "--log4xx")
+    ask(server, "POST", f"/rate/{key}?maxRequests=1")
+    served, leaves = HttpPeer(server), HttpPeer(server)
+    for peer, name in ((served, "served"), (leaves, "leaves")):
+        peer.send(request("POST", f"/rate/{key}?canWait=true", f"X-Correlation-ID: {name}"))
+        assert peer.is_silent()
+    leaves.close()
+    gone = lines(server, "client gave up on request. context cancelled before receiving response",
+                 1)[0]
+    assert (gone["level"], gone["correlation-id"], gone["key"]) == ("WARN", "leaves", key)
+    ask(server, "DELETE", f"/rate/{key}/1")
+    assert served.read().status == 200
+    served.close()
+    waited = [line for line in lines(server, "Incoming request", 3)
+              if line["request"]["query"] == "canWait=true"]
+    assert waited[0]["response"]["latency"] > 100_000_000
+    left = lines(server, "", 1)[0]
+    assert left["response"]["status"] == 499
+
+
+def test_release_of_an_unknown_key_on_any_core(start_server):
+    server = start_server(*LONG_WINDOW)
+    keys = [f"key{i}" for i in range(8)]
+    with HttpPeer(server) as peer:
+        for known in keys[::2]:
+            peer.ask("POST", f"/rate/{known}")
+        for each in keys:
+            assert peer.ask("DELETE", f"/rate/{each}/1").status == 200
+    told = lines(server, UNKNOWN_RELEASE, 4)
+    assert [line["key"] for line in told] == keys[1::2]
+
+
+def test_refusals_while_draining_are_errors(start_server, key):
+    server = start_server(*LONG_WINDOW)
+    ask(server, "POST", f"/rate/{key}?maxRequests=1")
+    with HttpPeer(server) as peer:
+        peer.send(request("POST", f"/rate/{key}?canWait=true"))
+        assert peer.is_silent()
+        server.signal(signal.SIGTERM)
+        assert peer.read().status == 503
+    assert server.wait() == 0
+    line = lines(server, "Service Unavailable", 1)[0]
+    assert (line["level"], line["response"]["status"]) == ("ERROR", 503)
+    assert line["request"]["params"] == {"key": key}
+
+
+def test_debug_tells_the_length_of_its_body(start_server):
+    server = start_server(*LONG_WINDOW, "--log2xx")
+    small = ask(server, "GET", "/debug")
+    with HttpPeer(server) as peer:
+        for i in range(50):
+            peer.ask("POST", f"/rate/k{i}", "X-Request-Id: filler")
+    large = ask(server, "GET", "/debug")
+    assert small.header("Content-Length") and large.header("Transfer-Encoding") == "chunked"
+    eventually(lambda: sum("response" in line for line in server.log) == 52, "all are told")
+    told = [line for line in server.log if "response" in line and "id" not in line]
+    assert [line["response"]["length"] for line in told] == [len(small.body), len(large.body)]
+
+
+def test_expired_keys_are_told_when_debugging(start_server, key):
+    server = start_server("--window-millis", "20", "--log-level", "DEBUG")
+    ask(server, "POST", f"/rate/{key}")
+    line = lines(server, "key expired", 1)[0]
+    assert (line["level"], line["key"]) == ("DEBUG", key)
+
+
+def test_nothing_but_errors_when_so_told(engine):
+    """Not even that it is ready: its socket tells."""
+    io, shards = engine
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [binary(), "--bind", "127.0.0.1", "--port", str(port), "--native-port", "0", "--io", io,
+         "--shards", str(shards), "--pin=false", "--log-level", "ERROR"],
+        stdout=subprocess.PIPE, env=clean_environment(), text=True)
+
+    class Server:
+        host = "127.0.0.1"
+
+    Server.port = port
+
+    def answers():
+        try:
+            return ask(Server, "POST", "/rate/k?cost=0").status == 400
+        except ConnectionRefusedError:
+            return False
+    eventually(answers, "it answers")
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=TIMEOUT_S)
+    assert (process.returncode, out) == (0, "")
+
+
+@pytest.fixture
+def unread_server(engine):
+    """A server whose log nobody reads beyond its start: (port, process)."""
+    io, shards = engine
+    process = subprocess.Popen(
+        [binary(), "--bind", "127.0.0.1", "--port", "0", "--native-port", "0", "--io", io,
+         "--shards", str(shards), "--pin=false", "--log4xx"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=clean_environment())
+    while (line := json.loads(process.stdout.readline()))["message"] != "ready":
+        pass
+    yield line["port"], process
+    process.kill()
+    process.wait()
+
+
+def test_a_log_that_nobody_reads_stops_neither_answers_nor_the_end(unread_server):
+    class Server:
+        host, port = "127.0.0.1", unread_server[0]
+    process = unread_server[1]
+    batch = request("POST", "/rate/k?cost=0") * 100
+    with HttpPeer(Server) as peer:
+        for _ in range(120):  # two lines each: more than pipe and queue hold
+            peer.send(batch)
+            assert [peer.read().status for _ in range(100)] == [400] * 100
+    assert metrics(Server)["sluicegate_log_lines_lost_total"] > 0
+    started = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(TIMEOUT_S) == 0
+    assert time.monotonic() - started < TIMEOUT_S
