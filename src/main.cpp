@@ -5,6 +5,7 @@
 #include <iostream>
 #include <string>
 
+#include "cli/about_command.hpp"
 #include "cli/acquire_command.hpp"
 #include "cli/bench_command.hpp"
 #include "cli/check_config_command.hpp"
@@ -22,12 +23,7 @@ int main(int argc, char** argv) {
   cli::add_bench_command(app, run);
   cli::add_check_config_command(app, run);
   cli::add_completion_command(app, run);
-  app.add_subcommand("version", "Prints the version.")->callback([&run] {
-    run = [] {
-      std::cout << "sluicegate " SLUICE_VERSION "\n";
-      return 0;
-    };
-  });
+  cli::add_about_commands(app, run);
   try {
     config::parse(app, config, config::arguments_of(argc, argv));
   } catch (const CLI::ParseError& error) {

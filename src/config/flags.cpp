@@ -316,6 +316,10 @@ void add_server_flags(CLI::App& app, Config& config) {
 
 void parse(CLI::App& app, Config& config, std::vector<std::string> arguments,
            const UsableCpus& cpus) {
+  if (!arguments.empty() && arguments.front() == "help") {
+    std::rotate(arguments.begin(), arguments.begin() + 1, arguments.end());
+    arguments.back() = "--help";
+  }
   arguments = normalise(app, std::move(arguments));
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
   app.parse(std::move(arguments));

@@ -10,26 +10,18 @@ std::string dump(const Fields& value) {
 }
 
 // From src/ on, wherever it was compiled.
-std::string_view file_of(const std::source_location& source) noexcept {
-  const std::string_view path = source.file_name();
+std::string_view file_of(const Source& source) noexcept {
+  const std::string_view path = source.file;
   const size_t start = path.rfind("src/");
   return start == std::string_view::npos ? path : path.substr(start);
 }
 
-// "sluice::cli::serve" of "int sluice::cli::serve(const sluice::config::Config&)".
-std::string_view function_of(const std::source_location& source) noexcept {
-  std::string_view name = source.function_name();
-  name = name.substr(0, name.find('('));
-  const size_t blank = name.rfind(' ');
-  return blank == std::string_view::npos ? name : name.substr(blank + 1);
-}
-
 std::string json_line(Level level, std::string_view message, const Fields& fields,
-                      const std::source_location* source) {
+                      const Source* source) {
   Fields line{{"level", level_name(level)}};
   if (source != nullptr) {
     line["source"] = {
-        {"function", function_of(*source)}, {"file", file_of(*source)}, {"line", source->line()}};
+        {"function", source->function}, {"file", file_of(*source)}, {"line", source->line}};
   }
   line["message"] = message;
   line.update(fields);
@@ -67,12 +59,12 @@ void add_fields(std::string& line, const std::string& prefix, const Fields& fiel
 }
 
 std::string text_line(Level level, std::string_view message, const Fields& fields,
-                      const std::source_location* source) {
+                      const Source* source) {
   std::string line = "level=";
   line += level_name(level);
   if (source != nullptr) {
     line += " source=";
-    add_value(line, std::string(file_of(*source)) + ":" + std::to_string(source->line()));
+    add_value(line, std::string(file_of(*source)) + ":" + std::to_string(source->line));
   }
   line += " message=";
   add_value(line, message);
@@ -91,7 +83,7 @@ std::string default_line(Level level, std::string_view message, const Fields& fi
 }  // namespace
 
 std::string make_line(Format format, Level level, std::string_view message, const Fields& fields,
-                      const std::source_location* source) {
+                      const Source* source) {
   switch (format) {
     case Format::json:
       return json_line(level, message, fields, source);

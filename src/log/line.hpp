@@ -5,8 +5,8 @@
 //         as Go's log/slog has them. Bytes that are not UTF-8 show as U+FFFD.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
-#include <source_location>
 #include <string>
 #include <string_view>
 
@@ -17,8 +17,22 @@ namespace sluice::log {
 // In the order they are told; objects may be nested.
 using Fields = nlohmann::ordered_json;
 
+// Which line of code speaks: std::source_location, which clang 14 lacks.
+struct Source {
+  const char* file;
+  const char* function;
+  uint32_t line;
+
+  // As a default argument: where the function that has it is called.
+  static constexpr Source here(const char* file = __builtin_FILE(),
+                               const char* function = __builtin_FUNCTION(),
+                               uint32_t line = __builtin_LINE()) noexcept {
+    return {.file = file, .function = function, .line = line};
+  }
+};
+
 // `source` null: the line does not tell it.
 std::string make_line(Format format, Level level, std::string_view message, const Fields& fields,
-                      const std::source_location* source);
+                      const Source* source);
 
 }  // namespace sluice::log

@@ -105,8 +105,7 @@ bool wants(Level level) noexcept {
   return log.logger != nullptr && level >= log.options.level;
 }
 
-void write(Level level, std::string_view message, const Fields& fields,
-           std::source_location source) noexcept {
+void write(Level level, std::string_view message, const Fields& fields, Source source) noexcept {
   if (!wants(level)) return;
   const Log& log = the_log();
   const std::shared_ptr<Pool> pool = log.pool.lock();

@@ -10,7 +10,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <source_location>
 #include <string_view>
 
 #include "log/line.hpp"
@@ -35,20 +34,20 @@ bool stop(std::chrono::milliseconds timeout);
 bool wants(Level level) noexcept;
 
 void write(Level level, std::string_view message, const Fields& fields = Fields::object(),
-           std::source_location source = std::source_location::current()) noexcept;
+           Source source = Source::here()) noexcept;
 
 uint64_t lines_lost() noexcept;
 
 inline void info(std::string_view message, const Fields& fields = Fields::object(),
-                 std::source_location source = std::source_location::current()) noexcept {
+                 Source source = Source::here()) noexcept {
   write(Level::info, message, fields, source);
 }
 inline void warning(std::string_view message, const Fields& fields = Fields::object(),
-                    std::source_location source = std::source_location::current()) noexcept {
+                    Source source = Source::here()) noexcept {
   write(Level::warning, message, fields, source);
 }
 inline void error(std::string_view message, const Fields& fields = Fields::object(),
-                  std::source_location source = std::source_location::current()) noexcept {
+                  Source source = Source::here()) noexcept {
   write(Level::error, message, fields, source);
 }
 

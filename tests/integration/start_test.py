@@ -231,6 +231,19 @@ def test_help_exits_with_0(arguments):
     assert "--" in result.stdout
 
 
+@pytest.mark.parametrize("command", [[], ["bench"], ["benchmark"], ["check-config"], ["acquire"]])
+def test_help_of_a_command_is_its_help_flag(command):
+    said = run_binary("help", *command)
+    assert (said.returncode, said.stdout) == (0, run_binary(*command, "--help").stdout)
+    assert "Usage: sluicegate" in said.stdout and said.stderr == ""
+
+
+def test_help_of_an_unknown_command_is_a_usage_error():
+    said = run_binary("help", "nope")
+    assert (said.returncode, said.stdout) == (1, "")
+    assert said.stderr.endswith('Error: unexpected argument "nope"\n')
+
+
 @pytest.mark.parametrize("word", ["--version", "version"])
 def test_version_is_one_line(word):
     result = run_binary(word)
