@@ -11,6 +11,8 @@
 namespace sluice::simulation {
 namespace {
 
+constexpr uint32_t adopt_slices = 8;  // more than the most waiters of a run fill
+
 std::string name_of(api::Verdict verdict) {
   return std::string(api::verdict_name(verdict));
 }
@@ -324,6 +326,23 @@ void Oracle::run_due(shard::Shard& shard, base::Now now) {
   real::run_due(shard, now);
   core.model.run_due(now);
   check_grants(core, shard);
+}
+
+// A shard matches keys somebody waits for in slices, in its next calls of run_due(). Here they all
+// come at once, so that the model can follow.
+std::unique_ptr<policy::RuleBook> Oracle::adopt(shard::Shard& shard,
+                                                std::unique_ptr<policy::RuleBook> rules,
+                                                base::Now now) {
+  Core& core = core_of(shard);
+  trace("new rules");
+  // Those that nobody has looked at since the last rules would pass them over.
+  for (const auto& [name, key] : core.model.keys()) real::inspect(shard, name, now);
+  policy::RuleBook* book = rules.get();
+  std::unique_ptr<policy::RuleBook> before = real::adopt(shard, std::move(rules), now);
+  for (uint32_t slices = 0; slices < adopt_slices; ++slices) real::run_due(shard, now);
+  core.model.adopt([book](const std::string& key) { return book->policy_of(key); }, now);
+  check_grants(core, shard);
+  return before;
 }
 
 void Oracle::keep_grants(shard::Shard& shard, size_t count) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <list>
 #include <map>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -97,6 +98,8 @@ class Oracle {
   void run_due(shard::Shard& shard, base::Now now);
   void keep_grants(shard::Shard& shard, size_t count);
   std::optional<api::KeyState> inspect(shard::Shard& shard, std::string_view key, base::Now now);
+  std::unique_ptr<policy::RuleBook> adopt(shard::Shard& shard,
+                                          std::unique_ptr<policy::RuleBook> rules, base::Now now);
   shard::Page page(shard::Shard& shard, uint64_t cursor, uint32_t keys_max, base::Now now);
 
  private:

@@ -16,8 +16,9 @@ namespace {
 
 using io::Random;
 
-constexpr uint64_t settle_turns_max = 50'000;         // of one core
-constexpr uint64_t settle_turns_max_cores = 400'000;  // an entry at a time may have to cross
+constexpr uint64_t settle_turns_max = 50'000;           // of one core
+constexpr uint64_t settle_turns_max_cores = 400'000;    // an entry at a time may have to cross
+constexpr int64_t settle_ns_min = 60 * base::ns_per_s;  // a line of twenty, a second for each
 constexpr uint64_t drain_turns = 200;
 constexpr int64_t a_day_ms = 24 * 3'600 * 1'000;
 
@@ -67,7 +68,7 @@ io::SimOptions draw_io(Random& random, bool greedy) {
     options.peer_window_bytes = std::max(options.peer_window_bytes, 8'192U);
   }
   options.turn_ns_max = pick<int64_t, 4>(random, {0, 100'000, 2'000'000, 20'000'000});
-  options.wait_ns_max = 1 + static_cast<int64_t>(random.below(5'000'000));
+  options.wait_ns_max = 10'000 + static_cast<int64_t>(random.below(5'000'000));
   options.clock_jump_ns_max =
       pick<int64_t, 3>(random, {5 * base::ns_per_ms, base::ns_per_s, 10 * base::ns_per_s});
   options.start.monotonic_ns = static_cast<int64_t>(random.below(100 * base::ns_per_s));
@@ -88,6 +89,19 @@ route::MeshOptions draw_mesh(Random& random, uint32_t cores) {
           .crossings = pick<uint32_t, 4>(random, {1, 1, 2, 8}),
           .entries_max = pick<uint32_t, 4>(random, {1, 3, 50, 4'096}),
           .routing_seed = random.next()};
+}
+
+// Some keys, or all of them, get something else.
+std::vector<policy::Rule> draw_rules(Random& random) {
+  std::vector<policy::Rule> rules(random.below(4));
+  for (policy::Rule& rule : rules) {
+    rule.pattern = pick<const char*, 5>(random, {".*", "key[0-3]$", "^key1", "x", "key2"});
+    rule.is_regex = rule.pattern != "key2";
+    if (random.chance(0.7)) rule.max_requests = 1 + static_cast<uint32_t>(random.below(12));
+    if (random.chance(0.5)) rule.max_requests_in_queue = static_cast<uint32_t>(random.below(20));
+    if (random.chance(0.4)) rule.window_ms = pick<int64_t, 4>(random, {10, 13, 100, 1'000});
+  }
+  return rules;
 }
 
 // One core: its kernel, its worker, and whether it sleeps.
@@ -112,6 +126,7 @@ class Run {
   void turn(Core& core, int64_t wait_ns);
   void advance_if_all_sleep();
   void connect_some();
+  void adopt_some();
   void receive_all();
   void check_idle();
   bool all_over() const;
@@ -134,6 +149,7 @@ class Run {
   std::vector<Core> cores_;
   std::vector<std::unique_ptr<Peer>> peers_;
   uint32_t peers_max_;
+  const bool changes_rules_;
   const bool drains_;  // in the middle of it all, not at its end
   double slowness_ = 0;
   uint64_t turns_ = 0;
@@ -156,6 +172,7 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t cores_count)
              .failure = failure_,
              .keys = draw_keys(random_)},
       peers_max_(1 + static_cast<uint32_t>(random_.below(16))),
+      changes_rules_(random_.chance(0.5)),
       drains_(random_.chance(0.2)) {
   world_.time_outs = time_outs_;
   world_.can_set_rate = shard_.requests_can_set_rate;
@@ -247,6 +264,13 @@ void Run::connect_some() {
   }
 }
 
+// As the rule watch does it, between two turns of a core; never at once for all.
+void Run::adopt_some() {
+  if (!changes_rules_ || !random_.chance(0.05)) return;
+  Core& core = cores_[random_.below(cores_.size())];
+  core.worker->adopt(std::make_unique<policy::RuleBook>(shard_.policy, draw_rules(random_)));
+}
+
 void Run::receive_all() {
   for (const auto& peer : peers_) peer->receive();
   std::erase_if(peers_, [](const auto& peer) { return peer->over(); });
@@ -267,6 +291,7 @@ void Run::operate() {
 
 void Run::step() {
   connect_some();
+  adopt_some();
   for (const auto& peer : peers_) {
     if (random_.chance(0.5)) peer->act();
   }
@@ -303,8 +328,10 @@ std::string Run::owed() const {
 // Faults stop, nobody asks any more: everything must come to its end by itself.
 void Run::settle() {
   network_.faults().calm();
+  const int64_t until_ns = network_.clock().monotonic_ns + settle_ns_min;
+  const uint64_t turns_max = cores_.size() == 1 ? settle_turns_max : settle_turns_max_cores;
   for (uint64_t turns = 0; !all_over() && !failure_; ++turns) {
-    if (turns == (cores_.size() == 1 ? settle_turns_max : settle_turns_max_cores)) {
+    if (turns >= turns_max && network_.clock().monotonic_ns >= until_ns) {
       failure_.report("does not drain: " + std::to_string(peers_.size()) + " clients, " +
                       std::to_string(sockets_open()) + " sockets are left" + owed());
       return;
@@ -351,6 +378,7 @@ RunResult Run::play() {
   for (const Core& core : cores_) {
     const shard::Statistics& statistics = core.worker->shard().statistics();
     result.evicted += statistics.keys_evicted;
+    result.adopted += core.worker->statistics().rules_adopted;
     for (size_t i = 0; i < statistics.decisions.size(); ++i) {
       result.verdicts[i] += statistics.decisions[i];
     }

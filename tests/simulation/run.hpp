@@ -35,6 +35,7 @@ struct RunResult {
   std::array<uint64_t, 16> verdicts{};  // entries decided, by verdict
   uint64_t drained = 0;                 // 1: the server was told to stop in the middle
   uint64_t evicted = 0;
+  uint64_t adopted = 0;  // new rules, by every core that took some
   std::array<uint64_t, core_events_count> core_events{};
 };
 

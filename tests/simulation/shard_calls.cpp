@@ -1,5 +1,7 @@
 #include "shard_calls.hpp"
 
+#include <utility>
+
 #include "oracle.hpp"
 
 namespace sluice::simulation {
@@ -34,6 +36,10 @@ void keep_grants(shard::Shard&, size_t) noexcept
 std::optional<api::KeyState> inspect(shard::Shard&, std::string_view, base::Now) noexcept
     asm("__wrap__ZN6sluice5shard5Shard7inspectESt17basic_string_viewIcSt11char_traitsIcEE"
         "NS_4base3NowE");
+std::unique_ptr<policy::RuleBook> adopt(shard::Shard&, std::unique_ptr<policy::RuleBook>,
+                                        base::Now) noexcept
+    asm("__wrap__ZN6sluice5shard5Shard5adoptESt10unique_ptrINS_6policy8RuleBookESt14default_delete"
+        "IS4_EENS_4base3NowE");
 shard::Page page(shard::Shard&, uint64_t, uint32_t, base::Now) noexcept
     asm("__wrap__ZN6sluice5shard5Shard4pageEmjNS_4base3NowE");
 
@@ -79,6 +85,13 @@ std::optional<api::KeyState> inspect(shard::Shard& shard, std::string_view key,
                                      base::Now now) noexcept {
   if (current == nullptr) return real::inspect(shard, key, now);
   return current->inspect(shard, key, now);
+}
+
+std::unique_ptr<policy::RuleBook> adopt(shard::Shard& shard,
+                                        std::unique_ptr<policy::RuleBook> rules,
+                                        base::Now now) noexcept {
+  if (current == nullptr) return real::adopt(shard, std::move(rules), now);
+  return current->adopt(shard, std::move(rules), now);
 }
 
 shard::Page page(shard::Shard& shard, uint64_t cursor, uint32_t keys_max, base::Now now) noexcept {

@@ -4,6 +4,7 @@
 // methods. Lives:  one Oracle at a time; without one, calls go straight through.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -37,6 +38,10 @@ void keep_grants(shard::Shard&, size_t) noexcept
 std::optional<api::KeyState> inspect(shard::Shard&, std::string_view, base::Now) noexcept
     asm("__real__ZN6sluice5shard5Shard7inspectESt17basic_string_viewIcSt11char_traitsIcEE"
         "NS_4base3NowE");
+std::unique_ptr<policy::RuleBook> adopt(shard::Shard&, std::unique_ptr<policy::RuleBook>,
+                                        base::Now) noexcept
+    asm("__real__ZN6sluice5shard5Shard5adoptESt10unique_ptrINS_6policy8RuleBookESt14default_delete"
+        "IS4_EENS_4base3NowE");
 shard::Page page(shard::Shard&, uint64_t, uint32_t, base::Now) noexcept
     asm("__real__ZN6sluice5shard5Shard4pageEmjNS_4base3NowE");
 

@@ -21,8 +21,7 @@ int64_t begun_ms(base::Now now) {
 }  // namespace
 
 bool ShardModel::has_expired(const Key& key, base::Now now) const {
-  return key.line.empty() &&
-         whole_ms(now) >= key.window_end_ms + idle_windows * options_.policy.window_ms;
+  return key.line.empty() && whole_ms(now) >= key.window_end_ms + idle_windows * key.base.window_ms;
 }
 
 // Window after window, as gocc's ticks went, until the one that runs now.
@@ -30,7 +29,7 @@ void ShardModel::roll(Key& key, int64_t now_ms) const {
   if (now_ms < key.window_end_ms) return;
   key.approved = 0;
   key.denied = 0;
-  while (now_ms >= key.window_end_ms) key.window_end_ms += options_.policy.window_ms;
+  while (now_ms >= key.window_end_ms) key.window_end_ms += key.base.window_ms;
 }
 
 void ShardModel::serve(const std::string& name, Key& key, int64_t now_ms) {
@@ -54,11 +53,11 @@ api::Detail ShardModel::detail(const Key& key, Verdict verdict, int64_t now_ms) 
   const bool next_window_helps = verdict == Verdict::denied || verdict == Verdict::queued ||
                                  verdict == Verdict::waiters_full || verdict == Verdict::wait_limit;
   // A first window may last up to a millisecond longer: not shown.
-  const int64_t reset_ms = std::min(seen.window_end_ms - now_ms, options_.policy.window_ms);
+  const int64_t reset_ms = std::min(seen.window_end_ms - now_ms, key.base.window_ms);
   return {.limit = seen.limit,
           .remaining =
               seen.approved < seen.limit ? static_cast<uint32_t>(seen.limit - seen.approved) : 0,
-          .window_ms = options_.policy.window_ms,
+          .window_ms = key.base.window_ms,
           .reset_ms = reset_ms,
           .retry_ms = next_window_helps ? reset_ms : 0};
 }
@@ -98,16 +97,16 @@ const ShardModel::Key* ShardModel::find(const std::string& name, base::Now now) 
 
 bool ShardModel::may_be_evicted(const Key& key, base::Now now) const {
   if (has_expired(key, now)) return true;
-  const bool own_policy = key.limit != options_.policy.max_requests ||
-                          key.queue_max != options_.policy.max_requests_in_queue;
+  const bool own_policy =
+      key.limit != key.base.max_requests || key.queue_max != key.base.max_requests_in_queue;
   return key.line.empty() && !own_policy && whole_ms(now) >= key.window_end_ms;
 }
 
 api::KeyState ShardModel::state(const Key& key, base::Now now) const {
   Key seen = key;
   roll(seen, whole_ms(now));
-  return {.window_ms = options_.policy.window_ms,
-          .reset_ms = std::min(seen.window_end_ms - whole_ms(now), options_.policy.window_ms),
+  return {.window_ms = key.base.window_ms,
+          .reset_ms = std::min(seen.window_end_ms - whole_ms(now), key.base.window_ms),
           .max_requests = seen.limit,
           .max_requests_in_queue = seen.queue_max,
           .approved = static_cast<uint32_t>(seen.approved),
@@ -135,8 +134,10 @@ void ShardModel::release(const api::Entry& entry, base::Now now) {
 ShardModel::Answer ShardModel::refuse(Verdict verdict, const std::string& name, base::Now now) {
   const Key* key = find(name, now);
   if (key != nullptr) return {verdict, detail(*key, verdict, whole_ms(now))};
-  const uint32_t limit = options_.policy.max_requests;
-  return {verdict, {.limit = limit, .remaining = limit, .window_ms = options_.policy.window_ms}};
+  const limiter::Policy fresh = verdict == Verdict::invalid_key ? options_.policy : rules_(name);
+  return {
+      verdict,
+      {.limit = fresh.max_requests, .remaining = fresh.max_requests, .window_ms = fresh.window_ms}};
 }
 
 ShardModel::Answer ShardModel::acquire(const api::Entry& entry, base::Now now, bool table_full) {
@@ -152,14 +153,16 @@ ShardModel::Answer ShardModel::acquire(const api::Entry& entry, base::Now now, b
     return refuse(Verdict::not_allowed, name, now);
   }
   const Key* live = find(name, now);
-  const uint32_t has = live != nullptr ? live->limit : options_.policy.max_requests;
+  const limiter::Policy fresh = rules_(name);
+  const uint32_t has = live != nullptr ? live->limit : fresh.max_requests;
   const uint32_t limit = sets_limit ? entry.max_requests : has;
   if (entry.cost > limit) return refuse(Verdict::never_fits, name, now);
   if (live == nullptr) {
     if (table_full) return refuse(Verdict::table_full, name, now);
-    keys_[name] = {.limit = options_.policy.max_requests,
-                   .queue_max = options_.policy.max_requests_in_queue,
-                   .window_end_ms = begun_ms(now) + options_.policy.window_ms,
+    keys_[name] = {.base = fresh,
+                   .limit = fresh.max_requests,
+                   .queue_max = fresh.max_requests_in_queue,
+                   .window_end_ms = begun_ms(now) + fresh.window_ms,
                    .line = {}};
   }
   Key& key = keys_.at(name);
@@ -192,8 +195,12 @@ ShardModel::Answer ShardModel::acquire(const api::Entry& entry, base::Now now, b
 void ShardModel::change_policy(const api::Entry& entry, const std::string& name, Key& key,
                                int64_t now_ms) {
   if (entry.max_requests_in_queue != api::keep) key.queue_max = entry.max_requests_in_queue;
-  if (entry.max_requests == api::keep) return;
-  key.limit = entry.max_requests;
+  if (entry.max_requests != api::keep) limit(entry.max_requests, name, key, now_ms);
+}
+
+// Who can never be served any more is told so; who now fits is served.
+void ShardModel::limit(uint32_t permits, const std::string& name, Key& key, int64_t now_ms) {
+  key.limit = permits;
   std::deque<Waiter> line;
   line.swap(key.line);
   for (const Waiter& waiter : line) {
@@ -259,6 +266,23 @@ void ShardModel::drain(base::Now now) {
       key.line.pop_front();
       grant(name, key, head, Verdict::draining, whole_ms(now));
     }
+  }
+}
+
+void ShardModel::adopt(Rules rules, base::Now now) {
+  run_due(now);
+  rules_ = std::move(rules);
+  std::erase_if(keys_, [&](const auto& named) { return has_expired(named.second, now); });
+  for (auto& [name, key] : keys_) {
+    const limiter::Policy fresh = rules_(name);
+    if (fresh == key.base) continue;  // what requests have changed stays
+    if (fresh.window_ms != key.base.window_ms) {
+      roll(key, whole_ms(now));
+      key.window_end_ms = begun_ms(now) + fresh.window_ms;
+    }
+    key.base = fresh;
+    key.queue_max = fresh.max_requests_in_queue;
+    limit(fresh.max_requests, name, key, whole_ms(now));
   }
 }
 

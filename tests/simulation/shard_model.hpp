@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -31,6 +32,7 @@ class ShardModel {
   };
 
   struct Key {
+    limiter::Policy base;  // as the rules have it
     uint32_t limit;
     uint32_t queue_max;
     int64_t window_end_ms;
@@ -51,7 +53,10 @@ class ShardModel {
     api::Detail detail;
   };
 
-  explicit ShardModel(const shard::Options& options) : options_(options) {}
+  using Rules = std::function<limiter::Policy(const std::string&)>;
+
+  explicit ShardModel(const shard::Options& options)
+      : options_(options), rules_([options](const std::string&) { return options.policy; }) {}
 
   // Everything that is due at `now`: each call on a shard does that first.
   void run_due(base::Now now);
@@ -60,6 +65,8 @@ class ShardModel {
   bool withdraw(api::Ticket ticket, base::Now now);
   bool abandon(api::Ticket ticket, base::Now now);
   void drain(base::Now now);
+  // Every key is matched anew, at once.
+  void adopt(Rules rules, base::Now now);
   // Of a granted waiter that was gone: counts only in the window it was granted in.
   bool give_back(const std::string& key, uint32_t cost, int64_t window_end_ms, base::Now now);
 
@@ -90,6 +97,7 @@ class ShardModel {
   void release(const api::Entry& entry, base::Now now);
   Answer refuse(api::Verdict verdict, const std::string& key, base::Now now);
   void change_policy(const api::Entry& entry, const std::string& name, Key& key, int64_t now_ms);
+  void limit(uint32_t permits, const std::string& name, Key& key, int64_t now_ms);
   std::optional<Waiter> take_out(api::Ticket ticket, std::string& name);
   void run_due_key(const std::string& name, Key& key, int64_t now_ms);
   void roll(Key& key, int64_t now_ms) const;
@@ -99,6 +107,7 @@ class ShardModel {
   api::Detail detail(const Key& key, api::Verdict verdict, int64_t now_ms) const;
 
   shard::Options options_;
+  Rules rules_;
   std::map<std::string, Key> keys_;
   std::map<api::Ticket, std::string> waiters_;  // whose line each is in
   std::vector<Grant> grants_;

@@ -50,6 +50,7 @@ struct Totals {
   uint64_t turns = 0;
   uint64_t drained = 0;
   uint64_t evicted = 0;
+  uint64_t adopted = 0;
   std::array<uint64_t, io::faults_count> faults{};
   std::array<uint64_t, 16> verdicts{};
   std::array<uint64_t, core_events_count> core_events{};
@@ -61,6 +62,7 @@ struct Totals {
     turns += result.turns;
     drained += result.drained;
     evicted += result.evicted;
+    adopted += result.adopted;
     for (size_t i = 0; i < faults.size(); ++i) faults[i] += result.faults[i];
     for (size_t i = 0; i < verdicts.size(); ++i) verdicts[i] += result.verdicts[i];
     for (size_t i = 0; i < core_events.size(); ++i) core_events[i] += result.core_events[i];
@@ -88,6 +90,7 @@ Totals play(const std::string& test, const std::vector<uint32_t>& cores) {
 void tell(const Totals& totals) {
   std::printf("%lu seeds, %lu operations, %lu entries, %lu turns, %lu drained early\n", totals.runs,
               totals.operations, totals.entries, totals.turns, totals.drained);
+  std::printf("%12lu new rules\n", totals.adopted);
   for (uint32_t verdict = 1; verdict < api::verdicts_count; ++verdict) {
     const auto name = std::string(api::verdict_name(static_cast<api::Verdict>(verdict)));
     std::printf("%12lu entries %s\n", totals.verdicts[verdict], name.c_str());
@@ -117,6 +120,7 @@ TEST(Simulation, every_seed_agrees_with_the_model_and_drains) {
   demand_all(totals.faults, name_of_fault, static_cast<uint32_t>(io::Fault::delayed_wake));
   if (std::getenv("SEED") == nullptr) {
     EXPECT_GT(totals.evicted, 0u);
+    EXPECT_GT(totals.adopted, 0u);
   }
 }
 
@@ -131,6 +135,7 @@ TEST(Simulation, several_cores_agree_with_the_model_and_drain) {
       core_events_count);
   if (std::getenv("SEED") == nullptr) {
     EXPECT_GT(totals.drained, 0u);
+    EXPECT_GT(totals.adopted, 0u);
   }
 }
 
