@@ -16,18 +16,22 @@ std::string_view file_of(const Source& source) noexcept {
   return start == std::string_view::npos ? path : path.substr(start);
 }
 
+// Put together here: of a line with a request in it, a copy of its fields is half the price.
 std::string json_line(Level level, std::string_view message, const Fields& fields,
                       const Source* source) {
-  Fields line{{"level", level_name(level)}};
+  std::string line = R"(,"level":")";
+  line += level_name(level);
+  line += '"';
   if (source != nullptr) {
-    line["source"] = {
-        {"function", source->function}, {"file", file_of(*source)}, {"line", source->line}};
+    line += R"(,"source":)";
+    line +=
+        dump({{"function", source->function}, {"file", file_of(*source)}, {"line", source->line}});
   }
-  line["message"] = message;
-  line.update(fields);
-  std::string text = dump(line);
-  text.front() = ',';  // behind the time
-  return text;
+  line += R"(,"message":)";
+  line += dump(message);
+  if (fields.empty()) return line += '}';
+  line += ',';
+  return line.append(dump(fields), 1);
 }
 
 bool is_bare(unsigned char c) noexcept {
