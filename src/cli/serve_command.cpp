@@ -10,6 +10,7 @@
 #include <string>
 
 #include "log/log.hpp"
+#include "policy/rule_file.hpp"
 #include "server/server.hpp"
 
 namespace sluice::cli {
@@ -50,11 +51,24 @@ void raise_descriptor_limit(const config::Config& config) {
   }
 }
 
+// As gocc tells them, a line each; of a long file the first ones.
+void log_rules(const std::string& file, const std::vector<policy::Rule>& rules) {
+  constexpr size_t rules_told_max = 100;
+  if (file.empty()) {
+    return log::warning(
+        "No config file provided, no key specific rate limits will be used (unless clients set "
+        "them)",
+        {{"configFile", ""}});
+  }
+  log::info("policy file", {{"configFile", file}, {"entries", rules.size()}});
+  for (size_t i = 0; i < std::min(rules.size(), rules_told_max); ++i) {
+    log::info(" - " + policy::entry_text(rules[i]));
+  }
+}
+
 void log_started(const config::Config& config, const server::StartReport& report) {
   if (!report.io_warning.empty()) log::warning(report.io_warning);
-  if (!config.config_file.empty()) {
-    log::info("policy file", {{"configFile", config.config_file}, {"entries", report.rules_count}});
-  }
+  log_rules(config.config_file, report.rules);
   log::info("limits", {{"maxRequests", config.max_requests},
                        {"maxRequestsInQueue", config.max_requests_in_queue},
                        {"windowMillis", config.window_ms},

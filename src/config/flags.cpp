@@ -49,6 +49,8 @@ constexpr const char* log_group = "Log (to stdout; system-default: to stderr)";
 constexpr const char* bounds_group = "Bounds of the whole process (beyond them: a clear refusal)";
 constexpr const char* times_group = "Time-outs";
 
+constexpr const char* number_type = "N";
+
 struct Bounds {
   int64_t min;
   int64_t max;
@@ -146,7 +148,7 @@ class Group {
   void number(const std::string& names, Integer& value, Bounds bounds, const std::string& text,
               const std::string& standard) {
     const std::string range = std::to_string(bounds.min) + " to " + std::to_string(bounds.max);
-    word(names, "N", value, text, range + ", " + standard,
+    word(names, number_type, value, text, range + ", " + standard,
          [bounds](const FlagName& flag, const std::string& given) {
            return static_cast<Integer>(bounded_value(flag, given, bounds));
          });
@@ -258,6 +260,16 @@ void add_time_flags(CLI::App& app, Config& config) {
   group.number("--drain-millis", config.drain_ms, {0, 3'600'000}, "to finish when told to stop");
 }
 
+// gocc reads a number in a variable as a plain one: 010 is ten, and 0x10 is none.
+std::string plain_number(const std::string& title, const std::string& text) {
+  const size_t sign = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
+  const std::string_view digits = std::string_view(text).substr(sign);
+  const bool plain = !digits.empty() && digits.find_first_not_of("0123456789") == digits.npos;
+  if (!plain) throw invalid_argument(title, text, "a whole number is expected");
+  const size_t zeros = std::min(digits.find_first_not_of('0'), digits.size() - 1);
+  return text.substr(0, sign) + std::string(digits.substr(zeros));
+}
+
 void read_variable(CLI::Option& option) {
   const std::string name = environment_name(option.get_lnames().front());
   const char* text = std::getenv(name.c_str());
@@ -268,6 +280,8 @@ void read_variable(CLI::Option& option) {
       const std::optional<bool> on = parse_switch(value);
       if (!on) throw invalid_argument(flag_title(option), value, "a switch is true or false");
       value = *on ? "true" : "false";
+    } else if (option.get_type_name() == number_type) {
+      value = plain_number(flag_title(option), value);
     }
     option.add_result(std::move(value));
     option.run_callback();

@@ -1,6 +1,12 @@
 #include "log/line.hpp"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
+#include <vector>
+
+#include "log/quote.hpp"
+#include "log/time.hpp"
 
 namespace sluice::log {
 namespace {
@@ -34,21 +40,21 @@ std::string json_line(Level level, std::string_view message, const Fields& field
   return line.append(dump(fields), 1);
 }
 
-bool is_bare(unsigned char c) noexcept {
-  return c > ' ' && c != '"' && c != '=' && c != '\x7f';
+// A value as it stands in text: a list as Go prints it.
+std::string text_of(const Fields& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_array()) return dump(value);
+  std::string text = "[";
+  for (const Fields& item : value) {
+    if (text.size() > 1) text += ' ';
+    text += text_of(item);
+  }
+  return text + ']';
 }
 
-// A value that could be misread stands in quotes.
 void add_value(std::string& line, const Fields& value) {
-  if (!value.is_string()) {
-    line += dump(value);
-    return;
-  }
-  const std::string quoted = dump(value);
-  const std::string_view inner = std::string_view(quoted).substr(1, quoted.size() - 2);
-  const bool bare = !inner.empty() && inner.find('\\') == std::string_view::npos &&
-                    std::all_of(inner.begin(), inner.end(), is_bare);
-  line += bare ? inner : std::string_view(quoted);
+  const std::string text = text_of(value);
+  line += needs_quotes(text) ? in_quotes(text) : text;
 }
 
 void add_fields(std::string& line, const std::string& prefix, const Fields& fields) {
@@ -84,7 +90,45 @@ std::string default_line(Level level, std::string_view message, const Fields& fi
   return line;
 }
 
+// "86.99": without zeros at its end.
+std::string decimal(int64_t value, int64_t unit) {
+  const auto digits = fmt::format("{:.9f}", static_cast<double>(value) / static_cast<double>(unit));
+  const size_t last = digits.find_last_not_of('0');
+  return digits.substr(0, digits[last] == '.' ? last : last + 1);
+}
+
 }  // namespace
+
+Fields map_value(Format format, const Fields& pairs) {
+  if (format == Format::json) return pairs;
+  std::vector<std::string> words;
+  for (const auto& [name, value] : pairs.items()) {
+    words.push_back(name + ":" + (value.is_null() ? "<nil>" : text_of(value)));
+  }
+  std::ranges::sort(words);
+  std::string text = "map[";
+  for (const std::string& word : words) text += (text.size() > 4 ? " " : "") + word;
+  return text + "]";
+}
+
+Fields duration_value(Format format, int64_t ns) {
+  if (format == Format::json) return ns;
+  if (ns == 0) return "0s";
+  if (ns < base::ns_per_us) return fmt::format("{}ns", ns);
+  if (ns < base::ns_per_ms) return decimal(ns, base::ns_per_us) + "\u00b5s";
+  if (ns < base::ns_per_s) return decimal(ns, base::ns_per_ms) + "ms";
+  const int64_t minutes = ns / base::ns_per_s / 60;
+  const std::string seconds = decimal(ns - minutes * 60 * base::ns_per_s, base::ns_per_s) + "s";
+  if (minutes == 0) return seconds;
+  if (minutes < 60) return fmt::format("{}m{}", minutes, seconds);
+  return fmt::format("{}h{}m{}", minutes / 60, minutes % 60, seconds);
+}
+
+Fields time_value(Format format, int64_t wall_ns) {
+  std::string text = utc_time(wall_ns);
+  if (format != Format::json) text.replace(text.size() - 7, 6, "");  // to the millisecond
+  return text;
+}
 
 std::string make_line(Format format, Level level, std::string_view message, const Fields& fields,
                       const Source* source) {

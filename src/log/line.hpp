@@ -17,6 +17,12 @@ namespace sluice::log {
 // In the order they are told; objects may be nested.
 using Fields = nlohmann::ordered_json;
 
+// What JSON has no type for, as a field of this format: JSON has an object, nanoseconds and a time
+// to the nanosecond, the others Go's `map[a:1 b:two]`, `1.5ms` and a time to the millisecond.
+Fields map_value(Format format, const Fields& pairs);
+Fields duration_value(Format format, int64_t ns);
+Fields time_value(Format format, int64_t wall_ns);
+
 // Which line of code speaks: std::source_location, which clang 14 lacks.
 struct Source {
   const char* file;

@@ -105,6 +105,10 @@ bool wants(Level level) noexcept {
   return log.logger != nullptr && level >= log.options.level;
 }
 
+Format format() noexcept {
+  return the_log().options.format;
+}
+
 void write(Level level, std::string_view message, const Fields& fields, Source source) noexcept {
   if (!wants(level)) return;
   const Log& log = the_log();

@@ -32,6 +32,7 @@ void start(const Options& options);
 bool stop(std::chrono::milliseconds timeout);
 
 bool wants(Level level) noexcept;
+Format format() noexcept;
 
 void write(Level level, std::string_view message, const Fields& fields = Fields::object(),
            Source source = Source::here()) noexcept;

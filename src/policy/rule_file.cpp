@@ -215,6 +215,19 @@ ParsedRules parse_rules(std::string_view text) {
   return parsed;
 }
 
+std::string entry_text(const Rule& rule) {
+  nlohmann::ordered_json entry{{"key_pattern", rule.pattern}};
+  if (rule.is_regex) entry["key_pattern_is_regex"] = true;
+  if (rule.max_requests) entry["max_requests_per_window"] = *rule.max_requests;
+  if (rule.max_requests_in_queue == 0U) {
+    entry["can_queue"] = false;
+  } else if (rule.max_requests_in_queue) {
+    entry["max_requests_in_queue"] = *rule.max_requests_in_queue;
+  }
+  if (rule.window_ms) entry["window_millis"] = *rule.window_ms;
+  return entry.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 RuleText read_rule_file(const std::string& path) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file{std::fopen(path.c_str(), "re"),
                                                              &std::fclose};

@@ -28,6 +28,9 @@ struct ParsedRules {
 // They fit into a RuleBook, too.
 ParsedRules parse_rules(std::string_view text);
 
+// The entry as a file would have it, in one line.
+std::string entry_text(const Rule& rule);
+
 struct RuleText {
   std::string text;
   std::string error;  // why it cannot be read; empty: it was

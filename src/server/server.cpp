@@ -135,7 +135,7 @@ StartReport Server::start() {
     rule_text = policy::read_rule_file(config_.config_file);
     rules = good_rules(config_.config_file, rule_text);
   }
-  report.rules_count = rules.size();
+  report.rules = rules;
   const uint32_t shards = config_.shards;
   io::Listening http = io::listen_on(
       {.address = config_.bind, .port = config_.port, .sockets = shards, .port_option = "--port"});

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "config/config.hpp"
+#include "policy/rule.hpp"
 
 namespace sluice::server {
 
@@ -22,9 +23,9 @@ class WorkerThread;
 struct StartReport {
   uint16_t port = 0;
   uint16_t native_port = 0;
-  size_t rules_count = 0;  // of the policy file
-  std::string io_backend;  // "uring" or "epoll"
-  std::string io_warning;  // why it is not io_uring, and the cure; empty: no warning
+  std::vector<policy::Rule> rules;  // of the policy file
+  std::string io_backend;           // "uring" or "epoll"
+  std::string io_warning;           // why it is not io_uring, and the cure; empty: no warning
   uint64_t reserved_bytes = 0;
   bool pinned = false;  // every worker stays on a CPU of its own
 };

@@ -61,7 +61,7 @@ struct Head {
   explicit Head(std::string_view text) noexcept : headers(text) {
     std::string_view line = take_line(headers);
     method = take_word(line);
-    target = take_word(line);
+    target = wire::origin_form(take_word(line));
   }
 
   std::string_view find(std::string_view name) const noexcept {
@@ -109,6 +109,7 @@ std::string decoded(std::string_view text) {
   return std::string{wire::DecodeBuffer{buffer}.percent_decode(text).value_or(text)};
 }
 
+// Of a request that was routed; gocc tells none of others.
 Fields param_fields(const wire::RestPath& path) {
   Fields fields = Fields::object();
   if (!path.id.empty()) fields["id"] = decoded(path.id);
@@ -121,18 +122,22 @@ int32_t content_bytes(const Head& head) noexcept {
   return wire::parse_int32(head.find("Content-Length")).value_or(0);
 }
 
-Fields request_fields(const Head& head, const wire::RestPath& path, int64_t started_wall_ns) {
+Fields request_fields(const Head& head, const wire::RestPath& path, bool routed,
+                      int64_t started_wall_ns) {
   const size_t question_mark = std::min(head.target.find('?'), head.target.size());
-  return {{"time", log::utc_time(started_wall_ns)},
-          {"method", head.method},
-          {"host", head.find("Host")},
-          {"path", decoded(head.target.substr(0, question_mark))},
-          {"query", head.target.substr(std::min(question_mark + 1, head.target.size()))},
-          {"params", param_fields(path)},
-          {"route", path.route},
-          {"referer", head.find("Referer")},
-          {"length", content_bytes(head)},
-          {"header", header_fields(head.headers)}};
+  const log::Format format = log::format();
+  const Fields params = routed ? param_fields(path) : Fields::object();
+  Fields fields{{"time", log::time_value(format, started_wall_ns)},
+                {"method", head.method},
+                {"host", head.find("Host")},
+                {"path", decoded(head.target.substr(0, question_mark))},
+                {"query", head.target.substr(std::min(question_mark + 1, head.target.size()))},
+                {"params", log::map_value(format, params)},
+                {"route", path.route},
+                {"referer", head.find("Referer")},
+                {"length", content_bytes(head)}};
+  if (format != log::Format::system_default) fields["header"] = header_fields(head.headers);
+  return fields;
 }
 
 // The phrase of a 4xx or 5xx is the message.
@@ -248,16 +253,21 @@ void RequestLog::tell(uint16_t status, uint64_t body_bytes) noexcept {
   const Head head{oldest_head()};
   const wire::RestPath path = wire::path_of(head.target);
   const base::Now now = log::now();
-  Fields fields{{"request", request_fields(head, path, record.started.wall_ns)},
-                {"response",
-                 {{"time", log::utc_time(now.wall_ns)},
-                  {"latency", now.monotonic_ns - record.started.monotonic_ns},
-                  {"status", status},
-                  {"length", body_bytes}}}};
+  const log::Format format = log::format();
+  const bool unknown_path = status == 404 && path.route.empty();
+  const bool routed = !unknown_path && status != 405 && head.method != "OPTIONS";
+  Fields fields{
+      {"request", request_fields(head, path, routed, record.started.wall_ns)},
+      {"response",
+       {{"time", log::time_value(format, now.wall_ns)},
+        {"latency", log::duration_value(format, now.monotonic_ns - record.started.monotonic_ns)},
+        {"status", status},
+        {"length", body_bytes}}}};
   const std::string_view id = head.find("X-Request-Id");
   if (!id.empty()) fields["id"] = id;
-  if (status == 405 || (status == 404 && path.route.empty())) {
-    fields["error"] = {{"code", status}, {"internal", nullptr}, {"message", message_of(status)}};
+  if (status == 405 || unknown_path) {
+    fields["error"] = log::map_value(
+        format, {{"code", status}, {"internal", nullptr}, {"message", message_of(status)}});
   }
   log::write(level_of(status), message_of(status), fields);
 }

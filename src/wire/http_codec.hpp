@@ -129,7 +129,7 @@ constexpr size_t debug_key_bytes_max(size_t key_bytes) noexcept {
   return 512 + 12 * key_bytes;
 }
 
-// Whether a refused head still gets an answer body: the text for 400, 413, 431, 503, 505.
+// Whether a refused head still gets an answer body: the text for 400, 413, 417, 431, 503, 505.
 RestReply refusal_reply(uint16_t status, std::string_view cause) noexcept;
 
 }  // namespace sluice::wire

@@ -272,6 +272,8 @@ std::string_view reason_phrase(uint16_t status) noexcept {
       return "Request Timeout";
     case 413:
       return "Request Entity Too Large";
+    case 417:
+      return "Expectation Failed";
     case 429:
       return "Too Many Requests";
     case 431:

@@ -293,6 +293,8 @@ RestRequest route_request(const HttpRequest& request, const RestOptions& options
                      .content_type = "text/plain; charset=utf-8",
                      .closes = true};
   }
+  // Of the server as a whole, not of any path.
+  if (path == "*" && request.method == "OPTIONS") return RestReply{.status = 200};
   const Path parts = cut_path(path);
   DecodeBuffer buffer{key_buffer};
   const std::string_view key = trim_white_space(*buffer.percent_decode(parts.key));

@@ -28,14 +28,6 @@ std::string_view view(BeastView text) noexcept {
   return {text.data(), text.size()};
 }
 
-// What a URI's authority is made of; Go's server judges Host by the same list.
-bool is_host(std::string_view value) noexcept {
-  return std::all_of(value.begin(), value.end(), [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           std::string_view{"!$%&'()*+,-.:;=[]_~"}.find(c) != std::string_view::npos;
-  });
-}
-
 bool is_digits(std::string_view value) noexcept {
   return !value.empty() &&
          std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; });
@@ -58,6 +50,7 @@ class HeadReader final : public http::basic_parser<true> {
   }
 
   std::string_view cause() const noexcept { return cause_; }
+  uint16_t status() const noexcept { return status_; }
 
   HttpRequest request() const noexcept {
     HttpRequest request = request_;
@@ -74,12 +67,9 @@ class HeadReader final : public http::basic_parser<true> {
   void on_request_impl(http::verb, BeastView method, BeastView target, int version,
                        BeastError& error) override {
     request_.method = view(method);
-    request_.target = view(target);
+    request_.target = origin_form(view(target));
     request_.http_1_0 = version == 10;
-    // A proxy's targets (http://host/path, host:port) are not for this server.
-    if (target.front() != '/' && target != "*") {
-      refuse(error, "the request target is not a path");
-    }
+    if (request_.target.empty()) refuse(error, "the request target is not a path");
   }
 
   void on_field_impl(http::field field, BeastView field_name, BeastView field_value,
@@ -104,6 +94,9 @@ class HeadReader final : public http::basic_parser<true> {
         return on_connection(field_value);
       case http::field::expect:
         expects_continue_ = equals_ignoring_case(value, "100-continue");
+        if (!expects_continue_ && !value.empty()) {
+          refuse(error, "only Expect: 100-continue can be met", 417);
+        }
         return;
       case http::field::accept:
         if (request_.accept.empty()) request_.accept = value;
@@ -131,8 +124,9 @@ class HeadReader final : public http::basic_parser<true> {
     }
   }
 
-  void refuse(BeastError& error, std::string_view cause) noexcept {
+  void refuse(BeastError& error, std::string_view cause, uint16_t status = 400) noexcept {
     cause_ = cause;
+    status_ = status;
     error = http::error::bad_value;
   }
 
@@ -159,6 +153,7 @@ class HeadReader final : public http::basic_parser<true> {
 
   HttpRequest request_;
   std::string_view cause_;
+  uint16_t status_ = 400;
   uint32_t hosts_count_ = 0;
   uint32_t content_lengths_count_ = 0;
   bool says_close_ = false;
@@ -236,7 +231,7 @@ HttpParsed HttpParser::parse_whole_head(std::string_view head) noexcept {
   HeadReader reader;
   if (!reader.read(head)) {
     if (is_foreign_version(head)) return refuse(505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
-    return refuse(400, reader.cause());
+    return refuse(reader.status(), reader.cause());
   }
   if (reader.content_bytes() > limits::http_body_bytes_max) {
     return refuse(413, "the request body is too large");

@@ -5,8 +5,8 @@
 // Units:  bytes; the head is at most limits::http_header_bytes_max, the body _body_bytes_max.
 // Errors: refused with a status: 400 (malformed; obs-fold; Transfer-Encoding other than chunked;
 //         repeated Content-Length or Host; HTTP/1.1 without Host; invalid escapes are the codec's),
-//         431 (head, chunk extensions or trailer too large), 413 (body too large), 505 (neither
-//         HTTP/1.0 nor 1.1); the connection ends.
+//         417 (an Expect other than 100-continue), 431 (head, chunk extensions or trailer too
+//         large), 413 (body too large), 505 (neither HTTP/1.0 nor 1.1); the connection ends.
 // Lives:  the request's views point into the bytes given to the parse() that returned `head`;
 //         one parser per connection, reset by itself after each request; never allocates.
 #pragma once
@@ -23,7 +23,7 @@ namespace sluice::wire {
 
 struct HttpRequest {
   std::string_view method;          // as sent: "GET", "POST", ...
-  std::string_view target;          // as sent: path and query
+  std::string_view target;          // path and query, as sent; or "*"
   std::string_view accept;          // the first Accept header, or empty
   std::string_view correlation_id;  // X-Correlation-ID, or empty
   std::string_view request_id;      // X-Request-Id, or empty
@@ -48,7 +48,7 @@ struct HttpBodyEnd {
 };
 
 struct HttpRefused {
-  uint16_t status;         // 400, 413, 431 or 505
+  uint16_t status;         // 400, 413, 417, 431 or 505
   std::string_view cause;  // a static sentence for the log and the body
 };
 

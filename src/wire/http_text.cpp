@@ -96,6 +96,25 @@ bool is_token_char(char c) noexcept {
   return token_chars[static_cast<unsigned char>(c)];
 }
 
+bool is_host(std::string_view value) noexcept {
+  return std::all_of(value.begin(), value.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           std::string_view{"!$%&'()*+,-.:;=[]_~"}.find(c) != std::string_view::npos;
+  });
+}
+
+std::string_view origin_form(std::string_view target) noexcept {
+  constexpr std::string_view scheme = "http://";
+  if (target.starts_with('/') || target == "*") return target;
+  if (!equals_ignoring_case(target.substr(0, scheme.size()), scheme)) return {};
+  target.remove_prefix(scheme.size());
+  const size_t host_bytes = std::min(target.find_first_of("/?#"), target.size());
+  if (host_bytes == 0 || !is_host(target.substr(0, host_bytes))) return {};
+  target.remove_prefix(host_bytes);
+  if (target.empty()) return "/";
+  return target.front() == '/' ? target : std::string_view{};
+}
+
 bool equals_ignoring_case(std::string_view a, std::string_view b) noexcept {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](char x, char y) { return lower(x) == lower(y); });

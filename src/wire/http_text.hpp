@@ -30,6 +30,13 @@ constexpr int hex_digit(char c) noexcept {
   return -1;
 }
 
+// What a URI's authority is made of; Go's server judges Host by the same list.
+bool is_host(std::string_view value) noexcept;
+
+// Path and query of a request's target, or "*": proxies are asked for the whole URL (RFC 9112,
+// 3.2.2). Empty when it is none of these.
+std::string_view origin_form(std::string_view target) noexcept;
+
 // ASCII letters of either case are equal.
 bool equals_ignoring_case(std::string_view a, std::string_view b) noexcept;
 

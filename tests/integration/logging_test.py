@@ -11,7 +11,7 @@ import pytest
 
 from conftest import LONG_WINDOW
 from http_peer import HttpPeer, ask, metrics, request
-from server_process import TIMEOUT_S, binary, clean_environment, eventually
+from server_process import NO_CONFIG_FILE, TIMEOUT_S, binary, clean_environment, eventually
 
 UNKNOWN_RELEASE = "Received release request for unknown instance"
 
@@ -31,7 +31,7 @@ def test_by_default_only_trouble_is_told(start_server, key):
     ask(server, "POST", f"/rate/{key}?cost=0")
     line = lines(server, "cost out of bounds", 1)[0]
     assert (line["level"], line["key"]) == ("WARN", key)
-    assert set(server.messages()) == {"limits", "ready", "cost out of bounds"}
+    assert set(server.messages()) == {NO_CONFIG_FILE, "limits", "ready", "cost out of bounds"}
 
 
 def test_requests_in_one_write_are_told_in_their_order(start_server, key):

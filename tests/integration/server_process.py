@@ -10,6 +10,10 @@ import subprocess
 import threading
 import time
 
+# What gocc warns of, and so do we.
+NO_CONFIG_FILE = ("No config file provided, no key specific rate limits will be used (unless "
+                  "clients set them)")
+
 TIMEOUT_S = 30  # for anything that takes milliseconds on a quiet machine
 
 PR_SET_PDEATHSIG = 1
@@ -97,6 +101,11 @@ class ServerProcess:
 
     def messages(self):
         return [line["message"] for line in self.log]
+
+    def warnings(self):
+        """Without that there is no --config-file."""
+        return [line for line in self.log
+                if line.get("level") == "WARN" and line["message"] != NO_CONFIG_FILE]
 
     def wait_for_message(self, message):
         """The first log line of this message."""

@@ -137,7 +137,7 @@ def test_uring_refuses_to_start_where_it_is_forbidden():
 def test_auto_falls_back_with_one_warning():
     server = ServerProcess("auto", 1, preexec=forbid_io_uring)
     try:
-        warnings = [line for line in server.log if line["level"] == "WARN"]
+        warnings = server.warnings()
         assert len(warnings) == 1
         assert "io_uring" in warnings[0]["message"] and "seccomp" in warnings[0]["message"]
         assert server.log[-1]["io"] == "epoll"
@@ -149,7 +149,7 @@ def test_auto_falls_back_with_one_warning():
 def test_epoll_starts_where_uring_is_forbidden():
     server = ServerProcess("epoll", 1, preexec=forbid_io_uring)
     try:
-        assert [line for line in server.log if line["level"] == "WARN"] == []
+        assert server.warnings() == []
         assert ask(server, "GET", "/healthz").status == 200
     finally:
         assert server.stop() == 0
@@ -198,11 +198,11 @@ def test_limit_of_descriptors_is_raised_or_told(start_server):
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 300))
 
     server = start_server("--max-connections", "100", "--shards", "1", preexec=low_soft_limit)
-    assert [line for line in server.log if line["level"] == "WARN"] == []
+    assert server.warnings() == []
     for shards, wanted in (1, 100_192), (3, 100_512):
         server = start_server("--max-connections", "100000", "--shards", str(shards),
                               preexec=low_soft_limit)
-        warning = next(line for line in server.log if line["level"] == "WARN")
+        warning = server.warnings()[0]
         assert "too few file descriptors" in warning["message"]
         assert (warning["limit"], warning["wanted"]) == (300, wanted)
 
@@ -256,7 +256,7 @@ def test_version_is_one_line(word):
 @pytest.mark.parametrize("kind", ["echo", "echo-http2", "fast"])
 def test_server_type_is_accepted_with_a_warning(start_server, kind):
     server = start_server("-s", kind)
-    warnings = [line for line in server.log if line["level"] == "WARN"]
+    warnings = server.warnings()
     assert [line["serverType"] for line in warnings] == [kind]
     assert "no effect" in warnings[0]["message"]
     assert ask(server, "POST", "/rate/k").status == 200

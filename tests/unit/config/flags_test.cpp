@@ -371,6 +371,22 @@ TEST(Flags, of_the_log) {
   EXPECT_TRUE(read({}).config.log_2xx);
 }
 
+TEST(Flags, numbers_in_variables_are_plain_decimal) {
+  const auto in_variable = [](const char* text) {
+    const Variable variable("MAX_REQUESTS", text);
+    const Reading reading = read({});
+    return reading.error.empty() ? std::to_string(reading.config.max_requests) : reading.error;
+  };
+  EXPECT_EQ(in_variable("010"), "10");
+  EXPECT_EQ(in_variable("+7"), "7");
+  EXPECT_EQ(in_variable("000"),
+            "invalid value for param 'max-requests': value must be at least 1 "
+            "(environment variable MAX_REQUESTS)");
+  for (const char* text : {"0x11", "1_000", "-", "1e3"}) {
+    EXPECT_NE(in_variable(text).find("a whole number is expected"), std::string::npos) << text;
+  }
+}
+
 TEST(Flags, take_the_last_of_a_repeated_flag) {
   EXPECT_EQ(read({"-m", "5", "--max-requests=6"}).config.max_requests, 6u);
   EXPECT_TRUE(read({"-r=false", "-r"}).config.requests_can_set_rate);

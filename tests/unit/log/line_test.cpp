@@ -22,26 +22,40 @@ TEST(LogLine, as_json) {
 
 TEST(LogLine, as_text) {
   EXPECT_EQ(line(Format::text), R"(level=WARN message="it happened" key="a b" n=5 )"
-                                R"(request.method=GET request.header.X-Y=["1","2"])");
+                                R"(request.method=GET request.header.X-Y="[1 2]")");
 }
 
 TEST(LogLine, as_system_default) {
   EXPECT_EQ(line(Format::system_default),
-            R"(WARN it happened key="a b" n=5 request.method=GET request.header.X-Y=["1","2"])");
+            R"(WARN it happened key="a b" n=5 request.method=GET request.header.X-Y="[1 2]")");
 }
 
 TEST(LogLine, a_value_that_could_be_misread_is_quoted) {
-  const auto value = [](const char* text) {
-    return line(Format::system_default, "m", {{"k", text}}).substr(std::string("WARN m k=").size());
+  EXPECT_EQ(line(Format::text, "m", {{"k", "a=b"}, {"list", {"a b", "c"}}, {"n", {1, 2}}}),
+            R"(level=WARN message=m k="a=b" list="[a b c]" n="[1 2]")");
+}
+
+TEST(LogLine, maps_durations_and_times_are_told_as_go_does) {
+  const Fields pairs{{"id", "7"}, {"code", 404}, {"internal", nullptr}};
+  EXPECT_EQ(map_value(Format::json, pairs), pairs);
+  EXPECT_EQ(map_value(Format::text, pairs), "map[code:404 id:7 internal:<nil>]");
+  EXPECT_EQ(map_value(Format::system_default, Fields::object()), "map[]");
+
+  EXPECT_EQ(duration_value(Format::json, 86'990), 86'990);
+  const auto duration = [](int64_t ns) {
+    return duration_value(Format::text, ns).get<std::string>();
   };
-  EXPECT_EQ(value("plain-1.2:/x"), "plain-1.2:/x");
-  EXPECT_EQ(value("\xC3\xA5"), "\xC3\xA5");
-  EXPECT_EQ(value(""), R"("")");
-  EXPECT_EQ(value("a b"), R"("a b")");
-  EXPECT_EQ(value("a=b"), R"("a=b")");
-  EXPECT_EQ(value("\"quoted\""), R"("\"quoted\"")");
-  EXPECT_EQ(value("two\nlines"), R"("two\nlines")");
-  EXPECT_EQ(value("back\\slash"), R"("back\\slash")");
+  EXPECT_EQ(duration(0), "0s");
+  EXPECT_EQ(duration(999), "999ns");
+  EXPECT_EQ(duration(86'990), "86.99\u00b5s");
+  EXPECT_EQ(duration(5'000'000), "5ms");
+  EXPECT_EQ(duration(42'310'625), "42.310625ms");
+  EXPECT_EQ(duration(1'500'000'000), "1.5s");
+  EXPECT_EQ(duration(90'000'000'000), "1m30s");
+  EXPECT_EQ(duration(3'723'000'000'001), "1h2m3.000000001s");
+
+  EXPECT_EQ(time_value(Format::json, 1'234'567'890), "1970-01-01T00:00:01.234567890Z");
+  EXPECT_EQ(time_value(Format::text, 1'234'567'890), "1970-01-01T00:00:01.234Z");
 }
 
 TEST(LogLine, bytes_that_are_no_text_do_not_break_it) {

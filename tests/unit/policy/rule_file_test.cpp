@@ -37,6 +37,20 @@ std::string complaint_about_field(const std::string& field) {
   return complaints[0].substr(entry.size());
 }
 
+TEST(RuleFile, entry_text_reads_back_as_the_same_rule) {
+  const Rule rules[] = {
+      {.pattern = "k"},
+      {.pattern = "a\"b\\", .is_regex = false, .max_requests = 5},
+      {.pattern = "^a+$", .is_regex = true, .max_requests_in_queue = 7, .window_ms = 60'000},
+      {.pattern = "none", .max_requests = 1, .max_requests_in_queue = 0}};
+  for (const Rule& rule : rules) {
+    EXPECT_EQ(rules_of("{\"keys\": [" + entry_text(rule) + "]}"), std::vector{rule});
+  }
+  EXPECT_EQ(entry_text(rules[2]),
+            R"({"key_pattern":"^a+$","key_pattern_is_regex":true,"max_requests_in_queue":7,)"
+            R"("window_millis":60000})");
+}
+
 TEST(RuleFile, reads_every_field) {
   const auto rules = rules_of(R"({"keys": [
     {"key_pattern": "user 1", "max_requests_per_window": 7, "max_requests_in_queue": 8,

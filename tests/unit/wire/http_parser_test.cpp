@@ -196,6 +196,16 @@ TEST(HttpParser, keeps_alive_by_version_and_connection_header) {
   EXPECT_FALSE(keeps("GET / HTTP/1.0\r\nConnection: keep-alive, close\r\n\r\n"));
 }
 
+TEST(HttpParser, takes_the_path_of_a_url) {
+  const auto target = [](const std::string& sent) {
+    return std::string{parse_one("GET " + sent + " HTTP/1.1\r\nHost: h\r\n\r\n").target};
+  };
+  EXPECT_EQ(target("http://h/rate/k?x=http://y/"), "/rate/k?x=http://y/");
+  EXPECT_EQ(target("HTTP://user@h:80/a"), "/a");
+  EXPECT_EQ(target("http://h"), "/");
+  EXPECT_EQ(target("*"), "*");
+}
+
 TEST(HttpParser, notices_who_awaits_100_continue) {
   const auto expects = [](std::string_view headers) {
     return parse_one(with_headers(headers)).expects_continue;
@@ -204,7 +214,7 @@ TEST(HttpParser, notices_who_awaits_100_continue) {
   EXPECT_TRUE(expects("Expect: 100-Continue\r\nTransfer-Encoding: chunked\r\n"));
   EXPECT_FALSE(expects("Expect: 100-continue\r\n"));
   EXPECT_FALSE(expects("Expect: 100-continue\r\nContent-Length: 0\r\n"));
-  EXPECT_FALSE(expects("Expect: 200-ok\r\nContent-Length: 5\r\n"));
+  EXPECT_FALSE(expects("Expect:\r\nContent-Length: 5\r\n"));
   EXPECT_FALSE(parse_one("POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
                    .expects_continue);
 }
@@ -298,8 +308,12 @@ const RefusedCase refused_cases[] = {
     {"empty_name", with_headers(": b\r\n"), "400 malformed header name"},
     {"no_colon", with_headers("A\r\n"), "400 malformed header name"},
     {"name_not_ascii", with_headers("\xC3\xA5: b\r\n"), "400 malformed header name"},
-    {"absolute_form", "GET http://h/rate/k HTTP/1.1\r\nHost: h\r\n\r\n",
+    {"other_scheme", "GET ftp://h/rate/k HTTP/1.1\r\nHost: h\r\n\r\n",
      "400 the request target is not a path"},
+    {"no_host_in_url", "GET http:///rate/k HTTP/1.1\r\nHost: h\r\n\r\n",
+     "400 the request target is not a path"},
+    {"other_expectation", with_headers("Expect: 200-ok\r\n"),
+     "417 only Expect: 100-continue can be met"},
     {"authority_form", "CONNECT h:80 HTTP/1.1\r\nHost: h\r\n\r\n",
      "400 the request target is not a path"},
     {"no_target", "GET  HTTP/1.1\r\nHost: h\r\n\r\n", "400 malformed request target"},

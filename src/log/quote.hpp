@@ -1,0 +1,16 @@
+// Values in lines of text, as Go's log/slog quotes them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace sluice::log {
+
+// Whether the value could be misread: it is empty, or has a blank, a quote, an equals sign, a
+// character that does not print, or bytes that are no UTF-8.
+bool needs_quotes(std::string_view text) noexcept;
+
+// As Go's strconv.Quote: "a\nb", "\x01", "\u00a0", "\xff".
+std::string in_quotes(std::string_view text);
+
+}  // namespace sluice::log

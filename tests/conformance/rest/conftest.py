@@ -1,0 +1,204 @@
+"""Fixtures of the REST conformance suite: the server under test, and expect(). `run --help` tells
+how to run it."""
+
+import collections
+import itertools
+import os
+import secrets
+import subprocess
+
+import pytest
+
+import rest_peer
+from expectation import Case, Expectations, expecter
+from http_peer import inspect
+from rest_peer import ASKED, permit
+from server_process import clean_environment
+from target import RunningServer, StartedServer, StartFailed
+
+HOUR = ("--window-millis", "3600000")
+SHORT_MILLIS = 250
+RUN = secrets.token_hex(3)  # keys differ from those of an earlier run against the same server
+KEY_NUMBERS = itertools.count(1)
+EXPECTATIONS = pytest.StashKey[Expectations]()
+SERVERS = pytest.StashKey[list]()
+
+
+def pytest_addoption(parser):
+    parser.addoption("--url")
+    parser.addoption("--binary")
+    parser.addoption("--flag", action="append", default=[])
+    parser.addoption("--target", choices=["gocc", "sluicegate"])
+
+
+def pytest_configure(config):
+    config.stash[EXPECTATIONS] = Expectations(config.getoption("--target"))
+
+
+def pytest_collection_modifyitems(config, items):
+    flags = " ".join(config.getoption("--flag"))
+    if os.environ.get("SLUICEGATE_NO_URING") == "1" and "uring" in flags:
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason="SLUICEGATE_NO_URING=1"))
+
+
+# ------------------------------------------------------------------------------------ expectations
+
+@pytest.fixture
+def expect(request):
+    """expect(observed, gocc=..., ours=..., topic=...): gocc's value, or the listed one."""
+    ASKED.clear()
+    return expecter(request.config.stash[EXPECTATIONS], Case(request.node, ASKED))
+
+
+@pytest.fixture
+def key():
+    """A key that no other case uses; characters may be added at its end."""
+    return f"{RUN}-{next(KEY_NUMBERS)}."
+
+
+@pytest.fixture
+def keys(key):
+    """Such keys for a case that tries more than once."""
+    return (f"{key}{number}." for number in itertools.count())
+
+
+# ----------------------------------------------------------------------------------------- servers
+
+@pytest.fixture(scope="session")
+def binary(request):
+    """The command of a server: its path, and the flags of every start."""
+    path = request.config.getoption("--binary")
+    if not path:
+        pytest.skip("needs the binary, or a server with flags of its own (--binary)")
+    return [path, *request.config.getoption("--flag")]
+
+
+@pytest.fixture(scope="session")
+def shared(request):
+    """Servers that several cases use, by their flags."""
+    servers = {}
+
+    def get(*flags):
+        if flags not in servers or not servers[flags].is_running():
+            path, *always = request.getfixturevalue("binary")
+            servers[flags] = StartedServer(path, *always, *flags)
+        return servers[flags]
+
+    yield get
+    for server in servers.values():
+        server.kill()
+
+
+@pytest.fixture(scope="session")
+def running(request):
+    """The server of --url, if that is given, and how long its windows are."""
+    url = request.config.getoption("--url")
+    if not url:
+        return None
+    server = RunningServer(url)
+    probe = f"{RUN}-probe"
+    try:
+        permit(server, probe)
+    except OSError as error:
+        pytest.exit(f"no server at {url}: {error}", 2)
+    server.window_s = inspect(server, probe)["Config"]["WindowMillis"] / 1000
+    return server
+
+
+@pytest.fixture
+def server(request, shared, running):
+    """For cases that do not care how long windows are: an hour, unless --url says otherwise."""
+    chosen = running or shared(*HOUR)
+    request.node.stash[SERVERS] = [chosen]
+    yield chosen
+    assert chosen.is_running(), f"the server is gone:\n{chosen.output()}"
+
+
+@pytest.fixture
+def steady(server, running):
+    """For cases whose counts must hold."""
+    if running and running.window_s < 60:
+        pytest.skip("needs windows of a minute or longer (--window-millis 3600000)")
+    return server
+
+
+@pytest.fixture
+def ticking(request, shared, running):
+    """For cases in which windows pass; `window_s` is their length."""
+    if running and running.window_s > 2:
+        pytest.skip("needs windows of two seconds or shorter (--window-millis 300)")
+    chosen = running or shared("--window-millis", str(SHORT_MILLIS))
+    chosen.window_s = running.window_s if running else SHORT_MILLIS / 1000
+    request.node.stash[SERVERS] = [chosen]
+    yield chosen
+    assert chosen.is_running(), f"the server is gone:\n{chosen.output()}"
+
+
+@pytest.fixture
+def try_start(request, binary):
+    """Starts a server of the case's own: it, or the StartFailed that says how it ended."""
+    servers = request.node.stash[SERVERS] = []
+
+    def start(*flags, **options):
+        path, *always = binary
+        try:
+            servers.append(StartedServer(path, *always, *flags, **options))
+        except StartFailed as failure:
+            return failure
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.kill()
+
+
+@pytest.fixture
+def start(try_start, expect):
+    """Starts a server of the case's own, which is expected to start."""
+    def start_it(*flags, **options):
+        result = try_start(*flags, **options)
+        if isinstance(result, StartFailed):
+            last = (result.errors.splitlines() or [""])[-1]
+            expect(f"exit {result.code}: {last}", gocc="it starts", of=" ".join(flags))
+        return result
+    return start_it
+
+
+@pytest.fixture
+def run_binary(binary):
+    """Runs the binary to its end, with these arguments alone unless it should serve."""
+    def run(*arguments, environment=None, serves=False):
+        path, *always = binary
+        words = [*always, "--port", "0", *arguments] if serves else arguments
+        rest_peer.ASKED.append(" ".join(["(the binary)", *words]))
+        try:
+            return subprocess.run(
+                [path, *words], capture_output=True, text=True, timeout=15, check=False,
+                stdin=subprocess.DEVNULL, env=clean_environment() | (environment or {}))
+        except subprocess.TimeoutExpired as late:
+            return subprocess.CompletedProcess(late.cmd, "still running", "", "")
+    return run
+
+
+# ----------------------------------------------------------------------------------------- reports
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    report = outcome.get_result()
+    if report.failed:
+        for server in item.stash.get(SERVERS, []):
+            if isinstance(server, StartedServer):
+                report.sections.append(("server", server.output()[-2_000:]))
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    terminalreporter.section("differences from gocc")
+    for line in config.stash[EXPECTATIONS].table():
+        terminalreporter.line(line)
+    reasons = collections.Counter(
+        report.longrepr[2].removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", []))
+    for reason, count in reasons.items():
+        terminalreporter.line(f"{count} cases skipped: {reason}")

@@ -1,0 +1,72 @@
+"""Section 2.5: limits that requests bring along, and the switches against them.
+Run: `run --binary PATH overrides_test.py`, or `run --url http://HOST:PORT overrides_test.py`."""
+
+import pytest
+
+from expectation import by_first
+from rest_peer import TEXT, ask, counts_of, limits_of, permit, state_of
+
+pytestmark = pytest.mark.section("2.5")
+
+HOUR = ("--window-millis", "3600000")
+NO_RATE, NO_QUEUE = "--requests-can-set-rate=false", "--requests-can-mod-queue=false"
+
+
+def test_limits_stay_for_later_requests_of_anyone(server, expect, key):
+    permit(server, key, "maxRequests=5&maxRequestsInQueue=3")
+    permit(server, key)
+    expect(limits_of(server, key), gocc=(5, 3))
+
+
+def test_another_request_changes_them(server, expect, key):
+    permit(server, key, "maxRequests=5&maxRequestsInQueue=3")
+    permit(server, key, "maxRequests=6")
+    permit(server, key, "maxRequestsInQueue=0")
+    expect(limits_of(server, key), gocc=(6, 0))
+
+
+def test_another_key_has_its_own(server, expect, key):
+    permit(server, f"{key}a", "maxRequests=5&maxRequestsInQueue=3")
+    permit(server, f"{key}b")
+    expect(limits_of(server, f"{key}b") == (5, 3), gocc=False)
+
+
+@pytest.mark.parametrize("query", ["windowMillis=5", "window_millis=5", "WindowMillis=5"])
+def test_window_cannot_be_set(server, expect, key, query):
+    permit(server, key, query)
+    permit(server, f"{key}x")
+    windows = [state_of(server, name)["Config"]["WindowMillis"] for name in (key, f"{key}x")]
+    expect(windows[0] == windows[1], gocc=True)
+
+
+def test_refused_request_changes_nothing(server, expect, key):
+    permit(server, key, "maxRequests=5&maxRequestsInQueue=3")
+    permit(server, key, "maxRequests=6&maxRequestsInQueue=-1")
+    permit(server, key, "maxRequests=6&canWait=maybe")
+    expect(limits_of(server, key), gocc=(5, 3))
+
+
+@pytest.mark.parametrize("flag, query, status", by_first([
+    (NO_RATE, "maxRequests=5", 403), (NO_RATE, "maxRequestsInQueue=5", 200),
+    (NO_QUEUE, "maxRequests=5", 200), (NO_QUEUE, "maxRequestsInQueue=5", 403)]))
+def test_switch(shared, expect, key, flag, query, status):
+    server = shared(*HOUR, flag)
+    answer = ask(server, "POST", f"/rate/{key}?{query}")
+    wanted = f"{query.split('=')[0]} query parameter is disabled".encode()
+    expect(answer.status, gocc=status)
+    if status == 403:
+        expect((answer.brief(), state_of(server, key)), gocc=((403, TEXT, wanted), None),
+               of="text, and no key")
+
+
+@pytest.mark.parametrize("flag, query", [(NO_RATE, "maxRequests="), (NO_RATE, "maxRequests=%20"),
+                                         (NO_QUEUE, "maxRequestsInQueue=")])
+def test_empty_parameter_is_fine_for_the_switch(shared, expect, key, flag, query):
+    expect(permit(shared(*HOUR, flag), key, query), gocc=200)
+
+
+def test_refusal_takes_no_permit(shared, expect, key):
+    server = shared(*HOUR, NO_RATE)
+    permit(server, key)
+    permit(server, key, "maxRequests=5")
+    expect(counts_of(server, key), gocc=(1, 0, 0))

@@ -1,0 +1,151 @@
+"""The raw HTTP/1.1 peer of the integration tests, for answers of any server: what it has sent is
+kept for messages, and an answer may come without Date, as when Go's HTTP layer refuses a head."""
+
+import socket
+import time
+
+import http_peer
+from http_peer import DATE, HttpPeer, Response, request
+from server_process import eventually
+
+ASKED = []  # request lines of the case that runs
+
+TEXT = "text/plain; charset=UTF-8"
+JSON = "application/json"
+
+
+class Answer(Response):
+    def __init__(self, head, body):
+        self.dated = DATE.search(head) is not None
+        if not self.dated:
+            head = head[:-2] + b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n\r\n"
+        super().__init__(head, body)
+        if not self.dated:
+            self.headers.pop()
+
+    def names(self):
+        """The names of all headers, sorted."""
+        return sorted(name for name, _ in self.headers)
+
+    def brief(self):
+        """What most cases look at."""
+        return self.status, self.header("Content-Type"), self.body
+
+
+class Peer(HttpPeer):
+    def send(self, data):
+        ASKED.append(data.splitlines()[0][:200].decode("latin-1"))
+        super().send(data)
+
+    def read(self, head_only=False):
+        answer = Answer(self._until(b"\r\n\r\n"), b"")
+        if head_only or answer.status in (100, 101, 204):
+            return answer
+        if answer.header("Transfer-Encoding") == "chunked":
+            answer.body = self._chunked_body()
+        elif answer.header("Content-Length") is None:
+            answer.body = self.rest()
+        else:
+            answer.body = self._exactly(int(answer.header("Content-Length")))
+        return answer
+
+    def is_closed(self):
+        """Whether the server has ended the connection: another request tells."""
+        try:
+            super().send(request("GET", "/healthz"))
+            return self.socket.recv(1) == b""
+        except (ConnectionError, EOFError):
+            return True
+
+
+def ask(server, method, target, *headers, **options):
+    """One request on a connection of its own."""
+    with Peer(server) as peer:
+        return peer.ask(method, target, *headers, **options)
+
+
+def exchange(server, data):
+    """Exact bytes on a connection of their own: the answer, and whether the connection ended."""
+    with Peer(server) as peer:
+        peer.send(data)
+        answer = peer.read()
+        return answer, peer.is_closed()
+
+
+def permit(server, key, query=""):
+    """Asks for a permit: the status."""
+    return ask(server, "POST", f"/rate/{key}{query and '?'}{query}").status
+
+
+def release(server, key, number="1"):
+    return ask(server, "DELETE", f"/rate/{key}/{number}").status
+
+
+def state_of(server, key):
+    """What /debug/:key shows, or None. It is not kept as asked: it only looks."""
+    return http_peer.inspect(server, key)
+
+
+def counts_of(server, key):
+    """(approved, denied, waiting), or None."""
+    state = state_of(server, key)
+    if state is None:
+        return None
+    return state["NumApprovedThisWindow"], state["NumDeniedThisWindow"], state["NumWaiting"]
+
+
+def limits_of(server, key):
+    """(limit, queue), or None."""
+    state = state_of(server, key)
+    return state and (state["Config"]["MaxRequestsPerWindow"],
+                      state["Config"]["MaxRequestsInQueue"])
+
+
+def keys_of(server):
+    """All live keys, as /debug names them."""
+    return list(http_peer.ask(server, "GET", "/debug").json()["Instances"])
+
+
+def waiting(server, key):
+    state = state_of(server, key)
+    return state["NumWaiting"] if state else 0
+
+
+def waiter(server, key, query=""):
+    """A client that is known to wait, behind those before it. For servers whose windows hold."""
+    before = waiting(server, key)
+    peer = Peer(server)
+    peer.send(request("POST", f"/rate/{key}?canWait=true{query}"))
+    eventually(lambda: waiting(server, key) == before + 1, "it waits")
+    return peer
+
+
+def settles(condition, seconds):
+    """Whether it becomes true within this time: for what one server does at once, another never."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def seen(try_once, tries=5):
+    """Whether it is so in one of several tries: for what a machine that stops for a moment hides,
+    and a server that does otherwise never shows."""
+    return any(try_once() for _ in range(tries))
+
+
+def seen_of(wanted, try_once, tries=5):
+    """The same for a value: `wanted` if it came in one of several tries, else what came last."""
+    for _ in range(tries):
+        value = try_once()
+        if value == wanted:
+            break
+    return value
+
+
+def free_port():
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        return holder.getsockname()[1]

@@ -1,0 +1,98 @@
+"""Sections 1.1 and 1.7: which path takes which method, and what everything else is answered.
+Run: `run --binary PATH routes_test.py`, or `run --url http://HOST:PORT routes_test.py`."""
+
+import pytest
+
+from expectation import by_first
+from http_peer import request
+from rest_peer import Peer, ask, exchange, state_of
+
+NOT_FOUND = (b"HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nDate: now\r\n"
+             b"Content-Length: 24\r\n\r\n", b'{"message":"Not Found"}\n')
+
+KNOWN = [("/rate/k", "OPTIONS, GET, POST"), ("/rate/k/id", "OPTIONS, DELETE"),
+         ("/rate/k/id/more", "OPTIONS, DELETE"), ("/rate//id", "OPTIONS, DELETE"),
+         ("/debug", "OPTIONS, GET"), ("/debug/k", "OPTIONS, GET"), ("/debug/k/", "OPTIONS, GET"),
+         ("/debug/a/b", "OPTIONS, GET"), ("/healthz", "OPTIONS, GET")]
+
+UNKNOWN = ["/", "/rate", "/rate/", "/rate/k/", "/debug/", "/healthz/", "/Rate/k", "/RATE/k/1",
+           "/DEBUG", "/Healthz", "//rate/k", "/rate//", "/x/rate/k", "/rates/k", "/ratek",
+           "/%72ate/k", "/rate%2Fk", "/%68ealthz", "/.", "/..", "*"]
+
+
+@pytest.mark.section("1.1")
+@pytest.mark.parametrize("method, target, gocc", [
+    ("GET", "/rate/k", 200), ("POST", "/rate/k", 200), ("DELETE", "/rate/k/1", 200),
+    ("GET", "/debug", 200), ("GET", "/debug/k", 200), ("GET", "/healthz", 200)])
+def test_route(server, expect, key, method, target, gocc):
+    ask(server, "POST", f"/rate/{key}")
+    expect(ask(server, method, target.replace("/k", f"/{key}")).status, gocc=gocc)
+
+
+@pytest.mark.section("1.1")
+@pytest.mark.parametrize("target", ["/healthz?x=y", "/healthz?", "/debug?", "/rate/k?", "/debug??"])
+def test_query_does_not_matter_for_the_route(server, expect, target):
+    expect(ask(server, "GET", target).status, gocc=200)
+
+
+@pytest.mark.section("1.7")
+@pytest.mark.parametrize("path", UNKNOWN)
+def test_unknown_path(server, expect, path):
+    for method in ["GET", "POST", "DELETE", "PUT", "PATCH", "OPTIONS", "BREW"]:
+        if (method, path) != ("OPTIONS", "*"):  # transport_test.py has that
+            answer = ask(server, method, path)
+            expect((answer.raw, answer.body), gocc=NOT_FOUND, of=method)
+
+
+METHODS = ["GET", "POST", "DELETE", "PUT", "PATCH", "TRACE", "CONNECT", "PROPFIND", "BREW", "get"]
+
+
+@pytest.mark.section("1.7")
+@pytest.mark.parametrize("path, allow", by_first(KNOWN))
+def test_method_that_a_path_does_not_have(server, expect, path, allow):
+    for method in METHODS:
+        if method not in allow:
+            answer = ask(server, method, path)
+            expect((answer.raw, answer.body), of=method, gocc=(
+                b"HTTP/1.1 405 Method Not Allowed\r\nAllow: %s\r\nContent-Type: application/json"
+                b"\r\nDate: now\r\nContent-Length: 33\r\n\r\n" % allow.encode(),
+                b'{"message":"Method Not Allowed"}\n'))
+
+
+@pytest.mark.section("1.7")
+@pytest.mark.parametrize("path, allow", by_first(KNOWN))
+def test_options(server, expect, path, allow):
+    answer, closed = exchange(server, request("OPTIONS", path))
+    expect((answer.raw, closed), gocc=(
+        b"HTTP/1.1 204 No Content\r\nAllow: %s\r\nDate: now\r\n\r\n" % allow.encode(), False))
+
+
+@pytest.mark.section("1.7")
+@pytest.mark.parametrize("path, allow", by_first(KNOWN))
+def test_head_is_not_implied_by_get(server, expect, path, allow):
+    with Peer(server) as peer:
+        answer = peer.ask("HEAD", path)
+        after = peer.ask("GET", "/healthz").status  # no body was left in between
+    expect((answer.raw, after), gocc=(
+        b"HTTP/1.1 405 Method Not Allowed\r\nAllow: %s\r\nDate: now\r\n\r\n" % allow.encode(), 200))
+
+
+@pytest.mark.section("1.7")
+def test_head_of_an_unknown_path(server, expect):
+    with Peer(server) as peer:
+        answer = peer.ask("HEAD", "/none")
+        after = peer.ask("GET", "/healthz").status
+    expect((answer.raw, after), gocc=(b"HTTP/1.1 404 Not Found\r\nDate: now\r\n\r\n", 200))
+
+
+@pytest.mark.section("1.7")
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "HEAD", "OPTIONS", "DELETE", "post"])
+def test_wrong_method_takes_nothing(server, expect, key, method):
+    ask(server, method, f"/rate/{key}")
+    expect(state_of(server, key), gocc=None)
+
+
+@pytest.mark.section("1.7")
+def test_key_with_a_slash_is_no_key(server, expect, key):
+    answer = ask(server, "GET", f"/rate/{key}/b")
+    expect((answer.status, state_of(server, f"{key}/b")), gocc=(405, None))

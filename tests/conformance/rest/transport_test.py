@@ -1,0 +1,340 @@
+"""Section 1.0: connections, heads, bodies, and what is not there.
+Run: `run --binary PATH transport_test.py`, or `run --url http://HOST:PORT transport_test.py`."""
+
+import os
+import socket
+
+import pytest
+
+from expectation import Like, by_first, named
+from http2 import MAX_CONCURRENT_STREAMS, Http2Peer
+from http_peer import request
+from rest_peer import (TEXT, Peer, ask, counts_of, exchange, free_port, permit, settles, state_of,
+                       waiter, waiting)
+
+pytestmark = pytest.mark.section("1.0")
+
+# ----------------------------------------------------------------------------------------- ports
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_it_listens_on_all_interfaces(shared, expect, host):
+    if host == "::1" and not os.path.exists("/proc/net/if_inet6"):
+        pytest.skip("needs IPv6")
+    port = shared("--window-millis", "3600000").port
+    with socket.create_connection((host, port), 30) as peer:
+        peer.sendall(request("GET", "/healthz"))
+        expect(peer.recv(4_096).split(b"\r\n")[0], gocc=b"HTTP/1.1 200 OK")
+
+
+def test_port_0_is_any_free_one(start, expect):
+    server = start(port=0)
+    expect(ask(server, "GET", "/healthz").status, gocc=200)
+
+
+def test_port_is_the_one_asked_for(start, expect):
+    server = start(port=free_port())
+    expect(ask(server, "GET", "/healthz").status, gocc=200)
+
+
+# ---------------------------------------------------------------------------------- server types
+
+@pytest.mark.parametrize("kind", ["echo", "echo-http2"])
+def test_server_type_speaks_http_1(start, expect, kind, key):
+    server = start("--server-type", kind)
+    answer = ask(server, "POST", f"/rate/{key}")
+    expect((answer.status, answer.body), gocc=(200, b"1"))
+
+
+@pytest.mark.parametrize("kind, gocc", by_first([("echo", "no"), ("echo-http2", "yes")]))
+def test_server_type_speaks_http_2(start, expect, kind, gocc):
+    with Http2Peer(start("-s", kind)) as peer:
+        spoken = "yes" if peer.settings is not None else "no"
+    expect(spoken, gocc=gocc, ours="no", topic="HTTP/2")
+
+
+@pytest.mark.parametrize("method, path, ours", by_first([
+    ("GET", "/healthz", (200, b"")), ("POST", "/rate/k?maxRequests=x", (400, None)),
+    ("PUT", "/no/such/path", (404, None)), ("DELETE", "/debug", (405, None))]))
+def test_server_type_fast(shared, expect, method, path, ours):
+    answer = ask(shared("--server-type", "fast"), method, path)
+    body = answer.body if answer.status == 200 else None
+    expect((answer.status, body), gocc=(200, b""), ours=ours, topic="server-type")
+
+
+def test_server_type_fast_says_who_it_is(shared, expect):
+    answer = ask(shared("--server-type", "fast"), "GET", "/healthz")
+    expect(answer.header("Server"), gocc="fasthttp", ours=None, topic="server-type")
+
+
+# ----------------------------------------------------------------------------------------- HTTP/2
+
+NOT_SPOKEN = b"HTTP/1.1 505 HTTP Version Not Supported"
+
+
+def test_http_2_by_prior_knowledge(server, expect, key):
+    with Http2Peer(server) as peer:
+        if peer.settings is None:
+            came = peer.refusal
+        else:
+            peer.ask_on(1, f"/rate/{key}")
+            is_200, body = peer.answer(1)
+            came = is_200 and body.isdigit()
+    expect(came, gocc=True, ours=NOT_SPOKEN, topic="HTTP/2")
+
+
+def test_http_2_streams_of_a_connection(server, expect):
+    with Http2Peer(server) as peer:
+        most = peer.settings and peer.settings.get(MAX_CONCURRENT_STREAMS)
+    expect(most, gocc=250, ours=None, topic="HTTP/2")
+
+
+def test_http_2_by_upgrade(server, expect):
+    with Peer(server) as peer:
+        peer.send(request("GET", "/healthz", "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c",
+                          "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA"))
+        line = peer._until(b"\r\n")
+    expect(line, gocc=b"HTTP/1.1 101 Switching Protocols\r\n", ours=b"HTTP/1.1 200 OK\r\n",
+           topic="HTTP/2")
+
+
+@pytest.mark.section("2.4")
+@pytest.mark.parametrize("how", ["stream reset", "connection lost"])
+def test_http_2_waiter_leaves(steady, expect, key, how):
+    permit(steady, key, "maxRequests=1")
+    with Http2Peer(steady) as peer:
+        if peer.settings is None:
+            expect("not spoken", gocc="its place is free", ours="not spoken", topic="HTTP/2")
+            return
+        peer.ask_on(1, f"/rate/{key}?canWait=true")
+        assert settles(lambda: waiting(steady, key) == 1, 30)
+        peer.reset_stream(1) if how == "stream reset" else peer.close()
+        left = settles(lambda: waiting(steady, key) == 0, 30)
+    expect("its place is free" if left else "it waits", gocc="its place is free")
+
+
+# ------------------------------------------------------------------------------------- connections
+
+def test_connection_is_kept(server, expect):
+    with Peer(server) as peer:
+        answers = [peer.ask("GET", "/healthz") for _ in range(3)]
+    expect([(answer.status, answer.header("Connection")) for answer in answers],
+           gocc=[(200, None)] * 3)
+
+
+def test_connection_is_closed_when_asked(server, expect):
+    answer, closed = exchange(server, request("GET", "/healthz", "Connection: close"))
+    expect((answer.status, answer.header("Connection"), closed), gocc=(200, "close", True))
+
+
+@pytest.mark.parametrize("headers, gocc", named([
+    ("plain", [], (200, True)), ("keep-alive", ["Connection: keep-alive"], (200, False))]))
+def test_http_1_0(server, expect, headers, gocc):
+    answer, closed = exchange(server, request("GET", "/healthz", *headers, version="1.0"))
+    expect((answer.status, closed), gocc=gocc)
+
+
+def test_pipelined_requests_are_answered_in_their_order(server, expect, key):
+    targets = [f"/rate/{key}", "/healthz", "/no", f"/rate/{key}", "/rate/%20"]
+    with Peer(server) as peer:
+        peer.send(b"".join(request("GET", target) for target in targets))
+        statuses = [peer.read().status for _ in targets]
+    expect(statuses, gocc=[200, 200, 404, 200, 400])
+
+
+def test_nothing_behind_a_waiting_request_is_decided(steady, expect, key):
+    permit(steady, key, "maxRequests=1")
+    with waiter(steady, key) as peer:
+        peer.send(request("POST", f"/rate/{key}behind"))
+        silent = peer.is_silent(0.3)
+        expect((silent, state_of(steady, f"{key}behind")), gocc=(True, None))
+
+
+# ----------------------------------------------------------------------------------------- heads
+
+def test_head_of_many_kilobytes(server, expect):
+    answer = ask(server, "GET", "/healthz", "X-Much: " + "x" * 20_000)
+    expect(answer.status, gocc=200, ours=431, topic="limits")
+
+
+def test_head_of_more_than_a_megabyte(server, expect):
+    with Peer(server) as peer:
+        try:
+            peer.send(request("GET", "/healthz", "X-Much: " + "x" * 1_100_000))
+        except ConnectionError:  # it need not read all of it
+            pass
+        answer = peer.read()
+        expect((answer.status, answer.reason, peer.is_closed()),
+               gocc=(431, "Request Header Fields Too Large", True))
+
+
+STRICT = [
+    ("a folded header", ["Host: x", "X-A: a\r\n b"], (200, False)),
+    ("Transfer-Encoding: gzip, chunked", ["Host: x", "Transfer-Encoding: gzip, chunked"],
+     (501, True)),
+    ("Transfer-Encoding: identity", ["Host: x", "Transfer-Encoding: identity"], (501, True)),
+    ("the same Content-Length twice", ["Host: x", "Content-Length: 0", "Content-Length: 0"],
+     (200, False)),
+    ("two values of Content-Length", ["Host: x", "Content-Length: 0", "Content-Length: 1"],
+     (400, True)),
+    ("Host twice", ["Host: x", "Host: x"], (400, True)),
+    ("no Host", ["X-A: b"], (400, True)),
+]
+
+
+@pytest.mark.parametrize("headers, gocc", named(STRICT))
+def test_odd_head(server, expect, headers, gocc):
+    data = "\r\n".join(["GET /healthz HTTP/1.1", *headers, "", ""]).encode()
+    answer, closed = exchange(server, data)
+    expect((answer.status, closed), gocc=gocc, ours=(400, True), topic="strictness")
+
+
+BAD = [("no request line", b"hello\r\n\r\n"),
+       ("a blank in the path", b"GET /a b HTTP/1.1\r\nHost: x\r\n\r\n"),
+       ("a control byte in the path", b"GET /a\x01b HTTP/1.1\r\nHost: x\r\n\r\n"),
+       ("no slash in front", b"GET healthz HTTP/1.1\r\nHost: x\r\n\r\n"),
+       ("a blank in a header's name", b"GET /healthz HTTP/1.1\r\nHost: x\r\nX A: b\r\n\r\n"),
+       ("a blank before a colon", b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-A : b\r\n\r\n"),
+       ("Content-Length: x", b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n"),
+       ("a blank in Host", b"GET /healthz HTTP/1.1\r\nHost: a b\r\n\r\n"),
+       ("an empty line in front", b"\r\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")]
+
+
+@pytest.mark.parametrize("data", named(BAD))
+def test_malformed_head(server, expect, data):
+    answer, closed = exchange(server, data)
+    expect((answer.status, answer.header("Connection"), closed), gocc=(400, "close", True))
+
+
+def test_version_that_is_not_spoken(server, expect):
+    answer, closed = exchange(server, b"GET /healthz HTTP/3.0\r\nHost: x\r\n\r\n")
+    expect((answer.status, closed), gocc=(505, True))
+
+
+# What gocc's specification says nothing about, but gocc takes.
+LENIENT = [
+    ("a target with scheme and host", b"GET http://x/healthz HTTP/1.1\r\nHost: x\r\n\r\n", 200,
+     None),
+    ("OPTIONS *", b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", 200, None),
+    ("an unknown Expect", b"GET /healthz HTTP/1.1\r\nHost: x\r\nExpect: x\r\n\r\n", 417, None),
+    ("lines without carriage return", b"GET /healthz HTTP/1.1\nHost: x\n\n", 200, 400),
+    ("chunked and a Content-Length", b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n"
+     b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 200, 400),
+    ("HTTP/1.2", b"GET /healthz HTTP/1.2\r\nHost: x\r\n\r\n", 200, 505),
+]
+
+
+@pytest.mark.parametrize("data, gocc, ours", named(LENIENT))
+def test_lenient(server, expect, data, gocc, ours):
+    answer, _ = exchange(server, data)
+    expect(answer.status, gocc=gocc, ours=ours, topic="HTTP by the letter" if ours else None)
+
+
+# ----------------------------------------------------------------------------------------- bodies
+
+BODY = b"canWait=maybe&maxRequests=x&maxRequestsInQueue=-1"
+
+
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "application/json",
+                                  "multipart/form-data; boundary=x", "none at all"])
+def test_body_is_never_read_for_parameters(server, expect, key, kind):
+    for method in ("GET", "POST"):
+        answer = ask(server, method, f"/rate/{key}", f"Content-Type: {kind}",
+                     f"Content-Length: {len(BODY)}", body=BODY)
+        expect((answer.status, answer.body.isdigit()), gocc=(200, True), of=method)
+
+
+def test_body_does_not_disturb_what_follows(server, expect, key):
+    chunks = b"5\r\nhello\r\n0\r\n\r\n"
+    with Peer(server) as peer:
+        peer.send(request("POST", f"/rate/{key}", "Content-Length: 5", body=b"hello"))
+        peer.send(request("POST", f"/rate/{key}", "Transfer-Encoding: chunked", body=chunks))
+        peer.send(request("POST", "/none", "Content-Length: 5", body=b"hello"))
+        peer.send(request("GET", "/healthz"))
+        statuses = [peer.read().status for _ in range(4)]
+    expect(statuses, gocc=[200, 200, 404, 200])
+
+
+def test_answer_waits_for_the_body(steady, expect, key):
+    with Peer(steady) as peer:
+        peer.send(request("POST", f"/rate/{key}", "Content-Length: 5"))
+        assert settles(lambda: state_of(steady, key) is not None, 30), "it is not decided"
+        expect(peer.is_silent(0.4), gocc=True, ours=False, topic="request bodies",
+               of="silent without it")
+        peer.send(b"hello")
+        expect(peer.read().status, gocc=200, of="then")
+    # The permit was spent once, before the body came.
+    expect(counts_of(steady, key), gocc=(1, 0, 0), of="permits")
+
+
+def test_expect_100_continue(steady, expect, key):
+    with Peer(steady) as peer:
+        peer.send(request("POST", f"/rate/{key}", "Content-Length: 5", "Expect: 100-continue"))
+        first = "silence" if peer.is_silent(0.4) else peer.read().status
+        expect(first, gocc="silence", ours=100, topic="request bodies")
+        peer.send(b"hello")
+        expect(peer.read().status, gocc=200, of="then")
+
+
+@pytest.mark.parametrize("size, gocc", by_first([
+    (200_000, (200, None)), (400_000, (200, "close"))]))
+def test_long_body(server, expect, key, size, gocc):
+    with Peer(server) as peer:
+        try:
+            peer.send(request("POST", f"/rate/{key}", f"Content-Length: {size}", body=b"x" * size))
+        except ConnectionError:  # it need not read all of it
+            pass
+        answer = peer.read()
+    expect((answer.status, answer.header("Connection")), gocc=gocc, ours=(413, "close"),
+           topic="limits")
+
+
+@pytest.mark.parametrize("body", [b"", b"hello"], ids=["none", "some"])
+def test_waiter_with_a_body_hangs_up(steady, expect, key, body):
+    permit(steady, key, "maxRequests=1")
+    peer = Peer(steady)
+    peer.send(request("POST", f"/rate/{key}?canWait=true", f"Content-Length: {len(body)}",
+                      body=body))
+    assert settles(lambda: waiting(steady, key) == 1, 30)
+    peer.close()
+    left = settles(lambda: waiting(steady, key) == 0, 1.5)
+    expect("noticed" if left else "unnoticed", gocc="unnoticed" if body else "noticed",
+           ours="noticed", topic="request bodies")
+
+
+# ------------------------------------------------------------------------------- what is not there
+
+@pytest.mark.parametrize("target, gocc, ours", named([
+    ("/healthz", "/healthz", "", ""), ("400", "/rate/%20", "Content-Type", "Content-Type"),
+    ("200", "/rate/KEY", "Content-Type", "Content-Type RateLimit RateLimit-Policy"),
+    ("429", "/rate/KEY?maxRequests=1", "", "RateLimit RateLimit-Policy Retry-After"),
+    ("/debug", "/debug/KEY", "Content-Type", "Content-Type"),
+    ("404", "/no", "Content-Type", "Content-Type")]))
+def test_headers(steady, expect, key, target, gocc, ours):
+    permit(steady, key)
+    headers = ["Accept-Encoding: gzip, br", "Origin: http://elsewhere", "X-Correlation-ID: abc",
+               "X-Request-Id: def", "Access-Control-Request-Method: POST"]
+    answer = ask(steady, "GET", target.replace("KEY", key), *headers)
+    names = [name for name in answer.names() if name not in ("Content-Length", "Date")]
+    expect((len(answer.headers) - len(names), " ".join(names)), gocc=(2, gocc), ours=(2, ours),
+           topic="extra headers")
+
+
+def test_date_is_there(server, expect):
+    shape = r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT"
+    expect(ask(server, "GET", "/healthz").header("Date"), gocc=Like(shape))
+
+
+@pytest.mark.parametrize("path, gocc, ours", by_first([
+    ("/", 404, 404), ("/metrics", 404, 200), ("/version", 404, 404), ("/index.html", 404, 404),
+    ("/debug/pprof", 404, 404), ("/debug/vars", 404, 404), ("/favicon.ico", 404, 404)]))
+def test_pages_that_are_not_there(server, expect, path, gocc, ours):
+    expect(ask(server, "GET", path).status, gocc=gocc, ours=ours, topic="more paths")
+
+
+def test_no_authentication(server, expect, key):
+    answer = ask(server, "POST", f"/rate/{key}", "Authorization: Basic bm9ib2R5Om5vdGhpbmc=")
+    expect((answer.status, answer.header("WWW-Authenticate")), gocc=(200, None))
+
+
+def test_type_of_text(server, expect):
+    expect(ask(server, "GET", "/rate/%20").header("Content-Type"), gocc=TEXT)

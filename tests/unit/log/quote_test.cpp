@@ -1,0 +1,34 @@
+// Method: what Go's log/slog prints of the same values, by example.
+#include "log/quote.hpp"
+
+#include <gtest/gtest.h>
+
+namespace sluice::log {
+namespace {
+
+TEST(Quote, is_for_what_could_be_misread) {
+  for (const char* plain : {"plain", "a:b@c/d-1.2", "\\", "a\\b", "\xC3\xA5", "\xF0\x9F\x9A\xA6",
+                            "\x7F", "[1]", "{}"}) {
+    EXPECT_FALSE(needs_quotes(plain)) << plain;
+  }
+  for (const char* odd : {"", " ", "a b", "a=b", "\"", "a\nb", "\x01", "\xFF", "a\xC2\xA0z", "\xC3",
+                          "\xE2\x80\xA8", "\xC0\x80", "\xED\xA0\x80", "\xEF\xBB\xBF"}) {
+    EXPECT_TRUE(needs_quotes(odd)) << odd;
+  }
+}
+
+TEST(Quote, escapes_as_go_does) {
+  EXPECT_EQ(in_quotes(""), R"("")");
+  EXPECT_EQ(in_quotes("a b"), R"("a b")");
+  EXPECT_EQ(in_quotes("say \"a\\b\""), R"("say \"a\\b\"")");
+  EXPECT_EQ(in_quotes("\a\b\f\n\r\t\v"), R"("\a\b\f\n\r\t\v")");
+  EXPECT_EQ(in_quotes("\x01\x7F"), R"("\x01\x7f")");
+  EXPECT_EQ(in_quotes("\xFF\xC3"), R"("\xff\xc3")");
+  EXPECT_EQ(in_quotes("\xC3\xA5\xE2\x82\xAC"), "\"\xC3\xA5\xE2\x82\xAC\"");
+  EXPECT_EQ(in_quotes("a\xC2\xA0z\xE2\x80\xA8"), R"("a\u00a0z\u2028")");
+  EXPECT_EQ(in_quotes("\xF3\xB0\x80\x80"), R"("\U000f0000")");
+  EXPECT_EQ(in_quotes("\xED\xA0\x80"), R"("\xed\xa0\x80")") << "a surrogate is no character";
+}
+
+}  // namespace
+}  // namespace sluice::log
