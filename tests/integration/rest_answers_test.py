@@ -432,13 +432,20 @@ def test_metrics_count_by_outcome_and_shard(start_server):
 # ---------------------------------------------------------------------------- everything else
 
 @pytest.mark.parametrize("path", ["/", "/rate", "/rate/", "/rate/k/", "/debug/", "/metrics/",
-                                  "/Rate/k", "//rate/k", "/healthz/", "/favicon.ico", "*"])
+                                  "/Rate/k", "//rate/k", "/healthz/", "/favicon.ico"])
 def test_unknown_path_is_not_found(server, path):
     for method in ["GET", "OPTIONS"]:
         response = ask(server, method, path)
         assert response.body == b'{"message":"Not Found"}\n'
         assert response.raw == (b"HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\n"
                                 b"Date: now\r\nContent-Length: 24\r\n\r\n")
+
+
+def test_targets_that_proxies_send(server, key):
+    assert ask(server, "POST", f"http://localhost:80/rate/{key}").status == 200
+    assert inspect(server, key)["NumApprovedThisWindow"] == 1
+    whole = ask(server, "OPTIONS", "*")
+    assert (whole.status, whole.body, whole.header("Content-Length")) == (200, b"", "0")
 
 
 ALLOWED = [("/rate/k", "OPTIONS, GET, POST"), ("/rate/k/id", "OPTIONS, DELETE"),

@@ -74,10 +74,15 @@ TEST(HttpCodecRoute, knows_its_resources) {
   EXPECT_EQ(answer("GET", "/metrics"), "metrics");
 }
 
+TEST(HttpCodecRoute, options_of_the_whole_server) {
+  EXPECT_EQ(answer("OPTIONS", "*"), "200 ");
+  for (const char* method : {"GET", "POST", "DELETE"}) EXPECT_EQ(answer(method, "*"), not_found);
+}
+
 TEST(HttpCodecRoute, knows_nothing_else) {
   for (const char* path : {"/", "/rate", "/rate/", "/rate/k/", "/rate//", "/debug/", "/healthz/",
                            "/metrics/", "/Rate/k", "/RATE/k", "//rate/k", "/ratek", "/rates/k",
-                           "/r%61te/k", "/debug%2Fk", "/healthz/x", "*", "/v1"}) {
+                           "/r%61te/k", "/debug%2Fk", "/healthz/x", "/v1"}) {
     for (const char* method : {"GET", "POST", "DELETE", "OPTIONS", "PUT"}) {
       EXPECT_EQ(answer(method, path), not_found) << method << " " << path;
     }

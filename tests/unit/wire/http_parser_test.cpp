@@ -201,7 +201,7 @@ TEST(HttpParser, takes_the_path_of_a_url) {
     return std::string{parse_one("GET " + sent + " HTTP/1.1\r\nHost: h\r\n\r\n").target};
   };
   EXPECT_EQ(target("http://h/rate/k?x=http://y/"), "/rate/k?x=http://y/");
-  EXPECT_EQ(target("HTTP://user@h:80/a"), "/a");
+  EXPECT_EQ(target("HTTP://h:80/a"), "/a");
   EXPECT_EQ(target("http://h"), "/");
   EXPECT_EQ(target("*"), "*");
 }
@@ -309,6 +309,8 @@ const RefusedCase refused_cases[] = {
     {"no_colon", with_headers("A\r\n"), "400 malformed header name"},
     {"name_not_ascii", with_headers("\xC3\xA5: b\r\n"), "400 malformed header name"},
     {"other_scheme", "GET ftp://h/rate/k HTTP/1.1\r\nHost: h\r\n\r\n",
+     "400 the request target is not a path"},
+    {"user_in_url", "GET http://me@h/rate/k HTTP/1.1\r\nHost: h\r\n\r\n",
      "400 the request target is not a path"},
     {"no_host_in_url", "GET http:///rate/k HTTP/1.1\r\nHost: h\r\n\r\n",
      "400 the request target is not a path"},
