@@ -74,7 +74,8 @@ int check(const CheckFlags& flags) {
     std::fputs(fmt::format("{}: {}\n", flags.file, complaint).c_str(), stderr);
   }
   if (!parsed.complaints.empty()) return 1;
-  std::puts(fmt::format("{}: good, {} entries", flags.file, parsed.rules.size()).c_str());
+  const size_t count = parsed.rules.size();
+  std::puts(fmt::format("{}: good, {} entr{}", flags.file, count, count == 1 ? "y" : "ies").c_str());
   policy::RuleBook book{flags.standard, std::move(parsed.rules)};
   for (const std::string& key : flags.keys) explain(key, book);
   return 0;
