@@ -127,7 +127,8 @@ class KeyStore {
   void refresh(Place place, int64_t now_ms) noexcept;
   void refresh(ExtraIndex index, int64_t now_ms) noexcept;
   void refresh_waiting(int64_t now_ms) noexcept;
-  void anchor(Window& window, int64_t from_ms, int64_t to_ms) const noexcept;
+  base::Now stale_since(uint32_t generation) const noexcept;
+  static void anchor(Window& window, int64_t from_ms, int64_t to_ms, base::Now since) noexcept;
 
   // Lines.
   void roll_and_serve(KeyExtra& extra, int64_t now_ms) noexcept;
@@ -159,8 +160,8 @@ class KeyStore {
 
   Options options_;
   std::unique_ptr<policy::RuleBook> rules_;
-  uint32_t generation_ = 0;  // of the rules
-  base::Now rules_since_;
+  uint32_t generation_ = 0;                      // of the rules
+  std::array<base::Now, 64> since_{};            // when the last rules came, by their generation
   api::WaiterId refresh_from_ = api::no_waiter;  // waiters whose keys still follow the old rules
   PolicyClasses classes_;
   KeyTable table_;

@@ -1,5 +1,7 @@
 // New rules: every key follows them from the same moment on, though it is matched anew only when it
-// is next looked at.
+// is next looked at. Of several rules that came before that only the last is known then: it holds
+// as if it had come when the first did, so that what a window has approved is never given again.
+#include <algorithm>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -17,9 +19,9 @@ std::unique_ptr<policy::RuleBook> KeyStore::adopt(std::unique_ptr<policy::RuleBo
   fire_due(base::floor_ms(now.monotonic_ns));
   std::swap(rules_, rules);
   ++generation_;
-  rules_since_ = now;
+  since_[generation_ % since_.size()] = now;
   refresh_from_ = 0;
-  classes_.make_stale();
+  classes_.make_stale(now);
   reclaim_may_succeed();
   return rules;
 }
@@ -30,6 +32,14 @@ bool KeyStore::is_stale(Place place) const noexcept {
                                  : classes_[bucket->policy(slot)].stale;
 }
 
+// When the rules behind those of this generation came; of very many, the oldest that is known.
+base::Now KeyStore::stale_since(uint32_t generation) const noexcept {
+  ASSERT(generation != generation_);
+  const auto known = static_cast<uint32_t>(since_.size());
+  const uint32_t next = std::max(generation + 1, generation_ < known ? 1 : generation_ - known + 1);
+  return since_[next % known];
+}
+
 // As if it had been done when the rules came. A key that had expired by then stays as it is.
 void KeyStore::refresh(Place place, int64_t now_ms) noexcept {
   if (!is_stale(place)) return;
@@ -37,10 +47,11 @@ void KeyStore::refresh(Place place, int64_t now_ms) noexcept {
   if (bucket->has_extra(slot)) return refresh(bucket->extra(slot), now_ms);
   const PolicyClasses::Index own = bucket->policy(slot);
   const int64_t window_ms = classes_[own].policy.window_ms;
+  const base::Now since = classes_[own].stale_since;
   Window window = bucket->window(slot);
-  if (window.expired(base::floor_ms(rules_since_.monotonic_ns), window_ms)) return;
+  if (window.expired(base::floor_ms(since.monotonic_ns), window_ms)) return;
   const limiter::Policy policy = rules_->policy_of(table_.text(place));
-  anchor(window, window_ms, policy.window_ms);
+  anchor(window, window_ms, policy.window_ms, since);
   classes_.leave(own);
   put(place, window, policy, table_.hash(place));
 }
@@ -48,14 +59,15 @@ void KeyStore::refresh(Place place, int64_t now_ms) noexcept {
 void KeyStore::refresh(ExtraIndex index, int64_t now_ms) noexcept {
   KeyExtra& extra = extras_[index];
   if (extra.generation == generation_) return;
-  const int64_t since_ms = base::floor_ms(rules_since_.monotonic_ns);
+  const base::Now since = stale_since(extra.generation);
+  const int64_t since_ms = base::floor_ms(since.monotonic_ns);
   if (extra.line.empty() && extra.window.expired(since_ms, extra.policy.window_ms)) return;
   extra.generation = generation_;
   const limiter::Policy base = rules_->policy_of(table_.text(table_.find(extra.hash)));
   if (base == extra.base) return settle_extra(index);
   const bool has_line = !extra.line.empty();
   if (has_line) roll_and_serve(extra, since_ms);
-  anchor(extra.window, extra.policy.window_ms, base.window_ms);
+  anchor(extra.window, extra.policy.window_ms, base.window_ms, since);
   extra.base = base;
   extra.policy = base;
   extra.line.expel_above(base.max_requests, [&](Waiter& waiter) {
@@ -80,10 +92,10 @@ void KeyStore::refresh_waiting(int64_t now_ms) noexcept {
 }
 
 // A window of another length begins when the rules came; its counters go on.
-void KeyStore::anchor(Window& window, int64_t from_ms, int64_t to_ms) const noexcept {
+void KeyStore::anchor(Window& window, int64_t from_ms, int64_t to_ms, base::Now since) noexcept {
   if (from_ms == to_ms) return;
-  window.roll(base::floor_ms(rules_since_.monotonic_ns), from_ms);
-  window.end_ms = base::ceil_ms(rules_since_.monotonic_ns) + to_ms;
+  window.roll(base::floor_ms(since.monotonic_ns), from_ms);
+  window.end_ms = base::ceil_ms(since.monotonic_ns) + to_ms;
 }
 
 }  // namespace sluice::shard

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "base/assert.hpp"
+#include "base/time.hpp"
 #include "limiter/policy.hpp"
 #include "shard/bucket.hpp"
 
@@ -24,6 +25,7 @@ class PolicyClasses {
     limiter::Policy policy;
     uint32_t keys = 0;
     bool stale = false;
+    base::Now stale_since{};  // the first of the rules that came since
   };
 
   const Class& operator[](Index index) const noexcept { return classes_[index]; }
@@ -56,8 +58,11 @@ class PolicyClasses {
   // Some key had to take an extra since the start.
   bool was_full() const noexcept { return was_full_; }
 
-  void make_stale() noexcept {
-    for (Class& each : classes_) each.stale = true;
+  void make_stale(base::Now now) noexcept {
+    for (Class& each : classes_) {
+      if (!each.stale) each.stale_since = now;
+      each.stale = true;
+    }
   }
 
  private:

@@ -105,9 +105,9 @@ class Shard {
 
   // Rules that hold from now on, for every key; returns those that held before. Keys somebody waits
   // for are matched anew in the next calls of run_due(), others when they are next looked at: as if
-  // all had been at once. (Rules that are replaced before anybody looks leave no trace.) A window
-  // whose length changes begins at `now`, its counters go on; what requests have changed stays
-  // where the rules say the same as before.
+  // all had been at once. (Rules that are replaced before anybody looks leave no trace but their
+  // time: those that replaced them hold from it on.) A window whose length changes begins then, its
+  // counters go on; what requests have changed stays where the rules say the same as before.
   std::unique_ptr<policy::RuleBook> adopt(std::unique_ptr<policy::RuleBook> rules,
                                           base::Now now) noexcept;
 

@@ -413,6 +413,42 @@ TEST_F(ShardTest, release_tells_the_limit_of_a_live_key) {
   EXPECT_EQ(driver.detail.limit, 0U);
 }
 
+policy::Rule all_keys(int64_t window_ms) {
+  return {.pattern = ".*", .is_regex = true, .window_ms = window_ms};
+}
+
+// Nobody looks at the key between the two: the first has made its window an hour long.
+TEST_F(ShardTest, approvals_outlast_rules_that_come_twice) {
+  const auto adopt = [&] {
+    driver.shard.adopt(
+        std::make_unique<policy::RuleBook>(test_options().policy, std::vector{all_keys(3'600'000)}),
+        driver.now());
+  };
+  exhaust("plain");
+  driver.acquire("extra", {.cost = 10, .max_requests_in_queue = 4});
+  driver.now_ns += 500 * base::ns_per_ms;
+  adopt();
+  driver.now_ns += 9'000 * base::ns_per_ms;
+  adopt();
+  for (const char* key : {"plain", "extra"}) {
+    EXPECT_EQ(driver.acquire(key), Verdict::denied) << key;
+    EXPECT_EQ(driver.detail.reset_ms, 3'591'000) << key;
+  }
+}
+
+TEST_F(ShardTest, rules_that_come_very_often_do_not_bring_approvals_back) {
+  exhaust("plain");
+  driver.acquire("extra", {.cost = 10, .max_requests_in_queue = 4});
+  for (int count = 0; count < 200; ++count) {
+    driver.shard.adopt(std::make_unique<policy::RuleBook>(test_options().policy,
+                                                          std::vector{all_keys(3'600'000 + count)}),
+                       driver.now());
+    driver.now_ns += base::ns_per_ms;
+  }
+  EXPECT_EQ(driver.acquire("plain"), Verdict::denied);
+  EXPECT_EQ(driver.acquire("extra"), Verdict::denied);
+}
+
 TEST_F(ShardTest, key_with_waiters_never_expires) {
   exhaust("a");
   queue("a", 1);
