@@ -75,7 +75,8 @@ int check(const CheckFlags& flags) {
   }
   if (!parsed.complaints.empty()) return 1;
   const size_t count = parsed.rules.size();
-  std::puts(fmt::format("{}: good, {} entr{}", flags.file, count, count == 1 ? "y" : "ies").c_str());
+  std::puts(
+      fmt::format("{}: good, {} entr{}", flags.file, count, count == 1 ? "y" : "ies").c_str());
   policy::RuleBook book{flags.standard, std::move(parsed.rules)};
   for (const std::string& key : flags.keys) explain(key, book);
   return 0;

@@ -111,7 +111,12 @@ std::string zsh_script(const CLI::App& app) {
             "  _describe sluicegate words_next\n"
             "  _files\n"
             "}\n"
-            "compdef _sluicegate sluicegate\n";
+            // From a folder of fpath this file is the function itself, when it is first called.
+            "if [[ $funcstack[1] = _sluicegate ]]; then\n"
+            "  _sluicegate \"$@\"\n"
+            "else\n"
+            "  compdef _sluicegate sluicegate\n"
+            "fi\n";
   return script;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
@@ -67,6 +68,7 @@ void log_rules(const std::string& file, const std::vector<policy::Rule>& rules) 
 }
 
 void log_started(const config::Config& config, const server::StartReport& report) {
+  if (!report.port_warning.empty()) log::warning(report.port_warning);
   if (!report.io_warning.empty()) log::warning(report.io_warning);
   log_rules(config.config_file, report.rules);
   log::info("limits", {{"maxRequests", config.max_requests},
@@ -141,9 +143,10 @@ int serve(const config::Config& config) {
   int code = EXIT_FAILURE;
   try {
     code = run(config);
-  } catch (...) {
-    log::stop(log_timeout);
-    throw;
+  } catch (const std::exception& error) {
+    if (log::stop(log_timeout)) throw;
+    std::fprintf(stderr, "Error: %s\n", error.what());
+    std::_Exit(2);
   }
   if (!log::stop(log_timeout)) std::_Exit(code);
   return code;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <sstream>
 #include <string_view>
 
 #include "base/limits.hpp"
@@ -125,12 +126,19 @@ std::string read_server_type(const FlagName& flag, const std::string& text) {
   throw invalid_value(flag, "value must be one of [echo echo-http2 fast]");
 }
 
-// What is left of "[a, b]" without brackets, commas and blanks at its ends.
+// What is left of "[a, b]" without brackets and blanks at its ends; of several given values, which
+// CLI11 joins with line feeds, those that are not empty.
 std::string read_list(const FlagName&, const std::string& text) {
-  const char* around = "[], \t";
-  const size_t begin = text.find_first_not_of(around);
-  if (begin == std::string::npos) return {};
-  return text.substr(begin, text.find_last_not_of(around) - begin + 1);
+  const char* around = "[] \t";
+  std::string list;
+  std::istringstream values{text};
+  for (std::string value; std::getline(values, value);) {
+    const size_t begin = value.find_first_not_of(around);
+    if (begin == value.npos) continue;
+    if (!list.empty()) list += ',';
+    list += value.substr(begin, value.find_last_not_of(around) - begin + 1);
+  }
+  return list;
 }
 
 // Registers flags of one group. Each ends with its bounds, its default and its variable.
@@ -205,7 +213,7 @@ void add_listen_flags(CLI::App& app, Config& config) {
              "default all interfaces", read_address);
   group.number("-p,--port", config.port, {0, 65'535}, "REST (HTTP/1.1); 0: any free one");
   group.number("--native-port", config.native_port, {0, 65'535},
-               "native protocol; 0: any free one");
+               "native protocol; 0: any free one, as\nwhere the default is taken");
 }
 
 void add_run_flags(CLI::App& app, Config& config) {
@@ -226,6 +234,8 @@ void add_run_flags(CLI::App& app, Config& config) {
              read_server_type);
   group.word("-i,--instance-urls", "URLS", config.instance_urls,
              "must be empty: there is no distributed mode yet", "default empty", read_list);
+  // All that are given make the list.
+  app.get_option("--instance-urls")->multi_option_policy(CLI::MultiOptionPolicy::Join);
 }
 
 void add_log_flags(CLI::App& app, Config& config) {
@@ -341,7 +351,8 @@ void parse(CLI::App& app, Config& config, std::vector<std::string> arguments,
   for (CLI::Option* option : app.get_options()) {
     if (option->count() == 0 && is_server_flag(*option)) read_variable(*option);
   }
-  if (config.native_port != 0 && config.native_port == config.port) {
+  config.native_port_named = is_given(app, "--native-port");
+  if (config.native_port_named && config.native_port != 0 && config.native_port == config.port) {
     throw UsageError("invalid value for param 'native-port': value must differ from port");
   }
   settle(app, config, cpus);
@@ -364,7 +375,9 @@ int report_parse_error(const CLI::App& app, const CLI::ParseError& error, std::o
     return 0;
   }
   err << HelpFormatter().make_short_help(used) << "\nError: " << error.what() << '\n';
-  return commands.empty() ? 1 : 2;
+  // 1 is an answer of these.
+  const bool answers = used.check_name("acquire") || used.check_name("check-config");
+  return answers ? 2 : 1;
 }
 
 std::string environment_name(const std::string& flag_name) {

@@ -47,6 +47,11 @@ std::string first_step(const std::string& path) {
   return error || target.empty() || target.is_absolute() ? std::string{} : target.begin()->string();
 }
 
+void warn_of_polls(const std::string& path) {
+  log::warning("no inotify: changes of the policy file are seen within seconds only",
+               {{"configFile", path}, {"cause", std::strerror(errno)}});
+}
+
 }  // namespace
 
 RuleWatch::RuleWatch(std::string path, std::string text, Listener listener)
@@ -57,8 +62,8 @@ RuleWatch::RuleWatch(std::string path, std::string text, Listener listener)
       inotify_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)),
       stop_(::eventfd(0, EFD_CLOEXEC)) {
   if (!inotify_.is_open()) {
-    log::warning("no inotify: changes of the policy file are seen within seconds only",
-                 {{"configFile", path_}, {"cause", std::strerror(errno)}});
+    warned_ = true;
+    warn_of_polls(path_);
   }
   thread_ = std::thread([this] { run(); });
 }
@@ -116,7 +121,9 @@ void RuleWatch::watch_folders() {
   const std::string real = real_path(path_);
   names_ = {name_of(path_), first_step(path_), name_of(real)};
   for (const std::string& folder : {folder_of(path_), folder_of(real)}) {
-    ::inotify_add_watch(inotify_.get(), folder.c_str(), events_mask);
+    const int watch = ::inotify_add_watch(inotify_.get(), folder.c_str(), events_mask);
+    // A folder that is not there may come back; its limits are the user's.
+    if (watch < 0 && errno != ENOENT && !std::exchange(warned_, true)) warn_of_polls(path_);
   }
 }
 

@@ -45,6 +45,7 @@ class RuleWatch {
   std::string seen_;                // text or error that was acted upon last
   std::string candidate_;           // what the last poll saw: it may still be being written
   std::vector<std::string> names_;  // of files in the folders whose events matter
+  bool warned_ = false;
   io::FileDescriptor inotify_;
   io::FileDescriptor stop_;
   std::thread thread_;

@@ -1,7 +1,9 @@
 #include "server/server.hpp"
 
+#include <algorithm>
 #include <random>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
 #include "config/cpus.hpp"
@@ -101,12 +103,35 @@ std::vector<policy::Rule> good_rules(const std::string& path, const policy::Rule
     parsed.complaints.push_back(read.error);
   }
   if (parsed.complaints.empty()) return std::move(parsed.rules);
-  std::string text = "--config-file " + path + ": " + parsed.complaints.front();
-  if (parsed.complaints.size() > 1) {
-    text += " (and " + std::to_string(parsed.complaints.size() - 1) +
-            " more: sluicegate check-config " + path + ")";
+  constexpr size_t told_max = 20;
+  std::string text = "--config-file " + path;
+  for (size_t i = 0; i < std::min(parsed.complaints.size(), told_max); ++i) {
+    text += (i == 0 ? ": " : "; ") + parsed.complaints[i];
+  }
+  if (parsed.complaints.size() > told_max) {
+    text += "; and " + std::to_string(parsed.complaints.size() - told_max) +
+            " more: sluicegate check-config " + path;
   }
   throw std::runtime_error(text);
+}
+
+// Nobody who starts a second server, or one on 8081, should have to think of the native port.
+io::Listening listen_for_native(const config::Config& config, StartReport& report) {
+  io::ListenOptions options{.address = config.bind,
+                            .port = config.native_port,
+                            .sockets = config.shards,
+                            .port_option = "--native-port"};
+  if (config.native_port_named) return io::listen_on(options);
+  try {
+    return io::listen_on(options);
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::address_in_use) throw;
+  }
+  report.port_warning = "port " + std::to_string(options.port) +
+                        " is taken: the native protocol has another (nativePort); name one with "
+                        "--native-port";
+  options.port = 0;
+  return io::listen_on(options);
 }
 
 // Worker i on the i-th usable CPU.
@@ -139,10 +164,7 @@ StartReport Server::start() {
   const uint32_t shards = config_.shards;
   io::Listening http = io::listen_on(
       {.address = config_.bind, .port = config_.port, .sockets = shards, .port_option = "--port"});
-  io::Listening native = io::listen_on({.address = config_.bind,
-                                        .port = config_.native_port,
-                                        .sockets = shards,
-                                        .port_option = "--native-port"});
+  io::Listening native = listen_for_native(config_, report);
   report.port = http.port;
   report.native_port = native.port;
   const io::Choice choice = io::choose_backend(backend_of(config_.io));
@@ -175,9 +197,12 @@ StartReport Server::start() {
 
 void Server::watch_rules(std::string text) {
   const auto adopt = [this](const std::vector<policy::Rule>& rules) {
-    for (const auto& worker : workers_) {
-      worker->adopt(std::make_unique<policy::RuleBook>(standard_policy(config_), rules));
+    // A large book takes its time: all are made before the first core changes over.
+    std::vector<std::unique_ptr<policy::RuleBook>> books;
+    for (size_t i = 0; i < workers_.size(); ++i) {
+      books.push_back(std::make_unique<policy::RuleBook>(standard_policy(config_), rules));
     }
+    for (size_t i = 0; i < workers_.size(); ++i) workers_[i]->adopt(std::move(books[i]));
   };
   rule_watch_ = std::make_unique<RuleWatch>(
       config_.config_file, std::move(text),

@@ -25,6 +25,7 @@ struct StartReport {
   uint16_t native_port = 0;
   std::vector<policy::Rule> rules;  // of the policy file
   std::string io_backend;           // "uring" or "epoll"
+  std::string port_warning;         // the default native port was taken; empty: no warning
   std::string io_warning;           // why it is not io_uring, and the cure; empty: no warning
   uint64_t reserved_bytes = 0;
   bool pinned = false;  // every worker stays on a CPU of its own

@@ -55,12 +55,13 @@ def eventually(condition, what, timeout_s=TIMEOUT_S):
 class ServerProcess:
     """Started when constructed; `port` and `native_port` are known when the constructor returns."""
 
-    def __init__(self, io, shards, *flags, bind="127.0.0.1", preexec=None):
+    def __init__(self, io, shards, *flags, bind="127.0.0.1", native_port=0, preexec=None):
         self.io = io
         self.shards = shards
         self.host = bind  # where peers connect to
         # Not pinned: servers of tests that run side by side would all stay on the first cores.
-        self.command = [binary(), "--bind", bind, "--port", "0", "--native-port", "0",
+        native = [] if native_port is None else ["--native-port", str(native_port)]
+        self.command = [binary(), "--bind", bind, "--port", "0", *native,
                         "--io", io, "--shards", str(shards), "--pin=false",
                         "--drain-millis", "3000", *flags]
 

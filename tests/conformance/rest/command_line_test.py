@@ -341,8 +341,8 @@ def test_subcommand(run_binary, expect, words):
 
 @pytest.mark.section("4.2")
 @pytest.mark.parametrize("words, gocc, ours", by_first([
-    ("completion powershell", "exit 0", Like("exit [12]")), ("--version", "exit 1", "exit 0"),
-    ("version", "exit 1", "exit 0"), ("benchmark --no-such-flag", "exit 1", Like("exit [12]"))]))
+    ("completion powershell", "exit 0", "exit 1"), ("--version", "exit 1", "exit 0"),
+    ("version", "exit 1", "exit 0"), ("benchmark --no-such-flag", "exit 1", "exit 1")]))
 def test_other_subcommand(run_binary, expect, words, gocc, ours):
     expect(f"exit {run_binary(*words.split()).returncode}", gocc=gocc, ours=ours,
            topic="subcommands")

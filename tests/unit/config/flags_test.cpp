@@ -343,10 +343,13 @@ TEST(Flags, take_what_gocc_has_and_we_do_not) {
   EXPECT_EQ(read({"-s", "fast"}).config.server_type, "fast");
   EXPECT_EQ(read({"--server-type=tcp"}).error,
             "invalid value for param 'server-type': value must be one of [echo echo-http2 fast]");
-  for (const char* empty : {"", "[]", " [ , ] "}) {
+  for (const char* empty : {"", "[]", " [ ] "}) {
     EXPECT_EQ(read({"-i", empty}).config.instance_urls, "") << empty;
   }
   EXPECT_EQ(read({"-i", "[http://a, http://b]"}).config.instance_urls, "http://a, http://b");
+  EXPECT_EQ(read({"-i", "http://a", "-i=http://b"}).config.instance_urls, "http://a,http://b");
+  EXPECT_NE(read({"-i", "http://a", "--instance-urls="}).config.instance_urls, "");
+  EXPECT_NE(read({"-i", ","}).config.instance_urls, "");
 }
 
 TEST(Flags, of_the_log) {
