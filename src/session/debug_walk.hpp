@@ -1,16 +1,20 @@
 // GET /debug under way: which keys were told, and which come next.
 // Flow:   add() pages until all is gathered -> the answer as a whole if it is small, else row by
 //         row; in table order what a page brought is told before the next one is asked for.
-// Shape:  up to `sorted_keys_max` keys are gathered first and told sorted; more are told page by
-//         page in table order, each key that lives throughout exactly once.
+// Shape:  up to `sorted_keys_max` keys are gathered first and told sorted: every page is sorted as
+//         it comes, and the pages are merged while they are written, so that no step takes long.
+//         More keys are told page by page in table order, each key that lives throughout exactly
+//         once; so are those of a walk that finds too many on its way.
 // Lives:  allocated per GET /debug (not on the request path), at most `walks_max` at a time.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/entry.hpp"
@@ -18,78 +22,115 @@
 
 namespace sluice::session {
 
-struct DebugWalk {
-  static constexpr uint32_t sorted_keys_max = 100'000;
-  static constexpr uint32_t walks_max = 4;
-  static constexpr uint32_t slice_keys = 256;  // gathered or written in one go
-  static constexpr size_t small_body_bytes = 2'048;
-
+class DebugWalk {
   struct Row {
     std::string key;
     api::KeyState state;
   };
 
-  wire::DebugStream stream;
-  wire::ReplyHead head;
-  std::string prefix;     // keys that begin otherwise are left out
-  uint32_t keys_max = 0;  // told at most
-  bool sorted = true;
-  bool asked = false;     // a shard owes an answer
-  bool streams = false;   // the head is written
-  bool gathered = false;  // sorted: every key is in `rows`; else: the last page was told
-  uint64_t cursor = 0;
-  std::vector<Row> rows;
-  size_t next_row = 0;
-  uint64_t rows_before = 0;  // that were forgotten
+  // Rows in the order in which they are told.
+  struct Run {
+    size_t next;
+    size_t end;
+  };
+
+  // For a heap whose front is the run with the next row.
+  struct Later {
+    const std::deque<Row>& rows;
+    bool operator()(const Run& one, const Run& other) const noexcept {
+      return rows[other.next].key < rows[one.next].key;
+    }
+  };
+
+ public:
+  static constexpr uint32_t sorted_keys_max = 100'000;
+  static constexpr uint32_t walks_max = 4;
+  static constexpr uint32_t slice_keys = 256;  // gathered or written in one go
+  static constexpr size_t small_body_bytes = 2'048;
+
+  DebugWalk(const wire::RestDebug& asked, const wire::DebugStream& how)
+      : stream(how), prefix_(asked.prefix), left_(asked.keys_max) {}
+
+  // How many keys there are before the first page is asked for.
+  void expect(uint64_t keys_count) noexcept { sorted_ = keys_count <= sorted_keys_max; }
 
   void add(std::span<const api::KeyState> keys, uint64_t next_cursor) {
+    const size_t first = rows_.size();
     for (const api::KeyState& state : keys) {
-      if (state.key.starts_with(prefix)) rows.push_back({std::string(state.key), state});
+      if (state.key.starts_with(prefix_)) rows_.push_back({std::string(state.key), state});
     }
-    cursor = next_cursor;
-    const bool enough = rows_before + rows.size() >= keys_max;
-    gathered = next_cursor == 0 || (enough && !sorted);
-    if (!gathered) return;
-    if (sorted) {
-      std::sort(rows.begin(), rows.end(),
-                [](const Row& one, const Row& other) { return one.key < other.key; });
-    }
-    if (enough) rows.resize(keys_max - rows_before);
+    cursor_ = next_cursor;
+    gathered_ = next_cursor == 0;
+    if (rows_.size() > first) add_run({first, rows_.size()});
+    if (sorted_ && !gathered_ && rows_.size() > sorted_keys_max) sorted_ = false;
   }
 
+  bool sorted() const noexcept { return sorted_; }
+  uint64_t cursor() const noexcept { return cursor_; }
+  // Whether another page has to be asked for before anything more is told.
+  bool needs_page() const noexcept { return !gathered_ && left_ > 0 && (sorted_ || runs_.empty()); }
+  bool has_row() const noexcept { return left_ > 0 && !runs_.empty(); }
+
+  // The next row that is told; its key until the next call but one.
   const api::KeyState& take_row() {
-    Row& row = rows[next_row++];
+    Row& row = rows_[runs_.front().next];
     row.state.key = row.key;
+    --left_;
+    std::ranges::pop_heap(runs_, Later{rows_});
+    if (++runs_.back().next == runs_.back().end) {
+      runs_.pop_back();
+    } else {
+      std::ranges::push_heap(runs_, Later{rows_});
+    }
     return row.state;
   }
 
-  void forget_rows() {
-    rows_before += rows.size();
-    rows.clear();
-    next_row = 0;
+  // What was told already need not be kept any longer.
+  void forget_told() noexcept {
+    if (runs_.empty()) rows_.clear();
   }
 
-  // The whole body; nothing, and as if not asked, when it does not fit.
+  // The whole body of a few keys; nothing, and as if not asked, when it does not fit.
   std::optional<size_t> encode_whole(std::span<std::byte> out) const {
-    // In a row there is at least this much beside the key.
-    constexpr size_t row_bytes_min = 128;
-    if (rows.size() * row_bytes_min > out.size()) return {};
-    size_t bytes_max = 256;
-    for (const Row& row : rows) bytes_max += wire::debug_key_bytes_max(row.key.size());
-    std::vector<std::byte> body(bytes_max);
+    constexpr size_t row_bytes_min = 128;  // beside the key
+    if (rows_.size() * row_bytes_min > out.size()) return {};
+    DebugWalk copy = *this;
     wire::DebugStream whole{.pretty = stream.pretty, .chunked = false};
+    size_t bytes_max = 256;
+    for (const Row& row : rows_) bytes_max += wire::debug_key_bytes_max(row.key.size());
+    std::vector<std::byte> body(bytes_max);
     const std::span<std::byte> all{body};
     size_t size = wire::encode_debug_open(whole, all);
-    for (const Row& row : rows) {
-      api::KeyState state = row.state;
-      state.key = row.key;
-      size += wire::encode_debug_key(whole, state, all.subspan(size));
+    while (copy.has_row()) {
+      size += wire::encode_debug_key(whole, copy.take_row(), all.subspan(size));
     }
     size += wire::encode_debug_tail(whole, all.subspan(size));
     if (size > out.size()) return {};
     std::copy_n(body.begin(), size, out.begin());
     return size;
   }
+
+  wire::DebugStream stream;
+  wire::ReplyHead head;
+  bool asked = false;    // a shard owes an answer
+  bool streams = false;  // the head is written
+
+ private:
+  void add_run(Run run) {
+    const auto begin = rows_.begin() + static_cast<std::ptrdiff_t>(run.next);
+    std::sort(begin, rows_.end(),
+              [](const Row& one, const Row& other) { return one.key < other.key; });
+    runs_.push_back(run);
+    std::ranges::push_heap(runs_, Later{rows_});
+  }
+
+  std::string prefix_;
+  uint64_t left_;  // keys that may still be told
+  bool sorted_ = true;
+  bool gathered_ = false;  // the last page has come
+  uint64_t cursor_ = 0;
+  std::deque<Row> rows_;  // grows without moving
+  std::vector<Run> runs_;
 };
 
 }  // namespace sluice::session

@@ -95,7 +95,7 @@ void HttpSession::on_head(const wire::HttpRequest& request, std::string_view hea
   std::visit(base::Overloaded{
                  [&](const wire::RestDecision&) {},
                  [&](const wire::RestReply& reply) {
-                   if (reply.key) log_.refused(reply.body, *reply.key);
+                   if (reply.of_rate) log_.refused(reply.body);
                    reply_head.head_only = request.method == "HEAD";
                    reply_head.keep_alive = reply_head.keep_alive && !reply.closes;
                    answer_with(reply, reply_head);
@@ -201,10 +201,13 @@ void HttpSession::on_verdicts(const route::Request& request, const Verdicts& ver
   } else if (entry.ticket != api::no_ticket) {
     context_.waits.give_back(entry.ticket);
   }
-  if (gone) return;
+  if (gone) {
+    if (!queued) log_.answered(client_left, 0);
+    return;
+  }
   const bool released = entry.op == api::Op::release;
   const bool was_live = (entry.flags & api::flag::wants_details) == 0 || verdicts.details[0].limit;
-  if (released && !was_live) log_.released_unknown(entry.key());
+  if (released && !was_live) log_.released_unknown();
   write_decision(verdict, verdicts.details[0], entry.key(), request.kind, released);
 }
 
@@ -212,7 +215,7 @@ void HttpSession::write_decision(api::Verdict verdict, const api::Detail& detail
                                  std::string_view key, uint8_t kind, bool released) noexcept {
   wire::ReplyHead head = reply_head(kind);
   if (verdict == api::Verdict::draining) head.keep_alive = false;  // another core may be first
-  if (verdict == api::Verdict::never_fits) log_.refused("cost exceeds maxRequests", key);
+  if (verdict == api::Verdict::never_fits) log_.refused("cost exceeds maxRequests");
   answer(decision_bytes_max(kind, key.size()), head.keep_alive, [&](auto out) {
     if (released) return wire::encode_reply(wire::RestReply{.status = 200}, head, out);
     return wire::encode_decision(verdict, detail, key, (kind & json) != 0, head, out);
@@ -290,10 +293,8 @@ void HttpSession::start_debug(const wire::HttpRequest& request,
     return refuse_look(head);
   }
   ++context_.debug_walks_count;
-  debug_ = std::make_unique<DebugWalk>();
-  debug_->stream = {.pretty = asked.pretty, .chunked = !request.http_1_0};
-  debug_->prefix = asked.prefix;
-  debug_->keys_max = asked.keys_max;
+  debug_ = std::make_unique<DebugWalk>(
+      asked, wire::DebugStream{.pretty = asked.pretty, .chunked = !request.http_1_0});
   debug_->head = head;
   hold(held_by_decision);
   debug_->asked = true;
@@ -311,42 +312,42 @@ void HttpSession::on_counted(uint64_t, uint64_t keys_count) noexcept {
   if (!debug_ || connection_.finishing()) return;
   mark_dirty();
   debug_->asked = false;
-  debug_->sorted = keys_count <= DebugWalk::sorted_keys_max;
-  if (!debug_->sorted) begin_debug_stream();
+  debug_->expect(keys_count);
 }
 
 void HttpSession::begin_debug_stream() noexcept {
   debug_->streams = true;
   debug_->head.keep_alive = debug_->head.keep_alive && debug_->stream.chunked && !context_.draining;
   write(reply_bytes_max, [&](auto out) {
-    return wire::encode_debug_head(debug_->stream, !debug_->sorted, debug_->head, out);
+    return wire::encode_debug_head(debug_->stream, !debug_->sorted(), debug_->head, out);
   });
 }
 
 // A slice of GET /debug per turn, as long as the peer reads.
 void HttpSession::continue_debug() noexcept {
   if (debug_->asked) return;  // goes on with the answer
-  if (!debug_->gathered && (debug_->sorted || debug_->next_row == debug_->rows.size())) {
-    if (!debug_->sorted) debug_->forget_rows();
+  if (debug_->needs_page()) {
+    debug_->forget_told();
     if (!context_.backend.may_look()) return mark_ready();
     debug_->asked = true;
-    context_.backend.page(*this, 0, debug_->cursor, DebugWalk::slice_keys);
+    context_.backend.page(*this, 0, debug_->cursor(), DebugWalk::slice_keys);
     if (debug_->asked) return;
   }
-  if (debug_->gathered && !debug_->streams) {
-    if (answer_small_debug()) return;
-    begin_debug_stream();
-  }
-  if (debug_->streams && write_debug_rows() && debug_->gathered) {
-    write(reply_bytes_max, [&](auto out) { return wire::encode_debug_tail(debug_->stream, out); });
-    log_.answered(200, debug_->stream.body_bytes);
-    const bool keep_alive = debug_->head.keep_alive;
-    end_debug();
-    answered(keep_alive);
-    return;
+  if (!debug_->sorted() || !debug_->needs_page()) {
+    if (!debug_->streams && debug_->sorted() && answer_small_debug()) return;
+    if (!debug_->streams) begin_debug_stream();
+    if (write_debug_rows() && !debug_->needs_page()) return finish_debug();
   }
   // Goes on in the next turn, or when the peer has read.
   if (!connection_.output_over_high()) mark_ready();
+}
+
+void HttpSession::finish_debug() noexcept {
+  write(reply_bytes_max, [&](auto out) { return wire::encode_debug_tail(debug_->stream, out); });
+  log_.answered(200, debug_->stream.body_bytes);
+  const bool keep_alive = debug_->head.keep_alive;
+  end_debug();
+  answered(keep_alive);
 }
 
 // As Go's server does: a body of up to 2 KiB is told with its length.
@@ -371,7 +372,7 @@ void HttpSession::end_debug() noexcept {
 
 // Whether all gathered rows are written.
 bool HttpSession::write_debug_rows() noexcept {
-  for (uint32_t written = 0; debug_->next_row < debug_->rows.size(); ++written) {
+  for (uint32_t written = 0; debug_->has_row(); ++written) {
     if (connection_.output_over_high() || written >= DebugWalk::slice_keys) return false;
     const api::KeyState& state = debug_->take_row();
     write(wire::debug_key_bytes_max(state.key.size()),

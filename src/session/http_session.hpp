@@ -54,6 +54,7 @@ class HttpSession final : public Session {
   void begin_debug_stream() noexcept;
   void continue_debug() noexcept;
   bool answer_small_debug() noexcept;
+  void finish_debug() noexcept;
   void end_debug() noexcept;
   bool write_debug_rows() noexcept;
   void refuse_with(uint16_t status, std::string_view cause) noexcept;

@@ -24,7 +24,8 @@ namespace {
 using log::Fields;
 using log::Level;
 
-constexpr uint16_t client_left = 499;  // as nginx calls it; nobody sees it but the log
+constexpr size_t value_bytes_max = 1'024;
+constexpr size_t headers_bytes_max = 4'096;
 
 // What a log must not hold.
 constexpr std::string_view secret_headers[] = {"Authorization", "Cookie",       "Set-Cookie",
@@ -55,8 +56,7 @@ Header header_of(std::string_view line) noexcept {
           .value = wire::trim_white_space(line.substr(std::min(colon + 1, line.size())))};
 }
 
-// The head of a request, cut into what the log tells. It was parsed before: only its end may be
-// missing.
+// The head of a request, cut into what the log tells. It was parsed before.
 struct Head {
   explicit Head(std::string_view text) noexcept : headers(text) {
     std::string_view line = take_line(headers);
@@ -89,24 +89,37 @@ std::string canonical_name(std::string_view name) {
   return text;
 }
 
-bool is_told(std::string_view name) noexcept {
+bool is_public(std::string_view name) noexcept {
   if (name.empty() || wire::equals_ignoring_case(name, "Host")) return false;
   return std::none_of(std::begin(secret_headers), std::end(secret_headers),
                       [name](auto secret) { return wire::equals_ignoring_case(name, secret); });
 }
 
+// What of a value is told.
+std::string told(std::string_view text) {
+  if (text.size() <= value_bytes_max) return std::string{text};
+  return std::string{text.substr(0, value_bytes_max)} + "\u2026";
+}
+
 Fields header_fields(std::string_view headers) {
   Fields fields = Fields::object();
-  while (!headers.empty()) {
+  for (size_t bytes = 0; !headers.empty() && bytes <= headers_bytes_max;) {
     const Header header = header_of(take_line(headers));
-    if (is_told(header.name)) fields[canonical_name(header.name)].push_back(header.value);
+    if (!is_public(header.name)) continue;
+    fields[canonical_name(header.name)].push_back(told(header.value));
+    bytes += header.name.size() + header.value.size();
   }
   return fields;
 }
 
 std::string decoded(std::string_view text) {
   std::string buffer(text.size(), '\0');
-  return std::string{wire::DecodeBuffer{buffer}.percent_decode(text).value_or(text)};
+  return told(wire::DecodeBuffer{buffer}.percent_decode(text).value_or(text));
+}
+
+// As deciding has it; empty when the path has none.
+std::string key_of(const Head& head) {
+  return std::string{wire::trim_white_space(decoded(wire::path_of(head.target).key))};
 }
 
 // Of a request that was routed; gocc tells none of others.
@@ -127,15 +140,16 @@ Fields request_fields(const Head& head, const wire::RestPath& path, bool routed,
   const size_t question_mark = std::min(head.target.find('?'), head.target.size());
   const log::Format format = log::format();
   const Fields params = routed ? param_fields(path) : Fields::object();
-  Fields fields{{"time", log::time_value(format, started_wall_ns)},
-                {"method", head.method},
-                {"host", head.find("Host")},
-                {"path", decoded(head.target.substr(0, question_mark))},
-                {"query", head.target.substr(std::min(question_mark + 1, head.target.size()))},
-                {"params", log::map_value(format, params)},
-                {"route", path.route},
-                {"referer", head.find("Referer")},
-                {"length", content_bytes(head)}};
+  Fields fields{
+      {"time", log::time_value(format, started_wall_ns)},
+      {"method", told(head.method)},
+      {"host", told(head.find("Host"))},
+      {"path", decoded(head.target.substr(0, question_mark))},
+      {"query", told(head.target.substr(std::min(question_mark + 1, head.target.size())))},
+      {"params", log::map_value(format, params)},
+      {"route", path.route},
+      {"referer", told(head.find("Referer"))},
+      {"length", content_bytes(head)}};
   if (format != log::Format::system_default) fields["header"] = header_fields(head.headers);
   return fields;
 }
@@ -153,7 +167,7 @@ Level level_of(uint16_t status) noexcept {
 
 std::string correlation_id(const Head& head) {
   const std::string_view given = head.find("X-Correlation-ID");
-  if (!given.empty()) return std::string{given};
+  if (!given.empty()) return told(given);
   thread_local boost::uuids::random_generator_mt19937 random;
   return "gcc-" + boost::uuids::to_string(random());
 }
@@ -162,7 +176,7 @@ std::string correlation_id(const Head& head) {
 
 RequestLog::RequestLog(std::span<char> memory, const AccessLog& access) noexcept
     : memory_(memory), access_(access), warns_(log::wants(Level::warning)) {
-  ASSERT(memory.size() > sizeof(Record));
+  ASSERT(memory.size() >= sizeof(Record) + limits::http_header_bytes_max);
   access_.of_2xx = access.of_2xx && log::wants(Level::info);
   access_.of_4xx = access.of_4xx && log::wants(Level::warning);
   access_.of_5xx = access.of_5xx && log::wants(Level::error);
@@ -176,12 +190,11 @@ bool RequestLog::has_room(std::string_view head) const noexcept {
 void RequestLog::keep(std::string_view head, base::Now now) noexcept {
   if (!keeps_) return;
   if (begin_ == end_) begin_ = end_ = 0;
-  ASSERT(has_room(head));
-  const size_t head_bytes = std::min(head.size(), memory_.size() - end_ - sizeof(Record));
-  const Record record{.started = now, .head_bytes = static_cast<uint32_t>(head_bytes)};
+  ASSERT(memory_.size() - end_ >= sizeof(Record) + head.size());
+  const Record record{.started = now, .head_bytes = static_cast<uint32_t>(head.size())};
   std::memcpy(memory_.data() + end_, &record, sizeof record);
-  std::memcpy(memory_.data() + end_ + sizeof record, head.data(), head_bytes);
-  end_ += static_cast<uint32_t>(sizeof record + head_bytes);
+  std::memcpy(memory_.data() + end_ + sizeof record, head.data(), head.size());
+  end_ += static_cast<uint32_t>(sizeof record + head.size());
 }
 
 RequestLog::Record RequestLog::oldest() const noexcept {
@@ -223,18 +236,16 @@ void RequestLog::answered(uint16_t status, uint64_t body_bytes) noexcept {
 
 void RequestLog::vanished() noexcept {
   if (!keeps_) return;
-  const wire::RestPath path = wire::path_of(Head{oldest_head()}.target);
-  warn("client gave up on request. context cancelled before receiving response",
-       wire::trim_white_space(decoded(path.key)));
+  if (warns_) warn("client gave up on request. context cancelled before receiving response");
   answered(client_left, 0);
 }
 
-void RequestLog::refused(std::string_view cause, std::string_view key) noexcept {
-  if (warns_) warn(cause, key);
+void RequestLog::refused(std::string_view cause) noexcept {
+  if (warns_) warn(cause);
 }
 
-void RequestLog::released_unknown(std::string_view key) noexcept {
-  if (warns_) warn("Received release request for unknown instance", key);
+void RequestLog::released_unknown() noexcept {
+  if (warns_) warn("Received release request for unknown instance");
 }
 
 void RequestLog::inspected_unknown() noexcept {
@@ -244,8 +255,9 @@ void RequestLog::inspected_unknown() noexcept {
   log::warning("Instance not found", {{"key", key}});
 }
 
-void RequestLog::warn(std::string_view message, std::string_view key) noexcept {
-  log::warning(message, {{"correlation-id", correlation_id(Head{oldest_head()})}, {"key", key}});
+void RequestLog::warn(std::string_view message) noexcept {
+  const Head head{oldest_head()};
+  log::warning(message, {{"correlation-id", correlation_id(head)}, {"key", key_of(head)}});
 }
 
 void RequestLog::tell(uint16_t status, uint64_t body_bytes) noexcept {
@@ -264,7 +276,7 @@ void RequestLog::tell(uint16_t status, uint64_t body_bytes) noexcept {
         {"status", status},
         {"length", body_bytes}}}};
   const std::string_view id = head.find("X-Request-Id");
-  if (!id.empty()) fields["id"] = id;
+  if (!id.empty()) fields["id"] = told(id);
   if (status == 405 || unknown_path) {
     fields["error"] = log::map_value(
         format, {{"code", status}, {"internal", nullptr}, {"message", message_of(status)}});

@@ -3,7 +3,8 @@
 // Flow:   keep() with every head, then one of answered() and vanished() for each, in their order.
 // Shape:  fields as gocc's (correlation-id, key; request{...}, response{...}, id, error); a
 //         correlation id that the client did not send is made up when a line needs it.
-// Errors: none. A head longer than the memory is cut: its last headers are not told.
+// Errors: none. Values above 1 KiB are cut, headers above 4 KiB together not told: a line stays
+//         below about 12 KiB.
 // Lives:  one per connection; when no line can be wanted nothing is kept.
 #pragma once
 
@@ -12,9 +13,12 @@
 #include <span>
 #include <string_view>
 
+#include "base/limits.hpp"
 #include "base/time.hpp"
 
 namespace sluice::session {
+
+inline constexpr uint16_t client_left = 499;  // as nginx calls it; nobody sees it but the log
 
 // Classes of status whose exchanges are told.
 struct AccessLog {
@@ -25,8 +29,8 @@ struct AccessLog {
 
 class RequestLog {
  public:
-  // What a connection keeps of heads that are not answered yet; larger ones are cut.
-  static constexpr size_t memory_bytes = 2'048;
+  // What a connection keeps of heads that are not answered yet.
+  static constexpr size_t memory_bytes = 2 * limits::http_header_bytes_max;
 
   RequestLog(std::span<char> memory, const AccessLog& access) noexcept;
 
@@ -43,8 +47,8 @@ class RequestLog {
   void vanished() noexcept;
 
   // Of the oldest request, before it is answered.
-  void refused(std::string_view cause, std::string_view key) noexcept;
-  void released_unknown(std::string_view key) noexcept;
+  void refused(std::string_view cause) noexcept;
+  void released_unknown() noexcept;
   void inspected_unknown() noexcept;
 
   // Whether released_unknown() would say anything.
@@ -57,7 +61,7 @@ class RequestLog {
   std::string_view oldest_head() const noexcept;
   void forget_oldest() noexcept;
   bool is_told(uint16_t status) const noexcept;
-  void warn(std::string_view message, std::string_view key) noexcept;
+  void warn(std::string_view message) noexcept;
   void tell(uint16_t status, uint64_t body_bytes) noexcept;
 
   std::span<char> memory_;

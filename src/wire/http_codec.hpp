@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <variant>
@@ -54,8 +53,7 @@ struct RestReply {
   std::string_view allow;         // static; empty: none
   bool json = false;              // the body's text is shown as {"error":"..."}
   bool closes = false;            // the connection ends after it
-  // Of a /rate request that was refused.
-  std::optional<std::string_view> key;
+  bool of_rate = false;           // a /rate request was refused: the log tells it
 };
 
 // A RestInspect whose key is not live.

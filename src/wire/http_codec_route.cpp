@@ -210,7 +210,7 @@ RestRequest decision(const Complaint& complaint, api::Entry entry, std::string_v
                      bool json) noexcept {
   if (!complaint.text.empty()) {
     RestReply reply = refusal(complaint, json);
-    reply.key = key;
+    reply.of_rate = true;
     return reply;
   }
   ASSERT(key.size() <= limits::key_bytes_max);

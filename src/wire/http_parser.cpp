@@ -72,7 +72,7 @@ class HeadReader final : public http::basic_parser<true> {
     if (request_.target.empty()) refuse(error, "the request target is not a path");
   }
 
-  void on_field_impl(http::field field, BeastView field_name, BeastView field_value,
+  void on_field_impl(http::field field, BeastView, BeastView field_value,
                      BeastError& error) override {
     const std::string_view value = view(field_value);
     switch (field) {
@@ -102,7 +102,7 @@ class HeadReader final : public http::basic_parser<true> {
         if (request_.accept.empty()) request_.accept = value;
         return;
       default:
-        return on_other_field(view(field_name), value);
+        return;
     }
   }
 
@@ -111,11 +111,6 @@ class HeadReader final : public http::basic_parser<true> {
       if (equals_ignoring_case(view(token), "close")) says_close_ = true;
       if (equals_ignoring_case(view(token), "keep-alive")) says_keep_alive_ = true;
     }
-  }
-
-  void on_other_field(std::string_view name, std::string_view value) noexcept {
-    if (equals_ignoring_case(name, "X-Correlation-ID")) request_.correlation_id = value;
-    if (equals_ignoring_case(name, "X-Request-Id")) request_.request_id = value;
   }
 
   void on_header_impl(BeastError& error) override {

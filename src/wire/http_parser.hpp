@@ -22,13 +22,11 @@
 namespace sluice::wire {
 
 struct HttpRequest {
-  std::string_view method;          // as sent: "GET", "POST", ...
-  std::string_view target;          // path and query, as sent; or "*"
-  std::string_view accept;          // the first Accept header, or empty
-  std::string_view correlation_id;  // X-Correlation-ID, or empty
-  std::string_view request_id;      // X-Request-Id, or empty
-  bool keep_alive = true;           // the client's wish, by version and Connection header
-  bool expects_continue = false;    // Expect: 100-continue with a body to come
+  std::string_view method;        // as sent: "GET", "POST", ...
+  std::string_view target;        // path and query, as sent; or "*"
+  std::string_view accept;        // the first Accept header, or empty
+  bool keep_alive = true;         // the client's wish, by version and Connection header
+  bool expects_continue = false;  // Expect: 100-continue with a body to come
   bool http_1_0 = false;
 };
 

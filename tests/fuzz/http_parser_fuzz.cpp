@@ -111,10 +111,7 @@ void append(std::string& told, std::string_view text) {
 }
 
 void tell(std::string& told, const wire::HttpRequest& request) {
-  for (std::string_view text : {request.method, request.target, request.accept,
-                                request.correlation_id, request.request_id}) {
-    append(told, text);
-  }
+  for (std::string_view text : {request.method, request.target, request.accept}) append(told, text);
   append(told, request.keep_alive ? "keep" : "close");
   append(told, request.expects_continue ? "expects" : "");
   append(told, request.http_1_0 ? "1.0" : "1.1");

@@ -190,6 +190,7 @@ def test_waiters_that_can_never_fit_are_answered(reloading):
         reloading.policy_file.write_text(limit_of_all(5))
         answer = peer.read()
         assert (answer.status, answer.body) == (400, b"cost exceeds maxRequests")
+    assert reloading.wait_for_message("cost exceeds maxRequests")["key"] == "k"
 
 
 def test_a_window_of_another_length_begins_at_the_change(reloading):

@@ -384,7 +384,7 @@ TEST(HttpCodecRoute, debug_takes_a_prefix_and_a_limit) {
     const auto routed = route("GET", "/debug?limit=" + limit);
     const auto& reply = std::get<RestReply>(routed->request);
     EXPECT_EQ(reply.status, 400u);
-    EXPECT_FALSE(reply.key);
+    EXPECT_FALSE(reply.of_rate);
     return std::string{reply.body};
   };
   for (const char* limit : {"x", "1.5", "2147483648"}) {
@@ -411,11 +411,11 @@ TEST(HttpCodecRoute, names_the_route_of_a_path) {
   }
 }
 
-TEST(HttpCodecRoute, a_refusal_names_the_key) {
-  const auto refused = route("POST", "/rate/%20k%2F?cost=0");
-  EXPECT_EQ(std::get<RestReply>(refused->request).key, "k/");
+TEST(HttpCodecRoute, says_whether_a_rate_request_was_refused) {
+  const auto refused = route("POST", "/rate/k?cost=0");
+  EXPECT_TRUE(std::get<RestReply>(refused->request).of_rate);
   const auto unknown = route("POST", "/no");
-  EXPECT_FALSE(std::get<RestReply>(unknown->request).key);
+  EXPECT_FALSE(std::get<RestReply>(unknown->request).of_rate);
 }
 
 TEST(HttpCodecRoute, shows_pretty_for_any_value) {

@@ -1,0 +1,136 @@
+// Method: heads are kept and answered as a session does; what the log wrote is read back.
+#include "session/request_log.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "log/log.hpp"
+
+namespace sluice::session {
+namespace {
+
+using Line = log::Fields;
+
+class RequestLogTest : public testing::Test {
+ protected:
+  void start(log::Level level = log::Level::info) {
+    log::start({.level = level, .includes_source = false, .stream = file_});
+  }
+
+  std::vector<Line> lines() {
+    EXPECT_TRUE(log::stop(std::chrono::milliseconds(10'000)));
+    std::vector<Line> read;
+    std::rewind(file_);
+    for (char line[64 * 1024]; std::fgets(line, sizeof line, file_) != nullptr;) {
+      read.push_back(Line::parse(line));
+    }
+    return read;
+  }
+
+  static std::string head(const std::string& target, const std::string& headers = {}) {
+    return "POST " + target + " HTTP/1.1\r\nHost: h\r\n" + headers + "\r\n";
+  }
+
+  static std::span<const std::byte> response(const std::string& text) {
+    return std::as_bytes(std::span{text});
+  }
+
+  std::vector<char> memory_ = std::vector<char>(RequestLog::memory_bytes);
+  std::FILE* file_ = std::tmpfile();
+};
+
+constexpr AccessLog everything{.of_2xx = true, .of_4xx = true, .of_5xx = true};
+
+TEST_F(RequestLogTest, keeps_nothing_when_nothing_is_wanted) {
+  RequestLog log(memory_, everything);  // the log has not started
+  const std::string large(RequestLog::memory_bytes, 'x');
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_TRUE(log.has_room(large));
+    log.keep(large, {});
+  }
+  log.answered(200, 0);
+  log.vanished();
+  EXPECT_FALSE(log.warns());
+}
+
+TEST_F(RequestLogTest, tells_requests_in_the_order_they_were_kept) {
+  start();
+  RequestLog log(memory_, everything);
+  for (const char* target : {"/rate/a", "/rate/b?x=1", "/none"}) log.keep(head(target), {});
+  log.answered(response("HTTP/1.1 200 OK\r\n\r\n42"));
+  log.answered(response("HTTP/1.1 429 Too Many Requests\r\n\r\n"));
+  log.keep(head("/rate/c"), {});
+  log.answered(response("HTTP/1.1 404 Not Found\r\n\r\nbody"));
+  log.vanished();
+  const std::vector<Line> told = lines();
+  ASSERT_EQ(told.size(), 5U);
+  const std::vector<std::string> paths = {"/rate/a", "/rate/b", "/none"};
+  const std::vector<int> statuses = {200, 429, 404};
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(told[i]["request"]["path"], paths[i]);
+    EXPECT_EQ(told[i]["response"]["status"], statuses[i]);
+  }
+  EXPECT_EQ(told[0]["response"]["length"], 2);
+  EXPECT_EQ(told[1]["request"]["query"], "x=1");
+  EXPECT_EQ(told[2]["error"]["message"], "Not Found");
+  EXPECT_EQ(told[3]["key"], "c") << "the one that left";
+  EXPECT_EQ(told[4]["response"]["status"], 499);
+  EXPECT_EQ(told[4]["request"]["path"], "/rate/c");
+}
+
+TEST_F(RequestLogTest, has_room_for_any_head_once_all_are_answered) {
+  start();
+  RequestLog log(memory_, {});
+  const std::string largest = head("/rate/k", "X: " + std::string(8'000, 'x') + "\r\n");
+  log.keep(largest, {});
+  EXPECT_TRUE(log.has_room(head("/rate/k")));
+  log.keep(head("/rate/k", "X: " + std::string(500, 'x') + "\r\n"), {});
+  EXPECT_FALSE(log.has_room(largest));
+  log.answered(200, 0);
+  EXPECT_FALSE(log.has_room(largest)) << "one is not answered";
+  log.answered(200, 0);
+  EXPECT_TRUE(log.has_room(largest));
+  log.keep(largest, {});
+  log.answered(200, 0);
+  EXPECT_TRUE(lines().empty());
+}
+
+TEST_F(RequestLogTest, warns_with_the_clients_correlation_id_or_one_of_its_own) {
+  start();
+  RequestLog log(memory_, {});
+  log.keep(head("/rate/%20a%2Fb?cost=0", "x-correlation-id:  mine \r\n"), {});
+  log.refused("cost out of bounds");
+  log.answered(400, 0);
+  log.keep(head("http://h/rate/k/1"), {});
+  log.released_unknown();
+  log.answered(200, 0);
+  const std::vector<Line> told = lines();
+  ASSERT_EQ(told.size(), 2U);
+  EXPECT_EQ(told[0]["correlation-id"], "mine");
+  EXPECT_EQ(told[0]["key"], "a/b");
+  EXPECT_EQ(told[1]["key"], "k");
+  EXPECT_EQ(told[1]["correlation-id"].get<std::string>().substr(0, 4), "gcc-");
+}
+
+TEST_F(RequestLogTest, obeys_switches_and_level) {
+  start(log::Level::error);
+  RequestLog log(memory_, everything);
+  EXPECT_FALSE(log.warns());
+  for (const uint16_t status : {200, 400, 503}) {
+    log.keep(head("/rate/k"), {});
+    log.refused("not told");
+    log.answered(status, 0);
+  }
+  log.keep(head("/rate/k"), {});
+  log.vanished();
+  const std::vector<Line> told = lines();
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0]["level"], "ERROR");
+  EXPECT_EQ(told[0]["message"], "Service Unavailable");
+}
+
+}  // namespace
+}  // namespace sluice::session
