@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "base/assert.hpp"
+#include "base/limits.hpp"
 #include "shard/key_hash.hpp"
 #include "shard_calls.hpp"
 
@@ -336,7 +337,10 @@ std::unique_ptr<policy::RuleBook> Oracle::adopt(shard::Shard& shard,
   Core& core = core_of(shard);
   trace("new rules");
   // Those that nobody has looked at since the last rules would pass them over.
-  for (const auto& [name, key] : core.model.keys()) real::inspect(shard, name, now);
+  uint64_t cursor = 0;
+  do {
+    cursor = real::page(shard, cursor, limits::inspect_page_max, now).next_cursor;
+  } while (cursor != 0);
   policy::RuleBook* book = rules.get();
   std::unique_ptr<policy::RuleBook> before = real::adopt(shard, std::move(rules), now);
   for (uint32_t slices = 0; slices < adopt_slices; ++slices) real::run_due(shard, now);

@@ -48,6 +48,8 @@ session::Options draw_sessions(Random& random, const shard::Options& shard, bool
   options.wait_ms_max = random.chance(0.3) ? 1 + static_cast<uint32_t>(random.below(1'000)) : 0;
   options.requests_can_set_rate = shard.requests_can_set_rate;
   options.requests_can_mod_queue = shard.requests_can_mod_queue;
+  const bool logs = random.chance(0.1);
+  options.access_log = {.of_2xx = logs, .of_4xx = logs, .of_5xx = true};
   if (!time_outs) {
     options.header_timeout_ms = a_day_ms;
     options.idle_timeout_ms = 0;

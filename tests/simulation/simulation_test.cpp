@@ -1,8 +1,8 @@
 // Server and clients in one thread, over a kernel that does everything wrong that a kernel may.
 // Each seed draws its own options, clients and faults; the oracle checks every entry.
 #include <gtest/gtest.h>
-
 #include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +12,7 @@
 
 #include "api/verdict.hpp"
 #include "io/sim/sim_faults.hpp"
+#include "log/log.hpp"
 #include "run.hpp"
 
 namespace sluice::simulation {
@@ -69,8 +70,22 @@ struct Totals {
   }
 };
 
+// What a server says by default is said here too, and nobody reads it.
+class Log {
+ public:
+  Log() { log::start({.level = log::Level::warning, .stream = file_}); }
+  ~Log() {
+    EXPECT_TRUE(log::stop(std::chrono::minutes(1)));
+    std::fclose(file_);
+  }
+
+ private:
+  std::FILE* file_ = std::fopen("/dev/null", "w");
+};
+
 // Runs seeds of this many cores each, and adds up what they did.
 Totals play(const std::string& test, const std::vector<uint32_t>& cores) {
+  const Log log;
   const bool one = std::getenv("SEED") != nullptr;
   const uint64_t first = number_from_environment("SEED", 1);
   const uint64_t count = one ? 1 : number_from_environment("SEEDS", 1'000);
