@@ -1,7 +1,9 @@
 #include "cli/serve_command.hpp"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -23,12 +25,23 @@ constexpr std::chrono::milliseconds log_timeout{2'000};
 // Signals are taken by this thread alone, with sigwait: no handler does any work.
 sigset_t block_signals() {
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // the log's file may not grow any more
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   return signals;
+}
+
+// Where stdin, stdout or stderr are closed the next sockets would take their numbers, and a client
+// would read the log.
+void fill_standard_descriptors() {
+  int descriptor = 0;
+  do {
+    descriptor = ::open("/dev/null", O_RDWR);
+  } while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+  if (descriptor >= 0) ::close(descriptor);
 }
 
 // Every connection is a descriptor; the soft limit is raised as far as the hard one allows.
@@ -110,6 +123,7 @@ int run(const config::Config& config) {
         "(INSTANCE_URLS is " +
         config.instance_urls + ")");
   }
+  fill_standard_descriptors();
   const sigset_t signals = block_signals();
   log::start({.format = config.log_format,
               .level = config.log_level,

@@ -35,23 +35,30 @@ class Normaliser {
       : app_(&app), arguments_(std::move(arguments)) {}
 
   std::vector<std::string> run() && {
-    while (next_ < arguments_.size()) {
-      const std::string argument = arguments_[next_++];
-      if (argument == "--") {
-        pass_rest();
-      } else if (argument.starts_with("--")) {
-        take_long(argument);
-      } else if (argument.size() > 1 && argument[0] == '-') {
-        take_cluster(argument);
-      } else {
-        take_positional(argument);
-      }
+    try {
+      while (next_ < arguments_.size()) take_next();
+    } catch (UsageError& error) {
+      error.command = app_;
+      throw;
     }
     if (!help_.empty()) output_ = std::move(help_);
     return std::move(output_);
   }
 
  private:
+  void take_next() {
+    const std::string argument = arguments_[next_++];
+    if (argument == "--") {
+      pass_rest();
+    } else if (argument.starts_with("--")) {
+      take_long(argument);
+    } else if (argument.size() > 1 && argument[0] == '-') {
+      take_cluster(argument);
+    } else {
+      take_positional(argument);
+    }
+  }
+
   // "--name", "--name=value", "--name value".
   void take_long(const std::string& argument) {
     const size_t equals = argument.find('=');

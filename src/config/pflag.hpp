@@ -20,6 +20,8 @@ namespace sluice::config {
 class UsageError : public CLI::ParseError {
  public:
   explicit UsageError(std::string text) : ParseError("UsageError", std::move(text), 1) {}
+
+  const CLI::App* command = nullptr;  // whose usage it is about, where that is known
 };
 
 // The words 1 t T TRUE true True 0 f F FALSE false False; nothing for any other.

@@ -11,8 +11,15 @@
 namespace sluice::log {
 namespace {
 
+// As Go does it: the line and paragraph separators, which some readers take for ends of lines, are
+// escaped.
 std::string dump(const Fields& value) {
-  return value.dump(-1, ' ', false, Fields::error_handler_t::replace);
+  std::string text = value.dump(-1, ' ', false, Fields::error_handler_t::replace);
+  for (size_t at = 0; (at = text.find("\xE2\x80", at)) != text.npos; ++at) {
+    if (text.compare(at, 3, "\xE2\x80\xA8") == 0) text.replace(at, 3, "\\u2028");
+    if (text.compare(at, 3, "\xE2\x80\xA9") == 0) text.replace(at, 3, "\\u2029");
+  }
+  return text;
 }
 
 // From src/ on, wherever it was compiled.

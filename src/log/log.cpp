@@ -1,9 +1,12 @@
 #include "log/log.hpp"
 
 #include <spdlog/async.h>
+#include <spdlog/details/null_mutex.h>
 #include <spdlog/pattern_formatter.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/sinks/base_sink.h>
+#include <stdio_ext.h>
 
+#include <atomic>
 #include <future>
 #include <memory>
 #include <thread>
@@ -21,6 +24,9 @@ struct Log {
   std::shared_ptr<spdlog::async_logger> logger;
 };
 
+// Lines that the system did not take.
+std::atomic<uint64_t> unwritten{0};
+
 Log& the_log() noexcept {
   static Log log;
   return log;
@@ -32,10 +38,27 @@ std::shared_ptr<Pool>& the_pool() noexcept {
   return pool;
 }
 
-class StreamSink final
-    : public spdlog::sinks::stdout_sink_base<spdlog::details::console_nullmutex> {
+// Of the pool's thread alone. What cannot be written is counted: nobody else can be told.
+class StreamSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
-  using stdout_sink_base::stdout_sink_base;
+  explicit StreamSink(std::FILE* stream) : stream_(stream) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    if (torn_) line.push_back('\n');
+    formatter_->format(message, line);
+    const size_t written = std::fwrite(line.data(), 1, line.size(), stream_);
+    torn_ = std::fflush(stream_) != 0 || written < line.size();
+    if (!torn_) return;
+    std::clearerr(stream_);
+    ::__fpurge(stream_);  // else it would be tried again with the next line
+    unwritten.fetch_add(1, std::memory_order_relaxed);
+  }
+  void flush_() override {}
+
+  std::FILE* stream_;
+  bool torn_ = false;  // perhaps in the middle of a line
 };
 
 std::FILE* stream_of(const Options& options) noexcept {
@@ -74,6 +97,7 @@ spdlog::level::level_enum spdlog_level(Level level) noexcept {
 
 void start(const Options& options) {
   Log& log = the_log();
+  unwritten.store(0, std::memory_order_relaxed);
   auto sink = std::make_shared<StreamSink>(stream_of(options));
   sink->set_formatter(std::make_unique<spdlog::pattern_formatter>(pattern_of(options.format),
                                                                   spdlog::pattern_time_type::utc));
@@ -121,7 +145,8 @@ void write(Level level, std::string_view message, const Fields& fields, Source s
 
 uint64_t lines_lost() noexcept {
   const std::shared_ptr<Pool> pool = the_log().pool.lock();
-  return pool != nullptr ? pool->overrun_counter() : 0;
+  const uint64_t overrun = pool != nullptr ? pool->overrun_counter() : 0;
+  return overrun + unwritten.load(std::memory_order_relaxed);
 }
 
 }  // namespace sluice::log

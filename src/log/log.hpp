@@ -2,7 +2,7 @@
 // Flow:   wants() -> write() -> a bounded queue -> stdout (json, text) or stderr (system_default).
 // Shape:  line.hpp; times are UTC.
 // Errors: nobody waits for the log: when its reader is slow the oldest lines in the queue are
-//         overrun, and lines_lost() counts them.
+//         overrun. lines_lost() counts them, and those that the system does not take.
 // Lives:  one per process: start() before there are other threads. Without it nothing is wanted;
 //         what is written after stop() is thrown away.
 #pragma once

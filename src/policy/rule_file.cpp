@@ -1,5 +1,8 @@
 #include "policy/rule_file.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <re2/re2.h>
 
 #include <cctype>
@@ -229,9 +232,16 @@ std::string entry_text(const Rule& rule) {
 }
 
 RuleText read_rule_file(const std::string& path) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file{std::fopen(path.c_str(), "re"),
+  // Nobody waits for who writes into a pipe.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return {.text = {}, .error = std::strerror(errno)};
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file{::fdopen(descriptor, "r"),
                                                              &std::fclose};
   if (file == nullptr) return {.text = {}, .error = std::strerror(errno)};
+  struct stat status {};
+  if (::fstat(descriptor, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
+    return {.text = {}, .error = "it is not a regular file"};
+  }
   RuleText read;
   char piece[64 * 1024];
   while (read.text.size() <= file_bytes_max) {

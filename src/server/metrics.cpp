@@ -93,7 +93,7 @@ void write_rules(Writer& write, std::span<const Census> cores) noexcept {
 
 void write_log(Writer& write, std::span<const Census> cores) noexcept {
   write.one("log_lines_lost_total", "counter",
-            "Lines that newer ones overran, because who reads the log is too slow.",
+            "Log lines that newer ones overran (a slow reader), or that could not be written.",
             cores.empty() ? 0 : cores.front().log_lines_lost);
 }
 

@@ -97,7 +97,7 @@ void HttpSession::on_head(const wire::HttpRequest& request, std::string_view hea
                  [&](const wire::RestReply& reply) {
                    if (reply.of_rate) log_.refused(reply.body);
                    reply_head.head_only = request.method == "HEAD";
-                   reply_head.keep_alive = reply_head.keep_alive && !reply.closes;
+                   if (reply.closes) return refuse_with(reply);
                    answer_with(reply, reply_head);
                  },
                  [&](const wire::RestHealth&) {
@@ -403,10 +403,13 @@ void HttpSession::drop_waiting() noexcept {
 void HttpSession::refuse_with(uint16_t status, std::string_view cause) noexcept {
   settle_answers();
   if (connection_.finishing() || connection_.closing()) return;
+  refuse_with(wire::refusal_reply(status, cause));
+}
+
+// What breaks the stream is no request: the log does not tell it.
+void HttpSession::refuse_with(const wire::RestReply& reply) noexcept {
   const wire::ReplyHead head{.keep_alive = false, .wall_ns = context_.now.wall_ns};
-  write(reply_bytes_max, [&](auto out) {
-    return wire::encode_reply(wire::refusal_reply(status, cause), head, out);
-  });
+  write(reply_bytes_max, [&](auto out) { return wire::encode_reply(reply, head, out); });
   finish();
 }
 

@@ -58,6 +58,7 @@ class HttpSession final : public Session {
   void end_debug() noexcept;
   bool write_debug_rows() noexcept;
   void refuse_with(uint16_t status, std::string_view cause) noexcept;
+  void refuse_with(const wire::RestReply& reply) noexcept;
   void settle_answers() noexcept;
   void answer_with(const wire::RestReply& reply, const wire::ReplyHead& head) noexcept;
   template <typename Encode>

@@ -125,8 +125,8 @@ std::string key_of(const Head& head) {
 // Of a request that was routed; gocc tells none of others.
 Fields param_fields(const wire::RestPath& path) {
   Fields fields = Fields::object();
-  if (!path.id.empty()) fields["id"] = decoded(path.id);
-  if (!path.key.empty()) fields["key"] = decoded(path.key);
+  if (path.route.ends_with("/:id")) fields["id"] = decoded(path.id);
+  if (path.route.find("/:key") != path.route.npos) fields["key"] = decoded(path.key);
   return fields;
 }
 

@@ -182,6 +182,16 @@ def test_waiters_that_fit_now_are_served(reloading):
         peer.close()
 
 
+def test_a_pipe_in_the_files_place_stops_nobody(reloading):
+    reloading.policy_file.unlink()
+    os.mkfifo(reloading.policy_file)
+    eventually(lambda: refused_log(reloading), "it is refused")
+    assert "not a regular file" in refused_log(reloading)[0]["complaints"][0]
+    rename_over(reloading.policy_file, limit_of_all(30))
+    ask_all(reloading)
+    eventually(lambda: limit_of(reloading, KEYS[0]) == 30, "the new limit")
+
+
 def test_waiters_that_can_never_fit_are_answered(reloading):
     assert ask(reloading, "POST", "/rate/k?cost=10").status == 200
     with HttpPeer(reloading) as peer:

@@ -16,7 +16,8 @@ import pytest
 from conftest import LONG_WINDOW
 from http_peer import HttpPeer, ask, totals
 from native_peer import APPROVED, NativePeer
-from server_process import LIBC, ServerProcess, eventually, run_binary
+from server_process import (LIBC, TIMEOUT_S, ServerProcess, binary, clean_environment, eventually,
+                            run_binary)
 
 
 def serve(io, *flags, preexec=None):
@@ -214,7 +215,7 @@ def test_limit_of_descriptors_is_raised_or_told(start_server):
     ["--max-requests", "0"], ["--io", "select"], ["--shards", "0"], ["--shards", "257"],
     ["--spin-us", "1001"], ["--pin=maybe"], ["stray"], ["-r", "false"],
     ["--requests-can-set-rate=maybe"], ["--port", "8080", "--native-port", "8080"],
-    ["--log-level", "x"], ["bench", "--keys", "0"], ["acquire"]])
+    ["acquire", "k", "--nope"], ["--log-level", "x"], ["bench", "--keys", "0"], ["acquire"]])
 def test_usage_errors_say_how(arguments):
     result = run_binary(*arguments)
     assert result.returncode == (2 if arguments[0] == "acquire" else 1), result
@@ -245,6 +246,30 @@ def test_second_server_takes_another_native_port():
                 assert peer.ask(["k"]).verdicts == [APPROVED]
         finally:
             assert server.stop() == 0
+
+
+@pytest.mark.parametrize("closed", [[0, 1, 2], [1], [2]])
+def test_closed_standard_descriptors_are_not_sockets(closed):
+    """Else a client would read the log."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [binary(), "--bind", "127.0.0.1", "--port", str(port), "--native-port", "0", "--shards",
+         "1", "--pin=false"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, env=clean_environment(),
+        preexec_fn=lambda: [os.close(descriptor) for descriptor in closed])
+
+    def listens():
+        with socket.socket() as peer:
+            return peer.connect_ex(("127.0.0.1", port)) == 0
+    try:
+        eventually(listens, "it listens")
+        for descriptor in range(3):
+            assert os.readlink(f"/proc/{process.pid}/fd/{descriptor}") == "/dev/null"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(TIMEOUT_S) == 0
 
 
 def test_rest_on_the_native_port():

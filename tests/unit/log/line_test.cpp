@@ -63,6 +63,11 @@ TEST(LogLine, bytes_that_are_no_text_do_not_break_it) {
   EXPECT_EQ(text, ",\"level\":\"WARN\",\"message\":\"m\",\"key\":\"\xEF\xBF\xBD<\\n\"}");
 }
 
+TEST(LogLine, line_separators_are_escaped) {
+  EXPECT_EQ(line(Format::json, "a\xE2\x80\xA8\xE2\x80\xA9\xE2\x80\xA6", Fields::object()),
+            ",\"level\":\"WARN\",\"message\":\"a\\u2028\\u2029\xE2\x80\xA6\"}");
+}
+
 TEST(LogLine, says_which_line_of_code_speaks) {
   const Source here = Source::here();
   const std::string text = make_line(Format::json, Level::info, "m", Fields::object(), &here);

@@ -73,6 +73,16 @@ TEST(Log, writes_what_is_wanted_in_its_order) {
   EXPECT_EQ(without_time(text.substr(end + 1)), "{\"level\":\"ERROR\",\"message\":\"two\"}\n");
 }
 
+TEST(Log, lines_that_the_system_does_not_take_are_counted) {
+  std::FILE* full = std::fopen("/dev/full", "w");
+  start({.stream = full});
+  info("one");
+  info("two");
+  ASSERT_TRUE(stop(milliseconds(10'000)));
+  EXPECT_EQ(lines_lost(), 2u);
+  std::fclose(full);
+}
+
 TEST(Log, a_reader_that_does_not_read_loses_the_oldest_lines_and_stops_nobody) {
   Pipe pipe;
   start({.includes_source = false, .stream = pipe.in()});
