@@ -5,7 +5,7 @@ second ends at once.
 """
 
 import http.client
-import json
+import re
 import signal
 import subprocess
 import sys
@@ -15,13 +15,13 @@ import time
 KEY = "hello"
 
 
+READY = re.compile(r'\bready\b.*\bport"?[:=](\d+).*\bnativePort"?[:=](\d+)')
+
+
 def ports_of(line):
-    """The ports in the last start-up log line; None for any other line."""
-    try:
-        entry = json.loads(line)
-        return entry["port"], entry["nativePort"]
-    except (ValueError, KeyError, TypeError):
-        return None
+    """The ports in the last start-up log line, JSON or text; None for any other line."""
+    found = READY.search(line)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def first_request(port):
