@@ -197,6 +197,10 @@ ParsedRules parse_rules(std::string_view text) {
                                 " bytes: let patterns match many keys");
     return parsed;
   }
+  if (text.find_first_not_of(" \t\r\n") == text.npos) {
+    parsed.complaints.emplace_back("is empty: a file without rules is {\"keys\": []}");
+    return parsed;
+  }
   try {
     read_file(Json::parse(text), parsed);
   } catch (const Json::exception& error) {

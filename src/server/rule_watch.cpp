@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,7 +22,7 @@
 namespace sluice::server {
 namespace {
 
-constexpr int poll_ms = 2'000;
+constexpr time_t poll_s = 2;
 constexpr int settle_ms = 10;  // a file that is made and then written is read once
 constexpr uint32_t events_mask = IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_ONLYDIR;
 
@@ -60,7 +61,11 @@ RuleWatch::RuleWatch(std::string path, std::string text, Listener listener)
       seen_(std::move(text)),
       candidate_(seen_),
       inotify_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)),
+      poll_timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
       stop_(::eventfd(0, EFD_CLOEXEC)) {
+  const itimerspec every{.it_interval = {.tv_sec = poll_s, .tv_nsec = 0},
+                         .it_value = {.tv_sec = poll_s, .tv_nsec = 0}};
+  ::timerfd_settime(poll_timer_.get(), 0, &every, nullptr);
   if (!inotify_.is_open()) {
     warned_ = true;
     warn_of_polls(path_);
@@ -77,25 +82,36 @@ RuleWatch::~RuleWatch() {
 void RuleWatch::run() {
   watch_folders();
   look(true);  // what changed before the folders were watched
-  for (bool changed = false; sleep(poll_ms, changed); changed = false) {
-    if (changed) {
-      bool more = false;
-      if (!sleep(settle_ms, more)) return;
-    }
-    look(!changed);
+  while (true) {
+    const Cause cause = wait();
+    if (cause == Cause::stopped) return;
+    if (cause == Cause::event && stops_within(settle_ms)) return;
+    look(cause == Cause::poll);
     watch_folders();  // links may lead elsewhere now
     listener_.idle();
   }
 }
 
-// False: the server stops.
-bool RuleWatch::sleep(int timeout_ms, bool& changed) {
+// Events about other files wake nobody, and do not put the poll off.
+RuleWatch::Cause RuleWatch::wait() {
   pollfd waits[] = {{.fd = stop_.get(), .events = POLLIN, .revents = 0},
+                    {.fd = poll_timer_.get(), .events = POLLIN, .revents = 0},
                     {.fd = inotify_.get(), .events = POLLIN, .revents = 0}};
-  ::poll(waits, inotify_.is_open() ? 2 : 1, timeout_ms);
-  if (waits[0].revents != 0) return false;
-  if (waits[1].revents != 0) changed = drain_events();
-  return true;
+  while (true) {
+    ::poll(waits, inotify_.is_open() ? 3 : 2, -1);
+    if (waits[0].revents != 0) return Cause::stopped;
+    if (waits[2].revents != 0 && drain_events()) return Cause::event;
+    uint64_t ticks = 0;
+    if (waits[1].revents != 0 && ::read(poll_timer_.get(), &ticks, sizeof ticks) > 0) {
+      return Cause::poll;
+    }
+  }
+}
+
+bool RuleWatch::stops_within(int timeout_ms) const {
+  pollfd waits{.fd = stop_.get(), .events = POLLIN, .revents = 0};
+  ::poll(&waits, 1, timeout_ms);
+  return waits.revents != 0;
 }
 
 // Whether one of them may be about the file.
@@ -109,10 +125,22 @@ bool RuleWatch::drain_events() {
       const auto* event = reinterpret_cast<const inotify_event*>(buffer + at);
       const std::string_view name = event->len > 0 ? event->name : "";
       const bool lost = (event->mask & IN_Q_OVERFLOW) != 0;
-      ours = ours || lost || std::ranges::find(names_, name) != names_.end();
+      ours = ours || lost || (is_ours(name) && !is_being_made(*event, name));
       at += static_cast<ssize_t>(sizeof *event + event->len);
     }
   }
+}
+
+bool RuleWatch::is_ours(std::string_view name) const {
+  return std::ranges::find(names_, name) != names_.end();
+}
+
+// A file that was just made, or removed to be made anew, is written next, and there is an event
+// when it is closed. A link is whole from the start.
+bool RuleWatch::is_being_made(const inotify_event& event, std::string_view name) const {
+  std::error_code error;
+  return (event.mask & (IN_CREATE | IN_DELETE)) != 0 && name == name_of(path_) &&
+         !std::filesystem::is_symlink(path_, error);
 }
 
 // A folder that is watched already stays so; one that is gone has lost its watch.

@@ -11,11 +11,14 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "io/file_descriptor.hpp"
 #include "policy/rule.hpp"
+
+struct inotify_event;
 
 namespace sluice::server {
 
@@ -33,9 +36,14 @@ class RuleWatch {
   ~RuleWatch();
 
  private:
+  enum class Cause { stopped, event, poll };
+
   void run();
-  bool sleep(int timeout_ms, bool& changed);
+  Cause wait();
+  bool stops_within(int timeout_ms) const;
   bool drain_events();
+  bool is_ours(std::string_view name) const;
+  bool is_being_made(const inotify_event& event, std::string_view name) const;
   void watch_folders();
   void look(bool by_poll);
   void refuse(const std::vector<std::string>& complaints);
@@ -47,6 +55,7 @@ class RuleWatch {
   std::vector<std::string> names_;  // of files in the folders whose events matter
   bool warned_ = false;
   io::FileDescriptor inotify_;
+  io::FileDescriptor poll_timer_;
   io::FileDescriptor stop_;
   std::thread thread_;
 };

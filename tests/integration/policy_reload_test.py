@@ -54,6 +54,11 @@ def remove_and_make(path, text):
     path.write_text(text)
 
 
+def make_slowly(path, text):
+    path.unlink()
+    write_slowly(path, text)
+
+
 @pytest.fixture
 def policy_file(tmp_path):
     path = tmp_path / "limits.json"
@@ -82,7 +87,8 @@ def refused_log(server):
 
 # ------------------------------------------------------------------------------ ways to change it
 
-@pytest.mark.parametrize("change", [write_in_place, write_slowly, rename_over, remove_and_make])
+@pytest.mark.parametrize("change", [write_in_place, write_slowly, rename_over, remove_and_make,
+                                    make_slowly])
 def test_a_change_reaches_every_core(reloading, change):
     assert ask_all(reloading) == [200] * len(KEYS)
     for limit in (20, 30):

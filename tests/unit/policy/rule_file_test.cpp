@@ -69,6 +69,13 @@ TEST(RuleFile, reads_every_field) {
                             .window_ms = std::nullopt}));
 }
 
+TEST(RuleFile, one_without_a_byte_says_so) {
+  for (const char* text : {"", " \n\t\r\n"}) {
+    EXPECT_EQ(complaints_about(text),
+              Complaints{R"(is empty: a file without rules is {"keys": []})"});
+  }
+}
+
 TEST(RuleFile, an_empty_one_is_good) {
   for (const char* text : {"{}", R"({"keys":[]})", R"({"keys":null})", " {\n} \n"}) {
     EXPECT_TRUE(rules_of(text).empty()) << text;
@@ -174,7 +181,7 @@ TEST(RuleFile, what_is_not_json_is_told_where) {
   EXPECT_TRUE(complaints_about("{\"keys\": [\n  {\"key_pattern\": }]}")[0].starts_with(
       "not JSON, line 2, column 19: "));
   for (const char* text :
-       {"", "{", "[]", "null", "5", "{} {}", "{'keys': []}", "\xff", "{\"a\": 1e999}"}) {
+       {"{", "[]", "null", "5", "{} {}", "{'keys': []}", "\xff", "{\"a\": 1e999}"}) {
     EXPECT_EQ(complaints_about(text).size(), 1U) << text;
   }
 }
