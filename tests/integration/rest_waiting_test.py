@@ -45,22 +45,18 @@ def test_who_may_wait_is_approved_at_once_where_there_are_permits(server, key):
     assert (response.status, response.rate_limit()["r"]) == (200, 99)
 
 
-def test_waiters_are_served_in_order_at_the_windows_ends(start_server, key):
+def test_waiters_are_served_at_the_windows_ends(start_server, key):
+    """As many as a window has permits. (Their order: below, where nothing depends on the time.)"""
     server = start_server("--window-millis", "400", "--max-requests", "2")
     ask(server, "POST", f"/rate/{key}?cost=2")
     started = time.monotonic()
-    peers = []
-    for joined in range(1, 5):
-        peers.append(HttpPeer(server))
-        peers[-1].send(request("POST", f"/rate/{key}?canWait=true"))
-        # Some may be served already while the rest is still coming; none is counted twice.
-        eventually(lambda: sum(not peer.is_silent(0) for peer in peers) + waiting(server, key)
-                   == joined, f"the waiter {joined} is in line")
+    peers = [HttpPeer(server) for _ in range(4)]
+    for peer in peers:
+        peer.send(request("POST", f"/rate/{key}?canWait=true"))
     answers = [peer.read() for peer in peers]
     took = time.monotonic() - started
     assert [answer.status for answer in answers] == [200] * 4
-    ids = [int(answer.body) for answer in answers]
-    assert ids == sorted(ids)  # they joined in this order
+    assert len({answer.body for answer in answers}) == 4
     assert took >= 0.4, "the fourth needs the second window"
     for peer in peers:
         peer.close()
