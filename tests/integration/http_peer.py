@@ -164,6 +164,12 @@ def inspect(server, key):
     return response.json() if response.status == 200 else None
 
 
+def waiting(server, key):
+    """How many wait for the key."""
+    state = inspect(server, key)
+    return state["NumWaiting"] if state else 0
+
+
 def metrics(server):
     """Every series of GET /metrics: its line without the value -> the value."""
     text = ask(server, "GET", "/metrics").body.decode()

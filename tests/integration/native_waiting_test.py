@@ -7,18 +7,13 @@ import time
 import pytest
 
 from conftest import LONG_WINDOW
-from http_peer import HttpPeer, inspect, request, totals
+from http_peer import HttpPeer, inspect, request, totals, waiting
 from native_peer import (ALL_DETAILS, APPROVED, DENIED, NEVER_FITS, QUEUED, REMAINING,
                          REQUEST_ID, WAIT_LIMIT, WAITERS_FULL, WITHDRAWN, NativePeer, acquire_frame,
                          ping_frame, release_frame, withdraw_frame)
 from server_process import eventually
 
 MAY_WAIT = 1  # of `flags` and of `entryFlags`
-
-
-def waiting(server, key):
-    state = inspect(server, key)
-    return state["NumWaiting"] if state else 0
 
 
 def fill(peer, key, limit=1):

@@ -6,13 +6,8 @@ import time
 import pytest
 
 from conftest import LONG_WINDOW
-from http_peer import HttpPeer, ask, inspect, request, totals
+from http_peer import HttpPeer, ask, inspect, request, totals, waiting
 from server_process import eventually
-
-
-def waiting(server, key):
-    state = inspect(server, key)
-    return state["NumWaiting"] if state else 0
 
 
 def wait_in_line(server, key, query=""):
