@@ -5,6 +5,7 @@
 #include <iostream>
 
 namespace sluice::cli {
+
 void add_about_commands(CLI::App& app, std::function<int()>& run) {
   // To be seen and completed: config::parse() has made "COMMAND --help" of it.
   app.add_subcommand("help", "This text, or a command's: help COMMAND.");

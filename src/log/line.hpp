@@ -2,7 +2,7 @@
 // Shape:  json            ,"level":"INFO","source":{...},"message":"...",FIELDS}
 //         text            level=INFO source=FILE:LINE message="..." a.b=value
 //         system_default  INFO the message a.b=value
-//         as Go's log/slog has them. Bytes that are not UTF-8 show as U+FFFD.
+//         as Go's log/slog has them. Bytes that are not UTF-8 show as U+FFFD, in text as \xff.
 #pragma once
 
 #include <cstdint>

@@ -33,8 +33,12 @@ struct Census {
   uint64_t drained_entries = 0;  // answered `draining` without being decided
   uint64_t crossings = 0;        // entries that were decided by another core
   uint64_t wakes = 0;            // of other cores
-  uint64_t rules_refused = 0;    // of the whole process
-  uint64_t log_lines_lost = 0;   // likewise
+};
+
+// What is counted for the whole process.
+struct ProcessCensus {
+  uint64_t rules_refused = 0;
+  uint64_t log_lines_lost = 0;
 };
 
 }  // namespace sluice::server

@@ -84,17 +84,17 @@ void write_keys(Writer& write) noexcept {
             [](const Census& core) { return core.shard.keys_evicted; });
 }
 
-void write_rules(Writer& write, std::span<const Census> cores) noexcept {
+void write_rules(Writer& write, const ProcessCensus& process) noexcept {
   write.all("rules_adopted_total", "counter", "Changes of the policy file that hold here.",
             [](const Census& core) { return core.worker.rules_adopted; });
   write.one("rules_refused_total", "counter", "Changes of the policy file that were bad.",
-            cores.empty() ? 0 : cores.front().rules_refused);
+            process.rules_refused);
 }
 
-void write_log(Writer& write, std::span<const Census> cores) noexcept {
+void write_log(Writer& write, const ProcessCensus& process) noexcept {
   write.one("log_lines_lost_total", "counter",
             "Log lines that newer ones overran (a slow reader), or that could not be written.",
-            cores.empty() ? 0 : cores.front().log_lines_lost);
+            process.log_lines_lost);
 }
 
 void write_connections(Writer& write) noexcept {
@@ -128,7 +128,8 @@ void write_loop(Writer& write, std::span<const Census> cores) noexcept {
 
 }  // namespace
 
-void write_metrics(std::span<const Census> cores, std::string& text) noexcept {
+void write_metrics(std::span<const Census> cores, const ProcessCensus& process,
+                   std::string& text) noexcept {
   text.clear();
   Writer write(cores, text);
   write.all("keys", "gauge", "Live keys.", [](const Census& core) { return core.keys; });
@@ -138,8 +139,8 @@ void write_metrics(std::span<const Census> cores, std::string& text) noexcept {
             [](const Census& core) { return core.connections; });
   write_decisions(write, cores);
   write_keys(write);
-  write_rules(write, cores);
-  write_log(write, cores);
+  write_rules(write, process);
+  write_log(write, process);
   write_connections(write);
   write_loop(write, cores);
   ASSERT(text.size() <= metrics_bytes_max(static_cast<uint32_t>(cores.size())));

@@ -16,6 +16,7 @@ constexpr size_t metrics_bytes_max(uint32_t cores) noexcept {
 }
 
 // Writes into `text`, whose capacity is reserved.
-void write_metrics(std::span<const Census> cores, std::string& text) noexcept;
+void write_metrics(std::span<const Census> cores, const ProcessCensus& process,
+                   std::string& text) noexcept;
 
 }  // namespace sluice::server

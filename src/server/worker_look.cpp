@@ -122,7 +122,9 @@ void Worker::tell(Look& look) noexcept {
       return;
     }
     case Look::Kind::metrics:
-      write_metrics(look.censuses, metrics_text_);
+      write_metrics(look.censuses,
+                    {.rules_refused = crew_.rules_refused(), .log_lines_lost = log::lines_lost()},
+                    metrics_text_);
       session->on_metrics(look.id, metrics_text_);
       return;
     case Look::Kind::count: {
@@ -145,9 +147,7 @@ Census Worker::census() const noexcept {
           .connections = sessions_.open_count(),
           .drained_entries = context_.drained_entries,
           .crossings = exchange_.crossed_entries(),
-          .wakes = exchange_.wakes(),
-          .rules_refused = crew_.rules_refused(),
-          .log_lines_lost = log::lines_lost()};
+          .wakes = exchange_.wakes()};
 }
 
 }  // namespace sluice::server

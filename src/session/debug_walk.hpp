@@ -14,7 +14,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "api/entry.hpp"
@@ -71,7 +70,7 @@ class DebugWalk {
   bool needs_page() const noexcept { return !gathered_ && left_ > 0 && (sorted_ || runs_.empty()); }
   bool has_row() const noexcept { return left_ > 0 && !runs_.empty(); }
 
-  // The next row that is told; its key until the next call but one.
+  // The next row that is told, until forget_told().
   const api::KeyState& take_row() {
     Row& row = rows_[runs_.front().next];
     row.state.key = row.key;

@@ -68,8 +68,8 @@ bool HttpSession::make_room() noexcept {
   return make_turn_room(1, limits::http_header_bytes_max);
 }
 
-void HttpSession::on_head(const wire::HttpRequest& request, std::string_view head) noexcept {
-  if (!log_.has_room(head)) settle_answers();
+void HttpSession::on_head(const wire::HttpRequest& request, std::string_view text) noexcept {
+  if (!log_.has_room(text)) settle_answers();
   if (request.expects_continue) {
     settle_answers();
     write(reply_bytes_max, [](auto out) { return wire::encode_continue(out); });
@@ -78,7 +78,7 @@ void HttpSession::on_head(const wire::HttpRequest& request, std::string_view hea
     context_.backend.execute();
   }
   if (connection_.finishing() || connection_.closing()) return;
-  log_.keep(head, context_.now);
+  log_.keep(text, context_.now);
   const wire::RestOptions options{
       .key_bytes_max = context_.options.key_bytes_max,
       .requests_can_set_rate = context_.options.requests_can_set_rate,
@@ -91,26 +91,26 @@ void HttpSession::on_head(const wire::HttpRequest& request, std::string_view hea
   settle_answers();
   if (connection_.finishing() || connection_.closing()) return;
   const uint8_t kind = kind_of(request);
-  wire::ReplyHead reply_head = this->reply_head(kind);
+  wire::ReplyHead head = reply_head(kind);
   std::visit(base::Overloaded{
                  [&](const wire::RestDecision&) {},
                  [&](const wire::RestReply& reply) {
                    if (reply.of_rate) log_.refused(reply.body);
-                   reply_head.head_only = request.method == "HEAD";
+                   head.head_only = request.method == "HEAD";
                    if (reply.closes) return refuse_with(reply);
-                   answer_with(reply, reply_head);
+                   answer_with(reply, head);
                  },
                  [&](const wire::RestHealth&) {
-                   answer_with({.status = uint16_t(context_.draining ? 503 : 200)}, reply_head);
+                   answer_with({.status = uint16_t(context_.draining ? 503 : 200)}, head);
                  },
                  [&](const wire::RestMetrics&) {
-                   if (!context_.backend.may_look()) return refuse_look(reply_head);
+                   if (!context_.backend.may_look()) return refuse_look(head);
                    hold(held_by_look);
                    context_.backend.metrics(*this, kind);
                  },
                  [&](const wire::RestInspect& inspect) {
                    const uint64_t id = kind | (inspect.pretty ? 256U : 0U);
-                   if (!context_.backend.may_look()) return refuse_look(reply_head);
+                   if (!context_.backend.may_look()) return refuse_look(head);
                    hold(held_by_look);
                    context_.backend.inspect(*this, id, inspect.key);
                  },

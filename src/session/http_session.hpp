@@ -3,7 +3,7 @@
 //         request's response is held until its grant.
 // Shape:  docs/rest.md. Requests that cannot wait are decided together however many are pipelined;
 //         nothing behind one that may wait is looked at before that one is answered.
-// Errors: what breaks the stream is answered (400, 413, 431, 505) and ends the connection.
+// Errors: what breaks the stream is answered (400, 413, 417, 431, 505) and ends the connection.
 #pragma once
 
 #include <memory>
@@ -46,7 +46,7 @@ class HttpSession final : public Session {
   int64_t deadline_ms() const noexcept override;
   void on_deadline() noexcept override;
 
-  void on_head(const wire::HttpRequest& request, std::string_view head) noexcept;
+  void on_head(const wire::HttpRequest& request, std::string_view text) noexcept;
   void decide(const wire::HttpRequest& request, wire::RestDecision& decision) noexcept;
   bool make_room() noexcept;
   void refuse_look(const wire::ReplyHead& head) noexcept;
