@@ -30,6 +30,10 @@ inline constexpr Ticket no_ticket = 0xFFFF'FFFF;
 using WaiterId = uint32_t;
 inline constexpr WaiterId no_waiter = 0xFFFF'FFFF;
 
+// A key's number on one core, given by interning it; `no_handle` names none.
+using Handle = uint32_t;
+inline constexpr Handle no_handle = 0xFFFF'FFFF;
+
 namespace flag {
 inline constexpr uint8_t may_wait = 1;       // wait in the key's queue instead of being denied
 inline constexpr uint8_t waiters_full = 2;   // may wait, but its origin has no room to remember it

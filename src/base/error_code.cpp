@@ -22,7 +22,8 @@ constexpr std::array<Row, 18> rows{{
     {"unsupported", "this server does not know this kind of request", false},
     {"badColumns", "columns differ in length, have the wrong type, or key sizes do not add up",
      false},
-    {"tooManyEntries", "more entries than Welcome allows: split the frame", false},
+    {"tooManyEntries", "more entries, or longer keys by number, than a frame may have: split it",
+     false},
     {"badCost", "a cost is outside 1 to 1000000000", false},
     {"badOverride",
      "maxRequests is outside 1 to 1000000000, or maxRequestsInQueue outside 0 to "

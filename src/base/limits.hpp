@@ -19,6 +19,8 @@ inline constexpr int64_t idle_windows = 3;  // a key idle longer is forgotten
 inline constexpr uint32_t frame_bytes_max = 256 * 1024;
 inline constexpr uint32_t frame_segments_max = 8;
 inline constexpr uint32_t frame_entries_max = 8'192;
+// Text of the keys that one frame names by handle, where some of them are other cores'.
+inline constexpr uint32_t handles_text_bytes_max = 1024 * 1024;
 inline constexpr uint32_t outstanding_frames_max = 1'024;
 inline constexpr uint32_t outstanding_bytes_max = 1024 * 1024;
 inline constexpr uint32_t connection_waiters_max = 16'384;
@@ -45,8 +47,15 @@ inline constexpr uint32_t input_bytes =
 inline constexpr uint32_t turn_entries = 16'384;  // decided together at most
 inline constexpr uint32_t turn_requests = 4'096;
 inline constexpr uint32_t turn_events = 512;
+inline constexpr uint32_t turn_handle_work =
+    2'048;  // keys interned and handles forgotten, or a frame
+// Handles of connections that have ended, let go for each of them; for so many of them at most.
+inline constexpr uint32_t turn_let_go = 512;
+inline constexpr uint32_t turn_let_go_sets = 8;
+inline constexpr uint32_t departed_sets_max = 1'024;  // then nobody else may begin to intern
 
 static_assert(turn_entries >= 2 * frame_entries_max);
+static_assert(handles_text_bytes_max >= frame_bytes_max);
 static_assert(outstanding_bytes_max >= frame_bytes_max);
 
 }  // namespace sluice::limits

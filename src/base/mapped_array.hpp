@@ -31,6 +31,8 @@ class MappedArray {
     return {data() + first, count};
   }
   size_t reserved_bytes() const noexcept { return region_.size(); }
+  // Asks for large pages, for what is read at random.
+  void advise_huge() noexcept { region_.advise_huge(); }
 
  private:
   MappedRegion region_;

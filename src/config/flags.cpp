@@ -256,6 +256,8 @@ void add_bound_flags(CLI::App& app, Config& config) {
   group.number("--max-keys", config.max_keys, {1, 1'000'000'000}, "keys that are remembered");
   group.number("--max-key-bytes", config.max_key_bytes, {1, limits::key_bytes_max},
                "length of a key");
+  group.number("--max-handles", config.max_handles, {1, 1'000'000'000},
+               "keys that native clients name by number");
   group.number("--max-waiters", config.max_waiters, {1, 100'000'000}, "requests that wait");
   group.number("--max-connections", config.max_connections, {1, 1'000'000},
                "open connections, both ports together");

@@ -22,7 +22,9 @@ Exchange::Exchange(Mesh& mesh, api::CoreId core, const SplitOptions& options)
 
 void Exchange::split(Turn& turn) noexcept {
   if (alone()) return;
-  for (Request& request : turn.requests()) split(request, turn);
+  for (Request& request : turn.requests()) {
+    if (!request.by_handle) split(request, turn);
+  }
 }
 
 void Exchange::split(Request& request, Turn& turn) noexcept {

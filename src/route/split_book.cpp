@@ -1,5 +1,7 @@
 #include "route/split_book.hpp"
 
+#include <algorithm>
+
 namespace sluice::route {
 
 SplitBook::SplitBook(const SplitOptions& options)
@@ -47,7 +49,7 @@ void SplitBook::put(uint32_t slot, const api::Entry& entry) noexcept {
   ASSERT(used_.text - freed_.text <= text_.size());
   splits_[split_of_[slot]].end.text = used_.text;
   char* key = text_.data() + begin % text_.size();
-  std::memcpy(key, entry.key_data, entry.key_bytes);
+  std::copy_n(entry.key_data, entry.key_bytes, key);  // none of it, maybe, and from nowhere
   entries_[slot] = entry;
   entries_[slot].key_data = key;
 }

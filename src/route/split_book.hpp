@@ -23,8 +23,10 @@ namespace sluice::route {
 
 struct SplitOptions {
   uint32_t entries_max = 32 * 1024;
-  uint32_t text_bytes_max = 2 * 1024 * 1024;
+  uint32_t text_bytes_max = 2 * 1024 * 1024;  // at least limits::handles_text_bytes_max
 };
+static_assert(SplitOptions{}.entries_max >= limits::frame_entries_max);
+static_assert(SplitOptions{}.text_bytes_max >= limits::handles_text_bytes_max);
 
 class SplitBook {
  public:

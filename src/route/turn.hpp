@@ -1,10 +1,14 @@
 // The flat arrays of one loop turn: every connection's entries, decided together.
-// Flow:   sessions add requests and their entries; the worker decides all of them at once; each
-//         request's verdicts go back to its session, in the order added.
-// Shape:  a request owns the entries [first_entry, first_entry + entries_count).
+// Flow:   sessions add requests and their entries, or the handles of their keys; the worker decides
+//         all of them at once, run by run; each request's verdicts go back to its session, in the
+//         order added.
+// Shape:  a request owns the places [first_entry, first_entry + entries_count) of every array; by
+//         handle it has no entries, what lies there is left over. A run is as many requests of one
+//         kind as came after each other.
 // Lives:  cleared after each execution; keys point into receive buffers.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -25,16 +29,25 @@ struct Request {
   uint32_t frame_bytes = 0;  // as counted against the connection's outstanding bytes
   uint8_t kind = 0;          // the session's own
   uint8_t details = 0;       // detail columns asked for
+  bool by_handle = false;    // of keys that are here, one permit each
   uint32_t split = whole;    // its place in the SplitBook, when other cores decide a part of it
 
   static constexpr uint32_t whole = 0xFFFF'FFFF;
 };
 
+struct Run {
+  bool by_handle;
+  uint32_t first_entry;
+  uint32_t entries_count;
+};
+
 class Turn {
  public:
   Turn() {
-    entries_.reserve(limits::turn_entries);
+    entries_.resize(limits::turn_entries);
+    handles_.resize(limits::turn_entries);
     requests_.reserve(limits::turn_requests);
+    runs_.reserve(limits::turn_requests);
     verdicts_.resize(limits::turn_entries);
     details_.resize(limits::turn_entries);
     waiters_.resize(limits::turn_entries);
@@ -43,44 +56,71 @@ class Turn {
   Turn& operator=(const Turn&) = delete;
 
   bool has_room(uint32_t entries_count) const noexcept {
-    return entries_.size() + entries_count <= limits::turn_entries &&
+    return entries_count_ + entries_count <= limits::turn_entries &&
            requests_.size() < limits::turn_requests;
   }
   bool empty() const noexcept { return requests_.empty(); }
 
-  // `entries_count` entries to be filled in by the caller, with keys of so many bytes together;
-  // there was room.
+  // `entries_count` entries for the caller to assign, whole, with keys of so many bytes together:
+  // they hold what was left over. There was room.
   std::span<api::Entry> add(Request request, uint32_t entries_count, size_t key_bytes) noexcept {
-    ASSERT(has_room(entries_count));
     key_bytes_ += key_bytes;
-    request.first_entry = static_cast<uint32_t>(entries_.size());
-    request.entries_count = entries_count;
-    requests_.push_back(request);
-    entries_.resize(entries_.size() + entries_count);
-    return std::span(entries_).last(entries_count);
+    request.by_handle = false;
+    return std::span(entries_).subspan(add(request, entries_count), entries_count);
+  }
+
+  // Of keys that the connection holds and that are here.
+  void add(Request request, std::span<const api::Handle> handles) noexcept {
+    request.by_handle = true;
+    const uint32_t first = add(request, static_cast<uint32_t>(handles.size()));
+    std::copy(handles.begin(), handles.end(), handles_.begin() + first);
   }
 
   void clear() noexcept {
-    entries_.clear();
+    entries_count_ = 0;
     requests_.clear();
+    runs_.clear();
     key_bytes_ = 0;
   }
 
+  std::span<const Run> runs() const noexcept { return runs_; }
+
   std::span<const Request> requests() const noexcept { return requests_; }
   std::span<Request> requests() noexcept { return requests_; }
-  std::span<api::Entry> entries() noexcept { return entries_; }
-  std::span<const api::Entry> entries() const noexcept { return entries_; }
-  size_t entries_count() const noexcept { return entries_.size(); }
-  size_t key_bytes() const noexcept { return key_bytes_; }
-  std::span<api::Verdict> verdicts() noexcept {
-    return std::span(verdicts_).first(entries_.size());
+  std::span<api::Entry> entries() noexcept { return std::span(entries_).first(entries_count_); }
+  std::span<const api::Entry> entries() const noexcept {
+    return std::span(entries_).first(entries_count_);
   }
-  std::span<api::Detail> details() noexcept { return std::span(details_).first(entries_.size()); }
-  std::span<api::WaiterId> waiters() noexcept { return std::span(waiters_).first(entries_.size()); }
+  std::span<const api::Handle> handles() const noexcept {
+    return std::span(handles_).first(entries_count_);
+  }
+  size_t entries_count() const noexcept { return entries_count_; }
+  size_t key_bytes() const noexcept { return key_bytes_; }
+  std::span<api::Verdict> verdicts() noexcept { return std::span(verdicts_).first(entries_count_); }
+  std::span<api::Detail> details() noexcept { return std::span(details_).first(entries_count_); }
+  std::span<api::WaiterId> waiters() noexcept { return std::span(waiters_).first(entries_count_); }
 
  private:
+  // Returns its first place.
+  uint32_t add(Request& request, uint32_t entries_count) noexcept {
+    ASSERT(has_room(entries_count));
+    request.first_entry = entries_count_;
+    request.entries_count = entries_count;
+    requests_.push_back(request);
+    if (runs_.empty() || runs_.back().by_handle != request.by_handle) {
+      runs_.push_back(
+          {.by_handle = request.by_handle, .first_entry = entries_count_, .entries_count = 0});
+    }
+    runs_.back().entries_count += entries_count;
+    entries_count_ += entries_count;
+    return request.first_entry;
+  }
+
   std::vector<api::Entry> entries_;
+  std::vector<api::Handle> handles_;
+  uint32_t entries_count_ = 0;
   std::vector<Request> requests_;
+  std::vector<Run> runs_;
   size_t key_bytes_ = 0;  // of all entries together
   std::vector<api::Verdict> verdicts_;
   std::vector<api::Detail> details_;

@@ -29,8 +29,10 @@ struct Census {
   std::string_view io_name;
   uint32_t keys = 0;
   uint32_t waiters = 0;
+  uint32_t handles = 0;
   uint32_t connections = 0;
   uint64_t drained_entries = 0;  // answered `draining` without being decided
+  uint64_t handles_refused = 0;  // keys answered `handles_full`
   uint64_t crossings = 0;        // entries that were decided by another core
   uint64_t wakes = 0;            // of other cores
 };

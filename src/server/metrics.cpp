@@ -69,6 +69,7 @@ void write_decisions(Writer& write, std::span<const Census> cores) noexcept {
       const auto verdict = static_cast<api::Verdict>(index);
       uint64_t count = core.shard.decisions[index];
       if (verdict == api::Verdict::draining) count += core.drained_entries;
+      if (verdict == api::Verdict::handles_full) count += core.handles_refused;
       write.sample(core, count, "outcome", api::verdict_name(verdict));
     }
   }
@@ -135,6 +136,8 @@ void write_metrics(std::span<const Census> cores, const ProcessCensus& process,
   write.all("keys", "gauge", "Live keys.", [](const Census& core) { return core.keys; });
   write.all("waiters", "gauge", "Requests waiting in line.",
             [](const Census& core) { return core.waiters; });
+  write.all("handles", "gauge", "Keys that native clients refer to by number.",
+            [](const Census& core) { return core.handles; });
   write.all("connections", "gauge", "Open connections.",
             [](const Census& core) { return core.connections; });
   write_decisions(write, cores);

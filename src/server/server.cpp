@@ -66,6 +66,7 @@ WorkerOptions worker_options(const config::Config& config, std::vector<policy::R
   const auto share = [&](uint32_t of) { return (of + config.shards - 1) / config.shards; };
   return {
       .sessions = {.key_bytes_max = config.max_key_bytes,
+                   .handles_max = share(config.max_handles),
                    .waiters_max = config.max_waiters,
                    .wait_ms_max = config.max_wait_ms,
                    .requests_can_set_rate = config.requests_can_set_rate,
@@ -79,6 +80,7 @@ WorkerOptions worker_options(const config::Config& config, std::vector<policy::R
                                   .of_4xx = config.log_4xx,
                                   .of_5xx = config.log_5xx}},
       .shard = {.keys_max = share(config.max_keys),
+                .handles_max = share(config.max_handles),
                 .waiters_max = share(config.max_waiters),
                 .key_bytes_max = config.max_key_bytes,
                 .requests_can_set_rate = config.requests_can_set_rate,

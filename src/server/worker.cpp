@@ -75,7 +75,23 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   end_turn();
   check_drain();
   ASSERT(context_.turn.empty());
+  let_go_departed();
+  // Who had to wait with Intern or Forget goes on in the next turn.
+  if (std::exchange(context_.handle_work, 0) > 0 && !context_.blocked.empty()) room_made_ = true;
   send_off();
+}
+
+// A connection may have held every handle: they go in slices.
+void Worker::let_go_departed() noexcept {
+  const auto sets = std::min<size_t>(context_.departed_handles.size(), limits::turn_let_go_sets);
+  auto left = static_cast<uint32_t>(sets) * limits::turn_let_go;
+  while (!context_.departed_handles.empty() && left > 0) {
+    session::HandleSet& set = context_.departed_handles.front();
+    left -= set.take_out(left, [this](api::Handle handle) { shard_.let_go(handle); });
+    if (set.count() > 0) return;
+    context_.departed_handles.pop_front_and_dispose(std::default_delete<session::HandleSet>());
+    left -= std::min(left, 1U);
+  }
 }
 
 // What this turn has for other cores.
@@ -88,7 +104,8 @@ void Worker::send_off() noexcept {
 // An idle worker looks around for a while before it sleeps; one that will sleep says so first, and
 // looks once more, so that whoever sends it something either is seen or wakes it.
 int64_t Worker::settle_down() noexcept {
-  const bool idle = context_.ready.empty() && context_.dirty.empty() && !room_made_;
+  const bool idle = context_.ready.empty() && context_.dirty.empty() && !room_made_ &&
+                    context_.departed_handles.empty();
   if (!idle || context_.now.monotonic_ns - busy_ns_ < spin_ns_) return 0;
   const int64_t wait = wait_ns();
   return wait > 0 && exchange_.will_sleep() ? wait : 0;

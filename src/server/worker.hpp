@@ -93,6 +93,11 @@ class Worker final : private session::Backend {
   void execute() noexcept override;
   bool admits(uint32_t entries_count, size_t key_bytes) const noexcept override;
   bool is_here(std::string_view key) const noexcept override;
+  api::Handle intern(std::string_view key) noexcept override { return shard_.intern(key); }
+  void let_go(api::Handle handle) noexcept override { shard_.let_go(handle); }
+  std::string_view key_of(api::Handle handle) const noexcept override {
+    return shard_.key_of(handle);
+  }
   bool awaits(const session::Session& session, uint64_t id) const noexcept override;
   void withdraw(session::WaitingEntry& entry) noexcept override;
   void abandon(session::WaitingEntry& entry) noexcept override;
@@ -119,9 +124,11 @@ class Worker final : private session::Backend {
   void run_timers() noexcept;
   void end_turn() noexcept;
   void send_off() noexcept;
+  void let_go_departed() noexcept;
   void check_drain() noexcept;
 
   // worker_decide.cpp
+  void decide(const route::Run& run) noexcept;
   void name_waiters() noexcept;
   uint64_t count_ids() noexcept;
   void assign_ids(uint64_t next_id) noexcept;

@@ -13,6 +13,12 @@ bool shows_id(std::span<const api::Entry> entries) noexcept {
   return !entries.empty() && (entries[0].flags & api::flag::shows_id) != 0;
 }
 
+// Whether it takes ids now: a split one takes them when it is complete.
+bool shows_id(const route::Request& request, const route::Turn& turn) noexcept {
+  return request.split == route::Request::whole && !request.by_handle &&
+         shows_id(turn.entries().subspan(request.first_entry, request.entries_count));
+}
+
 // A request that was refused for what it asked takes no id, as in gocc.
 bool takes_id(Verdict verdict) noexcept {
   return verdict != Verdict::never_fits && verdict != Verdict::not_allowed &&
@@ -56,9 +62,7 @@ void Worker::execute() noexcept {
   route::Turn& turn = context_.turn;
   exchange_.split(turn);
   const uint64_t queued = shard_.statistics().decisions[static_cast<size_t>(Verdict::queued)];
-  shard_.decide(turn.entries(),
-                {.verdicts = turn.verdicts(), .details = turn.details(), .waiters = turn.waiters()},
-                context_.now, static_cast<api::CoreId>(core_));
+  for (const route::Run& run : turn.runs()) decide(run);
   if (shard_.statistics().decisions[static_cast<size_t>(Verdict::queued)] != queued) name_waiters();
   const uint64_t ids = count_ids();
   assign_ids(ids > 0 ? crew_.ids().take(ids) : 0);
@@ -67,6 +71,20 @@ void Worker::execute() noexcept {
   context_.text.clear();
   executing_ = false;
   deliver_grants();
+}
+
+void Worker::decide(const route::Run& run) noexcept {
+  route::Turn& turn = context_.turn;
+  const uint32_t first = run.first_entry;
+  if (run.by_handle) {
+    shard_.decide(turn.handles().subspan(first, run.entries_count), turn.verdicts().subspan(first),
+                  context_.now);
+    return;
+  }
+  const shard::Answers answers{
+      .verdicts = turn.verdicts(), .details = turn.details(), .waiters = turn.waiters()};
+  shard_.decide(turn.entries().subspan(first, run.entries_count), answers.from(first), context_.now,
+                static_cast<api::CoreId>(core_));
 }
 
 void Worker::name_waiters() noexcept {
@@ -79,13 +97,11 @@ void Worker::name_waiters() noexcept {
   }
 }
 
-// Of the turn's whole requests; split ones take theirs when they are complete.
 uint64_t Worker::count_ids() noexcept {
   uint64_t count = 0;
   route::Turn& turn = context_.turn;
   for (const route::Request& request : turn.requests()) {
-    if (request.split != route::Request::whole) continue;
-    if (!shows_id(turn.entries().subspan(request.first_entry, request.entries_count))) continue;
+    if (!shows_id(request, turn)) continue;
     count += server::count_ids(turn.verdicts().subspan(request.first_entry, request.entries_count));
   }
   return count;
@@ -94,8 +110,7 @@ uint64_t Worker::count_ids() noexcept {
 void Worker::assign_ids(uint64_t next_id) noexcept {
   route::Turn& turn = context_.turn;
   for (const route::Request& request : turn.requests()) {
-    if (request.split != route::Request::whole) continue;
-    if (!shows_id(turn.entries().subspan(request.first_entry, request.entries_count))) continue;
+    if (!shows_id(request, turn)) continue;
     next_id = server::assign_ids(
         turn.verdicts().subspan(request.first_entry, request.entries_count),
         turn.details().subspan(request.first_entry, request.entries_count), next_id);
@@ -123,6 +138,7 @@ void Worker::deliver(const route::Request& request, const session::Verdicts& ver
     session->on_verdicts(request, verdicts);
     return;
   }
+  if (request.by_handle) return;
   // The connection has ended meanwhile: nobody waits.
   for (size_t index = 0; index < verdicts.entries.size(); ++index) {
     const api::Ticket ticket = verdicts.entries[index].ticket;

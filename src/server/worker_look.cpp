@@ -144,8 +144,10 @@ Census Worker::census() const noexcept {
           .io_name = io_.name(),
           .keys = shard_.keys_count(),
           .waiters = shard_.waiters_count(),
+          .handles = shard_.handles_count(),
           .connections = sessions_.open_count(),
           .drained_entries = context_.drained_entries,
+          .handles_refused = context_.handles_refused,
           .crossings = exchange_.crossed_entries(),
           .wakes = exchange_.wakes()};
 }

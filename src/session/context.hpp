@@ -15,6 +15,7 @@
 #include "base/time.hpp"
 #include "base/timer_wheel.hpp"
 #include "route/turn.hpp"
+#include "session/handle_set.hpp"
 #include "session/request_log.hpp"
 #include "session/wait_book.hpp"
 
@@ -24,8 +25,9 @@ class Session;
 
 struct Options {
   uint32_t key_bytes_max = 1'024;
-  uint32_t waiters_max = 100'000;  // announced, bounded by limits::connection_waiters_max
-  uint32_t wait_ms_max = 0;        // 0: none
+  uint32_t handles_max = 1'000'000;  // of the core, and of each of its connections
+  uint32_t waiters_max = 100'000;    // announced, bounded by limits::connection_waiters_max
+  uint32_t wait_ms_max = 0;          // 0: none
   bool requests_can_set_rate = true;
   bool requests_can_mod_queue = true;
   int64_t header_timeout_ms = 10'000;  // for Hello, and for a request's head and body
@@ -51,6 +53,11 @@ class Backend {
   virtual bool is_here(std::string_view key) const noexcept = 0;
   // Whether the session with this frame id has asked and waits for other cores.
   virtual bool awaits(const Session& session, uint64_t id) const noexcept = 0;
+
+  // The number of a key of this core or another; every intern() has its let_go(). no_handle: full.
+  virtual api::Handle intern(std::string_view key) noexcept = 0;
+  virtual void let_go(api::Handle handle) noexcept = 0;
+  virtual std::string_view key_of(api::Handle handle) const noexcept = 0;
 
   // Of a waiter whose `queued` was told. The outcome comes as a grant.
   virtual void withdraw(WaitingEntry& entry) noexcept = 0;
@@ -97,18 +104,20 @@ class TurnText {
   size_t used_ = 0;
 };
 
-// Room to gather one Granted frame in, or to sort the entries of a Withdraw.
+// Room to gather one Granted frame in, to sort the entries of a Withdraw, or to look keys up.
 struct Scratch {
   Scratch() {
     indexes.reserve(limits::frame_entries_max);
     verdicts.reserve(limits::frame_entries_max);
     details.reserve(limits::frame_entries_max);
     tickets.reserve(limits::frame_entries_max);
+    keys.reserve(limits::frame_entries_max);
   }
   std::vector<uint32_t> indexes;
   std::vector<api::Verdict> verdicts;
   std::vector<api::Detail> details;
   std::vector<api::Ticket> tickets;
+  std::vector<std::string_view> keys;
 };
 
 struct Context {
@@ -123,10 +132,13 @@ struct Context {
   route::Turn turn;
   TurnText text;
   WaitBook waits;
+  HandleSets departed_handles;  // of connections that have ended; owned
+  uint32_t handle_work = 0;     // keys interned and handles forgotten in this turn
   Scratch scratch;
   base::TimerWheel timers{0};
   uint32_t debug_walks_count = 0;  // GET /debug under way
   uint64_t drained_entries = 0;    // answered `draining` without being decided
+  uint64_t handles_refused = 0;    // keys answered `handles_full`
 
   using ReadyList =
       boost::intrusive::list<Session, boost::intrusive::base_hook<SessionHook<ReadyTag>>,

@@ -47,8 +47,8 @@ class DebugWalk {
   static constexpr uint32_t slice_keys = 256;  // gathered or written in one go
   static constexpr size_t small_body_bytes = 2'048;
 
-  DebugWalk(const wire::RestDebug& asked, const wire::DebugStream& how)
-      : stream(how), prefix_(asked.prefix), left_(asked.keys_max) {}
+  DebugWalk(const wire::RestDebug& request, const wire::DebugStream& how)
+      : stream(how), prefix_(request.prefix), left_(request.keys_max) {}
 
   // How many keys there are before the first page is asked for.
   void expect(uint64_t keys_count) noexcept { sorted_ = keys_count <= sorted_keys_max; }

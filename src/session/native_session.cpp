@@ -18,13 +18,12 @@ uint32_t smaller_limit(uint32_t one, uint32_t other) noexcept {
   return other == 0 ? one : std::min(one, other);
 }
 
-// Keys one after the other: the common part of what carries keys.
+// Entries that ask for one permit each of keys that lie one after the other.
 void fill_keys(std::span<api::Entry> entries, std::string_view keys,
                wire::Column<uint16_t> sizes) noexcept {
   const char* key = keys.data();
   for (size_t i = 0; i < entries.size(); ++i) {
-    entries[i].key_data = key;
-    entries[i].key_bytes = sizes[i];
+    entries[i] = {.key_data = key, .key_bytes = sizes[i]};
     key += sizes[i];
   }
 }
@@ -43,6 +42,7 @@ NativeSession::NativeSession(Context& context, io::Io& io, io::SocketId socket,
 
 NativeSession::~NativeSession() {
   ASSERT(frames_.empty());
+  if (handles_ != nullptr) context_.departed_handles.push_back(*handles_.release());
 }
 
 size_t NativeSession::take(std::span<const std::byte> bytes) noexcept {
@@ -89,6 +89,14 @@ bool NativeSession::may_look_at(const wire::ClientRequest& request) noexcept {
             return make_turn_room(static_cast<uint32_t>(release.key_sizes.size()),
                                   release.keys.size());
           },
+          [&](const wire::InternRequest& intern) {
+            return make_handle_room(static_cast<uint32_t>(intern.key_sizes.size()));
+          },
+          [&](const wire::ForgetRequest& forget) {
+            if (!make_handle_room(static_cast<uint32_t>(forget.handles.size()))) return false;
+            context_.backend.execute();  // what was asked by these handles comes first
+            return true;
+          },
           [&](const wire::WithdrawRequest&) { return all_decided(); },
           [&](const wire::InspectRequest&) { return all_decided() && make_look_room(); },
           [&](const auto&) { return true; },
@@ -110,6 +118,9 @@ bool NativeSession::on_frame(std::span<const std::byte> frame) noexcept {
     write_error(id, ErrorCode::hello_expected);
     return true;
   }
+  if (const auto* acquire = std::get_if<wire::AcquireByHandleRequest>(&request->body)) {
+    return on_acquire_by_handle(id, frame.size(), *acquire);
+  }
   if (!may_look_at(*request)) return false;
   if (connection_.finishing() || connection_.closing()) return true;
   std::visit(
@@ -117,9 +128,12 @@ bool NativeSession::on_frame(std::span<const std::byte> frame) noexcept {
           [&](const wire::UnsupportedRequest&) { write_error(id, ErrorCode::unsupported); },
           [&](const wire::HelloRequest&) {},
           [&](const wire::AcquireRequest& acquire) { on_acquire(id, frame.size(), acquire); },
+          [&](const wire::AcquireByHandleRequest&) {},
           [&](const wire::ReleaseRequest& release) { on_release(id, frame.size(), release); },
           [&](const wire::WithdrawRequest& withdraw) { on_withdraw(id, withdraw); },
           [&](const wire::InspectRequest& inspect) { on_inspect(id, inspect); },
+          [&](const wire::InternRequest& intern) { on_intern(id, intern); },
+          [&](const wire::ForgetRequest& forget) { on_forget(id, forget); },
           [&](const wire::PingRequest&) {
             write(wire::small_answer_bytes_max,
                   [&](auto out) { return wire::encode_pong(id, out); });
@@ -158,6 +172,7 @@ bool NativeSession::on_hello(uint64_t id, const wire::HelloRequest& hello) noexc
       .routing_seed = options.routing_seed,
       .instance_id = options.instance_id,
       .waiting_entries_max = std::min(options.waiters_max, limits::connection_waiters_max),
+      .handles_max = options.handles_max,
       .key_bytes_max = options.key_bytes_max,
       .server_version = SLUICE_VERSION,
   };
@@ -197,41 +212,57 @@ bool NativeSession::admit(uint64_t id, size_t frame_bytes) noexcept {
   return true;
 }
 
+// What every frame of entries becomes.
+route::Request NativeSession::request_of(uint64_t id, size_t frame_bytes,
+                                         Kind kind) const noexcept {
+  return {.session = connection_.socket().index,
+          .generation = connection_.socket().generation,
+          .id = id,
+          .frame_bytes = static_cast<uint32_t>(frame_bytes),
+          .kind = kind};
+}
+
+route::Request NativeSession::request_of(uint64_t id, size_t frame_bytes,
+                                         const wire::AcquireTerms& terms) const noexcept {
+  const Kind kind = terms.some_may_wait() ? decides_or_waits : decides;
+  route::Request request = request_of(id, frame_bytes, kind);
+  request.details = terms.details;
+  return request;
+}
+
 void NativeSession::on_acquire(uint64_t id, size_t frame_bytes,
-                               const wire::AcquireRequest& request) noexcept {
-  if (said_go_away_) {
-    answer_draining(id, request);
-    return;
-  }
-  const auto count = static_cast<uint32_t>(request.key_sizes.size());
+                               const wire::AcquireRequest& acquire) noexcept {
+  const auto count = static_cast<uint32_t>(acquire.key_sizes.size());
+  if (said_go_away_) return answer_draining(id, count, acquire.details);
   if (!admit(id, frame_bytes)) return;
-  const bool may_wait = request.may_wait || !request.entry_flags.empty();
-  const auto entries = context_.turn.add({.session = connection_.socket().index,
-                                          .generation = connection_.socket().generation,
-                                          .id = id,
-                                          .frame_bytes = static_cast<uint32_t>(frame_bytes),
-                                          .kind = may_wait ? decides_or_waits : decides,
-                                          .details = request.details},
-                                         count, request.keys.size());
-  connection_.promise(wire::verdicts_bytes_max(count, request.details));
-  fill_keys(entries, request.keys, request.key_sizes);
-  fill_column(entries, request.costs, &api::Entry::cost);
-  fill_column(entries, request.max_requests, &api::Entry::max_requests);
-  fill_column(entries, request.max_requests_in_queue, &api::Entry::max_requests_in_queue);
-  if (request.details != 0) {
-    const bool id_wanted = (request.details & wire::detail_bit::request_id) != 0;
+  const auto entries =
+      context_.turn.add(request_of(id, frame_bytes, acquire), count, acquire.keys.size());
+  fill_keys(entries, acquire.keys, acquire.key_sizes);
+  fill_terms(entries, acquire);
+}
+
+// Of entries that have their keys.
+void NativeSession::fill_terms(std::span<api::Entry> entries,
+                               const wire::AcquireTerms& terms) noexcept {
+  connection_.promise(
+      wire::verdicts_bytes_max(static_cast<uint32_t>(entries.size()), terms.details));
+  fill_column(entries, terms.costs, &api::Entry::cost);
+  fill_column(entries, terms.max_requests, &api::Entry::max_requests);
+  fill_column(entries, terms.max_requests_in_queue, &api::Entry::max_requests_in_queue);
+  if (terms.details != 0) {
+    const bool id_wanted = (terms.details & wire::detail_bit::request_id) != 0;
     const auto flags =
         static_cast<uint8_t>(api::flag::wants_details | (id_wanted ? api::flag::shows_id : 0));
     for (api::Entry& entry : entries) entry.flags = flags;
   }
-  if (may_wait) take_tickets(entries, request);
+  if (terms.some_may_wait()) take_tickets(entries, terms);
 }
 
 void NativeSession::take_tickets(std::span<api::Entry> entries,
-                                 const wire::AcquireRequest& request) noexcept {
-  const uint32_t wait_ms = smaller_limit(request.wait_limit_ms, context_.options.wait_ms_max);
+                                 const wire::AcquireTerms& terms) noexcept {
+  const uint32_t wait_ms = smaller_limit(terms.wait_limit_ms, context_.options.wait_ms_max);
   for (uint32_t i = 0; i < entries.size(); ++i) {
-    const bool may_wait = request.may_wait || (request.entry_flags[i] & api::flag::may_wait) != 0;
+    const bool may_wait = terms.may_wait || (terms.entry_flags[i] & api::flag::may_wait) != 0;
     if (!may_wait) continue;
     api::Entry& entry = entries[i];
     entry.flags |= api::flag::may_wait;
@@ -248,18 +279,14 @@ void NativeSession::take_tickets(std::span<api::Entry> entries,
 }
 
 void NativeSession::on_release(uint64_t id, size_t frame_bytes,
-                               const wire::ReleaseRequest& request) noexcept {
-  const auto count = static_cast<uint32_t>(request.key_sizes.size());
+                               const wire::ReleaseRequest& release) noexcept {
+  const auto count = static_cast<uint32_t>(release.key_sizes.size());
   if (!admit(id, frame_bytes)) return;
-  const auto entries = context_.turn.add({.session = connection_.socket().index,
-                                          .generation = connection_.socket().generation,
-                                          .id = id,
-                                          .frame_bytes = static_cast<uint32_t>(frame_bytes),
-                                          .kind = releases},
-                                         count, request.keys.size());
+  const auto entries =
+      context_.turn.add(request_of(id, frame_bytes, releases), count, release.keys.size());
   connection_.promise(wire::small_answer_bytes_max);
-  fill_keys(entries, request.keys, request.key_sizes);
-  fill_column(entries, request.costs, &api::Entry::cost);
+  fill_keys(entries, release.keys, release.key_sizes);
+  fill_column(entries, release.costs, &api::Entry::cost);
   for (api::Entry& entry : entries) entry.op = api::Op::release;
 }
 
@@ -484,16 +511,14 @@ void NativeSession::begin_drain() noexcept {
   schedule_timer();
 }
 
-void NativeSession::answer_draining(uint64_t id, const wire::AcquireRequest& request) noexcept {
-  const auto count = static_cast<uint32_t>(request.key_sizes.size());
+void NativeSession::answer_draining(uint64_t id, uint32_t count, uint8_t detail_bits) noexcept {
   auto& verdicts = context_.scratch.verdicts;
   auto& details = context_.scratch.details;
   verdicts.assign(count, api::Verdict::draining);
   details.assign(count, {});
   context_.drained_entries += count;
-  write(wire::verdicts_bytes_max(count, request.details), [&](auto out) {
-    return wire::encode_verdicts(id, verdicts, details, request.details, out);
-  });
+  write(wire::verdicts_bytes_max(count, detail_bits),
+        [&](auto out) { return wire::encode_verdicts(id, verdicts, details, detail_bits, out); });
 }
 
 int64_t NativeSession::deadline_ms() const noexcept {

@@ -1,12 +1,15 @@
 // The native protocol's side of a connection: frames in, frames out.
 // Flow:   read_frame() -> wire::decode() -> entries of the turn -> Verdicts; grants -> Granted.
+//         native_session_handle.cpp: keys by number.
 // Shape:  docs/protocol.md. Hello first; then frames in any number, answered in any order.
 // Errors: a wrong frame is answered by Error with its id and changes nothing; what breaks the
 //         stream or the announced bounds ends the connection after its Error.
 #pragma once
 
+#include <memory>
 #include <optional>
 
+#include "session/handle_set.hpp"
 #include "session/session.hpp"
 #include "wire/capnp_codec.hpp"
 
@@ -48,23 +51,40 @@ class NativeSession final : public Session {
   bool id_in_use(uint64_t id) const noexcept;
 
   bool on_hello(uint64_t id, const wire::HelloRequest& hello) noexcept;
-  void on_acquire(uint64_t id, size_t frame_bytes, const wire::AcquireRequest& request) noexcept;
-  void on_release(uint64_t id, size_t frame_bytes, const wire::ReleaseRequest& request) noexcept;
+  void on_acquire(uint64_t id, size_t frame_bytes, const wire::AcquireRequest& acquire) noexcept;
+  bool on_acquire_by_handle(uint64_t id, size_t frame_bytes,
+                            const wire::AcquireByHandleRequest& acquire) noexcept;
+  void on_release(uint64_t id, size_t frame_bytes, const wire::ReleaseRequest& release) noexcept;
   void on_withdraw(uint64_t id, const wire::WithdrawRequest& request) noexcept;
   void on_inspect(uint64_t id, const wire::InspectRequest& request) noexcept;
 
-  void take_tickets(std::span<api::Entry> entries, const wire::AcquireRequest& request) noexcept;
+  void on_intern(uint64_t id, const wire::InternRequest& request) noexcept;
+  void on_forget(uint64_t id, const wire::ForgetRequest& request) noexcept;
+
+  api::Verdict intern(std::string_view key, api::Handle& handle) noexcept;
+  bool make_handle_set() noexcept;
+  bool goes_to_seats(const wire::AcquireByHandleRequest& acquire) const noexcept;
+  std::string_view key_of(api::Handle handle) const noexcept;
+  size_t look_up(wire::Column<api::Handle> handles) noexcept;
+
+  route::Request request_of(uint64_t id, size_t frame_bytes, Kind kind) const noexcept;
+  route::Request request_of(uint64_t id, size_t frame_bytes,
+                            const wire::AcquireTerms& terms) const noexcept;
+  void fill_terms(std::span<api::Entry> entries, const wire::AcquireTerms& terms) noexcept;
+  void take_tickets(std::span<api::Entry> entries, const wire::AcquireTerms& terms) noexcept;
   void keep_waiting(const route::Request& request, const Verdicts& verdicts) noexcept;
   void abandon_waiting(const Verdicts& verdicts) noexcept;
-  void answer_draining(uint64_t id, const wire::AcquireRequest& request) noexcept;
+  void answer_draining(uint64_t id, uint32_t count, uint8_t detail_bits) noexcept;
   void write_granted(WaitingFrame& frame) noexcept;
   void close_frame(WaitingFrame& frame) noexcept;
   void drop_entries(WaitingEntries& entries, bool still_wait) noexcept;
   void write_error(uint64_t id, ErrorCode code) noexcept;
 
-  WaitingFrames frames_;        // by id
-  SettledFrames settled_;       // with outcomes that were not told yet
-  uint32_t waiting_count_ = 0;  // entries, those of the turn that may wait included
+  std::unique_ptr<HandleSet> handles_;  // from the first Intern on
+  uint32_t foreign_handles_ = 0;        // of them, those of other cores' keys
+  WaitingFrames frames_;                // by id
+  SettledFrames settled_;               // with outcomes that were not told yet
+  uint32_t waiting_count_ = 0;          // entries, those of the turn that may wait included
   uint32_t outstanding_frames_ = 0;
   size_t outstanding_bytes_ = 0;
   uint64_t highest_id_ = 0;                 // of the outstanding frames

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "base/assert.hpp"
 
@@ -26,7 +27,9 @@ std::span<std::byte> align(std::span<std::byte> bytes) noexcept {
 Context::Context(Backend& of, const Options& with)
     : backend(of), options(with), waits(with.waiters_max) {}
 
-Context::~Context() = default;
+Context::~Context() {
+  departed_handles.clear_and_dispose(std::default_delete<HandleSet>());
+}
 
 Session::Session(Context& context, io::Io& io, io::SocketId socket,
                  net::ConnectionMemory& memory) noexcept
@@ -76,6 +79,15 @@ bool Session::make_look_room() noexcept {
   if (context_.backend.may_look()) return true;
   block();
   return false;
+}
+
+bool Session::make_handle_room(uint32_t count) noexcept {
+  if (context_.handle_work > 0 && context_.handle_work + count > limits::turn_handle_work) {
+    block();
+    return false;
+  }
+  context_.handle_work += count;
+  return true;
 }
 
 void Session::begin() noexcept {

@@ -115,6 +115,8 @@ class Session : public SessionHook<ReadyTag>,
   // Whether a request may join the turn; if not the session is held until it may.
   bool make_turn_room(uint32_t entries_count, size_t key_bytes) noexcept;
   bool make_look_room() noexcept;
+  // Whether so many keys may be interned, or handles forgotten, in this turn.
+  bool make_handle_room(uint32_t count) noexcept;
 
   // Encodes with `encode(out)` into at most `bytes_max` bytes of output.
   template <typename Encode>

@@ -54,7 +54,9 @@ class BucketArray {
     const uint32_t found = bucket.match(hash.tag);
     if (found != 0) [[likely]]
       return {&bucket, static_cast<uint32_t>(std::countr_zero(found))};
-    if (bucket.overflow != 0) __builtin_prefetch(&bucket + 1, 1);
+    if (bucket.overflow != 0) {
+      for (int next = 1; next <= 3; ++next) __builtin_prefetch(&bucket + next, 1);
+    }
     return {};
   }
 

@@ -9,6 +9,7 @@ KeyStore::KeyStore(const Options& options)
     : options_(options),
       rules_(std::make_unique<policy::RuleBook>(options.policy)),
       table_(options.keys_max, options.key_bytes_max),
+      handles_(options.handles_max, options.key_bytes_max),
       waiters_(options.waiters_max, "waiters (--max-waiters)"),
       extras_(options.keys_max, "keys with overrides or waiters (--max-keys)"),
       timers_(0) {
@@ -23,20 +24,16 @@ Place KeyStore::find_live(const KeyHash& hash, int64_t now_ms) noexcept {
   const Place place = table_.find(hash);
   if (!place) return {};
   refresh(place, now_ms);
-  return expired(*place.bucket, place.slot, now_ms) ? Place{} : place;
+  return expired(place, now_ms) ? Place{} : place;
 }
 
 Place KeyStore::make_key(const Question& question, const limiter::Policy& policy) noexcept {
   // An expired key that still has its slot begins anew there.
   Place place = table_.find(question.hash);
   if (place) {
-    ASSERT(expired(*place.bucket, place.slot, question.now_ms));
+    ASSERT(expired(place, question.now_ms));
     count_expired(place);
-    if (place.bucket->has_extra(place.slot)) {
-      extras_.give_back(place.bucket->extra(place.slot));
-    } else {
-      classes_.leave(place.bucket->policy(place.slot));
-    }
+    leave(cell(place));
   } else {
     if (table_.full() && !reclaim(question.now_ms)) return {};
     place = table_.insert(question.hash, question.entry.key());
@@ -48,14 +45,23 @@ Place KeyStore::make_key(const Question& question, const limiter::Policy& policy
 }
 
 const limiter::Policy& KeyStore::policy_of(Place place) const noexcept {
-  const auto [bucket, slot] = place;
-  return bucket->has_extra(slot) ? extras_[bucket->extra(slot)].policy
-                                 : classes_[bucket->policy(slot)].policy;
+  const WindowCell own = cell(place);
+  return own.has_extra() ? extras_[own.extra()].policy : classes_[own.policy()].policy;
 }
 
 KeyStore::Window KeyStore::window_of(Place place) const noexcept {
-  const auto [bucket, slot] = place;
-  return bucket->has_extra(slot) ? extras_[bucket->extra(slot)].window : bucket->window(slot);
+  const WindowCell own = cell(place);
+  return own.has_extra() ? extras_[own.extra()].window : own.window();
+}
+
+// The key's window ends, or begins anew.
+void KeyStore::leave(WindowCell own) noexcept {
+  if (own.has_extra()) {
+    ASSERT(extras_[own.extra()].line.empty());
+    extras_.give_back(own.extra());
+  } else {
+    classes_.leave(own.policy());
+  }
 }
 
 // The place has neither an extra nor a class.
@@ -67,12 +73,12 @@ void KeyStore::put(Place place, const Window& window, const limiter::Policy& pol
     return;
   }
   classes_.enter(own);
-  place.bucket->set_window(place.slot, window, own);
+  cell(place).set_window(window, own);
 }
 
 KeyStore::ExtraIndex KeyStore::give_extra(Place place, const Window& window,
                                           const KeyHash& hash) noexcept {
-  const PolicyClasses::Index own = place.bucket->policy(place.slot);
+  const PolicyClasses::Index own = cell(place).policy();
   const ExtraIndex index = take_extra(place, window, classes_[own].policy, hash);
   classes_.leave(own);
   return index;
@@ -84,23 +90,24 @@ KeyStore::ExtraIndex KeyStore::take_extra(Place place, const Window& window,
   const ExtraIndex index = extras_.take(window, policy, generation_, hash);
   ASSERT(index != base::ObjectPool<KeyExtra>::none);  // there is one for every key
   extras_[index].window_end.owner = index;
-  place.bucket->set_extra(place.slot, index);
+  cell(place).set_extra(index);
   return index;
 }
 
 void KeyStore::drop_extra(Place place, const Window& window) noexcept {
-  const ExtraIndex index = place.bucket->extra(place.slot);
+  const ExtraIndex index = cell(place).extra();
   ASSERT(extras_[index].generation == generation_);
   const PolicyClasses::Index own = classes_.find_or_add(extras_[index].base);
   if (own == PolicyClasses::none) return;
   classes_.enter(own);
-  place.bucket->set_window(place.slot, window, own);
+  cell(place).set_window(window, own);
   extras_.give_back(index);
 }
 
 uint64_t KeyStore::reserved_bytes() const noexcept {
-  return table_.reserved_bytes() + extras_.reserved_bytes() + waiters_.reserved_bytes() +
-         grants_.capacity() * sizeof(api::Grant) + page_.capacity() * sizeof(api::KeyState);
+  return table_.reserved_bytes() + handles_.reserved_bytes() + extras_.reserved_bytes() +
+         waiters_.reserved_bytes() + grants_.capacity() * sizeof(api::Grant) +
+         page_.capacity() * sizeof(api::KeyState);
 }
 
 }  // namespace sluice::shard

@@ -4,7 +4,7 @@
 //         has no extra.
 // Shape:  key_store_decide.cpp (entries), key_store_line.cpp (waiters and timers),
 //         key_store_forget.cpp (expiry and the full table), key_store_rules.cpp (new rules),
-//         key_store_inspect.cpp (views).
+//         key_store_inspect.cpp (views), key_store_handle.cpp (keys by number).
 // Units:  permits; `now_ms` is monotonic time rounded down.
 // Errors: none: every outcome is a Verdict.
 // Lives:  as Shard, which is its public face.
@@ -24,6 +24,7 @@
 #include "base/time.hpp"
 #include "base/timer_wheel.hpp"
 #include "limiter/fixed_window.hpp"
+#include "shard/handle_book.hpp"
 #include "shard/key_extra.hpp"
 #include "shard/key_hash.hpp"
 #include "shard/key_table.hpp"
@@ -40,6 +41,13 @@ class KeyStore {
   // As in Shard.
   void decide(std::span<const api::Entry> entries, const Answers& answers, base::Now now,
               api::CoreId origin) noexcept;
+  void decide(std::span<const api::Handle> handles, std::span<api::Verdict> verdicts,
+              base::Now now) noexcept;
+  api::Handle intern(std::string_view key) noexcept {
+    return handles_.intern(hash_key(key, options_.hash_secret), key);
+  }
+  void let_go(api::Handle handle) noexcept;
+  const HandleBook& handles() const noexcept { return handles_; }
   bool withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
                 api::CoreId origin) noexcept;
   bool abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
@@ -85,13 +93,18 @@ class KeyStore {
     api::CoreId origin;
   };
 
+  // How many groups a step is behind the first one.
+  static constexpr size_t found_behind = 2;
+  static constexpr size_t decided_behind = 3;
+  Group& group(size_t number) noexcept { return groups_[number % groups_.size()]; }
+
   // Deciding.
   void hash(Group& group, std::span<const api::Entry> entries) const noexcept;
   void find(Group& group) const noexcept;
   void decide(const Group& group, const Answers& answers, base::Now now,
               api::CoreId origin) noexcept;
   bool is_plain(const api::Entry& entry, const KeyHash& hash) const noexcept;
-  api::Verdict decide_plain(const api::Entry& entry, Place place, int64_t now_ms) noexcept;
+  api::Verdict decide_plain(WindowCell own, uint32_t cost, bool may_wait, int64_t now_ms) noexcept;
   api::Verdict decide_any(const Question& question) noexcept;
   api::Verdict acquire(const Question& question) noexcept;
   api::Verdict acquire_bare(const Question& question, Place place) noexcept;
@@ -110,9 +123,21 @@ class KeyStore {
   void tell(const Question& question, const Window& window, const limiter::Policy& policy,
             api::Verdict verdict) const noexcept;
 
+  // By handle.
+  api::Verdict decide_seat(api::Handle handle, base::Now now, int64_t now_ms) noexcept;
+  api::Verdict decide_away(api::Handle handle, base::Now now, int64_t now_ms) noexcept;
+  bool is_current(WindowCell seat, int64_t now_ms) const noexcept;
+  void take_seat(api::Handle handle) noexcept;
+  void give_up_seat(api::Handle handle) noexcept;
+
   // Keys.
   Place find_live(const KeyHash& hash, int64_t now_ms) noexcept;
   Place make_key(const Question& question, const limiter::Policy& policy) noexcept;
+  WindowCell cell(Place place) const noexcept {
+    const WindowCell own = place.bucket->cell(place.slot);
+    return own.has_seat() ? handles_.seat(own.seat()) : own;
+  }
+  void leave(WindowCell own) noexcept;
   const limiter::Policy& policy_of(Place place) const noexcept;
   Window window_of(Place place) const noexcept;
   void put(Place place, const Window& window, const limiter::Policy& policy,
@@ -142,12 +167,13 @@ class KeyStore {
   void end_wait(api::WaiterId waiter, int64_t now_ms) noexcept;
 
   // Forgetting.
-  bool expired(const Bucket& bucket, uint32_t slot, int64_t now_ms) const noexcept;
+  bool expired(Place place, int64_t now_ms) const noexcept;
   void count_expired(Place place) noexcept;
   void forget(Place place) noexcept;
   void sweep(int64_t now_ms) noexcept;
+  void prefetch_seats(Bucket& bucket) const noexcept;
   bool reclaim(int64_t now_ms) noexcept;
-  int64_t evictable_ms(const Bucket& bucket, uint32_t slot, int64_t now_ms) const noexcept;
+  int64_t evictable_ms(Place place, int64_t now_ms) const noexcept;
   void reclaim_may_succeed() noexcept;
 
   // Views.
@@ -156,15 +182,19 @@ class KeyStore {
   bool add_to_page(const BucketArray& array, uint64_t first, uint64_t end, uint32_t room,
                    int64_t now_ms) noexcept;
   void check_keys() const noexcept;
+  void check_seats(uint32_t seats_count) const noexcept;
   void check_lines(int64_t now_ms) const noexcept;
 
   Options options_;
   std::unique_ptr<policy::RuleBook> rules_;
-  uint32_t generation_ = 0;                      // of the rules
-  std::array<base::Now, 64> since_{};            // when the last rules came, by their generation
+  uint32_t generation_ = 0;            // of the rules
+  std::array<base::Now, 64> since_{};  // when the last rules came, by their generation
+  std::array<Group, decided_behind + 1>
+      groups_;  // here, for to clear them costs more than to hash a group
   api::WaiterId refresh_from_ = api::no_waiter;  // waiters whose keys still follow the old rules
   PolicyClasses classes_;
   KeyTable table_;
+  HandleBook handles_;
   base::ObjectPool<Waiter> waiters_;
   base::ObjectPool<KeyExtra> extras_;  // their lines let go of the waiters when they end
   base::TimerWheel timers_;
@@ -183,6 +213,26 @@ class KeyStore {
   int64_t barren_until_ms_ = 0;        // the earliest any of their keys may be given up
   int64_t reclaim_not_before_ms_ = 0;  // a whole lap was in vain: no search until then
 };
+
+// The short way: a live key without an extra, and an answer that needs none. Else `none`, and
+// nothing was changed. The caller counts it.
+inline api::Verdict KeyStore::decide_plain(WindowCell own, uint32_t cost, bool may_wait,
+                                           int64_t now_ms) noexcept {
+  if (own.is_away()) [[unlikely]]
+    return api::Verdict::none;
+  const PolicyClasses::Class& by = classes_[own.policy()];
+  const limiter::Policy& policy = by.policy;
+  if (by.stale || cost > policy.max_requests) return api::Verdict::none;
+  if (now_ms >= own.end_ms()) [[unlikely]] {
+    Window window = own.window();
+    if (window.expired(now_ms, policy.window_ms)) return api::Verdict::none;
+    window.roll(now_ms, policy.window_ms);
+    own.set_window(window);
+  }
+  if (own.take(cost, policy.max_requests)) return api::Verdict::approved;
+  if (may_wait || !own.deny()) return api::Verdict::none;
+  return api::Verdict::denied;
+}
 
 // What a timer's owner word names.
 inline constexpr uint64_t waiter_timer = uint64_t{1} << 32;

@@ -12,26 +12,26 @@ using api::Verdict;
 }  // namespace
 
 // Entries take three steps in groups, so that the cache lines one step asks for arrive while the
-// others work: hash, and ask for the home bucket; look there, and ask for the next bucket when
-// the key may have overflowed; decide.
+// others work: hash, and ask for the home bucket; look there, and ask for the next buckets when
+// the key may have overflowed; decide. Memory answers after a hundred nanoseconds and more, and the
+// more lines are under way at once the less each costs: hence several groups between two steps.
 void KeyStore::decide(std::span<const api::Entry> entries, const Answers& answers, base::Now now,
                       api::CoreId origin) noexcept {
   ASSERT(answers.verdicts.size() >= entries.size());
   ASSERT(answers.details.size() >= entries.size() && answers.waiters.size() >= entries.size());
   fire_due(base::floor_ms(now.monotonic_ns));
   const auto group_at = [&](size_t first) {
-    first = std::min(first, entries.size());
     return entries.subspan(first, std::min(Group::entries_max, entries.size() - first));
   };
-  Group groups[3];
-  hash(groups[0], group_at(0));
-  hash(groups[1], group_at(Group::entries_max));
-  find(groups[0]);
-  for (size_t first = 0, turn = 0; first < entries.size(); ++turn) {
-    hash(groups[(turn + 2) % 3], group_at(first + 2 * Group::entries_max));
-    find(groups[(turn + 1) % 3]);
-    decide(groups[turn % 3], answers.from(first), now, origin);
-    first += Group::entries_max;
+  const size_t groups_count = (entries.size() + Group::entries_max - 1) / Group::entries_max;
+  for (size_t hashed = 0; hashed < groups_count + decided_behind; ++hashed) {
+    if (hashed < groups_count) hash(group(hashed), group_at(hashed * Group::entries_max));
+    if (hashed >= found_behind && hashed - found_behind < groups_count) {
+      find(group(hashed - found_behind));
+    }
+    if (hashed < decided_behind) continue;
+    const size_t decided = hashed - decided_behind;
+    decide(group(decided), answers.from(decided * Group::entries_max), now, origin);
   }
 }
 
@@ -66,9 +66,12 @@ void KeyStore::decide(const Group& group, const Answers& answers, base::Now now,
     if (is_plain(entry, hash)) {
       Place place = group.places[index];
       if (!place || table_.version() != group.version) place = table_.find(hash);
-      verdict = decide_plain(entry, place, now_ms);
+      const bool may_wait = (entry.flags & api::flag::may_wait) != 0;
+      if (place) verdict = decide_plain(cell(place), entry.cost, may_wait, now_ms);
     }
-    if (verdict == Verdict::none) [[unlikely]] {
+    if (verdict != Verdict::none) [[likely]] {
+      count(verdict);
+    } else {
       verdict = decide_any({.entry = entry,
                             .hash = hash,
                             .detail = answers.details[index],
@@ -86,30 +89,6 @@ inline bool KeyStore::is_plain(const api::Entry& entry, const KeyHash& hash) con
   return hash.tag != 0 && entry.op == api::Op::acquire &&
          (entry.flags & api::flag::wants_details) == 0 &&
          (entry.max_requests & entry.max_requests_in_queue) == api::keep;
-}
-
-// The short way: a live key without an extra, and an answer that needs none. Else `none`, and
-// nothing was counted.
-inline Verdict KeyStore::decide_plain(const api::Entry& entry, Place place,
-                                      int64_t now_ms) noexcept {
-  const auto [bucket, slot] = place;
-  if (bucket == nullptr || bucket->has_extra(slot)) return Verdict::none;
-  const PolicyClasses::Class& own = classes_[bucket->policy(slot)];
-  const limiter::Policy& policy = own.policy;
-  if (own.stale || entry.cost > policy.max_requests) return Verdict::none;
-  if (now_ms >= bucket->end_ms(slot)) [[unlikely]] {
-    Window window = bucket->window(slot);
-    if (window.expired(now_ms, policy.window_ms)) return Verdict::none;
-    window.roll(now_ms, policy.window_ms);
-    bucket->set_window(slot, window);
-  }
-  Verdict verdict = Verdict::approved;
-  if (!bucket->take(slot, entry.cost, policy.max_requests)) {
-    if ((entry.flags & api::flag::may_wait) != 0 || !bucket->deny(slot)) return Verdict::none;
-    verdict = Verdict::denied;
-  }
-  count(verdict);
-  return verdict;
 }
 
 Verdict KeyStore::decide_any(const Question& question) noexcept {
@@ -131,9 +110,8 @@ Verdict KeyStore::acquire(const Question& question) noexcept {
   if (entry.cost > limit) return refuse(question, Verdict::never_fits);
   if (!place) place = make_key(question, policy);
   if (!place) return refuse(question, Verdict::table_full);
-  if (place.bucket->has_extra(place.slot)) {
-    return acquire_extra(question, place.bucket->extra(place.slot));
-  }
+  const WindowCell own = cell(place);
+  if (own.has_extra()) return acquire_extra(question, own.extra());
   return acquire_bare(question, place);
 }
 
@@ -153,11 +131,12 @@ bool KeyStore::changes_policy(const api::Entry& entry, const limiter::Policy& po
 Verdict KeyStore::acquire_bare(const Question& question, Place place) noexcept {
   const api::Entry& entry = question.entry;
   const limiter::Policy& policy = policy_of(place);
-  Window window = place.bucket->window(place.slot);
+  WindowCell own = cell(place);
+  Window window = own.window();
   window.roll(question.now_ms, policy.window_ms);
   const bool fits = window.fits(entry.cost, policy.max_requests);
   const bool queues = (entry.flags & api::flag::may_wait) != 0 && policy.max_requests_in_queue > 0;
-  const bool counts_beyond = !fits && window.denied == Bucket::denied_max;
+  const bool counts_beyond = !fits && window.denied == WindowCell::denied_max;
   if (changes_policy(entry, policy) || (!fits && queues && !waiters_full(entry)) || counts_beyond) {
     return acquire_extra(question, give_extra(place, window, question.hash));
   }
@@ -166,7 +145,7 @@ Verdict KeyStore::acquire_bare(const Question& question, Place place) noexcept {
     verdict = queues ? Verdict::waiters_full : Verdict::denied;
     if (!queues) window.deny();
   }
-  place.bucket->set_window(place.slot, window);
+  own.set_window(window);
   tell(question, window, policy, verdict);
   return verdict;
 }
@@ -244,14 +223,15 @@ Verdict KeyStore::release(const Question& question) noexcept {
 
 // Who waits gets them first.
 void KeyStore::give_back(Place place, uint32_t cost, int64_t now_ms) noexcept {
-  if (!place.bucket->has_extra(place.slot)) {
-    Window window = place.bucket->window(place.slot);
+  WindowCell own = cell(place);
+  if (!own.has_extra()) {
+    Window window = own.window();
     window.roll(now_ms, policy_of(place).window_ms);
     window.give_back(cost);
-    place.bucket->set_window(place.slot, window);
+    own.set_window(window);
     return;
   }
-  const ExtraIndex index = place.bucket->extra(place.slot);
+  const ExtraIndex index = own.extra();
   KeyExtra& extra = extras_[index];
   roll_and_serve(extra, now_ms);
   extra.window.give_back(cost);

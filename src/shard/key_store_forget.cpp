@@ -9,18 +9,19 @@ namespace {
 
 constexpr int64_t sweep_lap_ms = 4'000;        // the whole table once
 constexpr uint32_t sweep_buckets_max = 4'096;  // in one call
+constexpr uint32_t buckets_ahead = 16;         // whose seats are asked for
 constexpr uint32_t sweep_refreshes_max = 64;   // likewise: a match takes a microsecond or more
 constexpr uint32_t reclaim_buckets_max = 1'024;
 constexpr int64_t never_ms = INT64_MAX;
 
 }  // namespace
 
-bool KeyStore::expired(const Bucket& bucket, uint32_t slot, int64_t now_ms) const noexcept {
-  if (!bucket.has_extra(slot)) {
-    const limiter::Policy& policy = classes_[bucket.policy(slot)].policy;
-    return bucket.window(slot).expired(now_ms, policy.window_ms);
+bool KeyStore::expired(Place place, int64_t now_ms) const noexcept {
+  const WindowCell own = cell(place);
+  if (!own.has_extra()) {
+    return own.window().expired(now_ms, classes_[own.policy()].policy.window_ms);
   }
-  const KeyExtra& extra = extras_[bucket.extra(slot)];
+  const KeyExtra& extra = extras_[own.extra()];
   return extra.line.empty() && extra.window.expired(now_ms, extra.policy.window_ms);
 }
 
@@ -31,28 +32,37 @@ void KeyStore::count_expired(Place place) noexcept {
 }
 
 void KeyStore::forget(Place place) noexcept {
-  if (place.bucket->has_extra(place.slot)) {
-    ASSERT(extras_[place.bucket->extra(place.slot)].line.empty());
-    extras_.give_back(place.bucket->extra(place.slot));
-  } else {
-    classes_.leave(place.bucket->policy(place.slot));
-  }
+  WindowCell own = cell(place);
+  leave(own);
+  if (place.bucket->cell(place.slot).has_seat()) own.set_vacant();
   table_.erase(place);
   reclaim_may_succeed();
+}
+
+// Seats lie anywhere: to wait for each would cost a shard of ten million of them a quarter of its
+// time.
+inline void KeyStore::prefetch_seats(Bucket& bucket) const noexcept {
+  for (uint32_t slot = 0; slot < Bucket::slots_count; ++slot) {
+    const WindowCell own = bucket.cell(slot);
+    if (bucket.tags[slot] != 0 && own.has_seat()) handles_.prefetch(own.seat());
+  }
 }
 
 // As many buckets as the time since the last call asks for, within bounds.
 void KeyStore::sweep(int64_t now_ms) noexcept {
   const BucketArray& array = table_.current();
-  const int64_t elapsed_ms = std::min(now_ms - swept_ms_, sweep_lap_ms);
-  const int64_t wanted = elapsed_ms * array.buckets_count() / sweep_lap_ms;
+  const int64_t since_ms = std::max(swept_ms_, now_ms - sweep_lap_ms);
+  const int64_t wanted = (now_ms - since_ms) * array.buckets_count() / sweep_lap_ms;
   swept_late_ = false;
   if (wanted == 0) return;
-  swept_ms_ = now_ms;
+  swept_ms_ = since_ms + wanted * sweep_lap_ms / array.buckets_count();
   const int64_t count = std::min<int64_t>(wanted, sweep_buckets_max);
   int64_t done = 0;
   for (uint32_t refreshed = 0; done < count && refreshed < sweep_refreshes_max; ++done) {
     if (swept_bucket_ >= array.buckets_count()) swept_bucket_ = 0;
+    if (swept_bucket_ + buckets_ahead < array.buckets_count()) {
+      prefetch_seats(array.bucket(swept_bucket_ + buckets_ahead));
+    }
     Bucket& bucket = array.bucket(swept_bucket_++);
     for (uint32_t slot = 0; slot < Bucket::slots_count; ++slot) {
       if (bucket.tags[slot] == 0) continue;
@@ -61,7 +71,7 @@ void KeyStore::sweep(int64_t now_ms) noexcept {
         refresh(place, now_ms);
         ++refreshed;
       }
-      if (!expired(bucket, slot, now_ms)) continue;
+      if (!expired(place, now_ms)) continue;
       count_expired(place);
       forget(place);
     }
@@ -73,9 +83,10 @@ void KeyStore::sweep(int64_t now_ms) noexcept {
 
 // When a full table may give this key up: past its window if a fresh start would show nothing of
 // it, else when it expires; never while somebody waits. Waiters may leave: then it is not too late.
-int64_t KeyStore::evictable_ms(const Bucket& bucket, uint32_t slot, int64_t now_ms) const noexcept {
-  if (!bucket.has_extra(slot)) return bucket.window(slot).end_ms;
-  const KeyExtra& extra = extras_[bucket.extra(slot)];
+int64_t KeyStore::evictable_ms(Place place, int64_t now_ms) const noexcept {
+  const WindowCell own = cell(place);
+  if (!own.has_extra()) return own.window().end_ms;
+  const KeyExtra& extra = extras_[own.extra()];
   if (!extra.line.empty()) return std::max(extra.window.end_ms, now_ms + 1);
   if (extra.policy == extra.base) return extra.window.end_ms;
   return extra.window.end_ms + limits::idle_windows * extra.policy.window_ms;
@@ -91,17 +102,21 @@ bool KeyStore::reclaim(int64_t now_ms) noexcept {
   for (uint32_t left = count; left > 0; --left) {
     if (reclaim_bucket_ >= array.buckets_count()) reclaim_bucket_ = 0;
     if (barren_buckets_++ == 0) barren_until_ms_ = never_ms;
+    if (reclaim_bucket_ + buckets_ahead < array.buckets_count()) {
+      prefetch_seats(array.bucket(reclaim_bucket_ + buckets_ahead));
+    }
     Bucket& bucket = array.bucket(reclaim_bucket_++);
     for (uint32_t slot = 0; slot < Bucket::slots_count; ++slot) {
       if (bucket.tags[slot] == 0) continue;
-      refresh({&bucket, slot}, now_ms);
-      if (expired(bucket, slot, now_ms)) {
-        count_expired({&bucket, slot});
-        forget({&bucket, slot});
+      const Place place{&bucket, slot};
+      refresh(place, now_ms);
+      if (expired(place, now_ms)) {
+        count_expired(place);
+        forget(place);
         return true;
       }
-      const int64_t from_ms = evictable_ms(bucket, slot, now_ms);
-      if (from_ms <= now_ms && !second_choice) second_choice = {&bucket, slot};
+      const int64_t from_ms = evictable_ms(place, now_ms);
+      if (from_ms <= now_ms && !second_choice) second_choice = place;
       barren_until_ms_ = std::min(barren_until_ms_, from_ms);
     }
   }

@@ -17,9 +17,8 @@ api::KeyState KeyStore::state(Place place, int64_t now_ms) const noexcept {
   api::KeyState state{.key = table_.text(place)};
   const limiter::Policy& policy = policy_of(place);
   Window window = window_of(place);
-  if (place.bucket->has_extra(place.slot)) {
-    state.waiting = extras_[place.bucket->extra(place.slot)].line.size();
-  }
+  const WindowCell own = cell(place);
+  if (own.has_extra()) state.waiting = extras_[own.extra()].line.size();
   window.roll(now_ms, policy.window_ms);
   state.window_ms = policy.window_ms;
   state.reset_ms = window.reset_ms(now_ms, policy.window_ms);
@@ -87,7 +86,7 @@ bool KeyStore::add_to_page(const BucketArray& array, uint64_t first, uint64_t en
       const uint64_t position = array.cold(place).position;
       if (position < first || position >= end) continue;
       refresh(place, now_ms);
-      if (expired(bucket, slot, now_ms)) continue;
+      if (expired(place, now_ms)) continue;
       if (page_.size() >= room) return false;
       page_.push_back(state(place, now_ms));
     }
@@ -107,6 +106,7 @@ void KeyStore::check_invariants(base::Now now) const noexcept {
 // Every key is found by its text, and every extra belongs to exactly one key.
 void KeyStore::check_keys() const noexcept {
   uint32_t extras_count = 0;
+  uint32_t seats_count = 0;
   std::array<uint32_t, PolicyClasses::count> class_keys{};
   for (const BucketArray* array : {&table_.current(), &table_.previous()}) {
     for (uint32_t index = 0; index < array->buckets_count(); ++index) {
@@ -117,20 +117,37 @@ void KeyStore::check_keys() const noexcept {
         const KeyHash hash = hash_key(table_.text(place), options_.hash_secret);
         ASSERT(hash == table_.hash(place));
         ASSERT(table_.find(hash) == place);
-        if (!bucket.has_extra(slot)) {
-          ++class_keys[bucket.policy(slot)];
+        if (bucket.cell(slot).has_seat()) {
+          ++seats_count;
+          ASSERT(handles_.hash(bucket.cell(slot).seat()) == hash);
+        }
+        const WindowCell own = cell(place);
+        ASSERT(!own.has_seat());
+        if (!own.has_extra()) {
+          ++class_keys[own.policy()];
           continue;
         }
         ++extras_count;
-        ASSERT(extras_.holds(bucket.extra(slot)));
-        ASSERT(extras_[bucket.extra(slot)].hash == hash);
+        ASSERT(extras_.holds(own.extra()));
+        ASSERT(extras_[own.extra()].hash == hash);
       }
     }
   }
   ASSERT(extras_count == extras_.used());
+  check_seats(seats_count);
   for (uint32_t index = 0; index < PolicyClasses::count; ++index) {
     ASSERT(classes_[index].keys == class_keys[index]);
   }
+}
+
+// As many seats are taken as keys say.
+void KeyStore::check_seats(uint32_t seats_count) const noexcept {
+  handles_.check_invariants();
+  uint32_t taken = 0;
+  for (api::Handle handle = 0; handle < handles_.index_end(); ++handle) {
+    if (handles_.holds(handle) && !handles_.seat(handle).is_vacant()) ++taken;
+  }
+  ASSERT(taken == seats_count);
 }
 
 // Nobody waits who could be served, or could never be; every line has its timer.
@@ -142,7 +159,7 @@ void KeyStore::check_lines(int64_t now_ms) const noexcept {
     ASSERT(extra.window_end.scheduled() == !extra.line.empty());
     ASSERT(extra.policy.window_ms == extra.base.window_ms);
     ASSERT(!extra.line.empty() || extra.policy != extra.base || extra.generation != generation_ ||
-           extra.window.denied > Bucket::denied_max || classes_.was_full());
+           extra.window.denied > WindowCell::denied_max || classes_.was_full());
     bool head = true;
     extra.line.for_each([&](const Waiter& waiter) {
       ++waiters_count;

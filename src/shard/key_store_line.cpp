@@ -39,9 +39,9 @@ void KeyStore::settle_extra(ExtraIndex index) noexcept {
     return;
   }
   if (extra.window_end.scheduled()) base::TimerWheel::cancel(extra.window_end);
-  if (extra.policy != extra.base || extra.window.denied > Bucket::denied_max) return;
+  if (extra.policy != extra.base || extra.window.denied > WindowCell::denied_max) return;
   const Place place = table_.find(extra.hash);
-  ASSERT(place && place.bucket->extra(place.slot) == index);
+  ASSERT(place && cell(place).extra() == index);
   drop_extra(place, Window(extra.window));
 }
 
@@ -126,6 +126,7 @@ void KeyStore::run_due(base::Now now) noexcept {
   const int64_t now_ms = base::floor_ms(now.monotonic_ns);
   fire_due(now_ms);
   refresh_waiting(now_ms);
+  handles_.grow_slice();
   if (table_.growing()) {
     table_.grow_slice();
   } else {

@@ -27,9 +27,9 @@ std::unique_ptr<policy::RuleBook> KeyStore::adopt(std::unique_ptr<policy::RuleBo
 }
 
 bool KeyStore::is_stale(Place place) const noexcept {
-  const auto [bucket, slot] = place;
-  return bucket->has_extra(slot) ? extras_[bucket->extra(slot)].generation != generation_
-                                 : classes_[bucket->policy(slot)].stale;
+  const WindowCell own = cell(place);
+  return own.has_extra() ? extras_[own.extra()].generation != generation_
+                         : classes_[own.policy()].stale;
 }
 
 // When the rules behind those of this generation came; of very many, the oldest that is known.
@@ -43,16 +43,16 @@ base::Now KeyStore::stale_since(uint32_t generation) const noexcept {
 // As if it had been done when the rules came. A key that had expired by then stays as it is.
 void KeyStore::refresh(Place place, int64_t now_ms) noexcept {
   if (!is_stale(place)) return;
-  const auto [bucket, slot] = place;
-  if (bucket->has_extra(slot)) return refresh(bucket->extra(slot), now_ms);
-  const PolicyClasses::Index own = bucket->policy(slot);
-  const int64_t window_ms = classes_[own].policy.window_ms;
-  const base::Now since = classes_[own].stale_since;
-  Window window = bucket->window(slot);
+  const WindowCell own = cell(place);
+  if (own.has_extra()) return refresh(own.extra(), now_ms);
+  const PolicyClasses::Index old = own.policy();
+  const int64_t window_ms = classes_[old].policy.window_ms;
+  const base::Now since = classes_[old].stale_since;
+  Window window = own.window();
   if (window.expired(base::floor_ms(since.monotonic_ns), window_ms)) return;
   const limiter::Policy policy = rules_->policy_of(table_.text(place));
   anchor(window, window_ms, policy.window_ms, since);
-  classes_.leave(own);
+  classes_.leave(old);
   put(place, window, policy, table_.hash(place));
 }
 

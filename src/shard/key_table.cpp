@@ -11,13 +11,14 @@ constexpr uint32_t buckets_min = 1'024;
 constexpr uint32_t insert_moves_buckets = 2;
 constexpr uint32_t slice_moves_buckets = 64;
 
-// A load of 0.85. Longer searches above it cost more than the memory saved.
+// It doubles at a load of 0.85: searches grow long above it. In the largest size, which cannot
+// double, keys_max keys are a load of 0.93: memory that nobody may use is not worth having.
 constexpr uint32_t keys_for(uint32_t buckets_count) noexcept {
   return static_cast<uint32_t>(uint64_t{buckets_count} * Bucket::slots_count * 17 / 20);
 }
-constexpr uint32_t buckets_for(uint32_t keys_count) noexcept {
-  constexpr uint64_t unit = Bucket::slots_count * 17;
-  return static_cast<uint32_t>((uint64_t{keys_count} * 20 + unit - 1) / unit);
+constexpr uint32_t buckets_for(uint32_t keys_max) noexcept {
+  constexpr uint64_t unit = Bucket::slots_count * 93;
+  return static_cast<uint32_t>((uint64_t{keys_max} * 100 + unit - 1) / unit);
 }
 
 constexpr uint32_t halved(uint32_t buckets_max, uint32_t halvings) noexcept {
@@ -34,7 +35,7 @@ KeyTable::KeyTable(uint32_t keys_max, uint32_t key_bytes_max)
       previous_(&arrays_[1]),
       text_(keys_max, key_bytes_max) {
   ASSERT(keys_max > 0);
-  ASSERT(keys_for(buckets_max_) >= keys_max);
+  ASSERT(size_t{buckets_max_} * Bucket::slots_count > keys_max);
   while (halved(buckets_max_, halvings_ + 1) >= buckets_min) ++halvings_;
   // The largest size has to come in the array that has room for it.
   if (halvings_ % 2 == 1) std::swap(current_, previous_);

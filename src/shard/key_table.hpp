@@ -1,5 +1,5 @@
 // Every live key of one core: finds it, makes room for it, forgets it.
-// Shape:  bucket arrays of keys_max / 0.85 slots, halved as often as that leaves 1,024 buckets: it
+// Shape:  bucket arrays of keys_max / 0.93 slots, halved as often as that leaves 1,024 buckets: it
 //         starts with the smallest and doubles. While it grows, keys move over from the old array,
 //         a few buckets at each insert and at each grow_slice(), so that no call takes long.
 // Errors: insert() gives no place when keys_max keys are there, or their text has no room left.

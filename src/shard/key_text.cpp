@@ -9,12 +9,21 @@
 namespace sluice::shard {
 namespace {
 
-constexpr uint64_t unit_bytes = 4;
+constexpr uint64_t unit_bytes = 2;
 // One less than 2^32 units, so that no record begins at `none`.
 constexpr uint64_t units_max = (uint64_t{1} << 32) - 1;
 
+// A length is one byte; behind this one are two more of a long text.
+constexpr uint8_t long_text = 0xFF;
+
+constexpr size_t head_bytes(size_t text_bytes) noexcept {
+  return text_bytes < long_text ? 1 : 1 + sizeof(uint16_t);
+}
+
+// A record that nobody uses holds the next such one's reference.
 constexpr uint32_t record_units(size_t text_bytes) noexcept {
-  return static_cast<uint32_t>((sizeof(uint16_t) + text_bytes + unit_bytes - 1) / unit_bytes);
+  const size_t bytes = std::max(head_bytes(text_bytes) + text_bytes, sizeof(KeyText::Reference));
+  return static_cast<uint32_t>((bytes + unit_bytes - 1) / unit_bytes);
 }
 
 // Lengths come and go, and a record of one is not always of use for another: hence four times what
@@ -55,7 +64,8 @@ void KeyText::put_free(Reference reference, uint32_t units) noexcept {
 
 // A longer record that nobody uses is cut: what is left of it waits for shorter keys.
 KeyText::Reference KeyText::cut_free(uint32_t units) noexcept {
-  for (auto longer = units + 1; longer < free_.size(); ++longer) {
+  constexpr uint32_t rest_min = record_units(0);
+  for (auto longer = units + rest_min; longer < free_.size(); ++longer) {
     const Reference reference = take_free(longer);
     if (reference == none) continue;
     put_free(reference + units, longer - units);
@@ -74,9 +84,15 @@ KeyText::Reference KeyText::store(std::string_view text) noexcept {
   }
   if (reference == none) reference = cut_free(units);
   if (reference == none) return none;
-  const auto text_bytes = static_cast<uint16_t>(text.size());
-  std::memcpy(record(reference), &text_bytes, sizeof text_bytes);
-  std::memcpy(record(reference) + sizeof text_bytes, text.data(), text.size());
+  std::byte* head = record(reference);
+  if (text.size() < long_text) {
+    *head = static_cast<std::byte>(text.size());
+  } else {
+    const auto text_bytes = static_cast<uint16_t>(text.size());
+    *head = std::byte{long_text};
+    std::memcpy(head + 1, &text_bytes, sizeof text_bytes);
+  }
+  std::memcpy(head + head_bytes(text.size()), text.data(), text.size());
   ++records_count_;
   return reference;
 }
@@ -94,9 +110,10 @@ void KeyText::begin_anew() noexcept {
 }
 
 std::string_view KeyText::text(Reference reference) const noexcept {
-  uint16_t text_bytes;
-  std::memcpy(&text_bytes, record(reference), sizeof text_bytes);
-  return {reinterpret_cast<const char*>(record(reference)) + sizeof text_bytes, text_bytes};
+  const std::byte* head = record(reference);
+  auto text_bytes = static_cast<uint16_t>(*head);
+  if (text_bytes == long_text) std::memcpy(&text_bytes, head + 1, sizeof text_bytes);
+  return {reinterpret_cast<const char*>(head) + head_bytes(text_bytes), text_bytes};
 }
 
 }  // namespace sluice::shard

@@ -12,6 +12,23 @@ void Shard::decide(std::span<const api::Entry> entries, const Answers& answers, 
   store_->decide(entries, answers, now, origin);
 }
 
+void Shard::decide(std::span<const api::Handle> handles, std::span<api::Verdict> verdicts,
+                   base::Now now) noexcept {
+  store_->decide(handles, verdicts, now);
+}
+api::Handle Shard::intern(std::string_view key) noexcept {
+  return store_->intern(key);
+}
+void Shard::let_go(api::Handle handle) noexcept {
+  store_->let_go(handle);
+}
+std::string_view Shard::key_of(api::Handle handle) const noexcept {
+  return store_->handles().key(handle);
+}
+uint32_t Shard::handles_count() const noexcept {
+  return store_->handles().used();
+}
+
 bool Shard::withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
                      api::CoreId origin) noexcept {
   return store_->withdraw(waiter, ticket, now, origin);

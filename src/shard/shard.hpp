@@ -1,5 +1,5 @@
 // One core's keys: finds or makes the key of each entry, asks the limiter, answers or queues.
-// Flow:   the turn's entries -> Shard::decide -> verdicts (and details); waiters that are served
+// Flow:   the turn's entries, or handles -> Shard::decide -> verdicts (and details); waiters served
 //         later, or never, come out as grants.
 // Shape:  key_table (what every key has, hot), key_extra (overrides and waiters, for the few that
 //         have them), waiter_line (FIFO per key), timer wheel (window ends of keys with waiters,
@@ -39,6 +39,7 @@ class ExpiryListener {
 
 struct Options {
   uint32_t keys_max = 10'000'000;
+  uint32_t handles_max = 1'000'000;
   uint32_t waiters_max = 100'000;
   uint32_t key_bytes_max = 1'024;
   bool requests_can_set_rate = true;
@@ -87,6 +88,19 @@ class Shard {
   // come out as grants.
   void decide(std::span<const api::Entry> entries, const Answers& answers, base::Now now,
               api::CoreId origin = 0) noexcept;
+
+  // Decides a request of one permit for each of these keys, in order. They are held, and belong to
+  // this core.
+  void decide(std::span<const api::Handle> handles, std::span<api::Verdict> verdicts,
+              base::Now now) noexcept;
+
+  // The number of a key, of this core or another, while somebody holds it; every intern() has its
+  // let_go(). no_handle: as many are held as handles_max, or their text has no room left.
+  api::Handle intern(std::string_view key) noexcept;
+  void let_go(api::Handle handle) noexcept;
+  // Until it is let go.
+  std::string_view key_of(api::Handle handle) const noexcept;
+  uint32_t handles_count() const noexcept;
 
   // Takes a waiter out of line; a grant `withdrawn` follows. False when it waits no more.
   bool withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,

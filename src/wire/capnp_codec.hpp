@@ -38,16 +38,31 @@ struct HelloRequest {
   std::string_view client_name;
 };
 
-struct AcquireRequest {
-  std::string_view keys;
-  Column<uint16_t> key_sizes;  // their sum is keys.size()
-  Column<uint32_t> costs;      // empty or as long as key_sizes, likewise below
+// How its entries are asked; a column is empty or as long as they are many.
+struct AcquireTerms {
+  Column<uint32_t> costs;
   Column<uint32_t> max_requests;
   Column<uint32_t> max_requests_in_queue;
   Column<uint8_t> entry_flags;
   uint32_t wait_limit_ms;
   uint8_t details;  // detail_bit
   bool may_wait;    // all of them
+
+  bool some_may_wait() const noexcept { return may_wait || !entry_flags.empty(); }
+  // One permit of each key, by the limits it has, now, and nothing but the verdict.
+  bool are_plain() const noexcept {
+    return costs.empty() && max_requests.empty() && max_requests_in_queue.empty() && details == 0 &&
+           !some_may_wait();
+  }
+};
+
+struct AcquireRequest : AcquireTerms {
+  std::string_view keys;
+  Column<uint16_t> key_sizes;  // their sum is keys.size()
+};
+
+struct AcquireByHandleRequest : AcquireTerms {
+  Column<uint32_t> handles;
 };
 
 struct ReleaseRequest {
@@ -67,6 +82,15 @@ struct InspectRequest {
   uint32_t limit;
 };
 
+struct InternRequest {
+  std::string_view keys;
+  Column<uint16_t> key_sizes;
+};
+
+struct ForgetRequest {
+  Column<uint32_t> handles;
+};
+
 struct PingRequest {};
 
 // A kind of a newer peer, or one of a later version of ours.
@@ -74,8 +98,9 @@ struct UnsupportedRequest {};
 
 struct ClientRequest {
   uint64_t id;
-  std::variant<UnsupportedRequest, HelloRequest, AcquireRequest, ReleaseRequest, WithdrawRequest,
-               InspectRequest, PingRequest>
+  std::variant<UnsupportedRequest, HelloRequest, AcquireRequest, AcquireByHandleRequest,
+               ReleaseRequest, WithdrawRequest, InspectRequest, InternRequest, ForgetRequest,
+               PingRequest>
       body;
 };
 
@@ -87,6 +112,8 @@ struct DecodeError {
 
 // One whole frame as FrameReader cut it, segment table included.
 tl::expected<ClientRequest, DecodeError> decode(std::span<const std::byte> frame) noexcept;
+// The same, by the library whatever the frame is like: what decode() is held against.
+tl::expected<ClientRequest, DecodeError> decode_any(std::span<const std::byte> frame) noexcept;
 
 // ---------------------------------------------------------------------------------- answers
 
@@ -109,6 +136,7 @@ struct ErrorAnswer {
 // Upper bounds of what one answer takes, so that room can be reserved before deciding.
 size_t verdicts_bytes_max(uint32_t entries_count, uint8_t details) noexcept;
 size_t granted_bytes_max(uint32_t entries_count, uint8_t details) noexcept;
+size_t interned_bytes_max(uint32_t keys_count) noexcept;
 size_t inspected_bytes_max(std::span<const api::KeyState> keys) noexcept;
 inline constexpr size_t small_answer_bytes_max = 1'024;  // welcome, done, pong, error, go_away
 
@@ -123,6 +151,8 @@ size_t encode_granted(uint64_t id, std::span<const uint32_t> entries, std::span<
                       std::span<std::byte> out) noexcept;
 size_t encode_done(uint64_t id, std::span<std::byte> out) noexcept;
 size_t encode_pong(uint64_t id, std::span<std::byte> out) noexcept;
+size_t encode_interned(uint64_t id, std::span<const api::Handle> handles,
+                       std::span<const api::Verdict>, std::span<std::byte> out) noexcept;
 size_t encode_inspected(uint64_t id, std::span<const api::KeyState>, uint64_t next_cursor,
                         std::span<std::byte> out) noexcept;
 size_t encode_error(uint64_t id, const ErrorAnswer&, std::span<std::byte> out) noexcept;

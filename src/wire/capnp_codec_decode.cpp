@@ -1,6 +1,7 @@
-// The reading half of capnp_codec.hpp: one pass by the library that finds and bounds every column,
-// then loops of ours over the raw numbers. Memory is taken only for a frame of several segments and
-// by the exception of a malformed one, which ends its connection.
+// The reading half of capnp_codec.hpp: usual frames are recognised by a few words
+// (usual_frame.hpp); for all others one pass by the library finds and bounds every column. Then
+// loops of ours over the raw numbers. Memory is taken only for a frame of several segments and by
+// the exception of a malformed one, which ends its connection.
 #include <sluicegate.capnp.h>
 
 #include <capnp/any.h>
@@ -14,6 +15,7 @@
 #include "base/limits.hpp"
 #include "wire/capnp_codec.hpp"
 #include "wire/frame_reader.hpp"
+#include "wire/usual_frame.hpp"
 
 namespace sluice::wire {
 namespace {
@@ -26,8 +28,13 @@ using Pointers = capnp::List<capnp::AnyPointer>::Reader;
 // The fields' places in their structs' pointer sections.
 namespace pointer_of {
 enum Hello { client_name };
-// Release's are the first three of these.
-enum Acquire { keys, key_sizes, costs, max_requests, max_requests_in_queue, entry_flags };
+// Release's and Intern's begin with the first two of these.
+enum Acquire { keys, key_sizes, acquire_terms };
+enum Release { release_costs = 2 };
+// Forget's is the first of these.
+enum AcquireByHandle { handles, by_handle_terms };
+// In this order from one of the two on.
+enum Terms { costs, max_requests, max_requests_in_queue, entry_flags };
 enum Withdraw { entries };
 enum Inspect { key };
 }  // namespace pointer_of
@@ -122,10 +129,16 @@ bool only_known(Column<uint8_t> flags, uint8_t known) noexcept {
   return (seen & ~known) == 0;
 }
 
-Checked check_keys(std::string_view keys, Column<uint16_t> sizes) noexcept {
-  if (sizes.size() > limits::frame_entries_max) return refuse(ErrorCode::too_many_entries);
-  if (!sizes_add_up(sizes, keys.size())) return refuse(ErrorCode::bad_columns);
+Checked check_count(size_t entries_count) noexcept {
+  if (entries_count > limits::frame_entries_max) return refuse(ErrorCode::too_many_entries);
   return {};
+}
+
+Checked check_keys(std::string_view keys, Column<uint16_t> sizes) noexcept {
+  return check_count(sizes.size()).and_then([&]() -> Checked {
+    if (!sizes_add_up(sizes, keys.size())) return refuse(ErrorCode::bad_columns);
+    return {};
+  });
 }
 
 Checked check_costs(Column<uint32_t> costs, size_t entries_count) noexcept {
@@ -134,29 +147,28 @@ Checked check_costs(Column<uint32_t> costs, size_t entries_count) noexcept {
   return {};
 }
 
-Checked check_overrides(const AcquireRequest& acquire) noexcept {
-  const size_t entries_count = acquire.key_sizes.size();
-  if (!absent_or_as_long(acquire.max_requests, entries_count) ||
-      !absent_or_as_long(acquire.max_requests_in_queue, entries_count)) {
+Checked check_overrides(const AcquireTerms& terms, size_t entries_count) noexcept {
+  if (!absent_or_as_long(terms.max_requests, entries_count) ||
+      !absent_or_as_long(terms.max_requests_in_queue, entries_count)) {
     return refuse(ErrorCode::bad_columns);
   }
-  if (!within_or_keep(acquire.max_requests, 1, limits::permits_max) ||
-      !within_or_keep(acquire.max_requests_in_queue, 0, limits::queue_max)) {
+  if (!within_or_keep(terms.max_requests, 1, limits::permits_max) ||
+      !within_or_keep(terms.max_requests_in_queue, 0, limits::queue_max)) {
     return refuse(ErrorCode::bad_override);
   }
   return {};
 }
 
-Checked check_flags(const AcquireRequest& acquire, uint8_t frame_flags) noexcept {
+Checked check_flags(const AcquireTerms& terms, size_t entries_count, uint8_t frame_flags) noexcept {
   constexpr uint8_t known_frame_flags = schema::FRAME_MAY_WAIT | schema::FRAME_FORWARDED;
-  if (!absent_or_as_long(acquire.entry_flags, acquire.key_sizes.size())) {
+  if (!absent_or_as_long(terms.entry_flags, entries_count)) {
     return refuse(ErrorCode::bad_columns);
   }
-  if (!only_known(acquire.entry_flags, schema::ENTRY_MAY_WAIT) ||
-      (frame_flags & ~known_frame_flags) != 0 || (acquire.details & ~detail_bit::all) != 0) {
+  if (!only_known(terms.entry_flags, schema::ENTRY_MAY_WAIT) ||
+      (frame_flags & ~known_frame_flags) != 0 || (terms.details & ~detail_bit::all) != 0) {
     return refuse(ErrorCode::bad_flag);
   }
-  if (acquire.wait_limit_ms > limits::wait_ms_max) return refuse(ErrorCode::bad_wait_limit);
+  if (terms.wait_limit_ms > limits::wait_ms_max) return refuse(ErrorCode::bad_wait_limit);
   return {};
 }
 
@@ -175,25 +187,73 @@ DecodedBody decode_hello(schema::Hello::Reader hello) {
                       .client_name = name.substr(0, limits::client_name_bytes_max)};
 }
 
+// Of an Acquire or an AcquireByHandle.
+template <typename Reader>
+AcquireTerms read_terms(Reader acquire, ColumnReader& columns, uint32_t first) {
+  using namespace pointer_of;
+  return {.costs = columns.column<uint32_t>(first + costs),
+          .max_requests = columns.column<uint32_t>(first + max_requests),
+          .max_requests_in_queue = columns.column<uint32_t>(first + max_requests_in_queue),
+          .entry_flags = columns.column<uint8_t>(first + entry_flags),
+          .wait_limit_ms = acquire.getWaitLimitMs(),
+          .details = acquire.getDetails(),
+          .may_wait = (acquire.getFlags() & schema::FRAME_MAY_WAIT) != 0};
+}
+
+Checked check_terms(const AcquireTerms& terms, size_t entries_count, uint8_t frame_flags) noexcept {
+  return check_costs(terms.costs, entries_count)
+      .and_then([&] { return check_overrides(terms, entries_count); })
+      .and_then([&] { return check_flags(terms, entries_count, frame_flags); });
+}
+
+DecodedBody check(const AcquireRequest& request, uint8_t frame_flags) noexcept {
+  const Checked checked = check_keys(request.keys, request.key_sizes).and_then([&] {
+    return check_terms(request, request.key_sizes.size(), frame_flags);
+  });
+  if (!checked) return refuse(checked.error());
+  return request;
+}
+
+DecodedBody check(const AcquireByHandleRequest& request, uint8_t frame_flags) noexcept {
+  const size_t count = request.handles.size();
+  const Checked checked =
+      check_count(count).and_then([&] { return check_terms(request, count, frame_flags); });
+  if (!checked) return refuse(checked.error());
+  return request;
+}
+
 DecodedBody decode_acquire(schema::Acquire::Reader acquire) {
   ColumnReader columns(acquire);
-  const AcquireRequest request{
-      .keys = columns.bytes(pointer_of::keys),
-      .key_sizes = columns.column<uint16_t>(pointer_of::key_sizes),
-      .costs = columns.column<uint32_t>(pointer_of::costs),
-      .max_requests = columns.column<uint32_t>(pointer_of::max_requests),
-      .max_requests_in_queue = columns.column<uint32_t>(pointer_of::max_requests_in_queue),
-      .entry_flags = columns.column<uint8_t>(pointer_of::entry_flags),
-      .wait_limit_ms = acquire.getWaitLimitMs(),
-      .details = acquire.getDetails(),
-      .may_wait = (acquire.getFlags() & schema::FRAME_MAY_WAIT) != 0};
-
+  const AcquireRequest request{{read_terms(acquire, columns, pointer_of::acquire_terms)},
+                               columns.bytes(pointer_of::keys),
+                               columns.column<uint16_t>(pointer_of::key_sizes)};
   if (!columns.all_of_right_kind()) return refuse(ErrorCode::bad_columns);
-  const Checked checked =
-      check_keys(request.keys, request.key_sizes)
-          .and_then([&] { return check_costs(request.costs, request.key_sizes.size()); })
-          .and_then([&] { return check_overrides(request); })
-          .and_then([&] { return check_flags(request, acquire.getFlags()); });
+  return check(request, acquire.getFlags());
+}
+
+DecodedBody decode_acquire_by_handle(schema::AcquireByHandle::Reader acquire) {
+  ColumnReader columns(acquire);
+  const AcquireByHandleRequest request{{read_terms(acquire, columns, pointer_of::by_handle_terms)},
+                                       columns.column<uint32_t>(pointer_of::handles)};
+  if (!columns.all_of_right_kind()) return refuse(ErrorCode::bad_columns);
+  return check(request, acquire.getFlags());
+}
+
+DecodedBody decode_intern(schema::Intern::Reader intern) {
+  ColumnReader columns(intern);
+  const InternRequest request{.keys = columns.bytes(pointer_of::keys),
+                              .key_sizes = columns.column<uint16_t>(pointer_of::key_sizes)};
+  if (!columns.all_of_right_kind()) return refuse(ErrorCode::bad_columns);
+  const Checked checked = check_keys(request.keys, request.key_sizes);
+  if (!checked) return refuse(checked.error());
+  return request;
+}
+
+DecodedBody decode_forget(schema::Forget::Reader forget) {
+  ColumnReader columns(forget);
+  const ForgetRequest request{.handles = columns.column<uint32_t>(pointer_of::handles)};
+  if (!columns.all_of_right_kind()) return refuse(ErrorCode::bad_columns);
+  const Checked checked = check_count(request.handles.size());
   if (!checked) return refuse(checked.error());
   return request;
 }
@@ -202,7 +262,7 @@ DecodedBody decode_release(schema::Release::Reader release) {
   ColumnReader columns(release);
   const ReleaseRequest request{.keys = columns.bytes(pointer_of::keys),
                                .key_sizes = columns.column<uint16_t>(pointer_of::key_sizes),
-                               .costs = columns.column<uint32_t>(pointer_of::costs)};
+                               .costs = columns.column<uint32_t>(pointer_of::release_costs)};
 
   if (!columns.all_of_right_kind()) return refuse(ErrorCode::bad_columns);
   const Checked checked = check_keys(request.keys, request.key_sizes).and_then([&] {
@@ -217,9 +277,8 @@ DecodedBody decode_withdraw(schema::Withdraw::Reader withdraw) {
   const WithdrawRequest request{.target = withdraw.getTarget(),
                                 .entries = columns.column<uint32_t>(pointer_of::entries)};
   if (!columns.all_of_right_kind()) return refuse(ErrorCode::bad_columns);
-  if (request.entries.size() > limits::frame_entries_max) {
-    return refuse(ErrorCode::too_many_entries);
-  }
+  const Checked checked = check_count(request.entries.size());
+  if (!checked) return refuse(checked.error());
   return request;
 }
 
@@ -238,17 +297,20 @@ DecodedBody decode_body(schema::ClientFrame::Reader frame) {
       return decode_hello(frame.getHello());
     case schema::ClientFrame::ACQUIRE:
       return decode_acquire(frame.getAcquire());
+    case schema::ClientFrame::ACQUIRE_BY_HANDLE:
+      return decode_acquire_by_handle(frame.getAcquireByHandle());
     case schema::ClientFrame::RELEASE:
       return decode_release(frame.getRelease());
     case schema::ClientFrame::WITHDRAW:
       return decode_withdraw(frame.getWithdraw());
     case schema::ClientFrame::INSPECT:
       return decode_inspect(frame.getInspect());
+    case schema::ClientFrame::INTERN:
+      return decode_intern(frame.getIntern());
+    case schema::ClientFrame::FORGET:
+      return decode_forget(frame.getForget());
     case schema::ClientFrame::PING:
       return PingRequest{};
-    case schema::ClientFrame::ACQUIRE_BY_HANDLE:
-    case schema::ClientFrame::INTERN:
-    case schema::ClientFrame::FORGET:
     case schema::ClientFrame::UNSET:
       break;
   }
@@ -289,6 +351,16 @@ capnp::ReaderOptions reader_options(Frame frame) noexcept {
 }  // namespace
 
 tl::expected<ClientRequest, DecodeError> decode(Frame frame) noexcept {
+  if (const std::optional<UsualFrame> usual = read_usual_frame(frame)) {
+    DecodedBody body =
+        std::visit([&](const auto& request) { return check(request, usual->flags); }, usual->body);
+    if (!body) return tl::make_unexpected(DecodeError{body.error(), usual->id});
+    return ClientRequest{usual->id, *body};
+  }
+  return decode_any(frame);
+}
+
+tl::expected<ClientRequest, DecodeError> decode_any(Frame frame) noexcept {
   ASSERT(frame.size() >= sizeof(word));
   ASSERT(reinterpret_cast<uintptr_t>(frame.data()) % sizeof(word) == 0);
 

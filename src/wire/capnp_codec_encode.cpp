@@ -39,6 +39,9 @@ namespace details_at {
 constexpr size_t limit = 0, window_ms = 1, remaining = 2, reset_ms = 3, retry_ms = 4,
                  request_id = 5;
 }
+namespace interned_at {
+constexpr size_t handles = 0, verdicts = 1;
+}
 namespace inspected_at {
 constexpr size_t cursor = 0, keys = 0, key_sizes = 1, window_ms = 2, max_requests = 3,
                  max_requests_in_queue = 4, approved = 5, denied = 6, waiting = 7, reset_ms = 8;
@@ -160,6 +163,11 @@ size_t granted_bytes_max(uint32_t entries_count, uint8_t details) noexcept {
          details_bytes(entries_count, details);
 }
 
+size_t interned_bytes_max(uint32_t keys_count) noexcept {
+  return frame_head_bytes + shape_of<schema::Interned>.bytes() +
+         list_bytes(keys_count, sizeof(api::Handle)) + list_bytes(keys_count, 1);
+}
+
 size_t inspected_bytes_max(std::span<const api::KeyState> keys) noexcept {
   return frame_head_bytes + shape_of<schema::Inspected>.bytes() + list_bytes(keys_bytes(keys), 1) +
          list_bytes(keys.size(), sizeof(uint16_t)) + 5 * list_bytes(keys.size(), sizeof(uint32_t)) +
@@ -219,6 +227,16 @@ size_t encode_done(uint64_t id, std::span<std::byte> out) noexcept {
 
 size_t encode_pong(uint64_t id, std::span<std::byte> out) noexcept {
   return encode_bare(id, Kind::PONG, out);
+}
+
+size_t encode_interned(uint64_t id, std::span<const api::Handle> handles,
+                       std::span<const api::Verdict> verdicts, std::span<std::byte> out) noexcept {
+  ASSERT(handles.size() == verdicts.size());
+  FrameWriter writer(out);
+  const auto body = add_body<schema::Interned>(writer, id, Kind::INTERNED);
+  writer.add_column<uint32_t>(body, interned_at::handles, handles, std::identity{});
+  add_verdicts(writer, body, interned_at::verdicts, verdicts);
+  return writer.finish();
 }
 
 size_t encode_inspected(uint64_t id, std::span<const api::KeyState> keys, uint64_t next_cursor,

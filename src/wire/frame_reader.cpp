@@ -12,8 +12,6 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the wire's numbers are read in place");
 static_assert(sizeof(size_t) == 8, "eight segments of 2^32 words must not wrap around");
 
-constexpr size_t word_bytes = 8;
-
 uint32_t number_at(std::span<const std::byte> bytes, size_t index) noexcept {
   uint32_t number;
   std::memcpy(&number, bytes.data() + index * sizeof(number), sizeof(number));

@@ -17,9 +17,15 @@ namespace sluice::wire {
 
 using Frame = std::span<const std::byte>;
 
+inline constexpr size_t word_bytes = 8;
+
+constexpr size_t words_for(size_t bytes) noexcept {
+  return (bytes + word_bytes - 1) / word_bytes;
+}
+
 // The segment table's length: a count and a size for each segment, padded to a word.
 constexpr size_t segment_table_bytes(size_t segments_count) noexcept {
-  return (segments_count / 2 + 1) * 8;
+  return (segments_count / 2 + 1) * word_bytes;
 }
 
 // The frame at the start of `bytes`, segment table included. NeedMore says how long it will be, as

@@ -15,14 +15,9 @@
 #include <string_view>
 
 #include "base/assert.hpp"
+#include "wire/frame_reader.hpp"
 
 namespace sluice::wire {
-
-inline constexpr size_t word_bytes = 8;
-
-constexpr size_t words_for(size_t bytes) noexcept {
-  return (bytes + word_bytes - 1) / word_bytes;
-}
 
 // The two sections of a struct, in words.
 struct StructShape {

@@ -9,6 +9,7 @@
 #include "base/limits.hpp"
 #include "wire/capnp_codec.hpp"
 #include "wire/frame_reader.hpp"
+#include "wire/usual_frame.hpp"
 
 namespace {
 
@@ -52,8 +53,22 @@ struct Promises {
     static_cast<void>(zeros);
   }
   void operator()(const wire::AcquireRequest& acquire) const {
-    const size_t entries_count = acquire.key_sizes.size();
     require_keys(acquire.keys, acquire.key_sizes);
+    require_terms(acquire, acquire.key_sizes.size());
+  }
+  void operator()(const wire::AcquireByHandleRequest& acquire) const {
+    require(acquire.handles.size() <= limits::frame_entries_max);
+    require_each(acquire.handles, [](uint32_t handle) { return handle <= UINT32_MAX; });
+    require_terms(acquire, acquire.handles.size());
+  }
+  void operator()(const wire::InternRequest& intern) const {
+    require_keys(intern.keys, intern.key_sizes);
+  }
+  void operator()(const wire::ForgetRequest& forget) const {
+    require(forget.handles.size() <= limits::frame_entries_max);
+    require_each(forget.handles, [](uint32_t handle) { return handle <= UINT32_MAX; });
+  }
+  static void require_terms(const wire::AcquireTerms& acquire, size_t entries_count) {
     require_optional(acquire.costs, entries_count);
     require_optional(acquire.max_requests, entries_count);
     require_optional(acquire.max_requests_in_queue, entries_count);
@@ -83,6 +98,47 @@ struct Promises {
   }
 };
 
+// Frames that are not read by the library are read as it would.
+template <typename T>
+bool same_column(wire::Column<T> one, wire::Column<T> other) {
+  return one.size() == other.size() && (one.empty() || one.data() == other.data());
+}
+
+bool same_terms(const wire::AcquireTerms& one, const wire::AcquireTerms& other) {
+  return same_column(one.costs, other.costs) && same_column(one.max_requests, other.max_requests) &&
+         same_column(one.max_requests_in_queue, other.max_requests_in_queue) &&
+         same_column(one.entry_flags, other.entry_flags) &&
+         one.wait_limit_ms == other.wait_limit_ms && one.details == other.details &&
+         one.may_wait == other.may_wait;
+}
+
+struct Same {
+  bool operator()(const wire::AcquireRequest& one, const wire::AcquireRequest& other) const {
+    return same_terms(one, other) && one.keys == other.keys &&
+           same_column(one.key_sizes, other.key_sizes);
+  }
+  bool operator()(const wire::AcquireByHandleRequest& one,
+                  const wire::AcquireByHandleRequest& other) const {
+    return same_terms(one, other) && same_column(one.handles, other.handles);
+  }
+  template <typename One, typename Other>
+  bool operator()(const One&, const Other&) const {
+    return false;
+  }
+};
+
+void require_as_by_library(wire::Frame frame) {
+  if (!wire::read_usual_frame(frame)) return;
+  const auto one = wire::decode(frame);
+  const auto other = wire::decode_any(frame);
+  require(one.has_value() == other.has_value());
+  if (!one) {
+    require(one.error().code == other.error().code && one.error().id == other.error().id);
+    return;
+  }
+  require(one->id == other->id && std::visit(Same{}, one->body, other->body));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -95,6 +151,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto cut = wire::read_frame(bytes, limits::frame_bytes_max);
     const auto* complete = std::get_if<base::Complete<wire::Frame>>(&cut);
     if (complete == nullptr) return 0;
+    require_as_by_library(complete->value);
     const auto outcome = wire::decode(complete->value);
     if (outcome)
       std::visit(Promises{}, outcome->body);

@@ -1,5 +1,5 @@
 // A whole connection: any bytes into the real worker over the simulated kernel, in pieces and with
-// faults, then its end. Nothing may be left behind: no session, no waiter, no ticket.
+// faults, then its end. Nothing may be left behind: no session, no waiter, no ticket, no handle.
 // Method: one worker serves many inputs, a connection each, for it is slow to build; every input
 // begins
 //         with the same randomness and after all keys have expired.
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "io/sim/sim_io.hpp"
@@ -24,6 +25,7 @@ enum Flag : uint8_t {
   half_closes = 8,
   resets = 16,
   drains = 32,
+  shares = 64,  // another connection holds handles of two keys meanwhile
 };
 
 void require(bool condition) {
@@ -31,10 +33,12 @@ void require(bool condition) {
 }
 
 constexpr int64_t window_ms = 100;
+constexpr uint32_t handles_max = 6;
 
 server::WorkerOptions worker_options() {
-  return {.sessions = {.waiters_max = 64},
+  return {.sessions = {.handles_max = handles_max, .waiters_max = 64},
           .shard = {.keys_max = 256,
+                    .handles_max = handles_max,
                     .waiters_max = 64,
                     .policy = {.window_ms = window_ms, .max_requests = 3}},
           .connections_max = 4};
@@ -55,6 +59,13 @@ void send_hello(io::SimClient& client) {
   client.write(std::as_bytes(std::span(frame)));
 }
 
+void intern_some(io::SimClient& client) {
+  const std::vector<std::string_view> keys = {"user:1", "shared"};
+  std::vector<uint64_t> frame;
+  sluicegate::encode(1, sluicegate::Intern{.keys = keys}, frame);
+  client.write(std::as_bytes(std::span(frame)));
+}
+
 // A bounded number of turns; the peer reads all that comes.
 void turn(server::Worker& worker, io::SimClient& client, int turns) {
   std::vector<std::byte> answers;
@@ -70,6 +81,14 @@ void run(World& world, std::span<const uint8_t> input) {
   auto& [random, io, crew, worker] = world;
   random.reseed(input[1]);
   io.advance(10 * window_ms * base::ns_per_ms);
+  std::optional<io::SimClient> other;
+  if ((flags & shares) != 0) {
+    other.emplace(io.connect(server::native_listener));
+    send_hello(*other);
+    intern_some(*other);
+    turn(worker, *other, 4);
+    require(worker.shard().handles_count() == 2);
+  }
   io::SimClient client =
       io.connect((flags & native) != 0 ? server::native_listener : server::http_listener);
   if ((flags & says_hello) != 0) send_hello(client);
@@ -90,6 +109,7 @@ void run(World& world, std::span<const uint8_t> input) {
   io.faults().calm();
   if ((flags & resets) != 0) client.reset();
   client.close();
+  if (other) other->close();
   for (int count = 0; count < 200 && worker.sessions_count() > 0; ++count) {
     io.advance(100 * base::ns_per_ms);
     turn(worker, client, 4);
@@ -98,6 +118,7 @@ void run(World& world, std::span<const uint8_t> input) {
   require(worker.tickets_count() == 0);
   require(worker.waiting_frames_count() == 0);
   require(worker.shard().waiters_count() == 0);
+  require(worker.shard().handles_count() == 0);
   worker.shard().check_invariants(io.now());
 }
 

@@ -19,6 +19,9 @@ KEEP = 0xFFFFFFFF
 # Numbers of docs/protocol.md, "Verdicts".
 APPROVED, DENIED, QUEUED, TABLE_FULL, WAITERS_FULL = 1, 2, 3, 4, 5
 NOT_ALLOWED, NEVER_FITS, INVALID_KEY, WAIT_LIMIT, WITHDRAWN, DRAINING = 7, 8, 9, 10, 11, 12
+HANDLES_FULL = 13
+
+NO_HANDLE = 0xFFFFFFFF
 
 # Bits of `details`.
 LIMIT, WINDOW, REMAINING, RESET, RETRY, REQUEST_ID = 1, 2, 4, 8, 16, 32
@@ -43,6 +46,20 @@ def release_frame(id, keys, **columns):
     keys = [key if isinstance(key, bytes) else key.encode() for key in keys]
     body = {"keys": b"".join(keys), "keySizes": [len(key) for key in keys], **columns}
     return frame_bytes({"id": id, "release": body})
+
+
+def acquire_by_handle_frame(id, handles, **columns):
+    return frame_bytes({"id": id, "acquireByHandle": {"handles": list(handles), **columns}})
+
+
+def intern_frame(id, keys):
+    keys = [key if isinstance(key, bytes) else key.encode() for key in keys]
+    return frame_bytes({"id": id, "intern": {"keys": b"".join(keys),
+                                             "keySizes": [len(key) for key in keys]}})
+
+
+def forget_frame(id, handles):
+    return frame_bytes({"id": id, "forget": {"handles": list(handles)}})
 
 
 def withdraw_frame(id, target, entries=()):
@@ -76,7 +93,9 @@ class Answer:
     def verdicts(self):
         """A verdict per entry, whether it came as one byte or as many."""
         verdicts = self.body.get("verdicts", b"")
-        count = self.body["count"] if self.kind == "verdicts" else len(self.body["entries"])
+        columns = {"granted": "entries", "interned": "handles"}
+        column = columns.get(self.kind)
+        count = len(self.body.get(column, [])) if column else self.body["count"]
         assert len(verdicts) in (1, count) or count == len(verdicts) == 0, self
         return list(verdicts) if len(verdicts) == count else list(verdicts) * count
 
@@ -149,6 +168,27 @@ class NativePeer:
         id = self.take_id()
         self.send(withdraw_frame(id, target, entries))
         return id
+
+    def intern(self, keys):
+        """Reads the answer: handles and verdicts."""
+        id = self.take_id()
+        self.send(intern_frame(id, keys))
+        answer = self.read("interned")
+        assert answer.id == id, answer
+        return list(answer.body.get("handles", [])), answer.verdicts
+
+    def ask_by_handle(self, handles, **columns):
+        """Sends an AcquireByHandle and reads its Verdicts."""
+        id = self.take_id()
+        self.send(acquire_by_handle_frame(id, handles, **columns))
+        answer = self.read("verdicts")
+        assert answer.id == id, answer
+        return answer
+
+    def forget(self, handles):
+        id = self.take_id()
+        self.send(forget_frame(id, handles))
+        assert self.read("done").id == id
 
     def inspect(self, **fields):
         id = self.take_id()

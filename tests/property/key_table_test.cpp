@@ -59,14 +59,14 @@ class TableComparison {
     Place place = table_.find(hash);
     ASSERT_EQ(static_cast<bool>(place), expected != model_.end());
     if (place) {
-      ASSERT_EQ(place.bucket->window(place.slot).approved, expected->second);
+      ASSERT_EQ(place.bucket->cell(place.slot).window().approved, expected->second);
     } else {
       place = table_.insert(hash, name);
       ASSERT_EQ(static_cast<bool>(place), model_.size() < keys_max_);
       if (!place) return;
     }
     const auto state = static_cast<uint32_t>(dice_.below(1'000'000'000));
-    place.bucket->set_window(place.slot, {.end_ms = state * 1'000LL, .approved = state});
+    place.bucket->cell(place.slot).set_window({.end_ms = state * 1'000LL, .approved = state});
     model_[name] = state;
     ASSERT_EQ(table_.text(place), name);
     ASSERT_EQ(table_.hash(place), hash);
@@ -84,7 +84,7 @@ class TableComparison {
     for (const auto& [name, state] : model_) {
       const Place place = table_.find(hash_key(name, secret_));
       ASSERT_TRUE(place);
-      ASSERT_EQ(place.bucket->window(place.slot).approved, state);
+      ASSERT_EQ(place.bucket->cell(place.slot).window().approved, state);
     }
   }
 

@@ -57,11 +57,13 @@ class Comparison {
 
   std::map<Verdict, uint64_t> seen;
   uint64_t adoptions = 0;
+  uint64_t by_handle = 0;
   uint64_t evictions() const { return shard_.statistics().keys_evicted; }
 
  private:
   Options options(uint64_t seed) {
     Options options{.keys_max = shape_.keys_max,
+                    .handles_max = 24,
                     .waiters_max = shape_.waiters_max,
                     .key_bytes_max = 255,
                     .requests_can_set_rate = seed % 5 != 0,
@@ -76,8 +78,12 @@ class Comparison {
   void operate() {
     model_.now_ns = now_ns_;
     const uint64_t choice = dice_.below(100);
-    if (choice < 60) {
+    if (choice < 42) {
       decide();
+    } else if (choice < 56) {
+      decide_by_handle();
+    } else if (choice < 60) {
+      intern_or_let_go();
     } else if (choice < 68) {
       leave();
     } else if (choice < 76) {
@@ -146,12 +152,14 @@ class Comparison {
     return entry;
   }
 
+  // Near the maximum entries go one by one, to see which key was given up for which.
+  bool roomy() const { return model_.keys().size() + 48 <= shape_.keys_max; }
+
   void decide() {
     model_.fire();
     model_.forget_expired();
-    // Near the maximum entries go one by one, to see which key was given up for which.
-    const bool roomy = model_.keys().size() + 48 <= shape_.keys_max;
-    const uint64_t count = roomy ? 1 + dice_.below(48) : 1;
+    const bool was_roomy = roomy();
+    const uint64_t count = was_roomy ? 1 + dice_.below(48) : 1;
     std::vector<std::string> names(count);
     std::vector<api::Entry> entries;
     for (std::string& key : names) {
@@ -163,12 +171,65 @@ class Comparison {
     std::vector<api::WaiterId> waiters(count, api::no_waiter);
     const uint64_t evicted_before = evictions();
     shard_.decide(entries, {.verdicts = verdicts, .details = details, .waiters = waiters}, now());
-    if (evictions() != evicted_before) follow_eviction(names[0], roomy);
+    if (evictions() != evicted_before) follow_eviction(names[0], was_roomy);
     for (uint64_t index = 0; index < count && !testing::Test::HasFailure(); ++index) {
       compare_verdict(names[index], entries[index], verdicts[index], details[index]);
       if (verdicts[index] == Verdict::queued) {
         waiting_.push_back({waiters[index], entries[index].ticket});
       }
+    }
+  }
+
+  // A handle's number is a key's as long as somebody holds it, and the same for all of them.
+  void intern_or_let_go() {
+    if (!held_.empty() && dice_.percent(45)) {
+      const size_t index = dice_.below(held_.size());
+      shard_.let_go(held_[index].first);
+      held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(index));
+      return;
+    }
+    const std::string key = std::to_string(dice_.below(40)) + "k";
+    const std::string name = dice_.percent(50) ? key : this->name();
+    if (name.empty() || name.size() > options_.key_bytes_max) return;
+    std::set<api::Handle> numbers;
+    api::Handle known = api::no_handle;
+    for (const auto& [number, of] : held_) {
+      numbers.insert(number);
+      if (of == name) known = number;
+    }
+    ASSERT_EQ(shard_.handles_count(), numbers.size());
+    const api::Handle handle = shard_.intern(name);
+    if (known != api::no_handle) {
+      ASSERT_EQ(handle, known);
+    } else {
+      ASSERT_EQ(handle == api::no_handle, numbers.size() == options_.handles_max);
+      ASSERT_FALSE(numbers.contains(handle));
+    }
+    if (handle == api::no_handle) return;
+    ASSERT_EQ(shard_.key_of(handle), name);
+    held_.emplace_back(handle, name);
+  }
+
+  void decide_by_handle() {
+    if (held_.empty()) return;
+    model_.fire();
+    model_.forget_expired();
+    const bool was_roomy = roomy();
+    const uint64_t count = was_roomy ? 1 + dice_.below(48) : 1;
+    std::vector<std::string> names;
+    std::vector<api::Handle> handles;
+    for (uint64_t index = 0; index < count; ++index) {
+      const auto& [handle, name] = held_[dice_.below(held_.size())];
+      handles.push_back(handle);
+      names.push_back(name);
+    }
+    std::vector<Verdict> verdicts(count);
+    const uint64_t evicted_before = evictions();
+    shard_.decide(handles, verdicts, now());
+    if (evictions() != evicted_before) follow_eviction(names[0], was_roomy);
+    by_handle += count;
+    for (uint64_t index = 0; index < count && !testing::Test::HasFailure(); ++index) {
+      compare_verdict(names[index], api::Entry{}, verdicts[index], {});
     }
   }
 
@@ -313,6 +374,7 @@ class Comparison {
   int64_t now_ns_ = 0;
   api::Ticket next_ticket_ = 1;
   std::vector<std::pair<api::WaiterId, api::Ticket>> waiting_;
+  std::vector<std::pair<api::Handle, std::string>> held_;  // once for every intern()
 };
 
 void compare(uint64_t seeds_count, const Shape& shape, const std::vector<Verdict>& must_occur,
@@ -320,6 +382,7 @@ void compare(uint64_t seeds_count, const Shape& shape, const std::vector<Verdict
   std::map<Verdict, uint64_t> seen;
   uint64_t evictions = 0;
   uint64_t adoptions = 0;
+  uint64_t by_handle = 0;
   for (const uint64_t seed : property_seeds(seeds_count)) {
     SCOPED_TRACE("repeat with SEED=" + std::to_string(seed));
     Comparison comparison(seed, shape);
@@ -327,6 +390,7 @@ void compare(uint64_t seeds_count, const Shape& shape, const std::vector<Verdict
     for (const auto& [verdict, count] : comparison.seen) seen[verdict] += count;
     evictions += comparison.evictions();
     adoptions += comparison.adoptions;
+    by_handle += comparison.by_handle;
     if (testing::Test::HasFailure()) return;
   }
   uint64_t all = 0;
@@ -334,14 +398,15 @@ void compare(uint64_t seeds_count, const Shape& shape, const std::vector<Verdict
     std::printf("  %s %lu\n", std::string(api::verdict_name(verdict)).c_str(), count);
     all += count;
   }
-  std::printf("  %lu outcomes compared, %lu keys evicted, %lu times new rules\n", all, evictions,
-              adoptions);
+  std::printf("  %lu outcomes compared, %lu by handle, %lu keys evicted, %lu times new rules\n",
+              all, by_handle, evictions, adoptions);
   if (std::getenv("SEED") != nullptr) return;
   for (const Verdict verdict : must_occur) {
     EXPECT_GT(seen[verdict], 0U) << api::verdict_name(verdict);
   }
   EXPECT_EQ(evictions > 0, must_evict);
   EXPECT_GT(adoptions, 0U);
+  EXPECT_GT(by_handle, 0U);
 }
 
 const std::vector<Verdict> usual{Verdict::approved,     Verdict::denied,      Verdict::queued,

@@ -14,48 +14,40 @@ void fill_list(List list, const std::vector<AskedEntry>& entries, Value value) {
   for (uint32_t i = 0; i < entries.size(); ++i) list.set(i, value(entries[i]));
 }
 
-std::string joined_keys(const std::vector<AskedEntry>& entries) {
-  std::string keys;
-  for (const AskedEntry& entry : entries) keys += entry.key;
-  return keys;
+template <typename Columns>
+void fill_keys(Columns columns, const std::vector<std::string>& keys) {
+  std::string joined;
+  for (const std::string& key : keys) joined += key;
+  const auto* bytes = reinterpret_cast<const kj::byte*>(joined.data());
+  columns.setKeys(kj::ArrayPtr<const kj::byte>(bytes, joined.size()));
+  auto sizes = columns.initKeySizes(static_cast<uint32_t>(keys.size()));
+  for (uint32_t i = 0; i < keys.size(); ++i) sizes.set(i, static_cast<uint16_t>(keys[i].size()));
 }
 
 template <typename Columns>
 void fill_keys(Columns columns, const std::vector<AskedEntry>& entries) {
-  const auto count = static_cast<uint32_t>(entries.size());
-  const std::string keys = joined_keys(entries);
-  const auto* bytes = reinterpret_cast<const kj::byte*>(keys.data());
-  columns.setKeys(kj::ArrayPtr<const kj::byte>(bytes, keys.size()));
-  fill_list(columns.initKeySizes(count), entries,
-            [](const AskedEntry& entry) { return static_cast<uint16_t>(entry.key.size()); });
+  std::vector<std::string> keys;
+  for (const AskedEntry& entry : entries) keys.push_back(entry.key);
+  fill_keys(columns, keys);
+}
+
+template <typename Columns>
+void fill_costs(Columns columns, const std::vector<AskedEntry>& entries) {
   const auto has_cost = [](const AskedEntry& entry) { return entry.cost != 1; };
-  if (std::ranges::any_of(entries, has_cost)) {
-    fill_list(columns.initCosts(count), entries,
-              [](const AskedEntry& entry) { return entry.cost; });
-  }
+  if (std::ranges::none_of(entries, has_cost)) return;
+  fill_list(columns.initCosts(static_cast<uint32_t>(entries.size())), entries,
+            [](const AskedEntry& entry) { return entry.cost; });
 }
 
-}  // namespace
-
-Bytes build_frame(uint32_t first_segment_words, const Fill& fill) {
-  capnp::MallocMessageBuilder message(first_segment_words);
-  fill(message.initRoot<schema::ClientFrame>());
-  const kj::Array<capnp::word> words = capnp::messageToFlatArray(message);
-  const auto bytes = words.asBytes();
-  Bytes frame(bytes.size());
-  std::memcpy(frame.data(), bytes.begin(), bytes.size());
-  return frame;
-}
-
-void fill_acquire(schema::ClientFrame::Builder frame, const AskedFrame& asked) {
+// All but what is asked for.
+template <typename Acquire>
+void fill_terms(Acquire acquire, const AskedFrame& asked) {
   const std::vector<AskedEntry>& entries = asked.entries;
   const auto count = static_cast<uint32_t>(entries.size());
-  frame.setId(asked.id);
-  auto acquire = frame.initAcquire();
   acquire.setDetails(asked.details);
   acquire.setWaitLimitMs(asked.wait_limit_ms);
   acquire.setFlags(asked.all_may_wait ? schema::FRAME_MAY_WAIT : 0);
-  fill_keys(acquire, entries);
+  fill_costs(acquire, entries);
   const auto sets_limit = [](const AskedEntry& entry) { return entry.max_requests != api::keep; };
   if (std::ranges::any_of(entries, sets_limit)) {
     fill_list(acquire.initMaxRequests(count), entries,
@@ -76,9 +68,51 @@ void fill_acquire(schema::ClientFrame::Builder frame, const AskedFrame& asked) {
   }
 }
 
+}  // namespace
+
+Bytes build_frame(uint32_t first_segment_words, const Fill& fill) {
+  capnp::MallocMessageBuilder message(first_segment_words);
+  fill(message.initRoot<schema::ClientFrame>());
+  const kj::Array<capnp::word> words = capnp::messageToFlatArray(message);
+  const auto bytes = words.asBytes();
+  Bytes frame(bytes.size());
+  std::memcpy(frame.data(), bytes.begin(), bytes.size());
+  return frame;
+}
+
+void fill_acquire(schema::ClientFrame::Builder frame, const AskedFrame& asked) {
+  frame.setId(asked.id);
+  auto acquire = frame.initAcquire();
+  fill_keys(acquire, asked.entries);
+  fill_terms(acquire, asked);
+}
+
+void fill_acquire_by_handle(schema::ClientFrame::Builder frame, const AskedFrame& asked) {
+  frame.setId(asked.id);
+  auto acquire = frame.initAcquireByHandle();
+  fill_list(acquire.initHandles(static_cast<uint32_t>(asked.entries.size())), asked.entries,
+            [](const AskedEntry& entry) { return entry.handle; });
+  fill_terms(acquire, asked);
+}
+
 void fill_release(schema::ClientFrame::Builder frame, const AskedFrame& asked) {
   frame.setId(asked.id);
-  fill_keys(frame.initRelease(), asked.entries);
+  auto release = frame.initRelease();
+  fill_keys(release, asked.entries);
+  fill_costs(release, asked.entries);
+}
+
+void fill_intern(schema::ClientFrame::Builder frame, uint64_t id,
+                 const std::vector<std::string>& keys) {
+  frame.setId(id);
+  fill_keys(frame.initIntern(), keys);
+}
+
+void fill_forget(schema::ClientFrame::Builder frame, uint64_t id,
+                 const std::vector<api::Handle>& handles) {
+  frame.setId(id);
+  auto list = frame.initForget().initHandles(static_cast<uint32_t>(handles.size()));
+  for (uint32_t i = 0; i < handles.size(); ++i) list.set(i, handles[i]);
 }
 
 bool take_frame(Bytes& bytes, const Read& read) {

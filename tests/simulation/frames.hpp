@@ -20,6 +20,7 @@ using Bytes = std::vector<std::byte>;
 
 struct AskedEntry {
   std::string key;
+  api::Handle handle = api::no_handle;  // asked instead, in a frame by handle
   uint32_t cost = 1;
   uint32_t max_requests = api::keep;
   uint32_t max_requests_in_queue = api::keep;
@@ -39,7 +40,13 @@ using Fill = std::function<void(schema::ClientFrame::Builder)>;
 Bytes build_frame(uint32_t first_segment_words, const Fill& fill);
 
 void fill_acquire(schema::ClientFrame::Builder frame, const AskedFrame& asked);
+void fill_acquire_by_handle(schema::ClientFrame::Builder frame, const AskedFrame& asked);
 void fill_release(schema::ClientFrame::Builder frame, const AskedFrame& asked);
+
+void fill_intern(schema::ClientFrame::Builder frame, uint64_t id,
+                 const std::vector<std::string>& keys);
+void fill_forget(schema::ClientFrame::Builder frame, uint64_t id,
+                 const std::vector<api::Handle>& handles);
 
 // Takes a whole frame off the front of `bytes` and calls `read` with it; false: not whole yet.
 using Read = std::function<void(schema::ServerFrame::Reader)>;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/limits.hpp"
+#include "proto/key_hash.hpp"
 #include "server/worker.hpp"
 
 namespace sluice::simulation {
@@ -16,7 +17,9 @@ api::Verdict verdict_at(capnp::Data::Reader column, uint32_t index) {
 
 }  // namespace
 
-NativePeer::NativePeer(World& world) : Peer(world, server::native_listener) {}
+NativePeer::NativePeer(World& world) : Peer(world, server::native_listener) {
+  world.oracle.watch_order(client_.link_id());
+}
 
 // ------------------------------------------------------------------------------------- asking
 
@@ -59,6 +62,7 @@ void NativePeer::ask() {
     return say_hello();
   }
   if ((!welcomed_ && !impatient_) || asked_.size() >= outstanding_max) return;
+  if (interns_ && world_.random.chance(0.4)) return ask_with_handles();
   const uint64_t dice = world_.random.below(100);
   if (dice < 70) return ask_acquire();
   if (dice < 80) return ask_release();
@@ -76,21 +80,130 @@ void NativePeer::ask_acquire() {
   io::Random& random = world_.random;
   AskedFrame frame;
   frame.id = expect(Kind::acquire);
-  const bool large = random.chance(greedy_ ? 0.2 : 0.002);
-  const uint64_t count =
-      large ? 1'000 + random.below(limits::frame_entries_max - 999) : random.below(12);
+  const uint64_t count = random_count(0.2);
   const bool may_wait = random.chance(0.5);
   frame.all_may_wait = may_wait && random.chance(0.3);
   for (uint64_t i = 0; i < count; ++i) frame.entries.push_back(random_entry(may_wait));
   if (random.chance(0.02) && count > 0) frame.entries[0].key.clear();  // invalid_key
-  if (random.chance(0.02) && count > 0) frame.entries[0].cost = limits::permits_max;
+  draw_terms(frame);
+  may_ever_wait_ |= may_wait;
+  say_frame([&](schema::ClientFrame::Builder builder) { fill_acquire(builder, frame); });
+}
+
+// Of entries in a frame: mostly few, and many sometimes; a greedy peer's more often.
+uint64_t NativePeer::random_count(double many_if_greedy) {
+  io::Random& random = world_.random;
+  const bool many = random.chance(greedy_ ? many_if_greedy : 0.002);
+  return many ? 1'000 + random.below(limits::frame_entries_max - 999) : random.below(12);
+}
+
+void NativePeer::draw_terms(AskedFrame& frame) {
+  io::Random& random = world_.random;
+  if (random.chance(0.02) && !frame.entries.empty()) frame.entries[0].cost = limits::permits_max;
   if (random.chance(0.5)) frame.details = static_cast<uint8_t>(greedy_ ? 63 : random.below(64));
   if (random.chance(0.3)) {
     frame.wait_limit_ms = 1 + static_cast<uint32_t>(random.below(world_.wait_ms_max));
   }
-  may_ever_wait_ |= may_wait;
   asked_[frame.id].details = frame.details;
-  say_frame([&](schema::ClientFrame::Builder builder) { fill_acquire(builder, frame); });
+}
+
+// Its wrong questions too: handles that it does not hold, or never held.
+void NativePeer::ask_with_handles() {
+  const uint64_t dice = world_.random.below(100);
+  if (dice < 15 || (held_.empty() && dice < 90)) return ask_intern();
+  if (dice < 25) return ask_forget();
+  ask_by_handle();
+}
+
+// The keys of all clients, again and again, and some of which it asks hardly ever.
+void NativePeer::ask_intern() {
+  io::Random& random = world_.random;
+  const uint64_t id = expect(Kind::intern);
+  std::vector<std::string>& keys = asked_[id].keys;
+  const uint64_t count = random.below(6);
+  for (uint64_t i = 0; i < count; ++i) keys.push_back(random_key());
+  if (random.chance(0.05)) {
+    for (uint64_t i = random.below(world_.spare_keys); i > 0; --i) {
+      keys.push_back("spare" + std::to_string(random.below(world_.spare_keys)));
+    }
+  }
+  std::erase_if(keys, [&](const std::string& key) { return !is_interned_here(key); });
+  if (random.chance(0.02)) keys.emplace_back();  // invalid_key
+  if (random.chance(0.02)) keys.emplace_back(limits::key_bytes_max, 'k');
+  say_frame([&](schema::ClientFrame::Builder builder) { fill_intern(builder, id, keys); });
+}
+
+// Only a connection that holds no other shard's key is answered from the seats.
+bool NativePeer::is_interned_here(const std::string& key) const {
+  if (interns_foreign_ || !welcomed_) return interns_foreign_;
+  return proto::owner_shard(proto::routing_hash(key, routing_seed_), shards_) == shard_;
+}
+
+void NativePeer::ask_forget() {
+  io::Random& random = world_.random;
+  const uint64_t id = expect(Kind::forget);
+  std::vector<api::Handle>& handles = asked_[id].handles;
+  if (random.chance(0.1)) {
+    for (const auto& [handle, key] : held_) handles.push_back(handle);
+  } else {
+    for (uint64_t i = random.below(4); i > 0; --i) handles.push_back(random_handle());
+  }
+  for (const api::Handle handle : handles) {
+    const auto held = held_.find(handle);
+    if (held == held_.end()) continue;
+    numbers_.erase(held->second);
+    held_.erase(held);
+  }
+  say_frame([&](schema::ClientFrame::Builder builder) { fill_forget(builder, id, handles); });
+}
+
+// Half of them as plain as can be: they take the short way.
+void NativePeer::ask_by_handle() {
+  io::Random& random = world_.random;
+  AskedFrame frame;
+  frame.id = expect(Kind::acquire);
+  const uint64_t count = random_count(0.05);
+  const bool plain = random.chance(0.5);
+  const bool may_wait = !plain && random.chance(0.5);
+  frame.all_may_wait = may_wait && random.chance(0.3);
+  const bool strays = random.chance(0.1);
+  for (uint64_t i = 0; i < count; ++i) {
+    AskedEntry entry = random_entry(may_wait);
+    const auto number = numbers_.find(entry.key);
+    if (plain) entry = {};
+    if (number != numbers_.end()) {
+      entry.handle = number->second;
+    } else if (strays || numbers_.empty()) {
+      entry.handle = random_handle();
+    } else {
+      entry.handle = numbers_.begin()->second;
+    }
+    asked_[frame.id].meant.push_back(meant_by(entry.handle));
+    frame.entries.push_back(entry);
+  }
+  if (!plain) draw_terms(frame);
+  may_ever_wait_ |= may_wait;
+  say_frame([&](schema::ClientFrame::Builder builder) { fill_acquire_by_handle(builder, frame); });
+}
+
+api::Handle NativePeer::random_handle() {
+  io::Random& random = world_.random;
+  if (random.chance(0.02)) return random.chance(0.5) ? api::no_handle : 1'000'000'000;
+  if (held_.empty() || random.chance(0.2)) {
+    return static_cast<api::Handle>(random.below(2 * world_.spare_keys));
+  }
+  return std::next(held_.begin(), static_cast<ptrdiff_t>(random.below(held_.size())))->first;
+}
+
+NativePeer::MeantKey NativePeer::meant_by(api::Handle handle) const {
+  const auto held = held_.find(handle);
+  if (held != held_.end()) return held->second;
+  if (awaits(Kind::intern)) return {};
+  return std::string{};
+}
+
+bool NativePeer::awaits(Kind kind) const {
+  return std::ranges::any_of(asked_, [&](const auto& one) { return one.second.kind == kind; });
 }
 
 void NativePeer::ask_release() {
@@ -151,7 +264,7 @@ void NativePeer::ask_wrong() {
       spoil(builder);
     });
   };
-  switch (world_.random.below(9)) {
+  switch (world_.random.below(11)) {
     case 0:
       return say_acquire(ErrorCode::bad_columns, [](schema::ClientFrame::Builder builder) {
         builder.getAcquire().initCosts(3);
@@ -174,12 +287,24 @@ void NativePeer::ask_wrong() {
       frame.details = 64;
       return say_acquire(ErrorCode::bad_flag, [](schema::ClientFrame::Builder) {});
     case 6:
+      frame.id = expect(Kind::wrong, ErrorCode::bad_columns);
+      return say_frame([&](schema::ClientFrame::Builder builder) {
+        fill_acquire_by_handle(builder, frame);
+        builder.getAcquireByHandle().initCosts(3);
+      });
+    case 7:
+      frame.id = expect(Kind::wrong, ErrorCode::bad_columns);
+      return say_frame([&](schema::ClientFrame::Builder builder) {
+        fill_intern(builder, frame.id, {frame.entries[0].key, frame.entries[1].key});
+        builder.getIntern().getKeySizes().set(0, 60'000);
+      });
+    case 8:
       frame.id = expect(Kind::wrong, ErrorCode::unsupported);
       return say_frame([&](schema::ClientFrame::Builder builder) {
         builder.setId(frame.id);
-        builder.initIntern();
+        builder.setUnset();
       });
-    case 7:
+    case 9:
       may_be_ended_ = true;
       frame.id = expect(Kind::wrong, ErrorCode::unexpected_hello);
       return say_frame([&](schema::ClientFrame::Builder builder) {
@@ -222,6 +347,9 @@ void NativePeer::on_frame(schema::ServerFrame::Reader frame) {
     case schema::ServerFrame::WELCOME:
       if (find(id, Kind::hello) == nullptr) return;
       welcomed_ = true;
+      shard_ = frame.getWelcome().getShard();
+      shards_ = frame.getWelcome().getShards();
+      routing_seed_ = frame.getWelcome().getRoutingSeed();
       asked_.erase(id);
       return;
     case schema::ServerFrame::VERDICTS:
@@ -232,6 +360,8 @@ void NativePeer::on_frame(schema::ServerFrame::Reader frame) {
       return on_done(id);
     case schema::ServerFrame::INSPECTED:
       return on_inspected(id, frame.getInspected());
+    case schema::ServerFrame::INTERNED:
+      return on_interned(id, frame.getInterned());
     case schema::ServerFrame::PONG:
       if (find(id, Kind::ping) != nullptr) asked_.erase(id);
       return;
@@ -241,7 +371,6 @@ void NativePeer::on_frame(schema::ServerFrame::Reader frame) {
       if (!world_.draining) fail("was told to go away");
       return;
     case schema::ServerFrame::UNSET:
-    case schema::ServerFrame::INTERNED:
       fail("got a frame of a kind that it cannot get");
   }
 }
@@ -272,6 +401,9 @@ void NativePeer::on_verdicts(uint64_t id, schema::Verdicts::Reader verdicts) {
   for (uint32_t i = 0; i < found->entries.size(); ++i) {
     const DecidedEntry& entry = found->entries[i];
     if (verdict_at(column, i) != entry.verdict) return fail("got another verdict than decided");
+    if (!asked->meant.empty() && asked->meant[i] && *asked->meant[i] != entry.key) {
+      return fail("asked for " + *asked->meant[i] + " by handle and was answered for " + entry.key);
+    }
     check_detail(*asked, verdicts.getDetails(), i, entry.detail, entry, false);
     if (entry.verdict == api::Verdict::queued) asked->waiting.insert(i);
   }
@@ -317,7 +449,8 @@ void NativePeer::check_detail(const Asked& asked, schema::Details::Reader detail
 
 void NativePeer::on_done(uint64_t id) {
   const auto found = asked_.find(id);
-  if (found != asked_.end() && found->second.kind == Kind::withdraw) {
+  const bool known = found != asked_.end();
+  if (known && (found->second.kind == Kind::withdraw || found->second.kind == Kind::forget)) {
     asked_.erase(found);
     return;
   }
@@ -325,6 +458,43 @@ void NativePeer::on_done(uint64_t id) {
   const auto done = std::ranges::find(decided(), id, &DecidedRequest::id);
   if (done == decided().end()) return fail("got Done for what nobody did");
   forget(id, &*done);
+}
+
+void NativePeer::on_interned(uint64_t id, schema::Interned::Reader interned) {
+  const Asked* asked = find(id, Kind::intern);
+  if (asked == nullptr) return;
+  const std::vector<std::string> keys = asked->keys;
+  const auto handles = interned.getHandles();
+  if (handles.size() != keys.size()) return fail("got too few or too many handles");
+  for (uint32_t i = 0; i < keys.size() && !over(); ++i) {
+    on_interned(id, keys[i], handles[i], verdict_at(interned.getVerdicts(), i));
+  }
+  asked_.erase(id);
+}
+
+void NativePeer::on_interned(uint64_t id, const std::string& key, api::Handle handle,
+                             api::Verdict verdict) {
+  if ((verdict == api::Verdict::approved) != (handle != api::no_handle)) {
+    return fail("got a handle and a verdict that contradict each other");
+  }
+  const bool invalid = key.empty() || key.size() == limits::key_bytes_max;
+  if (invalid != (verdict == api::Verdict::invalid_key)) {
+    return fail("was told " + std::string(api::verdict_name(verdict)) + " when it interned a key");
+  }
+  if (invalid || verdict == api::Verdict::handles_full) return;
+  if (verdict == api::Verdict::draining && world_.draining) return;
+  if (verdict != api::Verdict::approved) return fail("got no handle for no reason");
+  const auto number = numbers_.find(key);
+  if (number != numbers_.end() && number->second != handle) return fail("got a second handle");
+  // Frames sent since may have forgotten it.
+  const bool forgotten = std::ranges::any_of(asked_, [&](const auto& one) {
+    return one.first > id && std::ranges::count(one.second.handles, handle) > 0;
+  });
+  if (forgotten) return;
+  const auto held = held_.find(handle);
+  if (held != held_.end() && held->second != key) return fail("got the handle of another key");
+  held_[handle] = key;
+  numbers_[key] = handle;
 }
 
 void NativePeer::on_inspected(uint64_t id, schema::Inspected::Reader inspected) {

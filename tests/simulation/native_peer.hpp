@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 
 #include "base/error_code.hpp"
@@ -16,7 +17,22 @@ class NativePeer final : public Peer {
   std::string describe() const override { return "(native)"; }
 
  private:
-  enum class Kind : uint8_t { hello, acquire, release, withdraw, inspect, page, ping, wrong };
+  enum class Kind : uint8_t {
+    hello,
+    acquire,
+    release,
+    withdraw,
+    inspect,
+    page,
+    intern,
+    forget,
+    ping,
+    wrong
+  };
+
+  // The key that a handle stood for when it was sent: empty for none; nothing when that depends on
+  // what the server answers to an Intern before.
+  using MeantKey = std::optional<std::string>;
 
   struct Asked {
     Kind kind;
@@ -24,6 +40,9 @@ class NativePeer final : public Peer {
     ErrorCode error = ErrorCode::none;  // of a wrong one
     DecidedRequest* decided = nullptr;  // once its verdicts were told
     std::set<uint32_t> waiting;         // entries
+    std::vector<std::string> keys;      // interned
+    std::vector<api::Handle> handles;   // forgotten
+    std::vector<MeantKey> meant;        // by handle: each entry's
   };
 
   void ask() override;
@@ -37,6 +56,16 @@ class NativePeer final : public Peer {
   void ask_withdraw();
   void ask_inspect();
   void ask_wrong();
+  void ask_with_handles();
+  void ask_intern();
+  void ask_forget();
+  void ask_by_handle();
+  uint64_t random_count(double many_if_greedy);
+  void draw_terms(AskedFrame& frame);
+  api::Handle random_handle();
+  MeantKey meant_by(api::Handle handle) const;
+  bool awaits(Kind kind) const;
+  bool is_interned_here(const std::string& key) const;
   void say_broken_bytes();
   uint64_t expect(Kind kind, ErrorCode error = ErrorCode::none);
   void say_frame(const Fill& fill);
@@ -47,6 +76,8 @@ class NativePeer final : public Peer {
   void on_granted(uint64_t id, schema::Granted::Reader granted);
   void on_inspected(uint64_t id, schema::Inspected::Reader inspected);
   void on_done(uint64_t id);
+  void on_interned(uint64_t id, schema::Interned::Reader interned);
+  void on_interned(uint64_t id, const std::string& key, api::Handle handle, api::Verdict verdict);
   void on_error(uint64_t id, schema::Error::Reader error);
   void check_detail(const Asked& asked, schema::Details::Reader details, uint32_t index,
                     const api::Detail& expected, const DecidedEntry& entry, bool late);
@@ -55,10 +86,18 @@ class NativePeer final : public Peer {
 
   std::map<uint64_t, Asked> asked_;  // by frame id
   std::set<std::string> page_keys_;  // told so far by the walk under way
+  // As they are for the frames sent from now on, as far as it was told.
+  std::map<api::Handle, std::string> held_;
+  std::map<std::string, api::Handle> numbers_;
   uint64_t next_id_ = 1;
   bool said_hello_ = false;
   bool welcomed_ = false;
   const bool impatient_ = world_.random.chance(0.3);  // asks before it is welcomed
+  const bool interns_ = world_.random.chance(0.7);
+  const bool interns_foreign_ = world_.random.chance(0.4);  // also keys of other shards
+  uint32_t shard_ = 0;
+  uint32_t shards_ = 1;
+  uint64_t routing_seed_ = 0;
   bool may_ever_wait_ = false;
   bool walking_ = false;  // through the pages of all keys
 };

@@ -98,9 +98,108 @@ void Oracle::decide(shard::Shard& shard, std::span<const api::Entry> entries,
   if (const route::Crossing* crossing = core.worker.serving()) {
     keep_crossing(cores_[origin], origin, *crossing, answers);
   } else {
-    keep_turn(core, answers);
+    keep_entries(core, entries, answers);
   }
   tell_granted(core.model);
+}
+
+// As the same keys would be that came as text, one permit each.
+void Oracle::decide(shard::Shard& shard, std::span<const api::Handle> handles,
+                    std::span<api::Verdict> verdicts, base::Now now) {
+  Core& core = core_of(shard);
+  if (!single_steps_) {
+    decide_some(core, shard, handles, verdicts, now);
+  } else {
+    for (size_t i = 0; i < handles.size(); ++i) {
+      decide_some(core, shard, handles.subspan(i, 1), verdicts.subspan(i, 1), now);
+    }
+  }
+  by_handle_ += handles.size();
+  keep_handles(core, handles, verdicts);
+  tell_granted(core.model);
+}
+
+void Oracle::decide_some(Core& core, shard::Shard& shard, std::span<const api::Handle> handles,
+                         std::span<api::Verdict> verdicts, base::Now now) {
+  std::vector<std::string> keys;
+  for (const api::Handle handle : handles) {
+    keys.push_back(key_held(core, handle));
+    if (core.worker.exchange().owner_of(keys.back()) != core.worker.exchange().core()) {
+      failure_.report("handle of " + keys.back() + " was decided by a core that it is not of");
+    }
+    if (failure_) return std::ranges::fill(verdicts, api::Verdict::denied), void();
+  }
+  core.model.run_due(now);
+  const bool full = single_steps_ && is_full(core, shard, now);
+  real::decide(shard, handles, verdicts, now);
+  if (single_steps_) follow_evictions(core, shard, now);
+  for (size_t i = 0; i < handles.size(); ++i) {
+    const api::Entry entry{.key_data = keys[i].data(),
+                           .key_bytes = static_cast<uint16_t>(keys[i].size())};
+    check_answer(entry, core.model.decide(entry, now, full), verdicts[i], {});
+  }
+  check_grants(core, shard);
+}
+
+std::string Oracle::key_held(const Core& core, api::Handle handle) {
+  const auto held = core.handles.find(handle);
+  if (held != core.handles.end()) return held->second.key;
+  failure_.report("handle " + std::to_string(handle) + " is used, which nobody holds");
+  return {};
+}
+
+void Oracle::check_handles(const Core& core) {
+  const uint32_t count = core.worker.shard().handles_count();
+  if (count == core.handles.size()) return;
+  failure_.report(std::to_string(count) + " handles are held where " +
+                  std::to_string(core.handles.size()) + " should be");
+}
+
+api::Handle Oracle::intern(shard::Shard& shard, std::string_view key) {
+  Core& core = core_of(shard);
+  const std::string name(key);
+  const api::Handle handle = real::intern(shard, key);
+  trace("intern " + name + ": " + std::to_string(static_cast<int32_t>(handle)));
+  const auto number = core.numbers.find(name);
+  const bool known = number != core.numbers.end();
+  if (handle == api::no_handle) {
+    if (known || core.handles.size() < options_.handles_max) {
+      failure_.report("key " + name + " got no handle although there are some");
+    }
+    ++handles_full_;
+    return handle;
+  }
+  if (handle >= options_.handles_max) failure_.report("a handle is larger than it may be");
+  if (known && number->second != handle) failure_.report("key " + name + " got a second handle");
+  if (!known && core.handles.contains(handle)) {
+    failure_.report("key " + name + " got the handle of " + core.handles[handle].key);
+  }
+  core.numbers[name] = handle;
+  core.handles[handle].key = name;
+  ++core.handles[handle].holders;
+  check_handles(core);
+  return handle;
+}
+
+void Oracle::let_go(shard::Shard& shard, api::Handle handle) {
+  Core& core = core_of(shard);
+  const std::string name = key_held(core, handle);
+  if (failure_) return;
+  trace("let go " + std::to_string(handle) + " of " + name);
+  real::let_go(shard, handle);
+  if (--core.handles[handle].holders == 0) {
+    core.handles.erase(handle);
+    core.numbers.erase(name);
+  }
+  check_handles(core);
+}
+
+std::string_view Oracle::key_of(const shard::Shard& shard, api::Handle handle) {
+  const std::string name = key_held(core_of(shard), handle);
+  if (failure_) return {};
+  const std::string_view key = real::key_of(shard, handle);
+  if (key != name) failure_.report("the handle of " + name + " is said to be " + std::string(key));
+  return key;
 }
 
 void Oracle::decide_some(Core& core, shard::Shard& shard, std::span<const api::Entry> entries,
@@ -207,11 +306,17 @@ void Oracle::check_grants(Core& core, shard::Shard& shard) {
   core.grants_checked += granted.size();
 }
 
-// Who asked: the turn knows the requests that the entries belong to.
-void Oracle::keep_turn(Core& core, const shard::Answers& answers) {
+// Who asked: the turn knows the requests that the entries belong to. They are decided run by run.
+template <typename Keep>
+void Oracle::keep_run(Core& core, bool by_handle, size_t entries_count, Keep keep_entry) {
   const route::Turn& turn = core.worker.undecided();
-  const api::CoreId origin = core.worker.exchange().core();
-  for (const route::Request& request : turn.requests()) {
+  const route::Run& run = turn.runs()[core.runs_done];
+  if (run.by_handle != by_handle || run.entries_count != entries_count) {
+    return failure_.report("runs of a turn are decided in another order than asked");
+  }
+  size_t& next = core.requests_done;
+  for (; next < turn.requests().size() && turn.requests()[next].by_handle == by_handle; ++next) {
+    const route::Request& request = turn.requests()[next];
     const uint32_t link =
         core.io.link_of({.index = request.session, .generation = request.generation});
     DecidedRequest& decided = decided_[link].emplace_back();
@@ -219,17 +324,43 @@ void Oracle::keep_turn(Core& core, const shard::Answers& answers) {
     decided.entries.resize(request.entries_count);
     if (request.split != route::Request::whole) core.splits[request.split] = {link, &decided};
     for (uint32_t place = 0; place < request.entries_count; ++place) {
-      const size_t index = request.first_entry + place;
-      const api::Entry& entry = turn.entries()[index];
-      const bool here = entry.op != api::Op::elsewhere;
-      keep(decided, link, place, entry, origin, here ? answers.verdicts[index] : api::Verdict::none,
-           answers.details[index]);
-      if (!here) {
-        const uint32_t slot = core.worker.exchange().book().slot(request.split, place);
-        decided.entries[place].op = core.worker.exchange().book().entry(slot).op;
-      }
+      keep_entry(request, decided, link, place);
     }
   }
+  if (++core.runs_done == turn.runs().size()) core.runs_done = core.requests_done = 0;
+}
+
+void Oracle::keep_entries(Core& core, std::span<const api::Entry> entries,
+                          const shard::Answers& answers) {
+  const api::CoreId origin = core.worker.exchange().core();
+  const auto first = static_cast<size_t>(entries.data() - core.worker.undecided().entries().data());
+  keep_run(
+      core, false, entries.size(),
+      [&](const route::Request& request, DecidedRequest& decided, uint32_t link, uint32_t place) {
+        const size_t index = request.first_entry + place - first;
+        const api::Entry& entry = entries[index];
+        if (entry.op != api::Op::elsewhere) {
+          return keep(decided, link, place, entry, origin, answers.verdicts[index],
+                      answers.details[index]);
+        }
+        const route::SplitBook& book = core.worker.exchange().book();
+        decided.entries[place].op = book.entry(book.slot(request.split, place)).op;
+      });
+}
+
+void Oracle::keep_handles(Core& core, std::span<const api::Handle> handles,
+                          std::span<const api::Verdict> verdicts) {
+  if (failure_) return;
+  const auto first = static_cast<size_t>(handles.data() - core.worker.undecided().handles().data());
+  keep_run(
+      core, true, handles.size(),
+      [&](const route::Request& request, DecidedRequest& decided, uint32_t link, uint32_t place) {
+        const size_t index = request.first_entry + place - first;
+        const std::string& key = core.handles.at(handles[index]).key;
+        const api::Entry entry{.key_data = key.data(),
+                               .key_bytes = static_cast<uint16_t>(key.size())};
+        keep(decided, link, place, entry, core.worker.exchange().core(), verdicts[index], {});
+      });
 }
 
 // ... and the origin's book those that other cores decide.
@@ -253,9 +384,24 @@ void Oracle::keep(DecidedRequest& request, uint32_t link, size_t place, const ap
                             .verdict = verdict,
                             .detail = detail,
                             .outcome_detail = {}};
+  check_order(link, request.entries[place].key, request.id, place);
   if (verdict == api::Verdict::queued) {
     waiting_[named(entry.ticket, origin)] = {link, &request, place};
   }
+}
+
+// By handle or not: what one connection asks of one key is decided in the order asked.
+void Oracle::check_order(uint32_t link, const std::string& key, uint64_t id, size_t place) {
+  const auto connection = last_decided_.find(link);
+  if (connection == last_decided_.end()) return;
+  auto& last = connection->second[key];
+  const std::pair<uint64_t, size_t> now{id, place};
+  if (now < last) {
+    failure_.report("client " + std::to_string(link) + ": entry " + std::to_string(place) +
+                    " of frame " + std::to_string(id) + " for " + key + " was decided after one " +
+                    "of frame " + std::to_string(last.first));
+  }
+  last = now;
 }
 
 // A waiter may be served by an entry behind it, of the same call.

@@ -74,6 +74,10 @@ class Oracle {
   // several cores it takes a turn or two until the owner hears of it.)
   void check_waiters();
 
+  // From now on: this connection's request ids grow, so its entries for one key have to be decided
+  // in their order.
+  void watch_order(uint32_t link) { last_decided_[link]; }
+
   // Ids that clients were told, checked against the order of decisions.
   void told_id(const DecidedEntry& entry, uint64_t request_id);
 
@@ -81,6 +85,9 @@ class Oracle {
   void trace(const std::string& text) const;
 
   uint64_t entries_count() const { return sequence_; }
+  uint64_t by_handle_count() const { return by_handle_; }
+  // Interned in vain, for as many handles were held as may be.
+  uint64_t handles_full_count() const { return handles_full_; }
   uint32_t waiters_count() const;
   // Grants that reached nobody: credited to their window, and too late for it.
   uint64_t given_back() const { return given_back_; }
@@ -89,6 +96,11 @@ class Oracle {
   // The wrapped methods.
   void decide(shard::Shard& shard, std::span<const api::Entry> entries,
               const shard::Answers& answers, base::Now now, api::CoreId origin);
+  void decide(shard::Shard& shard, std::span<const api::Handle> handles,
+              std::span<api::Verdict> verdicts, base::Now now);
+  api::Handle intern(shard::Shard& shard, std::string_view key);
+  void let_go(shard::Shard& shard, api::Handle handle);
+  std::string_view key_of(const shard::Shard& shard, api::Handle handle);
   bool withdraw(shard::Shard& shard, api::WaiterId waiter, api::Ticket ticket, base::Now now,
                 api::CoreId origin);
   bool abandon(shard::Shard& shard, api::WaiterId waiter, api::Ticket ticket, base::Now now,
@@ -109,6 +121,12 @@ class Oracle {
     size_t entry;
   };
 
+  // A key by number, and how many times it was interned and not let go.
+  struct Interned {
+    std::string key;
+    uint32_t holders = 0;
+  };
+
   struct Core {
     Core(const server::Worker& of, io::SimIo& with, const shard::Options& options)
         : worker(of), io(with), model(options) {}
@@ -119,6 +137,10 @@ class Oracle {
     uint64_t evicted_count = 0;
     size_t grants_checked = 0;
     std::map<uint32_t, std::pair<uint32_t, DecidedRequest*>> splits;  // by index: link, request
+    std::map<api::Handle, Interned> handles;
+    std::map<std::string, api::Handle> numbers;
+    size_t runs_done = 0;  // of the turn that is being decided
+    size_t requests_done = 0;
   };
 
   Core& core_of(const shard::Shard& shard);
@@ -128,11 +150,20 @@ class Oracle {
                     api::Verdict verdict, const api::Detail& detail);
   void check_grants(Core& core, shard::Shard& shard);
   void check_state(Core& core, const api::KeyState& state, std::string_view key, base::Now now);
-  void keep_turn(Core& core, const shard::Answers& answers);
+  void decide_some(Core& core, shard::Shard& shard, std::span<const api::Handle> handles,
+                   std::span<api::Verdict> verdicts, base::Now now);
+  std::string key_held(const Core& core, api::Handle handle);
+  void check_handles(const Core& core);
+  template <typename Keep>
+  void keep_run(Core& core, bool by_handle, size_t entries_count, Keep keep_entry);
+  void keep_entries(Core& core, std::span<const api::Entry> entries, const shard::Answers& answers);
+  void keep_handles(Core& core, std::span<const api::Handle> handles,
+                    std::span<const api::Verdict> verdicts);
   void keep_crossing(Core& origin, api::CoreId origin_id, const route::Crossing& crossing,
                      const shard::Answers& answers);
   void keep(DecidedRequest& request, uint32_t link, size_t place, const api::Entry& entry,
             api::CoreId origin, api::Verdict verdict, const api::Detail& detail);
+  void check_order(uint32_t link, const std::string& key, uint64_t id, size_t place);
   void tell_granted(const ShardModel& model);
   void follow_evictions(Core& core, shard::Shard& shard, base::Now now);
   bool is_full(Core& core, const shard::Shard& shard, base::Now now) const;
@@ -146,7 +177,11 @@ class Oracle {
   std::map<api::Ticket, Waiting> waiting_;       // tickets by which the models know them
   std::map<uint64_t, uint64_t> told_ids_;        // by sequence
   std::set<uint64_t> ids_;
+  // By link and key: the id of the request and the entry's place in it.
+  std::map<uint32_t, std::map<std::string, std::pair<uint64_t, size_t>>> last_decided_;
   uint64_t sequence_ = 0;
+  uint64_t by_handle_ = 0;
+  uint64_t handles_full_ = 0;
   uint64_t given_back_ = 0;
   uint64_t given_back_late_ = 0;
 };

@@ -29,6 +29,7 @@ struct World {
   uint32_t limit_max = 10;  // of overrides
   uint32_t wait_ms_max = 500;
   double greedy_share = 0;
+  uint32_t spare_keys = 1'500;  // interned, and asked hardly ever
   bool can_set_rate = true;
   bool can_mod_queue = true;
   bool draining = false;

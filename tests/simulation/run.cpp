@@ -16,8 +16,9 @@ namespace {
 
 using io::Random;
 
-constexpr uint64_t settle_turns_max = 50'000;           // of one core
-constexpr uint64_t settle_turns_max_cores = 400'000;    // an entry at a time may have to cross
+// Frames may have to come eight bytes at a time, or their entries to cross one by one.
+constexpr uint64_t settle_turns_max = 400'000;
+constexpr uint64_t let_go_turns = 128;  // of a core that has work: more than its handles take
 constexpr int64_t settle_ns_min = 60 * base::ns_per_s;  // a line of twenty, a second for each
 constexpr uint64_t drain_turns = 200;
 constexpr int64_t a_day_ms = 24 * 3'600 * 1'000;
@@ -29,9 +30,10 @@ T pick(Random& random, const std::array<T, count>& values) {
 
 shard::Options draw_shard(Random& random, bool tiny_table) {
   shard::Options options;
-  options.keys_max = tiny_table ? 4 + static_cast<uint32_t>(random.below(8)) : 1'000;
+  options.keys_max = tiny_table ? 4 + static_cast<uint32_t>(random.below(8)) : 4'000;
   options.waiters_max = pick<uint32_t, 4>(random, {3, 20, 200, 2'000});
   options.key_bytes_max = pick<uint32_t, 2>(random, {64, 1'024});
+  options.handles_max = pick<uint32_t, 5>(random, {1, 7, 64, 100, 3'000});
   options.requests_can_set_rate = !random.chance(0.1);
   options.requests_can_mod_queue = !random.chance(0.1);
   options.policy = {.window_ms = pick<int64_t, 5>(random, {10, 13, 50, 100, 1'000}),
@@ -45,6 +47,7 @@ session::Options draw_sessions(Random& random, const shard::Options& shard, bool
   session::Options options;
   options.key_bytes_max = shard.key_bytes_max;
   options.waiters_max = shard.waiters_max;
+  options.handles_max = shard.handles_max;
   options.wait_ms_max = random.chance(0.3) ? 1 + static_cast<uint32_t>(random.below(1'000)) : 0;
   options.requests_can_set_rate = shard.requests_can_set_rate;
   options.requests_can_mod_queue = shard.requests_can_mod_queue;
@@ -331,9 +334,8 @@ std::string Run::owed() const {
 void Run::settle() {
   network_.faults().calm();
   const int64_t until_ns = network_.clock().monotonic_ns + settle_ns_min;
-  const uint64_t turns_max = cores_.size() == 1 ? settle_turns_max : settle_turns_max_cores;
   for (uint64_t turns = 0; !all_over() && !failure_; ++turns) {
-    if (turns >= turns_max && network_.clock().monotonic_ns >= until_ns) {
+    if (turns >= settle_turns_max && network_.clock().monotonic_ns >= until_ns) {
       failure_.report("does not drain: " + std::to_string(peers_.size()) + " clients, " +
                       std::to_string(sockets_open()) + " sockets are left" + owed());
       return;
@@ -342,6 +344,8 @@ void Run::settle() {
     turn_all(INT64_MAX, true);
     receive_all();
   }
+  // Handles of connections that have ended go in slices.
+  for (uint64_t turns = 0; turns < let_go_turns && !failure_; ++turns) turn_all(0, true);
 }
 
 void Run::check_idle() {
@@ -353,6 +357,7 @@ void Run::check_idle() {
     none(core.worker->tickets_count(), "tickets");
     none(core.worker->waiting_frames_count(), "waiting frames");
     none(core.worker->shard().waiters_count(), "waiters");
+    none(core.worker->shard().handles_count(), "handles");
     none(core.worker->undecided().requests().size(), "undecided requests");
     none(core.worker->exchange().book().open_count(), "split requests");
     none(core.io->sends_in_flight(), "sends");
@@ -372,6 +377,8 @@ RunResult Run::play() {
   RunResult result{.failure = failure_.text(),
                    .operations = world_.operations,
                    .entries = oracle_.entries_count(),
+                   .by_handle = oracle_.by_handle_count(),
+                   .handles_full = oracle_.handles_full_count(),
                    .turns = turns_,
                    .drained = world_.draining ? 1U : 0U};
   for (uint32_t i = 0; i < io::faults_count; ++i) {

@@ -30,6 +30,8 @@ struct RunResult {
   std::string failure;  // empty: none
   uint64_t operations = 0;
   uint64_t entries = 0;
+  uint64_t by_handle = 0;     // of them, decided at their seats
+  uint64_t handles_full = 0;  // keys that got no handle
   uint64_t turns = 0;
   std::array<uint64_t, io::faults_count> faults{};
   std::array<uint64_t, 16> verdicts{};  // entries decided, by verdict

@@ -21,6 +21,15 @@ void decide(shard::Shard&, std::span<const api::Entry>, const shard::Answers&, b
             api::CoreId) noexcept
     asm("__wrap__ZN6sluice5shard5Shard6decideESt4spanIKNS_3api5EntryELm18446744073709551615EE"
         "RKNS0_7AnswersENS_4base3NowEt");
+void decide(shard::Shard&, std::span<const api::Handle>, std::span<api::Verdict>,
+            base::Now) noexcept
+    asm("__wrap__ZN6sluice5shard5Shard6decideESt4spanIKjLm18446744073709551615EES2_INS_3api7Verdict"
+        "ELm18446744073709551615EENS_4base3NowE");
+api::Handle intern(shard::Shard&, std::string_view) noexcept
+    asm("__wrap__ZN6sluice5shard5Shard6internESt17basic_string_viewIcSt11char_traitsIcEE");
+void let_go(shard::Shard&, api::Handle) noexcept asm("__wrap__ZN6sluice5shard5Shard6let_goEj");
+std::string_view key_of(const shard::Shard&, api::Handle) noexcept
+    asm("__wrap__ZNK6sluice5shard5Shard6key_ofEj");
 bool withdraw(shard::Shard&, api::WaiterId, api::Ticket, base::Now, api::CoreId) noexcept
     asm("__wrap__ZN6sluice5shard5Shard8withdrawEjjNS_4base3NowEt");
 bool abandon(shard::Shard&, api::WaiterId, api::Ticket, base::Now, api::CoreId) noexcept
@@ -47,6 +56,27 @@ void decide(shard::Shard& shard, std::span<const api::Entry> entries, const shar
             base::Now now, api::CoreId origin) noexcept {
   if (current == nullptr) return real::decide(shard, entries, answers, now, origin);
   current->decide(shard, entries, answers, now, origin);
+}
+
+void decide(shard::Shard& shard, std::span<const api::Handle> handles,
+            std::span<api::Verdict> verdicts, base::Now now) noexcept {
+  if (current == nullptr) return real::decide(shard, handles, verdicts, now);
+  current->decide(shard, handles, verdicts, now);
+}
+
+api::Handle intern(shard::Shard& shard, std::string_view key) noexcept {
+  if (current == nullptr) return real::intern(shard, key);
+  return current->intern(shard, key);
+}
+
+void let_go(shard::Shard& shard, api::Handle handle) noexcept {
+  if (current == nullptr) return real::let_go(shard, handle);
+  current->let_go(shard, handle);
+}
+
+std::string_view key_of(const shard::Shard& shard, api::Handle handle) noexcept {
+  if (current == nullptr) return real::key_of(shard, handle);
+  return current->key_of(shard, handle);
 }
 
 bool withdraw(shard::Shard& shard, api::WaiterId waiter, api::Ticket ticket, base::Now now,

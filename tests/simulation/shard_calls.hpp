@@ -23,6 +23,15 @@ void decide(shard::Shard&, std::span<const api::Entry>, const shard::Answers&, b
             api::CoreId) noexcept
     asm("__real__ZN6sluice5shard5Shard6decideESt4spanIKNS_3api5EntryELm18446744073709551615EE"
         "RKNS0_7AnswersENS_4base3NowEt");
+void decide(shard::Shard&, std::span<const api::Handle>, std::span<api::Verdict>,
+            base::Now) noexcept
+    asm("__real__ZN6sluice5shard5Shard6decideESt4spanIKjLm18446744073709551615EES2_INS_3api7Verdict"
+        "ELm18446744073709551615EENS_4base3NowE");
+api::Handle intern(shard::Shard&, std::string_view) noexcept
+    asm("__real__ZN6sluice5shard5Shard6internESt17basic_string_viewIcSt11char_traitsIcEE");
+void let_go(shard::Shard&, api::Handle) noexcept asm("__real__ZN6sluice5shard5Shard6let_goEj");
+std::string_view key_of(const shard::Shard&, api::Handle) noexcept
+    asm("__real__ZNK6sluice5shard5Shard6key_ofEj");
 bool withdraw(shard::Shard&, api::WaiterId, api::Ticket, base::Now, api::CoreId) noexcept
     asm("__real__ZN6sluice5shard5Shard8withdrawEjjNS_4base3NowEt");
 bool abandon(shard::Shard&, api::WaiterId, api::Ticket, base::Now, api::CoreId) noexcept

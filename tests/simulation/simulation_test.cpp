@@ -48,6 +48,8 @@ struct Totals {
   uint64_t runs = 0;
   uint64_t operations = 0;
   uint64_t entries = 0;
+  uint64_t by_handle = 0;
+  uint64_t handles_full = 0;
   uint64_t turns = 0;
   uint64_t drained = 0;
   uint64_t evicted = 0;
@@ -60,6 +62,8 @@ struct Totals {
     ++runs;
     operations += result.operations;
     entries += result.entries;
+    by_handle += result.by_handle;
+    handles_full += result.handles_full;
     turns += result.turns;
     drained += result.drained;
     evicted += result.evicted;
@@ -106,6 +110,8 @@ void tell(const Totals& totals) {
   std::printf("%lu seeds, %lu operations, %lu entries, %lu turns, %lu drained early\n", totals.runs,
               totals.operations, totals.entries, totals.turns, totals.drained);
   std::printf("%12lu new rules\n", totals.adopted);
+  std::printf("%12lu entries decided by handle, %lu keys that got no handle\n", totals.by_handle,
+              totals.handles_full);
   for (uint32_t verdict = 1; verdict < api::verdicts_count; ++verdict) {
     const auto name = std::string(api::verdict_name(static_cast<api::Verdict>(verdict)));
     std::printf("%12lu entries %s\n", totals.verdicts[verdict], name.c_str());
@@ -136,6 +142,8 @@ TEST(Simulation, every_seed_agrees_with_the_model_and_drains) {
   if (std::getenv("SEED") == nullptr) {
     EXPECT_GT(totals.evicted, 0u);
     EXPECT_GT(totals.adopted, 0u);
+    EXPECT_GT(totals.by_handle, 0u);
+    EXPECT_GT(totals.handles_full, 0u);
   }
 }
 
@@ -151,6 +159,8 @@ TEST(Simulation, several_cores_agree_with_the_model_and_drain) {
   if (std::getenv("SEED") == nullptr) {
     EXPECT_GT(totals.drained, 0u);
     EXPECT_GT(totals.adopted, 0u);
+    EXPECT_GT(totals.by_handle, 0u);
+    EXPECT_GT(totals.handles_full, 0u);
   }
 }
 

@@ -23,6 +23,27 @@ constexpr size_t read_bytes_min = 64 * 1024;  // room before a read
   throw ProtocolError("the server sent an answer of another kind than the question");
 }
 
+void require_interned(const Interned& answer) {
+  size_t failed = 0;
+  size_t first_failed = 0;
+  for (size_t i = answer.handles.size(); i-- > 0;) {
+    const bool approved = answer.verdicts[i] == Verdict::approved;
+    if (approved && answer.handles[i] == no_handle) {
+      throw ProtocolError("the server interned a key and gave no handle");
+    }
+    failed += approved ? 0 : 1;
+    first_failed = approved ? first_failed : i;
+  }
+  if (failed == 0) return;
+  std::vector<Verdict> verdicts(answer.handles.size());
+  answer.verdicts.copy_to(verdicts);
+  const std::string text = std::to_string(failed) + " of " + std::to_string(verdicts.size()) +
+                           " keys of a frame got no handle, the first of them at place " +
+                           std::to_string(first_failed) + ": " +
+                           std::string{name(verdicts[first_failed])};
+  throw NotInterned(text, {answer.handles.begin(), answer.handles.end()}, std::move(verdicts));
+}
+
 }  // namespace
 
 Connection::Connection(const std::string& host, uint16_t port, ConnectOptions options)
@@ -61,24 +82,25 @@ uint32_t Connection::owner_shard(std::string_view key) const noexcept {
 // ------------------------------------------------------------------------------ sending
 
 bool Connection::has_room(size_t frame_bytes) const noexcept {
-  return outstanding_.size() < welcome_.outstanding_frames_max &&
-         outstanding_bytes_ + frame_bytes <= welcome_.outstanding_bytes_max;
+  return outstanding_.count() < welcome_.outstanding_frames_max &&
+         outstanding_.bytes() + frame_bytes <= welcome_.outstanding_bytes_max;
 }
 
-void Connection::check_keys(std::span<const std::string_view> keys) const {
-  if (keys.empty()) throw LimitExceeded("a frame needs at least one key");
-  if (keys.size() > welcome_.frame_entries_max) {
+void Connection::check_entries(size_t entries_count) const {
+  if (entries_count == 0) throw LimitExceeded("a frame needs at least one entry");
+  if (entries_count > welcome_.frame_entries_max) {
     throw LimitExceeded("a frame may hold " + std::to_string(welcome_.frame_entries_max) +
-                        " entries, not " + std::to_string(keys.size()));
+                        " entries, not " + std::to_string(entries_count));
   }
 }
 
-void Connection::check(const Acquire& acquire) const {
-  check_keys(acquire.keys);
-}
-
-void Connection::check(const Release& release) const {
-  check_keys(release.keys);
+void Connection::check(const Intern& intern) const {
+  check_entries(intern.keys.size());
+  if (welcome_.handles_max == 0) throw LimitExceeded("this server has no handles");
+  if (intern.keys.size() > welcome_.handles_max) {
+    throw LimitExceeded("a connection may have " + std::to_string(welcome_.handles_max) +
+                        " handles, not " + std::to_string(intern.keys.size()));
+  }
 }
 
 template <typename Request>
@@ -96,12 +118,14 @@ uint64_t Connection::queue(const Request& request) {
     }
     throw LimitExceeded("as many frames are outstanding as the server allows; receive first");
   }
-  outstanding_.emplace(next_id_, static_cast<uint32_t>(frame_bytes));
-  outstanding_bytes_ += frame_bytes;
+  outstanding_.add(next_id_, static_cast<uint32_t>(frame_bytes));
   return next_id_++;
 }
 
 uint64_t Connection::send(const Acquire& request) {
+  return queue(request);
+}
+uint64_t Connection::send(const AcquireByHandle& request) {
   return queue(request);
 }
 uint64_t Connection::send(const Release& request) {
@@ -111,6 +135,12 @@ uint64_t Connection::send(const Withdraw& request) {
   return queue(request);
 }
 uint64_t Connection::send(const Inspect& request) {
+  return queue(request);
+}
+uint64_t Connection::send(const Intern& request) {
+  return queue(request);
+}
+uint64_t Connection::send(const Forget& request) {
   return queue(request);
 }
 uint64_t Connection::send(const Ping& request) {
@@ -124,9 +154,12 @@ bool Connection::write_some() {
   while (output_begin_bytes_ < end_bytes) {
     const ssize_t written =
         ::send(socket_, bytes + output_begin_bytes_, end_bytes - output_begin_bytes_, MSG_NOSIGNAL);
+    ++traffic_.system_calls;
     if (written >= 0) {
       output_begin_bytes_ += static_cast<size_t>(written);
+      traffic_.bytes_sent += static_cast<uint64_t>(written);
     } else if (errno == EAGAIN) {
+      drop_written();
       return false;
     } else if (errno == EPIPE || errno == ECONNRESET) {
       return false;  // an Error frame may still lie in the socket; reading tells
@@ -137,6 +170,15 @@ bool Connection::write_some() {
   output_.clear();
   output_begin_bytes_ = 0;
   return true;
+}
+
+// Lest a connection that never catches up keeps everything it ever wrote: when less is left than
+// was written, so that each byte moves once at most.
+void Connection::drop_written() {
+  const size_t written_words = output_begin_bytes_ / sizeof(uint64_t);
+  if (written_words <= output_.size() - written_words) return;
+  output_.erase(output_.begin(), output_.begin() + static_cast<ptrdiff_t>(written_words));
+  output_begin_bytes_ -= written_words * sizeof(uint64_t);
 }
 
 void Connection::flush() {
@@ -151,13 +193,14 @@ void Connection::flush() {
 // ---------------------------------------------------------------------------- receiving
 
 bool Connection::poll_until(short events, std::optional<Clock::time_point> deadline) {
+  ++traffic_.system_calls;
   if (!deadline) return wait_for(socket_, events, Milliseconds{-1});
   const auto left = std::chrono::ceil<Milliseconds>(*deadline - Clock::now());
   return wait_for(socket_, events, std::max(left, Milliseconds{0}));
 }
 
-// Takes what the socket holds now, if anything. Views into the input end here.
-void Connection::read_some() {
+// Takes what the socket holds now; false when that is nothing. Views into the input end here.
+bool Connection::read_some() {
   if (input_begin_bytes_ > 0) {
     auto* bytes = reinterpret_cast<std::byte*>(input_.data());
     std::memmove(bytes, bytes + input_begin_bytes_, input_end_bytes_ - input_begin_bytes_);
@@ -170,32 +213,44 @@ void Connection::read_some() {
   auto* bytes = reinterpret_cast<std::byte*>(input_.data());
   const ssize_t got = recv(socket_, bytes + input_end_bytes_,
                            input_.size() * sizeof(uint64_t) - input_end_bytes_, 0);
+  ++traffic_.system_calls;
   if (got > 0) {
     input_end_bytes_ += static_cast<size_t>(got);
-  } else if (got == 0) {
+    traffic_.bytes_received += static_cast<uint64_t>(got);
+    return true;
+  }
+  if (got == 0) {
     throw ConnectionLost("the server at " + peer_ + " closed the connection");
   } else if (errno != EAGAIN && errno != EINTR) {
     throw ConnectionLost("receiving from " + peer_ + " failed: " + std::strerror(errno));
   }
+  return false;
 }
 
-std::optional<Connection::Frame> Connection::next_frame() {
+// The frame that lies whole at the front of the input.
+std::optional<Connection::Frame> Connection::whole_frame() const {
   const auto words = std::span{input_}.subspan(input_begin_bytes_ / sizeof(uint64_t));
   const size_t whole_words = (input_end_bytes_ - input_begin_bytes_) / sizeof(uint64_t);
   const auto length_words = frame_words(words.first(whole_words));
   if (!length_words || *length_words > whole_words) return std::nullopt;
-  input_begin_bytes_ += *length_words * sizeof(uint64_t);
   return words.first(*length_words);
+}
+
+std::optional<Connection::Frame> Connection::next_frame() {
+  const auto frame = whole_frame();
+  if (frame) input_begin_bytes_ += frame->size_bytes();
+  return frame;
+}
+
+bool Connection::has_answer() const {
+  return !kept_.empty() || whole_frame();
 }
 
 // Decodes a frame that just came and notes what it settles.
 Answer Connection::settle(Frame frame) {
   Answer answer = decode(frame);
   if (std::holds_alternative<GoAway>(answer)) draining_ = true;
-  if (const auto known = outstanding_.find(id_of(answer)); known != outstanding_.end()) {
-    outstanding_bytes_ -= known->second;
-    outstanding_.erase(known);
-  }
+  outstanding_.remove(id_of(answer));
   return answer;
 }
 
@@ -204,10 +259,11 @@ std::optional<Connection::Frame> Connection::wait_frame(std::optional<Clock::tim
   for (;;) {
     if (const auto frame = next_frame()) return frame;
     const bool all_written = write_some();
+    if (read_some()) continue;  // mostly something has come: no need to ask first
+    if (deadline && Clock::now() >= *deadline) return std::nullopt;
     if (!poll_until(static_cast<short>(all_written ? POLLIN : POLLIN | POLLOUT), deadline)) {
       return std::nullopt;
     }
-    read_some();
   }
 }
 
@@ -217,7 +273,8 @@ std::optional<Answer> Connection::receive(Milliseconds timeout) {
     kept_.pop_front();
     return decode(current_);
   }
-  const auto frame = wait_frame(Clock::now() + timeout);
+  auto frame = next_frame();  // a frame that is there already costs no look at the clock
+  if (!frame) frame = wait_frame(Clock::now() + timeout);
   if (!frame) return std::nullopt;
   return settle(*frame);
 }
@@ -247,23 +304,35 @@ Verdict Connection::acquire(std::string_view key, const AcquireOptions& options)
 
 std::vector<Verdict> Connection::acquire(std::span<const std::string_view> keys,
                                          const AcquireOptions& options) {
+  return acquire_all(Acquire{.keys = keys}, keys.size(), options);
+}
+
+std::vector<Verdict> Connection::acquire(std::span<const uint32_t> handles,
+                                         const AcquireOptions& options) {
+  return acquire_all(AcquireByHandle{.handles = handles}, handles.size(), options);
+}
+
+// Asks for `count` entries that all have the same options.
+template <typename Question>
+std::vector<Verdict> Connection::acquire_all(Question question, size_t count,
+                                             const AcquireOptions& options) {
   const auto column = [&](uint32_t value, uint32_t absent) {
-    return std::vector<uint32_t>(value == absent ? 0 : keys.size(), value);
+    return std::vector<uint32_t>(value == absent ? 0 : count, value);
   };
   const auto costs = column(options.cost, 1);
   const auto max_requests = column(options.max_requests, keep);
   const auto max_requests_in_queue = column(options.max_requests_in_queue, keep);
-  const uint64_t id = send(Acquire{.keys = keys,
-                                   .costs = costs,
-                                   .max_requests = max_requests,
-                                   .max_requests_in_queue = max_requests_in_queue,
-                                   .all_may_wait = options.may_wait,
-                                   .wait_limit_ms = options.wait_limit_ms});
+  question.costs = costs;
+  question.max_requests = max_requests;
+  question.max_requests_in_queue = max_requests_in_queue;
+  question.all_may_wait = options.may_wait;
+  question.wait_limit_ms = options.wait_limit_ms;
+  const uint64_t id = send(question);
   std::optional<Clock::time_point> deadline;
   if (!options.may_wait || options.wait_limit_ms > 0) {
     deadline = call_deadline() + Milliseconds{options.wait_limit_ms};
   }
-  return await_verdicts(id, keys.size(), deadline);
+  return await_verdicts(id, count, deadline);
 }
 
 // The verdicts of an Acquire, those of waiting entries included.
@@ -278,7 +347,7 @@ std::vector<Verdict> Connection::await_verdicts(uint64_t id, size_t count,
     if (first->verdicts.size() != count) {
       throw ProtocolError("the server answered another number of entries than it was asked");
     }
-    for (size_t i = 0; i < count; ++i) result[i] = first->verdicts[i];
+    first->verdicts.copy_to(result);
     waiting = static_cast<size_t>(std::count(result.begin(), result.end(), Verdict::queued));
   }
   while (waiting > 0) {
@@ -294,6 +363,21 @@ std::vector<Verdict> Connection::await_verdicts(uint64_t id, size_t count,
     }
   }
   return result;
+}
+
+std::vector<uint32_t> Connection::intern(std::span<const std::string_view> keys) {
+  const Answer answer = await(send(Intern{.keys = keys}), call_deadline());
+  const auto* interned = std::get_if<Interned>(&answer);
+  if (interned == nullptr) throw_unexpected(answer);
+  if (interned->handles.size() != keys.size()) {
+    throw ProtocolError("the server gave another number of handles than it was asked for");
+  }
+  require_interned(*interned);
+  return {interned->handles.begin(), interned->handles.end()};
+}
+
+void Connection::forget(std::span<const uint32_t> handles) {
+  await_done(send(Forget{.handles = handles}));
 }
 
 void Connection::release(std::string_view key, uint32_t cost) {

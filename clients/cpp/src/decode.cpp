@@ -95,6 +95,11 @@ Granted granted(uint64_t id, schema::Granted::Reader from) {
           details(from.getDetails(), entries.size())};
 }
 
+Interned interned(uint64_t id, schema::Interned::Reader from) {
+  const std::span<const uint32_t> handles = column<uint32_t>(from.getHandles());
+  return {id, handles, verdict_column(from.getVerdicts(), handles.size())};
+}
+
 Inspected inspected(uint64_t id, schema::Inspected::Reader from) {
   const auto key_sizes = column<uint16_t>(from.getKeySizes());
   const size_t count = key_sizes.size();
@@ -130,6 +135,31 @@ Inspected inspected(uint64_t id, schema::Inspected::Reader from) {
   return to;
 }
 
+// A Verdicts frame without details in one segment, as the server lays it out, word by word:
+//   0 table | 1 -> ServerFrame | 2 id | 3 kind | 4 -> Verdicts | 5 count | 6 -> bytes | 7 no
+//   details | 8... the bytes
+// Nearly every answer is one: recognised by comparing five words, it needs no reader. Nothing for
+// any other frame, be it right or wrong.
+std::optional<Verdicts> plain_verdicts(std::span<const uint64_t> frame) {
+  constexpr size_t words_before_bytes = 8;
+  constexpr uint64_t to_server_frame = uint64_t{2} << 32 | uint64_t{1} << 48;  // 2 data, 1 pointer
+  constexpr uint64_t to_verdicts = uint64_t{1} << 32 | uint64_t{2} << 48;      // 1 data, 2 pointers
+  constexpr uint64_t to_bytes = 1 | 1 << 2 | uint64_t{2} << 32;  // a byte list, 1 word on
+  constexpr uint64_t to_bytes_mask = 0x7'FFFF'FFFF;              // all but its length
+  if (frame.size() <= words_before_bytes) return std::nullopt;
+  const size_t bytes_count = frame[6] >> 35;
+  const size_t count = static_cast<uint32_t>(frame[5]);
+  const bool is_plain = frame[0] == uint64_t{frame.size() - 1} << 32 &&
+                        frame[1] == to_server_frame && frame[3] == schema::ServerFrame::VERDICTS &&
+                        frame[4] == to_verdicts && (frame[6] & to_bytes_mask) == to_bytes &&
+                        frame[7] == 0 &&
+                        (bytes_count == count || (bytes_count == 1 && count > 0)) &&
+                        frame.size() >= words_before_bytes + (bytes_count + 7) / 8;
+  if (!is_plain) return std::nullopt;
+  const auto* bytes = reinterpret_cast<const uint8_t*>(&frame[words_before_bytes]);
+  return Verdicts{.id = frame[2], .verdicts = {{bytes, bytes_count}, count}, .details = {}};
+}
+
 Answer answer(schema::ServerFrame::Reader frame) {
   const uint64_t id = frame.getId();
   switch (frame.which()) {
@@ -141,6 +171,8 @@ Answer answer(schema::ServerFrame::Reader frame) {
       return granted(id, frame.getGranted());
     case schema::ServerFrame::DONE:
       return Done{id};
+    case schema::ServerFrame::INTERNED:
+      return interned(id, frame.getInterned());
     case schema::ServerFrame::INSPECTED:
       return inspected(id, frame.getInspected());
     case schema::ServerFrame::PONG:
@@ -151,7 +183,6 @@ Answer answer(schema::ServerFrame::Reader frame) {
     case schema::ServerFrame::GO_AWAY:
       return GoAway{text(frame.getGoAway().getReason())};
     case schema::ServerFrame::UNSET:
-    case schema::ServerFrame::INTERNED:
       break;
   }
   return UnknownAnswer{id};
@@ -186,6 +217,7 @@ std::optional<size_t> frame_words(std::span<const uint64_t> words) {
 }
 
 Answer decode(std::span<const uint64_t> frame) {
+  if (const auto verdicts = plain_verdicts(frame)) return *verdicts;
   try {
     const kj::ArrayPtr<const capnp::word> words{reinterpret_cast<const capnp::word*>(frame.data()),
                                                 frame.size()};

@@ -1,8 +1,8 @@
-// Requests into frames of one segment, built in place at the end of the output.
-#include <capnp/message.h>
-
+// Requests into frames of one segment, laid out in place at the end of the output by FrameLayout.
+// The schema's offsets below are pinned by golden files of the `capnp` tool.
 #include <cstring>
 
+#include "frame_layout.hpp"
 #include "sluicegate.capnp.h"
 #include "sluicegate/frames.hpp"
 
@@ -11,160 +11,203 @@ namespace {
 
 namespace schema = sluice::schema;
 
-constexpr size_t root_words = 1;
-constexpr size_t body_words_max = 16;  // ClientFrame and the largest struct in its union
+template <typename Struct>
+constexpr FrameLayout::Shape shape_of{Struct::_capnpPrivate::dataWordSize,
+                                      Struct::_capnpPrivate::pointerCount};
 
-constexpr size_t words_for(size_t bytes) {
-  return (bytes + 7) / 8;
+// Byte offsets into a struct's data, and indexes of its pointers.
+namespace hello_at {
+constexpr size_t version = 0, wanted_shard = 4, client_name = 0;
+}
+// Of Acquire and AcquireByHandle.
+namespace question_at {
+constexpr size_t details = 0, flags = 1, wait_limit_ms = 4;
+}
+namespace keys_at {
+constexpr size_t keys = 0, sizes = 1;  // of every struct that has keys
+}
+namespace release_at {
+constexpr size_t costs = 2;
+}
+namespace withdraw_at {
+constexpr size_t target = 0, entries = 0;
+}
+namespace inspect_at {
+constexpr size_t cursor = 0, limit = 8, key = 0;
+}
+constexpr size_t handles_at = 0;
+constexpr size_t acquire_columns_at = 2;    // the first optional one
+constexpr size_t by_handle_columns_at = 1;  // likewise
+
+using Kind = schema::ClientFrame::Which;
+
+template <typename Struct>
+FrameLayout begin_frame(std::vector<uint64_t>& out, uint64_t id, Kind kind, size_t lists_words) {
+  return {out, id, static_cast<uint16_t>(kind), shape_of<Struct>, lists_words};
 }
 
-// Hands out one zeroed segment of a size computed before, so that the frame needs no copy and no
-// far pointers.
-class OneSegment final : public capnp::MessageBuilder {
- public:
-  explicit OneSegment(std::span<uint64_t> words) : words_{words} {}
-
-  kj::ArrayPtr<capnp::word> allocateSegment(unsigned) override {
-    if (given_) throw std::logic_error("a frame's size was computed too small");
-    given_ = true;
-    return {reinterpret_cast<capnp::word*>(words_.data()), words_.size()};
-  }
-
- private:
-  std::span<uint64_t> words_;
-  bool given_ = false;
-};
-
-// Appends a frame whose lists take at most `list_words`; `fill` builds it.
-template <typename Fill>
-void append_frame(std::vector<uint64_t>& out, uint64_t id, size_t list_words, const Fill& fill) {
-  const size_t begin = out.size();
-  out.resize(begin + 1 + root_words + body_words_max + list_words);
-  OneSegment message{std::span{out}.subspan(begin + 1)};
-  auto frame = message.initRoot<schema::ClientFrame>();
-  frame.setId(id);
-  fill(frame);
-  const size_t used_words = message.getSegmentsForOutput()[0].size();
-  out[begin] = static_cast<uint64_t>(used_words) << 32;  // one segment: its count minus one is 0
-  out.resize(begin + 1 + used_words);
-}
-
-void require_column(size_t column_size, size_t keys_count, const char* column) {
-  if (column_size == 0 || column_size == keys_count) return;
+void require_column(size_t column_size, size_t entries_count, const char* column) {
+  if (column_size == 0 || column_size == entries_count) return;
   throw LimitExceeded("the column " + std::string{column} + " has " + std::to_string(column_size) +
-                      " elements for " + std::to_string(keys_count) + " keys");
+                      " elements for " + std::to_string(entries_count) + " entries");
 }
 
 size_t key_bytes_sum(std::span<const std::string_view> keys) {
   size_t sum = 0;
+  size_t longest = 0;
   for (const std::string_view key : keys) {
-    if (key.size() > UINT16_MAX) throw LimitExceeded("a key is longer than 65535 bytes");
     sum += key.size();
+    longest = std::max(longest, key.size());
   }
+  if (longest > UINT16_MAX) throw LimitExceeded("a key is longer than 65535 bytes");
   return sum;
 }
 
 size_t keys_words(size_t key_bytes, size_t count) {
-  return words_for(key_bytes) + words_for(count * sizeof(uint16_t));
+  return list_words<char>(key_bytes) + list_words<uint16_t>(count);
 }
 
-template <typename Struct>
-void set_keys(Struct to, std::span<const std::string_view> keys, size_t key_bytes) {
-  auto blob = to.initKeys(static_cast<unsigned>(key_bytes));
-  auto sizes = to.initKeySizes(static_cast<unsigned>(keys.size()));
-  auto* at = blob.begin();
-  for (unsigned i = 0; i < keys.size(); ++i) {
-    if (!keys[i].empty()) std::memcpy(at, keys[i].data(), keys[i].size());
-    at += keys[i].size();
-    sizes.set(i, static_cast<uint16_t>(keys[i].size()));
+template <typename Part>
+void copy_ends(char* to, std::string_view from) noexcept {
+  Part first, last;
+  std::memcpy(&first, from.data(), sizeof first);
+  std::memcpy(&last, from.data() + from.size() - sizeof last, sizeof last);
+  std::memcpy(to, &first, sizeof first);
+  std::memcpy(to + from.size() - sizeof last, &last, sizeof last);
+}
+
+// Most keys are short: two moves that may overlap cost less than a call.
+void copy_key(char* to, std::string_view key) noexcept {
+  struct Sixteen {
+    uint64_t words[2];
+  };
+  if (key.size() >= 8 && key.size() <= 16) return copy_ends<uint64_t>(to, key);
+  if (key.size() > 16 && key.size() <= 32) return copy_ends<Sixteen>(to, key);
+  if (!key.empty()) std::memcpy(to, key.data(), key.size());
+}
+
+void add_keys(FrameLayout& frame, std::span<const std::string_view> keys, size_t key_bytes) {
+  char* at = frame.add_list<char>(keys_at::keys, key_bytes);
+  auto* sizes = frame.add_list<uint16_t>(keys_at::sizes, keys.size());
+  for (const std::string_view key : keys) {
+    copy_key(at, key);
+    at += key.size();
+    *sizes++ = static_cast<uint16_t>(key.size());
   }
 }
 
-template <typename List>
-void set_column(List to, std::span<const uint32_t> from) {
-  for (unsigned i = 0; i < from.size(); ++i) to.set(i, from[i]);
+// An absent column stays a null pointer.
+void add_column(FrameLayout& frame, size_t pointer, std::span<const uint32_t> from) {
+  if (from.empty()) return;
+  std::memcpy(frame.add_list<uint32_t>(pointer, from.size()), from.data(), from.size_bytes());
 }
 
-unsigned size32(std::span<const uint32_t> column) {
-  return static_cast<unsigned>(column.size());
+// --------------------------------------- what Acquire and AcquireByHandle have in common
+
+template <typename Question>
+size_t optional_columns_words(const Question& question, size_t count) {
+  require_column(question.costs.size(), count, "costs");
+  require_column(question.max_requests.size(), count, "max_requests");
+  require_column(question.max_requests_in_queue.size(), count, "max_requests_in_queue");
+  require_column(question.may_wait.size(), count, "may_wait");
+  return list_words<uint32_t>(question.costs.size()) +
+         list_words<uint32_t>(question.max_requests.size()) +
+         list_words<uint32_t>(question.max_requests_in_queue.size()) +
+         list_words<uint8_t>(question.may_wait.size());
+}
+
+template <typename Question>
+void set_head(FrameLayout& frame, const Question& question) {
+  frame.set<uint8_t>(question_at::details, question.details);
+  frame.set<uint8_t>(question_at::flags, question.all_may_wait ? schema::FRAME_MAY_WAIT : 0);
+  frame.set<uint32_t>(question_at::wait_limit_ms, question.wait_limit_ms);
+}
+
+template <typename Question>
+void add_optional_columns(FrameLayout& frame, size_t first_pointer, const Question& question) {
+  add_column(frame, first_pointer, question.costs);
+  add_column(frame, first_pointer + 1, question.max_requests);
+  add_column(frame, first_pointer + 2, question.max_requests_in_queue);
+  if (question.may_wait.empty()) return;
+  auto* flags = frame.add_list<uint8_t>(first_pointer + 3, question.may_wait.size());
+  for (const uint8_t may_wait : question.may_wait) {
+    *flags++ = may_wait != 0 ? schema::ENTRY_MAY_WAIT : uint8_t{0};
+  }
 }
 
 }  // namespace
 
 void encode(uint64_t id, const Hello& hello, std::vector<uint64_t>& out) {
-  append_frame(out, id, words_for(hello.client_name.size() + 1), [&](auto frame) {
-    auto to = frame.initHello();
-    to.setVersion(protocol_version);
-    to.setWantedShard(hello.wanted_shard ? *hello.wanted_shard + 1 : 0);
-    auto text = to.initClientName(static_cast<unsigned>(hello.client_name.size()));
-    std::copy(hello.client_name.begin(), hello.client_name.end(), text.begin());
-  });
+  const std::string_view name = hello.client_name;
+  auto frame = begin_frame<schema::Hello>(out, id, Kind::HELLO, list_words<char>(name.size() + 1));
+  frame.set<uint16_t>(hello_at::version, protocol_version);
+  frame.set<uint32_t>(hello_at::wanted_shard, hello.wanted_shard ? *hello.wanted_shard + 1 : 0);
+  char* text = frame.add_list<char>(hello_at::client_name, name.size() + 1);  // and its NUL
+  std::copy(name.begin(), name.end(), text);
 }
 
 void encode(uint64_t id, const Acquire& acquire, std::vector<uint64_t>& out) {
   const size_t count = acquire.keys.size();
-  require_column(acquire.costs.size(), count, "costs");
-  require_column(acquire.max_requests.size(), count, "max_requests");
-  require_column(acquire.max_requests_in_queue.size(), count, "max_requests_in_queue");
-  require_column(acquire.may_wait.size(), count, "may_wait");
   const size_t key_bytes = key_bytes_sum(acquire.keys);
-  const size_t column_words = 3 * words_for(count * sizeof(uint32_t)) + words_for(count);
-  append_frame(out, id, keys_words(key_bytes, count) + column_words, [&](auto frame) {
-    auto to = frame.initAcquire();
-    to.setDetails(acquire.details);
-    to.setFlags(acquire.all_may_wait ? schema::FRAME_MAY_WAIT : 0);
-    to.setWaitLimitMs(acquire.wait_limit_ms);
-    set_keys(to, acquire.keys, key_bytes);
-    if (!acquire.costs.empty()) set_column(to.initCosts(size32(acquire.costs)), acquire.costs);
-    if (!acquire.max_requests.empty()) {
-      set_column(to.initMaxRequests(size32(acquire.max_requests)), acquire.max_requests);
-    }
-    if (!acquire.max_requests_in_queue.empty()) {
-      set_column(to.initMaxRequestsInQueue(size32(acquire.max_requests_in_queue)),
-                 acquire.max_requests_in_queue);
-    }
-    if (acquire.may_wait.empty()) return;
-    auto flags = to.initEntryFlags(static_cast<unsigned>(count));
-    for (unsigned i = 0; i < count; ++i) {
-      flags.set(i, acquire.may_wait[i] != 0 ? schema::ENTRY_MAY_WAIT : 0);
-    }
-  });
+  const size_t columns_words = optional_columns_words(acquire, count);
+  auto frame = begin_frame<schema::Acquire>(out, id, Kind::ACQUIRE,
+                                            keys_words(key_bytes, count) + columns_words);
+  set_head(frame, acquire);
+  add_keys(frame, acquire.keys, key_bytes);
+  add_optional_columns(frame, acquire_columns_at, acquire);
+}
+
+void encode(uint64_t id, const AcquireByHandle& acquire, std::vector<uint64_t>& out) {
+  const size_t count = acquire.handles.size();
+  const size_t columns_words = optional_columns_words(acquire, count);
+  auto frame = begin_frame<schema::AcquireByHandle>(out, id, Kind::ACQUIRE_BY_HANDLE,
+                                                    list_words<uint32_t>(count) + columns_words);
+  set_head(frame, acquire);
+  add_column(frame, handles_at, acquire.handles);
+  add_optional_columns(frame, by_handle_columns_at, acquire);
 }
 
 void encode(uint64_t id, const Release& release, std::vector<uint64_t>& out) {
   const size_t count = release.keys.size();
   require_column(release.costs.size(), count, "costs");
   const size_t key_bytes = key_bytes_sum(release.keys);
-  const size_t list_words = keys_words(key_bytes, count) + words_for(count * sizeof(uint32_t));
-  append_frame(out, id, list_words, [&](auto frame) {
-    auto to = frame.initRelease();
-    set_keys(to, release.keys, key_bytes);
-    if (!release.costs.empty()) set_column(to.initCosts(size32(release.costs)), release.costs);
-  });
+  auto frame = begin_frame<schema::Release>(
+      out, id, Kind::RELEASE,
+      keys_words(key_bytes, count) + list_words<uint32_t>(release.costs.size()));
+  add_keys(frame, release.keys, key_bytes);
+  add_column(frame, release_at::costs, release.costs);
 }
 
 void encode(uint64_t id, const Withdraw& withdraw, std::vector<uint64_t>& out) {
-  append_frame(out, id, words_for(withdraw.entries.size() * sizeof(uint32_t)), [&](auto frame) {
-    auto to = frame.initWithdraw();
-    to.setTarget(withdraw.target);
-    if (!withdraw.entries.empty()) {
-      set_column(to.initEntries(size32(withdraw.entries)), withdraw.entries);
-    }
-  });
+  auto frame = begin_frame<schema::Withdraw>(out, id, Kind::WITHDRAW,
+                                             list_words<uint32_t>(withdraw.entries.size()));
+  frame.set<uint64_t>(withdraw_at::target, withdraw.target);
+  add_column(frame, withdraw_at::entries, withdraw.entries);
 }
 
 void encode(uint64_t id, const Inspect& inspect, std::vector<uint64_t>& out) {
-  append_frame(out, id, words_for(inspect.key.size()), [&](auto frame) {
-    auto to = frame.initInspect();
-    auto key = to.initKey(static_cast<unsigned>(inspect.key.size()));
-    std::copy(inspect.key.begin(), inspect.key.end(), key.begin());
-    to.setCursor(inspect.cursor);
-    to.setLimit(inspect.limit);
-  });
+  const std::string_view key = inspect.key;
+  auto frame = begin_frame<schema::Inspect>(out, id, Kind::INSPECT, list_words<char>(key.size()));
+  frame.set<uint64_t>(inspect_at::cursor, inspect.cursor);
+  frame.set<uint32_t>(inspect_at::limit, inspect.limit);
+  if (!key.empty()) copy_key(frame.add_list<char>(inspect_at::key, key.size()), key);
+}
+
+void encode(uint64_t id, const Intern& intern, std::vector<uint64_t>& out) {
+  const size_t key_bytes = key_bytes_sum(intern.keys);
+  auto frame =
+      begin_frame<schema::Intern>(out, id, Kind::INTERN, keys_words(key_bytes, intern.keys.size()));
+  add_keys(frame, intern.keys, key_bytes);
+}
+
+void encode(uint64_t id, const Forget& forget, std::vector<uint64_t>& out) {
+  auto frame = begin_frame<schema::Forget>(out, id, Kind::FORGET,
+                                           list_words<uint32_t>(forget.handles.size()));
+  add_column(frame, handles_at, forget.handles);
 }
 
 void encode(uint64_t id, const Ping&, std::vector<uint64_t>& out) {
-  append_frame(out, id, 0, [](auto frame) { frame.setPing(); });
+  FrameLayout{out, id, static_cast<uint16_t>(Kind::PING)};
 }
 
 }  // namespace sluicegate

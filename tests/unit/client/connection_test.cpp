@@ -99,6 +99,22 @@ TEST(Connection, returns_answers_in_the_order_they_come) {
   EXPECT_EQ(session.connection.outstanding_frames(), 0u);
 }
 
+TEST(Connection, tells_of_an_answer_that_was_read_already) {
+  Session session{[](Peer& peer) {
+    const auto first = peer.read().getId();
+    const auto second = peer.read().getId();
+    peer.write(test::verdicts(first, 3, {1}) + test::verdicts(second, 3, {1}));
+    peer.at_end();
+  }};
+  session.connection.send(Acquire{.keys = three_keys});
+  session.connection.send(Acquire{.keys = three_keys});
+  EXPECT_FALSE(session.connection.has_answer());
+  ASSERT_TRUE(session.connection.receive(5s));
+  EXPECT_TRUE(session.connection.has_answer());
+  ASSERT_TRUE(session.connection.receive(0ms));
+  EXPECT_FALSE(session.connection.has_answer());
+}
+
 TEST(Connection, receive_returns_nothing_when_nothing_comes) {
   Session session{[](Peer& peer) { peer.at_end(); }};
   EXPECT_FALSE(session.connection.receive(0ms));
@@ -249,6 +265,102 @@ TEST(Connection, inspect_tells_a_known_key_from_an_unknown_one) {
   EXPECT_EQ(known->key, "user");
   EXPECT_EQ(known->approved, 7u);
   EXPECT_FALSE(session.connection.inspect("nobody"));
+}
+
+TEST(Connection, interns_keys_and_acquires_by_their_handles) {
+  Session session{[](Peer& peer) {
+    const auto intern = peer.read();
+    if (intern.getIntern().getKeySizes().size() != 3) return;
+    peer.write(test::interned(intern.getId(), {7, 0, 9}, {1}));
+    const auto acquire = peer.read();
+    const auto by_handle = acquire.getAcquireByHandle();
+    if (by_handle.getHandles()[2] != 9 || by_handle.getCosts()[2] != 5) return;
+    peer.write(test::verdicts(acquire.getId(), 3, {1, 2, 1}));
+    const auto forget = peer.read();
+    if (forget.getForget().getHandles()[0] != 7) return;
+    peer.write(test::answer(forget.getId(), [](auto frame) { frame.setDone(); }));
+    peer.at_end();
+  }};
+  const auto handles = session.connection.intern(three_keys);
+  EXPECT_EQ(handles, (std::vector<uint32_t>{7, 0, 9}));
+  EXPECT_EQ(session.connection.acquire(handles, {.cost = 5}),
+            (std::vector{Verdict::approved, Verdict::denied, Verdict::approved}));
+  session.connection.forget(handles);
+}
+
+TEST(Connection, intern_tells_every_key_that_got_no_handle) {
+  Session session{[](Peer& peer) {
+    peer.write(test::interned(peer.read().getId(), {7, no_handle, no_handle}, {1, 9, 13}));
+    peer.at_end();
+  }};
+  try {
+    session.connection.intern(three_keys);
+    FAIL() << "two keys got no handle";
+  } catch (const NotInterned& failure) {
+    EXPECT_EQ(failure.handles(), (std::vector<uint32_t>{7, no_handle, no_handle}));
+    EXPECT_EQ(failure.verdicts(),
+              (std::vector{Verdict::approved, Verdict::invalid_key, Verdict::handles_full}));
+    EXPECT_STREQ(failure.what(),
+                 "2 of 3 keys of a frame got no handle, the first of them at place 1: invalid_key");
+  }
+}
+
+TEST(Connection, refuses_an_approval_without_a_handle) {
+  Session session{[](Peer& peer) {
+    peer.write(test::interned(peer.read().getId(), {7, no_handle, 8}, {1}));
+    peer.at_end();
+  }};
+  EXPECT_THROW(session.connection.intern(three_keys), ProtocolError);
+}
+
+TEST(Connection, refuses_another_number_of_handles_than_keys) {
+  Session session{[](Peer& peer) {
+    peer.write(test::interned(peer.read().getId(), {7, 8}, {1}));
+    peer.at_end();
+  }};
+  EXPECT_THROW(session.connection.intern(three_keys), ProtocolError);
+}
+
+TEST(Connection, handles_keep_to_the_bounds_of_welcome) {
+  Session session{[](Peer& peer) { peer.at_end(); }};
+  const std::vector<std::string_view> too_many(test::handles_max + 1, "a");
+  EXPECT_THROW(session.connection.send(Intern{.keys = too_many}), LimitExceeded);
+  const std::vector<uint32_t> handles(4097, 1);
+  EXPECT_THROW(session.connection.send(AcquireByHandle{.handles = handles}), LimitExceeded);
+  EXPECT_THROW(session.connection.send(Forget{.handles = handles}), LimitExceeded);
+  EXPECT_THROW(session.connection.send(AcquireByHandle{}), LimitExceeded);
+  EXPECT_EQ(session.connection.outstanding_frames(), 0u);
+}
+
+TEST(Connection, a_server_without_handles_is_not_asked_for_them) {
+  FakeServer server{[](Peer& peer) {
+    peer.read();
+    peer.write(test::answer(0, [](auto frame) {
+      auto to = frame.initWelcome();
+      to.setFrameBytesMax(128 * 1024);
+      to.setFrameEntriesMax(4096);
+      to.setOutstandingFramesMax(4);
+      to.setOutstandingBytesMax(256 * 1024);
+    }));
+    peer.at_end();
+  }};
+  Connection connection{"127.0.0.1", server.port()};
+  EXPECT_THROW(connection.intern(three_keys), LimitExceeded);
+}
+
+TEST(Connection, counts_what_goes_over_it) {
+  Session session{[](Peer& peer) {
+    peer.write(test::verdicts(peer.read().getId(), 3, {1}));
+    peer.at_end();
+  }};
+  const Traffic before = session.connection.traffic();
+  std::vector<uint64_t> question;
+  encode(1, Acquire{.keys = three_keys}, question);
+  session.connection.acquire(three_keys);
+  const Traffic& after = session.connection.traffic();
+  EXPECT_EQ(after.bytes_sent - before.bytes_sent, question.size() * 8);
+  EXPECT_EQ(after.bytes_received - before.bytes_received, test::verdicts(1, 3, {1}).size());
+  EXPECT_GE(after.system_calls - before.system_calls, 2u);
 }
 
 TEST(Connection, release_and_withdraw_wait_for_done) {

@@ -97,6 +97,15 @@ inline std::string granted(uint64_t id, const std::vector<uint32_t>& entries,
   });
 }
 
+inline std::string interned(uint64_t id, const std::vector<uint32_t>& handles,
+                            const std::vector<uint8_t>& column) {
+  return answer(id, [&](auto frame) {
+    auto to = frame.initInterned();
+    to.setHandles(kj::arrayPtr(handles.data(), handles.size()));
+    to.setVerdicts(kj::arrayPtr(column.data(), column.size()));
+  });
+}
+
 inline std::string error(uint64_t id, schema::ErrorCode code, const char* text) {
   return answer(id, [&](auto frame) {
     auto to = frame.initError();
@@ -104,6 +113,8 @@ inline std::string error(uint64_t id, schema::ErrorCode code, const char* text) 
     to.setText(text);
   });
 }
+
+inline constexpr uint32_t handles_max = 1'000;
 
 struct Shards {
   uint32_t own = 0;
@@ -123,6 +134,7 @@ inline std::string welcome(uint32_t outstanding_frames_max = 4, Shards shards = 
     to.setFrameEntriesMax(4096);
     to.setOutstandingFramesMax(outstanding_frames_max);
     to.setOutstandingBytesMax(256 * 1024);
+    to.setHandlesMax(handles_max);
     to.setKeyBytesMax(1024);
     to.setServerVersion("fake");
   });

@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 
 #include "fake_server.hpp"
+#include "tests/support/golden_files.hpp"
 
 namespace sluicegate {
 namespace {
@@ -24,6 +26,15 @@ struct Decoded {
   auto root() { return message.getRoot<test::schema::ClientFrame>(); }
   capnp::FlatArrayMessageReader message;
 };
+
+// What both ways of naming keys were asked with in the two tests below.
+template <typename Reader>
+void expect_common_terms(Reader acquire) {
+  EXPECT_EQ(acquire.getCosts()[1], 7u);
+  EXPECT_EQ(acquire.getEntryFlags()[1], test::schema::ENTRY_MAY_WAIT);
+  EXPECT_EQ(acquire.getWaitLimitMs(), 50u);
+  EXPECT_EQ(acquire.getDetails(), detail::remaining);
+}
 
 TEST(Encode, acquire_holds_all_columns) {
   const std::array<std::string_view, 2> keys{"a", "bcd"};
@@ -43,12 +54,9 @@ TEST(Encode, acquire_holds_all_columns) {
   const auto acquire = decoded.root().getAcquire();
   EXPECT_EQ(std::string(acquire.getKeys().asChars().begin(), acquire.getKeys().size()), "abcd");
   EXPECT_EQ(acquire.getKeySizes()[1], 3);
-  EXPECT_EQ(acquire.getCosts()[1], 7u);
   EXPECT_EQ(acquire.getMaxRequests()[0], keep);
   EXPECT_FALSE(acquire.hasMaxRequestsInQueue());
-  EXPECT_EQ(acquire.getEntryFlags()[1], test::schema::ENTRY_MAY_WAIT);
-  EXPECT_EQ(acquire.getWaitLimitMs(), 50u);
-  EXPECT_EQ(acquire.getDetails(), detail::remaining);
+  expect_common_terms(acquire);
 }
 
 TEST(Encode, appends_frames_of_one_segment_back_to_back) {
@@ -68,6 +76,110 @@ TEST(Encode, refuses_a_column_of_another_length) {
   std::vector<uint64_t> frame;
   EXPECT_THROW(encode(1, Acquire{.keys = keys, .costs = costs}, frame), LimitExceeded);
   EXPECT_TRUE(frame.empty());
+}
+
+TEST(Encode, acquire_by_handle_holds_all_columns) {
+  const std::array<uint32_t, 2> handles{4, 0};
+  const std::array<uint32_t, 2> costs{1, 7}, limits{keep, 9};
+  const std::array<uint8_t, 2> may_wait{0, 1};
+  std::vector<uint64_t> frame;
+  encode(42,
+         AcquireByHandle{.handles = handles,
+                         .costs = costs,
+                         .max_requests_in_queue = limits,
+                         .may_wait = may_wait,
+                         .all_may_wait = true,
+                         .wait_limit_ms = 50,
+                         .details = detail::remaining},
+         frame);
+  Decoded decoded{frame};
+  ASSERT_EQ(decoded.root().getId(), 42u);
+  const auto acquire = decoded.root().getAcquireByHandle();
+  ASSERT_EQ(acquire.getHandles().size(), 2u);
+  EXPECT_EQ(acquire.getHandles()[0], 4u);
+  EXPECT_FALSE(acquire.hasMaxRequests());
+  EXPECT_EQ(acquire.getMaxRequestsInQueue()[1], 9u);
+  EXPECT_EQ(acquire.getFlags(), test::schema::FRAME_MAY_WAIT);
+  expect_common_terms(acquire);
+}
+
+TEST(Encode, keys_of_every_length_arrive_whole) {
+  std::vector<std::string> texts;
+  for (size_t size = 0; size < 80; ++size) texts.emplace_back(size, static_cast<char>('!' + size));
+  const std::vector<std::string_view> keys{texts.begin(), texts.end()};
+  std::vector<uint64_t> frame;
+  encode(1, Acquire{.keys = keys}, frame);
+  Decoded decoded{frame};
+  const auto acquire = decoded.root().getAcquire();
+  const char* at = acquire.getKeys().asChars().begin();
+  for (unsigned i = 0; i < texts.size(); ++i) {
+    ASSERT_EQ(acquire.getKeySizes()[i], texts[i].size());
+    EXPECT_EQ(std::string(at, texts[i].size()), texts[i]);
+    at += texts[i].size();
+  }
+}
+
+// What `capnp` made of the same request, byte for byte.
+template <typename Request>
+void expect_golden(const std::string& name, uint64_t id, const Request& request) {
+  std::vector<uint64_t> frame;
+  encode(id, request, frame);
+  const auto expected = sluice::test::golden_frame("ClientFrame", name).bytes();
+  const auto bytes = std::as_bytes(std::span{frame});
+  EXPECT_TRUE(std::ranges::equal(bytes, expected)) << name;
+}
+
+TEST(Encode, frames_are_the_golden_ones) {
+  const std::array<std::string_view, 2> users{"user:1", "user:22"};
+  const std::array<std::string_view, 3> one_empty{"user:1", "", "user:2"};
+  const std::array<uint32_t, 2> asked{0, 65'536}, forgotten{1, 2}, entries{0, 5}, given_back{3, 4};
+  const std::array<uint32_t, 2> costs{1, 1'000'000'000}, limits{10, keep}, queues{0, keep};
+  const std::array<uint8_t, 2> may_wait{0, 1};
+  expect_golden("hello", 1, Hello{.client_name = "golden/1.0", .wanted_shard = 2});
+  expect_golden("acquire_one", 7, Acquire{.keys = std::span{users}.first(1)});
+  expect_golden("acquire_empty_key", 7, Acquire{.keys = one_empty});
+  expect_golden("acquire_may_wait", 7,
+                Acquire{.keys = users, .all_may_wait = true, .wait_limit_ms = 250});
+  expect_golden("acquire_columns", 7,
+                Acquire{.keys = users,
+                        .costs = costs,
+                        .max_requests = limits,
+                        .max_requests_in_queue = queues,
+                        .may_wait = may_wait,
+                        .wait_limit_ms = 500,
+                        .details = detail::all});
+  expect_golden("acquire_by_handle", 7, AcquireByHandle{.handles = asked});
+  expect_golden("release_costs", 7, Release{.keys = users, .costs = given_back});
+  expect_golden("withdraw", 8, Withdraw{.target = 7, .entries = entries});
+  expect_golden("inspect_page", 7, Inspect{.cursor = 1'099'511'627'777, .limit = 100});
+  expect_golden("intern", 7, Intern{.keys = users});
+  expect_golden("forget", 7, Forget{.handles = forgotten});
+  expect_golden("ping", 7, Ping{});
+}
+
+TEST(Decode, interned_golden_holds_handles_and_one_verdict_for_all) {
+  const auto bytes = sluice::test::golden_frame("ServerFrame", "interned").bytes();
+  const auto answer = decode({reinterpret_cast<const uint64_t*>(bytes.data()), bytes.size() / 8});
+  const auto& interned = std::get<Interned>(answer);
+  EXPECT_EQ(interned.id, 7u);
+  ASSERT_EQ(interned.handles.size(), 2u);
+  EXPECT_EQ(interned.handles[1], 2u);
+  ASSERT_EQ(interned.verdicts.size(), 2u);
+  EXPECT_EQ(interned.verdicts[1], Verdict::approved);
+}
+
+TEST(Decode, refuses_fewer_verdicts_than_handles) {
+  EXPECT_THROW(decode(words_of(test::interned(1, {1, 2, 3}, {1, 1}))), ProtocolError);
+}
+
+TEST(Decode, verdicts_are_copied_to_the_callers_places) {
+  std::array<Verdict, 3> places{};
+  const auto agree = words_of(test::verdicts(5, 3, {2}));
+  std::get<Verdicts>(decode(agree)).verdicts.copy_to(places);
+  EXPECT_EQ(places, (std::array{Verdict::denied, Verdict::denied, Verdict::denied}));
+  const auto mixed = words_of(test::verdicts(5, 3, {1, 2, 4}));
+  std::get<Verdicts>(decode(mixed)).verdicts.copy_to(places);
+  EXPECT_EQ(places, (std::array{Verdict::approved, Verdict::denied, Verdict::table_full}));
 }
 
 TEST(Decode, one_byte_stands_for_all_verdicts) {

@@ -177,6 +177,8 @@ INSTANTIATE_TEST_SUITE_P(
                    [](const Config& config) { return config.max_keys; }},
         NumberFlag{"max-key-bytes", nullptr, "MAX_KEY_BYTES", 1'024, 1, 65'535,
                    [](const Config& config) { return config.max_key_bytes; }},
+        NumberFlag{"max-handles", nullptr, "MAX_HANDLES", 1'000'000, 1, 1'000'000'000,
+                   [](const Config& config) { return config.max_handles; }},
         NumberFlag{"max-waiters", nullptr, "MAX_WAITERS", 100'000, 1, 100'000'000,
                    [](const Config& config) { return config.max_waiters; }},
         NumberFlag{"max-connections", nullptr, "MAX_CONNECTIONS", 10'000, 1, 1'000'000,
@@ -393,10 +395,6 @@ TEST(Flags, numbers_in_variables_are_plain_decimal) {
 TEST(Flags, take_the_last_of_a_repeated_flag) {
   EXPECT_EQ(read({"-m", "5", "--max-requests=6"}).config.max_requests, 6u);
   EXPECT_TRUE(read({"-r=false", "-r"}).config.requests_can_set_rate);
-}
-
-TEST(Flags, of_later_versions_do_not_exist) {
-  EXPECT_EQ(read({"--max-handles=1"}).error, "unknown flag: --max-handles");
 }
 
 TEST(Flags, leave_the_environment_to_the_server) {

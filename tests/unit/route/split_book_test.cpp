@@ -50,6 +50,16 @@ TEST(SplitBook, keeps_keys_and_answers_in_their_places) {
   EXPECT_EQ(parts.waiters[1], 9U);
 }
 
+// As a handle that is not held has none.
+TEST(SplitBook, an_entry_may_have_no_text) {
+  SplitBook book(tiny);
+  const SplitBook::Index split = open(book, 1);
+  book.put(book.slot(split, 0), api::Entry{});
+  EXPECT_EQ(book.entry(book.slot(split, 0)).key(), "");
+  settle_all(book, split, 1);
+  book.close(split);
+}
+
 TEST(SplitBook, room_comes_back_in_the_order_taken) {
   SplitBook book(tiny);
   const auto first = open(book, 3);

@@ -1,5 +1,5 @@
-// Goal: the real loop allocates nothing in steady state: native, REST, waits, releases; on one core
-//         and where about half of all that belongs to another.
+// Goal: the real loop allocates nothing in steady state: native, by key and by handle, REST, waits,
+//       releases; on one core and where about half of all that belongs to another.
 // Method: one or two workers over each kernel back end with clients on loopback sockets, all in one
 //         thread; operator new aborts while a worker turns. The first rounds may warm up.
 #include <arpa/inet.h>
@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -106,6 +107,28 @@ class AllocationTest : public ::testing::TestWithParam<Setting> {
     return {};
   }
 
+  // Whole frames for the native client, at least so many.
+  std::vector<uint64_t> turn_until_frames(size_t count) {
+    std::string bytes;
+    for (int turn = 0; turn < 2'000; ++turn) {
+      turn_once();
+      bytes += native_->receive();
+      if (bytes.empty()) continue;
+      std::vector<uint64_t> words(bytes.size() / sizeof(uint64_t));
+      std::memcpy(words.data(), bytes.data(), words.size() * sizeof(uint64_t));
+      size_t frames = 0;
+      for (std::span<const uint64_t> rest{words}; !rest.empty();) {
+        const auto size = sluicegate::frame_words(rest);
+        if (!size || *size > rest.size()) break;
+        rest = rest.subspan(*size);
+        ++frames;
+      }
+      if (frames >= count) return words;
+    }
+    ADD_FAILURE() << "no answer";
+    return {};
+  }
+
   void turn_once() {
     for (const Core& core : cores_) {
       if (!strict_) {
@@ -143,6 +166,55 @@ class AllocationTest : public ::testing::TestWithParam<Setting> {
     sluicegate::encode(id + 3, sluicegate::Ping{}, frames);
     native_->send(frames);
     turn_until_answer(*native_);
+  }
+
+  // Handles of keys that are asked by text too; on several cores some of them are foreign.
+  void intern_several() {
+    std::vector<uint64_t> frame;
+    sluicegate::encode(1, sluicegate::Intern{.keys = several_}, frame);
+    native_->send(frame);
+    const auto answers = turn_until_frames(1);
+    const auto interned = std::get<sluicegate::Interned>(sluicegate::decode(answers));
+    handles_.assign(interned.handles.begin(), interned.handles.end());
+    ASSERT_EQ(handles_.size(), several_.size());
+  }
+
+  // Plain frames, which go to the seats where all keys are here, mixed with others; and keys that
+  // are interned and forgotten again.
+  void handle_round(uint64_t id) {
+    std::vector<uint32_t> asked(256);
+    for (size_t i = 0; i < asked.size(); ++i) asked[i] = handles_[i % handles_.size()];
+    const std::vector<std::string_view> keys(2, several_[id / 100 % several_.size()]);
+    const std::vector<std::string_view> passing(waited_.begin(), waited_.end());
+    std::vector<uint64_t> frames;
+    sluicegate::encode(id, sluicegate::AcquireByHandle{.handles = asked}, frames);
+    sluicegate::encode(id + 1, sluicegate::Acquire{.keys = keys}, frames);
+    sluicegate::encode(id + 2, sluicegate::AcquireByHandle{.handles = asked}, frames);
+    sluicegate::encode(
+        id + 3, sluicegate::AcquireByHandle{.handles = asked, .details = sluicegate::detail::all},
+        frames);
+    sluicegate::encode(id + 4, sluicegate::Intern{.keys = passing}, frames);
+    native_->send(frames);
+    const std::vector<uint64_t> answers = turn_until_frames(5);
+    std::vector<uint32_t> passing_handles;
+    for (std::span<const uint64_t> rest{answers}; !rest.empty();) {
+      const size_t size = sluicegate::frame_words(rest).value();
+      const sluicegate::Answer answer = sluicegate::decode(rest.first(size));
+      if (const auto* verdicts = std::get_if<sluicegate::Verdicts>(&answer)) {
+        for (size_t i = 0; i < verdicts->verdicts.size(); ++i) {
+          ASSERT_EQ(verdicts->verdicts[i], sluicegate::Verdict::approved);
+        }
+      } else {
+        const auto& interned = std::get<sluicegate::Interned>(answer);
+        passing_handles.assign(interned.handles.begin(), interned.handles.end());
+      }
+      rest = rest.subspan(size);
+    }
+    frames.clear();
+    sluicegate::encode(id + 5, sluicegate::Forget{.handles = passing_handles}, frames);
+    native_->send(frames);
+    turn_until_frames(1);
+    ASSERT_EQ(cores_[0].worker->shard().handles_count(), handles_.size());
   }
 
   // One permit: the second entry waits, and is served by a release or withdrawn.
@@ -199,6 +271,7 @@ class AllocationTest : public ::testing::TestWithParam<Setting> {
   std::vector<Core> cores_;
   std::unique_ptr<Peer> http_;
   std::unique_ptr<Peer> native_;
+  std::vector<uint32_t> handles_;
   bool strict_ = false;
 };
 
@@ -209,6 +282,15 @@ TEST_P(AllocationTest, nothing_is_allocated_in_steady_state) {
     waiting_round(round * 100 + 20, false);
     waiting_round(round * 100 + 40, true);
     rest_round(round * 100);
+  }
+}
+
+TEST_P(AllocationTest, nothing_is_allocated_by_handle) {
+  intern_several();
+  for (uint64_t round = 0; round < 100; ++round) {
+    strict_ = round >= 3;
+    handle_round(round * 100 + 10);
+    if (HasFailure()) return;
   }
 }
 

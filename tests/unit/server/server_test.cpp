@@ -286,6 +286,51 @@ TEST_P(ServerTest, two_shards_serve_batches_that_wait) {
   EXPECT_EQ(server.cut_off_count(), 0U);
 }
 
+// Connections to both shards share one limit a key, by key and by handle, and come and go. One that
+// holds no other shard's handle is answered without the keys' text.
+TEST_P(ServerTest, two_shards_serve_keys_by_number) {
+  config::Config wanted = config();
+  wanted.shards = 2;
+  wanted.pin = false;
+  wanted.max_requests = 50;
+  wanted.window_ms = 3'600'000;
+  Server server(wanted);
+  const StartReport report = server.start();
+  const std::vector<std::string> names = keys_of_both_shards();
+  const std::vector<std::string_view> keys(names.begin(), names.end());
+  std::atomic<uint32_t> approved = 0;
+  const auto count = [&](const std::vector<sluicegate::Verdict>& verdicts) {
+    for (const sluicegate::Verdict verdict : verdicts) {
+      EXPECT_TRUE(verdict == sluicegate::Verdict::approved ||
+                  verdict == sluicegate::Verdict::denied);
+      approved += verdict == sluicegate::Verdict::approved ? 1 : 0;
+    }
+  };
+  std::vector<std::thread> clients;
+  for (uint32_t number = 0; number < 4; ++number) {
+    clients.emplace_back([&, number] {
+      for (uint32_t round = 0; round < 10; ++round) {
+        sluicegate::Connection connection{
+            "127.0.0.1", report.native_port, {.wanted_shard = (number + round) % 2}};
+        std::vector<std::string_view> own = keys;
+        std::erase_if(own, [&](std::string_view key) {
+          return connection.owner_shard(key) != connection.welcome().shard;
+        });
+        count(connection.acquire(connection.intern(own)));
+        const std::vector<uint32_t> handles = connection.intern(keys);
+        count(connection.acquire(handles));
+        count(connection.acquire(keys));
+        if (round % 3 == 0) connection.forget(std::span(handles).first(1 + number * 10));
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(approved, 50 * keys.size());
+  server.drain();
+  EXPECT_TRUE(server.wait_drained(milliseconds(20'000)));
+  EXPECT_EQ(server.cut_off_count(), 0U);
+}
+
 // While both shards are asked for keys that they match anew.
 TEST_P(ServerTest, new_rules_reach_every_shard) {
   const std::string path =

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "unit/shard/shard_driver.hpp"
@@ -52,6 +53,31 @@ TEST(KeyTable, grows_in_slices_and_loses_nothing) {
   for (uint32_t slice = 0; slice <= smaller / 64; ++slice) table.grow_slice();
   EXPECT_FALSE(table.growing());
   table.check_invariants();
+}
+
+uint32_t keys_to_move(const KeyTable& table) {
+  uint32_t keys_count = 0;
+  for (uint32_t index = 0; index < table.previous().buckets_count(); ++index) {
+    for (const uint64_t tag : table.previous().bucket(index).tags) keys_count += tag != 0;
+  }
+  return keys_count;
+}
+
+// No insert moves more than two buckets, however large the table is: nothing stalls while it grows.
+TEST(KeyTable, moves_few_keys_at_each_insert) {
+  KeyTable table(40'000, 10);
+  uint32_t most = 0;
+  uint32_t growing_inserts = 0;
+  for (int key = 0; key < 40'000; ++key) {
+    const uint32_t before = table.growing() ? keys_to_move(table) : 0;
+    insert(table, std::to_string(key));
+    if (before == 0) continue;
+    ++growing_inserts;
+    most = std::max(most, before - keys_to_move(table));
+  }
+  EXPECT_GT(growing_inserts, 1'000U);
+  EXPECT_GT(most, 0U);
+  EXPECT_LE(most, 2 * Bucket::slots_count);
 }
 
 TEST(KeyTable, erases_while_it_grows) {

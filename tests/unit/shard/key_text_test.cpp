@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace sluice::shard {
 namespace {
@@ -49,6 +51,17 @@ TEST(KeyText, cuts_a_long_record_for_short_keys) {
   EXPECT_NE(two, KeyText::none);
   EXPECT_EQ(text.text(one), "one");
   EXPECT_EQ(text.text(two), "two");
+}
+
+// One byte tells a length up to 254, three tell the others.
+TEST(KeyText, keeps_texts_of_every_length) {
+  KeyText text(8, 65'535);
+  std::vector<std::pair<KeyText::Reference, std::string>> kept;
+  for (const size_t bytes : {1U, 2U, 254U, 255U, 256U, 1'000U, 65'534U, 65'535U}) {
+    kept.emplace_back(text.store(std::string(bytes, 'k')), std::string(bytes, 'k'));
+  }
+  for (const auto& [reference, wanted] : kept) EXPECT_EQ(text.text(reference), wanted);
+  for (const auto& [reference, wanted] : kept) text.give_back(reference);
 }
 
 TEST(KeyText, begins_anew_once_it_is_empty) {

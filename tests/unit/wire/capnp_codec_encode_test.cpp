@@ -158,6 +158,12 @@ std::string encoded(const json& message) {
       return encode_granted(id, entries, verdicts, columns.details, columns.bits, out);
     });
   }
+  if (kind == "interned") {
+    const std::vector<api::Handle> handles = body["handles"];
+    const auto verdicts = verdicts_of(body, handles.size());
+    return write(interned_bytes_max(static_cast<uint32_t>(handles.size())),
+                 [&](Out out) { return encode_interned(id, handles, verdicts, out); });
+  }
   if (kind == "inspected") {
     const KeyStates keys(body);
     return write(inspected_bytes_max(keys.states), [&](Out out) {

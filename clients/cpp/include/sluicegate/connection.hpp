@@ -15,10 +15,10 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "sluicegate/frames.hpp"
+#include "sluicegate/outstanding_frames.hpp"
 
 namespace sluicegate {
 
@@ -35,6 +35,13 @@ struct AcquireOptions {
   uint32_t max_requests_in_queue = keep;
   bool may_wait = false;
   uint32_t wait_limit_ms = 0;
+};
+
+// What went over a connection since it is there.
+struct Traffic {
+  uint64_t bytes_sent = 0;
+  uint64_t bytes_received = 0;
+  uint64_t system_calls = 0;  // sends, receives and waits
 };
 
 class Connection {
@@ -56,19 +63,25 @@ class Connection {
   // Each queues a frame and returns its id. Throws LimitExceeded when Welcome's bounds would be
   // exceeded: receive() answers first.
   uint64_t send(const Acquire&);
+  uint64_t send(const AcquireByHandle&);
   uint64_t send(const Release&);
   uint64_t send(const Withdraw&);
   uint64_t send(const Inspect&);
+  uint64_t send(const Intern&);
+  uint64_t send(const Forget&);
   uint64_t send(const Ping&);
 
   // True when send() would take a frame of this size now.
   bool has_room(size_t frame_bytes) const noexcept;
-  size_t outstanding_frames() const noexcept { return outstanding_.size(); }
+  size_t outstanding_frames() const noexcept { return outstanding_.count(); }
 
   // Writes all that is queued. It reads meanwhile, so that neither side waits for the other.
   void flush();
   // The next answer; nothing when none came in time. Flushes first. Zero only looks.
   std::optional<Answer> receive(Milliseconds timeout);
+  // True when receive() has an answer without looking at the socket: poll() does not tell of it.
+  bool has_answer() const;
+  const Traffic& traffic() const noexcept { return traffic_; }
   // For poll() and for tools with a loop of their own.
   int native_handle() const noexcept { return socket_; }
 
@@ -80,6 +93,13 @@ class Connection {
   // long as it takes; otherwise the call's time-out starts when the wait limit ends.
   std::vector<Verdict> acquire(std::span<const std::string_view> keys,
                                const AcquireOptions& options = {});
+  std::vector<Verdict> acquire(std::span<const uint32_t> handles,
+                               const AcquireOptions& options = {});
+  // A handle per key, valid on this connection until forget() or its end; a key that has one
+  // keeps it. In one frame, so the bounds of Welcome hold. Throws NotInterned, with the outcome of
+  // every key, when some got none.
+  std::vector<uint32_t> intern(std::span<const std::string_view> keys);
+  void forget(std::span<const uint32_t> handles);
   void release(std::string_view key, uint32_t cost = 1);
   void release(const Release&);
   void withdraw(const Withdraw&);
@@ -93,21 +113,28 @@ class Connection {
 
   template <typename Request>
   uint64_t queue(const Request&);
-  void check(const Acquire&) const;
-  void check(const Release&) const;
+  void check(const Acquire& acquire) const { check_entries(acquire.keys.size()); }
+  void check(const AcquireByHandle& acquire) const { check_entries(acquire.handles.size()); }
+  void check(const Release& release) const { check_entries(release.keys.size()); }
+  void check(const Intern&) const;
+  void check(const Forget& forget) const { check_entries(forget.handles.size()); }
   template <typename Request>
   void check(const Request&) const {}
-  void check_keys(std::span<const std::string_view> keys) const;
+  void check_entries(size_t entries_count) const;
 
+  template <typename Question>
+  std::vector<Verdict> acquire_all(Question question, size_t count, const AcquireOptions& options);
   Answer await(uint64_t id, std::optional<Clock::time_point> deadline);
   void await_done(uint64_t id);
   std::vector<Verdict> await_verdicts(uint64_t id, size_t count,
                                       std::optional<Clock::time_point> deadline);
   std::optional<Frame> wait_frame(std::optional<Clock::time_point> deadline);
+  std::optional<Frame> whole_frame() const;
   std::optional<Frame> next_frame();
   Answer settle(Frame frame);
   bool write_some();
-  void read_some();
+  void drop_written();
+  bool read_some();
   bool poll_until(short events, std::optional<Clock::time_point> deadline);
   void handshake(const ConnectOptions& options);
   Clock::time_point call_deadline() const { return Clock::now() + call_timeout_; }
@@ -119,8 +146,8 @@ class Connection {
   bool draining_ = false;
   uint64_t next_id_ = 1;
 
-  std::unordered_map<uint64_t, uint32_t> outstanding_;  // id -> bytes of its frame
-  size_t outstanding_bytes_ = 0;
+  OutstandingFrames outstanding_;
+  Traffic traffic_;
 
   std::vector<uint64_t> output_;
   size_t output_begin_bytes_ = 0;  // what lies before was written

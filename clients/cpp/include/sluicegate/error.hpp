@@ -6,6 +6,10 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sluicegate/verdict.hpp"
 
 namespace sluicegate {
 
@@ -72,6 +76,21 @@ class Refused : public Error {
 
  private:
   ErrorCode code_;
+};
+
+// Some keys got no handle: invalid_key, or handles_full. Those that have one keep it.
+class NotInterned : public Error {
+ public:
+  NotInterned(const std::string& text, std::vector<uint32_t> handles, std::vector<Verdict> verdicts)
+      : Error{text}, handles_{std::move(handles)}, verdicts_{std::move(verdicts)} {}
+
+  // Per key, in the order asked; no_handle where the verdict is not `approved`.
+  const std::vector<uint32_t>& handles() const noexcept { return handles_; }
+  const std::vector<Verdict>& verdicts() const noexcept { return verdicts_; }
+
+ private:
+  std::vector<uint32_t> handles_;
+  std::vector<Verdict> verdicts_;
 };
 
 }  // namespace sluicegate

@@ -22,7 +22,8 @@
 namespace sluicegate {
 
 inline constexpr uint16_t protocol_version = 1;
-inline constexpr uint32_t keep = 0xFFFF'FFFF;  // in an override column: what the key has stays
+inline constexpr uint32_t keep = 0xFFFF'FFFF;       // in an override column: what the key has stays
+inline constexpr uint32_t no_handle = 0xFFFF'FFFF;  // for a key that got none; never to be sent
 
 // Bits of Acquire::details: which columns the answer shall bring.
 namespace detail {
@@ -49,6 +50,18 @@ struct Acquire {
   uint8_t details = 0;         // bits of detail::
 };
 
+// The same, for keys that were interned on this connection: four bytes a key.
+struct AcquireByHandle {
+  std::span<const uint32_t> handles;
+  std::span<const uint32_t> costs;
+  std::span<const uint32_t> max_requests;
+  std::span<const uint32_t> max_requests_in_queue;
+  std::span<const uint8_t> may_wait;
+  bool all_may_wait = false;
+  uint32_t wait_limit_ms = 0;
+  uint8_t details = 0;
+};
+
 // Gives permits back.
 struct Release {
   std::span<const std::string_view> keys;
@@ -67,14 +80,26 @@ struct Inspect {
   uint32_t limit = 0;    // keys on the page; 0: as many as allowed
 };
 
+// Asks for a handle of each key. It is valid on its connection until Forget or the end.
+struct Intern {
+  std::span<const std::string_view> keys;
+};
+
+struct Forget {
+  std::span<const uint32_t> handles;
+};
+
 struct Ping {};
 
 // Each appends one frame to `out`.
 void encode(uint64_t id, const Hello&, std::vector<uint64_t>& out);
 void encode(uint64_t id, const Acquire&, std::vector<uint64_t>& out);
+void encode(uint64_t id, const AcquireByHandle&, std::vector<uint64_t>& out);
 void encode(uint64_t id, const Release&, std::vector<uint64_t>& out);
 void encode(uint64_t id, const Withdraw&, std::vector<uint64_t>& out);
 void encode(uint64_t id, const Inspect&, std::vector<uint64_t>& out);
+void encode(uint64_t id, const Intern&, std::vector<uint64_t>& out);
+void encode(uint64_t id, const Forget&, std::vector<uint64_t>& out);
 void encode(uint64_t id, const Ping&, std::vector<uint64_t>& out);
 
 // --------------------------------------------------------------------------------- answers
@@ -126,6 +151,13 @@ struct Done {
   uint64_t id = 0;
 };
 
+// A handle and a verdict per key, in their order.
+struct Interned {
+  uint64_t id = 0;
+  std::span<const uint32_t> handles;  // no_handle where the verdict is not `approved`
+  VerdictColumn verdicts;
+};
+
 struct InspectedKey {
   std::string_view key;
   uint64_t window_ms = 0;
@@ -164,8 +196,8 @@ struct UnknownAnswer {
   uint64_t id = 0;
 };
 
-using Answer =
-    std::variant<UnknownAnswer, Welcome, Verdicts, Granted, Done, Inspected, Pong, Refusal, GoAway>;
+using Answer = std::variant<UnknownAnswer, Welcome, Verdicts, Granted, Done, Interned, Inspected,
+                            Pong, Refusal, GoAway>;
 
 // The id of the request that is answered; 0 where there is none.
 uint64_t id_of(const Answer&) noexcept;

@@ -2,8 +2,10 @@
 // Shape: one byte on the wire (proto/sluicegate.capnp, Verdict); numbers are never reused.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string_view>
 
@@ -44,6 +46,14 @@ class VerdictColumn {
   size_t size() const noexcept { return count_; }
   Verdict operator[](size_t index) const noexcept {
     return static_cast<Verdict>(bytes_[bytes_.size() == 1 ? 0 : index]);
+  }
+  // Into the caller's own places, size() of them.
+  void copy_to(std::span<Verdict> to) const noexcept {
+    if (bytes_.size() == 1) {
+      std::fill_n(to.begin(), count_, static_cast<Verdict>(bytes_[0]));
+    } else if (count_ > 0) {
+      std::memcpy(to.data(), bytes_.data(), count_);
+    }
   }
   // As they came: one byte, or size() of them.
   std::span<const uint8_t> bytes() const noexcept { return bytes_; }

@@ -1,0 +1,124 @@
+// Keys by number: Intern, AcquireByHandle, Forget.
+// Flow:   plain requests by handle go to the shard as numbers; others, and those with keys of other
+//         cores among them, become entries with the keys' text, as if they had come with it.
+#include <system_error>
+
+#include "base/assert.hpp"
+#include "session/native_session.hpp"
+
+namespace sluice::session {
+
+using api::Verdict;
+
+void NativeSession::on_intern(uint64_t id, const wire::InternRequest& request) noexcept {
+  if (id_in_use(id)) return write_error(id, ErrorCode::id_in_use);
+  auto& handles = context_.scratch.indexes;
+  auto& verdicts = context_.scratch.verdicts;
+  handles.clear();
+  verdicts.clear();
+  const char* key = request.keys.data();
+  for (const uint16_t size : request.key_sizes) {
+    handles.push_back(api::no_handle);
+    verdicts.push_back(intern({key, size}, handles.back()));
+    key += size;
+  }
+  write(wire::interned_bytes_max(static_cast<uint32_t>(handles.size())),
+        [&](auto out) { return wire::encode_interned(id, handles, verdicts, out); });
+}
+
+Verdict NativeSession::intern(std::string_view key, api::Handle& handle) noexcept {
+  if (key.empty() || key.size() > context_.options.key_bytes_max) return Verdict::invalid_key;
+  if (said_go_away_) return Verdict::draining;
+  if (make_handle_set()) handle = context_.backend.intern(key);
+  if (handle == api::no_handle) {
+    ++context_.handles_refused;
+    return Verdict::handles_full;
+  }
+  if (!handles_->add(handle)) {
+    context_.backend.let_go(handle);  // a connection holds a handle once
+  } else if (!context_.backend.is_here(key)) {
+    ++foreign_handles_;
+  }
+  return Verdict::approved;
+}
+
+// Off the way of requests: the one place where a connection takes memory of its own.
+bool NativeSession::make_handle_set() noexcept {
+  if (handles_ != nullptr) return true;
+  if (context_.departed_handles.size() >= limits::departed_sets_max) return false;
+  try {
+    handles_ = std::make_unique<HandleSet>(context_.options.handles_max);
+  } catch (const std::exception&) {
+    return false;
+  }
+  return true;
+}
+
+void NativeSession::on_forget(uint64_t id, const wire::ForgetRequest& request) noexcept {
+  if (id_in_use(id)) return write_error(id, ErrorCode::id_in_use);
+  for (const api::Handle handle : request.handles) {
+    if (handles_ == nullptr || !handles_->remove(handle)) continue;
+    const bool foreign =
+        foreign_handles_ > 0 && !context_.backend.is_here(context_.backend.key_of(handle));
+    if (foreign) --foreign_handles_;
+    context_.backend.let_go(handle);
+  }
+  write(wire::small_answer_bytes_max, [&](auto out) { return wire::encode_done(id, out); });
+}
+
+// False: not now, as on_frame().
+bool NativeSession::on_acquire_by_handle(uint64_t id, size_t frame_bytes,
+                                         const wire::AcquireByHandleRequest& acquire) noexcept {
+  const auto count = static_cast<uint32_t>(acquire.handles.size());
+  if (said_go_away_) {
+    answer_draining(id, count, acquire.details);
+    return true;
+  }
+  const bool to_seats = goes_to_seats(acquire);
+  const size_t text_bytes = to_seats ? 0 : look_up(acquire.handles);
+  if (text_bytes > limits::handles_text_bytes_max) {
+    write_error(id, ErrorCode::too_many_entries);
+    return true;
+  }
+  if (!make_turn_room(count, text_bytes)) return false;
+  if (connection_.finishing() || connection_.closing() || !admit(id, frame_bytes)) return true;
+  const route::Request request = request_of(id, frame_bytes, acquire);
+  if (to_seats) {
+    connection_.promise(wire::verdicts_bytes_max(count, 0));
+    context_.turn.add(request, acquire.handles);
+    return true;
+  }
+  const auto entries = context_.turn.add(request, count, text_bytes);
+  for (size_t index = 0; index < count; ++index) {
+    const std::string_view key = context_.scratch.keys[index];
+    entries[index] = {.key_data = key.data(), .key_bytes = static_cast<uint16_t>(key.size())};
+  }
+  fill_terms(entries, acquire);
+  return true;
+}
+
+bool NativeSession::goes_to_seats(const wire::AcquireByHandleRequest& acquire) const noexcept {
+  return foreign_handles_ == 0 && acquire.are_plain() && handles_ != nullptr &&
+         handles_->holds_all(acquire.handles);
+}
+
+// The empty key, which is not valid, for a handle that is not held.
+std::string_view NativeSession::key_of(api::Handle handle) const noexcept {
+  if (handles_ == nullptr || !handles_->holds(handle)) return "";
+  return context_.backend.key_of(handle);
+}
+
+// Puts the keys into the scratch. Returns the bytes of their text, where it must outlive the turn
+// because other cores decide some.
+size_t NativeSession::look_up(wire::Column<api::Handle> handles) noexcept {
+  auto& keys = context_.scratch.keys;
+  keys.clear();
+  size_t bytes = 0;
+  for (const api::Handle handle : handles) {
+    keys.push_back(key_of(handle));
+    bytes += keys.back().size();
+  }
+  return foreign_handles_ > 0 ? bytes : 0;
+}
+
+}  // namespace sluice::session

@@ -1,0 +1,79 @@
+// Keys that connections refer to by number, and the seats where such keys' windows lie.
+// Flow:   a connection interns a key -> its handle, the same for every connection of this core ->
+//         decisions go to the seat without hashing, looking up or reading the key.
+// Shape:  seats are 16 bytes side by side, by handle: a window cell (window_cell.hpp), and how many
+//         connections hold the handle. A seat is vacant until its key is first asked by handle,
+//         when the key is forgotten, and for ever where the key is another core's. Hashes and texts
+//         lie apart, cold; a key table of their own finds the handle of a key.
+// Errors: intern() gives `none` when handles_max keys are held, or their text has no room left.
+// Lives:  one core only; address space is reserved for all, memory taken as it is used. A handle
+//         lives from intern() to the last let_go(); its number is given anew after that.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/assert.hpp"
+#include "base/mapped_array.hpp"
+#include "shard/key_hash.hpp"
+#include "shard/key_table.hpp"
+#include "shard/window_cell.hpp"
+
+namespace sluice::shard {
+
+class HandleBook {
+ public:
+  HandleBook(uint32_t handles_max, uint32_t key_bytes_max);
+
+  // One more holds it.
+  api::Handle intern(const KeyHash& hash, std::string_view key) noexcept;
+  // One less. After the last the number, whose seat is vacant, may become another key's.
+  void let_go(api::Handle handle) noexcept;
+  bool is_last(api::Handle handle) const noexcept {
+    DEBUG_ASSERT(holds(handle));
+    return seats_[handle].holders == 1;
+  }
+
+  WindowCell seat(api::Handle handle) const noexcept {
+    Seat& seat = seats_[handle];
+    return {seat.word, seat.tail};
+  }
+  [[gnu::always_inline]] void prefetch(api::Handle handle) const noexcept {
+    __builtin_prefetch(&seats_[handle], 1);
+  }
+
+  const KeyHash& hash(api::Handle handle) const noexcept { return hashes_[handle]; }
+  // Until the last let_go().
+  std::string_view key(api::Handle handle) const noexcept;
+  bool holds(api::Handle handle) const noexcept {
+    return handle < fresh_ && seats_[handle].holders > 0;
+  }
+
+  // Goes on with the growth of the table of names, if it grows.
+  void grow_slice() noexcept { names_.grow_slice(); }
+
+  uint32_t used() const noexcept { return names_.keys_count(); }
+  uint32_t index_end() const noexcept { return fresh_; }
+  uint64_t reserved_bytes() const noexcept {
+    return seats_.reserved_bytes() + hashes_.reserved_bytes() + names_.reserved_bytes();
+  }
+  void check_invariants() const noexcept;
+
+ private:
+  struct Seat {
+    uint64_t word;
+    uint32_t tail;
+    uint32_t holders;
+  };
+  static_assert(sizeof(Seat) == 16);
+
+  api::Handle take_number() noexcept;
+
+  base::MappedArray<Seat> seats_;
+  base::MappedArray<KeyHash> hashes_;  // of a free number: its position is the next free one
+  KeyTable names_;                     // a key's word is its handle
+  api::Handle free_ = api::no_handle;
+  api::Handle fresh_ = 0;  // never given from here on
+};
+
+}  // namespace sluice::shard

@@ -1,0 +1,135 @@
+// Requests by key and by handle share the arrays of a turn; runs tell them apart, in order.
+#include "route/turn.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace sluice::route {
+namespace {
+
+class TurnTest : public ::testing::Test {
+ protected:
+  void by_key(uint32_t count, size_t key_bytes = 0) {
+    for (api::Entry& entry : turn_.add({.id = ++id_}, count, key_bytes)) entry.cost = 7;
+  }
+  void by_handle(const std::vector<api::Handle>& handles) { turn_.add({.id = ++id_}, handles); }
+
+  // "k3 h2": three places by key, then two by handle.
+  std::string runs() const {
+    std::string text;
+    uint32_t first = 0;
+    for (const route::Run& run : turn_.runs()) {
+      EXPECT_EQ(run.first_entry, first);
+      first += run.entries_count;
+      text += std::string(text.empty() ? "" : " ") + (run.by_handle ? "h" : "k") +
+              std::to_string(run.entries_count);
+    }
+    EXPECT_EQ(first, turn_.entries_count());
+    return text;
+  }
+
+  Turn turn_;
+  uint64_t id_ = 0;
+};
+
+TEST_F(TurnTest, an_empty_turn_has_no_runs) {
+  EXPECT_TRUE(turn_.empty());
+  EXPECT_EQ(runs(), "");
+}
+
+TEST_F(TurnTest, requests_of_one_kind_are_one_run) {
+  by_key(3);
+  by_key(2);
+  EXPECT_EQ(runs(), "k5");
+  turn_.clear();
+  by_handle({1, 2});
+  by_handle({3});
+  EXPECT_EQ(runs(), "h3");
+}
+
+TEST_F(TurnTest, each_change_of_kind_begins_a_run) {
+  by_key(1);
+  by_handle({1, 2});
+  by_handle({3});
+  by_key(4);
+  by_key(1);
+  by_handle({4});
+  EXPECT_EQ(runs(), "k1 h3 k5 h1");
+}
+
+TEST_F(TurnTest, empty_requests_have_their_place_among_the_runs) {
+  by_handle({});
+  by_key(0);
+  by_key(2);
+  by_handle({});
+  EXPECT_EQ(runs(), "h0 k2 h0");
+  EXPECT_EQ(turn_.requests().size(), 4U);
+}
+
+TEST_F(TurnTest, requests_own_consecutive_places_of_all_arrays) {
+  by_key(2);
+  by_handle({10, 11, 12});
+  by_key(1);
+  by_handle({13});
+  const auto requests = turn_.requests();
+  const std::array<bool, 4> kinds = {false, true, false, true};
+  const std::array<uint32_t, 4> firsts = {0, 2, 5, 6};
+  for (size_t index = 0; index < requests.size(); ++index) {
+    EXPECT_EQ(requests[index].by_handle, kinds[index]);
+    EXPECT_EQ(requests[index].first_entry, firsts[index]);
+    EXPECT_EQ(requests[index].id, index + 1);
+  }
+  EXPECT_EQ(turn_.handles()[2], 10U);
+  EXPECT_EQ(turn_.handles()[4], 12U);
+  EXPECT_EQ(turn_.handles()[6], 13U);
+  EXPECT_EQ(turn_.entries()[1].cost, 7U);
+  EXPECT_EQ(turn_.entries()[5].cost, 7U);
+  EXPECT_EQ(turn_.verdicts().size(), 7U);
+}
+
+// What a turn before left in an array must not show.
+TEST_F(TurnTest, begins_anew_and_requests_say_themselves_what_they_are) {
+  by_key(3, 30);
+  by_handle({1});
+  EXPECT_EQ(turn_.key_bytes(), 30U);
+  turn_.clear();
+  EXPECT_TRUE(turn_.empty());
+  EXPECT_EQ(turn_.key_bytes(), 0U);
+  EXPECT_EQ(runs(), "");
+  EXPECT_EQ(turn_.add({.by_handle = true}, 3, 0).size(), 3U);
+  EXPECT_EQ(runs(), "k3");
+  EXPECT_FALSE(turn_.requests()[0].by_handle);
+}
+
+TEST_F(TurnTest, is_full_with_entries_of_both_kinds_together) {
+  std::vector<api::Handle> handles(limits::turn_entries / 2);
+  std::iota(handles.begin(), handles.end(), 0);
+  by_handle(handles);
+  by_key(limits::turn_entries / 2 - 1);
+  EXPECT_TRUE(turn_.has_room(1));
+  EXPECT_FALSE(turn_.has_room(2));
+  by_handle({5});
+  EXPECT_TRUE(turn_.has_room(0));
+  EXPECT_FALSE(turn_.has_room(1));
+  EXPECT_EQ(turn_.handles().back(), 5U);
+}
+
+TEST_F(TurnTest, is_full_with_runs_of_one_request_each) {
+  for (uint32_t request = 0; request < limits::turn_requests; ++request) {
+    ASSERT_TRUE(turn_.has_room(1));
+    if (request % 2 == 0) {
+      by_handle({request});
+    } else {
+      by_key(1);
+    }
+  }
+  EXPECT_FALSE(turn_.has_room(0));
+  EXPECT_EQ(turn_.runs().size(), limits::turn_requests);
+}
+
+}  // namespace
+}  // namespace sluice::route

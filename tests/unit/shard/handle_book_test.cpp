@@ -1,0 +1,158 @@
+// A key has one number while somebody holds it; numbers and the room of texts come back, and a full
+// book says so.
+#include "shard/handle_book.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "shard_driver.hpp"
+
+namespace sluice::shard {
+namespace {
+
+class HandleBookTest : public ::testing::Test {
+ protected:
+  api::Handle intern(std::string_view key) {
+    return book_.intern(hash_key(key, test_secret()), key);
+  }
+
+  // Every number is given.
+  std::vector<api::Handle> fill() {
+    std::vector<api::Handle> handles;
+    for (int key = 0;; ++key) {
+      const api::Handle handle = intern("key" + std::to_string(key));
+      if (handle == api::no_handle) return handles;
+      handles.push_back(handle);
+    }
+  }
+
+  static constexpr uint32_t handles_max = 8;
+  HandleBook book_{handles_max, 64};
+};
+
+TEST_F(HandleBookTest, a_key_has_one_number_for_all_who_hold_it) {
+  const api::Handle one = intern("one");
+  const api::Handle two = intern("two");
+  EXPECT_NE(one, two);
+  EXPECT_EQ(intern("one"), one);
+  EXPECT_EQ(book_.used(), 2U);
+  EXPECT_FALSE(book_.is_last(one));
+  EXPECT_TRUE(book_.is_last(two));
+  EXPECT_EQ(book_.key(one), "one");
+  EXPECT_EQ(book_.key(two), "two");
+  EXPECT_EQ(book_.hash(two), hash_key("two", test_secret()));
+  book_.check_invariants();
+}
+
+TEST_F(HandleBookTest, a_number_lives_until_its_last_holder_lets_go) {
+  const api::Handle handle = intern("key");
+  intern("key");
+  book_.let_go(handle);
+  EXPECT_TRUE(book_.holds(handle));
+  EXPECT_EQ(book_.key(handle), "key");
+  book_.let_go(handle);
+  EXPECT_FALSE(book_.holds(handle));
+  EXPECT_EQ(book_.used(), 0U);
+  book_.check_invariants();
+}
+
+TEST_F(HandleBookTest, a_number_that_came_back_is_another_keys) {
+  const api::Handle first = intern("first");
+  const api::Handle kept = intern("kept");
+  book_.let_go(first);
+  EXPECT_EQ(intern("second"), first);
+  EXPECT_EQ(book_.key(first), "second");
+  EXPECT_EQ(book_.key(kept), "kept");
+  EXPECT_NE(intern("first"), first);
+  book_.check_invariants();
+}
+
+TEST_F(HandleBookTest, a_seat_is_vacant_at_first_and_again_for_its_next_key) {
+  const api::Handle handle = intern("first");
+  EXPECT_TRUE(book_.seat(handle).is_vacant());
+  book_.seat(handle).set_window({.end_ms = 1'000, .approved = 3, .denied = 1}, 2);
+  EXPECT_EQ(book_.seat(handle).window().approved, 3U);
+  intern("first");
+  EXPECT_EQ(book_.seat(handle).window().approved, 3U);
+  book_.let_go(handle);
+  book_.seat(handle).set_vacant();  // as the key store does before the last
+  book_.let_go(handle);
+  EXPECT_EQ(intern("second"), handle);
+  EXPECT_TRUE(book_.seat(handle).is_vacant());
+}
+
+TEST_F(HandleBookTest, gives_as_many_numbers_as_it_may) {
+  const std::vector<api::Handle> handles = fill();
+  EXPECT_EQ(handles.size(), handles_max);
+  EXPECT_EQ(book_.used(), handles_max);
+  EXPECT_EQ(std::set<api::Handle>(handles.begin(), handles.end()).size(), handles_max);
+  for (const api::Handle handle : handles) EXPECT_LT(handle, handles_max);
+  EXPECT_EQ(intern("another"), api::no_handle);
+  book_.check_invariants();
+}
+
+TEST_F(HandleBookTest, a_full_book_still_knows_its_keys_and_has_room_after_a_let_go) {
+  const std::vector<api::Handle> handles = fill();
+  EXPECT_EQ(intern("key3"), handles[3]);
+  book_.let_go(handles[3]);
+  EXPECT_EQ(intern("another"), api::no_handle);  // somebody holds each
+  book_.let_go(handles[3]);
+  EXPECT_EQ(intern("another"), handles[3]);
+  EXPECT_EQ(intern("one more"), api::no_handle);
+  book_.check_invariants();
+}
+
+TEST_F(HandleBookTest, numbers_come_and_go_without_end) {
+  for (int round = 0; round < 100; ++round) {
+    const std::vector<api::Handle> handles = fill();
+    ASSERT_EQ(handles.size(), handles_max);
+    for (size_t i = 0; i < handles.size(); ++i) {
+      book_.let_go(handles[(i * 3 + static_cast<size_t>(round)) % handles_max]);
+    }
+    ASSERT_EQ(book_.used(), 0U);
+    book_.check_invariants();
+  }
+  EXPECT_LE(book_.index_end(), handles_max);
+}
+
+TEST_F(HandleBookTest, holds_no_number_that_was_never_given) {
+  EXPECT_FALSE(book_.holds(0));
+  intern("key");
+  EXPECT_TRUE(book_.holds(0));
+  EXPECT_FALSE(book_.holds(1));
+  EXPECT_FALSE(book_.holds(handles_max));
+  EXPECT_FALSE(book_.holds(api::no_handle));
+}
+
+// Records of text are never joined: lengths that keep growing leave gaps that no longer key fits.
+TEST(HandleBook, refuses_a_key_whose_text_has_no_room_left_and_loses_no_number) {
+  constexpr uint32_t handles_max = 64;
+  HandleBook book(handles_max, 65'535);
+  const auto intern = [&](std::string_view key) {
+    return book.intern(hash_key(key, test_secret()), key);
+  };
+  const api::Handle kept = intern("kept");
+  std::string key;
+  for (;;) {
+    key.append(4, 'x');
+    ASSERT_LE(key.size(), 65'535U) << "there is always room";
+    const api::Handle handle = intern(key);
+    if (handle == api::no_handle) break;
+    book.let_go(handle);
+  }
+  EXPECT_EQ(book.used(), 1U);
+  EXPECT_EQ(book.key(kept), "kept");
+  const api::Handle short_one = intern("short");
+  ASSERT_NE(short_one, api::no_handle);
+  book.check_invariants();
+  book.let_go(short_one);
+  book.let_go(kept);
+  EXPECT_NE(intern(key), api::no_handle);  // all of the room is one piece again
+  EXPECT_LE(book.index_end(), 2U);
+}
+
+}  // namespace
+}  // namespace sluice::shard

@@ -1,0 +1,54 @@
+// Which frames are recognised without the library, and that others are left alone. That both ways
+// read the same is capnp_codec_decode_test.cpp's.
+#include "wire/usual_frame.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "tests/support/golden_files.hpp"
+
+namespace sluice::wire {
+namespace {
+
+TEST(UsualFrame, is_what_clients_send_nearly_always) {
+  for (const char* name :
+       {"acquire_one", "acquire_256", "acquire_columns", "acquire_may_wait", "acquire_none",
+        "acquire_by_handle", "acquire_by_handle_columns", "acquire_by_handle_none"}) {
+    EXPECT_TRUE(read_usual_frame(test::golden_frame("ClientFrame", name).bytes())) << name;
+  }
+}
+
+TEST(UsualFrame, is_nothing_else) {
+  for (const char* name : {"hello", "release", "ping", "intern", "newer_acquire", "older_acquire",
+                           "segments_acquire", "withdraw"}) {
+    EXPECT_FALSE(read_usual_frame(test::golden_frame("ClientFrame", name).bytes())) << name;
+  }
+}
+
+// Columns that overlap or come in another order are the library's.
+TEST(UsualFrame, has_its_columns_in_order) {
+  const auto& golden = test::golden_frame("ClientFrame", "acquire_columns");
+  std::vector<uint64_t> words(golden.bytes().size() / 8);
+  std::memcpy(words.data(), golden.bytes().data(), golden.bytes().size());
+  constexpr size_t costs_pointer = 8;
+  ASSERT_TRUE(read_usual_frame(std::as_bytes(std::span(words))));
+  for (const int64_t words_off : {-1, 1'000, -1'000}) {
+    std::vector<uint64_t> moved = words;
+    moved[costs_pointer] += static_cast<uint64_t>(words_off * 4);
+    EXPECT_FALSE(read_usual_frame(std::as_bytes(std::span(moved)))) << words_off;
+  }
+}
+
+TEST(UsualFrame, is_never_cut_short) {
+  const auto& golden = test::golden_frame("ClientFrame", "acquire_by_handle");
+  std::vector<uint64_t> words(golden.bytes().size() / 8);
+  std::memcpy(words.data(), golden.bytes().data(), golden.bytes().size());
+  for (size_t count = 1; count < words.size(); ++count) {
+    EXPECT_FALSE(read_usual_frame(std::as_bytes(std::span(words).first(count)))) << count;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::wire
