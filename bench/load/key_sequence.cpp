@@ -1,7 +1,9 @@
 #include "bench/load/key_sequence.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <random>
 #include <stdexcept>
@@ -16,6 +18,13 @@ constexpr auto base = static_cast<uint32_t>(digits.size());
 constexpr size_t zipf_questions_min = 4 * 1024 * 1024;  // enough draws to show the tail
 constexpr double zipf_exponent = 0.99;
 
+// All numbers of two digits, so that a name takes half as many divisions.
+constexpr auto digit_pairs = [] {
+  std::array<std::array<char, 2>, size_t{base} * base> pairs{};
+  for (size_t i = 0; i < pairs.size(); ++i) pairs[i] = {digits[i / base], digits[i % base]};
+  return pairs;
+}();
+
 using Random = std::mt19937_64;
 
 Random same_in_every_run() {
@@ -29,13 +38,10 @@ std::vector<uint32_t> permutation(uint32_t count, Random& random) {
   return keys;
 }
 
-std::vector<Question> uniform(const Options& options, size_t questions_min, Random& random) {
-  const auto keys = permutation(options.keys, random);
-  const size_t rounds = std::max<size_t>((questions_min + keys.size() - 1) / keys.size(), 1);
-  std::vector<Question> questions(rounds * keys.size());
-  for (size_t i = 0; i < questions.size(); ++i) {
-    questions[i] = {.key = keys[i % keys.size()]};
-  }
+std::vector<Question> uniform(const Options& options, Random& random) {
+  std::vector<Question> questions;
+  questions.reserve(options.keys);
+  for (const uint32_t key : permutation(options.keys, random)) questions.push_back({.key = key});
   return questions;
 }
 
@@ -72,10 +78,27 @@ void mark_denied(std::span<Question> questions, double share, Random& random) {
   }
 }
 
+// The share of keys in `questions`, each counted as often as it is asked for.
+void mark_denied_keys(std::span<Question> questions, double share, uint32_t keys_count,
+                      Random& random) {
+  std::vector<uint32_t> questions_of(keys_count, 0);
+  for (const Question question : questions) ++questions_of[question.key];
+  double owed = share * static_cast<double>(questions.size());
+  std::vector<bool> denied(keys_count);
+  for (const uint32_t key : permutation(keys_count, random)) {
+    const double count = questions_of[key];
+    if (count > owed + 1e-9) continue;  // a rarer one will fit
+    denied[key] = true;
+    owed -= count;
+  }
+  for (Question& question : questions) question.denied = denied[question.key];
+}
+
+// One round of them: what is repeated then has the same keys denied.
 std::vector<Question> draw_keys(const Options& options, size_t questions_min, Random& random) {
   switch (options.distribution) {
     case Distribution::uniform:
-      return uniform(options, questions_min, random);
+      return uniform(options, random);
     case Distribution::zipf:
       return zipf(options, questions_min, random);
     case Distribution::one:
@@ -84,20 +107,43 @@ std::vector<Question> draw_keys(const Options& options, size_t questions_min, Ra
   return std::vector<Question>(questions_min);
 }
 
+// Repeats the round and marks what shall be denied.
+void complete(std::vector<Question>& questions, const Options& options, size_t questions_min,
+              Random& random) {
+  if (denied_by_key(options)) {
+    if (options.distribution == Distribution::uniform) {
+      mark_denied(questions, options.denied_share, random);  // each key is there once
+    } else {
+      mark_denied_keys(questions, options.denied_share, options.keys, random);
+    }
+  }
+  repeat(questions, questions_min);
+  if (denied_by_cost(options)) mark_denied(questions, options.denied_share, random);
+}
+
+}  // namespace
+
+bool denied_by_key(const Options& options) noexcept {
+  return options.denied_share > 0 && options.distribution != Distribution::one &&
+         options.keys > few_keys;
+}
+
+bool denied_by_cost(const Options& options) noexcept {
+  return options.denied_share > 0 && !denied_by_key(options);
+}
+
+std::vector<Question> key_sequence(const Options& options, size_t questions_min) {
+  Random random = same_in_every_run();
+  std::vector<Question> questions = draw_keys(options, questions_min, random);
+  complete(questions, options, questions_min, random);
+  return questions;
+}
+
 void repeat(std::vector<Question>& questions, size_t questions_min) {
   const size_t once = questions.size();
   if (once == 0 || once >= questions_min) return;
   questions.resize((questions_min + once - 1) / once * once);
   for (size_t i = once; i < questions.size(); ++i) questions[i] = questions[i - once];
-}
-
-}  // namespace
-
-std::vector<Question> key_sequence(const Options& options, size_t questions_min) {
-  Random random = same_in_every_run();
-  std::vector<Question> questions = draw_keys(options, questions_min, random);
-  if (options.denied_share > 0) mark_denied(questions, options.denied_share, random);
-  return questions;
 }
 
 std::vector<uint32_t> owners_of(uint32_t keys_count, uint32_t key_bytes, const Routing& routing) {
@@ -118,18 +164,22 @@ std::vector<std::vector<Question>> routed_sequences(const Options& options, size
   for (const Question question : draw_keys(options, questions_min, random)) {
     parts[owners[question.key]].push_back(question);
   }
-  for (auto& part : parts) {
-    repeat(part, questions_min);
-    // Here and not before, so that every part has its share exactly.
-    if (options.denied_share > 0) mark_denied(part, options.denied_share, random);
-  }
+  // Every part has its share exactly.
+  for (auto& part : parts) complete(part, options, questions_min, random);
   return parts;
 }
 
 void write_key(uint32_t key, std::span<char> out) noexcept {
-  for (auto at = out.rbegin(); at != out.rend(); ++at, key /= base) {
-    *at = key > 0 || at == out.rbegin() ? digits[key % base] : '-';
+  std::memset(out.data(), '-', out.size());
+  char* at = out.data() + out.size();
+  for (; key >= base * base && at - out.data() >= 2; key /= base * base) {
+    at -= 2;
+    std::memcpy(at, digit_pairs[key % (base * base)].data(), 2);
   }
+  do {
+    *--at = digits[key % base];
+    key /= base;
+  } while (key > 0 && at > out.data());
 }
 
 void require_key_bytes(uint32_t keys_count, uint32_t key_bytes) {
@@ -138,16 +188,6 @@ void require_key_bytes(uint32_t keys_count, uint32_t key_bytes) {
   if (key_bytes > 0 && names >= keys_count) return;
   throw std::invalid_argument(std::to_string(keys_count) + " different keys need more than " +
                               std::to_string(key_bytes) + " bytes each (--key-bytes)");
-}
-
-uint64_t count_distinct(std::span<const Question> questions, uint32_t keys_count) {
-  std::vector<bool> seen(keys_count);
-  uint64_t distinct = 0;
-  for (const Question question : questions) {
-    distinct += seen[question.key] ? 0 : 1;
-    seen[question.key] = true;
-  }
-  return distinct;
 }
 
 }  // namespace sluice::load

@@ -2,9 +2,12 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string_view>
+
+#include "bench/load/key_sequence.hpp"
 
 namespace sluice::load {
 namespace {
@@ -12,6 +15,8 @@ namespace {
 using sluicegate::Verdict;
 
 constexpr double busy_share = 0.95;  // of a core: what limits the run
+constexpr double behind_share_max = 0.01;
+constexpr double behind_s_min = 0.002;
 
 std::string_view name(Distribution distribution) {
   switch (distribution) {
@@ -51,7 +56,28 @@ std::string shards_line(const Options& options, const Result& result) {
   return shards + ", keys over any connection";
 }
 
-std::string cpu_lines(const Result& result) {
+std::string rung_line(const Options& options) {
+  const std::string what = options.client
+                               ? "asked through the client library, each entry on its own (R5)"
+                               : "frames replayed that were encoded before (R4)";
+  return options.rate > 0 ? fmt::format("{}, {} decisions/s at fixed times", what, options.rate)
+                          : what;
+}
+
+const char* latency_of(const Options& options) {
+  return options.rate > 0 ? "from the time they were to be sent to the decoded answer, open loop"
+                          : "from send to decoded answer, closed loop";
+}
+
+double per_decision(const Counters& counters, double amount) {
+  const uint64_t decisions = counters.verdicts.decisions();
+  return decisions > 0 ? amount / static_cast<double>(decisions) : 0;
+}
+double per_decision(const Counters& counters, uint64_t amount) {
+  return per_decision(counters, static_cast<double>(amount));
+}
+
+std::string cpu_lines(const Options& options, const Result& result) {
   const double decisions = static_cast<double>(result.counters->verdicts.decisions());
   const auto line = [&](std::string_view who, double cpu_s) {
     return fmt::format("  {:<14}{:.2f} s, {:.0f} % of a core, {:.1f} ns a decision\n", who, cpu_s,
@@ -63,7 +89,9 @@ std::string cpu_lines(const Result& result) {
   }
   lines += line("server CPU", *result.server_cpu_s);
   const double busy_s = busy_share * result.seconds;
-  if (result.client_cpu_s >= busy_s && *result.server_cpu_s < busy_s * result.shards) {
+  if (options.rate > 0) {
+    lines += "  The client waits awake for the next time of sending: its CPU tells nothing.\n";
+  } else if (result.client_cpu_s >= busy_s && *result.server_cpu_s < busy_s * result.shards) {
     lines += "  The client was the bottleneck: the server can do more than this.\n";
   }
   return lines;
@@ -80,6 +108,13 @@ std::string trouble_lines(const Options& options, const Result& result) {
     lines += fmt::format("  ERRORS        {} frames refused: {}\n", tally.refusals(),
                          tally.refusal_text());
   }
+  if (options.rate > 0 && !kept_up(result)) {
+    lines += fmt::format(
+        "  WARNING       {} decisions/s asked for, {:.0f} met, {:.3f} s behind at the end: "
+        "the\n"
+        "                latencies are those of an overload\n",
+        options.rate, static_cast<double>(tally.decisions()) / result.seconds, result.behind_s);
+  }
   if (result.unanswered_frames > 0) {
     lines += fmt::format("  ERRORS        {} frames unanswered\n", result.unanswered_frames);
   }
@@ -93,7 +128,30 @@ std::string trouble_lines(const Options& options, const Result& result) {
   return lines;
 }
 
+nlohmann::ordered_json parameters(const Options& options, const Result& result) {
+  const char* denied_by = denied_by_key(options) ? "key" : "cost";
+  return {{"connections", options.connections},
+          {"batch", options.batch},
+          {"window", options.window},
+          {"keys", options.keys},
+          {"key_bytes", options.key_bytes},
+          {"distribution", name(options.distribution)},
+          {"denied_share", options.denied_share},
+          {"denied_by", options.denied_share > 0 ? nlohmann::json(denied_by) : nullptr},
+          {"route", options.route == Route::owners},
+          {"misroute", options.route == Route::strangers},
+          {"client", options.client},
+          {"rate", options.rate},
+          {"shards", result.shards},
+          {"seconds", options.seconds},
+          {"server", result.server}};
+}
+
 }  // namespace
+
+bool kept_up(const Result& result) noexcept {
+  return result.behind_s <= std::max(behind_s_min, behind_share_max * result.seconds);
+}
 
 double denied_share(const Counters& counters) noexcept {
   const auto approved = static_cast<double>(counters.verdicts.count(Verdict::approved));
@@ -107,24 +165,30 @@ std::string summary(const Options& options, const Result& result) {
   const auto per_s = [&](uint64_t count) { return static_cast<double>(count) / result.seconds; };
   return fmt::format(
              "{}\n"
-             "  {} connections x {} frames in flight x {} keys, {} of {} bytes, {:.1f} s\n"
+             "  {} connections x {} frames in flight x {} {}, {} of {} bytes, {:.1f} s\n"
+             "  {}\n"
              "  {}\n\n"
              "  decisions     {:.3f} M/s, {} in all\n"
-             "  frames        {:.0f}/s, {:.1f} MB/s out, {:.1f} MB/s in\n"
+             "  frames        {:.0f}/s, {:.1f} MB/s out, {:.1f} MB/s in; {:.2f} and {:.2f} bytes "
+             "a\n"
+             "                decision\n"
              "  approved      {}\n"
              "  denied        {} ({:.2f} %)\n"
              "  distinct keys {}\n"
              "  latency       p50 {:.0f} us, p99 {:.0f} us, p99.9 {:.0f} us, max {:.0f} us\n"
-             "                (of frames, from send to decoded answer, closed loop)\n",
+             "                (of frames, {})\n",
              result.server, options.connections, options.window, options.batch,
-             name(options.distribution), options.key_bytes, result.seconds,
-             shards_line(options, result), per_s(tally.decisions()) / 1e6, tally.decisions(),
-             per_s(tally.frames()), per_s(counters.bytes_out) / 1e6, per_s(counters.bytes_in) / 1e6,
+             options.handles ? "handles" : "keys", name(options.distribution), options.key_bytes,
+             result.seconds, shards_line(options, result), rung_line(options),
+             per_s(tally.decisions()) / 1e6, tally.decisions(), per_s(tally.frames()),
+             per_s(counters.traffic.bytes_sent) / 1e6, per_s(counters.traffic.bytes_received) / 1e6,
+             per_decision(counters, counters.traffic.bytes_sent),
+             per_decision(counters, counters.traffic.bytes_received),
              tally.count(Verdict::approved), tally.count(Verdict::denied),
              100 * denied_share(counters), result.distinct_keys, counters.latency.quantile_us(0.5),
              counters.latency.quantile_us(0.99), counters.latency.quantile_us(0.999),
-             counters.latency.max_us()) +
-         cpu_lines(result) + trouble_lines(options, result);
+             counters.latency.max_us(), latency_of(options)) +
+         cpu_lines(options, result) + trouble_lines(options, result);
 }
 
 std::string json_line(const Options& options, const Result& result) {
@@ -133,40 +197,48 @@ std::string json_line(const Options& options, const Result& result) {
   const auto per_s = [&](uint64_t count) {
     return std::round(static_cast<double>(count) / result.seconds);
   };
-  nlohmann::ordered_json line{{"decisions_per_s", per_s(tally.decisions())},
-                              {"frames_per_s", per_s(tally.frames())},
-                              {"decisions", tally.decisions()},
-                              {"frames", tally.frames()},
-                              {"approved", tally.count(Verdict::approved)},
-                              {"denied", tally.count(Verdict::denied)},
-                              {"denied_share", denied_share(counters)},
-                              {"other_verdicts", other_verdicts(tally)},
-                              {"errors", tally.refusals() + result.unanswered_frames},
-                              {"distinct_keys", result.distinct_keys},
-                              {"bytes_in", counters.bytes_in},
-                              {"bytes_out", counters.bytes_out},
-                              {"client_cpu_s", result.client_cpu_s},
-                              {"server_cpu_s", nullptr},
-                              {"latency_us",
-                               {{"p50", counters.latency.quantile_us(0.5)},
-                                {"p99", counters.latency.quantile_us(0.99)},
-                                {"p999", counters.latency.quantile_us(0.999)},
-                                {"max", counters.latency.max_us()}}},
-                              {"seconds", result.seconds},
-                              {"parameters",
-                               {{"connections", options.connections},
-                                {"batch", options.batch},
-                                {"window", options.window},
-                                {"keys", options.keys},
-                                {"key_bytes", options.key_bytes},
-                                {"distribution", name(options.distribution)},
-                                {"denied_share", options.denied_share},
-                                {"route", options.route == Route::owners},
-                                {"misroute", options.route == Route::strangers},
-                                {"shards", result.shards},
-                                {"seconds", options.seconds},
-                                {"server", result.server}}}};
-  if (result.server_cpu_s) line["server_cpu_s"] = *result.server_cpu_s;
+  const sluicegate::Traffic& traffic = counters.traffic;
+  nlohmann::ordered_json line{
+      {"rung", options.client ? "R5" : "R4"},
+      {"handles", options.handles},
+      {"decisions_per_s", per_s(tally.decisions())},
+      {"frames_per_s", per_s(tally.frames())},
+      {"decisions", tally.decisions()},
+      {"frames", tally.frames()},
+      {"approved", tally.count(Verdict::approved)},
+      {"denied", tally.count(Verdict::denied)},
+      {"denied_share", denied_share(counters)},
+      {"other_verdicts", other_verdicts(tally)},
+      {"errors", tally.refusals() + result.unanswered_frames},
+      {"distinct_keys", result.distinct_keys},
+      {"outstanding", uint64_t{options.batch} * options.window * options.connections},
+      {"bytes_in", traffic.bytes_received},
+      {"bytes_out", traffic.bytes_sent},
+      {"bytes_in_per_decision", per_decision(counters, traffic.bytes_received)},
+      {"bytes_out_per_decision", per_decision(counters, traffic.bytes_sent)},
+      {"client_system_calls", traffic.system_calls},
+      {"client_cpu_s", result.client_cpu_s},
+      {"client_cpu_ns_per_decision", per_decision(counters, 1e9 * result.client_cpu_s)},
+      {"server_cpu_s", nullptr},
+      {"server_cpu_ns_per_decision", nullptr},
+      {"latency_us",
+       {{"p50", counters.latency.quantile_us(0.5)},
+        {"p99", counters.latency.quantile_us(0.99)},
+        {"p999", counters.latency.quantile_us(0.999)},
+        {"max", counters.latency.max_us()}}},
+      {"open_loop", nullptr},
+      {"seconds", result.seconds},
+      {"parameters", parameters(options, result)}};
+  if (result.server_cpu_s) {
+    line["server_cpu_s"] = *result.server_cpu_s;
+    line["server_cpu_ns_per_decision"] = per_decision(counters, 1e9 * *result.server_cpu_s);
+  }
+  if (options.rate > 0) {
+    line["open_loop"] = {{"rate", options.rate},
+                         {"rate_met", per_s(tally.decisions())},
+                         {"behind_s", result.behind_s},
+                         {"kept_up", kept_up(result)}};
+  }
   return line.dump();
 }
 

@@ -5,14 +5,15 @@
 #include <optional>
 #include <string>
 
-#include "bench/load/loop.hpp"
+#include "bench/load/counters.hpp"
 #include "bench/load/options.hpp"
 
 namespace sluice::load {
 
 struct Result {
-  const Counters* counters;
+  const Counters* counters = nullptr;
   double seconds = 0;
+  double behind_s = 0;  // how late an open loop was at the end
   uint64_t distinct_keys = 0;
   uint32_t shards = 0;  // of the server
   double client_cpu_s = 0;
@@ -23,6 +24,9 @@ struct Result {
 
 // Denied decisions among the approved and denied ones.
 double denied_share(const Counters& counters) noexcept;
+
+// Whether an open loop sent what it had to, but for what is a matter of scheduling.
+bool kept_up(const Result& result) noexcept;
 
 // Several lines, the last one ended.
 std::string summary(const Options& options, const Result& result);

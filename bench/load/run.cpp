@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -10,31 +11,42 @@
 #include <vector>
 
 #include "bench/load/address.hpp"
+#include "bench/load/client_lane.hpp"
 #include "bench/load/clocks.hpp"
 #include "bench/load/frame_set.hpp"
 #include "bench/load/loop.hpp"
 #include "bench/load/own_server.hpp"
+#include "bench/load/prepare.hpp"
+#include "bench/load/replay_lane.hpp"
 #include "bench/load/report.hpp"
 
 namespace sluice::load {
 namespace {
 
-constexpr size_t frames_min = 64;
 constexpr double drain_seconds_max = 5;
+constexpr uint64_t handles_min = 10'000, handles_limit = 1'000'000'000;
 
 // Windows that outlast the run keep what was denied denied. Few keys would use up their permits in
 // such a window; with them so many questions fall into a short one that its first hardly counts.
-constexpr uint32_t few_keys = 100;
 constexpr const char* long_window_ms = "3600000";
 constexpr const char* short_window_ms = "1000";
+
+// As a server that is told nothing.
+constexpr uint64_t keys_max_by_default = 10'000'000;
 
 std::unique_ptr<OwnServer> start_server(const Options& options) {
   const bool few = options.keys <= few_keys || options.distribution == Distribution::one;
   std::vector<std::string> arguments{
       "--max-requests=" + std::to_string(key_permits),
       std::string{"--window-millis="} + (few ? short_window_ms : long_window_ms),
-      "--max-keys=" + std::to_string(std::max<uint64_t>(options.keys + options.keys / 5, 10'000)),
+      "--max-keys=" +
+          std::to_string(std::max<uint64_t>(options.keys + options.keys / 5, keys_max_by_default)),
       "--shards=" + std::to_string(options.shards)};
+  // Each shard has its part of them; a single connection has all of its keys with one shard.
+  if (options.handles) {
+    const uint64_t handles = (options.keys + options.keys / 5 + handles_min) * options.shards;
+    arguments.push_back("--max-handles=" + std::to_string(std::min(handles, handles_limit)));
+  }
   // Whether a shard spins shall not depend on how many CPUs it was given.
   arguments.emplace_back("--spin-us=0");
   if (!options.io.empty()) arguments.push_back("--io=" + options.io);
@@ -43,77 +55,104 @@ std::unique_ptr<OwnServer> start_server(const Options& options) {
   return std::make_unique<OwnServer>(arguments, options.server_cpus);
 }
 
-// For the denied share every key gets the limit that it counts on; overrides stay with the key.
-void set_limits(const Options& options, sluicegate::Connection& connection) {
-  const uint32_t batch = std::min(connection.welcome().frame_entries_max, uint32_t{256});
-  std::vector<char> text(size_t{batch} * options.key_bytes);
-  for (uint32_t first = 0; first < options.keys; first += batch) {
-    std::vector<std::string_view> keys;
-    for (uint32_t i = 0; i < std::min(batch, options.keys - first); ++i) {
-      const auto key = std::span{text}.subspan(size_t{i} * options.key_bytes, options.key_bytes);
-      write_key(first + i, key);
-      keys.emplace_back(key.data(), key.size());
+// Everything that is there when the clock starts, in the order in which it needs each other.
+class Load {
+ public:
+  Load(const Options& options, const Address& server) : options_{options} {
+    const auto routing = routing_of(options, probe(server));
+    links_ = connect_links(options, routing, server);
+    streams_ = make_streams(options, routing, links_);
+    set_up_server();
+    std::vector<std::unique_ptr<Lane>> lanes;
+    for (Link& link : links_) {
+      if (streams_[link.stream].frames_count() == 0) continue;  // a shard that owns no key
+      lanes.push_back(options.client ? client_lane(link) : replay_lane(link));
     }
-    const auto verdicts = connection.acquire(keys, {.max_requests = key_permits});
-    if (std::ranges::find(verdicts, sluicegate::Verdict::not_allowed) == verdicts.end()) continue;
-    throw std::runtime_error(
-        "the server does not let requests set limits, so --denied-share "
-        "cannot be met: start it with --requests-can-set-rate=true");
+    tell_what_is_prepared();
+    loop_.emplace(std::move(lanes), options.rate);
   }
-}
 
-// Finds out whether the server is there, and how it spreads its keys, before anything is prepared
-// for it.
-sluicegate::Welcome prepare_server(const Options& options, const Address& server) {
-  sluicegate::Connection connection{server.host, server.port, {.client_name = "sluicegate-bench"}};
-  // A server of our own has that limit for every key.
-  if (options.denied_share > 0 && !options.address.empty()) set_limits(options, connection);
-  return connection.welcome();
-}
+  Loop& loop() noexcept { return *loop_; }
+  const sluicegate::Welcome& welcome() const noexcept {
+    return links_.front().connection->welcome();
+  }
 
-std::optional<Routing> routing_of(const Options& options, const sluicegate::Welcome& welcome) {
-  if (options.route == Route::any) return std::nullopt;
-  if (!welcome.routing_known || welcome.shards == 0) {
-    throw std::runtime_error(
-        "this server does not tell how it spreads its keys: run without --route or --misroute");
+  void restart_counters() {
+    for (Stream& stream : streams_) stream.restart_counters();
+    loop_->restart_counters();
   }
-  if (options.route == Route::strangers && welcome.shards == 1) {
-    throw std::invalid_argument("--misroute needs a server of more than one shard");
-  }
-  // A misrouted run measures crossings: the keys of one shard will do.
-  if (options.route == Route::owners && options.connections < welcome.shards) {
-    throw std::invalid_argument("--route needs a connection to each of the server's " +
-                                std::to_string(welcome.shards) + " shards: --connections " +
-                                std::to_string(welcome.shards) + " or more");
-  }
-  return Routing{.seed = welcome.routing_seed, .shards = welcome.shards};
-}
 
-// One stream of frames, or one for each shard. Twice what can be in flight, so that a frame is
-// answered long before its turn comes again.
-std::vector<FrameSet> prepare_frames(const Options& options,
-                                     const std::optional<Routing>& routing) {
-  require_key_bytes(options.keys, options.key_bytes);
-  const uint32_t shards = routing ? routing->shards : 1;
-  const size_t connections = (options.connections + shards - 1) / shards;
-  const size_t frames_count = std::max(frames_min, 2 * connections * options.window);
-  std::vector<FrameSet> streams;
-  if (routing) {
-    for (auto& part : routed_sequences(options, frames_count * options.batch, *routing)) {
-      streams.emplace_back(options, std::move(part));
+  // Whether every frame was answered since, counting those that were sent again for one.
+  bool every_frame_answered() const {
+    for (const Link& link : links_) {
+      if (!streams_[link.stream].every_frame_answered()) return false;
     }
-  } else {
-    streams.emplace_back(options, frames_count);
+    return true;
   }
-  size_t count = 0;
-  size_t bytes = 0;
-  for (const FrameSet& frames : streams) {
-    count += frames.count();
-    bytes += frames.bytes();
+
+  uint64_t distinct_keys() const {
+    std::vector<bool> asked(options_.keys);
+    for (const Stream& stream : streams_) stream.mark_asked_keys(asked);
+    return static_cast<uint64_t>(std::ranges::count(asked, true));
   }
-  std::fprintf(stderr, "prepared %zu frames, %.1f MB\n", count, static_cast<double>(bytes) / 1e6);
-  return streams;
-}
+
+  // No key shall go on being denied at a server that is not ours.
+  void clean_up() {
+    if (options_.address.empty() || !denied_by_key(options_)) return;
+    release_denied_keys(options_, streams_, links_);
+  }
+
+ private:
+  // Whether the server is there, and how it spreads its keys, before anything is made for it.
+  static sluicegate::Welcome probe(const Address& server) {
+    return sluicegate::Connection{server.host, server.port, {.client_name = "sluicegate-bench"}}
+        .welcome();
+  }
+
+  // For the denied share every key gets the limit that it counts on; it has it at our own server.
+  void set_up_server() {
+    std::optional<uint32_t> permits;
+    if (options_.denied_share > 0 && !options_.address.empty()) permits = key_permits;
+    warm_keys(options_, streams_, links_, permits);
+    if (options_.handles) intern_keys(options_, streams_, links_);
+  }
+
+  std::unique_ptr<Lane> client_lane(Link& link) {
+    return std::make_unique<ClientLane>(*link.connection, streams_[link.stream],
+                                        link.handles ? &*link.handles : nullptr, options_);
+  }
+
+  // The lanes of one stream share its frames.
+  std::unique_ptr<Lane> replay_lane(Link& link) {
+    Stream& stream = streams_[link.stream];
+    const auto same = std::ranges::find_if(
+        replays_, [&](const Replay& replay) { return &replay.stream == &stream; });
+    Replay& replay =
+        same != replays_.end()
+            ? *same
+            : replays_.emplace_back(
+                  stream, FrameSet{options_, stream, link.handles ? &*link.handles : nullptr});
+    return std::make_unique<ReplayLane>(*link.connection, replay, options_.window);
+  }
+
+  void tell_what_is_prepared() const {
+    size_t frames = 0;
+    size_t bytes = 0;
+    for (const Replay& replay : replays_) {
+      frames += replay.frames.count();
+      bytes += replay.frames.bytes();
+    }
+    if (options_.client) return;
+    std::fprintf(stderr, "prepared %zu frames, %.1f MB\n", frames,
+                 static_cast<double>(bytes) / 1e6);
+  }
+
+  const Options& options_;
+  std::vector<Link> links_;
+  std::deque<Stream> streams_;  // lanes refer to them
+  std::deque<Replay> replays_;
+  std::optional<Loop> loop_;
+};
 
 // A line a second.
 class Progress {
@@ -145,51 +184,47 @@ class Progress {
 };
 
 // Runs the loop for `seconds`, and until all frames were answered when it shall be `whole`.
-double run_for(Loop& loop, OwnServer* server, const char* phase, double seconds, bool whole) {
+double run_for(Load& load, OwnServer* server, const char* phase, double seconds, bool whole) {
   const uint64_t begin_ns = now_ns();
   const uint64_t end_ns = begin_ns + static_cast<uint64_t>(seconds * 1e9);
   Progress progress{phase, begin_ns};
   uint64_t ended_ns = begin_ns;
-  loop.run([&](uint64_t now_ns) {
-    const VerdictTally& tally = loop.counters().verdicts;
+  load.loop().run([&](uint64_t now_ns) {
+    const VerdictTally& tally = load.loop().counters().verdicts;
     if (progress.tell(now_ns, tally.decisions()) && server != nullptr) server->discard_log();
     ended_ns = now_ns;
-    return now_ns < end_ns || (whole && !loop.every_frame_answered());
+    return now_ns < end_ns || (whole && !load.every_frame_answered());
   });
   return static_cast<double>(ended_ns - begin_ns) * 1e-9;
 }
 
-// The streams have no key in common.
-uint64_t distinct_keys(const std::vector<FrameSet>& streams, const Counters& counters) {
-  uint64_t distinct = 0;
-  for (size_t i = 0; i < streams.size(); ++i) {
-    distinct +=
-        streams[i].distinct_keys(counters.streams[i].first_frame, counters.streams[i].frames_sent);
+// Questions that are denied by their cost need one each that takes the permits; there are few.
+void warm_up(const Options& options, Load& load, OwnServer* server) {
+  load.restart_counters();
+  run_for(load, server, "warm-up", options.warm_up_seconds, denied_by_cost(options));
+  const VerdictTally& tally = load.loop().counters().verdicts;
+  if (tally.decisions() == 0 && tally.refusals() > 0) {
+    throw std::runtime_error("the server answered nothing: " + tally.refusal_text());
   }
-  return distinct;
 }
 
-Result measure(const Options& options, Loop& loop, OwnServer* server) {
-  run_for(loop, server, "warm-up", options.warm_up_seconds, true);
-  if (loop.counters().verdicts.decisions() == 0) {
-    throw std::runtime_error("the server answered nothing: " +
-                             loop.counters().verdicts.refusal_text());
-  }
+Result measure(const Options& options, Load& load, OwnServer* server) {
   const pid_t server_pid = server != nullptr ? server->pid() : options.server_pid.value_or(-1);
   const auto server_cpu_s = [&] {
     return server_pid > 0 ? cpu_s_of(server_pid) : std::optional<double>{};
   };
-  loop.restart_counters();
+  load.restart_counters();
   const auto server_cpu_before_s = server_cpu_s();
   const double client_cpu_before_s = own_cpu_s();
 
-  Result result{.counters = &loop.counters()};
-  result.seconds = run_for(loop, server, "measure", options.seconds, false);
+  Result result;
+  result.seconds = run_for(load, server, "measure", options.seconds, false);
   result.client_cpu_s = own_cpu_s() - client_cpu_before_s;
   const auto server_cpu_after_s = server_cpu_s();
   if (server_cpu_before_s && server_cpu_after_s) {
     result.server_cpu_s = *server_cpu_after_s - *server_cpu_before_s;
   }
+  result.behind_s = load.loop().behind_s();
   return result;
 }
 
@@ -201,18 +236,18 @@ int run(Options options) {
   const Address server =
       own_server ? Address{"127.0.0.1", own_server->native_port()} : parse_address(options.address);
   if (options.client_cpu) pin_to_cpu(*options.client_cpu);
-  const auto routing = routing_of(options, prepare_server(options, server));
-  const std::vector<FrameSet> streams = prepare_frames(options, routing);
-  Loop loop{options, streams, routing, server.host, server.port};
+  Load load{options, server};
+  warm_up(options, load, own_server.get());
 
-  Result result = measure(options, loop, own_server.get());
-  const Counters measured = loop.counters();  // what drains after the clock stopped is not counted
+  Result result = measure(options, load, own_server.get());
+  const Counters measured = load.loop().counters();  // what drains behind the clock is not counted
   result.counters = &measured;
-  result.distinct_keys = distinct_keys(streams, measured);
-  result.shards = std::max(loop.welcome().shards, 1U);
-  result.unanswered_frames = loop.drain(drain_seconds_max);
-  result.server = "sluicegate " + loop.welcome().server_version + " at " + server.host + ":" +
+  result.distinct_keys = load.distinct_keys();
+  result.shards = std::max(load.welcome().shards, 1U);
+  result.unanswered_frames = load.loop().drain(drain_seconds_max);
+  result.server = "sluicegate " + load.welcome().server_version + " at " + server.host + ":" +
                   std::to_string(server.port) + (own_server ? " (started for this run)" : "");
+  if (result.unanswered_frames == 0) load.clean_up();
   std::fputs(summary(options, result).c_str(), options.json ? stderr : stdout);
   if (options.json) std::puts(json_line(options, result).c_str());
   return measured.verdicts.refusals() + result.unanswered_frames > 0 ? 1 : 0;

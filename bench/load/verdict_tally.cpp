@@ -51,6 +51,14 @@ void VerdictTally::count_bytes(const uint8_t* bytes, size_t bytes_count,
   for (size_t i = 0; i < bytes_count; ++i) ++counts_[bytes[i]];
 }
 
+void VerdictTally::add(std::span<const sluicegate::Verdict> verdicts) noexcept {
+  count_bytes(reinterpret_cast<const uint8_t*>(verdicts.data()), verdicts.size(), verdicts.size());
+}
+
+void VerdictTally::add_refusal(std::string_view text) {
+  if (refusals_++ == 0) refusal_text_ = text;
+}
+
 std::optional<VerdictTally::Counted> VerdictTally::next(std::span<const uint64_t> words) {
   if (words.size() <= words_before_bytes) return next_by_library(words);
   const size_t frame_words = 1 + (words[0] >> 32);
@@ -80,7 +88,7 @@ std::optional<VerdictTally::Counted> VerdictTally::next_by_library(
     count_bytes(bytes.data(), bytes.size(), counted.entries);
   } else if (const auto* refusal = std::get_if<sluicegate::Refusal>(&answer)) {
     if (refusal->id == 0) throw sluicegate::Refused(refusal->code, std::string{refusal->text});
-    if (refusals_++ == 0) refusal_text_ = refusal->text;
+    add_refusal(refusal->text);
     counted.refused = true;
   } else if (std::holds_alternative<sluicegate::GoAway>(answer)) {
     throw sluicegate::ConnectionLost("the server shuts down");

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "sluicegate/frames.hpp"
 
@@ -27,6 +28,10 @@ class VerdictTally {
 
   // Counts the frame at the start of `words`; nothing when it is not whole yet.
   std::optional<Counted> next(std::span<const uint64_t> words);
+
+  // One answer that was decoded already.
+  void add(std::span<const sluicegate::Verdict> verdicts) noexcept;
+  void add_refusal(std::string_view text);
 
   uint64_t count(sluicegate::Verdict verdict) const noexcept {
     return counts_[static_cast<uint8_t>(verdict)];

@@ -1,46 +1,36 @@
-// Decisions per second of one shard on one core, and the memory a key takes.
+// Decisions per second of one shard on one core, and the memory a key takes: rung R0, the engine in
+// process, without sockets or frames.
 // Method: every key's 15 bytes lie in a random order end to end, as in a receive buffer; a turn of
 // 256 entries is filled in and decided. No window ends meanwhile. Reports items (decisions) per
 // second and, for the tables it fills, resident bytes per key from /proc/self/statm.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <random>
-#include <string>
 #include <vector>
 
+#include "bench/micro/keys.hpp"
 #include "shard/shard.hpp"
 
 namespace sluice::shard {
 namespace {
 
-constexpr size_t key_bytes = 15;
-constexpr size_t batch_entries = 256;
+using micro::Keys;
 
-// Every key once, shuffled: key i is "key" and i in 12 digits.
-std::vector<char> shuffled_keys(size_t keys_count) {
-  std::vector<uint32_t> order(keys_count);
-  for (size_t index = 0; index < keys_count; ++index) order[index] = static_cast<uint32_t>(index);
-  std::mt19937_64 random(1);
-  for (size_t index = keys_count; index > 1; --index) {
-    std::swap(order[index - 1], order[random() % index]);
-  }
-  std::vector<char> text(keys_count * key_bytes + 1);
-  for (size_t index = 0; index < keys_count; ++index) {
-    std::snprintf(&text[index * key_bytes], key_bytes + 1, "key%012u", order[index]);
-  }
-  return text;
-}
+constexpr size_t batch_entries = 256;
+constexpr uint32_t key_permits = 1'000'000'000;
+// Granted once, it leaves no room for a second one in the same window, but for half a billion
+// requests of cost 1.
+constexpr uint32_t denied_cost = key_permits / 2 + 1;
 
 Options bench_options(size_t keys_count) {
-  Options options{.keys_max = static_cast<uint32_t>(keys_count + keys_count / 5),
-                  .policy = {.window_ms = 3'600'000, .max_requests = 1'000'000'000}};
-  std::mt19937_64 random(2);
-  for (std::byte& byte : options.hash_secret) byte = static_cast<std::byte>(random());
-  return options;
+  return {.keys_max = static_cast<uint32_t>(keys_count + keys_count / 5),
+          .handles_max = static_cast<uint32_t>(keys_count),
+          .policy = {.window_ms = 3'600'000, .max_requests = key_permits},
+          .hash_secret = micro::hash_secret()};
 }
 
 size_t resident_bytes() {
@@ -53,11 +43,21 @@ size_t resident_bytes() {
   return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
+// Costs in an order that a branch predictor cannot learn; their number has no divisor in common
+// with that of the keys, so every key is asked for with each of them.
+std::vector<uint32_t> half_denied_costs() {
+  std::vector<uint32_t> costs((size_t{1} << 20) + 7);
+  std::mt19937_64 random(3);
+  for (uint32_t& cost : costs) cost = random() % 2 == 0 ? 1 : denied_cost;
+  return costs;
+}
+
 class Turns {
  public:
-  explicit Turns(const std::vector<char>& keys)
+  // The costs are asked for by turns, whichever the key.
+  Turns(const Keys& keys, std::vector<uint32_t> costs)
       : keys_(keys),
-        keys_count_(keys.size() / key_bytes),
+        costs_(std::move(costs)),
         entries_(batch_entries),
         verdicts_(batch_entries),
         details_(batch_entries),
@@ -66,54 +66,123 @@ class Turns {
   // The next 256 keys, around the end; true when it began anew.
   bool decide(Shard& shard) {
     for (api::Entry& entry : entries_) {
-      entry = {.key_data = &keys_[next_ * key_bytes], .key_bytes = key_bytes};
-      if (++next_ == keys_count_) next_ = 0;
+      entry = {.key_data = keys_.data(next_key_),
+               .cost = costs_[next_cost_],
+               .key_bytes = micro::key_bytes_usual};
+      if (++next_key_ == keys_.count()) next_key_ = 0;
+      if (++next_cost_ == costs_.size()) next_cost_ = 0;
     }
     shard.decide(entries_, {.verdicts = verdicts_, .details = details_, .waiters = waiters_},
                  {.monotonic_ns = 1'000'000'000, .wall_ns = 0});
-    for (const api::Verdict verdict : verdicts_) approved_ += verdict == api::Verdict::approved;
-    return next_ < batch_entries;
+    for (const api::Verdict verdict : verdicts_) {
+      approved_ += verdict == api::Verdict::approved;
+      denied_ += verdict == api::Verdict::denied;
+    }
+    return next_key_ < batch_entries;
   }
+
   uint64_t approved() const { return approved_; }
+  uint64_t denied() const { return denied_; }
 
  private:
-  const std::vector<char>& keys_;
-  size_t keys_count_;
-  size_t next_ = 0;
+  const Keys& keys_;
+  const std::vector<uint32_t> costs_;
+  size_t next_key_ = 0;
+  size_t next_cost_ = 0;
   uint64_t approved_ = 0;
+  uint64_t denied_ = 0;
   std::vector<api::Entry> entries_;
   std::vector<api::Verdict> verdicts_;
   std::vector<api::Detail> details_;
   std::vector<api::WaiterId> waiters_;
 };
 
-void decide_existing_keys(benchmark::State& state) {
-  const auto keys_count = static_cast<size_t>(state.range(0));
-  const std::vector<char> keys = shuffled_keys(keys_count);
-  const size_t before_bytes = resident_bytes();
-  Shard shard(bench_options(keys_count));
-  Turns turns(keys);
-  while (!turns.decide(shard)) {
+// A shard that was asked once for each of its keys, at the cost that is denied from then on.
+class FilledShard {
+ public:
+  // Kept for the next caller that wants as many: Google Benchmark calls a function several times,
+  // and to fill a large table takes longer than to measure it.
+  static FilledShard& with(size_t keys_count) {
+    static std::unique_ptr<FilledShard> last;
+    if (last == nullptr || last->keys.count() != keys_count) {
+      last.reset();  // two large ones might not fit into memory
+      last = std::make_unique<FilledShard>(keys_count);
+    }
+    return *last;
   }
-  const size_t table_bytes = resident_bytes() - before_bytes;
-  const uint64_t filled = turns.approved();
-  for (auto _ : state) turns.decide(shard);
+
+  explicit FilledShard(size_t keys_count) : keys(keys_count) {
+    const size_t before_bytes = resident_bytes();
+    shard = std::make_unique<Shard>(bench_options(keys_count));
+    Turns turns(keys, {denied_cost});
+    while (!turns.decide(*shard)) {
+    }
+    bytes_per_key = static_cast<double>(resident_bytes() - before_bytes) /
+                    static_cast<double>(shard->keys_count());
+  }
+
+  const Keys keys;
+  std::unique_ptr<Shard> shard;
+  double bytes_per_key;
+};
+
+// Returns the share that was denied.
+double decide_filled(benchmark::State& state, std::vector<uint32_t> costs) {
+  FilledShard& filled = FilledShard::with(static_cast<size_t>(state.range(0)));
+  Turns turns(filled.keys, std::move(costs));
+  for (auto _ : state) turns.decide(*filled.shard);
   const auto decided = static_cast<int64_t>(state.iterations() * batch_entries);
-  if (turns.approved() - filled != static_cast<uint64_t>(decided)) state.SkipWithError("denied");
+  if (turns.approved() + turns.denied() != static_cast<uint64_t>(decided)) {
+    state.SkipWithError("neither approved nor denied");
+  }
   state.SetItemsProcessed(decided);
-  state.counters["bytes_per_key"] =
-      static_cast<double>(table_bytes) / static_cast<double>(shard.keys_count());
+  state.counters["bytes_per_key"] = filled.bytes_per_key;
+  return static_cast<double>(turns.denied()) / static_cast<double>(decided);
 }
-BENCHMARK(decide_existing_keys)->Arg(10'000)->Arg(1'000'000)->Arg(10'000'000);
+
+void decide_existing_keys(benchmark::State& state) {
+  if (decide_filled(state, {1}) != 0) state.SkipWithError("denied");
+}
+BENCHMARK(decide_existing_keys)->Arg(10'000)->Arg(1'000'000)->Arg(10'000'000)->Arg(20'000'000);
+
+// Which entries are denied is random: what a decision costs when it cannot be predicted.
+void decide_half_denied(benchmark::State& state) {
+  state.counters["denied_share"] = decide_filled(state, half_denied_costs());
+}
+BENCHMARK(decide_half_denied)->Arg(10'000)->Arg(1'000'000)->Arg(10'000'000)->Arg(20'000'000);
+
+// The same keys by number, in another random order; each has its seat.
+void decide_by_handle(benchmark::State& state) {
+  FilledShard& filled = FilledShard::with(static_cast<size_t>(state.range(0)));
+  std::vector<api::Handle> handles;
+  for (size_t index = 0; index < filled.keys.count(); ++index) {
+    handles.push_back(filled.shard->intern(filled.keys[index]));
+  }
+  std::shuffle(handles.begin(), handles.end(), std::mt19937_64(4));
+  std::vector<api::Verdict> verdicts(batch_entries);
+  constexpr base::Now now{.monotonic_ns = 1'000'000'000, .wall_ns = 0};
+  size_t next = 0;
+  const auto decide = [&] {
+    if (next + batch_entries > handles.size()) next = 0;
+    filled.shard->decide(std::span(handles).subspan(next, batch_entries), verdicts, now);
+    next += batch_entries;
+  };
+  do decide();
+  while (next + batch_entries <= handles.size());
+  for (auto _ : state) decide();
+  for (const api::Handle handle : handles) filled.shard->let_go(handle);
+  state.SetItemsProcessed(static_cast<int64_t>(state.iterations() * batch_entries));
+}
+BENCHMARK(decide_by_handle)->Arg(10'000)->Arg(1'000'000)->Arg(10'000'000)->Arg(20'000'000);
 
 // Each iteration fills an empty table, growth included.
 void decide_new_keys(benchmark::State& state) {
   const auto keys_count = static_cast<size_t>(state.range(0));
-  const std::vector<char> keys = shuffled_keys(keys_count);
+  const Keys keys(keys_count);
   for (auto _ : state) {
     state.PauseTiming();
     auto shard = std::make_unique<Shard>(bench_options(keys_count));
-    Turns turns(keys);
+    Turns turns(keys, {1});
     state.ResumeTiming();
     while (!turns.decide(*shard)) {
     }

@@ -16,7 +16,10 @@ constexpr const char* description =
     R"(Measures a server under load: decisions per second, latency, CPU on both sides.
 
 A closed loop over --connections connections keeps --window frames of --batch keys in flight on
-each. The frames are prepared before the clock starts; every verdict is decoded and counted.
+each. The frames are prepared before the clock starts (rung R4: what the server can do), or with
+--client each key is asked for through the client library while the clock runs, and its verdict
+delivered to a place of its own (R5: what a caller gets). Every verdict is decoded and counted.
+With --rate it asks at fixed times instead, and latency counts from those (R6).
 
 Without --address it starts a server of its own for the run, with limits so high that nothing is
 denied but what --denied-share asks for. With --address, that share needs windows longer than the
@@ -25,6 +28,7 @@ run there (--window-millis), and leave for requests to set limits.
   sluicegate bench --server-cpu 0 --client-cpu 1
   sluicegate bench --address localhost:8081 --keys 1000 --seconds 3 --json
   sluicegate bench --shards 2 --server-cpu 0,1 --route
+  sluicegate bench --client --handles --rate 1000000
 )";
 
 // Flags of one group of the help text.
@@ -87,6 +91,17 @@ void add_load_flags(CLI::App& command, load::Options& options) {
       ->transform(CLI::CheckedTransformer(distributions).description(""))
       ->default_str("uniform");
   flags.add_number("--denied-share", options.denied_share, 0.0, 1.0, "of the decisions");
+  command
+      .add_flag("--handles", options.handles,
+                "every connection interns keys of its own first, and asks by\n"
+                "handle")
+      ->group(flags.group);
+  command
+      .add_flag("--client", options.client,
+                "ask through the client library instead of replaying frames")
+      ->group(flags.group);
+  flags.add_number("--rate", options.rate, 0U, 1'000'000'000U,
+                   "decisions per second at fixed times; 0: a closed\nloop");
   CLI::Option* route = command
                            .add_flag_callback(
                                "--route", [&options] { options.route = load::Route::owners; },
@@ -106,7 +121,7 @@ void add_run_flags(CLI::App& command, load::Options& options) {
   const Flags flags{command, "Run"};
   flags.add_number("--seconds", options.seconds, 0.01, 86'400.0, "to measure");
   flags.add_number("--warm-up-seconds", options.warm_up_seconds, 0.0, 3'600.0,
-                   "before that, and at least until every frame was sent once");
+                   "before that, when every key was asked for once");
   command.add_flag("--json", options.json, "one line of JSON on stdout, the summary on stderr")
       ->group(flags.group);
 }

@@ -88,6 +88,7 @@ void log_started(const config::Config& config, const server::StartReport& report
                        {"maxRequestsInQueue", config.max_requests_in_queue},
                        {"windowMillis", config.window_ms},
                        {"maxKeys", config.max_keys},
+                       {"maxHandles", config.max_handles},
                        {"maxWaiters", config.max_waiters},
                        {"maxConnections", config.max_connections},
                        {"reservedAddressSpaceMiB", report.reserved_bytes >> 20}});

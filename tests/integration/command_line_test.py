@@ -3,6 +3,7 @@ and what they print."""
 
 import json
 import subprocess
+import time
 
 import pytest
 
@@ -97,7 +98,9 @@ def bench(*arguments):
 
 
 FIELDS = ["decisions_per_s", "frames_per_s", "approved", "denied", "distinct_keys", "bytes_in",
-          "bytes_out", "client_cpu_s", "server_cpu_s", "latency_us"]
+          "bytes_out", "bytes_in_per_decision", "bytes_out_per_decision", "client_cpu_s",
+          "client_cpu_ns_per_decision", "server_cpu_s", "server_cpu_ns_per_decision",
+          "client_system_calls", "latency_us", "rung", "handles", "outstanding", "open_loop"]
 
 
 def assert_adds_up(line):
@@ -115,6 +118,68 @@ def test_bench_with_a_server_of_its_own(io):
     assert line["distinct_keys"] == 1_000
     assert line["denied"] == 0
     assert line["server_cpu_s"] > 0
+
+
+def test_bench_through_the_client_library(io):
+    line = bench("--keys", "1000", "--io", io, "--batch", "50", "--connections", "2", "--client")
+    assert_adds_up(line)
+    assert line["rung"] == "R5"
+    assert line["distinct_keys"] == 1_000
+    assert line["outstanding"] == 50 * 2 * 16
+    assert line["denied"] == 0
+
+
+@pytest.mark.parametrize("distribution, most", [("uniform", 1_000), ("zipf", 1_000), ("one", 1)])
+@pytest.mark.parametrize("client", [[], ["--client"]])
+def test_bench_by_handle(io, client, distribution, most):
+    line = bench("--keys", "1000", "--io", io, "--batch", "50", "--connections", "3", "--handles",
+                 "--distribution", distribution, *client)
+    assert_adds_up(line)
+    assert line["handles"] and line["denied"] == 0
+    assert line["distinct_keys"] <= most
+    # Four bytes an entry, and what a frame of fifty has beside.
+    assert distribution == "one" or 4 <= line["bytes_out_per_decision"] <= 6.5
+
+
+@pytest.mark.parametrize("flags, crossing", [(["--route"], "none"), ([], "some")])
+def test_bench_by_handle_with_two_shards(start_server, flags, crossing):
+    server = start_server(*LONG_WINDOW, "--max-requests", "1000000000", "--shards", "2")
+    line = bench("--address", f"127.0.0.1:{server.native_port}", "--keys", "1000", "--handles",
+                 "--batch", "20", "--window", "4", "--denied-share", "0.3", *flags)
+    assert_adds_up(line)
+    assert line["distinct_keys"] == 1_000
+    assert abs(line["denied_share"] - 0.3) <= 0.02
+    assert (totals(server)["sluicegate_crossings_total"] == 0) == (crossing == "none")
+
+
+def test_bench_tells_that_there_are_too_few_handles(start_server):
+    server = start_server(*LONG_WINDOW, "--max-handles", "100")
+    result = run_binary("bench", "--address", f"127.0.0.1:{server.native_port}", "--handles",
+                        "--keys", "1000", "--connections", "1")
+    assert result.returncode == 2 and "100" in result.stderr, result
+    result = run_binary("bench", "--address", f"127.0.0.1:{server.native_port}", "--handles",
+                        "--keys", "160", "--connections", "8", "--seconds", "0.1")
+    assert result.returncode == 2 and "--max-handles" in result.stderr, result
+
+
+@pytest.mark.parametrize("client", [[], ["--client"]])
+def test_bench_on_a_schedule(io, client):
+    line = bench("--keys", "1000", "--io", io, "--batch", "50", "--rate", "20000", *client)
+    assert_adds_up(line)
+    schedule = line["open_loop"]
+    assert schedule["rate"] == 20_000
+    assert line["decisions"] <= 20_000 * line["seconds"] + 4 * 50
+    # A busy machine may stop either side for a while; then it is told.
+    assert schedule["kept_up"] == (schedule["behind_s"] <= 0.005)
+    assert line["decisions"] >= 20_000 * (line["seconds"] - schedule["behind_s"]) * 0.8
+
+
+@pytest.mark.parametrize("flags", [["--keys", "1000000", "--batch", "1", "--connections", "1",
+                                    "--window", "1"], ["--keys", "2000000"]])
+def test_bench_is_warm_in_a_moment(flags):
+    begin = time.monotonic()
+    assert_adds_up(bench(*flags))
+    assert time.monotonic() - begin < 30  # every key one by one takes minutes
 
 
 @pytest.mark.parametrize("distribution, most", [("uniform", 1_000), ("zipf", 1_000), ("one", 1)])
@@ -161,11 +226,25 @@ def test_bench_refuses_what_cannot_be_routed(start_server):
     assert result.returncode == 1 and "--misroute" in result.stderr, result
 
 
+@pytest.mark.parametrize("flags", [["--keys", "1000"], ["--keys", "50"],
+                                   ["--keys", "1000", "--distribution", "zipf", "--client"]])
 @pytest.mark.parametrize("share", [0.2, 0.9])
-def test_bench_meets_the_denied_share(io, share):
-    line = bench("--keys", "1000", "--denied-share", str(share), "--io", io)
+def test_bench_meets_the_denied_share(io, share, flags):
+    line = bench("--denied-share", str(share), "--io", io, *flags)
     assert_adds_up(line)
     assert abs(line["denied"] / line["decisions"] - share) <= 0.01
+    assert line["parameters"]["denied_by"] == ("cost" if "50" in flags else "key")
+
+
+def test_bench_leaves_no_key_denied_behind(start_server):
+    server = start_server(*LONG_WINDOW, "--max-requests", "1000")
+    address = ["--address", f"127.0.0.1:{server.native_port}", "--keys", "1000"]
+    for share in ["0.5", "0.1"]:
+        line = bench(*address, "--denied-share", share)
+        assert_adds_up(line)
+        assert abs(line["denied_share"] - float(share)) <= 0.01
+    line = bench(*address)
+    assert line["denied"] == 0
 
 
 def test_bench_progress_goes_to_stderr_and_the_summary_is_readable(io):

@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "proto/key_hash.hpp"
 #include "sluicegate/error.hpp"
@@ -29,11 +32,11 @@ std::function<int()> bench(const std::string& flags) {
   return run;
 }
 
-std::string at(const FakeServer& server, int connections = 1) {
+std::string at(const FakeServer& server, int connections = 1, const char* keys = "100",
+               const char* seconds = "0.05") {
   return "--address 127.0.0.1:" + std::to_string(server.port()) + " --connections " +
-         std::to_string(connections) +
-         " --window 4 --batch 8 --keys 100 --warm-up-seconds 0 --seconds 0.05 "
-         "--json";
+         std::to_string(connections) + " --window 4 --batch 8 --warm-up-seconds 0 --json --keys " +
+         keys + " --seconds " + seconds;
 }
 
 // Approves every entry of cost 1 and denies the others.
@@ -200,6 +203,119 @@ TEST(BenchCommand, route_ends_where_the_server_gives_another_shard) {
               std::string::npos)
         << error.what();
   }
+}
+
+TEST(BenchCommand, the_client_asks_the_same_as_the_frames) {
+  for (const char* client : {"", " --client"}) {
+    const FakeServer server{decide_by_cost, connections_count};
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(bench(at(server) + " --denied-share 0.25" + client)(), 0);
+    const auto line = nlohmann::json::parse(testing::internal::GetCapturedStdout());
+    EXPECT_EQ(line["rung"], *client != '\0' ? "R5" : "R4");
+    EXPECT_EQ(line["handles"], false);
+    EXPECT_EQ(line["outstanding"], 4 * 8);
+    EXPECT_EQ(line["distinct_keys"], 100);
+    EXPECT_NEAR(line["denied_share"], 0.25, 0.01);
+    EXPECT_EQ(line["parameters"]["denied_by"], "cost");
+    EXPECT_GT(line["client_system_calls"], 0);
+    EXPECT_GT(line["client_cpu_ns_per_decision"], 0);
+    EXPECT_TRUE(line["server_cpu_ns_per_decision"].is_null());
+    // Of a frame of eight keys of 15 bytes, with its costs: 12 words before the columns.
+    EXPECT_NEAR(line["bytes_out_per_decision"], (11 + 15 + 2 + 4) * 8 / 8.0, 4);
+    EXPECT_TRUE(line["open_loop"].is_null());
+  }
+}
+
+// Gives handles that tell which connection they are of, approves those, and denies what is asked
+// for by key once handles were given.
+void decide_by_handle(Peer& peer) {
+  static std::atomic<uint32_t> connections{0};
+  const uint32_t first_handle = 1'000 * ++connections;
+  uint32_t given = 0;
+  peer.read();
+  peer.write(sluicegate::test::welcome());
+  for (;;) {
+    const auto frame = peer.read();
+    if (frame.isIntern()) {
+      std::vector<uint32_t> handles;
+      for (size_t i = 0; i < frame.getIntern().getKeySizes().size(); ++i) {
+        handles.push_back(first_handle + given++);
+      }
+      peer.write(sluicegate::test::interned(frame.getId(), handles, {1}));
+      continue;
+    }
+    std::vector<uint8_t> verdicts;
+    if (frame.isAcquire()) {
+      verdicts.assign(frame.getAcquire().getKeySizes().size(), 2);
+    } else {
+      for (const uint32_t handle : frame.getAcquireByHandle().getHandles()) {
+        verdicts.push_back(handle - first_handle < given ? 1 : 9);
+      }
+    }
+    peer.write(sluicegate::test::verdicts(frame.getId(), static_cast<unsigned>(verdicts.size()),
+                                          verdicts));
+  }
+}
+
+TEST(BenchCommand, every_connection_asks_by_handles_of_its_own) {
+  for (const char* client : {"", " --client"}) {
+    for (const char* distribution : {"uniform", "zipf", "one"}) {
+      const FakeServer server{decide_by_handle, 1 + 3};
+      testing::internal::CaptureStdout();
+      EXPECT_EQ(bench(at(server, 3) + " --handles --distribution " + distribution + client)(), 0);
+      const auto line = nlohmann::json::parse(testing::internal::GetCapturedStdout());
+      EXPECT_EQ(line["handles"], true);
+      EXPECT_GT(line["approved"], 0);
+      EXPECT_EQ(line["approved"], line["decisions"]) << "a foreign handle, or a key";
+      EXPECT_EQ(line["distinct_keys"], distribution == std::string{"one"} ? 1 : 100);
+    }
+  }
+}
+
+TEST(BenchCommand, too_many_keys_for_the_handles_of_a_connection_are_refused) {
+  const FakeServer server{decide_by_handle, connections_count};
+  try {
+    bench(at(server, 1, "1001") + " --handles")();
+    ADD_FAILURE() << "the server has room for 1,000 handles";
+  } catch (const sluicegate::LimitExceeded& error) {
+    EXPECT_NE(std::string{error.what()}.find("more --connections"), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(BenchCommand, an_open_loop_asks_as_often_as_told) {
+  for (const char* client : {"", " --client"}) {
+    const FakeServer server{decide_by_cost, 1 + 2};
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(bench(at(server, 2, "100", "0.2") + " --rate 4000" + client)(), 0);
+    const auto line = nlohmann::json::parse(testing::internal::GetCapturedStdout());
+    EXPECT_LE(line["decisions"], 4000 * line["seconds"].get<double>() + 2 * 8);
+    EXPECT_EQ(line["open_loop"]["rate"], 4000);
+    // A busy machine may stop us for a while.
+    const bool kept_up = line["open_loop"]["kept_up"];
+    EXPECT_GE(line["decisions"], kept_up ? 700 : 0);
+  }
+}
+
+TEST(BenchCommand, an_open_loop_tells_that_the_server_is_too_slow) {
+  const FakeServer server{[](Peer& peer) {
+                            peer.read();
+                            peer.write(sluicegate::test::welcome());
+                            for (;;) {
+                              const auto frame = peer.read();
+                              std::this_thread::sleep_for(std::chrono::milliseconds{5});
+                              const auto count = frame.getAcquire().getKeySizes().size();
+                              peer.write(sluicegate::test::verdicts(frame.getId(), count, {1}));
+                            }
+                          },
+                          connections_count};
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(bench(at(server, 1, "100", "0.2") + " --rate 100000")(), 0);
+  const auto line = nlohmann::json::parse(testing::internal::GetCapturedStdout());
+  EXPECT_EQ(line["open_loop"]["kept_up"], false);
+  EXPECT_LT(line["open_loop"]["rate_met"], 10'000);
+  EXPECT_GT(line["open_loop"]["behind_s"], 0.1);
+  EXPECT_GT(line["latency_us"]["max"], 50'000) << "the wait before the send counts";
 }
 
 TEST(BenchCommand, refuses_flags_that_do_not_go_together) {

@@ -5,6 +5,7 @@
 #include <capnp/serialize.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <set>
 #include <string>
 
@@ -24,25 +25,53 @@ struct ReadBack {
   schema::ClientFrame::Reader frame;
 };
 
+Stream stream_of(const Options& options) {
+  return {key_sequence(options, 1), options.batch};
+}
+
 TEST(FrameSet, holds_every_key_and_numbers_its_frames) {
-  const FrameSet frames{{.batch = 64, .keys = 1'000, .key_bytes = 9}, 1};
+  const Options options{.batch = 64, .keys = 1'000, .key_bytes = 9};
+  const Stream stream = stream_of(options);
+  const FrameSet frames{options, stream};
   ASSERT_EQ(frames.count(), 16u);
   std::set<std::string> keys;
   for (size_t i = 0; i < frames.count(); ++i) {
     const ReadBack read{frames, i};
     EXPECT_EQ(read.frame.getId(), i + 1);
     const auto acquire = read.frame.getAcquire();
-    ASSERT_EQ(acquire.getKeySizes().size(), frames.entries_of(i));
+    ASSERT_EQ(acquire.getKeySizes().size(), stream.frame(i).size());
     EXPECT_FALSE(acquire.hasCosts());
     const auto blob = acquire.getKeys().asChars();
     for (size_t at = 0; at < blob.size(); at += 9) keys.emplace(blob.begin() + at, 9);
   }
   EXPECT_EQ(keys.size(), 1'000u);
-  EXPECT_EQ(frames.entries_of(15), 1'000u - 15 * 64);
 }
 
-TEST(FrameSet, asks_for_the_denied_share_by_cost) {
-  const FrameSet frames{{.batch = 100, .keys = 100, .denied_share = 0.25}, 1};
+TEST(FrameSet, holds_the_handle_of_every_question) {
+  const Options options{.batch = 64, .keys = 1'000, .handles = true};
+  const Stream stream = stream_of(options);
+  HandleTable handles{stream.questions(), options.keys};
+  std::vector<uint32_t> given;
+  for (const uint32_t key : handles.keys()) given.push_back(key + 7);
+  handles.add(given);
+  const FrameSet frames{options, stream, &handles};
+  ASSERT_EQ(frames.count(), 16u);
+  for (size_t i = 0; i < frames.count(); ++i) {
+    const ReadBack read{frames, i};
+    EXPECT_EQ(read.frame.getId(), i + 1);
+    const auto acquire = read.frame.getAcquireByHandle();
+    EXPECT_FALSE(acquire.hasCosts() || acquire.hasMaxRequests() || acquire.hasEntryFlags());
+    const auto questions = stream.frame(i);
+    ASSERT_EQ(acquire.getHandles().size(), questions.size());
+    for (unsigned entry = 0; entry < questions.size(); ++entry) {
+      EXPECT_EQ(acquire.getHandles()[entry], questions[entry].key + 7);
+    }
+  }
+}
+
+TEST(FrameSet, with_few_keys_asks_for_the_denied_share_by_cost) {
+  const Options options{.batch = 100, .keys = 100, .denied_share = 0.25};
+  const FrameSet frames{options, stream_of(options)};
   const ReadBack read{frames, 0};
   size_t denied = 0;
   for (const uint32_t cost : read.frame.getAcquire().getCosts()) {
@@ -51,24 +80,28 @@ TEST(FrameSet, asks_for_the_denied_share_by_cost) {
   EXPECT_EQ(denied, 25u);
 }
 
-TEST(FrameSet, counts_the_keys_of_the_frames_really_sent) {
-  const FrameSet frames{{.batch = 10, .keys = 100}, 1};
-  EXPECT_EQ(frames.distinct_keys(3, 2), 20u);
-  EXPECT_EQ(frames.distinct_keys(9, 3), 30u);
-  EXPECT_EQ(frames.distinct_keys(0, 1'000), 100u);
+TEST(FrameSet, with_many_keys_its_frames_are_plain_whatever_is_denied) {
+  const Options options{.batch = 100, .keys = 1'000, .denied_share = 0.25};
+  const FrameSet frames{options, stream_of(options)};
+  EXPECT_FALSE(ReadBack(frames, 0).frame.getAcquire().hasCosts());
 }
 
 TEST(FrameSet, without_questions_has_no_frames) {
-  const FrameSet frames{{.batch = 10, .keys = 100}, std::vector<Question>{}};
+  const Options options{.batch = 10, .keys = 100};
+  const FrameSet frames{options, Stream{{}, 10}};
   EXPECT_EQ(frames.count(), 0u);
   EXPECT_EQ(frames.bytes(), 0u);
-  EXPECT_EQ(frames.distinct_keys(0, 0), 0u);
 }
 
-TEST(FrameSet, few_keys_still_make_as_many_frames_as_asked_for) {
-  const FrameSet frames{{.batch = 256, .keys = 3}, 64};
-  EXPECT_GE(frames.count(), 64u);
-  EXPECT_EQ(frames.distinct_keys(0, 1), 3u);
+TEST(FrameSet, no_frame_is_larger_than_told) {
+  for (const bool handles : {false, true}) {
+    const Options options{.batch = 77, .keys = 77, .denied_share = 0.5, .handles = handles};
+    const Stream stream = stream_of(options);
+    HandleTable table{stream.questions(), options.keys};
+    table.add(std::vector<uint32_t>(77));
+    const FrameSet frames{options, stream, handles ? &table : nullptr};
+    EXPECT_EQ(frames.bytes_of(0, 1).size(), frame_bytes_max(options));
+  }
 }
 
 }  // namespace

@@ -12,6 +12,12 @@
 namespace sluice::load {
 namespace {
 
+uint64_t count_distinct(std::span<const Question> questions, uint32_t keys_count) {
+  std::vector<bool> seen(keys_count);
+  for (const Question question : questions) seen[question.key] = true;
+  return static_cast<uint64_t>(std::ranges::count(seen, true));
+}
+
 std::string key_name(uint32_t key, size_t bytes) {
   std::string name(bytes, '\0');
   write_key(key, name);
@@ -58,6 +64,31 @@ TEST(KeySequence, denied_share_is_met_exactly) {
     const auto denied = std::ranges::count_if(questions, &Question::denied);
     EXPECT_NEAR(static_cast<double>(denied), share * 10'000, 1) << share;
   }
+}
+
+TEST(KeySequence, with_many_keys_a_key_is_denied_always_or_never) {
+  for (const Distribution distribution : {Distribution::uniform, Distribution::zipf}) {
+    const Options options{.keys = 1'000, .distribution = distribution, .denied_share = 0.3};
+    ASSERT_TRUE(denied_by_key(options));
+    const auto questions = key_sequence(options, 5'000);
+    std::vector<int> denied(options.keys, -1);
+    for (const Question question : questions) {
+      if (denied[question.key] < 0) denied[question.key] = question.denied ? 1 : 0;
+      ASSERT_EQ(denied[question.key], question.denied ? 1 : 0);
+    }
+    const auto met = static_cast<double>(std::ranges::count_if(questions, &Question::denied));
+    EXPECT_NEAR(met / static_cast<double>(questions.size()), 0.3, 0.001);
+  }
+}
+
+TEST(KeySequence, few_keys_are_denied_by_cost) {
+  EXPECT_TRUE(denied_by_cost({.keys = 100, .denied_share = 0.3}));
+  EXPECT_TRUE(denied_by_cost({.distribution = Distribution::one, .denied_share = 0.3}));
+  EXPECT_FALSE(denied_by_cost({.keys = 101, .denied_share = 0.3}));
+  EXPECT_FALSE(denied_by_cost({.keys = 100}));
+  EXPECT_FALSE(denied_by_key({.keys = 1'000}));
+  const auto questions = key_sequence({.keys = 3, .denied_share = 0.5}, 999);
+  EXPECT_NEAR(static_cast<double>(std::ranges::count_if(questions, &Question::denied)), 500, 1);
 }
 
 // Ten bytes a key, four shards.
@@ -128,6 +159,10 @@ TEST(KeySequence, keys_have_the_length_asked_for_and_differ) {
   EXPECT_EQ(names.size(), 36u * 36);
   EXPECT_EQ(key_name(0, 4), "---0");
   EXPECT_EQ(key_name(36, 4), "--10");
+  EXPECT_EQ(key_name(36 * 36 - 1, 4), "--zz");
+  EXPECT_EQ(key_name(36 * 36, 4), "-100");
+  EXPECT_EQ(key_name(999'999'999, 15), "---------gjdgxr");
+  EXPECT_EQ(key_name(35, 1), "z");
 }
 
 TEST(KeySequence, refuses_keys_too_short_to_differ) {

@@ -69,6 +69,17 @@ TEST(VerdictTally, counts_other_shapes_through_the_library) {
   EXPECT_EQ(tally.count(Verdict::denied), 2u);
 }
 
+TEST(VerdictTally, counts_what_was_decoded_already) {
+  VerdictTally tally;
+  tally.add(std::vector{Verdict::denied});
+  tally.add(std::vector{Verdict::approved, Verdict::denied, Verdict::table_full});
+  EXPECT_EQ(tally.count(Verdict::approved), 1u);
+  EXPECT_EQ(tally.count(Verdict::denied), 2u);
+  EXPECT_EQ(tally.count(Verdict::table_full), 1u);
+  EXPECT_EQ(tally.decisions(), 4u);
+  EXPECT_EQ(tally.frames(), 2u);
+}
+
 TEST(VerdictTally, waits_for_the_rest_at_every_word) {
   const auto answer = server_answer(1, {api::Verdict::approved, api::Verdict::denied});
   for (size_t words = 0; words < answer.size(); ++words) {

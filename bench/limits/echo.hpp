@@ -1,0 +1,24 @@
+// How many small items a server can take in and answer over loopback when nothing is decided: rung
+// R2 with items of 4 bytes, R3 with 276.
+// Shape:  an item begins with a number; its reply is that number, 4 bytes. The client sends items
+//         in frames (a frame is nothing to the server), keeps a window of them in flight on each
+//         connection, and compares every reply with what it must be.
+#pragma once
+
+#include "bench/limits/report.hpp"
+
+namespace sluice::limits_bench {
+
+struct Echo {
+  uint32_t connections = 1;
+  uint32_t item_bytes = 4;
+  uint32_t batch = 1'024;  // items in a frame
+  uint32_t window = 64;    // frames in flight on a connection
+};
+
+// Items in flight on a connection take no more than this; run_echo() refuses what would.
+inline constexpr uint64_t window_bytes_max = 64 * 1024 * 1024;
+
+Report run_echo(const Run& run, const Echo& echo);
+
+}  // namespace sluice::limits_bench

@@ -1,0 +1,24 @@
+// What a run found, for people and for programs; and the sides that every run has.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace sluice::limits_bench {
+
+// Which cores, how long.
+struct Run {
+  int server_cpu = -1;  // -1: wherever the kernel puts it
+  int client_cpu = -1;
+  double seconds = 2;
+};
+
+struct Report {
+  nlohmann::ordered_json line;
+  std::string summary;  // several lines, the last one ended
+};
+
+// "0.97 s, 48 % of a core".
+std::string cpu_text(double cpu_s, double seconds);
+
+}  // namespace sluice::limits_bench

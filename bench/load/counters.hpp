@@ -1,0 +1,18 @@
+// What has happened since the counters were started.
+#pragma once
+
+#include <cstdint>
+
+#include "bench/load/latency_histogram.hpp"
+#include "bench/load/verdict_tally.hpp"
+#include "sluicegate/connection.hpp"
+
+namespace sluice::load {
+
+struct Counters {
+  VerdictTally verdicts;
+  LatencyHistogram latency;
+  sluicegate::Traffic traffic;  // of all connections
+};
+
+}  // namespace sluice::load

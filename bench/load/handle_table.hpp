@@ -1,0 +1,48 @@
+// The handles that one connection has of the keys of its stream.
+// Shape:  a caller's table by key: the keys are looked up in the stream's random order, as a caller
+//         would, but the table has places for this stream's keys alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "bench/load/key_sequence.hpp"
+
+namespace sluice::load {
+
+class HandleTable {
+ public:
+  HandleTable(std::span<const Question> questions, uint32_t keys_count) {
+    std::vector<uint32_t> place_of(keys_count, nowhere);
+    for (const Question question : questions) place_of[question.key] = 0;
+    for (uint32_t key = 0; key < keys_count; ++key) {
+      if (place_of[key] == nowhere) continue;
+      place_of[key] = static_cast<uint32_t>(keys_.size());
+      keys_.push_back(key);
+    }
+    places_.reserve(questions.size());
+    for (const Question question : questions) places_.push_back(place_of[question.key]);
+    handles_.reserve(keys_.size());
+  }
+
+  // The stream's keys, each once, in the order in which their handles are to be added.
+  std::span<const uint32_t> keys() const noexcept { return keys_; }
+  void add(std::span<const uint32_t> handles) {
+    handles_.insert(handles_.end(), handles.begin(), handles.end());
+  }
+
+  // Of all keys, each once.
+  std::span<const uint32_t> handles() const noexcept { return handles_; }
+  uint32_t of_question(size_t index) const noexcept { return handles_[places_[index]]; }
+
+ private:
+  static constexpr uint32_t nowhere = UINT32_MAX;
+
+  std::vector<uint32_t> keys_;
+  std::vector<uint32_t> places_;  // of each question's key
+  std::vector<uint32_t> handles_;
+};
+
+}  // namespace sluice::load

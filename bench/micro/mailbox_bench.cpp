@@ -1,0 +1,130 @@
+// What it costs to hand entries to another core and get their answers back, without the other
+// core: rings and exchanges of both sides run on one thread, so no cache line changes its owner
+// and nobody sleeps. What that adds is wake_bench's, and `bench/ladder cores`'.
+// Method: keys of 15 bytes that all belong to core 1 are asked for on core 0, in one request; core
+// 1 approves them without a table. Reports items: pointers through a ring, entries of a crossing.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bench/micro/keys.hpp"
+#include "route/exchange.hpp"
+
+namespace sluice::route {
+namespace {
+
+void ring(benchmark::State& state) {
+  constexpr uint32_t crossings_count = 8;
+  Ring<int> ring(crossings_count);
+  std::array<int, crossings_count> things{};
+  for (auto _ : state) {
+    for (int& thing : things) ring.push(&thing);
+    const uint64_t tail = ring.tail();
+    for (int* popped = ring.pop(tail); popped != nullptr; popped = ring.pop(tail)) {
+      benchmark::DoNotOptimize(popped);
+    }
+  }
+  state.SetItemsProcessed(static_cast<int64_t>(state.iterations() * crossings_count));
+}
+BENCHMARK(ring);
+
+// The core that has the connection, and nothing to decide by itself.
+class Origin {
+ public:
+  // About half of the keys are the other core's.
+  Origin(Mesh& mesh, size_t entries_count)
+      : exchange_(mesh, 0, SplitOptions{}), keys_(16 + entries_count * 4) {
+    for (size_t index = 0; index < keys_.count() && names_.size() < entries_count; ++index) {
+      if (exchange_.owner_of(keys_[index]) == 1) names_.push_back(keys_[index]);
+    }
+    ASSERT(names_.size() == entries_count);
+  }
+
+  void ask() {
+    const size_t key_bytes = names_.size() * micro::key_bytes_usual;
+    const auto count = static_cast<uint32_t>(names_.size());
+    ASSERT(exchange_.admits(turn_, count, key_bytes));
+    const auto entries = turn_.add({.id = ++id_}, count, key_bytes);
+    for (size_t place = 0; place < entries.size(); ++place) {
+      entries[place] = {.key_data = names_[place].data(), .key_bytes = micro::key_bytes_usual};
+    }
+    exchange_.split(turn_);
+    for (const Request& request : std::as_const(turn_).requests()) {
+      exchange_.keep_decided(request, turn_);
+    }
+    turn_.clear();
+    exchange_.flush();
+  }
+
+  void take_answers() { exchange_.receive(*this); }
+
+  void on_crossing(api::CoreId, Crossing&) {}
+
+  void on_returned(api::CoreId, Crossing& crossing) {
+    SplitBook& book = exchange_.book();
+    for (size_t index = 0; index < crossing.entries.size(); ++index) {
+      const uint32_t slot = crossing.slots[index];
+      const SplitBook::Index split = book.split_of(slot);
+      if (!book.settle(slot, crossing.verdicts[index], crossing.details[index],
+                       crossing.waiters[index])) {
+        continue;
+      }
+      for (const api::Verdict verdict : book.parts(split).verdicts) {
+        approved_ += verdict == api::Verdict::approved;
+      }
+      book.close(split);
+    }
+  }
+
+  uint64_t approved() const { return approved_; }
+
+ private:
+  Exchange exchange_;
+  const micro::Keys keys_;
+  Turn turn_;
+  std::vector<std::string_view> names_;
+  uint64_t id_ = 0;
+  uint64_t approved_ = 0;
+};
+
+class Owner {
+ public:
+  explicit Owner(Mesh& mesh) : exchange_(mesh, 1, SplitOptions{}) {}
+
+  void answer() { exchange_.receive(*this); }
+
+  void on_crossing(api::CoreId, Crossing& crossing) {
+    crossing.make_answers();
+    std::ranges::fill(crossing.verdicts, api::Verdict::approved);
+  }
+
+  void on_returned(api::CoreId, Crossing&) {}
+
+ private:
+  Exchange exchange_;
+};
+
+void crossing(benchmark::State& state) {
+  const auto entries_count = static_cast<size_t>(state.range(0));
+  Mesh mesh({.cores = 2, .routing_seed = 6});
+  Origin origin(mesh, entries_count);
+  Owner owner(mesh);
+  for (auto _ : state) {
+    origin.ask();
+    owner.answer();
+    origin.take_answers();
+  }
+  const size_t entries_sent = state.iterations() * entries_count;
+  if (origin.approved() != entries_sent) state.SkipWithError("lost on the way");
+  state.SetItemsProcessed(static_cast<int64_t>(entries_sent));
+}
+BENCHMARK(crossing)->Arg(1)->Arg(64)->Arg(1'024);
+
+}  // namespace
+}  // namespace sluice::route
+
+BENCHMARK_MAIN();

@@ -1,0 +1,81 @@
+"""Two shards against one, what an entry costs that crosses, and a lone request that does.
+
+Server and load share the two cores, so rates say nothing here: CPU time per decision does.
+"""
+
+from functools import partial
+
+from . import loads
+from .machine import Trouble
+from .parse import google_benchmark_p50
+from .processes import run
+from .records import spread
+from .servers import KEYS
+from .suite import Contender
+
+ONE, TWO = "one shard", "two shards"
+WAKE = "one core wakes another"
+SCALING_CASE = "cores: two shards, keys by owner"
+LONE_CASE = "cores: a lone request"
+WAKE_CASE = "cores: a wake"
+CROSSING_BATCHES = (1, 64, 1024)
+
+
+def crossing_case(batch):
+    return f"cores: half crossing, batch {batch}"
+
+
+def crossing_price_ns(records, batch):
+    """What an entry costs more that crosses, or None: half of them did."""
+    two = spread(records, crossing_case(batch), TWO, "server_ns_each")
+    one = spread(records, crossing_case(batch), ONE, "server_ns_each")
+    return 2 * (two.median - one.median) if two and one else None
+
+
+def wakes_share(records):
+    """The share that its two wakes have in a lone request that crosses, or None."""
+    wake = spread(records, WAKE_CASE, WAKE, "latency_us.p50")
+    lone_p50 = spread(records, LONE_CASE, TWO, "latency_us.p50")
+    return 2 * wake.median / lone_p50.median if wake and lone_p50 else None
+
+
+def cores_run(suite, *flags):
+    figures = loads.own_bench(suite, *suite.server_flags, *flags,
+                              cores=f"{suite.server_core},{suite.load_core}")
+    if figures["allowed_percent"] < 100:
+        raise Trouble("requests were denied that should not be: see `sluicegate bench` by hand")
+    return figures | {"pinning": "shared cores"}
+
+
+def wake_run(suite):
+    """How long one core takes to wake another that sleeps in io_uring."""
+    program = suite.build / "bench/micro/wake_bench"
+    output = run([program, "--benchmark_filter=uring", "--benchmark_format=json"], 120)
+    return {"latency_us": {"p50": google_benchmark_p50(output.text)}}
+
+
+def pair(suite, case, *flags):
+    return [Contender(case, who, partial(cores_run, suite, f"--shards={shards}", *flags))
+            for who, shards in ((TWO, 2), (ONE, 1))]
+
+
+def crossing(suite, batch):
+    """Half of the keys of one connection belong to the other core, against none."""
+    return pair(suite, crossing_case(batch), "--connections=1", f"--batch={batch}",
+                f"--keys={KEYS // 10}")
+
+
+def lone(suite):
+    flags = ("--connections=1", "--batch=1", "--window=1", "--keys=1000",
+             f"--client-cpu={suite.load_core}", *([] if suite.io else ["--io=uring"]))
+    one = partial(cores_run, suite, *flags, "--shards=1")
+    two = partial(cores_run, suite, *flags, "--shards=2", "--misroute")
+    return [Contender(LONE_CASE, TWO, two), Contender(LONE_CASE, ONE, one),
+            Contender(WAKE_CASE, WAKE, partial(wake_run, suite))]
+
+
+def cores(suite):
+    suite.interleave("cores", [
+        *pair(suite, SCALING_CASE, "--route", f"--keys={KEYS}"),
+        *(one for batch in CROSSING_BATCHES for one in crossing(suite, batch)),
+        *lone(suite)])

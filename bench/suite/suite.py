@@ -1,0 +1,147 @@
+"""One measurement: what it was asked for, its runs by turns, and what had to be left out."""
+
+import contextlib
+import functools
+import os
+import pathlib
+import subprocess
+import time
+from dataclasses import dataclass, field
+from typing import Callable
+
+from . import machine, parse
+from .machine import Trouble, say
+from .records import Records
+
+OURS = "sluicegate"
+TWIN = "sluicegate, half denied"
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Who runs for a case; contenders of one case are compared."""
+    case: str
+    who: str
+    run: Callable[[], dict]
+
+
+@dataclass
+class Suite:
+    server: pathlib.Path
+    build: pathlib.Path
+    scratch: pathlib.Path
+    records: Records
+    rounds: int = 5
+    seconds: float = 5
+    quick: bool = False
+    server_core: int = 0
+    load_core: int = 1
+    io: str = ""
+    gubernator: str = ""
+    gocc: str = ""
+    snail_tests: str = ""
+    left_out: list = field(default_factory=list)
+    facts: dict = field(default_factory=machine.facts)
+    measurement: str = field(default_factory=lambda: time.strftime("%Y-%m-%dT%H:%M:%S"))
+
+    @property
+    def server_flags(self):
+        return [f"--io={self.io}"] if self.io else []
+
+    # ------------------------------------------------------------------ what is there
+
+    @functools.cached_property
+    def bench_help(self):
+        done = subprocess.run([self.server, "bench", "--help"], capture_output=True, text=True,
+                              check=False, timeout=30)
+        return done.stdout + done.stderr
+
+    def knows(self, *options):
+        """Whether the load tool has all these options; says so once when it does not."""
+        missing = [option for option in options if not parse.knows(self.bench_help, option)]
+        for option in missing:
+            self.leave_out(f"runs with {option} are left out: `sluicegate bench` does not know it")
+        return not missing
+
+    def limits(self, way, option):
+        """loopback_limits, when it is built and knows what is asked of it."""
+        program = self.build / "bench/limits/loopback_limits"
+        if not os.access(program, os.X_OK):
+            raise Trouble(f"loopback_limits {way} is left out: there is no "
+                          "bench/limits/loopback_limits in the build folder, tools/build makes it")
+        helps = [subprocess.run([program, *words, "--help"], capture_output=True, text=True,
+                                check=False, timeout=30).stdout for words in ([], [way])]
+        if not any(parse.knows(text, option) for text in helps):
+            raise Trouble(f"loopback_limits {way} is left out: it does not know {option}")
+        return program
+
+    def leave_out(self, line):
+        if line not in self.left_out:
+            self.left_out.append(line)
+            say(f"  {line}")
+
+    def offered(self, stack, start):
+        """A peer that runs as long as the stack, or None with a line that says why not."""
+        try:
+            return stack.enter_context(start(self))
+        except Trouble as fault:
+            self.leave_out(str(fault))
+            return None
+
+    # ------------------------------------------------------------------ runs
+
+    @contextlib.contextmanager
+    def observed(self):
+        """Fills in what the machine was like meanwhile."""
+        conditions = {"at": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+        before = machine.cpu_ticks()
+        yield conditions
+        conditions["steal_percent"] = machine.steal_percent(before, machine.cpu_ticks())
+        conditions["load_average"] = os.getloadavg()[0]
+
+    def note(self, rung, case, who, number, figures, conditions):
+        """A run's line, for programs and for the reader."""
+        pinning = f"server {self.server_core}, load {self.load_core}"
+        self.records.append({"measurement": self.measurement, "rung": rung, "case": case,
+                             "who": who, "round": number, "pinning": pinning, **figures,
+                             **conditions, **self.facts})
+        say(f"  {case:<38} {who:<24} {described(figures)}")
+
+    def run_once(self, rung, contender, number):
+        """False when the contender cannot run; of ours that ends the rung."""
+        try:
+            with self.observed() as conditions:
+                figures = contender.run()
+        except (Trouble, OSError) as fault:
+            if contender.who.startswith(OURS):
+                raise
+            line = str(fault)
+            self.leave_out(line if "left out" in line
+                           else f"{contender.who} is left out of the rest: {line}")
+            return False
+        self.note(rung, contender.case, contender.who, number, figures, conditions)
+        return True
+
+    def interleave(self, rung, contenders):
+        """A B A B ...: neighbours of this machine disturb all contenders alike."""
+        for number in range(1, self.rounds + 1):
+            contenders = [contender for contender in contenders
+                          if self.run_once(rung, contender, number)]
+
+
+UNITS = {"decisions": "decisions/s", "items": "items/s", "requests": "requests/s",
+         "bytes": "bytes/s", "pings": "pings/s"}
+
+
+def described(figures):
+    parts = []
+    if "per_s" in figures:
+        parts.append(f"{figures['per_s']:14,.0f} {UNITS[figures['unit']]}")
+    if figures.get("latency_us", {}).get("p50") is not None:
+        parts.append(f"p50 {figures['latency_us']['p50']:,.0f} us")
+    if "bytes_per_key" in figures:
+        parts.append(f"{figures['bytes_per_key']:.1f} bytes a key")
+    for side in ("server", "client"):
+        if f"{side}_busy" in figures:
+            parts.append(f"{side} {figures[f'{side}_busy']:.0%}")
+    return ", ".join(parts)

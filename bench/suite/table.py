@@ -1,0 +1,103 @@
+"""The summary in Markdown: targets, then every case."""
+
+from . import cores
+from .records import cases, spread
+from .suite import UNITS
+from .targets import bottleneck, rows, written
+
+STEAL_PERCENT_MAX = 2  # a run that lost more to other machines is not to be trusted
+
+
+def markdown(header, lines):
+    """A table whose columns line up in a terminal too."""
+    widths = [max(len(line[i]) for line in [header, *lines]) for i in range(len(header))]
+    rule = ["-" * width for width in widths]
+    return "\n".join("| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths))
+                     + " |" for line in [header, rule, *lines])
+
+
+def with_range(values, text):
+    """median (min to max)"""
+    if values is None:
+        return ""
+    if values.low == values.high:
+        return text(values.median)
+    return f"{text(values.median)} ({text(values.low)} to {text(values.high)})"
+
+
+def target_line(row):
+    def text(value):
+        return written(value, row.target.format)
+    peer = f"{row.target.peer}: {with_range(row.peer, text)}" if row.peer else row.target.peer
+    return [row.target.what, with_range(row.ours, text), peer,
+            "" if row.ratio is None else f"{row.ratio:.2f}", row.target.bound_text(),
+            row.verdict, row.bottleneck]
+
+
+def target_table(records):
+    return markdown(["what", "Sluicegate", "peer", "ratio", "target", "", "bottleneck"],
+                    [target_line(row) for row in rows(records)])
+
+
+def rate_text(value):
+    return f"{value / 1e6:.3f} M" if value >= 1e5 else f"{value:,.0f}"
+
+
+def case_line(records, case, who):
+    def of(name, text):
+        return with_range(spread(records, case, who, name), text)
+
+    def median(name, text):
+        values = spread(records, case, who, name)
+        return text.format(values.median) if values else ""
+
+    unit = next((UNITS[record["unit"]] for record in records if record["case"] == case
+                 and record["who"] == who and "unit" in record), "")
+    return [case, who, of("per_s", rate_text), unit, median("allowed_percent", "{:.0f} %"),
+            median("ns_each", "{:,.1f}"), median("server_busy", "{:.0%}"),
+            median("client_busy", "{:.0%}"), median("latency_us.p50", "{:,.0f}"),
+            median("latency_us.p99", "{:,.0f}"), median("steal_percent", "{:.1f} %"),
+            bottleneck(records, case, who)]
+
+
+def case_table(records):
+    return markdown(["case", "who", "median (min to max)", "", "allowed", "ns of CPU each",
+                     "server", "load", "p50 us", "p99 us", "steal", "bottleneck"],
+                    [case_line(records, *pair) for pair in cases(records)])
+
+
+def conditions(records):
+    """What the figures hang on, in sentences."""
+    first = records[0]
+    commits = ", ".join(sorted({record["commit"] for record in records}))
+    rounds = max(record["round"] for record in records)
+    stolen = sum(record["steal_percent"] > STEAL_PERCENT_MAX for record in records)
+    return (f"{first['cpu']}, {first['cores']} cores, Linux {first['kernel']}, commit {commits}; "
+            f"medians of up to {rounds} interleaved rounds, both sides on one machine over "
+            f"loopback.\n{stolen} of {len(records)} runs lost more than {STEAL_PERCENT_MAX} % of "
+            "the cores to other machines (steal).")
+
+
+def crossings(records):
+    """Sentences on what crossing from core to core costs."""
+    lines = [f"- An entry that crosses costs {price:,.0f} ns of server CPU more at batch {batch}."
+             for batch in cores.CROSSING_BATCHES
+             if (price := cores.crossing_price_ns(records, batch)) is not None]
+    share = cores.wakes_share(records)
+    if share is not None:
+        lines.append(f"- Two wakes of a sleeping core are {share:.0%} of a lone request that "
+                     "crosses.")
+    return "\n".join(lines)
+
+
+def summary(records, left_out=()):
+    """The whole document."""
+    parts = ["# The ladder", conditions(records)]
+    if rows(records):
+        parts += ["## Targets", target_table(records)]
+    parts += ["## Every case", case_table(records)]
+    if crossings(records):
+        parts += ["## Crossings", crossings(records)]
+    if left_out:
+        parts += ["## Left out", "\n".join(f"- {line}" for line in left_out)]
+    return "\n\n".join(parts) + "\n"

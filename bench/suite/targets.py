@@ -1,0 +1,144 @@
+"""What the runs shall show, and whether they did."""
+
+from dataclasses import dataclass
+
+from . import cores, rungs
+from .records import Spread, spread
+from .suite import OURS
+
+BUSY = 0.95  # of a core: what limits a run
+
+# How a figure is written: divided by what, with which unit.
+FORMATS = {"per_s": (1e6, "{:.2f} M/s"), "bytes_per_s": (1e6, "{:,.0f} MB/s"),
+           "us": (1, "{:.2f} us"), "ns": (1, "{:.1f} ns"), "bytes": (1, "{:.1f} bytes")}
+
+
+@dataclass(frozen=True)
+class Target:
+    """A figure of ours, or its ratio to a peer's of the same case, and its bound."""
+    what: str
+    case: str
+    bound: float
+    figure: str = "per_s"
+    peer: str = ""
+    peer_figure: str = ""
+    at_most: bool = False
+    format: str = "per_s"
+    scale: float = 1  # of the figure in the records, to that of the format
+    who: str = OURS
+
+    @property
+    def of_ratio(self):
+        return bool(self.peer)
+
+    def bound_text(self):
+        sign = "<=" if self.at_most else ">="
+        if self.of_ratio:
+            return f"{sign} {self.bound:g} x"
+        return f"{sign} {written(self.bound, self.format)}"
+
+    def is_met(self, value):
+        return value <= self.bound if self.at_most else value >= self.bound
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the runs say of a target."""
+    target: Target
+    ours: Spread
+    peer: Spread | None
+    ratio: float | None
+    verdict: str
+    bottleneck: str
+
+
+def written(value, format_name):
+    divisor, text = FORMATS[format_name]
+    return text.format(value / divisor)
+
+
+def rate(what, case, bound):
+    return Target(what, case, bound)
+
+
+def against(what, case, peer, bound):
+    return Target(what, case, bound, peer=peer)
+
+
+KEYED_1M = rungs.keyed_case(1_000_000)
+
+TARGETS = [
+    Target("in process, 1 M keys", "R0 decide_existing_keys/1000000", 50e6),
+    Target("in process, 20 M keys", "R0 decide_existing_keys/20000000", 25e6),
+    rate("keyed, batch 256, 10 k keys", rungs.keyed_case(10_000), 45e6),
+    rate("keyed, batch 256, 1 M keys", KEYED_1M, 30e6),
+    rate("keyed, batch 256, 10 M keys", rungs.keyed_case(10_000_000), 20e6),
+    against("keyed against Redis INCR -P 64", KEYED_1M, "redis", 25),
+    against("keyed against gubernator, 1,000 checks a call", KEYED_1M, "gubernator", 150),
+    against("keyed against throttlecrab -P 256", KEYED_1M, "throttlecrab", 150),
+    rate("handles, batch 256", rungs.handles_case(256), 75e6),
+    rate("handles, batch 4,096", rungs.handles_case(4096), 105e6),
+    against("handles of 256 against Redis INCR -P 64", rungs.handles_case(256), "redis", 65),
+    against("handles of 4,096 against Redis INCR -P 64", rungs.handles_case(4096), "redis", 65),
+    rate("batch 1, 256 in flight", rungs.PIPELINED_CASE, 4e6),
+    rate("client, keyed", rungs.CLIENT_CASE, 15e6),
+    against("client, handles, against snail's echo of 4 bytes", rungs.CLIENT_HANDLES_CASE,
+            "snail", 1.2),
+    Target("REST, server CPU per request, against nginx", rungs.REST_CASE, 0.9,
+           figure="server_ns_each", peer="nginx", at_most=True, format="us", scale=1e-3),
+    against("REST pipelined against the constant loop", rungs.REST_PIPELINED_CASE,
+            "constant loop", 0.6),
+    against("REST pipelined against nginx", rungs.REST_PIPELINED_CASE, "nginx", 6),
+    Target("request bytes against raw loopback", rungs.RAW_CASE, 0.2, figure="bytes_out_per_s",
+           peer="raw loopback", peer_figure="per_s", format="bytes_per_s"),
+    # No bound: the share is stated.
+    Target("request bytes by handle against raw loopback", rungs.RAW_HANDLES_CASE, 0,
+           figure="bytes_out_per_s", peer="raw loopback", peer_figure="per_s",
+           format="bytes_per_s"),
+    Target("a lone request against Redis PING, p50", rungs.IDLE_CASE, 1.2,
+           figure="latency_us.p50", peer="redis", at_most=True, format="us"),
+    Target("open loop, batch 64, half load, p99", rungs.open_loop_case(64, 50), 1000,
+           figure="latency_us.p99", at_most=True, format="us"),
+    Target("memory beside a key's 15 bytes", rungs.MEMORY_CASE, 40, figure="bytes_beside_key",
+           at_most=True, format="bytes"),
+    Target("two shards against one, server CPU per decision", cores.SCALING_CASE, 1.2,
+           figure="server_ns_each", who=cores.TWO, peer=cores.ONE, at_most=True, format="ns"),
+    Target("a lone request that crosses against one that does not, p50", cores.LONE_CASE, 2.5,
+           figure="latency_us.p50", who=cores.TWO, peer=cores.ONE, at_most=True, format="us"),
+]
+
+
+def bottleneck(records, case, who):
+    """Which side had no more to give: where it is not the server, its figure is a lower bound."""
+    kept_up = spread(records, case, who, "kept_up")
+    if kept_up and not kept_up.low:
+        return "behind its schedule"
+    server = spread(records, case, who, "server_busy")
+    client = spread(records, case, who, "client_busy")
+    if server and server.median >= BUSY:
+        return "server"
+    # The client of an open loop waits awake: its CPU time says nothing.
+    if client and client.median >= BUSY and not kept_up:
+        return "client"
+    return "neither" if server and client else ""
+
+
+def scaled(values, scale):
+    return Spread(value * scale for value in values.values) if values else None
+
+
+def row(records, target):
+    """None when the case was not run."""
+    ours = scaled(spread(records, target.case, target.who, target.figure), target.scale)
+    if not ours:
+        return None
+    peer = scaled(spread(records, target.case, target.peer, target.peer_figure or target.figure),
+                  target.scale) if target.of_ratio else None
+    ratio = ours.median / peer.median if peer and peer.median else None
+    value = ratio if target.of_ratio else ours.median
+    verdict = "no peer" if value is None else "met" if target.is_met(value) else "MISSED"
+    return Row(target, ours, peer, ratio, verdict, bottleneck(records, target.case, target.who))
+
+
+def rows(records):
+    return [found for target in TARGETS if (found := row(records, target))]

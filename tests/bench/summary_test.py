@@ -1,0 +1,274 @@
+"""Runs become medians, rows with a verdict, and plots. Method: lines of runs made by hand."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+
+from suite import cores, machine, plots, records, rungs, table, targets  # noqa: E402
+from suite.machine import Trouble  # noqa: E402
+from suite.suite import OURS, Contender, Suite  # noqa: E402
+
+BASE = {"measurement": "2026-01-01T00:00:00", "rung": "R4", "round": 1, "unit": "decisions",
+        "steal_percent": 0.0, "commit": "abc", "kernel": "6.1", "cpu": "a CPU", "cores": 2}
+
+
+def runs(case, who, *rates, **figures):
+    return [{**BASE, "case": case, "who": who, "round": number, "per_s": rate, **figures}
+            for number, rate in enumerate(rates, 1)]
+
+
+KEYED = rungs.keyed_case(1_000_000)
+
+
+def row_of(lines, what):
+    return next(row for row in targets.rows(lines) if row.target.what == what)
+
+
+# ------------------------------------------------------------------------------- records
+
+
+def test_lines_are_read_back_and_a_torn_one_left_out(tmp_path):
+    written = records.Records(tmp_path / "new")
+    written.append({"case": "a"})
+    written.append({"case": "b"})
+    with written.path.open("a") as file:
+        file.write('{"case": "tor')
+    assert records.load(tmp_path / "new") == [{"case": "a"}, {"case": "b"}]
+
+
+def test_only_the_last_measurement_of_a_case_counts():
+    old, new = runs("a", OURS, 1), runs("a", OURS, 2, measurement="2026-02-01T00:00:00")
+    other = runs("b", OURS, 3)
+    assert records.latest(old + new + other) == new + other
+
+
+def test_a_spread_is_the_median_and_both_ends():
+    values = records.spread(runs("a", OURS, 5, 1, 3), "a", OURS, "per_s")
+    assert (values.median, values.low, values.high) == (3, 1, 5)
+    assert records.spread(runs("a", OURS, 5), "a", "redis", "per_s") is None
+
+
+def test_a_figure_of_a_group_is_found():
+    lines = runs("a", OURS, 5, latency_us={"p50": 7})
+    assert records.spread(lines, "a", OURS, "latency_us.p50").median == 7
+    assert records.spread(lines, "a", OURS, "latency_us.p99") is None
+    assert records.spread(lines, "a", OURS, "per_s.p99") is None
+
+
+# ------------------------------------------------------------------------------- targets
+
+
+def test_a_rate_is_held_against_its_bound():
+    assert row_of(runs(KEYED, OURS, 29e6, 31e6, 32e6),
+                  "keyed, batch 256, 1 M keys").verdict == "met"
+    assert row_of(runs(KEYED, OURS, 29e6), "keyed, batch 256, 1 M keys").verdict == "MISSED"
+
+
+def test_a_ratio_is_of_medians():
+    lines = runs(KEYED, OURS, 20e6, 30e6, 90e6) + runs(KEYED, "redis", 1e6, 1e6, 5e6)
+    row = row_of(lines, "keyed against Redis INCR -P 64")
+    assert (row.ratio, row.verdict) == (30, "met")
+
+
+def test_a_peer_that_did_not_run_leaves_it_open():
+    row = row_of(runs(KEYED, OURS, 20e6), "keyed against Redis INCR -P 64")
+    assert (row.ratio, row.verdict) == (None, "no peer")
+
+
+def test_less_is_better_where_a_bound_is_a_most():
+    lines = (runs(rungs.REST_CASE, OURS, 1, server_ns_each=8000.0)
+             + runs(rungs.REST_CASE, "nginx", 1, server_ns_each=10000.0))
+    row = row_of(lines, "REST, server CPU per request, against nginx")
+    assert (row.ratio, row.verdict, row.ours.median) == (0.8, "met", 8.0)
+
+
+def test_bytes_are_compared_with_the_rate_of_raw_bytes():
+    lines = (runs(rungs.RAW_CASE, OURS, 1e6, bytes_out_per_s=1e8)
+             + runs(rungs.RAW_CASE, "raw loopback", 1e9, unit="bytes"))
+    row = row_of(lines, "request bytes against raw loopback")
+    assert (row.ratio, row.verdict) == (0.1, "MISSED")
+
+
+def test_every_target_looks_at_a_case_of_its_own_name():
+    assert len({target.what for target in targets.TARGETS}) == len(targets.TARGETS)
+
+
+@pytest.mark.parametrize("figures, side", [
+    ({"server_busy": 0.97, "client_busy": 0.99}, "server"),
+    ({"server_busy": 0.5, "client_busy": 0.96}, "client"),
+    ({"server_busy": 0.5, "client_busy": 0.5}, "neither"),
+    ({"server_busy": 0.5, "client_busy": 0.5, "kept_up": False}, "behind its schedule"),
+    ({"server_busy": 0.5, "client_busy": 1.0, "kept_up": True}, "neither"),
+    ({}, "")])
+def test_the_side_that_was_busy_is_the_bottleneck(figures, side):
+    assert targets.bottleneck(runs("a", OURS, 1, **figures), "a", OURS) == side
+
+
+# --------------------------------------------------------------------------------- table
+
+
+def test_the_summary_has_targets_cases_and_what_was_left_out():
+    lines = (runs(KEYED, OURS, 31e6, 30e6, 32e6, allowed_percent=100.0)
+             + runs(KEYED, "redis", 1e6, steal_percent=5.0))
+    text = table.summary(lines, ["gocc is left out: why"])
+    assert "31.00 M/s (30.00 M/s to 32.00 M/s)" in text
+    assert "| redis: 1.00 M/s | 31.00 | >= 25 x" in text
+    assert "31.000 M (30.000 M to 32.000 M)" in text
+    assert "1 of 4 runs lost more than 2 %" in text
+    assert "commit abc" in text
+    assert text.endswith("- gocc is left out: why\n")
+
+
+def test_cases_without_a_target_make_a_summary_too():
+    text = table.summary(runs("something new", OURS, 1500))
+    assert "## Targets" not in text
+    assert "1,500" in text
+
+
+def test_the_price_of_a_crossing_is_for_those_that_cross():
+    case = cores.crossing_case(64)
+    lines = (runs(case, cores.TWO, 1, server_ns_each=250.0)
+             + runs(case, cores.ONE, 1, server_ns_each=100.0)
+             + runs(cores.LONE_CASE, cores.TWO, 1, latency_us={"p50": 80.0})
+             + runs(cores.WAKE_CASE, cores.WAKE, 1, latency_us={"p50": 10.0}))
+    assert table.crossings(lines).splitlines() == [
+        "- An entry that crosses costs 300 ns of server CPU more at batch 64.",
+        "- Two wakes of a sleeping core are 25% of a lone request that crosses."]
+    assert table.crossings(runs(KEYED, OURS, 1)) == ""
+
+
+def test_columns_line_up():
+    lines = table.markdown(["a", "b"], [["long", "x"], ["y", "longer"]]).splitlines()
+    assert len({len(line) for line in lines}) == 1
+
+
+# --------------------------------------------------------------------------------- plots
+
+
+def test_series_are_in_the_order_of_their_numbers():
+    lines = (runs(rungs.batch_case(256), OURS, 9) + runs(rungs.batch_case(4), OURS, 1, 3)
+             + runs(rungs.batch_case(4), "redis", 7) + runs(rungs.PIPELINED_CASE, OURS, 5))
+    found = plots.series(lines, r"R4 batch (\d+)")
+    assert [(x, values.median) for x, values in found[OURS]] == [(4, 2), (256, 9)]
+    assert list(found) == [OURS, "redis"]
+
+
+def test_numbers_of_keys_are_read_with_their_commas():
+    assert [x for x, _ in plots.series(runs(KEYED, OURS, 1), r"R4 keyed 256, ([\d,]+) keys")[
+        OURS]] == [1_000_000]
+
+
+def open_loop_runs():
+    return [line for share in rungs.LOAD_SHARES
+            for line in runs(rungs.open_loop_case(64, share), OURS, share * 1e5, share * 1e5,
+                             latency_us={"p50": 10.0, "p99": 5.0 * share, "p999": 900.0})]
+
+
+def test_latency_stands_over_the_share_of_the_load():
+    lines = plots.load_series(open_loop_runs(), 64)
+    assert [(x, values.median) for x, values in lines["p99"]] == [
+        (50, 250), (70, 350), (90, 450)]
+    assert plots.load_series(open_loop_runs(), 256) == {}
+
+
+def write(folder, lines):
+    written = records.Records(folder)
+    for line in lines:
+        written.append(line)
+
+
+def test_every_plot_is_drawn_twice(tmp_path):
+    pytest.importorskip("matplotlib")
+    write(tmp_path, runs(rungs.batch_case(4), OURS, 1e6, 2e6) + runs(KEYED, OURS, 1e6)
+          + open_loop_runs())
+    plots.draw(tmp_path)
+    for name in ("throughput_by_batch", "throughput_by_keys", "latency_by_load"):
+        assert "<svg" in (tmp_path / f"{name}.svg").read_text()
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_matplotlib_a_line_tells_the_cure(tmp_path, monkeypatch):
+    write(tmp_path, runs(KEYED, OURS, 1e6))
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(Trouble, match="tools/setup"):
+        plots.draw(tmp_path)
+
+
+def test_a_folder_without_runs_is_refused_in_one_line(tmp_path):
+    done = subprocess.run([sys.executable, ROOT / "bench/ladder", "--plots-only", tmp_path],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: there is no runs.jsonl")
+    assert done.stderr.count("\n") == 1
+
+
+# --------------------------------------------------------------------------------- suite
+
+
+def suite(folder, **settings):
+    return Suite(server=pathlib.Path("sluicegate"), build=folder, scratch=folder,
+                 records=records.Records(folder), facts=dict(BASE), **settings)
+
+
+def test_contenders_take_turns(tmp_path):
+    turns = []
+
+    def contender(who):
+        return Contender("a", who, lambda: turns.append(who) or {"unit": "items", "per_s": 1})
+
+    suite(tmp_path, rounds=2).interleave("R4", [contender("x"), contender("y")])
+    assert turns == ["x", "y", "x", "y"]
+    assert [line["who"] for line in records.load(tmp_path)] == turns
+
+
+def test_a_peer_that_fails_is_left_out_of_the_rest(tmp_path):
+    asked = []
+
+    def fail():
+        asked.append(1)
+        raise Trouble("it is ill")
+
+    measured = suite(tmp_path, rounds=3)
+    measured.interleave("R4", [Contender("a", "redis", fail)])
+    assert len(asked) == 1
+    assert measured.left_out == ["redis is left out of the rest: it is ill"]
+
+
+def test_a_failure_of_ours_ends_the_rung(tmp_path):
+    def fail():
+        raise Trouble("it is ill")
+
+    with pytest.raises(Trouble):
+        suite(tmp_path).interleave("R4", [Contender("a", OURS, fail)])
+
+
+def test_programs_that_are_not_there_are_told_with_their_option(tmp_path):
+    measured = suite(tmp_path)
+    measured.interleave("R2", [Contender("a", "snail", lambda: rungs.loads.snail(measured, 4))])
+    assert "--snail-tests PATH" in measured.left_out[0]
+
+
+def test_options_that_the_load_tool_lacks_are_told_once(tmp_path):
+    measured = suite(tmp_path)
+    measured.bench_help = "--batch N"
+    assert measured.knows("--batch")
+    assert not measured.knows("--rate")
+    assert not measured.knows("--rate")
+    assert len(measured.left_out) == 1
+
+
+def test_steal_is_a_share_of_the_time_between():
+    assert machine.steal_percent((10, 1000), (20, 1200)) == 5
+    assert machine.steal_percent((10, 1000), (10, 1000)) == 0
+    stolen, everything = machine.cpu_ticks()
+    assert 0 <= stolen <= everything
+
+
+def test_facts_of_the_machine_are_plain(tmp_path):
+    assert json.loads(json.dumps(machine.facts())).keys() == {"commit", "kernel", "cpu", "cores"}
