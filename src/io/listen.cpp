@@ -10,11 +10,14 @@
 #include <cstring>
 #include <string>
 #include <system_error>
+#include <thread>
 
 #include "base/assert.hpp"
 
 namespace sluice::io {
 namespace {
+
+using namespace std::chrono_literals;
 
 constexpr int backlog = 4096;  // capped by net.core.somaxconn
 
@@ -155,9 +158,7 @@ uint16_t bound_port(const FileDescriptor& fd) {
   return ntohs(reinterpret_cast<sockaddr_in&>(storage).sin_port);
 }
 
-}  // namespace
-
-Listening listen_on(const ListenOptions& options) {
+Listening listen_now(const ListenOptions& options) {
   ASSERT(options.sockets > 0);
   Address address;
   Listening listening;
@@ -178,6 +179,20 @@ Listening listen_on(const ListenOptions& options) {
     listening.sockets.push_back(std::move(fd));
   }
   return listening;
+}
+
+}  // namespace
+
+Listening listen_on(const ListenOptions& options) {
+  constexpr auto pause = 20ms;
+  for (auto left = options.patience;; left -= pause) {
+    try {
+      return listen_now(options);
+    } catch (const std::system_error& error) {
+      if (error.code().value() != EADDRINUSE || options.port == 0 || left <= 0ms) throw;
+    }
+    std::this_thread::sleep_for(pause);
+  }
 }
 
 }  // namespace sluice::io

@@ -4,6 +4,7 @@
 // Units:  sockets: one per core that accepts.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,8 @@ struct ListenOptions {
   uint16_t port = 0;                        // 0: a free one
   uint32_t sockets = 1;                     // several share the port: the kernel spreads
   std::string_view port_option = "--port";  // named in errors
+  // How long to try again while the port is in use.
+  std::chrono::milliseconds patience{0};
 };
 
 struct Listening {

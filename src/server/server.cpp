@@ -1,6 +1,7 @@
 #include "server/server.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <random>
 #include <stdexcept>
 #include <system_error>
@@ -117,12 +118,17 @@ std::vector<policy::Rule> good_rules(const std::string& path, const policy::Rule
   throw std::runtime_error(text);
 }
 
+// A killed server's sockets outlive its process for a moment: the kernel ends its io_uring requests
+// first. Whoever starts the next one at once should not be told that the port is in use.
+constexpr std::chrono::seconds port_patience{2};
+
 // Nobody who starts a second server, or one on 8081, should have to think of the native port.
 io::Listening listen_for_native(const config::Config& config, StartReport& report) {
   io::ListenOptions options{.address = config.bind,
                             .port = config.native_port,
                             .sockets = config.shards,
-                            .port_option = "--native-port"};
+                            .port_option = "--native-port",
+                            .patience = port_patience};
   if (config.native_port_named) return io::listen_on(options);
   try {
     return io::listen_on(options);
@@ -164,8 +170,11 @@ StartReport Server::start() {
   }
   report.rules = rules;
   const uint32_t shards = config_.shards;
-  io::Listening http = io::listen_on(
-      {.address = config_.bind, .port = config_.port, .sockets = shards, .port_option = "--port"});
+  io::Listening http = io::listen_on({.address = config_.bind,
+                                      .port = config_.port,
+                                      .sockets = shards,
+                                      .port_option = "--port",
+                                      .patience = port_patience});
   io::Listening native = listen_for_native(config_, report);
   report.port = http.port;
   report.native_port = native.port;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <barrier>
+#include <chrono>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -175,6 +176,25 @@ TEST_P(ListenGroup, gives_its_port_back) {
   const Listening again = listen_on(options(port));
   EXPECT_EQ(again.port, port);
   EXPECT_EQ(again.sockets.size(), options().sockets);
+}
+
+TEST_P(ListenGroup, waits_for_a_port_that_is_given_back) {
+  Listening held = listen_on(options());
+  ListenOptions patient = options(held.port);
+  patient.patience = std::chrono::seconds(60);
+  std::thread holder([&held] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    held.sockets.clear();
+  });
+  EXPECT_EQ(error_of(patient), "");
+  holder.join();
+}
+
+TEST_P(ListenGroup, gives_up_after_its_patience) {
+  const Listening held = listen_on(options());
+  ListenOptions patient = options(held.port);
+  patient.patience = std::chrono::milliseconds(50);
+  EXPECT_NE(error_of(patient).find("is in use"), std::string::npos);
 }
 
 INSTANTIATE_TEST_SUITE_P(Listen, ListenGroup,
