@@ -1,27 +1,14 @@
 #include "sluicegate/connection.hpp"
 
 #include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
+#include "patience.hpp"
 #include "proto/key_hash.hpp"
-#include "socket.hpp"
 
 namespace sluicegate {
 namespace {
-
-constexpr size_t read_bytes_min = 64 * 1024;  // room before a read
-
-[[noreturn]] void throw_unexpected(const Answer& answer) {
-  if (const auto* refusal = std::get_if<Refusal>(&answer)) {
-    throw Refused(refusal->code, std::string{refusal->text});
-  }
-  throw ProtocolError("the server sent an answer of another kind than the question");
-}
 
 void require_interned(const Interned& answer) {
   size_t failed = 0;
@@ -46,59 +33,35 @@ void require_interned(const Interned& answer) {
 
 }  // namespace
 
-Connection::Connection(const std::string& host, uint16_t port, ConnectOptions options)
-    : peer_{host + ":" + std::to_string(port)}, call_timeout_{options.call_timeout} {
-  const auto begin = Clock::now();
-  socket_ = connect_tcp(host, port, options.connect_timeout);
-  options.connect_timeout -= std::chrono::duration_cast<Milliseconds>(Clock::now() - begin);
-  try {
-    handshake(options);
-  } catch (...) {
-    close(socket_);  // the destructor does not run for a constructor that throws
-    throw;
-  }
-}
-
-Connection::~Connection() {
-  close(socket_);
-}
-
-void Connection::handshake(const ConnectOptions& options) {
-  encode(0, Hello{options.client_name, options.wanted_shard}, output_);
-  const auto frame = wait_frame(Clock::now() + options.connect_timeout);
-  if (!frame) throw TimedOut("no Welcome from " + peer_ + " in time");
-  const Answer answer = settle(*frame);
-  const auto* welcome = std::get_if<Welcome>(&answer);
-  if (welcome == nullptr) throw_unexpected(answer);
-  welcome_ = *welcome;
-}
+Connection::Connection(const std::string& host, uint16_t port, const ConnectOptions& options)
+    : link_{host, port, options}, call_timeout_{options.call_timeout} {}
 
 uint32_t Connection::owner_shard(std::string_view key) const noexcept {
-  if (!welcome_.routing_known || welcome_.shards == 0) return welcome_.shard;
-  const uint64_t hash = sluice::proto::routing_hash(key, welcome_.routing_seed);
-  return sluice::proto::owner_shard(hash, welcome_.shards);
+  if (!welcome().routing_known || welcome().shards == 0) return welcome().shard;
+  const uint64_t hash = sluice::proto::routing_hash(key, welcome().routing_seed);
+  return sluice::proto::owner_shard(hash, welcome().shards);
 }
 
 // ------------------------------------------------------------------------------ sending
 
 bool Connection::has_room(size_t frame_bytes) const noexcept {
-  return outstanding_.count() < welcome_.outstanding_frames_max &&
-         outstanding_.bytes() + frame_bytes <= welcome_.outstanding_bytes_max;
+  return outstanding_.count() < welcome().outstanding_frames_max &&
+         outstanding_.bytes() + frame_bytes <= welcome().outstanding_bytes_max;
 }
 
 void Connection::check_entries(size_t entries_count) const {
   if (entries_count == 0) throw LimitExceeded("a frame needs at least one entry");
-  if (entries_count > welcome_.frame_entries_max) {
-    throw LimitExceeded("a frame may hold " + std::to_string(welcome_.frame_entries_max) +
+  if (entries_count > welcome().frame_entries_max) {
+    throw LimitExceeded("a frame may hold " + std::to_string(welcome().frame_entries_max) +
                         " entries, not " + std::to_string(entries_count));
   }
 }
 
 void Connection::check(const Intern& intern) const {
   check_entries(intern.keys.size());
-  if (welcome_.handles_max == 0) throw LimitExceeded("this server has no handles");
-  if (intern.keys.size() > welcome_.handles_max) {
-    throw LimitExceeded("a connection may have " + std::to_string(welcome_.handles_max) +
+  if (welcome().handles_max == 0) throw LimitExceeded("this server has no handles");
+  if (intern.keys.size() > welcome().handles_max) {
+    throw LimitExceeded("a connection may have " + std::to_string(welcome().handles_max) +
                         " handles, not " + std::to_string(intern.keys.size()));
   }
 }
@@ -106,14 +69,15 @@ void Connection::check(const Intern& intern) const {
 template <typename Request>
 uint64_t Connection::queue(const Request& request) {
   check(request);
+  std::vector<uint64_t>& output = link_.output();
   if (draining_) throw Refused(ErrorCode::draining, "the server shuts down");
-  const size_t begin = output_.size();
-  encode(next_id_, request, output_);
-  const size_t frame_bytes = (output_.size() - begin) * sizeof(uint64_t);
-  if (frame_bytes > welcome_.frame_bytes_max || !has_room(frame_bytes)) {
-    output_.resize(begin);
-    if (frame_bytes > welcome_.frame_bytes_max) {
-      throw LimitExceeded("a frame may have " + std::to_string(welcome_.frame_bytes_max) +
+  const size_t begin = output.size();
+  encode(next_id_, request, output);
+  const size_t frame_bytes = (output.size() - begin) * sizeof(uint64_t);
+  if (frame_bytes > welcome().frame_bytes_max || !has_room(frame_bytes)) {
+    output.resize(begin);
+    if (frame_bytes > welcome().frame_bytes_max) {
+      throw LimitExceeded("a frame may have " + std::to_string(welcome().frame_bytes_max) +
                           " bytes, not " + std::to_string(frame_bytes));
     }
     throw LimitExceeded("as many frames are outstanding as the server allows; receive first");
@@ -147,103 +111,19 @@ uint64_t Connection::send(const Ping& request) {
   return queue(request);
 }
 
-// Writes what the socket takes; true when nothing is left.
-bool Connection::write_some() {
-  const size_t end_bytes = output_.size() * sizeof(uint64_t);
-  const auto* bytes = reinterpret_cast<const std::byte*>(output_.data());
-  while (output_begin_bytes_ < end_bytes) {
-    const ssize_t written =
-        ::send(socket_, bytes + output_begin_bytes_, end_bytes - output_begin_bytes_, MSG_NOSIGNAL);
-    ++traffic_.system_calls;
-    if (written >= 0) {
-      output_begin_bytes_ += static_cast<size_t>(written);
-      traffic_.bytes_sent += static_cast<uint64_t>(written);
-    } else if (errno == EAGAIN) {
-      drop_written();
-      return false;
-    } else if (errno == EPIPE || errno == ECONNRESET) {
-      return false;  // an Error frame may still lie in the socket; reading tells
-    } else if (errno != EINTR) {
-      throw ConnectionLost("sending to " + peer_ + " failed: " + std::strerror(errno));
-    }
-  }
-  output_.clear();
-  output_begin_bytes_ = 0;
-  return true;
-}
-
-// Lest a connection that never catches up keeps everything it ever wrote: when less is left than
-// was written, so that each byte moves once at most.
-void Connection::drop_written() {
-  const size_t written_words = output_begin_bytes_ / sizeof(uint64_t);
-  if (written_words <= output_.size() - written_words) return;
-  output_.erase(output_.begin(), output_.begin() + static_cast<ptrdiff_t>(written_words));
-  output_begin_bytes_ -= written_words * sizeof(uint64_t);
-}
-
 void Connection::flush() {
-  while (!write_some()) {
-    if (!poll_until(POLLIN | POLLOUT, call_deadline())) {
-      throw TimedOut("the server at " + peer_ + " takes no more bytes");
+  while (!link_.write_some()) {
+    if (!link_.poll_until(POLLIN | POLLOUT, call_deadline())) {
+      throw TimedOut("the server at " + link_.peer() + " takes no more bytes");
     }
-    read_some();
+    link_.read_some();
   }
 }
 
 // ---------------------------------------------------------------------------- receiving
 
-bool Connection::poll_until(short events, std::optional<Clock::time_point> deadline) {
-  ++traffic_.system_calls;
-  if (!deadline) return wait_for(socket_, events, Milliseconds{-1});
-  const auto left = std::chrono::ceil<Milliseconds>(*deadline - Clock::now());
-  return wait_for(socket_, events, std::max(left, Milliseconds{0}));
-}
-
-// Takes what the socket holds now; false when that is nothing. Views into the input end here.
-bool Connection::read_some() {
-  if (input_begin_bytes_ > 0) {
-    auto* bytes = reinterpret_cast<std::byte*>(input_.data());
-    std::memmove(bytes, bytes + input_begin_bytes_, input_end_bytes_ - input_begin_bytes_);
-    input_end_bytes_ -= input_begin_bytes_;
-    input_begin_bytes_ = 0;
-  }
-  if (input_.size() * sizeof(uint64_t) - input_end_bytes_ < read_bytes_min) {
-    input_.resize(input_.size() * 2 + read_bytes_min / sizeof(uint64_t));
-  }
-  auto* bytes = reinterpret_cast<std::byte*>(input_.data());
-  const ssize_t got = recv(socket_, bytes + input_end_bytes_,
-                           input_.size() * sizeof(uint64_t) - input_end_bytes_, 0);
-  ++traffic_.system_calls;
-  if (got > 0) {
-    input_end_bytes_ += static_cast<size_t>(got);
-    traffic_.bytes_received += static_cast<uint64_t>(got);
-    return true;
-  }
-  if (got == 0) {
-    throw ConnectionLost("the server at " + peer_ + " closed the connection");
-  } else if (errno != EAGAIN && errno != EINTR) {
-    throw ConnectionLost("receiving from " + peer_ + " failed: " + std::strerror(errno));
-  }
-  return false;
-}
-
-// The frame that lies whole at the front of the input.
-std::optional<Connection::Frame> Connection::whole_frame() const {
-  const auto words = std::span{input_}.subspan(input_begin_bytes_ / sizeof(uint64_t));
-  const size_t whole_words = (input_end_bytes_ - input_begin_bytes_) / sizeof(uint64_t);
-  const auto length_words = frame_words(words.first(whole_words));
-  if (!length_words || *length_words > whole_words) return std::nullopt;
-  return words.first(*length_words);
-}
-
-std::optional<Connection::Frame> Connection::next_frame() {
-  const auto frame = whole_frame();
-  if (frame) input_begin_bytes_ += frame->size_bytes();
-  return frame;
-}
-
 bool Connection::has_answer() const {
-  return !kept_.empty() || whole_frame();
+  return !kept_.empty() || link_.has_frame();
 }
 
 // Decodes a frame that just came and notes what it settles.
@@ -254,27 +134,14 @@ Answer Connection::settle(Frame frame) {
   return answer;
 }
 
-// The next frame from the wire; nothing when none is whole at the deadline.
-std::optional<Connection::Frame> Connection::wait_frame(std::optional<Clock::time_point> deadline) {
-  for (;;) {
-    if (const auto frame = next_frame()) return frame;
-    const bool all_written = write_some();
-    if (read_some()) continue;  // mostly something has come: no need to ask first
-    if (deadline && Clock::now() >= *deadline) return std::nullopt;
-    if (!poll_until(static_cast<short>(all_written ? POLLIN : POLLIN | POLLOUT), deadline)) {
-      return std::nullopt;
-    }
-  }
-}
-
 std::optional<Answer> Connection::receive(Milliseconds timeout) {
   if (!kept_.empty()) {
     current_ = std::move(kept_.front());
     kept_.pop_front();
     return decode(current_);
   }
-  auto frame = next_frame();  // a frame that is there already costs no look at the clock
-  if (!frame) frame = wait_frame(Clock::now() + timeout);
+  auto frame = link_.next_frame();  // a frame that is there already costs no look at the clock
+  if (!frame) frame = link_.wait_frame(Clock::now() + timeout);
   if (!frame) return std::nullopt;
   return settle(*frame);
 }
@@ -284,8 +151,8 @@ std::optional<Answer> Connection::receive(Milliseconds timeout) {
 // The next answer to `id`; answers to others are kept for receive().
 Answer Connection::await(uint64_t id, std::optional<Clock::time_point> deadline) {
   for (;;) {
-    const auto frame = wait_frame(deadline);
-    if (!frame) throw TimedOut("no answer from " + peer_ + " in time");
+    const auto frame = link_.wait_frame(deadline);
+    if (!frame) throw TimedOut("no answer from " + link_.peer() + " in time");
     Answer answer = settle(*frame);
     if (id_of(answer) == id) return answer;
     if (id_of(answer) == 0 && std::holds_alternative<Refusal>(answer)) throw_unexpected(answer);
@@ -329,9 +196,7 @@ std::vector<Verdict> Connection::acquire_all(Question question, size_t count,
   question.wait_limit_ms = options.wait_limit_ms;
   const uint64_t id = send(question);
   std::optional<Clock::time_point> deadline;
-  if (!options.may_wait || options.wait_limit_ms > 0) {
-    deadline = call_deadline() + Milliseconds{options.wait_limit_ms};
-  }
+  if (const auto limit = patience(options, call_timeout_)) deadline = Clock::now() + *limit;
   return await_verdicts(id, count, deadline);
 }
 

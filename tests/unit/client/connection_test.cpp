@@ -357,7 +357,7 @@ TEST(Connection, counts_what_goes_over_it) {
   std::vector<uint64_t> question;
   encode(1, Acquire{.keys = three_keys}, question);
   session.connection.acquire(three_keys);
-  const Traffic& after = session.connection.traffic();
+  const Traffic after = session.connection.traffic();
   EXPECT_EQ(after.bytes_sent - before.bytes_sent, question.size() * 8);
   EXPECT_EQ(after.bytes_received - before.bytes_received, test::verdicts(1, 3, {1}).size());
   EXPECT_GE(after.system_calls - before.system_calls, 2u);

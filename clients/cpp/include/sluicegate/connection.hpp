@@ -18,16 +18,10 @@
 #include <vector>
 
 #include "sluicegate/frames.hpp"
+#include "sluicegate/link.hpp"
 #include "sluicegate/outstanding_frames.hpp"
 
 namespace sluicegate {
-
-struct ConnectOptions {
-  std::string client_name = "sluicegate-cpp";
-  std::optional<uint32_t> wanted_shard;
-  std::chrono::milliseconds connect_timeout{5'000};
-  std::chrono::milliseconds call_timeout{5'000};  // of the blocking calls
-};
 
 struct AcquireOptions {
   uint32_t cost = 1;
@@ -35,25 +29,19 @@ struct AcquireOptions {
   uint32_t max_requests_in_queue = keep;
   bool may_wait = false;
   uint32_t wait_limit_ms = 0;
-};
-
-// What went over a connection since it is there.
-struct Traffic {
-  uint64_t bytes_sent = 0;
-  uint64_t bytes_received = 0;
-  uint64_t system_calls = 0;  // sends, receives and waits
+  // Of this call, from the end of its wait limit; 0: `call_timeout` of the options.
+  std::chrono::milliseconds timeout{0};
 };
 
 class Connection {
  public:
   using Milliseconds = std::chrono::milliseconds;
 
-  Connection(const std::string& host, uint16_t port, ConnectOptions options = {});
-  ~Connection();
+  Connection(const std::string& host, uint16_t port, const ConnectOptions& options = {});
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  const Welcome& welcome() const noexcept { return welcome_; }
+  const Welcome& welcome() const noexcept { return link_.welcome(); }
   // The shard that owns a key, by the routing hash of Welcome; this connection's when unknown.
   uint32_t owner_shard(std::string_view key) const noexcept;
   // True after GoAway: new frames are refused.
@@ -81,16 +69,16 @@ class Connection {
   std::optional<Answer> receive(Milliseconds timeout);
   // True when receive() has an answer without looking at the socket: poll() does not tell of it.
   bool has_answer() const;
-  const Traffic& traffic() const noexcept { return traffic_; }
+  Traffic traffic() const noexcept { return link_.traffic(); }
   // For poll() and for tools with a loop of their own.
-  int native_handle() const noexcept { return socket_; }
+  int native_handle() const noexcept { return link_.socket(); }
 
   // ---------------------------------------------------------------------- blocking calls
   // Answers to frames sent before are kept for receive(). A call that the server refuses throws
   // Refused; one that takes too long throws TimedOut, and its answer comes through receive().
   Verdict acquire(std::string_view key, const AcquireOptions& options = {});
-  // Waits for the outcome of entries that queue. With may_wait and no wait limit this takes as
-  // long as it takes; otherwise the call's time-out starts when the wait limit ends.
+  // Waits for the outcome of entries that queue. With may_wait, no wait limit and no time-out this
+  // takes as long as it takes; otherwise the call's time-out starts when the wait limit ends.
   std::vector<Verdict> acquire(std::span<const std::string_view> keys,
                                const AcquireOptions& options = {});
   std::vector<Verdict> acquire(std::span<const uint32_t> handles,
@@ -109,7 +97,7 @@ class Connection {
 
  private:
   using Clock = std::chrono::steady_clock;
-  using Frame = std::span<const uint64_t>;
+  using Frame = FrameReader::Frame;
 
   template <typename Request>
   uint64_t queue(const Request&);
@@ -128,33 +116,15 @@ class Connection {
   void await_done(uint64_t id);
   std::vector<Verdict> await_verdicts(uint64_t id, size_t count,
                                       std::optional<Clock::time_point> deadline);
-  std::optional<Frame> wait_frame(std::optional<Clock::time_point> deadline);
-  std::optional<Frame> whole_frame() const;
-  std::optional<Frame> next_frame();
   Answer settle(Frame frame);
-  bool write_some();
-  void drop_written();
-  bool read_some();
-  bool poll_until(short events, std::optional<Clock::time_point> deadline);
-  void handshake(const ConnectOptions& options);
   Clock::time_point call_deadline() const { return Clock::now() + call_timeout_; }
 
-  int socket_ = -1;
-  std::string peer_;
+  Link link_;
   Milliseconds call_timeout_;
-  Welcome welcome_;
   bool draining_ = false;
   uint64_t next_id_ = 1;
 
   OutstandingFrames outstanding_;
-  Traffic traffic_;
-
-  std::vector<uint64_t> output_;
-  size_t output_begin_bytes_ = 0;  // what lies before was written
-
-  std::vector<uint64_t> input_;
-  size_t input_begin_bytes_ = 0;  // whole words; what lies before was returned
-  size_t input_end_bytes_ = 0;
 
   std::deque<std::vector<uint64_t>> kept_;  // settled frames that blocking calls passed over
   std::vector<uint64_t> current_;           // the kept frame that receive() returned last

@@ -1,0 +1,69 @@
+// The two directions of a connection, apart from each other: one thread may write while another
+// reads. Part of Connection and Client.
+// Flow:   encode() -> FrameWriter::buffer() -> write_some() -> socket
+//         socket -> FrameReader::read_some() -> next_frame() -> decode()
+// Shape:  sockets do not block; neither class waits, nor owns its socket.
+// Units:  frames are whole 8-byte words, segment table included.
+// Errors: ConnectionLost when the socket fails; ProtocolError for bytes that begin no frame.
+// Lives:  a frame until the next read_some().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sluicegate {
+
+// What went over a connection since it is there.
+struct Traffic {
+  uint64_t bytes_sent = 0;
+  uint64_t bytes_received = 0;
+  uint64_t system_calls = 0;  // sends, receives and waits
+};
+
+class FrameWriter {
+ public:
+  // `peer` names the server in errors.
+  explicit FrameWriter(std::string peer) : peer_{std::move(peer)} {}
+
+  // Where frames are encoded to, behind those that are not written yet.
+  std::vector<uint64_t>& buffer() noexcept { return output_; }
+  bool is_empty() const noexcept { return output_.empty(); }
+
+  // Writes what the socket takes; true when nothing is left.
+  bool write_some(int socket, Traffic& traffic);
+
+ private:
+  void drop_written();
+
+  std::string peer_;
+  std::vector<uint64_t> output_;
+  size_t begin_bytes_ = 0;  // what lies before was written
+};
+
+class FrameReader {
+ public:
+  using Frame = std::span<const uint64_t>;
+
+  explicit FrameReader(std::string peer) : peer_{std::move(peer)} {}
+
+  // Takes what the socket holds now; false when that is nothing.
+  bool read_some(int socket, Traffic& traffic);
+  // The next frame that is there whole, and the end of its predecessor's.
+  std::optional<Frame> next_frame();
+  bool has_frame() const { return whole_frame().has_value(); }
+
+ private:
+  std::optional<Frame> whole_frame() const;
+  void make_room();
+
+  std::string peer_;
+  std::vector<uint64_t> input_;
+  size_t begin_bytes_ = 0;  // whole words; what lies before was returned
+  size_t end_bytes_ = 0;
+};
+
+}  // namespace sluicegate

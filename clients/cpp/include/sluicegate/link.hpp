@@ -1,0 +1,74 @@
+// A socket on which Welcome has come, with both its directions. Part of Connection and Client.
+// Shape:  one thread may write while another reads; each direction is one thread's at a time.
+// Errors: the constructor throws ConnectionLost, TimedOut, Refused or ProtocolError.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "sluicegate/frame_stream.hpp"
+#include "sluicegate/frames.hpp"
+
+namespace sluicegate {
+
+struct ConnectOptions {
+  std::string client_name = "sluicegate-cpp";
+  std::optional<uint32_t> wanted_shard;
+  std::chrono::milliseconds connect_timeout{5'000};
+  std::chrono::milliseconds call_timeout{5'000};  // of the blocking calls
+};
+
+class Link {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Deadline = std::optional<Clock::time_point>;  // nothing: never
+
+  // Connects and greets, both within the connect time-out.
+  Link(const std::string& host, uint16_t port, const ConnectOptions& options);
+  ~Link();
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  const Welcome& welcome() const noexcept { return welcome_; }
+  const std::string& peer() const noexcept { return peer_; }
+  int socket() const noexcept { return socket_; }
+  // Both directions together: not to be called while they run.
+  Traffic traffic() const noexcept;
+
+  // Where frames are encoded to.
+  std::vector<uint64_t>& output() noexcept { return writer_.buffer(); }
+  bool has_output() const noexcept { return !writer_.is_empty(); }
+  // True when nothing is left to write.
+  bool write_some() { return writer_.write_some(socket_, sent_); }
+
+  // False when the socket holds nothing. Frames that were returned end here.
+  bool read_some() { return reader_.read_some(socket_, received_); }
+  std::optional<FrameReader::Frame> next_frame() { return reader_.next_frame(); }
+  bool has_frame() const { return reader_.has_frame(); }
+
+  // Waits for events of poll(); false when the deadline has passed.
+  bool poll_until(short events, Deadline deadline);
+  // Writes and reads until a frame is there whole; nothing when none is at the deadline.
+  std::optional<FrameReader::Frame> wait_frame(Deadline deadline);
+
+  // Ends both directions; who waits for the socket wakes up.
+  void shut_down() noexcept;
+
+ private:
+  void greet(const ConnectOptions& options, Clock::time_point deadline);
+
+  std::string peer_;
+  int socket_ = -1;
+  Welcome welcome_;
+  FrameWriter writer_;
+  FrameReader reader_;
+  Traffic sent_;
+  Traffic received_;
+};
+
+// Throws Refused for an Error frame, ProtocolError for an answer of another kind than expected.
+[[noreturn]] void throw_unexpected(const Answer& answer);
+
+}  // namespace sluicegate

@@ -1,0 +1,77 @@
+#include "sluicegate/link.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "socket.hpp"
+
+namespace sluicegate {
+
+using Milliseconds = std::chrono::milliseconds;
+
+void throw_unexpected(const Answer& answer) {
+  if (const auto* refusal = std::get_if<Refusal>(&answer)) {
+    throw Refused(refusal->code, std::string{refusal->text});
+  }
+  throw ProtocolError("the server sent an answer of another kind than the question");
+}
+
+Link::Link(const std::string& host, uint16_t port, const ConnectOptions& options)
+    : peer_{host + ":" + std::to_string(port)}, writer_{peer_}, reader_{peer_} {
+  const auto deadline = Clock::now() + options.connect_timeout;
+  socket_ = connect_tcp(host, port, options.connect_timeout);
+  try {
+    greet(options, deadline);
+  } catch (...) {
+    close(socket_);  // the destructor does not run for a constructor that throws
+    throw;
+  }
+}
+
+Link::~Link() {
+  close(socket_);
+}
+
+void Link::greet(const ConnectOptions& options, Clock::time_point deadline) {
+  encode(0, Hello{options.client_name, options.wanted_shard}, output());
+  const auto frame = wait_frame(deadline);
+  if (!frame) throw TimedOut("no Welcome from " + peer_ + " in time");
+  const Answer answer = decode(*frame);
+  const auto* welcome = std::get_if<Welcome>(&answer);
+  if (welcome == nullptr) throw_unexpected(answer);
+  welcome_ = *welcome;
+}
+
+Traffic Link::traffic() const noexcept {
+  return {.bytes_sent = sent_.bytes_sent,
+          .bytes_received = received_.bytes_received,
+          .system_calls = sent_.system_calls + received_.system_calls};
+}
+
+bool Link::poll_until(short events, Deadline deadline) {
+  ++received_.system_calls;
+  if (!deadline) return wait_for(socket_, events, Milliseconds{-1});
+  const auto left = std::chrono::ceil<Milliseconds>(*deadline - Clock::now());
+  return wait_for(socket_, events, std::max(left, Milliseconds{0}));
+}
+
+std::optional<FrameReader::Frame> Link::wait_frame(Deadline deadline) {
+  for (;;) {
+    if (const auto frame = next_frame()) return frame;
+    const bool all_written = write_some();
+    if (read_some()) continue;  // mostly something has come: no need to ask first
+    if (deadline && Clock::now() >= *deadline) return std::nullopt;
+    if (!poll_until(static_cast<short>(all_written ? POLLIN : POLLIN | POLLOUT), deadline)) {
+      return std::nullopt;
+    }
+  }
+}
+
+void Link::shut_down() noexcept {
+  shutdown(socket_, SHUT_RDWR);
+}
+
+}  // namespace sluicegate

@@ -1,0 +1,20 @@
+// How long a call may take, by its options.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "sluicegate/connection.hpp"
+
+namespace sluicegate {
+
+// Nothing: as long as it takes, for a call that waits in line without any limit.
+inline std::optional<std::chrono::milliseconds> patience(const AcquireOptions& options,
+                                                         std::chrono::milliseconds call_timeout) {
+  const bool is_limited = !options.may_wait || options.wait_limit_ms > 0;
+  if (!is_limited && options.timeout.count() == 0) return std::nullopt;
+  const auto own = options.timeout.count() > 0 ? options.timeout : call_timeout;
+  return own + std::chrono::milliseconds{options.may_wait ? options.wait_limit_ms : 0};
+}
+
+}  // namespace sluicegate
