@@ -37,6 +37,14 @@ std::string_view name(ErrorCode code) noexcept {
   return index < names.size() ? names[index] : "unknown";
 }
 
+std::string_view name(Failure failure) noexcept {
+  static constexpr std::array<std::string_view, 8> names{
+      "none",      "connection_lost", "unreachable", "draining",
+      "timed_out", "overloaded",      "refused",     "closed"};
+  const auto index = static_cast<size_t>(failure);
+  return index < names.size() ? names[index] : "unknown";
+}
+
 Refused::Refused(ErrorCode code, const std::string& text)
     : Error{"the server refused: " + text + " (" + std::string{name(code)} + ")"}, code_{code} {}
 

@@ -38,6 +38,21 @@ enum class ErrorCode : uint16_t {
 // "bad_cost", ...; "unknown" for the code of a newer server.
 std::string_view name(ErrorCode) noexcept;
 
+// Why a Client completed a call without the server's verdict.
+enum class Failure : uint8_t {
+  none = 0,
+  connection_lost,  // after it was sent: the permit may be taken
+  unreachable,      // not sent: there is no connection
+  draining,         // the server shuts down
+  timed_out,        // no answer in time
+  overloaded,       // no room for another call
+  refused,          // an Error frame
+  closed,           // the client was closed
+};
+
+// "connection_lost", ...
+std::string_view name(Failure) noexcept;
+
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -76,6 +91,18 @@ class Refused : public Error {
 
  private:
   ErrorCode code_;
+};
+
+// As many calls are open as the client may have.
+class Overloaded : public Error {
+ public:
+  using Error::Error;
+};
+
+// The client was closed.
+class Closed : public Error {
+ public:
+  using Error::Error;
 };
 
 // Some keys got no handle: invalid_key, or handles_full. Those that have one keep it.

@@ -1,0 +1,63 @@
+// Gives lanes their connections, one after the other, as often as they lose them. Part of Client.
+// Flow:   connect, greet -> learn the routing, add lanes for more shards -> intern the keys that
+//         belong to the lane -> Lane::install().
+// Shape:  a thread of its own, as resolving names and connecting block. After a failed attempt all
+//         lanes without a connection rest, each time twice as long, up to `backoff_longest`, less a
+//         random part of up to a half, lest all clients of a server come back at once.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "handle_table.hpp"
+#include "sluicegate/client.hpp"
+#include "sluicegate/link.hpp"
+
+namespace sluicegate {
+
+class IoThread;
+class LaneSet;
+struct Routing;
+
+class Connector {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Connector(std::string host, uint16_t port, const ClientOptions& options);
+
+  void start(LaneSet& lanes, IoThread& io, Routing& routing, HandleTable& handles);
+  // Comes back after the attempt that runs.
+  void stop();
+  // A lane lost its connection.
+  void notify();
+
+ private:
+  void run();
+  bool connect_all();
+  void connect(uint32_t lane);
+  void intern(Link& link, uint32_t lane, uint32_t tag);
+  void rest_all(const std::string& why);
+  Clock::duration next_pause();
+
+  const std::string host_;
+  const uint16_t port_;
+  const ClientOptions& options_;
+  LaneSet* lanes_ = nullptr;
+  IoThread* io_ = nullptr;
+  Routing* routing_ = nullptr;
+  HandleTable* handles_ = nullptr;
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool is_notified_ = false;
+  bool is_stopping_ = false;
+  uint32_t failures_ = 0;  // in a row
+  std::minstd_rand random_;
+  std::thread thread_;
+};
+
+}  // namespace sluicegate

@@ -1,0 +1,79 @@
+// The keys that a client has interned, and the numbers they have on its connections. Part of
+// Client. Shape:  the client's handle is an index. Its seat says which lane's server knows it under
+// which
+//         number, and by the link's tag for which connection that holds: a seat of another
+//         connection is never taken for one of this.
+// Lives:  keys stay as long as the client; a handle is never given to another key.
+// Threads: seats and keys are read by all threads, without a lock; intern() and its like take one.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace sluicegate {
+
+class HandleTable {
+ public:
+  static constexpr uint32_t keys_max = 1 << 24;
+
+  // The handle of a key, a new one where it has none. Throws LimitExceeded when there are keys_max.
+  uint32_t add(std::string_view key);
+  uint32_t count() const noexcept { return count_.load(std::memory_order_acquire); }
+
+  // The next two for handles below count().
+  std::string_view key(uint32_t handle) const noexcept { return block(handle).keys[at(handle)]; }
+  uint64_t seat(uint32_t handle) const noexcept {
+    return block(handle).seats[at(handle)].load(std::memory_order_relaxed);
+  }
+  void set_seat(uint32_t handle, uint32_t link_tag, uint32_t server_handle) noexcept {
+    block(handle).seats[at(handle)].store(uint64_t{link_tag} << 32 | server_handle,
+                                          std::memory_order_release);
+  }
+
+  static constexpr uint32_t link_tag_of(uint64_t seat) noexcept {
+    return static_cast<uint32_t>(seat >> 32);
+  }
+  static constexpr uint32_t server_handle_of(uint64_t seat) noexcept {
+    return static_cast<uint32_t>(seat);
+  }
+
+ private:
+  static constexpr uint32_t block_bits = 14;
+
+  struct Block {
+    std::array<std::atomic<uint64_t>, 1 << block_bits> seats{};
+    std::array<std::string_view, 1 << block_bits> keys;
+  };
+
+  static constexpr size_t at(uint32_t handle) noexcept { return handle & ((1U << block_bits) - 1); }
+  Block& block(uint32_t handle) const noexcept {
+    return *blocks_[handle >> block_bits].load(std::memory_order_acquire);
+  }
+
+  std::mutex mutex_;
+  std::unordered_map<std::string_view, uint32_t> handles_;  // into texts_
+  std::deque<std::string> texts_;
+  std::vector<std::unique_ptr<Block>> owned_;
+  std::array<std::atomic<Block*>, (keys_max >> block_bits)> blocks_{};
+  std::atomic<uint32_t> count_{0};
+};
+
+// What a seat says of its connection: the lane in the upper 10 bits, its how-manieth connection in
+// the others; 0 is no connection.
+constexpr uint32_t link_tag(uint32_t lane, uint32_t generation) noexcept {
+  return lane << 22 | (generation & 0x3F'FFFF);
+}
+
+constexpr uint32_t lane_of_tag(uint32_t tag) noexcept {
+  return tag >> 22;
+}
+
+}  // namespace sluicegate

@@ -1,0 +1,52 @@
+// The thread that does what no blocking caller does: it reads answers for callbacks, writes what a
+// socket did not take at once, watches idle connections and time-outs. Part of Client.
+// Shape:  one poll() over a wake-up and the socket of every lane.
+// Bounds: who posts waits while 65,536 callbacks are posted and not called.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "job.hpp"
+
+namespace sluicegate {
+
+class LaneSet;
+
+class IoThread {
+ public:
+  IoThread();
+  ~IoThread();
+  IoThread(const IoThread&) = delete;
+  IoThread& operator=(const IoThread&) = delete;
+
+  void start(LaneSet& lanes);
+  // Ends the thread, and calls what was posted. No lane may need it any more.
+  void stop();
+  // Calls what was posted, on this thread.
+  void run_posted();
+
+  // Makes it look at all lanes again.
+  void signal() noexcept;
+  // A callback whose outcome another thread came to know.
+  void post(FinishedEntry entry);
+  bool is_current() const noexcept { return std::this_thread::get_id() == id_; }
+
+ private:
+  void run(LaneSet& lanes);
+  void hear_signal() noexcept;
+
+  int event_fd_;
+  std::atomic<bool> is_signalled_{false};
+  std::atomic<bool> is_stopping_{false};
+  std::mutex mutex_;
+  std::condition_variable has_room_;
+  std::vector<FinishedEntry> posted_;
+  std::atomic<std::thread::id> id_;
+  std::thread thread_;
+};
+
+}  // namespace sluicegate

@@ -1,0 +1,307 @@
+// What a lane sends as one frame, and who is told of its answers. Part of Client.
+// Flow:   staged by a caller -> encode() by whoever writes -> take() its answers -> Finished
+// Shape:  Calls gathers single calls of many callers; Slice is a part of one caller's batch;
+//         Question is any other frame. A job has one id for life, which is its frame's.
+// Errors: take() throws ProtocolError for an answer that does not fit.
+// Lives:  a Slice and a Question use what their caller has until they are complete, or the caller
+//         has left them.
+// Threads: encode() runs without the lane's lock, beside whatever else but take() and leave() of a
+//         Slice or Question.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sluicegate/client.hpp"
+#include "waiter.hpp"
+
+namespace sluicegate {
+
+class HandleTable;
+
+// Whoever is told of one entry's outcome: a place of a waiting caller, a callback, or nobody.
+struct Target {
+  Waiter* waiter = nullptr;
+  uint32_t index = 0;  // the waiter's place
+  Client::Callback callback;
+
+  bool is_there() const noexcept { return waiter != nullptr || callback; }
+};
+
+struct FinishedEntry {
+  Target target;
+  Outcome outcome;
+};
+
+struct GiveBack {
+  std::string key;
+  uint32_t cost = 1;
+};
+
+// What follows from an answer, to be done without the lane's lock.
+struct Finished {
+  std::vector<FinishedEntry> entries;
+  std::vector<uint32_t> to_withdraw;  // of the frame just answered
+  std::vector<GiveBack> to_give_back;
+  size_t calls = 0;  // as counted against `pending_max`
+  size_t callbacks = 0;
+
+  void clear() {
+    entries.clear();
+    to_withdraw.clear();
+    to_give_back.clear();
+    calls = callbacks = 0;
+  }
+  void add(Target target, Outcome outcome) {
+    callbacks += target.callback ? 1 : 0;
+    entries.push_back({std::move(target), outcome});
+  }
+};
+
+// What a Failure means, by the client's options.
+Outcome outcome_of(Failure failure, OnFailure policy) noexcept;
+Outcome outcome_of(Verdict verdict, OnFailure policy) noexcept;
+
+class Job {
+ public:
+  explicit Job(OnFailure policy) : policy_{policy} {}
+  virtual ~Job() = default;
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  uint64_t id = 0;
+  bool is_being_written = false;  // under the lane's lock
+
+  // Most frames of its connection that may be out when it is sent.
+  virtual size_t window() const noexcept { return 4; }
+  // Appends its frame to `out`.
+  virtual void encode(std::vector<uint64_t>& out) = 0;
+  // An upper bound of its frame's size.
+  virtual size_t frame_bytes() const = 0;
+  // True when answers to entries that wait in line will follow this one.
+  virtual bool will_wait(const Answer&) const { return false; }
+  // Applies an answer. What is complete goes to `finished`.
+  virtual void take(const Answer& answer, Finished& finished) = 0;
+  // Completes what is left.
+  virtual void fail(Failure failure, Finished& finished) = 0;
+  // Completes what belongs to a caller that goes, with `timed_out`. True when nothing is left that
+  // the server should be asked.
+  virtual bool leave(const Waiter& waiter, Finished& finished) = 0;
+  // Makes it ready to be sent a second time, for what is not complete; false when that is nothing.
+  virtual bool begin_repeat() { return false; }
+  // Completes what is due, with `timed_out`, and returns when the next entry is.
+  virtual Waiter::Clock::time_point expire(Waiter::Clock::time_point, Finished&) {
+    return Waiter::Clock::time_point::max();
+  }
+
+ protected:
+  OnFailure policy_;
+};
+
+// ------------------------------------------------------------------------------- single calls
+
+// What all entries of one frame share.
+struct CallTerms {
+  bool is_release = false;
+  bool may_wait = false;
+  uint32_t wait_limit_ms = 0;
+
+  bool operator==(const CallTerms&) const = default;
+};
+
+class Calls final : public Job {
+ public:
+  using Clock = Waiter::Clock;
+  struct Bounds {
+    size_t entries_max;
+    size_t bytes_max;
+  };
+
+  Calls(const ClientOptions& options, CallTerms terms)
+      : Job{options.on_failure}, window_{options.frames_in_flight}, terms_{terms} {}
+  // As if it were new, but for the memory that it has.
+  void begin_anew(CallTerms terms);
+
+  bool has_room(const CallTerms& terms, size_t key_bytes, const Bounds& bounds) const noexcept;
+  // Returns the entry's number.
+  uint32_t add(std::string_view key, const AcquireOptions& options, Target target,
+               Clock::time_point deadline);
+
+  void encode(std::vector<uint64_t>& out) override;
+  size_t frame_bytes() const override;
+  bool will_wait(const Answer& answer) const override;
+  void take(const Answer& answer, Finished& finished) override;
+  void fail(Failure failure, Finished& finished) override;
+  bool leave(const Waiter& waiter, Finished& finished) override;
+  bool begin_repeat() override;
+  Clock::time_point expire(Clock::time_point now, Finished& finished) override;
+  size_t window() const noexcept override { return window_; }
+
+  size_t left() const noexcept { return left_; }
+  // Wants an entry out of its line, now or as soon as it stands there.
+  void cancel(uint32_t entry, Finished& finished);
+
+ private:
+  // `used`: abandoned by who went ahead all the same.
+  enum State : uint8_t {
+    open = 0,
+    queued = 1,
+    cancelled = 2,
+    abandoned = 4,
+    used = 8,
+    complete = 16
+  };
+
+  std::string_view key(size_t entry) const noexcept;
+  // Completes one entry at once; the server's answer to it, when it comes, is undone.
+  void abandon(uint32_t entry, Finished& finished);
+  void decide(size_t entry, Verdict verdict, Finished& finished);
+  void finish(size_t entry, const Outcome& outcome, Finished& finished);
+  void put_in_line(size_t entry, Finished& finished);
+  size_t asked_count() const noexcept { return order_.empty() ? targets_.size() : order_.size(); }
+  size_t entry_at(size_t place) const noexcept { return order_.empty() ? place : order_[place]; }
+  void withdraw(size_t entry, Finished& finished) const;
+  std::span<const uint32_t> asked(const std::vector<uint32_t>& column,
+                                  std::vector<uint32_t>& scratch) const;
+  static void put(std::vector<uint32_t>& column, size_t entry, uint32_t value, uint32_t absent);
+
+  size_t window_;
+  CallTerms terms_;
+  std::string key_bytes_;
+  std::vector<uint32_t> key_ends_;
+  std::vector<uint32_t> costs_;  // this and the next: empty while all are the default
+  std::vector<uint32_t> max_requests_;
+  std::vector<uint32_t> max_requests_in_queue_;
+  std::vector<Target> targets_;
+  std::vector<Clock::time_point> deadlines_;
+  std::vector<uint8_t> states_;
+  std::vector<uint32_t> order_;  // a repeated frame's entries; empty: all
+  size_t left_ = 0;
+};
+
+// ------------------------------------------------------------------------- parts of a batch
+
+// A part of a batch that does not wait. Entry i of its frame is place `places[i]` of the waiter's,
+// or `first + i` without places.
+class Slice : public Job {
+ public:
+  Slice(OnFailure policy, Waiter& waiter, uint32_t first, std::span<const uint32_t> places,
+        size_t count)
+      : Job{policy}, waiter_{&waiter}, first_{first}, places_{places}, count_{count} {}
+
+  void take(const Answer& answer, Finished& finished) override;
+  void fail(Failure failure, Finished& finished) override;
+  bool leave(const Waiter& waiter, Finished& finished) override;
+  bool begin_repeat() override { return waiter_ != nullptr; }
+
+ protected:
+  size_t count() const noexcept { return count_; }
+
+ private:
+  void note_draining();
+  size_t place(size_t entry) const noexcept {
+    return places_.empty() ? first_ + entry : places_[entry];
+  }
+
+  Waiter* waiter_;
+  uint32_t first_;
+  std::span<const uint32_t> places_;
+  size_t count_;
+};
+
+// The columns of a batch's frames: its options, once per entry of the largest frame.
+struct BatchColumns {
+  BatchColumns(const AcquireOptions& options, size_t count);
+
+  template <typename Request>
+  void put(Request& request, size_t count) const {
+    request.costs = first(costs, count);
+    request.max_requests = first(max_requests, count);
+    request.max_requests_in_queue = first(max_requests_in_queue, count);
+  }
+  size_t bytes(size_t count) const noexcept;
+
+  std::vector<uint32_t> costs;
+  std::vector<uint32_t> max_requests;
+  std::vector<uint32_t> max_requests_in_queue;
+
+ private:
+  static std::span<const uint32_t> first(const std::vector<uint32_t>& column, size_t count) {
+    return std::span{column}.first(column.empty() ? 0 : count);
+  }
+};
+
+class KeySlice final : public Slice {
+ public:
+  KeySlice(OnFailure policy, Waiter& waiter, uint32_t first, std::span<const uint32_t> places,
+           std::span<const std::string_view> keys, size_t key_bytes, const BatchColumns& columns)
+      : Slice{policy, waiter, first, places, keys.size()},
+        keys_{keys},
+        key_bytes_{key_bytes},
+        columns_{columns} {}
+
+  void encode(std::vector<uint64_t>& out) override;
+  size_t frame_bytes() const override;
+
+ private:
+  std::span<const std::string_view> keys_;
+  size_t key_bytes_;
+  const BatchColumns& columns_;
+};
+
+// By the client's handles, which become the server's only when the frame is written: by then it is
+// certain which connection carries it. Those that this connection does not hold are asked by key.
+class HandleSlice final : public Slice {
+ public:
+  HandleSlice(OnFailure policy, Waiter& waiter, uint32_t first, std::span<const uint32_t> places,
+              std::span<const uint32_t> handles, const BatchColumns& columns,
+              const HandleTable& table, const uint32_t& link_tag)
+      : Slice{policy, waiter, first, places, handles.size()},
+        handles_{handles},
+        columns_{columns},
+        table_{table},
+        link_tag_{link_tag} {}
+
+  void encode(std::vector<uint64_t>& out) override;
+  size_t frame_bytes() const override;
+
+ private:
+  std::span<const uint32_t> handles_;
+  const BatchColumns& columns_;
+  const HandleTable& table_;
+  const uint32_t& link_tag_;  // of the lane that writes it
+};
+
+// ---------------------------------------------------------------------------- anything else
+
+class Question final : public Job {
+ public:
+  using Encode = std::function<void(uint64_t id, std::vector<uint64_t>& out)>;
+  using Take = std::function<void(const Answer&)>;
+
+  // `encode` and `take` may be called until the waiter is done or the question abandoned. `take`
+  // throws what it does not like; Refused becomes Failure::refused.
+  Question(OnFailure policy, Waiter& waiter, Encode encode, Take take)
+      : Job{policy}, waiter_{&waiter}, encode_{std::move(encode)}, take_{std::move(take)} {}
+  // One that nobody waits for: Withdraw.
+  Question(OnFailure policy, Encode encode) : Job{policy}, encode_{std::move(encode)} {}
+
+  void encode(std::vector<uint64_t>& out) override { encode_(id, out); }
+  size_t frame_bytes() const override;
+  void take(const Answer& answer, Finished& finished) override;
+  void fail(Failure failure, Finished& finished) override;
+  bool leave(const Waiter& waiter, Finished& finished) override;
+  bool begin_repeat() override { return waiter_ != nullptr; }
+
+ private:
+  Waiter* waiter_ = nullptr;
+  Encode encode_;
+  Take take_;
+};
+
+}  // namespace sluicegate

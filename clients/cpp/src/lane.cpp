@@ -1,0 +1,620 @@
+#include "lane.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "connector.hpp"
+#include "handle_table.hpp"
+#include "io_thread.hpp"
+
+namespace sluicegate {
+namespace {
+
+constexpr size_t frame_bytes_max = 64 * 1024;  // of gathered calls, but for a single large key
+constexpr size_t spare_max = 16;
+
+}  // namespace
+
+Lane::Lane(uint32_t index, const ClientOptions& options, IoThread& io, Connector& connector)
+    : index_{index}, options_{options}, io_{io}, connector_{connector} {}
+
+Lane::~Lane() = default;
+
+std::string Lane::last_error() const {
+  const std::lock_guard lock{mutex_};
+  return last_error_;
+}
+
+size_t Lane::pending() const {
+  const std::lock_guard lock{mutex_};
+  return pending_;
+}
+
+// ------------------------------------------------------------------------------ adding calls
+
+// Why a call cannot be taken now.
+std::optional<Failure> Lane::failure_now() const noexcept {
+  if (state_ == State::closed) return Failure::closed;
+  if (state_ == State::resting) return Failure::unreachable;
+  if (is_draining_) return Failure::draining;
+  return std::nullopt;
+}
+
+Ticket Lane::add(const Call& call, Target target) {
+  Lock lock{mutex_};
+  const bool has_room = wait_for_room(lock, call, target);
+  const auto failure = has_room ? failure_now() : Failure::overloaded;
+  if (failure) {
+    refuse(lock, std::move(target), *failure);
+    return {};
+  }
+  const CallTerms terms{call.is_release, call.options.may_wait, call.options.wait_limit_ms};
+  const bool has_callback = target.waiter == nullptr;
+  Calls& calls = gathering(terms, call.key.size());
+  ++pending_;
+  callbacks_ += target.callback ? 1 : 0;
+  // Who waits looks at the clock himself.
+  const auto deadline = has_callback ? call.deadline : Clock::time_point::max();
+  const uint32_t entry = calls.add(call.key, call.options, std::move(target), deadline);
+  const Ticket ticket{.lane = index_, .entry = entry, .frame = calls.id};
+  earliest_deadline_ = std::min(earliest_deadline_, deadline);
+  flush(lock);
+  const bool needs_reader = has_callback && leader_ == Leader::none && state_ == State::up;
+  if (needs_reader || deadline < watched_until_) io_.signal();
+  return ticket;
+}
+
+// False where there is none and the caller does not wait for it.
+bool Lane::wait_for_room(Lock& lock, const Call& call, const Target& target) {
+  if (pending_ < options_.pending_max) return true;
+  if (options_.when_full == WhenFull::refuse || io_.is_current()) return false;
+  // Nobody reads for callers who have not yet a waiter in the list but the I/O thread.
+  ++blocked_;
+  io_.signal();
+  const auto has_room = [&] { return pending_ < options_.pending_max || state_ == State::closed; };
+  bool in_time = true;
+  if (call.deadline == Clock::time_point::max() || target.callback) {
+    room_.wait(lock, has_room);
+  } else {
+    in_time = room_.wait_until(lock, call.deadline, has_room);
+  }
+  --blocked_;
+  return in_time;
+}
+
+// Completes a call that was not taken. Its callback is called here where it was not waited for.
+void Lane::refuse(Lock& lock, Target target, Failure failure) {
+  const Outcome outcome = outcome_of(failure, options_.on_failure);
+  lock.unlock();
+  if (target.waiter != nullptr) {
+    target.waiter->complete(target.index, outcome);
+  } else if (target.callback && failure == Failure::overloaded) {
+    target.callback(outcome);
+  } else if (target.callback) {
+    io_.post({std::move(target), outcome});
+  }
+}
+
+// The frame that a call joins: the last one staged, where it has the same terms and room.
+Calls& Lane::gathering(const CallTerms& terms, size_t key_bytes) {
+  const Calls::Bounds bounds{options_.frame_entries_max, frame_bytes_max};
+  if (gathering_ != nullptr && gathering_->has_room(terms, key_bytes, bounds)) return *gathering_;
+  std::unique_ptr<Calls> calls;
+  if (spare_.empty()) {
+    calls = std::make_unique<Calls>(options_, terms);
+  } else {
+    calls = std::move(spare_.back());
+    spare_.pop_back();
+    calls->begin_anew(terms);
+  }
+  Calls& added = *calls;
+  stage(std::move(calls));
+  gathering_ = &added;
+  return added;
+}
+
+void Lane::stage(std::unique_ptr<Job> job) {
+  job->id = next_id_++;
+  gathering_ = nullptr;
+  staged_.push_back(std::move(job));
+}
+
+void Lane::add(std::vector<std::unique_ptr<Job>> jobs, Reader reader) {
+  Lock lock{mutex_};
+  pending_ += jobs.size();
+  if (const auto failure = failure_now()) return fail(lock, std::move(jobs), *failure);
+  for (auto& job : jobs) stage(std::move(job));
+  flush(lock);
+  if (reader == Reader::io && leader_ == Leader::none) io_.signal();
+}
+
+// ---------------------------------------------------------------------------------- writing
+
+bool Lane::may_send() const noexcept {
+  if (state_ != State::up || is_lost_ || is_draining_ || staged_.empty()) return false;
+  if (in_flight_.empty()) return true;
+  const Job& next = *staged_.front();
+  return in_flight_.size() < next.window() &&
+         in_flight_bytes_ + next.frame_bytes() <= link_->welcome().outstanding_bytes_max;
+}
+
+// Sends what may be sent, unless somebody does so already: who does looks again at the end.
+void Lane::flush(Lock& lock) {
+  if (is_writing_ || is_write_blocked_ || !may_send()) return;
+  is_writing_ = true;
+  bool all_written = true;
+  std::string error;
+  while (all_written && may_send()) {
+    pick_outgoing();
+    lock.unlock();
+    try {
+      all_written = write_outgoing();
+    } catch (const Error& fault) {
+      error = fault.what();
+      all_written = false;
+    }
+    lock.lock();
+    for (Job* job : outgoing_) job->is_being_written = false;
+    outgoing_.clear();
+  }
+  is_writing_ = false;
+  changed_.notify_all();
+  if (!too_large_.empty()) refuse_too_large(lock);
+  if (!error.empty()) return lose(lock, error);
+  if (all_written) return;
+  is_write_blocked_ = true;
+  io_.signal();
+}
+
+void Lane::pick_outgoing() {
+  while (may_send()) {
+    std::unique_ptr<Job> job = std::move(staged_.front());
+    staged_.pop_front();
+    if (gathering_ == job.get()) gathering_ = nullptr;
+    job->is_being_written = true;
+    in_flight_bytes_ += job->frame_bytes();
+    outgoing_.push_back(job.get());
+    in_flight_.push_back(std::move(job));
+  }
+}
+
+bool Lane::write_outgoing() {
+  std::vector<uint64_t>& output = link_->output();
+  for (Job* job : outgoing_) {
+    const size_t begin = output.size();
+    job->encode(output);
+    if ((output.size() - begin) * sizeof(uint64_t) <= link_->welcome().frame_bytes_max) continue;
+    output.resize(begin);
+    too_large_.push_back(job->id);
+  }
+  return link_->write_some();
+}
+
+// Only by key in place of handles, which a new connection does not hold, does a frame grow so.
+void Lane::refuse_too_large(Lock& lock) {
+  std::vector<std::unique_ptr<Job>> refused;
+  for (const uint64_t id : std::exchange(too_large_, {})) refused.push_back(detach(id));
+  fail(lock, std::move(refused), Failure::connection_lost);
+}
+
+void Lane::resume_writing(Lock& lock) {
+  if (!is_write_blocked_ || is_writing_ || is_lost_) return;
+  is_writing_ = true;
+  lock.unlock();
+  std::string error;
+  bool all_written = false;
+  try {
+    all_written = link_->write_some();
+  } catch (const Error& fault) {
+    error = fault.what();
+  }
+  lock.lock();
+  is_writing_ = false;
+  changed_.notify_all();
+  if (!error.empty()) return lose(lock, error);
+  is_write_blocked_ = !all_written;
+  flush(lock);
+}
+
+// ---------------------------------------------------------------------------------- leading
+
+bool Lane::may_lead(const Waiter& waiter) const noexcept {
+  return leader_ == Leader::none && callbacks_ == 0 && state_ == State::up && !is_lost_ &&
+         !waiter.is_in_line;
+}
+
+void Lane::await(Waiter& waiter, Deadline deadline) {
+  if (waiter.is_done()) return;
+  Lock lock{mutex_};
+  waiter.next = waiters_;
+  if (waiters_ != nullptr) waiters_->previous = &waiter;
+  waiters_ = &waiter;
+  while (!waiter.is_done()) {
+    if (deadline && Clock::now() >= *deadline) {
+      lock.unlock();
+      leave(waiter);
+      lock.lock();
+      deadline.reset();
+    } else if (may_lead(waiter)) {
+      lead(lock, waiter, deadline);
+    } else {
+      lock.unlock();
+      waiter.wait_until(deadline);
+      lock.lock();
+    }
+  }
+  if (waiter.next != nullptr) waiter.next->previous = waiter.previous;
+  (waiter.previous != nullptr ? waiter.previous->next : waiters_) = waiter.next;
+  if (leader_ == Leader::none) hand_on();
+}
+
+// Reads for everybody until the waiter's own answer is there, or it stands in the server's line, or
+// calls with callbacks have come, which are the I/O thread's.
+void Lane::lead(Lock& lock, Waiter& waiter, Deadline deadline) {
+  leader_ = Leader::caller;
+  while (!waiter.is_done() && !waiter.is_in_line && callbacks_ == 0 && !is_lost_) {
+    lock.unlock();
+    bool is_ready = false;
+    std::string error;
+    try {
+      is_ready = link_->poll_until(POLLIN, deadline);
+    } catch (const Error& fault) {
+      error = fault.what();
+    }
+    lock.lock();
+    if (!error.empty()) lose(lock, error);
+    if (!is_ready) break;
+    read_answers(lock);
+  }
+  leader_ = Leader::none;
+  changed_.notify_all();
+  if (!waiter.is_done() || !is_watched_) hand_on();
+}
+
+// Finds the next leader: a caller that waits, or else the I/O thread.
+void Lane::hand_on() {
+  if (state_ != State::up || is_lost_) return;
+  if (Waiter* next = candidate()) return next->poke();
+  if (wants_io_leader() || !is_watched_) io_.signal();
+}
+
+void Lane::find_reader() {
+  const Lock lock{mutex_};
+  if (leader_ == Leader::none) hand_on();
+}
+
+// A caller that may lead. Callbacks are the I/O thread's, so while some are open it leads itself.
+Waiter* Lane::candidate() const noexcept {
+  if (callbacks_ > 0) return nullptr;
+  Waiter* each = waiters_;
+  while (each != nullptr && (each->is_in_line || each->is_done())) each = each->next;
+  return each;
+}
+
+bool Lane::wants_io_leader() const noexcept {
+  return !in_flight_.empty() || !waiting_.empty();
+}
+
+// What the socket holds. The caller leads.
+void Lane::read_answers(Lock& lock) {
+  std::string error;
+  lock.unlock();
+  try {
+    if (link_->read_some()) {
+      while (const auto frame = link_->next_frame()) {
+        const Answer answer = decode(*frame);
+        lock.lock();
+        settle(lock, answer);
+        lock.unlock();
+      }
+    }
+  } catch (const Error& fault) {
+    error = fault.what();
+  }
+  if (!lock.owns_lock()) lock.lock();
+  if (!error.empty()) return lose(lock, error);
+  flush(lock);
+}
+
+// Throws for answers that end the connection.
+void Lane::settle(Lock& lock, const Answer& answer) {
+  if (std::holds_alternative<GoAway>(answer)) return go_away(lock);
+  const uint64_t id = id_of(answer);
+  if (id == 0) throw_unexpected(answer);
+  Job* job = find(id);
+  if (job == nullptr) throw ProtocolError("the server answered a frame that it was not sent");
+  // The server may be faster than who wrote the frame is at noting that it did.
+  changed_.wait(lock, [&] { return !job->is_being_written; });
+  if (job->will_wait(answer)) return settle_waiting(lock, answer, id);
+  std::unique_ptr<Job> detached = detach(id);
+  lock.unlock();
+  thread_local Finished finished;
+  finished.clear();
+  try {
+    detached->take(answer, finished);
+  } catch (...) {
+    lock.lock();
+    finish(lock, finished, id);
+    in_flight_.push_back(std::move(detached));  // lose() completes what is left of it
+    throw;
+  }
+  lock.lock();
+  finish(lock, finished, id);
+  recycle(std::move(detached));
+}
+
+// Others may cancel or leave entries of a frame that stays: hence under the lock.
+void Lane::settle_waiting(Lock& lock, const Answer& answer, uint64_t id) {
+  if (!waiting_.contains(id)) waiting_.emplace(id, detach(id));
+  auto& calls = static_cast<Calls&>(*waiting_.at(id));
+  Finished finished;
+  calls.take(answer, finished);
+  std::unique_ptr<Job> complete;
+  if (calls.left() == 0) complete = detach(id);
+  finish(lock, finished, id);
+  if (complete) recycle(std::move(complete));
+}
+
+Job* Lane::find(uint64_t id) noexcept {
+  if (const auto found = waiting_.find(id); found != waiting_.end()) return found->second.get();
+  for (const auto& job : in_flight_) {
+    if (job->id == id) return job.get();
+  }
+  return nullptr;
+}
+
+std::unique_ptr<Job> Lane::detach(uint64_t id) {
+  if (const auto found = waiting_.find(id); found != waiting_.end()) {
+    auto job = std::move(found->second);
+    waiting_.erase(found);
+    return job;
+  }
+  const auto found = std::find_if(in_flight_.begin(), in_flight_.end(),
+                                  [id](const auto& job) { return job->id == id; });
+  auto job = std::move(*found);
+  in_flight_.erase(found);
+  in_flight_bytes_ -= job->frame_bytes();
+  return job;
+}
+
+void Lane::recycle(std::unique_ptr<Job> job) {
+  auto* calls = dynamic_cast<Calls*>(job.get());
+  if (calls == nullptr || spare_.size() >= spare_max) return;
+  job.release();
+  spare_.emplace_back(calls);
+}
+
+// Tells everybody, and does what follows: callbacks run on the I/O thread only.
+void Lane::finish(Lock& lock, Finished& finished, uint64_t id) {
+  pending_ -= finished.calls;
+  callbacks_ -= finished.callbacks;
+  if (blocked_ > 0) room_.notify_all();
+  lock.unlock();
+  const bool on_io = io_.is_current();
+  for (FinishedEntry& each : finished.entries) {
+    if (each.target.waiter != nullptr) {
+      each.target.waiter->complete(each.target.index, each.outcome);
+    } else if (each.target.callback && on_io) {
+      each.target.callback(each.outcome);
+    } else if (each.target.callback) {
+      io_.post(std::move(each));
+    }
+  }
+  lock.lock();
+  if (state_ == State::closed) return;
+  if (!finished.to_withdraw.empty()) {
+    stage(std::make_unique<Question>(
+        options_.on_failure, [target = id, entries = std::move(finished.to_withdraw)](
+                                 uint64_t own_id, std::vector<uint64_t>& out) {
+          encode(own_id, Withdraw{.target = target, .entries = entries}, out);
+        }));
+  }
+  give_back(finished);
+}
+
+// Permits that came for callers who had left.
+void Lane::give_back(const Finished& finished) {
+  for (const GiveBack& each : finished.to_give_back) {
+    const AcquireOptions options{.cost = each.cost};
+    Calls& calls = gathering({.is_release = true}, each.key.size());
+    calls.add(each.key, options, {}, Clock::time_point::max());
+    ++pending_;
+  }
+}
+
+void Lane::go_away(Lock& lock) {
+  is_draining_ = true;
+  fail(lock, take_staged(), Failure::draining);
+}
+
+// --------------------------------------------------------------------- leaving and cancelling
+
+template <typename Visit>
+void Lane::for_each_job(Visit visit) {
+  for (const auto& job : staged_) visit(*job);
+  for (const auto& job : in_flight_) visit(*job);
+  for (const auto& [id, job] : waiting_) visit(*job);
+}
+
+void Lane::leave(Waiter& waiter) {
+  Lock lock{mutex_};
+  changed_.wait(lock, [&] { return !is_writing_; });  // it may be reading the caller's keys
+  std::vector<std::pair<uint64_t, Finished>> left;
+  const auto leave_job = [&](Job& job) {
+    Finished finished;
+    const bool is_over = job.leave(waiter, finished);
+    left.emplace_back(job.id, std::move(finished));
+    return is_over;
+  };
+  std::erase_if(staged_, [&](const auto& job) { return leave_job(*job); });
+  for (const auto& job : in_flight_) leave_job(*job);
+  for (const auto& [id, job] : waiting_) leave_job(*job);
+  for (auto& [id, finished] : left) finish(lock, finished, id);
+  flush(lock);
+}
+
+void Lane::cancel(const Ticket& ticket) {
+  Lock lock{mutex_};
+  Finished finished;
+  for_each_job([&](Job& job) {
+    if (job.id != ticket.frame) return;
+    if (auto* calls = dynamic_cast<Calls*>(&job)) calls->cancel(ticket.entry, finished);
+  });
+  finish(lock, finished, ticket.frame);
+  flush(lock);
+  if (leader_ == Leader::none) hand_on();
+}
+
+void Lane::expire(Lock& lock) {
+  const auto now = Clock::now();
+  if (now < earliest_deadline_) return;
+  earliest_deadline_ = Clock::time_point::max();
+  std::vector<std::pair<uint64_t, Finished>> expired;
+  for_each_job([&](Job& job) {
+    Finished finished;
+    earliest_deadline_ = std::min(earliest_deadline_, job.expire(now, finished));
+    if (finished.calls > 0) expired.emplace_back(job.id, std::move(finished));
+  });
+  for (auto& [id, finished] : expired) finish(lock, finished, id);
+  flush(lock);
+}
+
+// ---------------------------------------------------------------------------------- I/O thread
+
+pollfd Lane::watch(Clock::time_point& until) {
+  const Lock lock{mutex_};
+  watched_until_ = earliest_deadline_;
+  until = std::min(until, earliest_deadline_);
+  if (state_ != State::up || is_lost_) {
+    if (leader_ == Leader::io) leader_ = Leader::none;
+    changed_.notify_all();
+    is_watched_ = false;
+    return {.fd = -1, .events = 0, .revents = 0};
+  }
+  Waiter* caller = candidate();
+  if (leader_ == Leader::io && (caller != nullptr || !wants_io_leader())) {
+    leader_ = Leader::none;
+    if (caller != nullptr) caller->poke();
+  } else if (leader_ == Leader::none && wants_io_leader() && caller == nullptr) {
+    leader_ = Leader::io;
+  }
+  // An idle connection that the server closes is noticed without a call that finds out.
+  int events = leader_ == Leader::io ? POLLIN : leader_ == Leader::none ? POLLRDHUP : 0;
+  if (is_write_blocked_) events |= POLLOUT;
+  const bool is_watched = events != 0;
+  return {
+      .fd = is_watched ? link_->socket() : -1, .events = static_cast<short>(events), .revents = 0};
+}
+
+void Lane::tend(short events) {
+  Lock lock{mutex_};
+  if ((events & POLLOUT) != 0) resume_writing(lock);
+  const bool is_idle = leader_ == Leader::none && state_ == State::up && !is_lost_;
+  if (is_idle && (events & (POLLRDHUP | POLLHUP | POLLERR)) != 0) leader_ = Leader::io;
+  if (leader_ == Leader::io && (events & ~POLLOUT) != 0 && !is_lost_) read_answers(lock);
+  expire(lock);
+}
+
+// ------------------------------------------------------------------------- losing and finding
+
+// Completes what was sent, or keeps it to be sent again. The link stays until nobody uses it.
+void Lane::lose(Lock& lock, const std::string& why) {
+  if (is_lost_ || link_ == nullptr) return;
+  is_lost_ = true;
+  held_tag_ = 0;
+  last_error_ = why;
+  link_->shut_down();
+  changed_.wait(lock, [&] { return !is_writing_; });
+  is_write_blocked_ = false;
+  const Failure failure = is_draining_ ? Failure::draining : Failure::connection_lost;
+  if (state_ == State::up) state_ = State::connecting;
+  auto sent = take_sent();
+  if (options_.requeue && state_ == State::connecting) {
+    const auto repeated = std::stable_partition(
+        sent.begin(), sent.end(), [](const auto& job) { return !job->begin_repeat(); });
+    staged_.insert(staged_.begin(), std::make_move_iterator(repeated),
+                   std::make_move_iterator(sent.end()));
+    sent.erase(repeated, sent.end());
+  }
+  is_draining_ = false;
+  connector_.notify();
+  fail(lock, std::move(sent), failure);
+}
+
+// All that the server was sent, in its order.
+std::vector<std::unique_ptr<Job>> Lane::take_sent() {
+  std::vector<std::unique_ptr<Job>> sent = std::exchange(in_flight_, {});
+  for (auto& [id, job] : waiting_) sent.push_back(std::move(job));
+  waiting_.clear();
+  in_flight_bytes_ = 0;
+  std::sort(sent.begin(), sent.end(), [](const auto& a, const auto& b) { return a->id < b->id; });
+  return sent;
+}
+
+std::vector<std::unique_ptr<Job>> Lane::take_staged() {
+  std::vector<std::unique_ptr<Job>> staged{std::make_move_iterator(staged_.begin()),
+                                           std::make_move_iterator(staged_.end())};
+  staged_.clear();
+  gathering_ = nullptr;
+  return staged;
+}
+
+void Lane::fail(Lock& lock, std::vector<std::unique_ptr<Job>> jobs, Failure failure) {
+  Finished finished;
+  for (const auto& job : jobs) job->fail(failure, finished);
+  finish(lock, finished, 0);
+}
+
+bool Lane::needs_link() const {
+  const std::lock_guard lock{mutex_};
+  return state_ == State::connecting || state_ == State::resting;
+}
+
+void Lane::begin_attempt() {
+  const std::lock_guard lock{mutex_};
+  if (state_ == State::resting) state_ = State::connecting;
+}
+
+uint32_t Lane::next_link_tag() const {
+  const std::lock_guard lock{mutex_};
+  return sluicegate::link_tag(index_, generation_ + 1);
+}
+
+void Lane::install(std::unique_ptr<Link> link) {
+  Lock lock{mutex_};
+  changed_.wait(lock, [&] { return !is_writing_ && leader_ == Leader::none; });
+  if (state_ == State::closed) return;
+  link_ = std::move(link);
+  link_tag_ = sluicegate::link_tag(index_, ++generation_);
+  held_tag_ = link_tag_;
+  is_lost_ = false;
+  state_ = State::up;
+  flush(lock);
+  hand_on();
+  io_.signal();
+}
+
+void Lane::rest(const std::string& why) {
+  Lock lock{mutex_};
+  if (state_ != State::connecting) return;
+  state_ = State::resting;
+  last_error_ = why;
+  fail(lock, take_staged(), Failure::unreachable);
+}
+
+void Lane::close() {
+  Lock lock{mutex_};
+  if (state_ == State::closed) return;
+  state_ = State::closed;
+  last_error_ = "the client was closed";
+  room_.notify_all();
+  if (link_ != nullptr) link_->shut_down();
+  is_lost_ = true;
+  changed_.wait(lock, [&] { return !is_writing_; });
+  auto jobs = take_sent();
+  for (auto& job : take_staged()) jobs.push_back(std::move(job));
+  fail(lock, std::move(jobs), Failure::closed);
+  io_.signal();
+}
+
+}  // namespace sluicegate

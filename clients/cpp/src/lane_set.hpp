@@ -1,0 +1,30 @@
+// The lanes of a client: one to begin with, then one per shard of the server. Part of Client.
+// Threads: read by all without a lock; only the connector adds.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+
+#include "lane.hpp"
+
+namespace sluicegate {
+
+class LaneSet {
+ public:
+  static constexpr uint32_t lanes_max = 256;  // as many shards as a server has
+
+  uint32_t count() const noexcept { return count_.load(std::memory_order_acquire); }
+  Lane& operator[](uint32_t index) noexcept { return *lanes_[index]; }
+  void add(std::unique_ptr<Lane> lane) {
+    const uint32_t index = count();
+    lanes_[index] = std::move(lane);
+    count_.store(index + 1, std::memory_order_release);
+  }
+
+ private:
+  std::array<std::unique_ptr<Lane>, lanes_max> lanes_;
+  std::atomic<uint32_t> count_{0};
+};
+
+}  // namespace sluicegate

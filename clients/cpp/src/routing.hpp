@@ -1,0 +1,33 @@
+// Which lane a key belongs to, as the last Welcome told. Part of Client.
+// Threads: read by all, written by the connector. A call that reads half of a change goes to a lane
+//          that does not own its key, where it is decided all the same.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <string_view>
+
+#include "proto/key_hash.hpp"
+#include "sluicegate/frames.hpp"
+
+namespace sluicegate {
+
+struct Routing {
+  std::atomic<uint64_t> seed{0};
+  std::atomic<uint32_t> shards{1};
+
+  void adopt(const Welcome& welcome, uint32_t lanes_max) noexcept {
+    seed.store(welcome.routing_seed, std::memory_order_relaxed);
+    const uint32_t known = welcome.routing_known ? std::min(welcome.shards, lanes_max) : 1;
+    shards.store(std::max(known, 1U), std::memory_order_release);
+  }
+
+  uint32_t lane_of(std::string_view key) const noexcept {
+    const uint32_t count = shards.load(std::memory_order_acquire);
+    if (count == 1) return 0;
+    const uint64_t hash = sluice::proto::routing_hash(key, seed.load(std::memory_order_relaxed));
+    return sluice::proto::owner_shard(hash, count);
+  }
+};
+
+}  // namespace sluicegate

@@ -1,0 +1,100 @@
+// A caller that blocks until its entries have their outcomes. Part of Client.
+// Shape:  lives on the caller's stack; whoever completes an entry stores its verdict, and the last
+//         one opens the gate. A poke wakes the caller up early: it is to lead its lane.
+// Lives:  until is_done(); nobody touches it after that.
+#pragma once
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <climits>
+#include <ctime>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "sluicegate/client.hpp"
+
+namespace sluicegate {
+
+class Waiter {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // A place for each entry's verdict.
+  explicit Waiter(std::span<Verdict> verdicts) : verdicts_{verdicts}, left_{verdicts.size()} {}
+  Waiter(const Waiter&) = delete;
+  Waiter& operator=(const Waiter&) = delete;
+
+  std::span<Verdict> verdicts() noexcept { return verdicts_; }
+
+  void complete(size_t index, const Outcome& outcome) noexcept {
+    verdicts_[index] = outcome.verdict;
+    if (outcome.failure != Failure::none) note_failure(outcome.failure, 1);
+    complete(1);
+  }
+  // The verdicts of `count` entries were stored.
+  void complete(size_t count) noexcept {
+    if (left_.fetch_sub(count, std::memory_order_acq_rel) == count) open(done);
+  }
+  void note_failure(Failure failure, size_t count) noexcept {
+    auto none = Failure::none;
+    failure_.compare_exchange_strong(none, failure, std::memory_order_relaxed);
+    failed_.fetch_add(count, std::memory_order_relaxed);
+  }
+  void poke() noexcept { open(poked); }
+
+  bool is_done() const noexcept { return (gate_.load(std::memory_order_acquire) & done) != 0; }
+  Failure failure() const noexcept { return failure_.load(std::memory_order_relaxed); }
+  size_t failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
+
+  // Until it is done, poked, or the deadline has passed.
+  void wait_until(std::optional<Clock::time_point> deadline) noexcept {
+    while (gate_.load(std::memory_order_acquire) == shut) {
+      if (!sleep(deadline)) break;
+    }
+    gate_.fetch_and(~poked, std::memory_order_acquire);
+  }
+
+  // Of its lane, under the lane's lock.
+  bool is_in_line = false;  // the server answered `queued`: it will not lead
+  Waiter* next = nullptr;
+  Waiter* previous = nullptr;
+
+ private:
+  static constexpr uint32_t shut = 0, done = 1, poked = 2;
+
+  // The waiter may be gone when the futex is woken: a wake-up at its address is then for nobody.
+  void open(uint32_t why) noexcept {
+    auto* gate = &gate_;
+    if (gate->fetch_or(why, std::memory_order_release) != shut) return;
+    syscall(SYS_futex, gate, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+  }
+
+  // False when the deadline has passed.
+  bool sleep(std::optional<Clock::time_point> deadline) noexcept {
+    timespec until{};
+    if (deadline) {
+      const auto since = deadline->time_since_epoch();
+      const auto seconds = std::chrono::floor<std::chrono::seconds>(since);
+      until.tv_sec = seconds.count();
+      until.tv_nsec = std::chrono::nanoseconds{since - seconds}.count();
+    }
+    // The clock of FUTEX_WAIT_BITSET is that of steady_clock, and its time is absolute.
+    const long slept = syscall(SYS_futex, &gate_, FUTEX_WAIT_BITSET_PRIVATE, shut,
+                               deadline ? &until : nullptr, nullptr, FUTEX_BITSET_MATCH_ANY);
+    return slept == 0 || errno != ETIMEDOUT;
+  }
+
+  std::span<Verdict> verdicts_;
+  std::atomic<size_t> left_;
+  std::atomic<size_t> failed_{0};
+  std::atomic<Failure> failure_{Failure::none};
+  std::atomic<uint32_t> gate_{shut};
+};
+
+}  // namespace sluicegate

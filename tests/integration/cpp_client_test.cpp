@@ -1,0 +1,255 @@
+// Goal: the C++ client and a real server agree on every permit, and no call is lost or completed
+// twice while the server is killed under load again and again. Method: the binary that SLUICEGATE
+// names, started and killed on a port of its own.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sluicegate/client.hpp"
+
+namespace sluicegate {
+namespace {
+
+using namespace std::chrono_literals;
+
+uint16_t free_port() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  EXPECT_EQ(bind(fd, generic, size), 0);
+  EXPECT_EQ(getsockname(fd, generic, &size), 0);
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+class Server {
+ public:
+  explicit Server(std::vector<std::string> flags) : flags_{std::move(flags)} { start(); }
+  ~Server() { end(SIGKILL); }
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+
+  void start() {
+    const char* binary = std::getenv("SLUICEGATE");
+    ASSERT_NE(binary, nullptr) << "SLUICEGATE names the server's binary";
+    std::vector<std::string> words{binary,
+                                   "--bind",
+                                   "127.0.0.1",
+                                   "--port",
+                                   "0",
+                                   "--native-port",
+                                   std::to_string(port_),
+                                   "--pin=false",
+                                   "--log-level=ERROR"};
+    words.insert(words.end(), flags_.begin(), flags_.end());
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    ASSERT_EQ(posix_spawn(&process_, binary, nullptr, nullptr, arguments.data(), environ), 0);
+  }
+  void end(int signal) {
+    if (process_ == 0) return;
+    kill(process_, signal);
+    waitpid(process_, nullptr, 0);
+    process_ = 0;
+  }
+
+ private:
+  std::vector<std::string> flags_;
+  uint16_t port_ = free_port();
+  pid_t process_ = 0;
+};
+
+// Until it is there.
+void ping(Client& client) {
+  for (int attempt = 0;; ++attempt) {
+    try {
+      return client.ping();
+    } catch (const ConnectionLost&) {
+      if (attempt == 1'000) throw;
+      std::this_thread::sleep_for(10ms);
+    }
+  }
+}
+
+ClientOptions quick(ClientOptions options = {}) {
+  options.backoff_first = 1ms;
+  options.backoff_longest = 20ms;
+  return options;
+}
+
+class CppClient : public ::testing::TestWithParam<const char*> {
+ protected:
+  std::vector<std::string> flags(std::vector<std::string> more) {
+    more.insert(more.end(), {"--shards", GetParam(), "--window-millis", "3600000"});
+    return more;
+  }
+};
+
+TEST_P(CppClient, threads_share_a_limit_to_the_permit) {
+  Server server{flags({"--max-requests", "500"})};
+  Client client{server.address(), quick()};
+  ping(client);
+  std::atomic<int> approved{0};
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 8; ++thread) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 100; ++i) {
+        approved += client.acquire("key").approved() ? 1 : 0;
+        client.acquire_async(
+            "key", [&](const Outcome& outcome) { approved += outcome.approved() ? 1 : 0; });
+      }
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  while (client.pending() > 0) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(approved, 500);
+  const auto state = client.inspect("key");
+  ASSERT_TRUE(state);
+  EXPECT_EQ(state->approved, 500u);
+  EXPECT_EQ(state->denied, 1'100u);
+}
+
+TEST_P(CppClient, batches_take_their_options_along) {
+  Server server{flags({"--max-requests", "10"})};
+  Client client{server.address(), quick()};
+  ping(client);
+  std::vector<std::string> texts;
+  for (int i = 0; i < 5'000; ++i) texts.push_back("key:" + std::to_string(i));
+  const std::vector<std::string_view> keys{texts.begin(), texts.end()};
+  EXPECT_TRUE(client.acquire_batch(keys, {.cost = 6}).all_approved());
+  const auto handles = client.intern(keys);
+  const BatchOutcome second = client.acquire_batch(handles, {.cost = 5});
+  for (const Verdict verdict : second.verdicts) EXPECT_EQ(verdict, Verdict::denied);
+  EXPECT_TRUE(client.acquire_batch(handles, {.cost = 4}).all_approved());
+}
+
+TEST_P(CppClient, line_is_served_by_what_is_given_back) {
+  Server server{flags({"--max-requests", "1"})};
+  Client client{server.address(), quick()};
+  ping(client);
+  ASSERT_TRUE(client.acquire("key"));
+  auto waiting = client.acquire_future("key", {.may_wait = true});
+  const auto is_in_line = [&] { return client.inspect("key")->waiting == 1; };
+  while (!is_in_line()) std::this_thread::sleep_for(1ms);
+  client.release("key");
+  EXPECT_TRUE(waiting.get());
+  const auto timed_out = client.acquire("key", {.may_wait = true, .timeout = 1s});
+  EXPECT_EQ(timed_out.verdict, Verdict::wait_limit);
+  while (client.inspect("key")->waiting > 0) std::this_thread::sleep_for(1ms);
+}
+
+TEST_P(CppClient, handles_live_on_in_another_server) {
+  Server server{flags({"--max-requests", "2"})};
+  Client client{server.address(), quick()};
+  ping(client);
+  std::vector<std::string> texts;
+  for (int i = 0; i < 5'000; ++i) texts.push_back("key:" + std::to_string(i));
+  const std::vector<std::string_view> keys{texts.begin(), texts.end()};
+  const auto handles = client.intern(keys);
+  EXPECT_TRUE(client.acquire_batch(handles).all_approved());
+  server.end(SIGTERM);
+  server.start();
+  ping(client);
+  EXPECT_TRUE(client.acquire_batch(handles).all_approved());
+  EXPECT_TRUE(client.acquire_batch(keys).all_approved()) << "they name the same keys";
+  for (const Verdict verdict : client.acquire_batch(handles).verdicts) {
+    EXPECT_EQ(verdict, Verdict::denied);
+  }
+}
+
+// ------------------------------------------------------------------------------- the kills
+
+// A call's callbacks, to be counted when all is over.
+struct Called {
+  std::atomic<uint32_t> times{0};
+};
+
+// Calls without end: asynchronous ones, waits in line, releases.
+class Caller {
+ public:
+  Caller(Client& client, const std::atomic<bool>& is_over)
+      : thread_{[this, &client, &is_over] { run(client, is_over); }} {}
+  void join() { thread_.join(); }
+  const std::deque<Called>& called() const noexcept { return called_; }
+
+ private:
+  void run(Client& client, const std::atomic<bool>& is_over) {
+    for (uint32_t i = 0; !is_over; ++i) {
+      Called& called = called_.emplace_back();
+      const auto done = [&called](const Outcome&) { ++called.times; };
+      const std::string key = "key:" + std::to_string(i % 100);
+      if (i % 10 == 0) {
+        const Ticket ticket = client.acquire_async("line", done, {.may_wait = true});
+        if (i % 20 == 0) client.cancel(ticket);
+      } else if (i % 10 == 1) {
+        client.release_async("line", 1, done);
+      } else {
+        client.acquire_async(key, done);
+      }
+      if (i % 50 == 0) block(client, key);
+      if (i % 1'000 == 0) std::this_thread::sleep_for(1ms);
+    }
+  }
+  void block(Client& client, const std::string& key) {
+    const std::vector<std::string_view> keys(50, key);
+    EXPECT_EQ(client.acquire_batch(keys).verdicts.size(), 50u);
+    client.acquire(key);
+  }
+
+  std::deque<Called> called_;  // references stay good
+  std::thread thread_;
+};
+
+TEST_P(CppClient, no_callback_is_lost_or_doubled_by_a_hundred_kills) {
+  Server server{flags({"--max-requests", "1000"})};
+  std::atomic<bool> is_over{false};
+  std::vector<std::unique_ptr<Caller>> callers;
+  {
+    Client client{server.address(), quick({.on_failure = OnFailure::closed, .pending_max = 5'000})};
+    ping(client);
+    for (int i = 0; i < 3; ++i) callers.push_back(std::make_unique<Caller>(client, is_over));
+    for (int kill = 0; kill < 100; ++kill) {
+      server.end(SIGKILL);
+      server.start();
+      ping(client);  // it found the new one, and the callers go on
+      std::this_thread::sleep_for(std::chrono::milliseconds{kill % 7});
+    }
+    is_over = true;
+    for (const auto& caller : callers) caller->join();
+  }
+  size_t calls = 0;
+  size_t wrong = 0;
+  for (const auto& caller : callers) {
+    calls += caller->called().size();
+    for (const Called& called : caller->called()) wrong += called.times == 1 ? 0 : 1;
+  }
+  EXPECT_EQ(wrong, 0u) << "of " << calls << " calls";
+  EXPECT_GT(calls, 1'000u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, CppClient, ::testing::Values("1", "3"),
+                         [](const auto& shards) { return "shards_" + std::string{shards.param}; });
+
+}  // namespace
+}  // namespace sluicegate
