@@ -1,0 +1,31 @@
+"""Goal: the installed C++ client is all that a program needs. Method: it is installed to a folder,
+and an example is compiled and linked by what pkg-config says."""
+
+import os
+import pathlib
+import subprocess
+
+BUILD = pathlib.Path(os.environ["SLUICEGATE_BUILD"])
+EXAMPLES = pathlib.Path(os.environ["SLUICEGATE_SOURCE"]) / "clients" / "cpp" / "examples"
+
+
+def run(*command, **options):
+    result = subprocess.run(command, capture_output=True, text=True, **options)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def test_example_compiles_against_the_installed_client(tmp_path):
+    run("meson", "install", "-C", BUILD, "--no-rebuild", "--tags", "devel", "--destdir", tmp_path)
+    description, = tmp_path.rglob("sluicegate-client.pc")
+    environment = os.environ | {
+        "PKG_CONFIG_PATH": str(description.parent), "PKG_CONFIG_SYSROOT_DIR": "",
+        "PKG_CONFIG_ALLOW_SYSTEM_CFLAGS": "1"}
+    prefix = run("pkg-config", "--variable=prefix", "sluicegate-client", env=environment).strip()
+    # What was staged in a folder is found by the prefix that it has there.
+    flags = run("pkg-config", f"--define-variable=prefix={tmp_path}{prefix}", "--cflags", "--libs",
+                "--static", "sluicegate-client", env=environment).split()
+    program = tmp_path / "example"
+    run("c++", EXAMPLES / "guard_endpoint.cpp", "-o", program, *flags)
+    result = subprocess.run([program, "nonsense"], capture_output=True, text=True)
+    assert "'nonsense' is not HOST:PORT" in result.stderr
