@@ -137,6 +137,11 @@ TEST(Encode, frames_are_the_golden_ones) {
   const std::array<uint8_t, 2> may_wait{0, 1};
   expect_golden("hello", 1, Hello{.client_name = "golden/1.0", .wanted_shard = 2});
   expect_golden("acquire_one", 7, Acquire{.keys = std::span{users}.first(1)});
+  const std::array<std::string_view, 3> mixed{"a\u00e9\u20ac\U0001f600", "\U0001f600", "z"};
+  expect_golden("acquire_mixed_width", 7, Acquire{.keys = mixed});
+  const std::array<std::string_view, 3> bytes{"k\u00e4se", "{\u0448\u043b\u044e\u0437}:1",
+                                              std::string_view{"\xff\0\xfe", 3}};
+  expect_golden("acquire_utf8", 7, Acquire{.keys = bytes});
   expect_golden("acquire_empty_key", 7, Acquire{.keys = one_empty});
   expect_golden("acquire_may_wait", 7,
                 Acquire{.keys = users, .all_may_wait = true, .wait_limit_ms = 250});

@@ -1,0 +1,212 @@
+// Goal: the client reads every golden answer as its JSON says, wherever the network cuts it.
+// Method: each field is held against the JSON that stands beside the frame; each frame comes
+// through a socket in two pieces, cut at every byte.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "sluicegate/frame_stream.hpp"
+#include "sluicegate/frames.hpp"
+#include "tests/support/golden_files.hpp"
+
+namespace sluicegate {
+namespace {
+
+using Json = nlohmann::json;
+using sluice::test::Golden;
+
+std::vector<uint64_t> words_of(const Golden& golden) {
+  std::vector<uint64_t> words(golden.bytes().size() / 8);
+  std::memcpy(words.data(), golden.bytes().data(), golden.bytes().size());
+  return words;
+}
+
+// `capnp convert` writes 64-bit numbers as text, and leaves out what is absent.
+uint64_t number(const Json& value) {
+  return value.is_string() ? std::stoull(value.get<std::string>()) : value.get<uint64_t>();
+}
+
+std::vector<uint64_t> numbers(const Json& parent, const char* column) {
+  std::vector<uint64_t> values;
+  if (!parent.contains(column)) return values;
+  for (const Json& value : parent.at(column)) values.push_back(number(value));
+  return values;
+}
+
+template <typename Column>
+std::vector<uint64_t> numbers(const Column& column) {
+  std::vector<uint64_t> values;
+  for (size_t i = 0; i < column.size(); ++i) values.push_back(static_cast<uint64_t>(column[i]));
+  return values;
+}
+
+void expect_details(const Details& details, const Json& parent) {
+  const Json json = parent.contains("details") ? parent.at("details") : Json::object();
+  EXPECT_EQ(numbers(details.limit), numbers(json, "limit"));
+  EXPECT_EQ(numbers(details.window_ms), numbers(json, "windowMs"));
+  EXPECT_EQ(numbers(details.remaining), numbers(json, "remaining"));
+  EXPECT_EQ(numbers(details.reset_ms), numbers(json, "resetMs"));
+  EXPECT_EQ(numbers(details.retry_ms), numbers(json, "retryMs"));
+  EXPECT_EQ(numbers(details.request_id), numbers(json, "requestId"));
+}
+
+// One byte on the wire stands for all entries.
+void expect_verdicts(const VerdictColumn& verdicts, const Json& json, size_t count) {
+  auto expected = numbers(json, "verdicts");
+  if (expected.size() == 1) expected.assign(count, expected[0]);
+  EXPECT_EQ(numbers(verdicts), expected);
+}
+
+void expect(const Welcome& welcome, const Json& message) {
+  const Json& json = message.at("welcome");
+  EXPECT_EQ(welcome.version, number(json.at("version")));
+  EXPECT_EQ(welcome.shard, number(json.at("shard")));
+  EXPECT_EQ(welcome.shards, number(json.at("shards")));
+  EXPECT_EQ(welcome.routing_known, json.at("routingHash") == "xxh3");
+  EXPECT_EQ(welcome.routing_seed, number(json.at("routingSeed")));
+  EXPECT_EQ(welcome.frame_bytes_max, number(json.at("frameBytesMax")));
+  EXPECT_EQ(welcome.frame_entries_max, number(json.at("frameEntriesMax")));
+  EXPECT_EQ(welcome.outstanding_frames_max, number(json.at("outstandingFramesMax")));
+  EXPECT_EQ(welcome.outstanding_bytes_max, number(json.at("outstandingBytesMax")));
+  EXPECT_EQ(welcome.waiting_entries_max, number(json.at("waitingEntriesMax")));
+  EXPECT_EQ(welcome.handles_max, number(json.at("handlesMax")));
+  EXPECT_EQ(welcome.key_bytes_max, number(json.at("keyBytesMax")));
+  EXPECT_EQ(welcome.instance_id, number(json.at("instanceId")));
+  EXPECT_EQ(welcome.features, number(json.at("features")));
+  EXPECT_EQ(welcome.server_version, json.at("serverVersion"));
+}
+
+void expect(const Verdicts& verdicts, const Json& message) {
+  const Json& json = message.at("verdicts");
+  const uint64_t count = json.contains("count") ? number(json.at("count")) : 0;
+  EXPECT_EQ(verdicts.verdicts.size(), count);
+  expect_verdicts(verdicts.verdicts, json, count);
+  expect_details(verdicts.details, json);
+}
+
+void expect(const Granted& granted, const Json& message) {
+  const Json& json = message.at("granted");
+  EXPECT_EQ(numbers(granted.entries), numbers(json, "entries"));
+  expect_verdicts(granted.verdicts, json, granted.entries.size());
+  expect_details(granted.details, json);
+}
+
+void expect(const Interned& interned, const Json& message) {
+  const Json& json = message.at("interned");
+  EXPECT_EQ(numbers(interned.handles), numbers(json, "handles"));
+  expect_verdicts(interned.verdicts, json, interned.handles.size());
+}
+
+void expect(const Inspected& inspected, const Json& message) {
+  const Json& json = message.at("inspected");
+  EXPECT_EQ(inspected.cursor, json.contains("cursor") ? number(json.at("cursor")) : 0);
+  std::string text;
+  for (const uint64_t byte : numbers(json, "keys")) text += static_cast<char>(byte);
+  const auto sizes = numbers(json, "keySizes");
+  ASSERT_EQ(inspected.keys.size(), sizes.size());
+  size_t at = 0;
+  for (size_t i = 0; i < sizes.size(); at += sizes[i++]) {
+    const InspectedKey& key = inspected.keys[i];
+    EXPECT_EQ(key.key, text.substr(at, sizes[i]));
+    EXPECT_EQ(key.window_ms, numbers(json, "windowMs")[i]);
+    EXPECT_EQ(key.reset_ms, numbers(json, "resetMs")[i]);
+    EXPECT_EQ(key.max_requests, numbers(json, "maxRequests")[i]);
+    EXPECT_EQ(key.max_requests_in_queue, numbers(json, "maxRequestsInQueue")[i]);
+    EXPECT_EQ(key.approved, numbers(json, "approved")[i]);
+    EXPECT_EQ(key.denied, numbers(json, "denied")[i]);
+    EXPECT_EQ(key.waiting, numbers(json, "waiting")[i]);
+  }
+}
+
+// badCost in the schema, bad_cost in the client.
+std::string in_snake_case(const std::string& name) {
+  std::string snake;
+  for (const char letter : name) {
+    if (std::isupper(static_cast<unsigned char>(letter)) != 0) snake += '_';
+    snake += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  }
+  return snake;
+}
+
+void expect(const Refusal& refusal, const Json& message) {
+  EXPECT_EQ(name(refusal.code), in_snake_case(message.at("error").at("code")));
+  EXPECT_EQ(refusal.text, message.at("error").at("text").get<std::string>());
+}
+
+void expect(const GoAway& go_away, const Json& message) {
+  EXPECT_EQ(go_away.reason, message.at("goAway").at("reason").get<std::string>());
+}
+
+void expect(const Done&, const Json& message) {
+  EXPECT_TRUE(message.contains("done"));
+}
+void expect(const Pong&, const Json& message) {
+  EXPECT_TRUE(message.contains("pong"));
+}
+void expect(const UnknownAnswer&, const Json& message) {
+  FAIL() << "not read: " << message;
+}
+
+TEST(Golden, answers_are_read_as_their_json_says) {
+  for (const Golden& golden : sluice::test::golden_frames("ServerFrame")) {
+    SCOPED_TRACE(golden.name);
+    const auto words = words_of(golden);
+    const Answer answer = decode(words);
+    const Json& message = golden.json.at("message");
+    if (!std::holds_alternative<Welcome>(answer)) {
+      EXPECT_EQ(id_of(answer), number(message.at("id")));
+    }
+    std::visit([&](const auto& one) { expect(one, message); }, answer);
+  }
+}
+
+// A pair of connected sockets, the reading one without blocking.
+struct Sockets {
+  Sockets() {
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  }
+  ~Sockets() {
+    close(ends[0]);
+    close(ends[1]);
+  }
+  Sockets(const Sockets&) = delete;
+  Sockets& operator=(const Sockets&) = delete;
+
+  void write(const std::byte* bytes, size_t count) {
+    if (count == 0) return;
+    EXPECT_EQ(::write(ends[1], bytes, count), static_cast<ssize_t>(count));
+  }
+
+  int ends[2];
+};
+
+TEST(Golden, frames_may_be_cut_at_every_byte) {
+  for (const Golden& golden : sluice::test::golden_frames("ServerFrame")) {
+    SCOPED_TRACE(golden.name);
+    const auto expected = words_of(golden);
+    const size_t size = golden.bytes().size();
+    Sockets sockets;
+    FrameReader reader{"the test"};
+    Traffic traffic;
+    for (size_t cut = 0; cut < size; ++cut) {
+      sockets.write(golden.bytes().data(), cut);
+      EXPECT_EQ(reader.read_some(sockets.ends[0], traffic), cut > 0);
+      EXPECT_FALSE(reader.next_frame()) << cut;
+      sockets.write(golden.bytes().data() + cut, size - cut);
+      EXPECT_TRUE(reader.read_some(sockets.ends[0], traffic));
+      const auto frame = reader.next_frame();
+      ASSERT_TRUE(frame) << cut;
+      EXPECT_TRUE(std::equal(frame->begin(), frame->end(), expected.begin(), expected.end()));
+      EXPECT_FALSE(reader.next_frame());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluicegate
