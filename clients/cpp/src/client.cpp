@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <ctime>
 #include <stdexcept>
 #include <thread>
 #include <unordered_map>
@@ -61,6 +62,16 @@ void check(const ClientOptions& options) {
   if (options.backoff_first.count() < 1 || options.backoff_longest < options.backoff_first) {
     throw std::invalid_argument("backoff_first is at least 1 ms, and backoff_longest not below it");
   }
+}
+
+// The kernel's clock as of its last tick, and a tick more: it costs a fraction of an exact one, and
+// time-outs of callbacks are not worth that.
+Clock::time_point about_now() noexcept {
+  constexpr auto tick = std::chrono::milliseconds{10};  // the longest that kernels are built with
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return Clock::time_point{std::chrono::seconds{now.tv_sec} +
+                           std::chrono::nanoseconds{now.tv_nsec} + tick};
 }
 
 // A span of a batch that one frame takes.
@@ -304,7 +315,9 @@ Outcome ClientCore::call(const Call& call, const std::stop_token& stop) {
 
 Ticket ClientCore::call_async(const Call& call, Client::Callback done) {
   Call timed = call;
-  if (const auto deadline = deadline_of(call.options)) timed.deadline = *deadline;
+  if (const auto limit = patience(call.options, options_.call_timeout)) {
+    timed.deadline = about_now() + *limit;
+  }
   return lane_of(call.key).add(timed, {.waiter = nullptr, .index = 0, .callback = std::move(done)});
 }
 
