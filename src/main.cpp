@@ -10,6 +10,9 @@
 #include "cli/bench_command.hpp"
 #include "cli/check_config_command.hpp"
 #include "cli/completion_command.hpp"
+#include "cli/debug_command.hpp"
+#include "cli/ping_command.hpp"
+#include "cli/release_command.hpp"
 #include "cli/serve_command.hpp"
 #include "config/flags.hpp"
 
@@ -20,6 +23,9 @@ int main(int argc, char** argv) {
   std::function<int()> run = [&] { return cli::serve(config); };
   config::add_server_flags(app, config);
   cli::add_acquire_command(app, run);
+  cli::add_release_command(app, run);
+  cli::add_debug_command(app, run);
+  cli::add_ping_command(app, run);
   cli::add_bench_command(app, run);
   cli::add_check_config_command(app, run);
   cli::add_completion_command(app, run);

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "bench/load/address.hpp"
-#include "sluicegate/connection.hpp"
+#include "cli/native_server.hpp"
 
 namespace sluice::cli {
 namespace {
@@ -31,7 +31,7 @@ Exit code: 0 when all was approved, 1 when not, 2 when there was no answer.
 
 struct AcquireFlags {
   std::string key;
-  std::string address = "127.0.0.1:8081";
+  NativeServer server;
   uint32_t cost = 1;
   uint32_t count = 1;
   bool wait = false;
@@ -65,7 +65,7 @@ void print_verdict(Verdict verdict, const sluicegate::Details& details, size_t i
 }
 
 // Prints the answers as they come, until every entry has its outcome; true when all are approved.
-bool print_answers(sluicegate::Connection& connection) {
+bool print_answers(sluicegate::Connection& connection, std::chrono::milliseconds answer_time) {
   bool all_approved = true;
   size_t waiting = 0;
   const auto print_all = [&](const auto& answer) {
@@ -79,7 +79,7 @@ bool print_answers(sluicegate::Connection& connection) {
     }
   };
   do {
-    const auto timeout = waiting > 0 ? std::chrono::hours{24} : std::chrono::seconds{5};
+    const auto timeout = waiting > 0 ? std::chrono::hours{24} : answer_time;
     const auto answer = connection.receive(timeout);
     if (!answer) throw sluicegate::TimedOut("the server did not answer in time");
     if (const auto* verdicts = std::get_if<sluicegate::Verdicts>(&*answer)) {
@@ -95,11 +95,11 @@ bool print_answers(sluicegate::Connection& connection) {
 }
 
 int acquire(const AcquireFlags& flags) {
-  const load::Address server = load::parse_address(flags.address);
-  const sluicegate::ConnectOptions options{.client_name = "sluicegate-acquire"};
+  const load::Address server = load::parse_address(flags.server.address);
   const auto connection =
-      flags.route ? sluicegate::connect_to_owner(server.host, server.port, flags.key, options)
-                  : std::make_unique<sluicegate::Connection>(server.host, server.port, options);
+      flags.route ? sluicegate::connect_to_owner(server.host, server.port, flags.key,
+                                                 connect_options(flags.server, "acquire"))
+                  : connect(flags.server, "acquire");
   // A column is left out where the flag is: an override stays with the key.
   const auto column = [&](std::optional<uint32_t> value) {
     return value ? std::vector<uint32_t>(flags.count, *value) : std::vector<uint32_t>{};
@@ -115,7 +115,7 @@ int acquire(const AcquireFlags& flags) {
                                        .all_may_wait = flags.wait,
                                        .wait_limit_ms = flags.wait_limit_ms,
                                        .details = sluicegate::detail::all});
-  return print_answers(*connection) ? 0 : 1;
+  return print_answers(*connection, std::chrono::milliseconds{flags.server.timeout_ms}) ? 0 : 1;
 }
 
 }  // namespace
@@ -127,7 +127,7 @@ void add_acquire_command(CLI::App& app, std::function<int()>& run) {
     return command->add_option(name, value, text)->type_name(type);
   };
   add("KEY", flags->key, "whose permits", "")->required();
-  add("--address", flags->address, "the server's native port", "HOST:PORT")->capture_default_str();
+  add_native_server(*command, flags->server);
   add("--cost", flags->cost, "permits to ask for at once", "N")->capture_default_str();
   add("--count", flags->count, "how often to ask, in one frame; 1 to 4096", "N")
       ->check(CLI::Range(1U, 4'096U).description(""))

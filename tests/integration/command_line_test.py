@@ -1,7 +1,8 @@
-"""`sluicegate acquire` and `sluicegate bench`, against the real server. Method: their exit codes,
-and what they print."""
+"""The commands that ask a server, against the real one. Method: their exit codes, and what they
+print."""
 
 import json
+import re
 import subprocess
 import time
 
@@ -12,8 +13,12 @@ from http_peer import ask, inspect, totals
 from server_process import TIMEOUT_S, binary, clean_environment, eventually, run_binary
 
 
+def command(server, *words):
+    return run_binary(*words, "--address", f"127.0.0.1:{server.native_port}")
+
+
 def acquire(server, *arguments):
-    return run_binary("acquire", *arguments, "--address", f"127.0.0.1:{server.native_port}")
+    return command(server, "acquire", *arguments)
 
 
 def test_acquire_approved(server, key):
@@ -72,14 +77,75 @@ def test_acquire_route_crosses_no_core(start_server, flags, most):
     assert crossings <= most and (crossings > 0) == (most > 0)
 
 
+def test_release_gives_back(server, key):
+    acquire(server, key, "--cost", "60")
+    result = command(server, "release", key, "--cost", "20")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "released\n", "")
+    assert inspect(server, key)["NumApprovedThisWindow"] == 40
+    assert command(server, "release", f"{key}unknown").returncode == 0
+
+
+def test_debug_shows_a_key(server, key):
+    acquire(server, key, "--max-requests", "2", "--count", "3")
+    result = command(server, "debug", key)
+    assert (result.returncode, result.stderr) == (0, "")
+    header, row = result.stdout.splitlines()
+    shown = dict(zip(header.replace(" ms", "").split(), row.split()))
+    assert {"APPROVED": "2", "LIMIT": "2", "DENIED": "1", "WAITING": "0", "QUEUE": "400",
+            "WINDOW": "3600000", "KEY": key}.items() <= shown.items()
+    result = command(server, "debug", f"{key}unknown")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == f"{key}unknown is not live\n"
+
+
+def test_debug_shows_all_keys(start_server):
+    server = start_server(*LONG_WINDOW, "--max-requests", "1000000000")
+    bench("--address", f"127.0.0.1:{server.native_port}", "--keys", "5000", "--batch", "100")
+    result = command(server, "debug", "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    keys = [json.loads(line) for line in result.stdout.splitlines()]
+    assert len({key["key"] for key in keys}) == len(keys) == 5_000
+    assert all(key["approved"] > 0 and key["denied"] == 0 for key in keys)
+    result = command(server, "debug", "--limit", "7")
+    assert result.returncode == 0 and "--limit" in result.stderr
+    assert len(result.stdout.splitlines()) == 1 + 7
+
+
+def test_ping(server):
+    result = command(server, "ping", "--count", "20")
+    assert (result.returncode, result.stderr) == (0, "")
+    least, median, most = (float(us) for us in re.findall(r"([\d.]+) us", result.stdout))
+    assert 0 < least <= median <= most
+    assert result.stdout.startswith("20 of 20 answered: ")
+    assert result.stdout.endswith(f" of {server.shards})\n")
+
+
+def test_ping_of_a_server_that_does_not_answer(start_server):
+    server = start_server()
+    server.pause()
+    result = command(server, "ping", "--timeout-millis", "200")
+    server.resume()
+    assert result.returncode == 2 and result.stdout == "", result
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [["acquire", "k"], ["release", "k"], ["debug"], ["ping"]])
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1", "no.such.host.invalid:8081",
                                      "127.0.0.1:99999"])
-def test_bad_address_is_one_line_and_exit_2(address):
-    result = run_binary("acquire", "k", "--address", address)
+def test_bad_address_is_one_line_and_exit_2(words, address):
+    result = run_binary(*words, "--address", address)
     assert result.returncode == 2, result
     assert result.stdout == ""
     assert len(result.stderr.splitlines()) == 1
     assert result.stderr.startswith("Error: ")
+
+
+@pytest.mark.parametrize("words", [["acquire"], ["release", "k", "--cost", "0"],
+                                   ["debug", "--limit", "0"], ["ping", "--count", "x"]])
+def test_usage_error_is_exit_2_where_1_is_an_answer(words):
+    result = run_binary(*words)
+    assert result.returncode == 2 and result.stdout == "", result
+    assert "\nError: " in result.stderr
 
 
 def test_rest_port_instead_of_the_native_one_is_one_line(server):

@@ -348,6 +348,7 @@ def completions(*words):
 
 def test_bash_completes_commands_and_flags():
     assert completions("sluicegate", "be") == ["bench"]
+    assert completions("sluicegate", "debug", "--l") == ["--limit"]
     assert completions("sluicegate", "--max-req") == ["--max-requests", "--max-requests-in-queue"]
     assert completions("sluicegate", "acquire", "--wait") == ["--wait", "--wait-limit-ms"]
     assert "--config-file" not in completions("sluicegate", "acquire", "--")
@@ -358,6 +359,7 @@ def test_completion_knows_every_flag(shell):
     script = run_binary("completion", shell)
     assert (script.returncode, script.stderr) == (0, "")
     for word in ["max-requests", "config-file", "native-port", "bench", "check-config",
+                 "release", "debug", "ping", "timeout-millis",
                  "denied-share", "handles", "client", "rate", "wait-limit-ms"]:
         assert word in script.stdout
     if shutil.which(shell):

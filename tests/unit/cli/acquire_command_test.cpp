@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sluicegate/error.hpp"
+#include "tests/unit/cli/run_command.hpp"
 #include "tests/unit/client/fake_server.hpp"
 
 namespace sluice::cli {
@@ -15,25 +16,12 @@ namespace {
 
 using sluicegate::test::FakeServer;
 using sluicegate::test::Peer;
-
-struct Outcome {
-  int exit_code;
-  std::string output;
-};
+using test::Outcome;
+using test::run_command;
 
 Outcome acquire(const FakeServer& server, const std::string& flags) {
-  CLI::App app;
-  std::function<int()> run;
-  add_acquire_command(app, run);
-  app.parse("acquire user-7 --address 127.0.0.1:" + std::to_string(server.port()) + flags);
-  testing::internal::CaptureStdout();
-  try {
-    const int exit_code = run();
-    return {exit_code, testing::internal::GetCapturedStdout()};
-  } catch (...) {
-    testing::internal::GetCapturedStdout();  // lest the next test cannot capture
-    throw;
-  }
+  return run_command(add_acquire_command,
+                     "acquire user-7 --address 127.0.0.1:" + std::to_string(server.port()) + flags);
 }
 
 TEST(AcquireCommand, approved_is_success) {

@@ -1,0 +1,135 @@
+#include "cli/debug_command.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "cli/native_server.hpp"
+#include "sluicegate/error.hpp"
+
+namespace sluice::cli {
+namespace {
+
+using sluicegate::InspectedKey;
+
+constexpr const char* description =
+    R"(Shows what a running server knows of a key, or of all live keys, a page at a time. Looking
+neither makes a key nor keeps it alive.
+
+  sluicegate debug user-7
+  sluicegate debug --limit 20
+  sluicegate debug --json | jq -r 'select(.waiting > 0) | .key'
+
+Without KEY they come in the order of the server's tables, each that lives throughout exactly
+once. A key with blanks, quotes or bytes that do not print is shown in quotes, with escapes;
+--json has a line for each key, and U+FFFD for bytes that are no UTF-8.
+
+Exit code: 0 when it was shown (without KEY: also when there are none), 1 when the key is not
+live, 2 when there was no answer.
+)";
+
+constexpr uint32_t limit_max = 1'000'000'000;
+
+struct DebugFlags {
+  std::string key;
+  NativeServer server;
+  uint32_t limit = limit_max;
+  bool json = false;
+};
+
+// The key comes last: only its width is not known.
+void print_header() {
+  std::puts("  APPROVED       LIMIT    DENIED   WAITING     QUEUE  WINDOW ms   LEFT ms  KEY");
+}
+
+void print_row(const InspectedKey& key) {
+  std::puts(fmt::format("{:>10}  {:>10}  {:>8}  {:>8}  {:>8}  {:>9}  {:>8}  {}", key.approved,
+                        key.max_requests, key.denied, key.waiting, key.max_requests_in_queue,
+                        key.window_ms, key.reset_ms, printable(key.key))
+                .c_str());
+}
+
+void print_json(const InspectedKey& key) {
+  const nlohmann::ordered_json line{{"key", key.key},
+                                    {"approved", key.approved},
+                                    {"maxRequests", key.max_requests},
+                                    {"denied", key.denied},
+                                    {"waiting", key.waiting},
+                                    {"maxRequestsInQueue", key.max_requests_in_queue},
+                                    {"windowMillis", key.window_ms},
+                                    {"resetMillis", key.reset_ms}};
+  constexpr auto replace = nlohmann::ordered_json::error_handler_t::replace;
+  std::puts(line.dump(-1, ' ', false, replace).c_str());
+}
+
+int show_key(sluicegate::Connection& connection, const DebugFlags& flags) {
+  const std::optional<InspectedKey> key = connection.inspect(flags.key);
+  if (!key) {
+    std::fprintf(stderr, "%s is not live\n", printable(flags.key).c_str());
+    return 1;
+  }
+  if (!flags.json) print_header();
+  flags.json ? print_json(*key) : print_row(*key);
+  return 0;
+}
+
+sluicegate::Inspected next_page(sluicegate::Connection& connection, const DebugFlags& flags,
+                                uint64_t cursor, uint32_t keys_max) {
+  connection.send(sluicegate::Inspect{.cursor = cursor, .limit = keys_max});
+  // Nothing else was asked; what the server says by itself (GoAway) is passed over.
+  for (;;) {
+    auto answer = connection.receive(std::chrono::milliseconds{flags.server.timeout_ms});
+    if (!answer) throw sluicegate::TimedOut("the server did not answer in time");
+    if (auto* page = std::get_if<sluicegate::Inspected>(&*answer)) return std::move(*page);
+    if (const auto* refusal = std::get_if<sluicegate::Refusal>(&*answer)) {
+      throw sluicegate::Refused(refusal->code, std::string{refusal->text});
+    }
+  }
+}
+
+// As many as told, in pages of the server's choice: it may give fewer than asked for.
+int show_all(sluicegate::Connection& connection, const DebugFlags& flags) {
+  if (!flags.json) print_header();
+  uint32_t left = flags.limit;
+  uint64_t cursor = 0;
+  do {
+    const sluicegate::Inspected page = next_page(connection, flags, cursor, left);
+    const size_t shown = std::min<size_t>(left, page.keys.size());
+    for (size_t i = 0; i < shown; ++i) {
+      flags.json ? print_json(page.keys[i]) : print_row(page.keys[i]);
+    }
+    left -= static_cast<uint32_t>(shown);
+    cursor = page.cursor;
+  } while (cursor != 0 && left > 0);
+  if (cursor != 0 && !flags.json) std::fputs("There may be more: raise --limit.\n", stderr);
+  return 0;
+}
+
+int debug(const DebugFlags& flags) {
+  const auto connection = connect(flags.server, "debug");
+  return flags.key.empty() ? show_all(*connection, flags) : show_key(*connection, flags);
+}
+
+}  // namespace
+
+void add_debug_command(CLI::App& app, std::function<int()>& run) {
+  CLI::App* command = app.add_subcommand("debug", description);
+  const auto flags = std::make_shared<DebugFlags>();
+  command->add_option("KEY", flags->key, "the only key to show")->type_name("");
+  add_native_server(*command, flags->server);
+  command->add_option("--limit", flags->limit, "show no more keys; 1 to 1000000000")
+      ->type_name("N")
+      ->check(CLI::Range(1U, limit_max).description(""));
+  command->add_flag("--json", flags->json, "a line of JSON for each key");
+  command->callback([flags, &run] { run = [flags] { return debug(*flags); }; });
+}
+
+}  // namespace sluice::cli

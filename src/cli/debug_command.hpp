@@ -1,0 +1,13 @@
+// `sluicegate debug [KEY]`: what a running server knows of a key, or of all keys.
+// Flow:   flags -> sluicegate::Connection -> a page at a time -> a row, or a line of JSON, per key.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <functional>
+
+namespace sluice::cli {
+
+// When the subcommand is called, `run` becomes what it does; that returns the exit code.
+void add_debug_command(CLI::App& app, std::function<int()>& run);
+
+}  // namespace sluice::cli

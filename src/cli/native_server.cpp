@@ -1,0 +1,43 @@
+#include "cli/native_server.hpp"
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <chrono>
+
+#include "bench/load/address.hpp"
+#include "log/quote.hpp"
+
+namespace sluice::cli {
+
+void add_native_server(CLI::App& command, NativeServer& server) {
+  command.add_option("--address", server.address, "the server's native port")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  command
+      .add_option("--timeout-millis", server.timeout_ms,
+                  "wait no longer for the server; 1 to 3600000")
+      ->type_name("N")
+      ->check(CLI::Range(1U, 3'600'000U).description(""))
+      ->capture_default_str();
+}
+
+sluicegate::ConnectOptions connect_options(const NativeServer& server, const std::string& command) {
+  const std::chrono::milliseconds timeout{server.timeout_ms};
+  return {
+      .client_name = "sluicegate-" + command, .connect_timeout = timeout, .call_timeout = timeout};
+}
+
+std::unique_ptr<sluicegate::Connection> connect(const NativeServer& server,
+                                                const std::string& command) {
+  const load::Address at = load::parse_address(server.address);
+  return std::make_unique<sluicegate::Connection>(at.host, at.port,
+                                                  connect_options(server, command));
+}
+
+std::string printable(std::string_view key) {
+  constexpr char rubout = 0x7F;  // slog, whose rule this is, lets it pass
+  const bool quoted = log::needs_quotes(key) || key.find(rubout) != key.npos;
+  return quoted ? log::in_quotes(key) : std::string{key};
+}
+
+}  // namespace sluice::cli

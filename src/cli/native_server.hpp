@@ -1,0 +1,34 @@
+// What the commands that ask a running server share: where it is, how long they wait, and what a
+// key looks like on a terminal.
+// Flow:   flags -> NativeServer -> sluicegate::Connection.
+// Errors: connect() throws as sluicegate::Connection does; main prints that in one line, exit 2.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "sluicegate/connection.hpp"
+
+namespace sluice::cli {
+
+struct NativeServer {
+  std::string address = "127.0.0.1:8081";
+  uint32_t timeout_ms = 5'000;
+};
+
+// --address and --timeout-millis.
+void add_native_server(CLI::App& command, NativeServer& server);
+
+// The server sees the client as "sluicegate-COMMAND".
+sluicegate::ConnectOptions connect_options(const NativeServer& server, const std::string& command);
+std::unique_ptr<sluicegate::Connection> connect(const NativeServer& server,
+                                                const std::string& command);
+
+// The key as it is, or in quotes with escapes where it has blanks, quotes, bytes that are no UTF-8,
+// or anything else that a terminal would not just show.
+std::string printable(std::string_view key);
+
+}  // namespace sluice::cli

@@ -1,0 +1,52 @@
+#include "cli/release_command.hpp"
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "base/limits.hpp"
+#include "cli/native_server.hpp"
+
+namespace sluice::cli {
+namespace {
+
+constexpr const char* description =
+    R"(Gives permits back to a key's current window: its waiters get them first.
+
+  sluicegate release user-7
+  sluicegate release user-7 --cost 5
+
+Exit code: 0 when the server has done so, 2 when there was no answer or it refused. A key that
+the server does not know has nothing to give back to, and is passed over: that is 0 as well
+(sluicegate debug KEY tells whether it is known).
+)";
+
+struct ReleaseFlags {
+  std::string key;
+  NativeServer server;
+  uint32_t cost = 1;
+};
+
+int release(const ReleaseFlags& flags) {
+  connect(flags.server, "release")->release(flags.key, flags.cost);
+  std::puts("released");
+  return 0;
+}
+
+}  // namespace
+
+void add_release_command(CLI::App& app, std::function<int()>& run) {
+  CLI::App* command = app.add_subcommand("release", description);
+  const auto flags = std::make_shared<ReleaseFlags>();
+  command->add_option("KEY", flags->key, "whose permits")->type_name("")->required();
+  add_native_server(*command, flags->server);
+  command->add_option("--cost", flags->cost, "permits to give back; 1 to 1000000000")
+      ->type_name("N")
+      ->check(CLI::Range(1U, limits::permits_max).description(""))
+      ->capture_default_str();
+  command->callback([flags, &run] { run = [flags] { return release(*flags); }; });
+}
+
+}  // namespace sluice::cli
