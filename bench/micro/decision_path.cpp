@@ -25,6 +25,7 @@ constexpr size_t batch_entries = 256;
 constexpr uint32_t key_permits = 1'000'000'000;
 constexpr uint32_t denied_cost = key_permits / 2 + 1;  // fits once into a window
 constexpr size_t codec_entries = 16'384;               // in frames of one size
+constexpr size_t busy_entries = 1'000'000;  // after so many at once a shard samples as a busy one
 
 struct Questions {
   std::vector<api::Entry> entries;
@@ -102,23 +103,26 @@ Questions ask_once_each(const micro::Keys& keys, uint32_t cost) {
   return questions;
 }
 
-// Every key is there already; the first time is not measured.
+// Every key is there already, and the shard is busy; that is not measured.
 size_t decide(size_t keys_count, uint32_t cost, api::Verdict expected) {
   const micro::Keys keys(keys_count);
   shard::Shard shard({.keys_max = static_cast<uint32_t>(keys_count + keys_count / 5),
                       .policy = {.window_ms = 3'600'000, .max_requests = key_permits},
                       .hash_secret = micro::hash_secret()});
-  Questions first = ask_once_each(keys, cost);
-  shard.decide(first.entries,
-               {.verdicts = first.verdicts, .details = first.details, .waiters = first.waiters},
-               {.monotonic_ns = 1'000'000'000, .wall_ns = 0});
   Questions questions = ask_once_each(keys, cost);
+  for (size_t asked = 0; asked < busy_entries; asked += keys_count) {
+    shard.decide(questions.entries,
+                 {.verdicts = questions.verdicts,
+                  .details = questions.details,
+                  .waiters = questions.waiters},
+                 {.monotonic_ns = 1'000'000'000, .wall_ns = 0});
+  }
   measured_decide(shard, questions);
   for (const api::Verdict verdict : questions.verdicts) require(verdict == expected, "a verdict");
   return keys_count;
 }
 
-// Every key has its seat already.
+// Every key has its seat already, and the shard is busy.
 size_t decide_by_handle(size_t keys_count) {
   const micro::Keys keys(keys_count);
   shard::Shard shard({.keys_max = static_cast<uint32_t>(keys_count + keys_count / 5),
@@ -128,7 +132,9 @@ size_t decide_by_handle(size_t keys_count) {
   std::vector<api::Handle> handles(keys_count);
   std::vector<api::Verdict> verdicts(keys_count);
   for (size_t index = 0; index < keys_count; ++index) handles[index] = shard.intern(keys[index]);
-  shard.decide(handles, verdicts, {.monotonic_ns = 1'000'000'000, .wall_ns = 0});
+  for (size_t asked = 0; asked < busy_entries; asked += keys_count) {
+    shard.decide(handles, verdicts, {.monotonic_ns = 1'000'000'000, .wall_ns = 0});
+  }
   measured_decide_by_handle(shard, handles, verdicts);
   for (const api::Verdict verdict : verdicts)
     require(verdict == api::Verdict::approved, "a verdict");

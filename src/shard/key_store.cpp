@@ -12,7 +12,8 @@ KeyStore::KeyStore(const Options& options)
       handles_(options.handles_max, options.key_bytes_max),
       waiters_(options.waiters_max, "waiters (--max-waiters)"),
       extras_(options.keys_max, "keys with overrides or waiters (--max-keys)"),
-      timers_(0) {
+      timers_(0),
+      traffic_(options.hash_secret) {
   const limiter::Policy& standard = options.policy;
   ASSERT(standard.max_requests >= 1 && standard.max_requests <= limits::permits_max);
   ASSERT(standard.window_ms >= 1 && standard.window_ms <= limits::window_ms_max);
@@ -107,7 +108,7 @@ void KeyStore::drop_extra(Place place, const Window& window) noexcept {
 uint64_t KeyStore::reserved_bytes() const noexcept {
   return table_.reserved_bytes() + handles_.reserved_bytes() + extras_.reserved_bytes() +
          waiters_.reserved_bytes() + grants_.capacity() * sizeof(api::Grant) +
-         page_.capacity() * sizeof(api::KeyState);
+         page_.capacity() * sizeof(api::KeyState) + traffic_.reserved_bytes();
 }
 
 }  // namespace sluice::shard

@@ -28,6 +28,7 @@
 #include "shard/key_extra.hpp"
 #include "shard/key_hash.hpp"
 #include "shard/key_table.hpp"
+#include "shard/key_traffic.hpp"
 #include "shard/policy_classes.hpp"
 #include "shard/shard.hpp"
 #include "shard/waiter_line.hpp"
@@ -63,6 +64,9 @@ class KeyStore {
   void keep_grants(size_t count) noexcept { grants_.resize(count); }
   std::optional<api::KeyState> inspect(std::string_view key, base::Now now) noexcept;
   Page page(uint64_t cursor, uint32_t keys_max, base::Now now) noexcept;
+  std::span<const HeavyKey> heaviest_keys(uint32_t keys_max, base::Now now) noexcept {
+    return traffic_.heaviest(keys_max, base::floor_ms(now.monotonic_ns));
+  }
   uint32_t keys_count() const noexcept { return table_.keys_count(); }
   uint32_t waiters_count() const noexcept { return waiters_.used(); }
   const Statistics& statistics() const noexcept { return statistics_; }
@@ -116,6 +120,10 @@ class KeyStore {
   static bool changes_policy(const api::Entry& entry, const limiter::Policy& policy) noexcept;
   void change_policy(const api::Entry& entry, ExtraIndex index, int64_t now_ms) noexcept;
   bool waiters_full(const api::Entry& entry) const noexcept;
+  void watch(std::span<const api::Entry> entries, std::span<const api::Verdict> verdicts,
+             int64_t now_ms) noexcept;
+  void watch(std::span<const api::Handle> handles, std::span<const api::Verdict> verdicts,
+             int64_t now_ms) noexcept;
   void count(api::Verdict verdict) noexcept {
     ++statistics_.decisions[static_cast<size_t>(verdict)];
   }
@@ -201,6 +209,7 @@ class KeyStore {
   std::vector<api::Grant> grants_;
   std::vector<api::KeyState> page_;
   Statistics statistics_;
+  KeyTraffic traffic_;
 
   // The sweep for expired keys.
   uint32_t swept_bucket_ = 0;

@@ -33,6 +33,18 @@ void KeyStore::decide(std::span<const api::Entry> entries, const Answers& answer
     const size_t decided = hashed - decided_behind;
     decide(group(decided), answers.from(decided * Group::entries_max), now, origin);
   }
+  watch(entries, answers.verdicts, base::floor_ms(now.monotonic_ns));
+}
+
+// The few that the traffic is judged by. Apart: the loops above keep their registers.
+[[gnu::noinline]] void KeyStore::watch(std::span<const api::Entry> entries,
+                                       std::span<const Verdict> verdicts, int64_t now_ms) noexcept {
+  traffic_.pass(entries.size(), now_ms, [&](size_t at, uint64_t weight) {
+    const api::Entry& entry = entries[at];
+    if (entry.op != api::Op::acquire || verdicts[at] == Verdict::invalid_key) return;
+    traffic_.add(hash_key(entry.key(), options_.hash_secret), entry.key(), verdicts[at], weight,
+                 now_ms);
+  });
 }
 
 // Flattened: the hash of a short key is a few dozen instructions.

@@ -26,6 +26,15 @@ void KeyStore::decide(std::span<const api::Handle> handles, std::span<Verdict> v
     handles_.prefetch(handles[std::min(index + seats_ahead, handles.size() - 1)]);
     verdicts[index] = decide_seat(handles[index], now, now_ms);
   }
+  watch(handles, verdicts, now_ms);
+}
+
+[[gnu::noinline]] void KeyStore::watch(std::span<const api::Handle> handles,
+                                       std::span<const Verdict> verdicts, int64_t now_ms) noexcept {
+  traffic_.pass(handles.size(), now_ms, [&](size_t at, uint64_t weight) {
+    traffic_.add(handles_.hash(handles[at]), handles_.key(handles[at]), verdicts[at], weight,
+                 now_ms);
+  });
 }
 
 inline Verdict KeyStore::decide_seat(api::Handle handle, base::Now now, int64_t now_ms) noexcept {

@@ -101,6 +101,7 @@ void KeyStore::check_invariants(base::Now now) const noexcept {
   table_.check_invariants();
   check_keys();
   check_lines(base::floor_ms(now.monotonic_ns));
+  traffic_.check_invariants();
 }
 
 // Every key is found by its text, and every extra belongs to exactly one key.

@@ -76,6 +76,10 @@ Page Shard::page(uint64_t cursor, uint32_t keys_max, base::Now now) noexcept {
   return store_->page(cursor, keys_max, now);
 }
 
+std::span<const HeavyKey> Shard::heaviest_keys(uint32_t keys_max, base::Now now) noexcept {
+  return store_->heaviest_keys(keys_max, now);
+}
+
 uint32_t Shard::keys_count() const noexcept {
   return store_->keys_count();
 }

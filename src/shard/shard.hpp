@@ -75,6 +75,19 @@ struct Page {
   uint64_t next_cursor = 0;             // 0: this was the last page
 };
 
+// One of the keys that are asked most of late; sampled (key_traffic.hpp). A verdict that is neither
+// approved nor queued counts as denied.
+struct HeavyKey {
+  std::string_view key;    // its first 256 bytes; until the shard's next call
+  uint32_t key_bytes = 0;  // of the whole key
+  double approved_per_s = 0;
+  double denied_per_s = 0;
+  double queued_per_s = 0;
+  double per_s_max = 0;  // there may have been so many before the key was watched
+
+  double per_s() const noexcept { return approved_per_s + denied_per_s + queued_per_s; }
+};
+
 class KeyStore;
 
 class Shard {
@@ -146,6 +159,9 @@ class Shard {
   // Live keys from `cursor` on, about `keys_max` of them (at most limits::inspect_page_max). A
   // page of a thinly filled table may be empty although more follow.
   Page page(uint64_t cursor, uint32_t keys_max, base::Now now) noexcept;
+
+  // The keys with the most entries, most first; until the shard's next call.
+  std::span<const HeavyKey> heaviest_keys(uint32_t keys_max, base::Now now) noexcept;
 
   uint32_t keys_count() const noexcept;
   uint32_t waiters_count() const noexcept;

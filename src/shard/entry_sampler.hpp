@@ -1,0 +1,85 @@
+// Which of the decided entries are looked at closer: few enough that nobody notices, and each with
+// the same chance, whatever pattern the clients ask in.
+// Flow:   a batch was decided -> pass() -> the entries that are due, each with its weight.
+// Shape:  the gap to the next sample is drawn evenly from 1 to 2 * stride - 1, so that one of
+//         `stride` entries is taken; it stands for that many. The stride doubles whenever a tick
+//         has had its samples, and halves with a tick that took less than half of them: a core
+//         takes every entry while it decides few, and no more than about 5,000 a second ever.
+//         Batches without a sample cost two comparisons and a subtraction.
+// Units:  entries; milliseconds.
+// Lives:  one core only; the seed is secret, so that nobody can ask between the samples.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace sluice::shard {
+
+class EntrySampler {
+ public:
+  static constexpr int64_t tick_ms = 50;
+  static constexpr uint32_t tick_samples = 256;
+  static constexpr uint32_t stride_max = 1U << 20;
+
+  explicit EntrySampler(uint64_t seed) noexcept : random_(seed) {}
+
+  // Of `count` entries in a row calls `observe(at, weight)` for those that are due.
+  template <typename Observe>
+  void pass(size_t count, int64_t now_ms, Observe observe) noexcept {
+    if (now_ms >= tick_end_ms_) [[unlikely]]
+      end_tick(now_ms);
+    size_t at = gap_;
+    while (at < count) {
+      observe(at, uint64_t{weight_});
+      count_sample();
+      at += 1 + draw_gap();
+    }
+    gap_ = at - count;
+  }
+
+  uint32_t stride() const noexcept { return stride_; }
+
+ private:
+  void count_sample() noexcept {
+    if (++taken_ < tick_samples || stride_ == stride_max) return;
+    stride_ *= 2;
+    taken_ = 0;
+    doubled_ = true;
+  }
+
+  // Ticks that nobody asked in took none.
+  void end_tick(int64_t now_ms) noexcept {
+    const int64_t idle_ticks = (now_ms - tick_end_ms_) / tick_ms;
+    const int64_t halvings = idle_ticks + (!doubled_ && taken_ < tick_samples / 2 ? 1 : 0);
+    stride_ = std::max(stride_ >> std::min<int64_t>(halvings, 31), 1U);
+    if (weight_ > stride_) {  // who waited for a gap of busier times would wait too long
+      gap_ = std::min<size_t>(gap_, 2 * stride_ - 2);
+      weight_ = stride_;
+    }
+    taken_ = 0;
+    doubled_ = false;
+    tick_end_ms_ = now_ms + tick_ms;
+  }
+
+  // How many entries are passed over before the next one.
+  size_t draw_gap() noexcept {
+    weight_ = stride_;
+    random_ += 0x9E37'79B9'7F4A'7C15;  // SplitMix64
+    uint64_t mixed = random_;
+    mixed = (mixed ^ (mixed >> 30)) * 0xBF58'476D'1CE4'E5B9;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94D0'49BB'1331'11EB;
+    mixed ^= mixed >> 31;
+    return ((mixed >> 32) * (2 * uint64_t{stride_} - 1)) >> 32;
+  }
+
+  uint64_t random_;
+  size_t gap_ = 0;
+  uint32_t stride_ = 1;
+  uint32_t weight_ = 1;  // of the next sample: the stride when its gap was drawn
+  uint32_t taken_ = 0;   // in this tick, or since the stride was doubled in it
+  bool doubled_ = false;
+  int64_t tick_end_ms_ = 0;
+};
+
+}  // namespace sluice::shard

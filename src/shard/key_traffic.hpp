@@ -1,0 +1,57 @@
+// What the keys of a shard are asked of late, as far as `sluicegate top` shows it: the heaviest of
+// them, with their rates.
+// Flow:   a batch was decided -> pass() -> EntrySampler -> add() -> HeavyHitters -> heaviest().
+// Shape:  what was is halved every half_life_ms, together with the time it spans: a rate is their
+//         quotient, right from the first second on, and follows the present.
+// Units:  milliseconds; rates per second. Weights are in 1,024ths of an entry, so that what is
+//         asked seldom fades as slowly as the rest.
+// Errors: of HeavyHitters, and of sampling: a key with a part p of the traffic has about 12,000 * p
+//         samples at a high rate, so that its rate is wrong by 1 / sqrt(12,000 * p); of 1 %: by 9
+//         %.
+// Lives:  one core only.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "api/verdict.hpp"
+#include "shard/entry_sampler.hpp"
+#include "shard/heavy_hitters.hpp"
+#include "shard/shard.hpp"
+
+namespace sluice::shard {
+
+class KeyTraffic {
+ public:
+  static constexpr int64_t half_life_ms = 2'000;
+
+  explicit KeyTraffic(const HashSecret& secret);
+
+  // Of `count` entries that were decided in a row calls `observe(at, weight)` for a few.
+  template <typename Observe>
+  void pass(size_t count, int64_t now_ms, Observe observe) noexcept {
+    sampler_.pass(count, now_ms, observe);
+  }
+
+  void add(const KeyHash& hash, std::string_view key, api::Verdict verdict, uint64_t weight,
+           int64_t now_ms) noexcept;
+
+  // The keys with the most entries, most first; until the next call.
+  std::span<const HeavyKey> heaviest(uint32_t keys_max, int64_t now_ms) noexcept;
+
+  uint64_t reserved_bytes() const noexcept { return hitters_.reserved_bytes(); }
+  void check_invariants() const noexcept { hitters_.check_invariants(); }
+
+ private:
+  void age(int64_t now_ms) noexcept;
+
+  EntrySampler sampler_;
+  HeavyHitters hitters_;
+  std::vector<HeavyKey> heaviest_;
+  int64_t halved_ms_ = INT64_MIN;  // when it was halved last, or began
+  int64_t spanned_ms_ = 0;         // before that
+};
+
+}  // namespace sluice::shard
