@@ -31,6 +31,8 @@ inline constexpr uint32_t inspect_page_max = 1'024;  // keys in one Inspected fr
 inline constexpr uint32_t http_header_bytes_max = 8 * 1024;
 inline constexpr uint32_t http_body_bytes_max = 64 * 1024;
 inline constexpr uint32_t debug_keys_max = 1'000'000'000;  // ?limit= of GET /debug
+inline constexpr uint32_t top_keys_max = 100;              // ?keys= of GET /top
+inline constexpr uint32_t top_keys = 20;                   // without
 
 // Buffers of one connection; address space, committed as it is used.
 inline constexpr uint32_t receive_buffer_bytes = 32 * 1024;

@@ -1,4 +1,5 @@
-// One core's counters at one moment, as plain values: what /metrics shows, and the number of keys.
+// One core's counters at one moment, as plain values: what /metrics and /top show, and the number
+// of keys.
 // Lives:  copied by the worker that owns the counters; may cross to another core.
 #pragma once
 
@@ -6,6 +7,7 @@
 #include <string_view>
 
 #include "io/io.hpp"
+#include "server/rate_window.hpp"
 #include "shard/shard.hpp"
 
 namespace sluice::server {
@@ -27,6 +29,7 @@ struct Census {
   WorkerStatistics worker;
   io::Statistics io;
   std::string_view io_name;
+  Rates rates;
   uint32_t keys = 0;
   uint32_t waiters = 0;
   uint32_t handles = 0;

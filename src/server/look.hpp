@@ -1,5 +1,5 @@
 // A look into a shard, asked by a session of any core: one key, a page of keys, or a census of all
-// cores.
+// cores, with the keys that are asked most.
 // Flow:   a worker takes a look from its pool -> the shard's core answers it in place -> back to
 //         the worker -> its session. A census goes from core to core.
 // Errors: none free: the session waits until one is.
@@ -15,11 +15,12 @@
 #include "api/entry.hpp"
 #include "route/crossing.hpp"
 #include "server/census.hpp"
+#include "server/top.hpp"
 
 namespace sluice::route {
 
 struct Look {
-  enum class Kind : uint8_t { key, page, metrics, count };
+  enum class Kind : uint8_t { key, page, metrics, count, top };
 
   Kind kind = Kind::key;
   bool in_use = false;
@@ -40,6 +41,12 @@ struct Look {
   std::string text;
   uint64_t next_cursor = 0;  // of this shard; 0: it has no more
   std::vector<server::Census> censuses;
+  std::vector<server::TopKey> top_keys;
+
+  // Whether it goes from core to core.
+  bool is_of_all() const noexcept {
+    return kind == Kind::metrics || kind == Kind::count || kind == Kind::top;
+  }
 
   void add(const api::KeyState& state) {
     states.push_back(state);

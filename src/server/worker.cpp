@@ -62,6 +62,7 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   const size_t count = io_.poll(events_, wait);
   exchange_.is_up();
   context_.now = io_.now();
+  rates_.advance(context_.now.monotonic_ns, shard_.statistics());
   for (const io::Event& event : std::span(events_).first(count)) on_event(event);
   execute();
   if (exchange_.receive(*this) || count > 0) busy_ns_ = context_.now.monotonic_ns;

@@ -107,6 +107,7 @@ class Worker final : private session::Backend {
             uint32_t keys_max) noexcept override;
   void count_keys(session::Session& session, uint64_t id) noexcept override;
   void metrics(session::Session& session, uint64_t id) noexcept override;
+  void top(session::Session& session, uint64_t id, uint32_t keys_max) noexcept override;
   void move(session::Session& session, uint32_t shard) noexcept override;
 
   // worker.cpp
@@ -180,6 +181,7 @@ class Worker final : private session::Backend {
   std::vector<route::Look*> free_looks_;
   std::string metrics_text_;
   WorkerStatistics statistics_;
+  RateWindow rates_;
   const route::Crossing* serving_ = nullptr;
   std::vector<api::Grant> early_grants_;  // for entries of requests that are not complete
   size_t kept_grants_ = 0;  // at the front of the shard's, for cores that take no more

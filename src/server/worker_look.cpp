@@ -49,6 +49,13 @@ void Worker::metrics(session::Session& session, uint64_t id) noexcept {
   send(look);
 }
 
+void Worker::top(session::Session& session, uint64_t id, uint32_t keys_max) noexcept {
+  Look& look = take_look(session, id);
+  look.kind = Look::Kind::top;
+  look.keys_max = keys_max;
+  send(look);
+}
+
 Look& Worker::take_look(const session::Session& session, uint64_t id) noexcept {
   ASSERT(!free_looks_.empty());
   Look& look = *free_looks_.back();
@@ -62,6 +69,7 @@ Look& Worker::take_look(const session::Session& session, uint64_t id) noexcept {
   look.states.clear();
   look.text.clear();
   look.censuses.clear();
+  look.top_keys.clear();
   return look;
 }
 
@@ -84,6 +92,10 @@ void Worker::answer(Look& look) noexcept {
         look.next_cursor = page.next_cursor;
       }
       break;
+    case Look::Kind::top:
+      merge(shard_.heaviest_keys(look.keys_max, context_.now), core_, look.keys_max, look.top_keys);
+      look.censuses.push_back(census());
+      break;
     case Look::Kind::metrics:
     case Look::Kind::count:
       look.censuses.push_back(census());
@@ -94,8 +106,7 @@ void Worker::answer(Look& look) noexcept {
 
 // Back at the core that asked.
 void Worker::on_answered(Look& look) noexcept {
-  const bool census = look.kind == Look::Kind::metrics || look.kind == Look::Kind::count;
-  if (census && look.shard + 1 < exchange_.cores()) {
+  if (look.is_of_all() && look.shard + 1 < exchange_.cores()) {
     ++look.shard;
     return send(look);
   }
@@ -125,7 +136,10 @@ void Worker::tell(Look& look) noexcept {
       write_metrics(look.censuses,
                     {.rules_refused = crew_.rules_refused(), .log_lines_lost = log::lines_lost()},
                     metrics_text_);
-      session->on_metrics(look.id, metrics_text_);
+      session->on_text(look.id, "text/plain; version=0.0.4", metrics_text_);
+      return;
+    case Look::Kind::top:
+      session->on_text(look.id, "application/json", write_top(look.censuses, look.top_keys));
       return;
     case Look::Kind::count: {
       uint64_t count = 0;
@@ -142,6 +156,7 @@ Census Worker::census() const noexcept {
           .worker = statistics_,
           .io = io_.statistics(),
           .io_name = io_.name(),
+          .rates = rates_.per_second(context_.now.monotonic_ns, shard_.statistics()),
           .keys = shard_.keys_count(),
           .waiters = shard_.waiters_count(),
           .handles = shard_.handles_count(),

@@ -66,12 +66,13 @@ class Backend {
 
   // Whether something may be asked about shards now; else again when the session is resumed.
   virtual bool may_look() const noexcept = 0;
-  // Answered by on_inspected(id, ...), on_page(id, ...), on_counted(id, ...), on_metrics(id, ...),
+  // Answered by on_inspected(id, ...), on_page(id, ...), on_counted(id, ...), on_text(id, ...),
   // now or later. Cursors name the shard too: from 0 they lead through all of them.
   virtual void inspect(Session& session, uint64_t id, std::string_view key) noexcept = 0;
   virtual void page(Session& session, uint64_t id, uint64_t cursor, uint32_t keys_max) noexcept = 0;
   virtual void count_keys(Session& session, uint64_t id) noexcept = 0;
   virtual void metrics(Session& session, uint64_t id) noexcept = 0;
+  virtual void top(Session& session, uint64_t id, uint32_t keys_max) noexcept = 0;
 
   // Hands the connection over to another core, with all that is in its input buffer. The session
   // is held until it ends, and sends nothing.

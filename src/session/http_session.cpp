@@ -108,6 +108,11 @@ void HttpSession::on_head(const wire::HttpRequest& request, std::string_view tex
                    hold(held_by_look);
                    context_.backend.metrics(*this, kind);
                  },
+                 [&](const wire::RestTop& top) {
+                   if (!context_.backend.may_look()) return refuse_look(head);
+                   hold(held_by_look);
+                   context_.backend.top(*this, kind, top.keys_max);
+                 },
                  [&](const wire::RestInspect& inspect) {
                    const uint64_t id = kind | (inspect.pretty ? 256U : 0U);
                    if (!context_.backend.may_look()) return refuse_look(head);
@@ -265,13 +270,13 @@ void HttpSession::settle_answers() noexcept {
   if (undecided_ > 0) context_.backend.execute();
 }
 
-void HttpSession::on_metrics(uint64_t id, std::string_view text) noexcept {
+void HttpSession::on_text(uint64_t id, std::string_view content_type,
+                          std::string_view text) noexcept {
   release_hold(held_by_look);
   if (connection_.finishing()) return;
   const wire::ReplyHead head = reply_head(static_cast<uint8_t>(id));
-  answer(reply_bytes_max + text.size(), head.keep_alive, [&](auto out) {
-    return wire::encode_text(200, "text/plain; version=0.0.4", text, head, out);
-  });
+  answer(reply_bytes_max + text.size(), head.keep_alive,
+         [&](auto out) { return wire::encode_text(200, content_type, text, head, out); });
 }
 
 void HttpSession::on_inspected(uint64_t id, const api::KeyState* state) noexcept {

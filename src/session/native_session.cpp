@@ -344,7 +344,7 @@ void NativeSession::on_page(uint64_t id, std::span<const api::KeyState> keys,
 
 // Asked by REST only.
 void NativeSession::on_counted(uint64_t, uint64_t) noexcept {}
-void NativeSession::on_metrics(uint64_t, std::string_view) noexcept {}
+void NativeSession::on_text(uint64_t, std::string_view, std::string_view) noexcept {}
 
 void NativeSession::on_verdicts(const route::Request& request, const Verdicts& verdicts) noexcept {
   --outstanding_frames_;

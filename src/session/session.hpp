@@ -67,7 +67,8 @@ class Session : public SessionHook<ReadyTag>,
   virtual void on_page(uint64_t id, std::span<const api::KeyState> keys,
                        uint64_t next_cursor) noexcept = 0;
   virtual void on_counted(uint64_t id, uint64_t keys_count) noexcept = 0;
-  virtual void on_metrics(uint64_t id, std::string_view text) noexcept = 0;
+  virtual void on_text(uint64_t id, std::string_view content_type,
+                       std::string_view text) noexcept = 0;
 
   // Too many connections: says so and ends, sooner than others would.
   void refuse() noexcept;

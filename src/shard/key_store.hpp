@@ -64,9 +64,7 @@ class KeyStore {
   void keep_grants(size_t count) noexcept { grants_.resize(count); }
   std::optional<api::KeyState> inspect(std::string_view key, base::Now now) noexcept;
   Page page(uint64_t cursor, uint32_t keys_max, base::Now now) noexcept;
-  std::span<const HeavyKey> heaviest_keys(uint32_t keys_max, base::Now now) noexcept {
-    return traffic_.heaviest(keys_max, base::floor_ms(now.monotonic_ns));
-  }
+  std::span<const HeavyKey> heaviest_keys(uint32_t keys_max, base::Now now) noexcept;
   uint32_t keys_count() const noexcept { return table_.keys_count(); }
   uint32_t waiters_count() const noexcept { return waiters_.used(); }
   const Statistics& statistics() const noexcept { return statistics_; }

@@ -97,6 +97,18 @@ bool KeyStore::add_to_page(const BucketArray& array, uint64_t first, uint64_t en
   return true;
 }
 
+std::span<const HeavyKey> KeyStore::heaviest_keys(uint32_t keys_max, base::Now now) noexcept {
+  const std::span keys = traffic_.heaviest(keys_max, base::floor_ms(now.monotonic_ns));
+  for (HeavyKey& key : keys) {
+    if (key.key.size() < key.key_bytes) {
+      key.waiting = std::nullopt;
+    } else if (const auto state = inspect(key.key, now)) {
+      key.waiting = state->waiting;
+    }
+  }
+  return keys;
+}
+
 void KeyStore::check_invariants(base::Now now) const noexcept {
   table_.check_invariants();
   check_keys();

@@ -57,7 +57,7 @@ void KeyTraffic::age(int64_t now_ms) noexcept {
   halved_ms_ += halvings * half_life_ms;
 }
 
-std::span<const HeavyKey> KeyTraffic::heaviest(uint32_t keys_max, int64_t now_ms) noexcept {
+std::span<HeavyKey> KeyTraffic::heaviest(uint32_t keys_max, int64_t now_ms) noexcept {
   age(now_ms);
   const int64_t spanned_ms = std::max(spanned_ms_ + now_ms - halved_ms_, spanned_ms_min);
   const auto rate = [&](uint64_t count) {
@@ -71,7 +71,8 @@ std::span<const HeavyKey> KeyTraffic::heaviest(uint32_t keys_max, int64_t now_ms
                          .approved_per_s = rate(counter.outcomes[0]),
                          .denied_per_s = rate(counter.outcomes[1]),
                          .queued_per_s = rate(counter.outcomes[2]),
-                         .per_s_max = rate(counter.count)});
+                         .per_s_max = rate(counter.count),
+                         .waiting = 0});
   }
   std::ranges::sort(heaviest_, is_heavier);
   return std::span(heaviest_).first(std::min<size_t>(heaviest_.size(), keys_max));

@@ -39,7 +39,7 @@ class KeyTraffic {
            int64_t now_ms) noexcept;
 
   // The keys with the most entries, most first; until the next call.
-  std::span<const HeavyKey> heaviest(uint32_t keys_max, int64_t now_ms) noexcept;
+  std::span<HeavyKey> heaviest(uint32_t keys_max, int64_t now_ms) noexcept;
 
   uint64_t reserved_bytes() const noexcept { return hitters_.reserved_bytes(); }
   void check_invariants() const noexcept { hitters_.check_invariants(); }

@@ -83,7 +83,8 @@ struct HeavyKey {
   double approved_per_s = 0;
   double denied_per_s = 0;
   double queued_per_s = 0;
-  double per_s_max = 0;  // there may have been so many before the key was watched
+  double per_s_max = 0;                 // there may have been so many before the key was watched
+  std::optional<uint32_t> waiting = 0;  // now; nothing for a key that was cut
 
   double per_s() const noexcept { return approved_per_s + denied_per_s + queued_per_s; }
 };

@@ -45,6 +45,11 @@ struct RestDebug {  // GET /debug
 struct RestHealth {};
 struct RestMetrics {};
 
+// GET /top.
+struct RestTop {
+  uint32_t keys_max = 0;
+};
+
 // An answer that needs nothing but the request: 400, 403, 404, 405, 431, OPTIONS.
 struct RestReply {
   uint16_t status = 0;
@@ -61,7 +66,7 @@ inline constexpr RestReply key_not_found{
     .status = 404, .body = "Key not found", .content_type = "text/plain; charset=UTF-8"};
 
 using RestRequest =
-    std::variant<RestReply, RestDecision, RestInspect, RestDebug, RestHealth, RestMetrics>;
+    std::variant<RestReply, RestDecision, RestInspect, RestDebug, RestHealth, RestMetrics, RestTop>;
 
 // Routes `request`. A percent-decoded key is written to `key_buffer` (at least as long as the
 // target); a key without escapes is a view of the target.

@@ -12,7 +12,16 @@ namespace {
 constexpr std::string_view text_plain = "text/plain; charset=UTF-8";
 constexpr std::string_view application_json = "application/json";
 
-enum class Resource : uint8_t { unknown, rate_key, rate_id, debug, debug_key, health, metrics };
+enum class Resource : uint8_t {
+  unknown,
+  rate_key,
+  rate_id,
+  debug,
+  debug_key,
+  health,
+  metrics,
+  top
+};
 
 // A path cut into its parts; key and id are still percent-encoded.
 struct Path {
@@ -43,6 +52,7 @@ Path cut_path(std::string_view path) noexcept {
   if (path == "/debug") return {.resource = Resource::debug};
   if (path == "/healthz") return {.resource = Resource::health};
   if (path == "/metrics") return {.resource = Resource::metrics};
+  if (path == "/top") return {.resource = Resource::top};
   return {};
 }
 
@@ -74,6 +84,7 @@ struct Parameters {
   Parameter pretty;
   Parameter prefix;
   Parameter limit;
+  Parameter keys;
 
   Parameter* find(std::string_view name) noexcept {
     if (name == "canWait") return &can_wait;
@@ -84,6 +95,7 @@ struct Parameters {
     if (name == "pretty") return &pretty;
     if (name == "prefix") return &prefix;
     if (name == "limit") return &limit;
+    if (name == "keys") return &keys;
     return nullptr;
   }
 };
@@ -194,6 +206,15 @@ RestReply refusal(const Complaint& complaint, bool json) noexcept {
           .json = json};
 }
 
+RestRequest read_top(const Parameters& parameters, bool json) noexcept {
+  const std::optional<int32_t> keys_max = number(parameters.keys, limits::top_keys);
+  if (!keys_max) return refusal({400, "failed to parse keys query parameter"}, json);
+  if (!is_within(*keys_max, 1, limits::top_keys_max)) {
+    return refusal({400, "keys out of bounds"}, json);
+  }
+  return RestTop{.keys_max = static_cast<uint32_t>(*keys_max)};
+}
+
 // gocc knows nothing but `pretty` here.
 RestRequest read_debug(const Parameters& parameters, bool json) noexcept {
   const std::optional<int32_t> keys_max = number(parameters.limit, limits::debug_keys_max);
@@ -266,6 +287,8 @@ std::string_view route_of(Resource resource) noexcept {
       return "/healthz";
     case Resource::metrics:
       return "/metrics";
+    case Resource::top:
+      return "/top";
     case Resource::unknown:
       break;
   }
@@ -325,6 +348,8 @@ RestRequest route_request(const HttpRequest& request, const RestOptions& options
       return RestHealth{};
     case Resource::metrics:
       return RestMetrics{};
+    case Resource::top:
+      return read_top(parameters, json);
     case Resource::unknown:
       break;
   }

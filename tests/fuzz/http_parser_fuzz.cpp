@@ -87,6 +87,9 @@ class Answerer {
   void operator()(const wire::RestDebug&) const {}
   void operator()(const wire::RestHealth&) const {}
   void operator()(const wire::RestMetrics&) const {}
+  void operator()(const wire::RestTop& top) const {
+    require(top.keys_max >= 1 && top.keys_max <= limits::top_keys_max);
+  }
 
  private:
   template <typename Encode>

@@ -158,6 +158,13 @@ def ask(server, method, target, *headers, **options):
         return peer.ask(method, target, *headers, **options)
 
 
+def ask_often(server, path, times=100):
+    """POSTs it over one connection: what comes once has soon faded from GET /top."""
+    with HttpPeer(server) as peer:
+        for _ in range(times):
+            peer.ask("POST", path)
+
+
 def inspect(server, key):
     """What GET /debug/:key says, or None."""
     response = ask(server, "GET", f"/debug/{key}")

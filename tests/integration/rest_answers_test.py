@@ -451,7 +451,7 @@ def test_targets_that_proxies_send(server, key):
 ALLOWED = [("/rate/k", "OPTIONS, GET, POST"), ("/rate/k/id", "OPTIONS, DELETE"),
            ("/rate/k/id/more", "OPTIONS, DELETE"), ("/debug", "OPTIONS, GET"),
            ("/debug/k", "OPTIONS, GET"), ("/healthz", "OPTIONS, GET"),
-           ("/metrics", "OPTIONS, GET")]
+           ("/metrics", "OPTIONS, GET"), ("/top", "OPTIONS, GET")]
 
 
 @pytest.mark.parametrize("path, allow", ALLOWED)

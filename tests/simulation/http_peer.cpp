@@ -131,12 +131,14 @@ void HttpPeer::ask_release() {
 }
 
 void HttpPeer::ask_other() {
-  switch (world_.random.below(11)) {
+  switch (world_.random.below(12)) {
     case 9:
       return say_request("GET", "/debug", {.status = 200, .key = {}});
     case 10:
       return say_request("GET", "/debug/" + percent_encoded(random_key()),
                          {.kind = Kind::shown, .key = {}});
+    case 11:
+      return say_request("GET", "/top?keys=5", {.status = 200, .key = {}});
     case 0:
       return say_request("GET", "/healthz", {.kind = Kind::health, .key = {}});
     case 1:

@@ -6,7 +6,7 @@ DIFFERENCES = {
               "application/json: then both are JSON",
     "extra headers": "decided answers carry RateLimit and RateLimit-Policy, a denial Retry-After",
     "JSON bodies": 'they read {"request_id":1} and {"error":"...","key":"..."}',
-    "more paths": "/metrics is there",
+    "more paths": "/metrics and /top are there",
     "cost, maxWaitMillis": "two more parameters: how many permits, and how long to wait at most",
     "pipelining": "a client that hangs up while it waits is noticed even when it has sent more "
                   "behind its request",

@@ -47,6 +47,9 @@ std::string answer(std::string_view method, std::string_view target,
   if (const RestInspect* inspect = routed->inspect()) return "inspect " + std::string(inspect->key);
   if (std::holds_alternative<RestDebug>(routed->request)) return "debug";
   if (std::holds_alternative<RestHealth>(routed->request)) return "health";
+  if (const auto* top = std::get_if<RestTop>(&routed->request)) {
+    return std::string{"top "}.append(std::to_string(top->keys_max));
+  }
   return "metrics";
 }
 
@@ -72,6 +75,15 @@ TEST(HttpCodecRoute, knows_its_resources) {
   EXPECT_EQ(answer("GET", "/debug/k"), "inspect k");
   EXPECT_EQ(answer("GET", "/healthz"), "health");
   EXPECT_EQ(answer("GET", "/metrics"), "metrics");
+  EXPECT_EQ(answer("GET", "/top"), "top 20");
+}
+
+TEST(HttpCodecRoute, top_has_a_bounded_number_of_keys) {
+  EXPECT_EQ(answer("GET", "/top?keys=1"), "top 1");
+  EXPECT_EQ(answer("GET", "/top?keys=100"), "top 100");
+  EXPECT_EQ(answer("GET", "/top?keys=101"), "400 keys out of bounds");
+  EXPECT_EQ(answer("GET", "/top?keys=0"), "400 keys out of bounds");
+  EXPECT_EQ(answer("GET", "/top?keys=ten"), "400 failed to parse keys query parameter");
 }
 
 TEST(HttpCodecRoute, options_of_the_whole_server) {
@@ -82,7 +94,7 @@ TEST(HttpCodecRoute, options_of_the_whole_server) {
 TEST(HttpCodecRoute, knows_nothing_else) {
   for (const char* path : {"/", "/rate", "/rate/", "/rate/k/", "/rate//", "/debug/", "/healthz/",
                            "/metrics/", "/Rate/k", "/RATE/k", "//rate/k", "/ratek", "/rates/k",
-                           "/r%61te/k", "/debug%2Fk", "/healthz/x", "/v1"}) {
+                           "/r%61te/k", "/debug%2Fk", "/healthz/x", "/top/", "/v1"}) {
     for (const char* method : {"GET", "POST", "DELETE", "OPTIONS", "PUT"}) {
       EXPECT_EQ(answer(method, path), not_found) << method << " " << path;
     }
@@ -107,6 +119,7 @@ TEST(HttpCodecRoute, names_the_methods_a_resource_has) {
       {"/debug/k", "OPTIONS, GET", {"POST", "DELETE"}},
       {"/healthz", "OPTIONS, GET", {"POST", "DELETE"}},
       {"/metrics", "OPTIONS, GET", {"POST", "DELETE"}},
+      {"/top", "OPTIONS, GET", {"POST", "DELETE"}},
   };
   for (const Row& row : rows) {
     for (const char* method : row.refused) {
@@ -406,6 +419,7 @@ TEST(HttpCodecRoute, names_the_route_of_a_path) {
   EXPECT_EQ(names("/debug/a/b"), "/debug/:key a/b ");
   EXPECT_EQ(names("/healthz"), "/healthz  ");
   EXPECT_EQ(names("/metrics"), "/metrics  ");
+  EXPECT_EQ(names("/top?keys=5"), "/top  ");
   for (const char* target : {"", "*", "/", "/rate/", "/rate/k/", "/no"}) {
     EXPECT_EQ(names(target), "  ") << target;
   }

@@ -1,0 +1,68 @@
+#include "server/top.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/assert.hpp"
+#include "base/limits.hpp"
+
+namespace sluice::server {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// One digit behind the point is more than a sample can tell.
+double rounded(double rate) noexcept {
+  return std::round(rate * 10) / 10;
+}
+
+Json core_json(const Census& core) {
+  return {{"shard", core.shard_id},
+          {"decisionsPerSecond", rounded(core.rates.decisions())},
+          {"approvedPerSecond", rounded(core.rates.approved)},
+          {"deniedPerSecond", rounded(core.rates.denied)},
+          {"queuedPerSecond", rounded(core.rates.queued)},
+          {"waiting", core.waiters},
+          {"keys", core.keys},
+          {"connections", core.connections}};
+}
+
+Json key_json(const TopKey& key) {
+  const shard::HeavyKey& rates = key.rates;
+  Json json{{"key", key.text},
+            {"keyBytes", rates.key_bytes},
+            {"shard", key.shard},
+            {"decisionsPerSecond", rounded(rates.per_s())},
+            {"approvedPerSecond", rounded(rates.approved_per_s)},
+            {"deniedPerSecond", rounded(rates.denied_per_s)},
+            {"queuedPerSecond", rounded(rates.queued_per_s)},
+            {"decisionsPerSecondMax", rounded(rates.per_s_max)},
+            {"waiting", nullptr}};
+  if (rates.waiting) json["waiting"] = *rates.waiting;
+  return json;
+}
+
+}  // namespace
+
+void merge(std::span<const shard::HeavyKey> of_core, uint32_t shard, uint32_t keys_max,
+           std::vector<TopKey>& keys) {
+  for (const shard::HeavyKey& key : of_core) {
+    keys.push_back({.text = std::string{key.key}, .shard = shard, .rates = key});
+    keys.back().rates.key = {};
+  }
+  std::ranges::stable_sort(
+      keys, [](const TopKey& a, const TopKey& b) { return a.rates.per_s() > b.rates.per_s(); });
+  if (keys.size() > keys_max) keys.resize(keys_max);
+}
+
+std::string write_top(std::span<const Census> cores, std::span<const TopKey> keys) {
+  Json json{{"version", SLUICE_VERSION}, {"shards", Json::array()}, {"keys", Json::array()}};
+  for (const Census& core : cores) json["shards"].push_back(core_json(core));
+  for (const TopKey& key : keys) json["keys"].push_back(key_json(key));
+  std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
+  ASSERT(text.size() <= limits::reply_bytes_max - limits::http_header_bytes_max);
+  return text;
+}
+
+}  // namespace sluice::server
