@@ -14,6 +14,7 @@
 #include "cli/ping_command.hpp"
 #include "cli/release_command.hpp"
 #include "cli/serve_command.hpp"
+#include "cli/top_command.hpp"
 #include "config/flags.hpp"
 
 int main(int argc, char** argv) {
@@ -27,6 +28,7 @@ int main(int argc, char** argv) {
   cli::add_debug_command(app, run);
   cli::add_ping_command(app, run);
   cli::add_bench_command(app, run);
+  cli::add_top_command(app, run);
   cli::add_check_config_command(app, run);
   cli::add_completion_command(app, run);
   cli::add_about_commands(app, run);

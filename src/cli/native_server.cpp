@@ -9,16 +9,18 @@
 
 namespace sluice::cli {
 
+void add_timeout(CLI::App& command, uint32_t& timeout_ms) {
+  command.add_option("--timeout-millis", timeout_ms, "wait no longer for the server; 1 to 3600000")
+      ->type_name("N")
+      ->check(CLI::Range(1U, 3'600'000U).description(""))
+      ->capture_default_str();
+}
+
 void add_native_server(CLI::App& command, NativeServer& server) {
   command.add_option("--address", server.address, "the server's native port")
       ->type_name("HOST:PORT")
       ->capture_default_str();
-  command
-      .add_option("--timeout-millis", server.timeout_ms,
-                  "wait no longer for the server; 1 to 3600000")
-      ->type_name("N")
-      ->check(CLI::Range(1U, 3'600'000U).description(""))
-      ->capture_default_str();
+  add_timeout(command, server.timeout_ms);
 }
 
 sluicegate::ConnectOptions connect_options(const NativeServer& server, const std::string& command) {

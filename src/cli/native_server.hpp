@@ -19,6 +19,8 @@ struct NativeServer {
   uint32_t timeout_ms = 5'000;
 };
 
+void add_timeout(CLI::App& command, uint32_t& timeout_ms);
+
 // --address and --timeout-millis.
 void add_native_server(CLI::App& command, NativeServer& server);
 

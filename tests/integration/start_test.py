@@ -359,7 +359,7 @@ def test_completion_knows_every_flag(shell):
     script = run_binary("completion", shell)
     assert (script.returncode, script.stderr) == (0, "")
     for word in ["max-requests", "config-file", "native-port", "bench", "check-config",
-                 "release", "debug", "ping", "timeout-millis",
+                 "release", "debug", "ping", "top", "timeout-millis",
                  "denied-share", "handles", "client", "rate", "wait-limit-ms"]:
         assert word in script.stdout
     if shutil.which(shell):

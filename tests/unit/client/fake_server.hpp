@@ -42,6 +42,16 @@ class Peer {
     return message_->getRoot<schema::ClientFrame>();
   }
 
+  // What the client says up to `mark`, for other protocols.
+  std::string read_until(const std::string& mark) {
+    std::string text;
+    while (!text.ends_with(mark)) {
+      text.push_back('\0');
+      read_bytes(&text.back(), 1);
+    }
+    return text;
+  }
+
   void write(const std::string& bytes) {
     if (send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL) !=
         static_cast<ssize_t>(bytes.size())) {

@@ -1,0 +1,14 @@
+// `sluicegate top`: a live view of what a running server decides, and of the keys it is asked for.
+// Flow:   GET /top, again and again -> TopView -> TopScreen; with --once, or where there is no
+//         terminal, once and as plain text.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <functional>
+
+namespace sluice::cli {
+
+// When the subcommand is called, `run` becomes what it does; that returns the exit code.
+void add_top_command(CLI::App& app, std::function<int()>& run);
+
+}  // namespace sluice::cli

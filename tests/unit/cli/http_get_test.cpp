@@ -1,0 +1,96 @@
+// Goal: a body comes as it was sent, and everything else is told in one sentence with the address.
+// Method: a scripted server.
+#include "cli/http_get.hpp"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "tests/unit/client/fake_server.hpp"
+
+namespace sluice::cli {
+namespace {
+
+using sluicegate::test::FakeServer;
+using sluicegate::test::Peer;
+
+bool go_on() {
+  return true;
+}
+
+HttpGet top_of(const FakeServer& server) {
+  return {.address = "127.0.0.1:" + std::to_string(server.port()), .target = "/top?keys=3"};
+}
+
+FakeServer::Script answering(const std::string& answer) {
+  return [answer](Peer& peer) {
+    const std::string request = peer.read_until("\r\n\r\n");
+    if (request.starts_with("GET /top?keys=3 HTTP/1.1\r\n")) peer.write(answer);
+  };
+}
+
+// What is said when it fails.
+std::string fault_of(const HttpGet& what) {
+  try {
+    return "got " + http_get(what, go_on);
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+}
+
+TEST(HttpGet, returns_the_body) {
+  const FakeServer server{answering("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")};
+  EXPECT_EQ(http_get(top_of(server), go_on), "hello");
+}
+
+TEST(HttpGet, takes_a_chunked_body) {
+  const FakeServer server{answering(
+      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n")};
+  EXPECT_EQ(http_get(top_of(server), go_on), "hello");
+}
+
+TEST(HttpGet, another_status_is_a_fault) {
+  const FakeServer server{answering("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")};
+  const std::string fault = fault_of(top_of(server));
+  EXPECT_NE(fault.find("status 404"), std::string::npos) << fault;
+  EXPECT_TRUE(fault.starts_with("127.0.0.1:")) << fault;
+}
+
+TEST(HttpGet, what_is_no_http_is_a_fault) {
+  const FakeServer server{answering(std::string(64, '\0'))};
+  EXPECT_NE(fault_of(top_of(server)).find("REST port"), std::string::npos);
+}
+
+TEST(HttpGet, an_endless_body_is_a_fault) {
+  const FakeServer server{answering("HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n")};
+  EXPECT_NE(fault_of(top_of(server)).find("body limit"), std::string::npos);
+}
+
+TEST(HttpGet, silence_ends_with_the_time_out) {
+  const FakeServer server{[](Peer& peer) {
+    peer.read_until("\r\n\r\n");
+    peer.at_end();
+  }};
+  HttpGet what = top_of(server);
+  what.timeout = std::chrono::milliseconds{50};
+  EXPECT_NE(fault_of(what).find("no answer within 50 ms"), std::string::npos);
+}
+
+TEST(HttpGet, the_caller_may_give_up) {
+  const FakeServer server{[](Peer& peer) {
+    peer.read_until("\r\n\r\n");
+    peer.at_end();
+  }};
+  int asked = 0;
+  EXPECT_EQ(http_get(top_of(server), [&] { return ++asked < 4; }), "");
+}
+
+TEST(HttpGet, nobody_there_is_a_fault) {
+  EXPECT_NE(fault_of({.address = "127.0.0.1:1", .target = "/"}).find("refused"), std::string::npos);
+  EXPECT_NE(fault_of({.address = "no.such.host.invalid:80", .target = "/"}).find("invalid:80: "),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace sluice::cli
