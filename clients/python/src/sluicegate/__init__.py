@@ -1,0 +1,1 @@
+"""Client of Sluicegate, the rate-limit server."""

@@ -1,0 +1,172 @@
+"""What a client is told: a Verdict for one entry, Verdicts for many.
+
+Shape: one byte an entry, numbers as in docs/protocol.md ("Verdicts"); 254 and 255 are made by the
+client's failure policy and never come from a server. Detail columns are arrays, if asked for.
+"""
+
+from __future__ import annotations
+
+import enum
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import overload
+
+
+class Verdict(enum.IntEnum):
+    """The answer to one entry; true when the permits were taken (or the policy says so)."""
+
+    NONE = 0  # not answered; never sent
+    APPROVED = 1
+    DENIED = 2  # the limit is reached, or the key's queue is full
+    QUEUED = 3  # waiting; never a final answer
+    TABLE_FULL = 4  # no room for another key in the server
+    WAITERS_FULL = 5  # no room for another waiter, in the server or on this connection
+    OVERLOADED = 6
+    NOT_ALLOWED = 7  # an override that the operator switched off
+    NEVER_FITS = 8  # the cost is above the key's limit
+    INVALID_KEY = 9  # empty or too long, or a handle that the connection does not hold
+    WAIT_LIMIT = 10  # waited as long as allowed
+    WITHDRAWN = 11
+    DRAINING = 12  # the server shuts down
+    HANDLES_FULL = 13
+    OWNER_UNREACHABLE = 14
+    UNKNOWN = 253  # of a newer server: a refusal
+    PASSED_UNASKED = 254  # no server said so: on_failure="open"
+    DENIED_UNASKED = 255  # no server said so: on_failure="closed"
+
+    @property
+    def approved(self) -> bool:
+        return self in _APPROVING
+
+    def __bool__(self) -> bool:
+        return self in _APPROVING
+
+    @property
+    def connection_lost(self) -> bool:
+        """No server decided this: the failure policy of the client did."""
+        return self in _UNASKED
+
+
+_APPROVING = frozenset({Verdict.APPROVED, Verdict.PASSED_UNASKED})
+_UNASKED = frozenset({Verdict.PASSED_UNASKED, Verdict.DENIED_UNASKED})
+_NAMED = {int(verdict): verdict for verdict in Verdict}
+# Indexed by the byte, so that a hot loop needs no call.
+BY_BYTE: tuple[Verdict, ...] = tuple(_NAMED.get(byte, Verdict.UNKNOWN) for byte in range(256))
+_IS_APPROVED = bytes(bool(verdict) for verdict in BY_BYTE)
+_SAFE = bytes(Verdict.UNKNOWN if byte in _UNASKED else byte for byte in range(256))
+
+
+def from_server(raw: bytes) -> bytes:
+    """Bytes of a server that are numbers of the policy's become unknown: no server may use them."""
+    return raw.translate(_SAFE) if b"\xfe" in raw or b"\xff" in raw else raw
+
+
+class Details(enum.IntFlag):
+    """Columns that may be asked for beside the verdicts."""
+
+    NOTHING = 0
+    LIMIT = 1
+    WINDOW_MS = 2
+    REMAINING = 4
+    RESET_MS = 8
+    RETRY_MS = 16
+    REQUEST_ID = 32
+    ALL = 63
+
+
+# Names, bits and array types, in the order of the wire.
+DETAIL_COLUMNS: tuple[tuple[str, int, str], ...] = (
+    ("limit", 1, "I"), ("window_ms", 2, "Q"), ("remaining", 4, "I"),
+    ("reset_ms", 8, "Q"), ("retry_ms", 16, "Q"), ("request_id", 32, "Q"),
+)
+
+
+class Verdicts(Sequence[Verdict]):
+    """Verdicts in the order asked. `raw` has a byte each; everything else is made when asked."""
+
+    __slots__ = ("_columns", "raw")
+
+    def __init__(self, raw: bytes, columns: dict[str, array[int]] | None = None) -> None:
+        self.raw = raw
+        self._columns = columns or {}
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    @overload
+    def __getitem__(self, index: int) -> Verdict: ...
+    @overload
+    def __getitem__(self, index: slice) -> Verdicts: ...
+    def __getitem__(self, index: int | slice) -> Verdict | Verdicts:
+        if isinstance(index, slice):
+            return Verdicts(self.raw[index],
+                            {name: column[index] for name, column in self._columns.items()})
+        return BY_BYTE[self.raw[index]]
+
+    def __iter__(self) -> Iterator[Verdict]:
+        return map(BY_BYTE.__getitem__, self.raw)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Verdicts) and self.raw == other.raw
+
+    def __hash__(self) -> int:
+        return hash(self.raw)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(verdict.name.lower() for verdict in self[:8])
+        return f"<Verdicts {len(self)}: {shown}{', ...' if len(self) > 8 else ''}>"
+
+    @property
+    def approved(self) -> list[bool]:
+        """One bool an entry."""
+        return memoryview(self.raw.translate(_IS_APPROVED)).cast("?").tolist()
+
+    @property
+    def all_approved(self) -> bool:
+        return self.count() == len(self.raw)
+
+    def count(self, value: object = None) -> int:
+        """How many entries have this verdict; without one, how many are approved."""
+        if value is None:
+            return self.raw.count(Verdict.APPROVED) + self.raw.count(Verdict.PASSED_UNASKED)
+        return self.raw.count(value) if isinstance(value, int) and 0 <= value < 256 else 0
+
+    @property
+    def connection_lost(self) -> bool:
+        """At least one entry was decided by the failure policy, not by a server."""
+        return any(verdict in self.raw for verdict in _UNASKED)
+
+    def _column(self, name: str) -> array[int]:
+        try:
+            return self._columns[name]
+        except KeyError:
+            raise ValueError(f"{name} was not asked for: pass details=Details."
+                             f"{name.upper()}") from None
+
+    @property
+    def limit(self) -> array[int]:
+        """Permits per window."""
+        return self._column("limit")
+
+    @property
+    def window_ms(self) -> array[int]:
+        return self._column("window_ms")
+
+    @property
+    def remaining(self) -> array[int]:
+        """Permits left in this window."""
+        return self._column("remaining")
+
+    @property
+    def reset_ms(self) -> array[int]:
+        """Until the window ends."""
+        return self._column("reset_ms")
+
+    @property
+    def retry_ms(self) -> array[int]:
+        """When asking again may help; 0: now, or never."""
+        return self._column("retry_ms")
+
+    @property
+    def request_id(self) -> array[int]:
+        return self._column("request_id")

@@ -1,0 +1,109 @@
+"""Frames by other hands, to hold the client's against: golden files, pycapnp, the capnp tool."""
+
+import json
+import pathlib
+import subprocess
+
+import capnp
+from native_peer import GOLDEN, ROOT, SCHEMA
+
+from sluicegate import _frames
+
+SCHEMA_FILE = ROOT / "proto" / "sluicegate.capnp"
+
+
+def golden_names(root):
+    """Names of all golden frames of this root that are valid, those of newer peers aside."""
+    names = []
+    for path in sorted(GOLDEN.glob("*.json")):
+        said = json.loads(path.read_text())
+        if said.get("root") == root and "message" in said and "error" not in said:
+            names.append(path.stem)
+    return names
+
+
+def golden_bytes(name):
+    return (GOLDEN / f"{name}.bin").read_bytes()
+
+
+def golden_message(name):
+    return json.loads((GOLDEN / f"{name}.json").read_text())["message"]
+
+
+def keys_of(body):
+    """`keys` and `keySizes` of a message in capnp's JSON, as a list."""
+    blob, keys = bytes(body.get("keys", [])), []
+    for size in body.get("keySizes", []):
+        keys.append(blob[:size])
+        blob = blob[size:]
+    assert not blob
+    return keys
+
+
+def extras_of(body):
+    return _frames.Extras(
+        body["details"], body["flags"], body["waitLimitMs"],
+        *(_frames.numbers(body.get(name), name)
+          for name in ("costs", "maxRequests", "maxRequestsInQueue")),
+        _frames.numbers(body.get("entryFlags"), "entryFlags", "B"))
+
+
+def encode(message):
+    """A ClientFrame in capnp's JSON, built by the client's own encoder."""
+    frame_id = int(message["id"])
+    kind = next(name for name in message if name != "id")
+    body = message[kind]
+    if kind == "hello":
+        shard = body["wantedShard"]
+        return _frames.encode_hello(frame_id, body.get("clientName", ""), shard - 1 if shard else
+                                    None, body.get("token", ""), body["version"])
+    if kind == "acquire":
+        return _frames.encode_acquire(frame_id, _frames.encode_keys(keys_of(body)), extras_of(body))
+    if kind == "acquireByHandle":
+        return _frames.encode_acquire_by_handle(frame_id, handles_of(body), extras_of(body))
+    if kind == "release":
+        return _frames.encode_release(frame_id, _frames.encode_keys(keys_of(body)),
+                                      _frames.numbers(body.get("costs"), "costs"))
+    if kind == "withdraw":
+        return _frames.encode_withdraw(frame_id, int(body["target"]), body.get("entries", []))
+    if kind == "inspect":
+        return _frames.encode_inspect(frame_id, bytes(body.get("key", [])), int(body["cursor"]),
+                                      body["limit"])
+    if kind == "intern":
+        return _frames.encode_intern(frame_id, _frames.encode_keys(keys_of(body)))
+    if kind == "forget":
+        return _frames.encode_forget(frame_id, handles_of(body))
+    assert kind == "ping", kind
+    return _frames.encode_ping(frame_id)
+
+
+def handles_of(body):
+    return b"".join(handle.to_bytes(4, "little") for handle in body.get("handles", []))
+
+
+def by_pycapnp(message, words=70_000):
+    """The same frame by pycapnp, in one segment."""
+    builder = SCHEMA.ClientFrame.new_message(num_first_segment_words=words)
+    builder.from_dict(message)
+    return builder.to_bytes()
+
+
+def server_frame(**message):
+    """A ServerFrame by pycapnp, for the client to read."""
+    builder = SCHEMA.ServerFrame.new_message(num_first_segment_words=70_000)
+    builder.from_dict(message)
+    return builder.to_bytes()
+
+
+def by_tool(frames, root="ClientFrame"):
+    """What the capnp tool reads in frames that stand one behind the other: a message each."""
+    done = subprocess.run(
+        ["capnp", "convert", "-I", str(pathlib.Path(capnp.__file__).parents[1]), "binary:json",
+         str(SCHEMA_FILE), root],
+        input=b"".join(frames), capture_output=True, timeout=60, check=True)
+    decoder, text, messages = json.JSONDecoder(), done.stdout.decode().strip(), []
+    while text:
+        message, end = decoder.raw_decode(text)
+        messages.append(message)
+        text = text[end:].strip()
+    return messages
