@@ -53,7 +53,7 @@ def test_the_golden_key_of_mixed_characters_is_measured_in_bytes():
 def said(answer):
     """An answer as capnp's JSON tells it, without fields that are absent there."""
     if isinstance(answer, _frames.VerdictsAnswer):
-        return {"count": answer.count, "verdicts": list(answer.verdicts),
+        return {"count": answer.length, "verdicts": list(answer.verdicts),
                 "details": details(answer.details)}
     if isinstance(answer, _frames.GrantedAnswer):
         return {"entries": list(answer.entries), "verdicts": list(answer.verdicts),

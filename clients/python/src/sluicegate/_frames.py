@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple, Union
 
@@ -57,7 +57,7 @@ class Column(NamedTuple):
     """A list: the size of its elements as a pointer tells it, their number, their bytes."""
 
     element: int
-    count: int
+    length: int
     data: bytes
 
 
@@ -66,7 +66,7 @@ class Keys(NamedTuple):
 
     blob: bytes
     sizes: bytes
-    count: int
+    length: int
 
 
 @lru_cache(maxsize=256)
@@ -144,7 +144,7 @@ def _build(frame_id: int, kind: int, data: bytes, columns: Iterable[Column | Non
     data_words, pointers = SIZES[kind]
     position = data_words  # of the pointer, in words from the body's start
     end = data_words + pointers
-    head, tail = [data], []
+    head, tail = [data], list[bytes]()
     for column in columns:
         if column is None:
             head.append(_NULL)
@@ -167,7 +167,7 @@ def _text(value: str) -> Column | None:
 
 
 def _key_columns(keys: Keys) -> tuple[Column, Column]:
-    return Column(_BYTES, len(keys.blob), keys.blob), Column(_U16, keys.count, keys.sizes)
+    return Column(_BYTES, len(keys.blob), keys.blob), Column(_U16, keys.length, keys.sizes)
 
 
 def encode_hello(frame_id: int, client_name: str = "", wanted_shard: int | None = None,
@@ -281,7 +281,7 @@ class VerdictsAnswer(NamedTuple):
     """`verdicts` is one byte when all agree; `details` are the columns asked for, by name."""
 
     id: int
-    count: int
+    length: int  # entries answered
     verdicts: bytes
     details: Columns | None
 
@@ -553,10 +553,11 @@ def _decode_any(frame: bytes) -> Answer:
 
 
 def _read_welcome(frame_id: int, body: _Struct) -> Welcome:
+    number = body.number
     return Welcome(
-        frame_id, body.number(0, 2), body.number(2, 2), *(body.number(n, 4) for n in (4, 8, 12)),
-        body.number(16, 8), *(body.number(n, 4) for n in range(24, 48, 4)),
-        body.number(48, 8), body.number(56, 8), body.text(0))
+        frame_id, number(0, 2), number(2, 2), number(4, 4), number(8, 4), number(12, 4),
+        number(16, 8), number(24, 4), number(28, 4), number(32, 4), number(36, 4), number(40, 4),
+        number(44, 4), number(48, 8), number(56, 8), body.text(0))
 
 
 def _read_verdicts(frame_id: int, body: _Struct) -> VerdictsAnswer:
@@ -620,7 +621,7 @@ def _read_go_away(frame_id: int, body: _Struct) -> GoAway:
     return GoAway(frame_id, body.text(0))
 
 
-_READERS = {
+_READERS: dict[int, Callable[[int, _Struct], Answer]] = {
     WELCOME: _read_welcome, VERDICTS: _read_verdicts, GRANTED: _read_granted,
     INTERNED: _read_interned, INSPECTED: _read_inspected, ERROR: _read_error,
     GO_AWAY: _read_go_away,

@@ -119,7 +119,7 @@ class Verdicts(Sequence[Verdict]):
     @property
     def approved(self) -> list[bool]:
         """One bool an entry."""
-        return memoryview(self.raw.translate(_IS_APPROVED)).cast("?").tolist()
+        return memoryview(self.raw.translate(_IS_APPROVED)).cast("?").tolist()  # type: ignore
 
     @property
     def all_approved(self) -> bool:

@@ -1,0 +1,150 @@
+"""What Client and AsyncClient do alike: arguments to requests, answers to results, the decorator.
+
+Errors: what can not be sent is refused here, before anything is queued.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect as introspection
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from . import _frames
+from ._core import Core, Settings, entry_of, milliseconds, parse_address
+from ._requests import NO_OPTIONS, Entry, Options, Question
+from .errors import Denied
+
+Key = str | bytes
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Default:
+    """Stands for the client's own time-out."""
+
+    def __repr__(self) -> str:
+        return "the client's"
+
+
+DEFAULT = Default()
+Timeout = float | None | Default
+
+
+class KeyState(NamedTuple):
+    """What the server knows of a key."""
+
+    key: bytes
+    window_ms: int
+    max_requests: int
+    max_requests_in_queue: int
+    approved: int  # permits taken in this window
+    denied: int
+    waiting: int
+    reset_ms: int  # until the window ends
+
+
+def listed(keys: Iterable[Key]) -> Sequence[Key]:
+    if isinstance(keys, (str, bytes)):
+        raise TypeError(f"keys is one key, {keys!r:.40}: pass a list of keys")
+    return keys if isinstance(keys, (list, tuple)) else list(keys)
+
+
+def key_bytes(key: Key) -> bytes:
+    return _frames.encode_keys([key]).blob
+
+
+def states(answer: _frames.InspectedAnswer) -> list[KeyState]:
+    return [KeyState(*row) for row in zip(
+        answer.keys, answer.window_ms, answer.max_requests, answer.max_requests_in_queue,
+        answer.approved, answer.denied, answer.waiting, answer.reset_ms)]
+
+
+def first_state(answer: _frames.InspectedAnswer) -> KeyState | None:
+    found = states(answer)
+    return found[0] if found else None
+
+
+class Base:
+    def __init__(self, address: str, settings: Settings) -> None:
+        self.address = address
+        self._host, self._port = parse_address(address)
+        self._settings = settings
+        self._core = Core(settings)
+
+    @property
+    def welcome(self) -> _frames.Welcome | None:
+        """What the server said of itself and its limits; None without a connection."""
+        connection = self._core.connection
+        return None if connection is None else connection.welcome
+
+    def _seconds(self, timeout: Timeout, wait: bool, wait_limit: float | None) -> float | None:
+        """A wait is not cut short by the client's time-out, only by one of its own."""
+        if not isinstance(timeout, Default):
+            return timeout
+        own = self._settings.timeout
+        if not wait:
+            return own
+        return None if wait_limit is None or own is None else wait_limit + own
+
+    @staticmethod
+    def _entry(cost: int, wait: bool, wait_limit: float | None, max_requests: int | None,
+               max_requests_in_queue: int | None) -> Entry | None:
+        if (cost == 1 and not wait and wait_limit is None and max_requests is None
+                and max_requests_in_queue is None):
+            return None
+        return entry_of(cost, wait, wait_limit, max_requests, max_requests_in_queue)
+
+    @staticmethod
+    def _options(costs: int | Sequence[int] | None, wait: bool, wait_limit: float | None,
+                 max_requests: int | Sequence[int] | None,
+                 max_requests_in_queue: int | Sequence[int] | None, details: int) -> Options:
+        options = Options(costs, max_requests, max_requests_in_queue, wait,
+                          milliseconds(wait_limit, "wait_limit"), details)
+        return NO_OPTIONS if options == NO_OPTIONS else options
+
+    def _inspection(self, key: Key) -> Callable[[Any], Question]:
+        wanted = key_bytes(key)
+        if not wanted:
+            raise ValueError("the key is empty: inspect_all() shows all keys")
+        return lambda sink: Question(
+            self._core, sink, lambda frame_id: _frames.encode_inspect(frame_id, wanted),
+            _frames.InspectedAnswer, first_state)
+
+    def _page(self, cursor: int) -> Callable[[Any], Question]:
+        return lambda sink: Question(
+            self._core, sink, lambda frame_id: _frames.encode_inspect(frame_id, cursor=cursor),
+            _frames.InspectedAnswer, lambda answer: (states(answer), answer.cursor))
+
+    def _pinging(self, sink: Any) -> Question:
+        return Question(self._core, sink, _frames.encode_ping, _frames.PongAnswer,
+                        lambda answer: None)
+
+    def limited(self, key: str | Callable[..., Key], **options: Any) -> Callable[
+            [Function], Function]:
+        """A decorator: asks before each call, and raises Denied instead of calling.
+
+        `key` is a format of the arguments' names, as "login:{user}", or a function of the
+        arguments. `options` are those of acquire(): cost, wait, wait_limit, timeout, ...
+        """
+        def decorate(function: Function) -> Function:
+            signature = introspection.signature(function)
+
+            def key_of(*args: Any, **kwargs: Any) -> Key:
+                if not isinstance(key, str):
+                    return key(*args, **kwargs)
+                bound = signature.bind(*args, **kwargs)
+                bound.apply_defaults()
+                return key.format_map(bound.arguments)
+
+            guarded = self._guard(function, key_of, options)
+            return functools.wraps(function)(guarded)  # type: ignore[return-value]
+        return decorate
+
+    def _guard(self, function: Callable[..., Any], key_of: Callable[..., Key],
+               options: dict[str, Any]) -> Callable[..., Any]:
+        raise NotImplementedError
+
+
+def unless_denied(key: Key, verdict: Any) -> None:
+    if not verdict:
+        raise Denied(key, verdict)

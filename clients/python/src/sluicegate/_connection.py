@@ -1,0 +1,153 @@
+"""One connection's dialogue, without a socket: Hello, what is outstanding, what waits.
+
+Flow:   opening() and send() give bytes to be sent; receive() takes bytes and tells the requests.
+Shape:  docs/protocol.md: Welcome's limits on frames, their bytes and their number are kept here.
+Errors: Malformed for what no server may send; ConnectionLost when it ends the connection itself.
+Lives:  one TCP connection, never a second one.
+"""
+
+from __future__ import annotations
+
+from . import _frames
+from ._requests import Batch, Request
+from .errors import ConnectionLost, Draining, ErrorCode, Refused, Unreachable
+
+HELLO_ID = 1
+
+
+def code_of(number: int) -> ErrorCode:
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN
+
+
+class Connection:
+    def __init__(self) -> None:
+        self.welcome: _frames.Welcome | None = None
+        self.going_away: str | None = None  # the server's reason
+        self.answers = 0
+        self.batches_out = 0
+        self._splitter = _frames.Splitter()
+        self._outstanding: dict[int, Request] = {}
+        self._waiting: dict[int, Request] = {}
+        self._bytes_out = 0
+        self._next_id = HELLO_ID + 1
+
+    def opening(self, client_name: str, shard: int | None) -> bytes:
+        return _frames.encode_hello(HELLO_ID, client_name, shard)
+
+    @property
+    def takes_requests(self) -> bool:
+        return self.welcome is not None and self.going_away is None
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._outstanding and not self._waiting
+
+    # --- sending
+
+    def encode(self, request: Request) -> bytes:
+        return request.encode(self._next_id)
+
+    def fits(self, size: int) -> bool:
+        """Whether a frame of this size may be outstanding beside the others."""
+        assert self.welcome is not None
+        return (len(self._outstanding) < self.welcome.outstanding_frames_max
+                and self._bytes_out + size <= self.welcome.outstanding_bytes_max)
+
+    def send(self, request: Request, frame: bytes) -> None:
+        """The frame that encode() made is about to be sent."""
+        request.frame_id, request.size = self._next_id, len(frame)
+        self._next_id += 1
+        self._outstanding[request.frame_id] = request
+        self._bytes_out += request.size
+        if isinstance(request, Batch):
+            self.batches_out += 1
+
+    # --- receiving
+
+    def receive(self, data: bytes) -> None:
+        for frame in self._splitter.feed(data):
+            self._take(_frames.decode(frame))
+
+    def receive_lone(self, data: bytes) -> bool:
+        """receive() of what most answers to a lone acquire are: one whole frame of 72 bytes."""
+        if len(data) != 72 or data[4:8] != b"\x08\0\0\0" or self._splitter.is_within_a_frame:
+            return False
+        answer = _frames.decode(data)
+        if type(answer) is not _frames.VerdictsAnswer or self.welcome is None:
+            return False
+        self._take(answer)
+        return True
+
+    def _take(self, answer: _frames.Answer) -> None:
+        if self.welcome is None:
+            self._take_welcome(answer)
+        elif isinstance(answer, _frames.GrantedAnswer):
+            request = self._waiting.get(answer.id)
+            if request is None:
+                raise _frames.Malformed("Granted for a frame that does not wait")
+            if request.granted(answer):
+                del self._waiting[answer.id]
+        elif isinstance(answer, _frames.GoAway):
+            self.going_away = answer.reason
+        elif isinstance(answer, _frames.ErrorAnswer):
+            self._take_error(answer)
+        elif not isinstance(answer, _frames.UnknownAnswer):  # a newer server's: for nobody here
+            self.answers += 1
+            self._take_answer(answer)
+
+    def _take_answer(self, answer: _frames.Answer) -> None:
+        request = self._answered(answer.id)
+        try:
+            if not request.answered(answer):
+                self._waiting[answer.id] = request
+        except _frames.Malformed:
+            self._outstanding[answer.id] = request  # not answered: end() tells its callers
+            raise
+
+    def _answered(self, frame_id: int) -> Request:
+        request = self._outstanding.pop(frame_id, None)
+        if request is None:
+            raise _frames.Malformed(f"an answer to frame {frame_id}, which is not outstanding")
+        self._bytes_out -= request.size
+        if isinstance(request, Batch):
+            self.batches_out -= 1
+        return request
+
+    def _take_welcome(self, answer: _frames.Answer) -> None:
+        if isinstance(answer, _frames.ErrorAnswer):
+            refused = Refused(code_of(answer.code), answer.text)
+            error = Draining if refused.code is ErrorCode.DRAINING else Unreachable
+            raise error(f"the server took no Hello: {refused.code.name.lower()}: "
+                        f"{answer.text}") from refused
+        if isinstance(answer, _frames.GoAway):
+            raise Draining(f"the server shuts down: {answer.reason}")
+        if not isinstance(answer, _frames.Welcome) or answer.id != HELLO_ID:
+            raise _frames.Malformed("the first answer is no Welcome")
+        if answer.version != _frames.PROTOCOL_VERSION:
+            raise _frames.Malformed(f"the server speaks version {answer.version}")
+        if not (answer.frame_entries_max and answer.outstanding_frames_max
+                and answer.frame_bytes_max and answer.outstanding_bytes_max):
+            raise _frames.Malformed("Welcome allows nothing to be sent")
+        self.welcome = answer
+
+    def _take_error(self, answer: _frames.ErrorAnswer) -> None:
+        refused = Refused(code_of(answer.code), answer.text)
+        if answer.id not in self._outstanding:
+            raise ConnectionLost(f"the server ended the connection: "
+                                 f"{refused.code.name.lower()}: {answer.text}") from refused
+        request = self._answered(answer.id)
+        if refused.code is ErrorCode.DRAINING:
+            request.lost(Draining(f"the server shuts down: {answer.text}"))
+        else:
+            request.failed(refused)
+
+    def end(self) -> list[Request]:
+        """All that will have no answer any more, in the order sent."""
+        requests = {**self._waiting, **self._outstanding}
+        self._waiting.clear()
+        self._outstanding.clear()
+        self._bytes_out = 0
+        return [requests[frame_id] for frame_id in sorted(requests)]

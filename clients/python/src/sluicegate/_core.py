@@ -1,0 +1,367 @@
+"""What both clients share: the queue in front of the connection, and what a loss means. No I/O.
+
+Flow:   ask() and start() queue; output() makes frames of what may be sent; receive() completes.
+        connecting() -> bytes of Hello; disconnected() ends everything that was outstanding.
+Shape:  single acquires gather in one batch while two batches are outstanding: nothing is delayed
+        by a timer, and load makes frames larger. Calls take turns, a frame each.
+Errors: by the failure policy (Settings.on_failure); what can not be sent is told to its sink.
+Lives:  not safe for threads; the clients see to that. Bound: `max_pending` sinks.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from . import _frames
+from ._connection import Connection
+from ._requests import (Batch, Call, Entry, Nobody, ReleaseCall, Request, Withdrawal, copy_of,
+                        origin_of, stale)
+from .errors import (Closed, ConnectionLost, Draining, LimitExceeded, ProtocolError,
+                     SluicegateError, StaleHandles, Unreachable)
+from .verdict import Verdict
+
+Result = TypeVar("Result")
+BATCHES_OUT_MAX = 2  # one is answered while the next is on its way
+WITHDRAW_ENTRIES_MAX = 1024  # of one frame
+
+
+class Settings(NamedTuple):
+    client_name: str = "sluicegate-python"
+    shard: int | None = None
+    on_failure: Literal["error", "open", "closed"] = "error"
+    requeue: bool = False
+    max_pending: int = 65_536
+    when_full: Literal["wait", "error"] = "wait"
+    window: int = 4
+    frame_entries: int = 1024
+    timeout: float | None = 30.0
+    connect_timeout: float = 5.0
+    backoff: tuple[float, float] = (0.05, 5.0)
+
+    def checked(self) -> Settings:
+        for name, least in (("max_pending", 1), ("window", 1), ("frame_entries", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        for name, allowed in (("on_failure", ("error", "open", "closed")),
+                              ("when_full", ("wait", "error"))):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, "
+                                 f"not {getattr(self, name)!r}")
+        return self
+
+
+def parse_address(address: str) -> tuple[str, int]:
+    """host:port, [ipv6]:port."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit() or not host or not 0 < int(port) < 65_536:
+        raise ValueError(f"{address!r} is no address: write host:port, as localhost:8081")
+    return host.strip("[]"), int(port)
+
+
+def milliseconds(seconds: float | None, what: str) -> int:
+    """Rounded up, so that a wait is never cut short; 0 stands for none."""
+    if seconds is None:
+        return 0
+    if not 0 < seconds <= _frames.WAIT_LIMIT_MS_MAX / 1000:
+        raise LimitExceeded(f"{what} must be more than 0 and at most "
+                            f"{_frames.WAIT_LIMIT_MS_MAX // 1000} seconds, not {seconds}")
+    return math.ceil(seconds * 1000)
+
+
+def entry_of(cost: int, wait: bool, wait_limit: float | None, max_requests: int | None,
+             max_requests_in_queue: int | None) -> Entry:
+    for name, value, least in (("cost", cost, 1), ("max_requests", max_requests, 1),
+                               ("max_requests_in_queue", max_requests_in_queue, 0)):
+        if value is not None and not least <= value <= _frames.NUMBER_MAX:
+            raise LimitExceeded(f"{name} must be {least} to {_frames.NUMBER_MAX}, not {value}")
+    return Entry(cost, wait, milliseconds(wait_limit, "wait_limit"),
+                 _frames.KEEP if max_requests is None else max_requests,
+                 _frames.KEEP if max_requests_in_queue is None else max_requests_in_queue)
+
+
+class Backoff:
+    """When the next connection may be tried: exponential, with jitter. Time is an argument."""
+
+    def __init__(self, first: float, longest: float) -> None:
+        self._first = first
+        self._longest = longest
+        self._failures = 0
+        self.not_before = 0.0
+
+    def failed(self, now: float) -> None:
+        delay = min(self._first * 2 ** min(self._failures, 30), self._longest)
+        self._failures += 1
+        self.not_before = now + delay * random.uniform(0.5, 1.0)
+
+    def succeeded(self) -> None:
+        self._failures = 0
+        self.not_before = 0.0
+
+
+class Core:
+    def __init__(self, settings: Settings) -> None:
+        self.options = settings.checked()
+        self.identity = object()
+        self.connection: Connection | None = None
+        self.generation = 0  # of connections
+        self.backoff = Backoff(*settings.backoff)
+        self.last_error: ConnectionLost | None = None
+        self.pending = 0  # sinks that are not told yet
+        self.has_abandoned = False
+        self.is_closed = False
+        self.places: dict[Any, tuple[Batch, int]] = {}  # of single entries that may wait
+        self.on_batch: Callable[[Batch], object] | None = None
+        self._open = Batch(self)  # gathers
+        self._batches: deque[Batch] = deque()  # full, or followed by another
+        self._again: deque[Request] = deque()  # go first
+        self._calls: deque[Call] = deque()  # those that may send their next piece
+        self._withdrawals: dict[int, list[int]] = {}
+        self._returns: list[tuple[str | bytes, int]] = []
+        self._oldest_handles = 0  # generation of the first handles given out
+        self.policy_verdict = {"error": None, "open": Verdict.PASSED_UNASKED,
+                               "closed": Verdict.DENIED_UNASKED}[settings.on_failure]
+
+    # --- what is asked
+
+    @property
+    def is_full(self) -> bool:
+        return self.pending >= self.options.max_pending
+
+    def ask(self, key: str | bytes, sink: Any, entry: Entry | None = None) -> None:
+        """A single acquire."""
+        self.pending += 1
+        batch = self._open
+        if len(batch.keys) >= self.options.frame_entries or not batch.takes(entry):
+            self._batches.append(batch)
+            batch = self._open = Batch(self)
+        if not batch.keys and self.on_batch is not None:
+            self.on_batch(batch)
+        batch.add(key, sink, entry)
+
+    def seal(self) -> None:
+        """What comes from now on gathers in another batch."""
+        if self._open.keys:
+            self._batches.append(self._open)
+            self._open = Batch(self)
+
+    def start(self, call: Call) -> None:
+        self.pending += 1
+        call.go_on()
+
+    def ask_question(self, question: Request) -> None:
+        self.pending += 1
+        self._again.append(question)
+
+    def resume(self, call: Call) -> None:
+        if call.pieces_out < self.options.window and not call.is_queued:
+            call.is_queued = True
+            self._calls.append(call)
+
+    def ask_again(self, request: Request) -> None:
+        self._again.append(request)
+
+    def generation_of(self, handles: object) -> int:
+        """The connection that these numbers are of; StaleHandles if it is not the present one."""
+        origin = origin_of(handles)
+        if origin is None:
+            # Only one connection has given out numbers so far: there is nothing to mix up.
+            origin = (self.identity, self._oldest_handles)
+        if origin[0] is not self.identity:
+            raise StaleHandles("these handles were given by another client")
+        if origin[1] != self.generation or self.connection is None:
+            raise stale()
+        return self.generation
+
+    def interned(self, generation: int) -> None:
+        self._oldest_handles = self._oldest_handles or generation
+
+    # --- what is given up
+
+    def abandon(self, sink: Any) -> None:
+        """The caller of a single acquire waits no more; the sink is done."""
+        self.has_abandoned = True
+        place = self.places.get(sink)
+        if place is not None:
+            batch, position = place
+            batch.withdraw(position)
+
+    def withdraw(self, frame_id: int, *entries: int) -> None:
+        self._withdrawals.setdefault(frame_id, []).extend(entries)
+
+    def give_back(self, key: str | bytes, cost: int) -> None:
+        self._returns.append((key, cost))
+
+    # --- what was decided
+
+    def finished(self, sinks: int) -> None:
+        self.pending -= sinks
+
+    def settle_by_policy(self, sink: Any, error: ConnectionLost) -> None:
+        if self.policy_verdict is None:
+            sink.set_exception(copy_of(error))
+        else:
+            sink.set_result(self.policy_verdict)
+
+    # --- the connection
+
+    def may_connect(self, now: float) -> bool:
+        return now >= self.backoff.not_before
+
+    def connecting(self) -> bytes:
+        """A TCP connection stands; what to send first."""
+        self.connection = Connection()
+        return self.connection.opening(self.options.client_name, self.options.shard)
+
+    def receive(self, data: bytes) -> None:
+        """Raises ConnectionLost when the connection is of no use any more."""
+        connection = self.connection
+        assert connection is not None
+        was_welcome = connection.welcome is not None
+        self._guarded(connection.receive, data)
+        if not was_welcome and connection.welcome is not None:
+            self.generation += 1
+        if connection.answers:
+            self.backoff.succeeded()
+        if connection.going_away is not None and connection.is_idle:
+            raise Draining(f"the server shuts down: {connection.going_away}")
+
+    def receive_lone(self, data: bytes) -> bool:
+        """receive() for the commonest answer; False if it is another, and nothing was done."""
+        assert self.connection is not None
+        return self._guarded(self.connection.receive_lone, data)
+
+    @staticmethod
+    def _guarded(receive: Callable[[bytes], Result], data: bytes) -> Result:
+        try:
+            return receive(data)
+        except _frames.Malformed as error:
+            raise ProtocolError(f"the peer does not speak the protocol: {error}") from error
+
+    def disconnected(self, error: ConnectionLost, now: float) -> None:
+        """Every request that was outstanding is told; with requeue=True it is asked again."""
+        connection, self.connection = self.connection, None
+        self.last_error = error
+        if connection is None or not connection.answers:
+            self.backoff.failed(now)
+        self._withdrawals.clear()
+        if connection is not None:
+            kept = list(self._again)
+            self._again.clear()
+            for request in connection.end():
+                request.lost(error)
+            self._again.extend(kept)
+
+    def fail_queued(self, error: SluicegateError) -> None:
+        """All that was not sent; what may be asked again stays, unless the client is closed."""
+        if self.options.requeue and not self.is_closed:
+            return
+        self.seal()
+        requests: list[Request] = [*self._again, *self._batches]
+        calls = list(self._calls)
+        for queue in (self._again, self._batches, self._calls):
+            queue.clear()
+        for request in requests:
+            if isinstance(error, ConnectionLost):
+                request.lost(error)
+            else:
+                request.failed(error)
+        for call in calls:
+            call.fail(error)
+
+    def unreachable(self, now: float) -> Unreachable:
+        wait = max(0.0, self.backoff.not_before - now)
+        return Unreachable(f"no connection ({self.last_error}); tried again in {wait:.2f} s")
+
+    def close(self) -> None:
+        self.is_closed = True
+        connection, self.connection = self.connection, None
+        error = Closed("the client was closed")
+        for request in connection.end() if connection else ():
+            request.failed(error)
+        self.fail_queued(error)
+        self._withdrawals.clear()
+        self._returns.clear()
+
+    @property
+    def wants_to_send(self) -> bool:
+        return bool(self._open.keys or self._batches or self._again or self._calls)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing is asked by anybody."""
+        connection = self.connection
+        return (not self.pending and connection is not None and connection.takes_requests
+                and connection.is_idle and not self._withdrawals and not self._returns)
+
+    # --- frames
+
+    def output(self) -> bytes:
+        """Frames to be sent now, as many as the window and Welcome allow."""
+        connection = self.connection
+        if connection is None or not connection.takes_requests:
+            return b""
+        frames: list[bytes] = []
+        if self._withdrawals or self._returns:
+            self._add_chores()
+        while (request := self._next_request(connection)) is not None:
+            frame = self._encoded(connection, request)
+            if frame is None:
+                continue
+            if not connection.fits(len(frame)):
+                self._again.appendleft(request)
+                break
+            connection.send(request, frame)
+            frames.append(frame)
+        self.has_abandoned = self.has_abandoned and self.wants_to_send
+        return frames[0] if len(frames) == 1 else b"".join(frames)
+
+    def _add_chores(self) -> None:
+        for target, entries in self._withdrawals.items():
+            for start in range(0, len(entries), WITHDRAW_ENTRIES_MAX):
+                self._again.append(Withdrawal(target, entries[start:start + WITHDRAW_ENTRIES_MAX]))
+        self._withdrawals.clear()
+        if self._returns:
+            keys, costs = zip(*self._returns)
+            self._returns.clear()
+            self.start(ReleaseCall(self, Nobody(), keys, costs))
+
+    def _next_request(self, connection: Connection) -> Request | None:
+        if self._again:
+            return self._again.popleft()
+        while connection.batches_out < BATCHES_OUT_MAX and (self._batches or self._open.keys):
+            batch = self._next_batch()
+            if batch is not None:
+                return batch
+        while self._calls:
+            call = self._calls.popleft()
+            call.is_queued = False
+            if call.has_more:
+                piece = call.next_piece(self.options.frame_entries)
+                call.go_on()
+                return piece
+            call.go_on()
+        return None
+
+    def _next_batch(self) -> Batch | None:
+        if not self._batches:
+            self.seal()
+        batch = self._batches.popleft()
+        return batch.without_done() if self.has_abandoned else batch
+
+    def _encoded(self, connection: Connection, request: Request) -> bytes | None:
+        """None when it can not be sent: it was split, or its callers were told."""
+        assert connection.welcome is not None
+        try:
+            if request.entries <= connection.welcome.frame_entries_max:
+                frame = connection.encode(request)
+                if len(frame) <= connection.welcome.frame_bytes_max:
+                    return frame
+            self._again.extendleft(reversed(request.split()))
+        except (TypeError, ValueError, SluicegateError) as error:
+            for rest in request.unfit(error):
+                self._again.appendleft(rest)
+        return None

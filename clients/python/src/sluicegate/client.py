@@ -1,0 +1,615 @@
+"""The client for threads: blocking calls, any number of threads on one connection.
+
+Flow:   a call queues, sends what may be sent, then waits. One waiting thread leads: it alone reads
+        the socket, and tells the others. When its own answer has come, the next one leads. So a
+        lone caller costs no thread switch, and many share frames.
+Units:  seconds.
+Errors: errors.py; a call ends with a result, an error or its time-out, whatever the server does.
+Lives:  connects at the first call, and again at the first call after a loss. In a forked child the
+        client begins anew, with a connection of its own.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+import socket
+import struct
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal
+
+from . import _frames
+from ._base import DEFAULT, Base, Default, Key, KeyState, Timeout, listed, unless_denied
+from ._core import Core, Settings
+from ._requests import (AcquireCall, Call, ForgetCall, HandleCall, Handles, InternCall, Lone,
+                        Question, ReleaseCall)
+from .errors import Closed, ConnectionLost, Overloaded, TimedOut, Unreachable
+from .verdict import Verdict, Verdicts
+
+RECEIVE_BYTES = 65_536
+IDLE_CHECK_S = 0.1  # a connection unused for longer may have been ended by the server
+# recv() in the kernel ends after this long, to look at deadlines: unlike poll() it sets no
+# high-resolution timer, which on a virtual machine costs more than the answer takes.
+TICK_S = 0.05
+TICK = struct.pack("ll", 0, round(TICK_S * 1e6))  # a timeval
+WITHDRAW_S = 1.0  # how long a timed-out wait stays to see that it is out of line
+WITHDRAW_POLL_S = 0.01
+
+
+class Slot:
+    """Where a thread's answer goes. All of it happens under the client's lock."""
+
+    __slots__ = ("_done", "error", "lock", "result")
+
+    def __init__(self) -> None:
+        self._done = False
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.lock: threading.Lock | None = None  # held while the thread follows
+
+    def done(self) -> bool:
+        return self._done
+
+    def set_result(self, result: Any, /) -> None:
+        self._done = True
+        self.result = result
+        self.wake()
+
+    def set_exception(self, error: BaseException, /) -> None:
+        self._done = True
+        self.error = error
+        self.wake()
+
+    def wake(self) -> None:
+        lock, self.lock = self.lock, None
+        if lock is not None:
+            lock.release()
+
+
+def open_socket(host: str, port: int, timeout: float) -> socket.socket:
+    """Connected, without delay for small frames, and told when the peer has vanished."""
+    opened = socket.create_connection((host, port), timeout)
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    keep_alive(opened)
+    return opened
+
+
+def keep_alive(opened: socket.socket) -> None:
+    """A peer that is gone without a word is noticed within half a minute."""
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4),
+                        ("TCP_USER_TIMEOUT", 30_000)):
+        if hasattr(socket, name):
+            opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+class Client(Base):
+    """Blocking client; see the README for what the options mean."""
+
+    def __init__(self, address: str, *, timeout: float | None = 30.0,
+                 on_failure: Literal["error", "open", "closed"] = "error", requeue: bool = False,
+                 max_pending: int = 65_536, when_full: Literal["wait", "error"] = "wait",
+                 window: int = 4, frame_entries: int = 1024, connect_timeout: float = 5.0,
+                 backoff: tuple[float, float] = (0.05, 5.0), shard: int | None = None,
+                 client_name: str = "sluicegate-python") -> None:
+        super().__init__(address, Settings(client_name, shard, on_failure, requeue, max_pending,
+                                           when_full, window, frame_entries, timeout,
+                                           connect_timeout, backoff))
+        self._begin()
+        _CLIENTS.add(self)
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
+        self._leader: Slot | None = None
+        self._followers: dict[Slot, None] = {}
+        self._socket: socket.socket | None = None
+        self._unsent = b""
+        self._used = 0.0  # when something was received
+
+    def _begin_in_child(self) -> None:
+        """After a fork: the connection is the parent's, and so are the threads that wait."""
+        if self._socket is not None:
+            self._socket.close()
+        was_closed = self._core.is_closed
+        self._core = Core(self._settings)
+        self._core.is_closed = was_closed
+        self._begin()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Every call that is outstanding ends with Closed. A closed client stays closed."""
+        with self._lock:
+            if self._core.is_closed:
+                return
+            self._core.close()
+            opened, self._socket = self._socket, None
+            if opened is not None:
+                shut_down(opened)  # wakes the leader
+                opened.close()
+            self._room.notify_all()
+
+    # --- what may be asked
+
+    def acquire(self, key: Key, cost: int = 1, *, wait: bool = False,
+                wait_limit: float | None = None, max_requests: int | None = None,
+                max_requests_in_queue: int | None = None, timeout: Timeout = DEFAULT) -> Verdict:
+        """Asks for `cost` permits of one key. The Verdict is true when they were taken."""
+        entry = self._entry(cost, wait, wait_limit, max_requests, max_requests_in_queue)
+        slot = Slot()
+        seconds = self._seconds(timeout, wait, wait_limit)
+        if entry is not None or not self._ask_alone(key, slot, seconds):
+            self._run(slot, lambda: self._core.ask(key, slot, entry), seconds, waits=wait,
+                      applies_policy=True)
+        elif slot.error is not None:
+            raise slot.error
+        verdict: Verdict = slot.result
+        return verdict
+
+    def acquire_many(self, keys: Iterable[Key], costs: int | Sequence[int] | None = None, *,
+                     wait: bool = False, wait_limit: float | None = None,
+                     max_requests: int | Sequence[int] | None = None,
+                     max_requests_in_queue: int | Sequence[int] | None = None,
+                     details: int = 0, timeout: Timeout = DEFAULT) -> Verdicts:
+        """Asks for every key by itself: some may be approved and others denied."""
+        slot = Slot()
+        call = AcquireCall(self._core, slot, listed(keys), self._options(
+            costs, wait, wait_limit, max_requests, max_requests_in_queue, details))
+        verdicts: Verdicts = self._run_call(slot, call, self._seconds(timeout, wait, wait_limit))
+        return verdicts
+
+    def intern(self, keys: Iterable[Key], *, timeout: Timeout = DEFAULT) -> Handles:
+        """Numbers for keys: an array('I'). Raises NotInterned when a key gets none."""
+        slot = Slot()
+        handles: Handles = self._run_call(
+            slot, InternCall(self._core, slot, listed(keys)), self._seconds(timeout, False, None))
+        return handles
+
+    def acquire_many_handles(self, handles: Any, costs: int | Sequence[int] | None = None, *,
+                             max_requests: int | Sequence[int] | None = None,
+                             max_requests_in_queue: int | Sequence[int] | None = None,
+                             details: int = 0, timeout: Timeout = DEFAULT) -> Verdicts:
+        """acquire_many() for keys that were interned: any buffer of their 32-bit numbers.
+
+        Raises StaleHandles when they are not of the present connection.
+        """
+        slot = Slot()
+        data = _frames.handle_bytes(handles)
+        with self._lock:
+            self._check_idle()
+            generation = self._core.generation_of(handles)
+        call = HandleCall(self._core, slot, data, generation, self._options(
+            costs, False, None, max_requests, max_requests_in_queue, details))
+        verdicts: Verdicts = self._run_call(slot, call, self._seconds(timeout, False, None))
+        return verdicts
+
+    def forget(self, handles: Any, *, timeout: Timeout = DEFAULT) -> None:
+        """Gives the numbers up. They must not be used again: other keys may get them."""
+        slot = Slot()
+        with self._lock:
+            generation = self._core.generation_of(handles)
+        self._run_call(slot, ForgetCall(self._core, slot, _frames.handle_bytes(handles),
+                                        generation), self._seconds(timeout, False, None))
+
+    def release(self, key: Key, cost: int = 1, *, timeout: Timeout = DEFAULT) -> None:
+        """Gives permits back, as after work that was never done."""
+        self.release_many([key], cost, timeout=timeout)
+
+    def release_many(self, keys: Iterable[Key], costs: int | Sequence[int] | None = None, *,
+                     timeout: Timeout = DEFAULT) -> None:
+        slot = Slot()
+        self._run_call(slot, ReleaseCall(self._core, slot, listed(keys), costs),
+                       self._seconds(timeout, False, None))
+
+    def inspect(self, key: Key, *, timeout: Timeout = DEFAULT) -> KeyState | None:
+        """What the server knows of a key; None if nothing."""
+        state: KeyState | None = self._run_question(self._inspection(key), timeout)
+        return state
+
+    def inspect_all(self, *, timeout: Timeout = DEFAULT) -> Iterator[KeyState]:
+        """Every key, a page at a time: `timeout` is for each page."""
+        cursor = 0
+        while True:
+            page, cursor = self._run_question(self._page(cursor), timeout)
+            yield from page
+            if not cursor:
+                return
+
+    def ping(self, *, timeout: Timeout = DEFAULT) -> None:
+        self._run_question(self._pinging, timeout)
+
+    def _guard(self, function: Callable[..., Any], key_of: Callable[..., Key],
+               options: dict[str, Any]) -> Callable[..., Any]:
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            key = key_of(*args, **kwargs)
+            unless_denied(key, self.acquire(key, **options))
+            return function(*args, **kwargs)
+        return guarded
+
+    # --- a call's life
+
+    def _run_question(self, make: Callable[[Slot], Question], timeout: Timeout) -> Any:
+        slot = Slot()
+        return self._run(slot, lambda: self._core.ask_question(make(slot)),
+                         self._seconds(timeout, False, None))
+
+    def _run_call(self, slot: Slot, call: Call, timeout: float | None) -> Any:
+        return self._run(slot, lambda: self._core.start(call), timeout, call=call,
+                         waits=call.may_wait, applies_policy=call.applies_policy)
+
+    def _run(self, slot: Slot, submit: Callable[[], None], timeout: float | None, *,
+             call: Call | None = None, waits: bool = False, applies_policy: bool = False) -> Any:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._lock:
+            self._admit(deadline)
+            self._check_idle()
+            submit()
+            self._send_queued()
+        self._finish(slot, deadline, timeout, call, waits, applies_policy)
+        if slot.error is not None:
+            raise slot.error
+        return slot.result
+
+    def _finish(self, slot: Slot, deadline: float | None, timeout: float | None,
+                call: Call | None = None, waits: bool = False,
+                applies_policy: bool = False) -> None:
+        if not self._drive(slot, deadline, slot.done):
+            self._time_out(slot, call, timeout, waits, applies_policy)
+
+    def _ask_alone(self, key: Key, slot: Slot, timeout: float | None) -> bool:
+        """A plain acquire while nobody else asks: one send, one receive, and no queue between.
+
+        False: nothing was done, take the long way. What does not come at once does so too.
+        """
+        start = time.monotonic()
+        core = self._core
+        with self._lock:
+            opened, connection = self._socket, core.connection
+            if (opened is None or connection is None or self._leader is not None or self._unsent
+                    or not core.is_quiet or start - self._used > IDLE_CHECK_S
+                    or timeout is not None and timeout < TICK_S):
+                return False
+            request = Lone(core, key, slot)
+            frame = connection.encode(request)
+            connection.send(request, frame)
+            core.pending += 1
+            self._leader = slot
+            self._send(frame)
+        try:
+            try:
+                data = opened.recv(RECEIVE_BYTES)
+            except OSError:
+                data = b""  # nothing yet, or the end, which is met again
+            with self._lock:
+                if data and opened is self._socket:
+                    self._take_lone(data)
+            if not slot.done():
+                self._finish(slot, None if timeout is None else start + timeout, timeout,
+                             applies_policy=True)
+        finally:
+            with self._lock:
+                if self._leader is slot:
+                    self._hand_over()
+        return True
+
+    def _take_lone(self, data: bytes) -> None:
+        try:
+            if not self._core.receive_lone(data):
+                self._take(data, "")
+                return
+        except ConnectionLost as error:
+            self._drop(error)
+        self._used = time.monotonic()
+        if self._core.pending:
+            self._send_queued()
+
+    def _admit(self, deadline: float | None) -> None:
+        """Waits for room among the pending calls."""
+        while self._core.is_full and not self._core.is_closed:
+            if self._settings.when_full == "error":
+                raise Overloaded(f"{self._core.pending} calls are pending (max_pending)")
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0 or not self._room.wait(left):
+                raise TimedOut(f"no room among {self._core.pending} pending calls in time")
+        if self._core.is_closed:
+            raise Closed("the client is closed")
+
+    def _time_out(self, slot: Slot, call: Call | None, timeout: float | None, waits: bool,
+                  applies_policy: bool) -> None:
+        """The caller waits no more. What it has in line is withdrawn, and seen off."""
+        with self._lock:
+            if slot.done():
+                return
+            verdict = None if waits or not applies_policy else self._core.policy_verdict
+            if verdict is None:
+                slot.set_exception(TimedOut(f"no answer within {timeout} s"))
+            elif call is not None:
+                slot.set_result(call.decided_by_policy(verdict))
+            else:
+                slot.set_result(verdict)
+            if call is None:
+                self._core.abandon(slot)
+            else:
+                call.withdraw()
+            self._send_queued()
+        if waits:
+            self._drive(slot, time.monotonic() + WITHDRAW_S, lambda: self._is_seen_off(slot, call))
+
+    def _is_seen_off(self, slot: Slot, call: Call | None) -> bool:
+        return slot not in self._core.places if call is None else call.is_settled
+
+    # --- leading and following
+
+    def _drive(self, slot: Slot, deadline: float | None, is_over: Callable[[], bool]) -> bool:
+        """Until it is over, or the deadline has passed: then False."""
+        try:
+            while True:
+                with self._lock:
+                    if is_over():
+                        return True
+                    if deadline is not None and time.monotonic() >= deadline:
+                        return False
+                    lock = self._follow(slot)
+                    behind = self._socket if self._unsent else None
+                if lock is None:
+                    self._lead(deadline, is_over)
+                elif behind is not None:
+                    self._help_sending(behind)
+                else:
+                    left = -1.0 if deadline is None else max(0.0, deadline - time.monotonic())
+                    # Who sees off what it gave up is woken by nobody.
+                    lock.acquire(timeout=left if not slot.done() else min(left, WITHDRAW_POLL_S))
+        finally:
+            with self._lock:
+                self._followers.pop(slot, None)
+                if self._leader is slot:
+                    self._hand_over()
+
+    def _follow(self, slot: Slot) -> threading.Lock | None:
+        """A lock to wait for behind the leader; None: this thread leads."""
+        if self._leader is None:
+            self._leader = slot
+        if self._leader is slot:
+            return None
+        if slot.lock is None:
+            slot.lock = threading.Lock()
+            slot.lock.acquire()
+            self._followers[slot] = None
+        return slot.lock
+
+    def _hand_over(self) -> None:
+        self._leader = None
+        while self._followers:
+            slot = next(iter(self._followers))
+            del self._followers[slot]
+            if slot.lock is not None:
+                self._leader = slot
+                slot.wake()
+                return
+
+    def _lead(self, deadline: float | None, is_over: Callable[[], bool]) -> None:
+        """Reads until it is over or the deadline has passed."""
+        while True:
+            with self._lock:
+                if is_over():
+                    return
+                opened = self._socket
+                has_rest = bool(self._unsent)
+            if opened is None:
+                self._connect(deadline)
+            elif has_rest or deadline is not None and deadline - time.monotonic() < TICK_S:
+                self._wait_and_receive(opened, deadline, has_rest)
+            else:
+                self._receive(opened, 0)
+            if deadline is not None and time.monotonic() >= deadline:
+                return
+
+    def _wait_and_receive(self, opened: socket.socket, deadline: float | None,
+                          has_rest: bool) -> None:
+        """To the millisecond, or while there is something to be sent too."""
+        wait_s = TICK_S if deadline is None else min(TICK_S, max(0.0, deadline - time.monotonic()))
+        try:
+            readable, writable = poll_once(opened, has_rest, wait_s)
+        except ValueError:  # closed meanwhile
+            return
+        if writable:
+            self._send_rest(opened)
+        if readable:
+            self._receive(opened, socket.MSG_DONTWAIT)
+
+    def _help_sending(self, opened: socket.socket) -> None:
+        """By a follower: the leader may be within recv()."""
+        try:
+            _, writable = poll_once(opened, True, TICK_S, read=False)
+        except ValueError:
+            return
+        if writable:
+            self._send_rest(opened)
+
+    # --- the socket
+
+    def _send_queued(self) -> None:
+        if self._socket is not None:
+            frames = self._core.output()
+            if frames:
+                self._send(frames)
+
+    def _send(self, frames: bytes) -> None:
+        """Never blocks: the leader sends the rest. Welcome bounds it (outstandingBytesMax)."""
+        assert self._socket is not None
+        if self._unsent:
+            frames = self._unsent + frames
+        try:
+            sent = self._socket.send(frames, socket.MSG_DONTWAIT)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError:
+            sent = len(frames)  # the reader learns why, perhaps in the server's own words
+        self._unsent = frames[sent:]
+
+    def _send_rest(self, opened: socket.socket) -> None:
+        with self._lock:
+            if opened is self._socket and self._unsent:
+                self._send(b"")
+
+    def _receive(self, opened: socket.socket, flags: int) -> None:
+        try:
+            data = opened.recv(RECEIVE_BYTES, flags)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            data, why = b"", f"the connection broke: {error}"
+        else:
+            why = "the server closed the connection"
+        with self._lock:
+            if opened is self._socket:
+                self._take(data, why)
+
+    def _take(self, data: bytes, why: str) -> None:
+        self._used = time.monotonic()
+        try:
+            if not data:
+                raise ConnectionLost(why)
+            self._core.receive(data)
+        except ConnectionLost as error:
+            self._drop(error)
+        self._send_queued()
+        self._room.notify_all()
+
+    def _drop(self, error: ConnectionLost) -> None:
+        opened, self._socket = self._socket, None
+        if opened is not None:
+            opened.close()
+        self._unsent = b""
+        self._core.disconnected(error, time.monotonic())
+
+    def _check_idle(self) -> None:
+        """A connection that ended while nobody used it is replaced, and costs no call."""
+        if (self._socket is None or self._leader is not None
+                or time.monotonic() - self._used < IDLE_CHECK_S):
+            return
+        connection = self._core.connection
+        if connection is not None and connection.is_idle:
+            try:
+                data = self._socket.recv(RECEIVE_BYTES, socket.MSG_DONTWAIT)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                data = b""
+            self._take(data, "the server closed the idle connection")
+
+    # --- connecting
+
+    def _connect(self, deadline: float | None) -> None:
+        """By the leader. What is queued fails when there is no server, or it is too early."""
+        now = time.monotonic()
+        with self._lock:
+            if not self._core.may_connect(now):
+                pause = self._core.backoff.not_before - now
+                self._core.fail_queued(self._core.unreachable(now))
+                self._room.notify_all()
+            else:
+                pause = 0.0
+        if pause:
+            if self._settings.requeue:  # otherwise nothing is left to wait for
+                self._pause(pause, deadline)
+            return
+        limit = now + self._settings.connect_timeout
+        own_end = limit if deadline is None else min(limit, deadline)
+        try:
+            self._introduce(own_end)
+        except TimeoutError as error:
+            own_time_is_over = own_end < limit and time.monotonic() >= own_end
+            self._failed_to_connect(error, gives_up=not own_time_is_over)
+        except (OSError, ConnectionLost) as error:
+            self._failed_to_connect(error, gives_up=True)
+
+    def _pause(self, seconds: float, deadline: float | None) -> None:
+        end = time.monotonic() + seconds
+        if deadline is not None:
+            end = min(end, deadline)
+        while (left := end - time.monotonic()) > 0 and not self._core.is_closed:
+            time.sleep(min(left, TICK_S))
+
+    def _introduce(self, end: float) -> None:
+        """Hello and Welcome on a new socket; it becomes the client's when that is done."""
+        opened = open_socket(self._host, self._port, max(0.001, end - time.monotonic()))
+        try:
+            with self._lock:
+                hello = self._core.connecting()
+            opened.sendall(hello)
+            while self.welcome is None:
+                opened.settimeout(max(0.001, end - time.monotonic()))
+                data = opened.recv(RECEIVE_BYTES)
+                if not data:
+                    raise ConnectionLost("the server closed the connection before its Welcome")
+                with self._lock:
+                    if self._core.is_closed:
+                        raise ConnectionLost("the client was closed")
+                    self._core.receive(data)
+            opened.settimeout(None)
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, TICK)
+            with self._lock:
+                self._settle_in(opened)
+        except BaseException:
+            opened.close()
+            raise
+
+    def _settle_in(self, opened: socket.socket) -> None:
+        if self._core.is_closed:
+            raise ConnectionLost("the client was closed")
+        self._socket = opened
+        self._used = time.monotonic()
+        self._send_queued()
+
+    def _failed_to_connect(self, cause: Exception, gives_up: bool) -> None:
+        error: ConnectionLost = Unreachable(f"{self.address}: {cause}")
+        if isinstance(cause, ConnectionLost):
+            error = type(cause)(f"{self.address}: {cause}")
+        error.__cause__ = cause
+        with self._lock:
+            if not gives_up:  # the leader's own time is over, not the connection's
+                self._core.connection = None
+                return
+            self._core.disconnected(error, time.monotonic())
+            self._core.fail_queued(error)
+            self._room.notify_all()
+
+
+def poll_once(opened: socket.socket, write: bool, wait_s: float, *,
+              read: bool = True) -> tuple[bool, bool]:
+    """(readable, writable), both when it is broken; ValueError when it was closed."""
+    poll = select.poll()
+    poll.register(opened, (select.POLLIN if read else 0) | (select.POLLOUT if write else 0))
+    events = sum(found for _, found in poll.poll(math.ceil(wait_s * 1000)))
+    broken = bool(events & (select.POLLERR | select.POLLHUP | select.POLLNVAL))
+    return (read and (broken or bool(events & select.POLLIN)),
+            broken or bool(events & select.POLLOUT))
+
+
+def shut_down(opened: socket.socket) -> None:
+    try:
+        opened.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+
+
+_CLIENTS: weakref.WeakSet[Client] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for client in list(_CLIENTS):
+        client._begin_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
