@@ -4,11 +4,15 @@
         if client.acquire("user:17"):
             ...
         verdicts = client.acquire_many(["user:1", "user:2"])
+
+    async with sluicegate.AsyncClient("localhost:8081") as client:
+        verdict = await client.acquire("user:17")
 """
 
 from ._base import KeyState
 from ._frames import NO_HANDLE, Welcome
 from ._requests import Handles
+from .aio import AsyncClient
 from .client import Client
 from .errors import (Closed, ConnectionLost, Denied, Draining, ErrorCode, LimitExceeded,
                      NotInterned, Overloaded, ProtocolError, Refused, SluicegateError,
@@ -18,7 +22,7 @@ from .verdict import Details, Verdict, Verdicts
 __version__ = "0.1.0"
 
 __all__ = [
-    "Client", "Closed", "ConnectionLost", "Denied", "Details", "Draining",
+    "AsyncClient", "Client", "Closed", "ConnectionLost", "Denied", "Details", "Draining",
     "ErrorCode", "Handles", "KeyState", "LimitExceeded", "NO_HANDLE", "NotInterned", "Overloaded",
     "ProtocolError", "Refused", "SluicegateError", "StaleHandles", "TimedOut", "Unreachable",
     "Verdict", "Verdicts", "Welcome",

@@ -295,7 +295,11 @@ class Core:
         """Nothing is asked by anybody."""
         connection = self.connection
         return (not self.pending and connection is not None and connection.takes_requests
-                and connection.is_idle and not self._withdrawals and not self._returns)
+                and connection.is_idle and not self.has_chores)
+
+    @property
+    def has_chores(self) -> bool:
+        return bool(self._withdrawals or self._returns)
 
     # --- frames
 
@@ -305,7 +309,7 @@ class Core:
         if connection is None or not connection.takes_requests:
             return b""
         frames: list[bytes] = []
-        if self._withdrawals or self._returns:
+        if self.has_chores:
             self._add_chores()
         while (request := self._next_request(connection)) is not None:
             frame = self._encoded(connection, request)

@@ -1,0 +1,382 @@
+"""The asyncio client keeps its promises to callers, whatever a server does, on both event loops.
+
+Method: the scripted server of client_test.py, in a thread beside the loop. What both clients share
+(what is sent, what is refused, what a loss means) is tested there; here is what asyncio adds.
+"""
+
+import asyncio
+import os
+import threading
+
+import pytest
+import uvloop
+from fake_server import FakeServer, nobody
+from frame_codecs import server_frame
+from server_process import TIMEOUT_S
+
+import sluicegate
+from sluicegate import AsyncClient, Verdict
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def run(request):
+    """Runs a coroutine to its end."""
+    loops = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+    def run(coroutine):
+        with asyncio.Runner(loop_factory=loops[request.param]) as runner:
+            return runner.run(asyncio.wait_for(coroutine, 2 * TIMEOUT_S))
+    return run
+
+
+def in_turn(event):
+    """Waits for a thread's event without holding the loop up."""
+    return asyncio.get_running_loop().run_in_executor(None, event.wait, TIMEOUT_S)
+
+
+async def until(condition):
+    while not condition():
+        await asyncio.sleep(0.001)
+
+
+def approve(peer):
+    peer.welcome()
+    return peer.approve_all()
+
+
+def test_one_turn_of_the_loop_is_one_frame(run):
+    async def main(address):
+        async with AsyncClient(address) as client:
+            assert await client.acquire("first") is Verdict.APPROVED
+            verdicts = await asyncio.gather(*[client.acquire(f"k{n}") for n in range(500)])
+            assert verdicts == [Verdict.APPROVED] * 500
+    with FakeServer(approve) as server:
+        run(main(server.address))
+    assert [len(frame.keys) for frame in server.returned[0]] == [1, 500]
+
+
+def test_what_is_asked_while_two_frames_are_out_gathers(run):
+    def script(peer):
+        peer.welcome()
+        held = [peer.read("acquire") for _ in range(2)]
+        two_out.set()
+        asked.wait(TIMEOUT_S)
+        for frame in held:
+            peer.verdicts(frame)
+        return [len(frame.keys) for frame in peer.approve_all()]
+
+    async def main(address):
+        async with AsyncClient(address) as client:
+            calls = [asyncio.ensure_future(client.acquire("a"))]
+            await until(lambda: client.welcome and client._core.connection.batches_out)
+            calls.append(asyncio.ensure_future(client.acquire("b")))
+            await in_turn(two_out)
+            for n in range(7):
+                calls.append(asyncio.ensure_future(client.acquire(f"k{n}")))
+                await asyncio.sleep(0)
+            asked.set()
+            assert all(await asyncio.gather(*calls))
+    two_out, asked = threading.Event(), threading.Event()
+    with FakeServer(script) as server:
+        run(main(server.address))
+    assert server.returned == [[7]]
+
+
+def test_every_kind_of_call(run):
+    def script(peer):
+        hello = peer.welcome()
+        kinds = []
+        for _ in range(8):
+            asked = peer.read()
+            kinds.append(asked.kind)
+            if asked.kind == "inspect":
+                last = asked.body["cursor"] or asked.body.get("key")
+                peer.send(server_frame(id=asked.id, inspected={
+                    "keys": b"ab", "keySizes": [2], "windowMs": [1], "maxRequests": [2],
+                    "maxRequestsInQueue": [3], "approved": [4], "denied": [5], "waiting": [6],
+                    "resetMs": [7], "cursor": 0 if last else 9}))
+            elif asked.kind == "intern":
+                peer.send(server_frame(id=asked.id, interned={
+                    "handles": [4, 5], "verdicts": b"\1"}))
+            elif asked.kind in ("acquire", "acquireByHandle"):
+                peer.verdicts(asked, b"\1\2")
+            elif asked.kind == "ping":
+                peer.send(server_frame(id=asked.id, pong=None))
+            else:
+                peer.done(asked)
+        return hello.body["clientName"], kinds
+
+    async def main(address):
+        async with AsyncClient(address, client_name="all") as client:
+            assert (await client.acquire_many(["a", "b"], [1, 2])).approved == [True, False]
+            handles = await client.intern(["a", "b"])
+            assert (await client.acquire_many_handles(handles)).count() == 1
+            await client.forget(handles)
+            await client.release("a", 2)
+            await client.ping()
+            assert (await client.inspect("ab"))[1:] == (1, 2, 3, 4, 5, 6, 7)
+            assert [state.key async for state in client.inspect_all()] == [b"ab", b"ab"]
+    with FakeServer(lambda peer: script(peer)) as server:
+        with pytest.raises(sluicegate.ConnectionLost):  # the script ends before the last page
+            run(main(server.address))
+    assert server.returned == [("all", ["acquire", "intern", "acquireByHandle", "forget",
+                                        "release", "ping", "inspect", "inspect"])]
+
+
+def test_many_callers_of_acquire_many(run):
+    async def main(address):
+        async with AsyncClient(address, frame_entries=10) as client:
+            many = await asyncio.gather(*[
+                client.acquire_many([f"{n}.{k}" for k in range(95)]) for n in range(20)])
+            assert all(len(v) == 95 and v.all_approved for v in many)
+    with FakeServer(approve) as server:
+        run(main(server.address))
+    assert sum(len(frame.keys) for frame in server.returned[0]) == 20 * 95
+    assert max(len(frame.keys) for frame in server.returned[0]) == 10
+
+
+@pytest.mark.parametrize("late", ["withdrawn", "approved", "not yet in line"])
+@pytest.mark.parametrize("ending", ["cancel", "time out"])
+@pytest.mark.parametrize("many", [False, True])
+def test_a_wait_that_is_given_up_leaves_the_line(run, late, ending, many):
+    def script(peer):
+        peer.welcome()
+        waits = peer.read("acquire")
+        if late != "not yet in line":
+            peer.verdicts(waits, b"\3")
+        in_line.set()
+        assert given_up.wait(TIMEOUT_S)
+        released = None
+        if late == "not yet in line":
+            peer.verdicts(waits, b"\1")
+        else:
+            withdraw = peer.read("withdraw")
+            assert (withdraw.body["target"], list(withdraw.body["entries"])) == (waits.id, [0])
+            peer.granted(waits, [0], b"\x0b" if late == "withdrawn" else b"\1")
+            peer.done(withdraw)
+        if late != "withdrawn":
+            asked = peer.read("release")
+            released = asked.keys, list(asked.body["costs"])
+            peer.done(asked)
+        peer.approve_all()
+        return released
+
+    async def main(address):
+        async with AsyncClient(address) as client:
+            timeout = 0.2 if ending == "time out" else TIMEOUT_S
+            call = asyncio.ensure_future(
+                client.acquire_many(["w"], 3, wait=True, timeout=timeout) if many
+                else client.acquire("w", 3, wait=True, timeout=timeout))
+            if ending == "cancel":
+                await in_turn(in_line)
+                if late != "not yet in line":
+                    await until(lambda: client._core.connection._waiting)
+                call.cancel()
+            with pytest.raises(asyncio.CancelledError if ending == "cancel"
+                               else sluicegate.TimedOut):
+                await call
+            given_up.set()
+            await until(lambda: not client._core.pending)
+            await client.ping()
+            assert not client._core.places
+    in_line, given_up = threading.Event(), threading.Event()
+    with FakeServer(script) as server:
+        run(main(server.address))
+    assert server.returned == [None if late == "withdrawn" else ([b"w"], [3])]
+
+
+def test_a_hanging_server(run):
+    def script(peer):
+        peer.welcome()
+        over.wait(TIMEOUT_S)
+
+    async def main(address):
+        async with AsyncClient(address, timeout=0.1) as client:
+            calls = [asyncio.ensure_future(client.acquire("a")) for _ in range(3)]
+            for call in (*calls, client.acquire("a"), client.acquire("a", timeout=0.01),
+                         client.acquire_many(["a"]), client.ping()):
+                with pytest.raises(sluicegate.TimedOut, match="no answer within 0.[01]"):
+                    await call
+        async with AsyncClient(address, timeout=0.1, on_failure="closed",
+                               connect_timeout=0.1) as client:
+            assert await client.acquire("a") is Verdict.DENIED_UNASKED
+            assert (await client.acquire_many(["a", "b"])).connection_lost
+        over.set()
+    over = threading.Event()
+    with FakeServer(script) as server:
+        run(main(server.address))
+
+
+def test_a_loss_ends_every_call_and_the_next_one_connects_again(run):
+    def lose(peer):
+        peer.welcome()
+        peer.verdicts(peer.read("acquire"))
+        peer.read("acquire")
+
+    async def main(address):
+        async with AsyncClient(address) as client:
+            assert await client.acquire("a")
+            told = await asyncio.gather(*[client.acquire("a") for _ in range(5)],
+                                        client.acquire_many(["b"]), return_exceptions=True)
+            assert all(isinstance(error, sluicegate.ConnectionLost) for error in told)
+            assert await client.acquire("a")
+    with FakeServer(lose, approve) as server:
+        run(main(server.address))
+
+
+def test_nobody_is_there(run):
+    async def main():
+        async with AsyncClient(nobody(), backoff=(3600, 3600)) as client:
+            with pytest.raises(sluicegate.Unreachable):
+                await client.acquire("a")
+            with pytest.raises(sluicegate.Unreachable, match="tried again in"):
+                await client.acquire("a")
+            with pytest.raises(sluicegate.Unreachable):
+                await client.acquire_many(["a"])
+        async with AsyncClient(nobody(), on_failure="open") as client:
+            assert await client.acquire("a") is Verdict.PASSED_UNASKED
+    run(main())
+
+
+def test_requeue_asks_again(run):
+    def lose(peer):
+        peer.welcome()
+        peer.read("acquire")
+
+    async def main(address):
+        async with AsyncClient(address, requeue=True, backoff=(0.001, 0.001)) as client:
+            assert all(await asyncio.gather(*[client.acquire(f"{n}") for n in range(5)]))
+            assert (await client.acquire_many(["a", "b"])).all_approved
+    with FakeServer(lose, lose, approve) as server:
+        run(main(server.address))
+    assert len(server.returned[2][0].keys) == 5
+
+
+def test_a_peer_that_speaks_otherwise(run):
+    def script(peer):
+        peer.welcome()
+        peer.read("acquire")
+        peer.send(b"\xff" * 64)
+        assert peer.read() is None
+
+    def no_hello(peer):
+        peer.read("hello")
+        peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        assert peer.read() is None
+
+    async def main(address):
+        async with AsyncClient(address, backoff=(0, 0)) as client:
+            for _ in range(2):
+                with pytest.raises(sluicegate.ProtocolError):
+                    await client.acquire("a")
+    with FakeServer(script, no_hello) as server:
+        run(main(server.address))
+
+
+def test_a_full_client_says_so_or_waits(run):
+    def script(peer):
+        peer.welcome()
+        held = peer.read("acquire")
+        go.wait(TIMEOUT_S)
+        peer.verdicts(held)
+        peer.approve_all()
+
+    async def main(address, when_full):
+        async with AsyncClient(address, max_pending=1, when_full=when_full) as client:
+            first = asyncio.ensure_future(client.acquire("a"))
+            await until(lambda: client._core.pending)
+            if when_full == "error":
+                with pytest.raises(sluicegate.Overloaded):
+                    await client.acquire("b")
+                go.set()
+            else:
+                with pytest.raises(sluicegate.TimedOut, match="no room"):
+                    await client.acquire("b", timeout=0.01)
+                others = [asyncio.ensure_future(client.acquire("c")) for _ in range(5)]
+                others.append(asyncio.ensure_future(client.acquire_many(["d"])))
+                go.set()
+                await asyncio.gather(*others)
+            assert await first
+    for when_full in ("error", "wait"):
+        go = threading.Event()
+        with FakeServer(script) as server:
+            run(main(server.address, when_full))
+
+
+def test_closing_ends_every_call(run):
+    def script(peer):
+        peer.welcome()
+        while peer.read() is not None:
+            pass
+
+    async def main(address):
+        client = AsyncClient(address)
+        calls = [asyncio.ensure_future(call) for call in (
+            client.acquire("a"), client.acquire("b", wait=True), client.acquire_many(["c"]),
+            client.ping())]
+        await until(lambda: client._core.pending == 4 and client.welcome)
+        await client.close()
+        for call in calls:
+            with pytest.raises(sluicegate.Closed):
+                await call
+        with pytest.raises(sluicegate.Closed):
+            await client.acquire("a")
+        await client.close()
+    with FakeServer(script) as server:
+        run(main(server.address))
+
+
+def test_closing_while_it_connects(run):
+    def script(peer):
+        assert peer.read("hello") and peer.read() is None
+
+    async def main(address):
+        client = AsyncClient(address)
+        call = asyncio.ensure_future(client.acquire("a"))
+        await until(lambda: client._core.connection)
+        await client.close()
+        with pytest.raises(sluicegate.Closed):
+            await call
+    with FakeServer(script) as server:
+        run(main(server.address))
+
+
+def test_the_decorator(run):
+    def script(peer):
+        peer.welcome()
+        first = peer.read("acquire")
+        peer.verdicts(first)
+        peer.verdicts(peer.read("acquire"), b"\2")
+        return first.keys
+
+    async def main(address):
+        async with AsyncClient(address) as client:
+            @client.limited("user:{user}")
+            async def greet(user):
+                return f"hello {user}"
+            assert await greet("ann") == "hello ann"
+            with pytest.raises(sluicegate.Denied):
+                await greet(user="bob")
+    with FakeServer(script) as server:
+        run(main(server.address))
+    assert server.returned == [[b"user:ann"]]
+
+
+def test_another_loop_or_process_is_told():
+    async def ask(client):
+        return await client.acquire("a")
+    client = AsyncClient(nobody())
+    with pytest.raises(sluicegate.Unreachable):
+        asyncio.run(ask(client))
+    with pytest.raises(sluicegate.SluicegateError, match="another event loop"):
+        asyncio.run(asyncio.wait_for(client.acquire_many(["a"]), TIMEOUT_S))
+    client = AsyncClient(nobody())
+    child = os.fork()
+    if child == 0:
+        try:
+            asyncio.run(ask(client))
+        except sluicegate.SluicegateError as error:
+            os._exit(0 if "before the fork" in str(error) else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
