@@ -1,0 +1,99 @@
+"""The examples do what they say, against the real server.
+
+Method: each runs as a user would run it; what it printed is compared with what the limits allow.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+import pytest
+from server_process import ServerProcess
+
+import sluicegate
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "clients" / "python" / "examples"
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(pathlib.Path(sluicegate.__file__).parents[1])}
+
+
+@pytest.fixture
+def server():
+    server = ServerProcess("epoll", 1, "--window-millis", "2000")
+    yield server
+    assert server.stop() == 0 and server.errors == [], server.output()
+
+
+def command(name, server, *arguments):
+    return [sys.executable, str(EXAMPLES / f"{name}.py"), f"127.0.0.1:{server.native_port}",
+            *arguments]
+
+
+def run(name, server, *arguments):
+    done = subprocess.run(command(name, server, *arguments), env=ENVIRONMENT, timeout=60,
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_all_of_them_are_tested():
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {
+        "guard_endpoint", "wait_in_line", "paced_job", "async_workers", "plot_throughput"}
+
+
+def test_guard_endpoint(server):
+    example = subprocess.Popen(command("guard_endpoint", server, "--port", "0"), env=ENVIRONMENT,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        port = re.search(r"port (\d+)", example.stdout.readline())[1]
+        answers = [get(f"http://127.0.0.1:{port}/?user=ann") for _ in range(6)]
+        # A window may end in between; then there are six.
+        assert [status for status, _ in answers[:5]] == [200] * 5
+        if answers[5][0] != 200:
+            assert answers[5] == (429, "1") or answers[5] == (429, "2")
+        assert get(f"http://127.0.0.1:{port}/?user=bob")[0] == 200
+    finally:
+        example.kill()
+        example.wait()
+        example.stdout.close()
+
+
+def get(url):
+    """Status and Retry-After."""
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return answer.status, None
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.headers["Retry-After"]
+
+
+def test_wait_in_line(server):
+    out = run("wait_in_line", server)
+    assert len(re.findall(r"visitor \d: approved", out)) >= 9, out
+    assert len(out.splitlines()) == 10
+    assert "visitor 9: gave up" in out or "visitor 9: approved" in out
+
+
+def test_paced_job(server):
+    out = run("paced_job", server, "--items", "100", "--tenants", "2", "--limit", "30")
+    done = [int(count) for count in re.findall(r"(\d+) done", out)]
+    assert sum(done) == 100 and max(done) <= 60 and out.rstrip().endswith(" 0 left"), out
+
+
+def test_async_workers(server):
+    out = run("async_workers", server, "--workers", "500", "--limit", "600", "--asks", "2")
+    did = int(re.search(r"did it: (\d+)", out)[1])
+    denied = re.search(r"denied: (\d+)", out)
+    assert did >= 600 and did + (int(denied[1]) if denied else 0) == 1_000, out
+
+
+def test_plot_throughput(server, tmp_path):
+    plot = tmp_path / "throughput.svg"
+    out = run("plot_throughput", server, str(plot), "--seconds", "0.01", "--rounds", "2")
+    assert re.findall(r"^ *(\d+) keys", out, re.MULTILINE) == [
+        "1", "4", "16", "64", "256", "1000", "4000"]
+    assert "</svg>" in plot.read_text()

@@ -1,0 +1,113 @@
+"""The package builds, installs and is typed, without a network.
+
+Method: a wheel from a copy of the sources, an installation elsewhere, mypy in strict mode over the
+client, the examples and a user's program; what is documented of the API is there.
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+import zipfile
+
+import pytest
+
+import sluicegate
+
+PACKAGE = pathlib.Path(__file__).resolve().parents[3] / "clients" / "python"
+
+
+def run(*command, **options):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True,
+                          timeout=100, check=False, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """A copy, so that building leaves nothing behind."""
+    copy = tmp_path_factory.mktemp("package") / "python"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    return copy
+
+
+def test_a_wheel_builds_and_runs_alone(sources, tmp_path):
+    run(sys.executable, "-m", "pip", "wheel", "--no-index", "--no-deps", "--no-build-isolation",
+        "--wheel-dir", tmp_path, sources)
+    wheel, = tmp_path.glob("*.whl")
+    assert wheel.name == f"sluicegate-{sluicegate.__version__}-py3-none-any.whl"
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "sluicegate/py.typed" in names
+    assert not [name for name in names if not name.startswith("sluicegate")]
+    venv.create(tmp_path / "env", with_pip=False)
+    python = tmp_path / "env" / "bin" / "python"
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--no-index", wheel)
+    out = run(python, "-I", "-W", "error", "-c", "import sluicegate, sys; print(sluicegate.Client, "
+              "'site-packages' in sluicegate.__file__)")
+    assert "True" in out
+
+
+def test_pip_installs_the_folder(sources, tmp_path):
+    run(sys.executable, "-m", "pip", "install", "--no-index", "--no-build-isolation", "--target",
+        tmp_path, sources)
+    assert (tmp_path / "sluicegate" / "py.typed").exists()
+    metadata, = tmp_path.glob("sluicegate-*.dist-info/METADATA")
+    text = metadata.read_text()
+    assert "Requires-Dist" not in text and "Requires-Python: >=3.11" in text
+
+
+def test_mypy_in_strict_mode(tmp_path):
+    user = tmp_path / "user.py"
+    user.write_text(USER)
+    out = run(sys.executable, "-m", "mypy", "--config-file", PACKAGE / "pyproject.toml",
+              "--cache-dir", tmp_path / "cache", PACKAGE / "src" / "sluicegate", user,
+              *(PACKAGE / "examples").glob("*.py"),
+              env={"MYPYPATH": str(PACKAGE / "src"), "PATH": "/usr/bin:/bin"})
+    assert "Success" in out
+
+
+USER = '''
+import asyncio
+import sluicegate
+
+
+def ask(client: sluicegate.Client) -> list[bool]:
+    verdict: sluicegate.Verdict = client.acquire("a", wait=True, wait_limit=1.5, timeout=None)
+    if not verdict and verdict.connection_lost:
+        return []
+    handles: sluicegate.Handles = client.intern(["a", b"b"])
+    client.acquire_many_handles(memoryview(handles)[1:])
+    state = client.inspect("a")
+    print(state.approved if state is not None else 0)
+    return client.acquire_many(("a", "b"), costs=[1, 2], details=sluicegate.Details.ALL).approved
+
+
+async def tasks() -> list[sluicegate.Verdict]:
+    async with sluicegate.AsyncClient("localhost:8081", on_failure="open") as client:
+        @client.limited("user:{user}", cost=2)
+        async def greet(user: str) -> str:
+            return user
+
+        name: str = await greet("ann")
+        return list(await asyncio.gather(client.acquire(name), client.acquire("b")))
+'''
+
+
+def test_the_projects_version_is_the_servers():
+    meson = (PACKAGE.parents[1] / "meson.build").read_text()
+    assert re.search(r"version: '([\d.]+)'", meson)[1] == sluicegate.__version__
+    project = tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]
+    assert "dependencies" not in project
+
+
+def test_every_public_name_and_error_stands_in_the_readme():
+    readme = (PACKAGE / "README.md").read_text()
+    for name in sluicegate.__all__:
+        if name not in ("ErrorCode", "Welcome", "Handles", "NO_HANDLE"):
+            assert name in readme, name
+    for linked in re.findall(r"\((examples/\w+\.py)\)", readme):
+        assert (PACKAGE / linked).exists(), linked
