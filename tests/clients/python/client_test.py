@@ -437,6 +437,7 @@ def test_a_timed_out_wait_leaves_the_line(late, many):
 def test_a_full_client_says_so_or_waits():
     def script(peer):
         peer.welcome()
+        peer.send(server_frame(id=peer.read("ping").id, pong=None))
         held = peer.read("acquire")
         go.wait(TIMEOUT_S)
         peer.verdicts(held)
@@ -445,6 +446,7 @@ def test_a_full_client_says_so_or_waits():
         go = threading.Event()
         with FakeServer(script) as server:
             with Client(server.address, max_pending=1, when_full=when_full) as client:
+                client.ping()
                 first = in_thread(client.acquire, "a")
                 eventually(lambda c=client: c._core.pending == 1, "one is pending")
                 if when_full == "error":

@@ -9,7 +9,7 @@ Lives:  one TCP connection, never a second one.
 from __future__ import annotations
 
 from . import _frames
-from ._requests import Batch, Request
+from ._requests import Request
 from .errors import ConnectionLost, Draining, ErrorCode, Refused, Unreachable
 
 HELLO_ID = 1
@@ -62,7 +62,7 @@ class Connection:
         self._next_id += 1
         self._outstanding[request.frame_id] = request
         self._bytes_out += request.size
-        if isinstance(request, Batch):
+        if request.is_batch:
             self.batches_out += 1
 
     # --- receiving
@@ -76,9 +76,10 @@ class Connection:
         if len(data) != 72 or data[4:8] != b"\x08\0\0\0" or self._splitter.is_within_a_frame:
             return False
         answer = _frames.decode(data)
-        if type(answer) is not _frames.VerdictsAnswer or self.welcome is None:
+        if type(answer) is not _frames.VerdictsAnswer:
             return False
-        self._take(answer)
+        self.answers += 1
+        self._take_answer(answer)
         return True
 
     def _take(self, answer: _frames.Answer) -> None:
@@ -112,7 +113,7 @@ class Connection:
         if request is None:
             raise _frames.Malformed(f"an answer to frame {frame_id}, which is not outstanding")
         self._bytes_out -= request.size
-        if isinstance(request, Batch):
+        if request.is_batch:
             self.batches_out -= 1
         return request
 

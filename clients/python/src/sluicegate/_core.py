@@ -294,8 +294,13 @@ class Core:
     def is_quiet(self) -> bool:
         """Nothing is asked by anybody."""
         connection = self.connection
-        return (not self.pending and connection is not None and connection.takes_requests
-                and connection.is_idle and not self.has_chores)
+        return (not self.pending and connection is not None and connection.is_idle
+                and connection.takes_requests and not self._withdrawals and not self._returns)
+
+    @property
+    def is_gathering(self) -> bool:
+        """Single acquires stand in a batch that more may join."""
+        return bool(self._open.keys)
 
     @property
     def has_chores(self) -> bool:

@@ -49,6 +49,7 @@ class Request(abc.ABC):
     frame_id = 0
     size = 0  # bytes of the frame, while it is outstanding
     entries = 1
+    is_batch = False
 
     @abc.abstractmethod
     def encode(self, frame_id: int) -> bytes: ...
@@ -92,6 +93,8 @@ def told(verdicts: bytes, count: int) -> bytes:
 
 class Batch(Request):
     """Single acquires that go in one frame; `extras` holds those that are not plain."""
+
+    is_batch = True
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -289,10 +292,11 @@ class Lone(Request):
         return _frames.encode_acquire(frame_id, _frames.encode_keys((self._key,)))
 
     def answered(self, answer: _frames.Answer) -> bool:
-        if (type(answer) is not _frames.VerdictsAnswer or answer.length != 1
-                or answer.verdicts[0] == _QUEUED):
+        if type(answer) is not _frames.VerdictsAnswer or answer.length != 1:
             raise _frames.Malformed("not the answer to this Acquire")
         verdict = answer.verdicts[0]
+        if verdict == _QUEUED:
+            raise _frames.Malformed("an entry that must not wait was queued")
         if verdict == _DRAINING:
             self.lost(Draining("the server shuts down"))
         else:

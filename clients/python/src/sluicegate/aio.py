@@ -81,7 +81,7 @@ class AsyncClient(Base):
                 timeout: Timeout = DEFAULT) -> Awaitable[Verdict]:
         """Asks for `cost` permits of one key. The Verdict is true when they were taken.
 
-        What one turn of the loop asks goes out together at its end, awaited or not.
+        What one turn of the loop asks goes out together at its end.
         """
         core = self._core
         if core.is_closed or core.pending >= self._settings.max_pending or self._loop is None:
@@ -327,9 +327,9 @@ class AsyncClient(Base):
         frames = core.output()
         if frames:
             self._transport.write(frames)
-        elif (self._settings.timeout is not None and self._loop is not None
-              and self._loop.time() > self._gathering_until):
-            core.seal()
+        if core.is_gathering and self._loop is not None:
+            if self._loop.time() > self._gathering_until:
+                core.seal()
 
     def _connect_or_fail(self) -> None:
         assert self._loop is not None

@@ -57,7 +57,8 @@ class Slot:
     def set_result(self, result: Any, /) -> None:
         self._done = True
         self.result = result
-        self.wake()
+        if self.lock is not None:
+            self.wake()
 
     def set_exception(self, error: BaseException, /) -> None:
         self._done = True
@@ -292,12 +293,14 @@ class Client(Base):
             with self._lock:
                 if data and opened is self._socket:
                     self._take_lone(data)
-            if not slot.done():
-                self._finish(slot, None if timeout is None else start + timeout, timeout,
-                             applies_policy=True)
+                if slot.done():
+                    self._hand_over()
+                    return True
+            self._finish(slot, None if timeout is None else start + timeout, timeout,
+                         applies_policy=True)
         finally:
-            with self._lock:
-                if self._leader is slot:
+            if self._leader is slot:  # interrupted; nobody else sets it
+                with self._lock:
                     self._hand_over()
         return True
 
@@ -311,6 +314,7 @@ class Client(Base):
         self._used = time.monotonic()
         if self._core.pending:
             self._send_queued()
+        self._room.notify_all()
 
     def _admit(self, deadline: float | None) -> None:
         """Waits for room among the pending calls."""
@@ -482,7 +486,8 @@ class Client(Base):
             self._core.receive(data)
         except ConnectionLost as error:
             self._drop(error)
-        self._send_queued()
+        if self._core.wants_to_send or self._core.has_chores:
+            self._send_queued()
         self._room.notify_all()
 
     def _drop(self, error: ConnectionLost) -> None:
