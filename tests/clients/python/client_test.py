@@ -6,6 +6,7 @@ Events decide what comes when, never a pause.
 
 import array
 import os
+import select
 import threading
 
 import pytest
@@ -15,6 +16,7 @@ from server_process import TIMEOUT_S, eventually
 
 import sluicegate
 from sluicegate import Client, Verdict
+from sluicegate._core import Backoff
 
 
 def in_thread(function, *arguments, **named):
@@ -224,6 +226,30 @@ def test_nobody_is_there_and_the_next_call_fails_at_once():
         assert client.acquire("a") is Verdict.PASSED_UNASKED
         with pytest.raises(sluicegate.Unreachable):  # nobody's guess would do
             client.inspect("a")
+
+
+def test_a_connection_that_ended_while_idle_costs_no_call():
+    def once(peer):
+        peer.welcome()
+        peer.verdicts(peer.read("acquire"))
+    with FakeServer(once, once) as server, Client(server.address) as client:
+        assert client.acquire("a")
+        assert select.select([client._socket], [], [], TIMEOUT_S)[0]  # its end
+        client._used = 0.0  # long ago
+        assert client.acquire("a")
+
+
+def test_pauses_between_connections_grow_to_a_bound():
+    backoff = Backoff(0.1, 1.0)
+    pauses = []
+    for _ in range(8):
+        backoff.failed(100.0)
+        pauses.append(backoff.not_before - 100.0)
+    for pause, longest in zip(pauses, [0.1, 0.2, 0.4, 0.8, 1, 1, 1, 1], strict=True):
+        assert longest / 2 <= pause <= longest
+    assert len(set(pauses)) == len(pauses)  # jitter
+    backoff.succeeded()
+    assert backoff.not_before == 0.0
 
 
 def test_requeue_asks_again_on_the_next_connection():

@@ -10,8 +10,8 @@
 """
 
 from ._base import KeyState
+from ._calls import Handles
 from ._frames import NO_HANDLE, Welcome
-from ._requests import Handles
 from .aio import AsyncClient
 from .client import Client
 from .errors import (Closed, ConnectionLost, Denied, Draining, ErrorCode, LimitExceeded,

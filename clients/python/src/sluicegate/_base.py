@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from . import _frames
+from ._calls import NO_OPTIONS, Options
 from ._core import Core, Settings, entry_of, milliseconds, parse_address
-from ._requests import NO_OPTIONS, Entry, Options, Question
+from ._requests import Entry, Question
 from .errors import Denied
 
 Key = str | bytes

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from . import _frames
+from ._calls import Call, ReleaseCall, origin_of, stale
 from ._connection import Connection
-from ._requests import (Batch, Call, Entry, Nobody, ReleaseCall, Request, Withdrawal, copy_of,
-                        origin_of, stale)
+from ._requests import Batch, Entry, Nobody, Request, Withdrawal, copy_of
 from .errors import (Closed, ConnectionLost, Draining, LimitExceeded, ProtocolError,
                      SluicegateError, StaleHandles, Unreachable)
 from .verdict import Verdict

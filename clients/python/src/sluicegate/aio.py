@@ -17,10 +17,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from typing import Any, Literal, cast
 
 from . import _frames
-from ._base import DEFAULT, Base, Default, Key, KeyState, Timeout, listed, unless_denied
+from ._base import DEFAULT, Base, Key, KeyState, Timeout, listed, unless_denied
+from ._calls import AcquireCall, Call, ForgetCall, HandleCall, Handles, InternCall, ReleaseCall
 from ._core import Settings
-from ._requests import (AcquireCall, Batch, Call, Entry, ForgetCall, HandleCall, Handles,
-                        InternCall, Question, ReleaseCall)
+from ._requests import Batch, Entry, Question
 from .client import keep_alive
 from .errors import Closed, ConnectionLost, Overloaded, SluicegateError, TimedOut, Unreachable
 from .verdict import Verdict, Verdicts

@@ -23,10 +23,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from . import _frames
-from ._base import DEFAULT, Base, Default, Key, KeyState, Timeout, listed, unless_denied
+from ._base import DEFAULT, Base, Key, KeyState, Timeout, listed, unless_denied
+from ._calls import AcquireCall, Call, ForgetCall, HandleCall, Handles, InternCall, ReleaseCall
 from ._core import Core, Settings
-from ._requests import (AcquireCall, Call, ForgetCall, HandleCall, Handles, InternCall, Lone,
-                        Question, ReleaseCall)
+from ._requests import Lone, Question
 from .errors import Closed, ConnectionLost, Overloaded, TimedOut, Unreachable
 from .verdict import Verdict, Verdicts
 
