@@ -7,6 +7,7 @@ Events decide what comes when, never a pause.
 import array
 import os
 import select
+import socket
 import threading
 
 import pytest
@@ -122,6 +123,29 @@ def test_a_frame_is_split_by_its_bytes():
     with FakeServer(script) as server, Client(server.address) as client:
         assert client.acquire_many(keys).all_approved
     assert sorted(server.returned[0]) == sorted(key.encode() for key in keys)
+
+
+def test_what_the_kernel_does_not_take_is_sent_later():
+    def script(peer):
+        peer.welcome()
+        peer.send(server_frame(id=peer.read("ping").id, pong=None))
+        assert go.wait(TIMEOUT_S)
+        return sum(len(frame.keys) for frame in peer.approve_all())
+    go = threading.Event()
+    keys = [str(n).zfill(1_000) for n in range(2_000)]
+    with FakeServer(script) as server:
+        with Client(server.address) as client:
+            client.ping()
+            client._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+            joins = [in_thread(client.acquire_many, keys) for _ in range(3)]
+            eventually(lambda: client._unsent, "not all was taken")
+            joins.append(in_thread(client.acquire, "one more"))
+            eventually(lambda: client._core.pending == 4, "all have asked")
+            with pytest.raises(sluicegate.TimedOut):
+                client.acquire_many(keys, timeout=0.02)
+            go.set()
+            assert all(join().all_approved for join in joins[:3]) and joins[3]()
+    assert server.returned[0] >= 3 * 2_000 + 1
 
 
 def test_threads_share_a_connection_and_its_frames():
@@ -486,6 +510,23 @@ def test_a_full_client_says_so_or_waits():
                     go.set()
                     assert second()
                 assert first()
+
+
+def test_closing_while_it_connects():
+    def script(peer):
+        assert peer.read("hello")
+        greeted.set()
+        assert peer.read() is None
+    greeted = threading.Event()
+    with FakeServer(script) as server:
+        client = Client(server.address, connect_timeout=10 * TIMEOUT_S)
+        calls = [in_thread(client.acquire, "a", timeout=None) for _ in range(2)]
+        assert greeted.wait(TIMEOUT_S)
+        eventually(lambda: client._core.pending == 2, "both have asked")
+        client.close()
+        for call in calls:
+            with pytest.raises(sluicegate.Closed):
+                call()
 
 
 def test_closing_ends_every_call():

@@ -70,7 +70,7 @@ class AsyncClient(Base):
             await asyncio.wait([connecting])
         protocol, self._protocol, self._transport = self._protocol, None, None
         if protocol is not None:
-            protocol.transport.close()
+            protocol.transport.abort()  # everybody was told: nothing is left to be sent
             await protocol.closed
 
     # --- what may be asked

@@ -109,6 +109,7 @@ class Client(Base):
         self._leader: Slot | None = None
         self._followers: dict[Slot, None] = {}
         self._socket: socket.socket | None = None
+        self._opening: socket.socket | None = None  # until its Welcome has come
         self._unsent = b""
         self._used = 0.0  # when something was received
 
@@ -137,6 +138,8 @@ class Client(Base):
             if opened is not None:
                 shut_down(opened)  # wakes the leader
                 opened.close()
+            if self._opening is not None:
+                shut_down(self._opening)
             self._room.notify_all()
 
     # --- what may be asked
@@ -550,6 +553,8 @@ class Client(Base):
         opened = open_socket(self._host, self._port, max(0.001, end - time.monotonic()))
         try:
             with self._lock:
+                self._stop_if_closed()
+                self._opening = opened
                 hello = self._core.connecting()
             opened.sendall(hello)
             while self.welcome is None:
@@ -558,8 +563,7 @@ class Client(Base):
                 if not data:
                     raise ConnectionLost("the server closed the connection before its Welcome")
                 with self._lock:
-                    if self._core.is_closed:
-                        raise ConnectionLost("the client was closed")
+                    self._stop_if_closed()
                     self._core.receive(data)
             opened.settimeout(None)
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, TICK)
@@ -568,10 +572,15 @@ class Client(Base):
         except BaseException:
             opened.close()
             raise
+        finally:
+            self._opening = None
 
-    def _settle_in(self, opened: socket.socket) -> None:
+    def _stop_if_closed(self) -> None:
         if self._core.is_closed:
             raise ConnectionLost("the client was closed")
+
+    def _settle_in(self, opened: socket.socket) -> None:
+        self._stop_if_closed()
         self._socket = opened
         self._used = time.monotonic()
         self._send_queued()
