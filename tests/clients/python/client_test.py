@@ -61,7 +61,9 @@ def test_a_lone_acquire_and_its_hello():
         [3], [7], [0])
 
 
-def test_an_answer_in_pieces():
+@pytest.mark.parametrize("spin", [0, 10 * TIMEOUT_S, 1e-6])
+def test_an_answer_in_pieces(spin):
+    """Whether a thread looks for it without sleeping, always, never, or in vain."""
     def script(peer):
         peer.welcome()
         for _ in range(2):
@@ -69,7 +71,7 @@ def test_an_answer_in_pieces():
             frame = server_frame(id=asked.id, verdicts={"count": 1, "verdicts": b"\1"})
             for at in range(len(frame)):
                 peer.send(frame[at:at + 1])
-    with FakeServer(script) as server, Client(server.address) as client:
+    with FakeServer(script) as server, Client(server.address, spin=spin) as client:
         assert client.acquire("a") and client.acquire("a")
 
 

@@ -41,6 +41,7 @@ class Settings(NamedTuple):
     timeout: float | None = 30.0
     connect_timeout: float = 5.0
     backoff: tuple[float, float] = (0.05, 5.0)
+    spin: float = 0.0
 
     def checked(self) -> Settings:
         for name, least in (("max_pending", 1), ("window", 1), ("frame_entries", 1)):

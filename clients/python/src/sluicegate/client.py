@@ -36,6 +36,7 @@ IDLE_CHECK_S = 0.1  # a connection unused for longer may have been ended by the 
 # high-resolution timer, which on a virtual machine costs more than the answer takes.
 TICK_S = 0.05
 TICK = struct.pack("ll", 0, round(TICK_S * 1e6))  # a timeval
+SLEEPS_AFTER_SPIN = 8  # so far-away servers cost little
 WITHDRAW_S = 1.0  # how long a timed-out wait stays to see that it is out of line
 WITHDRAW_POLL_S = 0.01
 
@@ -96,10 +97,10 @@ class Client(Base):
                  max_pending: int = 65_536, when_full: Literal["wait", "error"] = "wait",
                  window: int = 4, frame_entries: int = 1024, connect_timeout: float = 5.0,
                  backoff: tuple[float, float] = (0.05, 5.0), shard: int | None = None,
-                 client_name: str = "sluicegate-python") -> None:
+                 client_name: str = "sluicegate-python", spin: float = 100e-6) -> None:
         super().__init__(address, Settings(client_name, shard, on_failure, requeue, max_pending,
                                            when_full, window, frame_entries, timeout,
-                                           connect_timeout, backoff))
+                                           connect_timeout, backoff, spin))
         self._begin()
         _CLIENTS.add(self)
 
@@ -112,6 +113,7 @@ class Client(Base):
         self._opening: socket.socket | None = None  # until its Welcome has come
         self._unsent = b""
         self._used = 0.0  # when something was received
+        self._sleeps_left = 0  # before it is tried again to look without sleeping
 
     def _begin_in_child(self) -> None:
         """After a fork: the connection is the parent's, and so are the threads that wait."""
@@ -290,7 +292,7 @@ class Client(Base):
             self._send(frame)
         try:
             try:
-                data = opened.recv(RECEIVE_BYTES)
+                data = self._receive_soon(opened)
             except OSError:
                 data = b""  # nothing yet, or the end, which is met again
             with self._lock:
@@ -416,7 +418,7 @@ class Client(Base):
             elif has_rest or deadline is not None and deadline - time.monotonic() < TICK_S:
                 self._wait_and_receive(opened, deadline, has_rest)
             else:
-                self._receive(opened, 0)
+                self._receive(opened, self._receive_soon)
             if deadline is not None and time.monotonic() >= deadline:
                 return
 
@@ -431,7 +433,7 @@ class Client(Base):
         if writable:
             self._send_rest(opened)
         if readable:
-            self._receive(opened, socket.MSG_DONTWAIT)
+            self._receive(opened, lambda ready: ready.recv(RECEIVE_BYTES, socket.MSG_DONTWAIT))
 
     def _help_sending(self, opened: socket.socket) -> None:
         """By a follower: the leader may be within recv()."""
@@ -468,9 +470,26 @@ class Client(Base):
             if opened is self._socket and self._unsent:
                 self._send(b"")
 
-    def _receive(self, opened: socket.socket, flags: int) -> None:
+    def _receive_soon(self, opened: socket.socket) -> bytes:
+        """Looks for the answer a moment before it sleeps; not while that never paid of late.
+
+        A thread that sleeps comes back late and to a cold cache, most of all on a virtual machine.
+        """
+        if self._sleeps_left or self._followers or not self._settings.spin:
+            self._sleeps_left = max(0, self._sleeps_left - 1)
+            return opened.recv(RECEIVE_BYTES)
+        end = time.perf_counter() + self._settings.spin
+        while time.perf_counter() < end:
+            try:
+                return opened.recv(RECEIVE_BYTES, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                pass
+        self._sleeps_left = SLEEPS_AFTER_SPIN
+        return opened.recv(RECEIVE_BYTES)
+
+    def _receive(self, opened: socket.socket, receive: Callable[[socket.socket], bytes]) -> None:
         try:
-            data = opened.recv(RECEIVE_BYTES, flags)
+            data = receive(opened)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
