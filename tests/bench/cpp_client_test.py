@@ -27,7 +27,7 @@ def test_every_way_is_measured():
     assert done.returncode == 0, done.stderr
     records = [json.loads(line) for line in done.stdout.splitlines()]
     rates = {record["way"]: record["median"] for record in records if "way" in record}
-    assert len(rates) == 6 and all(rate > 0 for rate in rates.values())
+    assert len(rates) == 8 and all(rate > 0 for rate in rates.values())
     assert [record for record in records if "ratio" in record]
     for name in rates:
         assert name in done.stderr  # the table

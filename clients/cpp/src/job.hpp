@@ -24,6 +24,11 @@ namespace sluicegate {
 
 class HandleTable;
 
+// Frames of batches and questions that are out at once. Four keep a server busy that answers each as
+// it comes; but it takes what has come in one turn and answers it together, and then client and
+// server would wait for each other by turns.
+constexpr size_t batch_window = 16;
+
 // Whoever is told of one entry's outcome: a place of a waiting caller, a callback, or nobody.
 struct Target {
   Waiter* waiter = nullptr;
@@ -78,7 +83,7 @@ class Job {
   bool is_being_written = false;  // under the lane's lock
 
   // Most frames of its connection that may be out when it is sent.
-  virtual size_t window() const noexcept { return 4; }
+  virtual size_t window() const noexcept { return batch_window; }
   // Appends its frame to `out`.
   virtual void encode(std::vector<uint64_t>& out) = 0;
   // An upper bound of its frame's size.

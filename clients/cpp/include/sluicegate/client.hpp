@@ -60,7 +60,7 @@ struct ClientOptions {
   uint32_t pending_max = 65'536;
   WhenFull when_full = WhenFull::block;
   uint32_t frame_entries_max = 1'024;  // of a frame of single calls
-  uint32_t frames_in_flight = 2;       // of single calls; batches have up to 4
+  uint32_t frames_in_flight = 2;       // of single calls; batches have up to 16
 };
 
 struct Outcome {
