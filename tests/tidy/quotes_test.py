@@ -1,6 +1,8 @@
-#!/usr/bin/env python3
-"""Goal: what the pages quote of an example is what the example says. Method: a block of code whose
-line before links to a file of examples/ must stand in that file, line by line."""
+"""What the pages quote of an example is what the example says.
+
+Method: a block of code whose line before links to a file of examples/ must stand in that file, line
+by line.
+"""
 
 import pathlib
 import re

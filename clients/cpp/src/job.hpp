@@ -24,8 +24,8 @@ namespace sluicegate {
 
 class HandleTable;
 
-// Frames of batches and questions that are out at once. Four keep a server busy that answers each as
-// it comes; but it takes what has come in one turn and answers it together, and then client and
+// Frames of batches and questions that are out at once. Four keep a server busy that answers each
+// as it comes; but it takes what has come in one turn and answers it together, and then client and
 // server would wait for each other by turns.
 constexpr size_t batch_window = 16;
 
