@@ -178,6 +178,18 @@ TEST_P(CppClient, handles_live_on_in_another_server) {
   }
 }
 
+TEST_P(CppClient, requeue_rides_out_a_restart) {
+  Server server{flags({"--max-requests", "2"})};
+  Client client{server.address(), quick({.requeue = true})};
+  ping(client);
+  ASSERT_TRUE(client.acquire("key"));
+  server.end(SIGKILL);
+  auto meanwhile = client.acquire_future("key", {.timeout = 60s});
+  EXPECT_EQ(meanwhile.wait_for(300ms), std::future_status::timeout) << "nobody is there";
+  server.start();
+  EXPECT_TRUE(meanwhile.get());
+}
+
 // ------------------------------------------------------------------------------- the kills
 
 // A call's callbacks, to be counted when all is over.

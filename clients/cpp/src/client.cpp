@@ -189,6 +189,7 @@ class ClientCore {
   ClientCore& operator=(const ClientCore&) = delete;
 
   void close() {
+    if (io_.is_current()) throw std::logic_error("a callback must not close its client");
     if (is_closed_.exchange(true)) return;
     connector_.stop();
     for (uint32_t i = 0; i < lanes_.count(); ++i) lanes_[i].close();

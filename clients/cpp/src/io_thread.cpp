@@ -52,6 +52,10 @@ void IoThread::stop() {
   has_room_.notify_all();
   signal();
   if (thread_.joinable()) thread_.join();
+  {
+    const std::lock_guard lock{mutex_};
+    is_stopped_ = true;
+  }
   run_posted();
 }
 

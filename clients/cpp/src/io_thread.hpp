@@ -31,7 +31,7 @@ class IoThread {
 
   // Makes it look at all lanes again.
   void signal() noexcept;
-  // A callback whose outcome another thread came to know.
+  // A callback whose outcome another thread came to know. After stop() it is called at once.
   void post(FinishedEntry entry);
   bool is_current() const noexcept { return std::this_thread::get_id() == id_; }
 
@@ -45,6 +45,7 @@ class IoThread {
   std::mutex mutex_;
   std::condition_variable has_room_;
   std::vector<FinishedEntry> posted_;
+  bool is_stopped_ = false;
   std::atomic<std::thread::id> id_;
   std::thread thread_;
 };

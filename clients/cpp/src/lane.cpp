@@ -35,7 +35,7 @@ size_t Lane::pending() const {
 // Why a call cannot be taken now.
 std::optional<Failure> Lane::failure_now() const noexcept {
   if (state_ == State::closed) return Failure::closed;
-  if (state_ == State::resting) return Failure::unreachable;
+  if (state_ == State::resting && !options_.requeue) return Failure::unreachable;
   if (is_draining_) return Failure::draining;
   return std::nullopt;
 }
@@ -321,10 +321,16 @@ void Lane::settle(Lock& lock, const Answer& answer) {
   if (std::holds_alternative<GoAway>(answer)) return go_away(lock);
   const uint64_t id = id_of(answer);
   if (id == 0) throw_unexpected(answer);
-  Job* job = find(id);
-  if (job == nullptr) throw ProtocolError("the server answered a frame that it was not sent");
+  if (find(id) == nullptr) {
+    throw ProtocolError("the server answered a frame that it was not sent");
+  }
   // The server may be faster than who wrote the frame is at noting that it did.
-  changed_.wait(lock, [&] { return !job->is_being_written; });
+  changed_.wait(lock, [&] {
+    const Job* job = find(id);
+    return job == nullptr || !job->is_being_written;
+  });
+  const Job* job = find(id);
+  if (job == nullptr) return;  // lost meanwhile, and completed by that
   if (job->will_wait(answer)) return settle_waiting(lock, answer, id);
   std::unique_ptr<Job> detached = detach(id);
   lock.unlock();
@@ -501,9 +507,9 @@ pollfd Lane::watch(Clock::time_point& until) {
   // An idle connection that the server closes is noticed without a call that finds out.
   int events = leader_ == Leader::io ? POLLIN : leader_ == Leader::none ? POLLRDHUP : 0;
   if (is_write_blocked_) events |= POLLOUT;
-  const bool is_watched = events != 0;
+  is_watched_ = events != 0;
   return {
-      .fd = is_watched ? link_->socket() : -1, .events = static_cast<short>(events), .revents = 0};
+      .fd = is_watched_ ? link_->socket() : -1, .events = static_cast<short>(events), .revents = 0};
 }
 
 void Lane::tend(short events) {
@@ -599,6 +605,7 @@ void Lane::rest(const std::string& why) {
   if (state_ != State::connecting) return;
   state_ = State::resting;
   last_error_ = why;
+  if (options_.requeue) return;  // they wait for the next attempt, or for their time-out
   fail(lock, take_staged(), Failure::unreachable);
 }
 
@@ -610,7 +617,8 @@ void Lane::close() {
   room_.notify_all();
   if (link_ != nullptr) link_->shut_down();
   is_lost_ = true;
-  changed_.wait(lock, [&] { return !is_writing_; });
+  // A caller that reads completes what it has read.
+  changed_.wait(lock, [&] { return !is_writing_ && leader_ != Leader::caller; });
   auto jobs = take_sent();
   for (auto& job : take_staged()) jobs.push_back(std::move(job));
   fail(lock, std::move(jobs), Failure::closed);

@@ -659,17 +659,21 @@ TEST(Client, callback_may_call_but_not_block) {
   FakeServer server = serve(approve_all);
   Client client{address_of(server)};
   Outcomes outcomes;
-  std::atomic<bool> threw{false};
-  client.acquire_async("key", [&](const Outcome&) {
+  std::atomic<int> threw{0};
+  const auto try_to = [&threw](const auto& call) {
     try {
-      client.acquire("key");
+      call();
     } catch (const std::logic_error&) {
-      threw = true;
+      ++threw;
     }
+  };
+  client.acquire_async("key", [&](const Outcome&) {
+    try_to([&] { client.acquire("key"); });
+    try_to([&] { client.close(); });
     client.acquire_async("key", outcomes.next());
   });
   EXPECT_EQ(outcomes.wait_for(1).size(), 1u);
-  EXPECT_TRUE(threw);
+  EXPECT_EQ(threw, 2);
 }
 
 TEST(Client, close_completes_every_call_once) {

@@ -48,7 +48,8 @@ enum class WhenFull : uint8_t {
 struct ClientOptions {
   std::string client_name = "sluicegate-cpp";
   OnFailure on_failure = OnFailure::error;
-  // Sends again what a lost connection left open. A permit may then be taken twice.
+  // Sends again what a lost connection left open, and keeps calls until there is one, or for their
+  // time-out. A permit may then be taken twice.
   bool requeue = false;
   std::chrono::milliseconds connect_timeout{5'000};
   // A call without `timeout` of its own; of one that may wait, from the end of its wait limit.
@@ -164,7 +165,8 @@ class Client {
   // Connections that there are now: one per shard of the server when all is well.
   size_t connections() const;
 
-  // Completes every call that is open with Failure::closed; later calls get the same.
+  // Completes every call that is open with Failure::closed; later calls get the same. Throws
+  // std::logic_error when a callback calls it.
   void close();
 
  private:
