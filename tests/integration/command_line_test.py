@@ -234,7 +234,8 @@ def test_bench_on_a_schedule(io, client):
     assert_adds_up(line)
     schedule = line["open_loop"]
     assert schedule["rate"] == 20_000
-    assert line["decisions"] <= 20_000 * line["seconds"] + 4 * 50
+    # A machine that stood still catches up; without a schedule it would be a hundred times as many.
+    assert line["decisions"] <= 2 * 20_000 * line["seconds"]
     # A busy machine may stop either side for a while; then it is told.
     assert schedule["kept_up"] == (schedule["behind_s"] <= 0.005)
     assert line["decisions"] >= 20_000 * (line["seconds"] - schedule["behind_s"]) * 0.8
