@@ -255,6 +255,10 @@ class ClientCore {
   void wait_for(Waiter& waiter, Lane::Deadline deadline);
   void intern_on(uint32_t lane, std::span<const uint32_t> handles, std::vector<Verdict>& verdicts);
   BatchOutcome result(Waiter& waiter, std::vector<Verdict> verdicts) const;
+  BatchOutcome result(BatchOutcome outcome) const;
+  BatchOutcome ask(std::span<const std::string_view> keys, const AcquireOptions& options);
+  BatchOutcome ask_rest_by_key(std::span<const uint32_t> handles, BatchOutcome outcome,
+                               const AcquireOptions& options);
   BatchOutcome one_by_one(std::span<const std::string_view> keys, const AcquireOptions& options);
 
   const ClientOptions options_;
@@ -283,11 +287,10 @@ void ClientCore::throw_failure(Failure failure, const Lane& lane) const {
                        std::to_string(options_.pending_max) + ")");
     case Failure::draining:
       throw Refused(ErrorCode::draining, "it shuts down");
-    case Failure::refused:
-      throw Refused(ErrorCode::unsupported, "it took none of the call's frame");
     case Failure::closed:
       throw Closed("the client was closed");
     case Failure::unreachable:
+    case Failure::refused:  // has an exception of its own
     case Failure::none:
       break;
   }
@@ -308,10 +311,12 @@ Outcome ClientCore::call(const Call& call, const std::stop_token& stop) {
     if (stop.stop_possible()) canceller.emplace(stop, [&] { lane.cancel(ticket); });
     lane.await(waiter, deadline);
   }
-  if (waiter.failure() != Failure::none && options_.on_failure == OnFailure::error) {
-    throw_failure(waiter.failure(), lane);
+  const Failure failure = waiter.failure();
+  if (failure == Failure::refused) throw waiter.refusal();
+  if (failure != Failure::none && options_.on_failure == OnFailure::error) {
+    throw_failure(failure, lane);
   }
-  return {verdict, waiter.failure()};
+  return {verdict, failure};
 }
 
 Ticket ClientCore::call_async(const Call& call, Client::Callback done) {
@@ -345,8 +350,13 @@ void ClientCore::wait_for(Waiter& waiter, Lane::Deadline deadline) {
 }
 
 BatchOutcome ClientCore::result(Waiter& waiter, std::vector<Verdict> verdicts) const {
-  BatchOutcome outcome{std::move(verdicts), waiter.failed(), waiter.failure()};
-  if (outcome.failed > 0 && options_.on_failure == OnFailure::error) {
+  return result({std::move(verdicts), waiter.failed(), waiter.failure()});
+}
+
+BatchOutcome ClientCore::result(BatchOutcome outcome) const {
+  const bool is_error =
+      options_.on_failure == OnFailure::error || outcome.failure == Failure::refused;
+  if (outcome.failed > 0 && is_error) {
     throw Incomplete(std::move(outcome));
   }
   return outcome;
@@ -374,6 +384,12 @@ BatchOutcome ClientCore::batch(std::span<const std::string_view> keys,
   const Inside inside{*this};
   if (keys.empty()) return {};
   if (options.may_wait) return one_by_one(keys, options);
+  return result(ask(keys, options));
+}
+
+// Without waiting, and without a word on failures.
+BatchOutcome ClientCore::ask(std::span<const std::string_view> keys,
+                             const AcquireOptions& options) {
   std::vector<Verdict> verdicts(keys.size());
   Waiter waiter{verdicts};
   const BatchColumns columns{options, std::min(keys.size(), slice_keys_max)};
@@ -388,7 +404,7 @@ BatchOutcome ClientCore::batch(std::span<const std::string_view> keys,
     }
   }
   run(waiter, std::move(jobs), deadline_of(options));
-  return result(waiter, std::move(verdicts));
+  return {std::move(verdicts), waiter.failed(), waiter.failure()};
 }
 
 BatchOutcome ClientCore::batch(std::span<const uint32_t> handles, const AcquireOptions& options) {
@@ -418,8 +434,29 @@ BatchOutcome ClientCore::batch(std::span<const uint32_t> handles, const AcquireO
           lanes_[lane].link_tag()));
     }
   }
-  run(waiter, std::move(jobs), deadline_of(options));
-  return result(waiter, std::move(verdicts));
+  const auto deadline = deadline_of(options);
+  run(waiter, std::move(jobs), deadline);
+  const auto not_held = std::find(verdicts.begin(), verdicts.end(), HandleSlice::not_held);
+  if (not_held == verdicts.end()) return result(waiter, std::move(verdicts));
+  return ask_rest_by_key(handles, {std::move(verdicts), waiter.failed(), waiter.failure()},
+                         options);
+}
+
+// What no connection held a number for: the keys that a server had no room to intern again.
+BatchOutcome ClientCore::ask_rest_by_key(std::span<const uint32_t> handles, BatchOutcome outcome,
+                                         const AcquireOptions& options) {
+  std::vector<uint32_t> places;
+  std::vector<std::string_view> keys;
+  for (uint32_t i = 0; i < handles.size(); ++i) {
+    if (outcome.verdicts[i] != HandleSlice::not_held) continue;
+    places.push_back(i);
+    keys.push_back(handles_.key(handles[i]));
+  }
+  BatchOutcome rest = ask(keys, options);
+  for (size_t i = 0; i < places.size(); ++i) outcome.verdicts[places[i]] = rest.verdicts[i];
+  outcome.failed += rest.failed;
+  if (outcome.failure == Failure::none) outcome.failure = rest.failure;
+  return result(std::move(outcome));
 }
 
 // Asks one question and has its answer taken; throws where there is none, whatever the policy.
@@ -432,6 +469,7 @@ void ClientCore::ask(uint32_t lane, Question::Encode encode, Question::Take take
       std::make_unique<Question>(OnFailure::error, waiter, std::move(encode), std::move(take)));
   lanes_[lane].add(std::move(jobs), Lane::Reader::caller);
   lanes_[lane].await(waiter, Clock::now() + options_.call_timeout);
+  if (waiter.failure() == Failure::refused) throw waiter.refusal();
   if (waiter.failure() != Failure::none) throw_failure(waiter.failure(), lanes_[lane]);
 }
 

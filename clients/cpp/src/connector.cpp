@@ -49,7 +49,7 @@ void Connector::run() {
     if (all_connected) {
       wake_.wait(lock, [this] { return is_notified_ || is_stopping_; });
     } else {
-      wake_.wait_for(lock, next_pause(), [this] { return is_stopping_; });
+      wake_.wait_for(lock, next_pause(), [this] { return is_stopping_.load(); });
     }
     if (is_stopping_) return;
     is_notified_ = false;
@@ -64,14 +64,17 @@ bool Connector::connect_all() {
   for (uint32_t lane = 0; lane < std::min(lanes_->count(), routing_->shards.load()); ++lane) {
     if (!(*lanes_)[lane].needs_link()) continue;
     try {
+      if ((*lanes_)[lane].take_unproven_loss()) {
+        throw ConnectionLost("the server closed the connection before it answered anything");
+      }
       connect(lane);
     } catch (const Error& fault) {
+      if (is_stopping_) return false;  // close() says what becomes of the calls
       ++failures_;
       rest_all(fault.what());
       return false;
     }
   }
-  failures_ = 0;
   return true;
 }
 
@@ -81,7 +84,8 @@ void Connector::connect(uint32_t index) {
   auto link = std::make_unique<Link>(host_, port_,
                                      ConnectOptions{.client_name = options_.client_name,
                                                     .wanted_shard = index,
-                                                    .connect_timeout = options_.connect_timeout});
+                                                    .connect_timeout = options_.connect_timeout},
+                                     &is_stopping_);
   routing_->adopt(link->welcome(), LaneSet::lanes_max);
   intern(*link, index, lane.next_link_tag());
   lane.install(std::move(link));
@@ -129,7 +133,7 @@ void Connector::rest_all(const std::string& why) {
 }
 
 Connector::Clock::duration Connector::next_pause() {
-  const uint32_t doublings = std::min(failures_ - 1, 20U);
+  const uint32_t doublings = std::min(std::max(failures_.load(), 1U) - 1, 20U);
   const auto longest =
       std::min(options_.backoff_first * (int64_t{1} << doublings), options_.backoff_longest);
   std::uniform_real_distribution<double> part{0.5, 1.0};

@@ -6,6 +6,7 @@
 //         random part of up to a half, lest all clients of a server come back at once.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -30,10 +31,12 @@ class Connector {
   Connector(std::string host, uint16_t port, const ClientOptions& options);
 
   void start(LaneSet& lanes, IoThread& io, Routing& routing, HandleTable& handles);
-  // Comes back after the attempt that runs.
+  // Ends an attempt that runs, but for the resolving of a name.
   void stop();
   // A lane lost its connection.
   void notify();
+  // A lane's connection is of use: the next pause is a first one.
+  void note_answer() noexcept { failures_ = 0; }
 
  private:
   void run();
@@ -54,8 +57,8 @@ class Connector {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool is_notified_ = false;
-  bool is_stopping_ = false;
-  uint32_t failures_ = 0;  // in a row
+  std::atomic<bool> is_stopping_{false};
+  std::atomic<uint32_t> failures_{0};  // in a row
   std::minstd_rand random_;
   std::thread thread_;
 };

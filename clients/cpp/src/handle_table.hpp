@@ -1,10 +1,9 @@
-// The keys that a client has interned, and the numbers they have on its connections. Part of
-// Client. Shape:  the client's handle is an index. Its seat says which lane's server knows it under
-// which
-//         number, and by the link's tag for which connection that holds: a seat of another
-//         connection is never taken for one of this.
+// The keys that a client has interned, and their numbers on its connections. Part of Client.
+// Shape:  the client's handle is an index. Its seat says which number a server has for it, and by
+//         the link's tag on which connection that holds: a seat of another connection is never
+//         taken for one of this.
 // Lives:  keys stay as long as the client; a handle is never given to another key.
-// Threads: seats and keys are read by all threads, without a lock; intern() and its like take one.
+// Threads: seats and keys are read by all threads, without a lock; add() takes one.
 #pragma once
 
 #include <array>

@@ -107,6 +107,7 @@ void IoThread::run(LaneSet& lanes) {
     for (uint32_t i = 1; i < watched.size(); ++i) lanes[i - 1].tend(watched[i].revents);
     run_posted();
   }
+  id_ = std::thread::id{};  // another thread may have it after this one
 }
 
 }  // namespace sluicegate

@@ -16,10 +16,9 @@ constexpr size_t list_bytes(size_t bytes) noexcept {
   return (bytes + 7) / 8 * 8;
 }
 
-const VerdictColumn* verdicts_of(const Answer& answer) noexcept {
-  if (const auto* verdicts = std::get_if<Verdicts>(&answer)) return &verdicts->verdicts;
-  if (const auto* granted = std::get_if<Granted>(&answer)) return &granted->verdicts;
-  return nullptr;
+// A server that shuts down is no caller's mistake.
+Failure failure_of(const Refusal& refusal) noexcept {
+  return refusal.code == ErrorCode::draining ? Failure::draining : Failure::refused;
 }
 
 [[noreturn]] void throw_misfit() {
@@ -29,6 +28,7 @@ const VerdictColumn* verdicts_of(const Answer& answer) noexcept {
 }  // namespace
 
 Outcome outcome_of(Failure failure, OnFailure policy) noexcept {
+  if (failure == Failure::refused) return {Verdict::none, failure};  // a mistake, not an outage
   switch (policy) {
     case OnFailure::open:
       return {Verdict::approved, failure};
@@ -59,6 +59,7 @@ void Calls::begin_anew(CallTerms terms) {
   deadlines_.clear();
   states_.clear();
   order_.clear();
+  has_gaps_ = is_sent_ = is_decided_ = false;
   left_ = 0;
 }
 
@@ -114,14 +115,14 @@ std::span<const uint32_t> Calls::asked(const std::vector<uint32_t>& column,
   return scratch;
 }
 
-void Calls::encode(std::vector<uint64_t>& out) {
+bool Calls::encode(std::vector<uint64_t>& out) {
   thread_local std::vector<std::string_view> keys;
   thread_local std::vector<uint32_t> costs, max_requests, max_requests_in_queue;
   keys.clear();
   for (size_t place = 0; place < asked_count(); ++place) keys.push_back(key(entry_at(place)));
   if (terms_.is_release) {
     sluicegate::encode(id, Release{.keys = keys, .costs = asked(costs_, costs)}, out);
-    return;
+    return true;
   }
   sluicegate::encode(
       id,
@@ -132,21 +133,34 @@ void Calls::encode(std::vector<uint64_t>& out) {
               .all_may_wait = terms_.may_wait,
               .wait_limit_ms = terms_.wait_limit_ms},
       out);
+  return true;
 }
 
-// Who has left is not asked for again.
-bool Calls::begin_repeat() {
+// Who has left is not asked for.
+bool Calls::prepare() {
+  is_sent_ = true;
+  if (!has_gaps_) return true;
   order_.clear();
   for (uint32_t i = 0; i < states_.size(); ++i) {
-    if ((states_[i] & abandoned) != 0 && (states_[i] & complete) == 0) {
-      states_[i] |= complete;
-      --left_;
-    }
-    states_[i] &= static_cast<uint8_t>(~queued);
-    if (targets_[i].waiter != nullptr) targets_[i].waiter->is_in_line = false;
     if ((states_[i] & complete) == 0) order_.push_back(i);
   }
   return !order_.empty();
+}
+
+bool Calls::begin_repeat() {
+  is_sent_ = is_decided_ = false;
+  for (uint32_t i = 0; i < states_.size(); ++i) {
+    if ((states_[i] & complete) == 0 && (states_[i] & abandoned) != 0) {
+      states_[i] |= complete;
+      --left_;
+    }
+    has_gaps_ |= (states_[i] & complete) != 0;
+    if ((states_[i] & complete) != 0) continue;
+    states_[i] &= static_cast<uint8_t>(~queued);
+    Waiter* waiter = targets_[i].waiter;
+    if (waiter != nullptr && waiter->is_listed) waiter->is_in_line = false;
+  }
+  return left_ > 0;
 }
 
 // A column of one byte stands for all of them, so this looks at each byte there is.
@@ -159,25 +173,39 @@ bool Calls::will_wait(const Answer& answer) const {
 }
 
 void Calls::take(const Answer& answer, Finished& finished) {
-  if (terms_.is_release && std::holds_alternative<Done>(answer)) {
+  if (const auto* refusal = std::get_if<Refusal>(&answer)) return take_refusal(*refusal, finished);
+  if (terms_.is_release) {
+    if (!std::holds_alternative<Done>(answer)) throw_unexpected(answer);
     for (size_t i = 0; i < asked_count(); ++i) decide(entry_at(i), Verdict::approved, finished);
-    return;
+  } else if (const auto* verdicts = std::get_if<Verdicts>(&answer)) {
+    take_verdicts(*verdicts, finished);
+  } else if (const auto* granted = std::get_if<Granted>(&answer)) {
+    take_granted(*granted, finished);
+  } else {
+    throw_unexpected(answer);
   }
-  if (std::holds_alternative<Refusal>(answer)) return fail(Failure::refused, finished);
-  const VerdictColumn* verdicts = verdicts_of(answer);
-  if (verdicts == nullptr || terms_.is_release) throw_unexpected(answer);
-  if (const auto* granted = std::get_if<Granted>(&answer)) {
-    for (size_t i = 0; i < granted->entries.size(); ++i) {
-      if (granted->entries[i] >= asked_count()) throw_misfit();
-      const size_t entry = entry_at(granted->entries[i]);
-      if ((states_[entry] & queued) == 0) throw_misfit();
-      states_[entry] &= static_cast<uint8_t>(~queued);
-      decide(entry, (*verdicts)[i], finished);
-    }
-    return;
+}
+
+void Calls::take_verdicts(const Verdicts& verdicts, Finished& finished) {
+  if (verdicts.verdicts.size() != asked_count() || std::exchange(is_decided_, true)) throw_misfit();
+  for (size_t i = 0; i < asked_count(); ++i) decide(entry_at(i), verdicts.verdicts[i], finished);
+}
+
+void Calls::take_granted(const Granted& granted, Finished& finished) {
+  for (size_t i = 0; i < granted.entries.size(); ++i) {
+    if (granted.entries[i] >= asked_count()) throw_misfit();
+    const size_t entry = entry_at(granted.entries[i]);
+    if ((states_[entry] & queued) == 0) throw_misfit();
+    states_[entry] &= static_cast<uint8_t>(~queued);
+    decide(entry, granted.verdicts[i], finished);
   }
-  if (verdicts->size() != asked_count()) throw_misfit();
-  for (size_t i = 0; i < asked_count(); ++i) decide(entry_at(i), (*verdicts)[i], finished);
+}
+
+void Calls::take_refusal(const Refusal& refusal, Finished& finished) {
+  for (const Target& target : targets_) {
+    if (target.waiter != nullptr) target.waiter->note_refusal(refusal.code, refusal.text);
+  }
+  fail(failure_of(refusal), finished);
 }
 
 void Calls::decide(size_t entry, Verdict verdict, Finished& finished) {
@@ -197,7 +225,8 @@ void Calls::decide(size_t entry, Verdict verdict, Finished& finished) {
 void Calls::put_in_line(size_t entry, Finished& finished) {
   if (!terms_.may_wait) throw ProtocolError("the server queued an entry that may not wait");
   states_[entry] |= queued;
-  if (Waiter* waiter = targets_[entry].waiter) waiter->is_in_line = true;
+  Waiter* waiter = targets_[entry].waiter;
+  if (waiter != nullptr && waiter->is_listed) waiter->is_in_line = true;
   if ((states_[entry] & (cancelled | abandoned)) != 0) withdraw(entry, finished);
 }
 
@@ -213,7 +242,7 @@ void Calls::finish(size_t entry, const Outcome& outcome, Finished& finished) {
   --left_;
   if ((states_[entry] & abandoned) != 0) return;
   ++finished.calls;
-  finished.add(std::move(targets_[entry]), outcome);
+  finished.add(std::exchange(targets_[entry], {}), outcome);
 }
 
 void Calls::fail(Failure failure, Finished& finished) {
@@ -228,6 +257,12 @@ void Calls::abandon(uint32_t entry, Finished& finished) {
                                         : outcome_of(Failure::timed_out, policy_);
   ++finished.calls;
   finished.add(std::exchange(targets_[entry], {}), outcome);
+  if (!is_sent_) {
+    states_[entry] |= complete;
+    has_gaps_ = true;
+    --left_;
+    return;
+  }
   states_[entry] |= abandoned;
   if (outcome.approved()) states_[entry] |= used;
   if (stood_in_line) withdraw(entry, finished);
@@ -237,7 +272,7 @@ bool Calls::leave(const Waiter& waiter, Finished& finished) {
   for (uint32_t i = 0; i < targets_.size(); ++i) {
     if (targets_[i].waiter == &waiter) abandon(i, finished);
   }
-  return false;
+  return left_ == 0;
 }
 
 void Calls::cancel(uint32_t entry, Finished& finished) {
@@ -262,7 +297,10 @@ Clock::time_point Calls::expire(Clock::time_point now, Finished& finished) {
 // -------------------------------------------------------------------------------------- Slice
 
 void Slice::take(const Answer& answer, Finished& finished) {
-  if (std::holds_alternative<Refusal>(answer)) return fail(Failure::refused, finished);
+  if (const auto* refusal = std::get_if<Refusal>(&answer)) {
+    if (waiter_ != nullptr) waiter_->note_refusal(refusal->code, refusal->text);
+    return fail(failure_of(*refusal), finished);
+  }
   const auto* answered = std::get_if<Verdicts>(&answer);
   if (answered == nullptr) throw_unexpected(answer);
   if (answered->verdicts.size() != count_) throw_misfit();
@@ -293,10 +331,13 @@ void Slice::note_draining() {
 
 void Slice::fail(Failure failure, Finished& finished) {
   if (waiter_ == nullptr) return;
-  ++finished.calls;
-  const Verdict verdict = outcome_of(failure, policy_).verdict;
-  for (size_t i = 0; i < count_; ++i) waiter_->verdicts()[place(i)] = verdict;
   waiter_->note_failure(failure, count_);
+  complete_with(outcome_of(failure, policy_).verdict, finished);
+}
+
+void Slice::complete_with(Verdict verdict, Finished& finished) {
+  ++finished.calls;
+  for (size_t i = 0; i < count_; ++i) waiter_->verdicts()[place(i)] = verdict;
   waiter_->complete(count_);
 }
 
@@ -325,17 +366,18 @@ size_t KeySlice::frame_bytes() const {
   return head_bytes + list_bytes(key_bytes_) + list_bytes(2 * count()) + columns_.bytes(count());
 }
 
-void KeySlice::encode(std::vector<uint64_t>& out) {
+bool KeySlice::encode(std::vector<uint64_t>& out) {
   Acquire acquire{.keys = keys_};
   columns_.put(acquire, count());
   sluicegate::encode(id, acquire, out);
+  return true;
 }
 
 size_t HandleSlice::frame_bytes() const {
   return head_bytes + list_bytes(4 * count()) + columns_.bytes(count());
 }
 
-void HandleSlice::encode(std::vector<uint64_t>& out) {
+bool HandleSlice::encode(std::vector<uint64_t>& out) {
   thread_local std::vector<uint32_t> server_handles;
   server_handles.resize(count());
   bool is_held = true;
@@ -344,17 +386,15 @@ void HandleSlice::encode(std::vector<uint64_t>& out) {
     is_held &= HandleTable::link_tag_of(seat) == link_tag_;
     server_handles[i] = HandleTable::server_handle_of(seat);
   }
-  if (is_held) {
-    AcquireByHandle acquire{.handles = server_handles};
-    columns_.put(acquire, count());
-    sluicegate::encode(id, acquire, out);
-    return;
-  }
-  std::vector<std::string_view> keys(count());
-  for (size_t i = 0; i < count(); ++i) keys[i] = table_.key(handles_[i]);
-  Acquire acquire{.keys = keys};
+  if (!is_held) return false;
+  AcquireByHandle acquire{.handles = server_handles};
   columns_.put(acquire, count());
   sluicegate::encode(id, acquire, out);
+  return true;
+}
+
+void HandleSlice::give_up(Finished& finished) {
+  if (waiter() != nullptr) complete_with(not_held, finished);
 }
 
 // ----------------------------------------------------------------------------------- Question
@@ -371,7 +411,10 @@ bool Question::leave(const Waiter& waiter, Finished& finished) {
 }
 
 void Question::take(const Answer& answer, Finished& finished) {
-  if (std::holds_alternative<Refusal>(answer)) return fail(Failure::refused, finished);
+  if (const auto* refusal = std::get_if<Refusal>(&answer)) {
+    if (waiter_ != nullptr) waiter_->note_refusal(refusal->code, refusal->text);
+    return fail(failure_of(*refusal), finished);
+  }
   if (waiter_ == nullptr) return;
   take_(answer);
   ++finished.calls;

@@ -80,13 +80,19 @@ class Job {
   Job& operator=(const Job&) = delete;
 
   uint64_t id = 0;
-  bool is_being_written = false;  // under the lane's lock
+  // Of the lane, under its lock.
+  bool is_being_written = false;
+  size_t counted_bytes = 0;  // against what the server lets be out
 
   // Most frames of its connection that may be out when it is sent.
   virtual size_t window() const noexcept { return batch_window; }
-  // Appends its frame to `out`.
-  virtual void encode(std::vector<uint64_t>& out) = 0;
-  // An upper bound of its frame's size.
+  // Before it is encoded: false when nothing is left to be asked.
+  virtual bool prepare() { return true; }
+  // Appends its frame to `out`; false, and nothing, when it cannot be asked on this connection.
+  virtual bool encode(std::vector<uint64_t>& out) = 0;
+  // Completes what encode() would not ask.
+  virtual void give_up(Finished& finished) { fail(Failure::refused, finished); }
+  // An upper bound of its frame's size, as long as its caller is there.
   virtual size_t frame_bytes() const = 0;
   // True when answers to entries that wait in line will follow this one.
   virtual bool will_wait(const Answer&) const { return false; }
@@ -94,6 +100,8 @@ class Job {
   virtual void take(const Answer& answer, Finished& finished) = 0;
   // Completes what is left.
   virtual void fail(Failure failure, Finished& finished) = 0;
+  // Whether anything is left that a caller waits for.
+  virtual bool has_open_entries() const noexcept { return true; }
   // Completes what belongs to a caller that goes, with `timed_out`. True when nothing is left that
   // the server should be asked.
   virtual bool leave(const Waiter& waiter, Finished& finished) = 0;
@@ -132,12 +140,13 @@ class Calls final : public Job {
   // As if it were new, but for the memory that it has.
   void begin_anew(CallTerms terms);
 
+  bool prepare() override;
   bool has_room(const CallTerms& terms, size_t key_bytes, const Bounds& bounds) const noexcept;
   // Returns the entry's number.
   uint32_t add(std::string_view key, const AcquireOptions& options, Target target,
                Clock::time_point deadline);
 
-  void encode(std::vector<uint64_t>& out) override;
+  bool encode(std::vector<uint64_t>& out) override;
   size_t frame_bytes() const override;
   bool will_wait(const Answer& answer) const override;
   void take(const Answer& answer, Finished& finished) override;
@@ -148,6 +157,7 @@ class Calls final : public Job {
   size_t window() const noexcept override { return window_; }
 
   size_t left() const noexcept { return left_; }
+  bool has_open_entries() const noexcept override { return left_ > 0; }
   // Wants an entry out of its line, now or as soon as it stands there.
   void cancel(uint32_t entry, Finished& finished);
 
@@ -165,6 +175,9 @@ class Calls final : public Job {
   std::string_view key(size_t entry) const noexcept;
   // Completes one entry at once; the server's answer to it, when it comes, is undone.
   void abandon(uint32_t entry, Finished& finished);
+  void take_verdicts(const Verdicts& verdicts, Finished& finished);
+  void take_granted(const Granted& granted, Finished& finished);
+  void take_refusal(const Refusal& refusal, Finished& finished);
   void decide(size_t entry, Verdict verdict, Finished& finished);
   void finish(size_t entry, const Outcome& outcome, Finished& finished);
   void put_in_line(size_t entry, Finished& finished);
@@ -185,7 +198,10 @@ class Calls final : public Job {
   std::vector<Target> targets_;
   std::vector<Clock::time_point> deadlines_;
   std::vector<uint8_t> states_;
-  std::vector<uint32_t> order_;  // a repeated frame's entries; empty: all
+  std::vector<uint32_t> order_;  // the entries that are asked; empty: all
+  bool has_gaps_ = false;        // some entries are not to be asked
+  bool is_sent_ = false;
+  bool is_decided_ = false;  // its Verdicts have come
   size_t left_ = 0;
 };
 
@@ -206,6 +222,9 @@ class Slice : public Job {
 
  protected:
   size_t count() const noexcept { return count_; }
+  // Completes all entries with what is no answer of the server's.
+  void complete_with(Verdict verdict, Finished& finished);
+  Waiter* waiter() noexcept { return waiter_; }
 
  private:
   void note_draining();
@@ -250,7 +269,7 @@ class KeySlice final : public Slice {
         key_bytes_{key_bytes},
         columns_{columns} {}
 
-  void encode(std::vector<uint64_t>& out) override;
+  bool encode(std::vector<uint64_t>& out) override;
   size_t frame_bytes() const override;
 
  private:
@@ -260,9 +279,12 @@ class KeySlice final : public Slice {
 };
 
 // By the client's handles, which become the server's only when the frame is written: by then it is
-// certain which connection carries it. Those that this connection does not hold are asked by key.
+// certain which connection carries it. A slice with one that this connection does not hold is given
+// up: its places are `not_held`, and its caller asks by key.
 class HandleSlice final : public Slice {
  public:
+  static constexpr auto not_held = static_cast<Verdict>(0xFF);
+
   HandleSlice(OnFailure policy, Waiter& waiter, uint32_t first, std::span<const uint32_t> places,
               std::span<const uint32_t> handles, const BatchColumns& columns,
               const HandleTable& table, const uint32_t& link_tag)
@@ -272,7 +294,8 @@ class HandleSlice final : public Slice {
         table_{table},
         link_tag_{link_tag} {}
 
-  void encode(std::vector<uint64_t>& out) override;
+  bool encode(std::vector<uint64_t>& out) override;
+  void give_up(Finished& finished) override;
   size_t frame_bytes() const override;
 
  private:
@@ -296,7 +319,10 @@ class Question final : public Job {
   // One that nobody waits for: Withdraw.
   Question(OnFailure policy, Encode encode) : Job{policy}, encode_{std::move(encode)} {}
 
-  void encode(std::vector<uint64_t>& out) override { encode_(id, out); }
+  bool encode(std::vector<uint64_t>& out) override {
+    encode_(id, out);
+    return true;
+  }
   size_t frame_bytes() const override;
   void take(const Answer& answer, Finished& finished) override;
   void fail(Failure failure, Finished& finished) override;

@@ -134,8 +134,9 @@ bool Lane::may_send() const noexcept {
   if (state_ != State::up || is_lost_ || is_draining_ || staged_.empty()) return false;
   if (in_flight_.empty()) return true;
   const Job& next = *staged_.front();
-  return in_flight_.size() < next.window() &&
-         in_flight_bytes_ + next.frame_bytes() <= link_->welcome().outstanding_bytes_max;
+  const Welcome& allowed = link_->welcome();
+  return in_flight_.size() < std::min<size_t>(next.window(), allowed.outstanding_frames_max) &&
+         in_flight_bytes_ + next.frame_bytes() <= allowed.outstanding_bytes_max;
 }
 
 // Sends what may be sent, unless somebody does so already: who does looks again at the end.
@@ -156,10 +157,10 @@ void Lane::flush(Lock& lock) {
     lock.lock();
     for (Job* job : outgoing_) job->is_being_written = false;
     outgoing_.clear();
+    if (!given_up_.empty()) give_up(lock);
   }
   is_writing_ = false;
   changed_.notify_all();
-  if (!too_large_.empty()) refuse_too_large(lock);
   if (!error.empty()) return lose(lock, error);
   if (all_written) return;
   is_write_blocked_ = true;
@@ -171,8 +172,13 @@ void Lane::pick_outgoing() {
     std::unique_ptr<Job> job = std::move(staged_.front());
     staged_.pop_front();
     if (gathering_ == job.get()) gathering_ = nullptr;
+    if (!job->prepare()) {
+      recycle(std::move(job));
+      continue;
+    }
     job->is_being_written = true;
-    in_flight_bytes_ += job->frame_bytes();
+    job->counted_bytes = job->frame_bytes();
+    in_flight_bytes_ += job->counted_bytes;
     outgoing_.push_back(job.get());
     in_flight_.push_back(std::move(job));
   }
@@ -182,19 +188,20 @@ bool Lane::write_outgoing() {
   std::vector<uint64_t>& output = link_->output();
   for (Job* job : outgoing_) {
     const size_t begin = output.size();
-    job->encode(output);
-    if ((output.size() - begin) * sizeof(uint64_t) <= link_->welcome().frame_bytes_max) continue;
+    const bool is_asked = job->encode(output);
+    const size_t bytes = (output.size() - begin) * sizeof(uint64_t);
+    if (is_asked && bytes <= link_->welcome().frame_bytes_max) continue;
     output.resize(begin);
-    too_large_.push_back(job->id);
+    given_up_.push_back(job->id);
   }
   return link_->write_some();
 }
 
-// Only by key in place of handles, which a new connection does not hold, does a frame grow so.
-void Lane::refuse_too_large(Lock& lock) {
-  std::vector<std::unique_ptr<Job>> refused;
-  for (const uint64_t id : std::exchange(too_large_, {})) refused.push_back(detach(id));
-  fail(lock, std::move(refused), Failure::connection_lost);
+// What could not be asked on this connection.
+void Lane::give_up(Lock& lock) {
+  Finished finished;
+  for (const uint64_t id : std::exchange(given_up_, {})) detach(id)->give_up(finished);
+  finish(lock, finished, 0);
 }
 
 void Lane::resume_writing(Lock& lock) {
@@ -229,6 +236,7 @@ void Lane::await(Waiter& waiter, Deadline deadline) {
   waiter.next = waiters_;
   if (waiters_ != nullptr) waiters_->previous = &waiter;
   waiters_ = &waiter;
+  waiter.is_listed = true;
   while (!waiter.is_done()) {
     if (deadline && Clock::now() >= *deadline) {
       lock.unlock();
@@ -321,6 +329,7 @@ void Lane::settle(Lock& lock, const Answer& answer) {
   if (std::holds_alternative<GoAway>(answer)) return go_away(lock);
   const uint64_t id = id_of(answer);
   if (id == 0) throw_unexpected(answer);
+  note_answer();
   if (find(id) == nullptr) {
     throw ProtocolError("the server answered a frame that it was not sent");
   }
@@ -339,9 +348,9 @@ void Lane::settle(Lock& lock, const Answer& answer) {
   try {
     detached->take(answer, finished);
   } catch (...) {
+    detached->fail(Failure::connection_lost, finished);
     lock.lock();
     finish(lock, finished, id);
-    in_flight_.push_back(std::move(detached));  // lose() completes what is left of it
     throw;
   }
   lock.lock();
@@ -349,12 +358,23 @@ void Lane::settle(Lock& lock, const Answer& answer) {
   recycle(std::move(detached));
 }
 
+// A server that greets and answers nothing is no better than none: only answers end a backoff.
+void Lane::note_answer() {
+  if (std::exchange(is_proven_, true)) return;
+  connector_.note_answer();
+}
+
 // Others may cancel or leave entries of a frame that stays: hence under the lock.
 void Lane::settle_waiting(Lock& lock, const Answer& answer, uint64_t id) {
   if (!waiting_.contains(id)) waiting_.emplace(id, detach(id));
   auto& calls = static_cast<Calls&>(*waiting_.at(id));
   Finished finished;
-  calls.take(answer, finished);
+  try {
+    calls.take(answer, finished);
+  } catch (...) {
+    finish(lock, finished, id);
+    throw;  // lose() completes what is left of it
+  }
   std::unique_ptr<Job> complete;
   if (calls.left() == 0) complete = detach(id);
   finish(lock, finished, id);
@@ -379,7 +399,7 @@ std::unique_ptr<Job> Lane::detach(uint64_t id) {
                                   [id](const auto& job) { return job->id == id; });
   auto job = std::move(*found);
   in_flight_.erase(found);
-  in_flight_bytes_ -= job->frame_bytes();
+  in_flight_bytes_ -= job->counted_bytes;
   return job;
 }
 
@@ -449,10 +469,14 @@ void Lane::leave(Waiter& waiter) {
   const auto leave_job = [&](Job& job) {
     Finished finished;
     const bool is_over = job.leave(waiter, finished);
-    left.emplace_back(job.id, std::move(finished));
+    if (finished.calls > 0) left.emplace_back(job.id, std::move(finished));
     return is_over;
   };
-  std::erase_if(staged_, [&](const auto& job) { return leave_job(*job); });
+  std::erase_if(staged_, [&](const auto& job) {
+    const bool is_over = leave_job(*job);
+    if (is_over && gathering_ == job.get()) gathering_ = nullptr;
+    return is_over;
+  });
   for (const auto& job : in_flight_) leave_job(*job);
   for (const auto& [id, job] : waiting_) leave_job(*job);
   for (auto& [id, finished] : left) finish(lock, finished, id);
@@ -481,8 +505,19 @@ void Lane::expire(Lock& lock) {
     earliest_deadline_ = std::min(earliest_deadline_, job.expire(now, finished));
     if (finished.calls > 0) expired.emplace_back(job.id, std::move(finished));
   });
+  std::erase_if(staged_, [this](const auto& job) {
+    if (job->has_open_entries()) return false;
+    if (gathering_ == job.get()) gathering_ = nullptr;
+    return true;
+  });
   for (auto& [id, finished] : expired) finish(lock, finished, id);
   flush(lock);
+}
+
+// A lost link of which nothing was had, once.
+bool Lane::take_unproven_loss() {
+  const std::lock_guard lock{mutex_};
+  return is_lost_ && state_ == State::connecting && !std::exchange(is_proven_, true);
 }
 
 // ---------------------------------------------------------------------------------- I/O thread
@@ -594,6 +629,7 @@ void Lane::install(std::unique_ptr<Link> link) {
   link_tag_ = sluicegate::link_tag(index_, ++generation_);
   held_tag_ = link_tag_;
   is_lost_ = false;
+  is_proven_ = false;
   state_ = State::up;
   flush(lock);
   hand_on();
@@ -617,6 +653,7 @@ void Lane::close() {
   room_.notify_all();
   if (link_ != nullptr) link_->shut_down();
   is_lost_ = true;
+  held_tag_ = 0;
   // A caller that reads completes what it has read.
   changed_.wait(lock, [&] { return !is_writing_ && leader_ != Leader::caller; });
   auto jobs = take_sent();

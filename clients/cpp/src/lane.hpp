@@ -74,6 +74,7 @@ class Lane {
 
   // ------------------------------------------------------------------------- by the connector
   bool needs_link() const;
+  bool take_unproven_loss();
   void begin_attempt();
   uint32_t next_link_tag() const;
   void install(std::unique_ptr<Link> link);
@@ -102,7 +103,7 @@ class Lane {
   void flush(Lock& lock);
   void pick_outgoing();
   bool write_outgoing();
-  void refuse_too_large(Lock& lock);
+  void give_up(Lock& lock);
   void resume_writing(Lock& lock);
 
   bool may_lead(const Waiter& waiter) const noexcept;
@@ -117,6 +118,7 @@ class Lane {
   Job* find(uint64_t id) noexcept;
   void finish(Lock& lock, Finished& finished, uint64_t id);
   void go_away(Lock& lock);
+  void note_answer();
 
   void lose(Lock& lock, const std::string& why);
   std::vector<std::unique_ptr<Job>> take_sent();
@@ -139,6 +141,7 @@ class Lane {
   State state_ = State::connecting;
   bool is_lost_ = false;      // the link is of no use; it stays until nobody uses it
   bool is_draining_ = false;  // the server sent GoAway
+  bool is_proven_ = false;    // the server answered something on this link
   bool is_writing_ = false;
   bool is_write_blocked_ = false;  // the socket took a part only: the I/O thread goes on
   Leader leader_ = Leader::none;
@@ -155,9 +158,9 @@ class Lane {
   std::vector<std::unique_ptr<Job>> in_flight_;
   size_t in_flight_bytes_ = 0;
   std::unordered_map<uint64_t, std::unique_ptr<Job>>
-      waiting_;                 // with entries in the server's lines
-  std::vector<Job*> outgoing_;  // of who writes
-  std::vector<uint64_t> too_large_;
+      waiting_;                     // with entries in the server's lines
+  std::vector<Job*> outgoing_;      // of who writes
+  std::vector<uint64_t> given_up_;  // of who writes
   std::vector<std::unique_ptr<Calls>> spare_;
 
   size_t pending_ = 0;    // calls that are not complete

@@ -19,10 +19,11 @@ void throw_unexpected(const Answer& answer) {
   throw ProtocolError("the server sent an answer of another kind than the question");
 }
 
-Link::Link(const std::string& host, uint16_t port, const ConnectOptions& options)
-    : peer_{host + ":" + std::to_string(port)}, writer_{peer_}, reader_{peer_} {
+Link::Link(const std::string& host, uint16_t port, const ConnectOptions& options,
+           const std::atomic<bool>* stop)
+    : peer_{host + ":" + std::to_string(port)}, stop_{stop}, writer_{peer_}, reader_{peer_} {
   const auto deadline = Clock::now() + options.connect_timeout;
-  socket_ = connect_tcp(host, port, options.connect_timeout);
+  socket_ = connect_tcp(host, port, options.connect_timeout, stop_);
   try {
     greet(options, deadline);
   } catch (...) {
@@ -53,9 +54,9 @@ Traffic Link::traffic() const noexcept {
 
 bool Link::poll_until(short events, Deadline deadline) {
   ++received_.system_calls;
-  if (!deadline) return wait_for(socket_, events, Milliseconds{-1});
+  if (!deadline) return wait_for(socket_, events, Milliseconds{-1}, stop_);
   const auto left = std::chrono::ceil<Milliseconds>(*deadline - Clock::now());
-  return wait_for(socket_, events, std::max(left, Milliseconds{0}));
+  return wait_for(socket_, events, std::max(left, Milliseconds{0}), stop_);
 }
 
 std::optional<FrameReader::Frame> Link::wait_frame(Deadline deadline) {

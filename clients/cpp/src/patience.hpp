@@ -1,6 +1,7 @@
 // How long a call may take, by its options.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 
@@ -13,7 +14,8 @@ inline std::optional<std::chrono::milliseconds> patience(const AcquireOptions& o
                                                          std::chrono::milliseconds call_timeout) {
   const bool is_limited = !options.may_wait || options.wait_limit_ms > 0;
   if (!is_limited && options.timeout.count() == 0) return std::nullopt;
-  const auto own = options.timeout.count() > 0 ? options.timeout : call_timeout;
+  constexpr std::chrono::milliseconds longest = std::chrono::hours{24 * 366};  // no overflow
+  const auto own = std::min(options.timeout.count() > 0 ? options.timeout : call_timeout, longest);
   return own + std::chrono::milliseconds{options.may_wait ? options.wait_limit_ms : 0};
 }
 

@@ -51,11 +51,12 @@ void prepare(int socket_fd) {
 }
 
 // 0, or the errno that ended the attempt.
-int connect_one(int socket, const addrinfo& address, Clock::time_point deadline) {
+int connect_one(int socket, const addrinfo& address, Clock::time_point deadline,
+                const std::atomic<bool>* stop) {
   if (connect(socket, address.ai_addr, address.ai_addrlen) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
   const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now());
-  if (!wait_for(socket, POLLOUT, std::max(left, Milliseconds{0}))) return ETIMEDOUT;
+  if (!wait_for(socket, POLLOUT, std::max(left, Milliseconds{0}), stop)) return ETIMEDOUT;
   int fault = 0;
   socklen_t size = sizeof fault;
   getsockopt(socket, SOL_SOCKET, SO_ERROR, &fault, &size);
@@ -64,22 +65,29 @@ int connect_one(int socket, const addrinfo& address, Clock::time_point deadline)
 
 }  // namespace
 
-bool wait_for(int socket, short events, Milliseconds timeout) {
+bool wait_for(int socket, short events, Milliseconds timeout, const std::atomic<bool>* stop) {
+  constexpr int64_t look_ms = 50;  // how often `stop` is looked at
   const auto deadline = Clock::now() + timeout;
   for (;;) {
     pollfd watched{.fd = socket, .events = events, .revents = 0};
-    const int64_t left_ms =
-        timeout.count() < 0
-            ? -1
-            : std::max<int64_t>(std::chrono::ceil<Milliseconds>(deadline - Clock::now()).count(),
-                                0);
-    const int ready = poll(&watched, 1, static_cast<int>(std::min<int64_t>(left_ms, INT_MAX)));
-    if (ready >= 0) return ready > 0;
-    if (errno != EINTR) throw Error(std::string{"poll failed: "} + std::strerror(errno));
+    int64_t left_ms = INT_MAX;
+    if (timeout.count() >= 0) {
+      const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now());
+      left_ms = std::clamp<int64_t>(left.count(), 0, INT_MAX);
+    }
+    const bool is_last = timeout.count() >= 0 && (stop == nullptr || left_ms <= look_ms);
+    if (stop != nullptr) left_ms = std::min(left_ms, look_ms);
+    const int wait_ms = timeout.count() < 0 && stop == nullptr ? -1 : static_cast<int>(left_ms);
+    const int ready = poll(&watched, 1, wait_ms);
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR)
+      throw Error(std::string{"poll failed: "} + std::strerror(errno));
+    if (ready == 0 && (is_last || (stop != nullptr && *stop))) return false;
   }
 }
 
-int connect_tcp(const std::string& host, uint16_t port, Milliseconds timeout) {
+int connect_tcp(const std::string& host, uint16_t port, Milliseconds timeout,
+                const std::atomic<bool>* stop) {
   const auto deadline = Clock::now() + timeout;
   const Addresses addresses = resolve(host, port);
   int fault = 0;
@@ -90,7 +98,7 @@ int connect_tcp(const std::string& host, uint16_t port, Milliseconds timeout) {
       fault = errno;
       continue;
     }
-    fault = connect_one(socket_fd, *at, deadline);
+    fault = connect_one(socket_fd, *at, deadline, stop);
     if (fault == 0) {
       prepare(socket_fd);
       return socket_fd;

@@ -2,6 +2,7 @@
 // Errors: ConnectionLost with the cause of the last address; TimedOut.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -9,9 +10,12 @@
 namespace sluicegate {
 
 // Returns a non-blocking socket without Nagle's delay.
-int connect_tcp(const std::string& host, uint16_t port, std::chrono::milliseconds timeout);
+int connect_tcp(const std::string& host, uint16_t port, std::chrono::milliseconds timeout,
+                const std::atomic<bool>* stop = nullptr);
 
-// Waits for `events` of poll(); false when `timeout` (negative: none) has passed.
-bool wait_for(int socket, short events, std::chrono::milliseconds timeout);
+// Waits for `events` of poll(); false when `timeout` (negative: none) has passed, or soon after
+// `stop` has become true.
+bool wait_for(int socket, short events, std::chrono::milliseconds timeout,
+              const std::atomic<bool>* stop = nullptr);
 
 }  // namespace sluicegate

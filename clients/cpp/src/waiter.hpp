@@ -46,10 +46,17 @@ class Waiter {
     failure_.compare_exchange_strong(none, failure, std::memory_order_relaxed);
     failed_.fetch_add(count, std::memory_order_relaxed);
   }
+  // What the server said to a frame that it refused; the first one counts.
+  void note_refusal(ErrorCode code, std::string_view text) {
+    if (has_refusal_.exchange(true, std::memory_order_relaxed)) return;
+    refusal_code_ = code;
+    refusal_text_ = text;
+  }
   void poke() noexcept { open(poked); }
 
   bool is_done() const noexcept { return (gate_.load(std::memory_order_acquire) & done) != 0; }
   Failure failure() const noexcept { return failure_.load(std::memory_order_relaxed); }
+  Refused refusal() const { return {refusal_code_, refusal_text_}; }
   size_t failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
 
   // Until it is done, poked, or the deadline has passed.
@@ -61,6 +68,7 @@ class Waiter {
   }
 
   // Of its lane, under the lane's lock.
+  bool is_listed = false;   // it waits on one lane alone
   bool is_in_line = false;  // the server answered `queued`: it will not lead
   Waiter* next = nullptr;
   Waiter* previous = nullptr;
@@ -94,6 +102,9 @@ class Waiter {
   std::atomic<size_t> left_;
   std::atomic<size_t> failed_{0};
   std::atomic<Failure> failure_{Failure::none};
+  std::atomic<bool> has_refusal_{false};
+  ErrorCode refusal_code_ = ErrorCode::none;
+  std::string refusal_text_;
   std::atomic<uint32_t> gate_{shut};
 };
 

@@ -241,11 +241,17 @@ TEST(Client, frames_that_come_in_pieces_are_put_together) {
 TEST(Client, refused_frame_throws) {
   FakeServer server = serve([](Peer& peer) {
     const Question question = read(peer);
-    peer.write(test::error(question.id, schema::ErrorCode::BAD_COST, "no"));
+    peer.write(test::error(question.id, schema::ErrorCode::BAD_COST, "no good"));
     approve_all(peer);
   });
-  Client client{address_of(server)};
-  EXPECT_THROW(client.acquire("key"), Refused);
+  Client client{address_of(server), {.on_failure = OnFailure::open}};
+  try {
+    client.acquire("key");
+    FAIL() << "it was refused";
+  } catch (const Refused& fault) {
+    EXPECT_EQ(fault.code(), ErrorCode::bad_cost);
+    EXPECT_NE(std::string{fault.what()}.find("no good"), std::string::npos) << fault.what();
+  }
   EXPECT_TRUE(client.acquire("key")) << "the connection goes on";
 }
 
@@ -904,6 +910,248 @@ TEST(Client, each_shard_has_its_connection_and_its_keys) {
   }
   EXPECT_EQ(sum, 3 * texts.size());
   EXPECT_EQ(keys_by_shard.size(), 3u);
+}
+
+// -------------------------------------------------------------- servers that misbehave, and gaps
+
+TEST(Client, answer_that_is_half_right_completes_every_call) {
+  Event staged;
+  std::atomic<int> connections{0};
+  FakeServer server = serve([&](Peer& peer) {
+    if (connections++ > 0) return approve_all(peer);
+    peer.write(pong(read(peer).id));
+    const Question first = read(peer);
+    EXPECT_TRUE(staged.wait());
+    peer.write(verdict_for_all(first, approved));
+    const Question second = read(peer);
+    EXPECT_EQ(second.keys.size(), 2u);
+    peer.write(test::verdicts(second.id, 2, {approved, queued}));  // nobody may wait
+    peer.at_end();
+  });
+  Client client = connected(server, {.frames_in_flight = 1});
+  Outcomes outcomes;
+  client.acquire_async("first", outcomes.next());
+  auto a = client.acquire_future("a");
+  auto b = client.acquire_future("b");
+  staged.happen();
+  EXPECT_TRUE(a.get());
+  EXPECT_EQ(b.get().failure, Failure::connection_lost);
+}
+
+TEST(Client, server_that_greets_and_drops_is_not_stormed) {
+  std::atomic<int> connections{0};
+  FakeServer server{[&](Peer& peer) {
+                      peer.read();
+                      ++connections;
+                      peer.write(test::welcome());
+                    },
+                    100'000};
+  const auto begin = std::chrono::steady_clock::now();
+  Client client{address_of(server), {.backoff_first = 40ms}};
+  while (connections < 6) std::this_thread::sleep_for(1ms);
+  // Half of 40 + 80 + 160 + 320 + 640 ms at least.
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 620ms);
+}
+
+TEST(Client, late_answer_to_a_batch_that_timed_out_touches_nothing_of_the_caller) {
+  Event gone;
+  FakeServer server = serve([&](Peer& peer) {
+    peer.write(pong(read(peer).id));
+    const Question late = read(peer);
+    EXPECT_TRUE(gone.wait());
+    peer.write(verdict_for_all(late, approved));
+    approve_all(peer);
+  });
+  Client client = connected(server, {.on_failure = OnFailure::closed});
+  std::thread{[&] {
+    const std::vector<std::string> texts(100, "key");
+    const std::vector<std::string_view> keys{texts.begin(), texts.end()};
+    EXPECT_EQ(client.acquire_batch(keys, {.cost = 2, .timeout = 20ms}).failure, Failure::timed_out);
+  }}.join();
+  gone.happen();
+  client.ping();
+}
+
+TEST(Client, requeue_leaves_those_alone_who_have_their_answer) {
+  Event staged, answered;
+  std::atomic<int> connections{0};
+  FakeServer server = serve([&](Peer& peer) {
+    if (connections++ > 0) return approve_all(peer);
+    peer.write(pong(read(peer).id));
+    const Question first = read(peer);
+    EXPECT_TRUE(staged.wait());
+    peer.write(verdict_for_all(first, approved));
+    const Question second = read(peer);
+    EXPECT_EQ(second.keys.size(), 2u);
+    peer.write(test::verdicts(second.id, 2, {approved, queued}));
+    EXPECT_TRUE(answered.wait());
+  });
+  Client client = connected(server, {.requeue = true, .frames_in_flight = 1});
+  auto first = client.acquire_future("first", {.may_wait = true});
+  std::thread a{[&] { client.acquire("a", {.may_wait = true}); }};
+  wait_until_pending(client, 2);
+  auto b = client.acquire_future("b", {.may_wait = true});
+  staged.happen();
+  a.join();
+  answered.happen();
+  EXPECT_TRUE(b.get());
+}
+
+TEST(Client, calls_given_up_before_they_were_sent_are_not_sent) {
+  Event given_up;
+  FakeServer server = serve([&](Peer& peer) {
+    peer.write(pong(read(peer).id));
+    const Question first = read(peer);
+    EXPECT_TRUE(given_up.wait());
+    peer.write(verdict_for_all(first, approved));
+    const Question second = read(peer);
+    EXPECT_EQ(second.keys.size(), 1u) << "pending_max is 3";
+    EXPECT_EQ(second.keys.back(), "last");
+    peer.write(verdict_for_all(second, approved));
+    approve_all(peer);
+  });
+  Client client =
+      connected(server, {.pending_max = 3, .when_full = WhenFull::refuse, .frames_in_flight = 1});
+  auto first = client.acquire_future("first");
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_THROW(client.acquire("gone", {.timeout = 2ms}), TimedOut);
+  }
+  auto last = client.acquire_future("last");
+  given_up.happen();
+  EXPECT_TRUE(first.get());
+  EXPECT_TRUE(last.get());
+}
+
+TEST(Client, calls_staged_for_a_shard_that_is_gone_are_completed) {
+  std::atomic<int> connections{0};
+  Event greet;
+  std::promise<void> drop;
+  const std::shared_future<void> is_dropped = drop.get_future().share();
+  FakeServer server{[&](Peer& peer) {
+                      const uint32_t wanted = peer.read().getHello().getWantedShard();
+                      if (connections++ < 2) {
+                        const uint32_t shard = wanted == 0 ? 0 : wanted - 1;
+                        peer.write(test::welcome(4, {.own = shard, .count = 2, .routing_seed = 7}));
+                        is_dropped.wait();
+                        return;
+                      }
+                      EXPECT_TRUE(greet.wait());
+                      peer.write(test::welcome(4, {.own = 0, .count = 1, .routing_seed = 7}));
+                      approve_all(peer);
+                    },
+                    connections_max};
+  Client client{address_of(server), quick()};
+  while (client.connections() < 2) std::this_thread::sleep_for(1ms);
+  drop.set_value();
+  while (client.connections() > 0 || connections < 3) std::this_thread::sleep_for(1ms);
+  std::vector<std::future<Outcome>> futures;
+  for (int i = 0; i < 20; ++i) {
+    futures.push_back(client.acquire_future("key " + std::to_string(i), {.may_wait = true}));
+  }
+  greet.happen();
+  for (auto& each : futures) {
+    EXPECT_EQ(each.wait_for(60s), std::future_status::ready) << "a call without any end";
+  }
+}
+
+TEST(Client, no_more_frames_are_out_than_welcome_allows) {
+  std::atomic<int> frames{0};
+  FakeServer server = serve([&](Peer& peer) {
+    peer.write(pong(read(peer).id));
+    for (;;) {
+      read(peer);
+      ++frames;
+    }
+  });
+  Client client = connected(server, {.on_failure = OnFailure::closed, .call_timeout = 500ms});
+  const std::vector<std::string_view> keys(20'000, "key");
+  client.acquire_batch(keys);
+  EXPECT_LE(frames, 4);
+}
+
+// A server that interns keys on its first connection only: on the next they are asked by key.
+struct ByKey {
+  std::atomic<int> connections{0};
+  std::atomic<size_t> key_bytes{0};
+  std::atomic<bool> answer{false};
+  FakeServer server = serve([this](Peer& peer) {
+    const bool is_first = connections++ == 0;
+    if (is_first) peer.write(pong(read(peer).id));
+    size_t interned = 0;
+    for (;;) {
+      const Question question = read(peer);
+      if (question.kind == schema::ClientFrame::INTERN) {
+        interned += question.keys.size();
+        peer.write(is_first ? interned_from(question, 1)
+                            : test::interned(question.id,
+                                             std::vector<uint32_t>(question.keys.size(), no_handle),
+                                             {13}));
+        if (is_first && interned == count) return;
+        continue;
+      }
+      for (const auto& key : question.keys) key_bytes += key.size();
+      if (answer) peer.write(verdict_for_all(question, approved));
+    }
+  });
+  size_t count = 0;
+  std::vector<uint32_t> intern(Client& client, size_t keys_count, size_t key_size) {
+    count = keys_count;
+    std::vector<std::string> texts;
+    for (size_t i = 0; i < keys_count; ++i) {
+      std::string text = std::to_string(i);
+      texts.push_back(std::string(key_size - text.size(), 'k') + text);
+    }
+    const std::vector<std::string_view> keys{texts.begin(), texts.end()};
+    auto handles = client.intern(keys);
+    while (connections < 2 || client.connections() < 1) std::this_thread::sleep_for(1ms);
+    return handles;
+  }
+};
+
+TEST(Client, no_more_bytes_are_out_than_welcome_allows) {
+  ByKey by_key;
+  Client client = connected(by_key.server, {.on_failure = OnFailure::closed, .call_timeout = 1s});
+  const auto handles = by_key.intern(client, 40'000, 20);
+  client.acquire_batch(handles);
+  EXPECT_LE(by_key.key_bytes, 256u * 1024);
+}
+
+TEST(Client, handles_with_long_keys_can_be_asked_by_key) {
+  ByKey by_key;
+  by_key.answer = true;
+  Client client = connected(by_key.server, {.on_failure = OnFailure::closed, .call_timeout = 60s});
+  const auto handles = by_key.intern(client, 80'000, 60);
+  const BatchOutcome outcome = client.acquire_batch(handles);
+  EXPECT_EQ(outcome.failed, 0u) << name(outcome.failure);
+}
+
+TEST(Client, close_does_not_wait_for_a_server_that_keeps_silent) {
+  Event has_connected;
+  FakeServer server{[&](Peer& peer) {
+                      peer.read();
+                      has_connected.happen();
+                      peer.at_end();
+                    },
+                    1};
+  Client client{address_of(server), {.connect_timeout = 1h}};
+  auto future = client.acquire_future("key");
+  EXPECT_TRUE(has_connected.wait());
+  client.close();  // an hour, if it did
+  EXPECT_EQ(future.get().failure, Failure::closed);
+}
+
+TEST(Client, closed_client_is_closed_for_new_threads_too) {
+  FakeServer server = serve(approve_all);
+  Client client = connected(server);
+  client.close();
+  EXPECT_EQ(client.connections(), 0u);
+  std::thread{[&] { EXPECT_THROW(client.acquire("key"), Closed); }}.join();
+}
+
+TEST(Client, silly_long_timeout_is_no_timeout) {
+  FakeServer server = serve(approve_all);
+  Client client = connected(server);
+  EXPECT_TRUE(client.acquire("key", {.timeout = std::chrono::milliseconds::max()}));
 }
 
 }  // namespace

@@ -33,7 +33,8 @@
 
 namespace sluicegate {
 
-// What a Failure means to a caller.
+// What a Failure means to a caller. One that the server refused is a mistake, not an outage: it
+// throws whatever the policy.
 enum class OnFailure : uint8_t {
   error,   // blocking calls throw; an Outcome has no verdict
   open,    // approved: rather too much than an outage
@@ -131,9 +132,9 @@ class Client {
   // the entry is withdrawn, and the outcome then mostly `withdrawn`.
   Outcome acquire(std::string_view key, const AcquireOptions& options = {},
                   const std::stop_token& stop = {});
-  // `done` is called once, and may call the client. It must not block: nothing else completes
-  // meanwhile. Where there is no room, and `when_full` is `refuse` or the caller is a callback,
-  // `done` is called before this returns.
+  // `done` is called once, and may call the client. It must not block, as nothing else completes
+  // meanwhile, nor throw. Where there is no room, and `when_full` is `refuse` or the caller is a
+  // callback, `done` is called before this returns.
   Ticket acquire_async(std::string_view key, Callback done, const AcquireOptions& options = {});
   // A callback by another name; errors are in the Outcome.
   std::future<Outcome> acquire_future(std::string_view key, const AcquireOptions& options = {});

@@ -3,6 +3,7 @@
 // Errors: the constructor throws ConnectionLost, TimedOut, Refused or ProtocolError.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -25,8 +26,10 @@ class Link {
   using Clock = std::chrono::steady_clock;
   using Deadline = std::optional<Clock::time_point>;  // nothing: never
 
-  // Connects and greets, both within the connect time-out.
-  Link(const std::string& host, uint16_t port, const ConnectOptions& options);
+  // Connects and greets, both within the connect time-out. Every wait ends soon when `stop` becomes
+  // true, as if its time were over.
+  Link(const std::string& host, uint16_t port, const ConnectOptions& options,
+       const std::atomic<bool>* stop = nullptr);
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -60,6 +63,7 @@ class Link {
   void greet(const ConnectOptions& options, Clock::time_point deadline);
 
   std::string peer_;
+  const std::atomic<bool>* stop_;
   int socket_ = -1;
   Welcome welcome_;
   FrameWriter writer_;
