@@ -197,11 +197,14 @@ struct Called {
   std::atomic<uint32_t> times{0};
 };
 
-// Calls without end: asynchronous ones, waits in line, releases.
+// Calls without end: asynchronous ones, waits in line that are cancelled, batches of keys and of
+// handles, releases.
 class Caller {
  public:
-  Caller(Client& client, const std::atomic<bool>& is_over)
-      : thread_{[this, &client, &is_over] { run(client, is_over); }} {}
+  Caller(Client& client, std::vector<uint32_t> handles, const std::atomic<bool>& is_over)
+      : handles_{std::move(handles)}, thread_{[this, &client, &is_over] {
+          run(client, is_over);
+        }} {}
   void join() { thread_.join(); }
   const std::deque<Called>& called() const noexcept { return called_; }
 
@@ -226,27 +229,34 @@ class Caller {
   void block(Client& client, const std::string& key) {
     const std::vector<std::string_view> keys(50, key);
     EXPECT_EQ(client.acquire_batch(keys).verdicts.size(), 50u);
-    client.acquire(key);
+    EXPECT_EQ(client.acquire_batch(handles_).verdicts.size(), handles_.size());
+    client.acquire(key, {.may_wait = true, .timeout = 20ms});
   }
 
+  const std::vector<uint32_t> handles_;
   std::deque<Called> called_;  // references stay good
   std::thread thread_;
 };
 
-TEST_P(CppClient, no_callback_is_lost_or_doubled_by_a_hundred_kills) {
-  Server server{flags({"--max-requests", "1000"})};
+// Kills the server again and again while callers call; at the end the client is closed under them.
+void expect_each_call_told_once(Server& server, int kills, const ClientOptions& options) {
   std::atomic<bool> is_over{false};
   std::vector<std::unique_ptr<Caller>> callers;
   {
-    Client client{server.address(), quick({.on_failure = OnFailure::closed, .pending_max = 5'000})};
+    Client client{server.address(), options};
     ping(client);
-    for (int i = 0; i < 3; ++i) callers.push_back(std::make_unique<Caller>(client, is_over));
-    for (int kill = 0; kill < 100; ++kill) {
+    const std::vector<std::string_view> keys{"key:1", "key:2", "key:3"};
+    const auto handles = client.intern(keys);
+    for (int i = 0; i < 3; ++i) {
+      callers.push_back(std::make_unique<Caller>(client, handles, is_over));
+    }
+    for (int kill = 0; kill < kills; ++kill) {
       server.end(SIGKILL);
       server.start();
       ping(client);  // it found the new one, and the callers go on
       std::this_thread::sleep_for(std::chrono::milliseconds{kill % 7});
     }
+    client.close();
     is_over = true;
     for (const auto& caller : callers) caller->join();
   }
@@ -258,6 +268,18 @@ TEST_P(CppClient, no_callback_is_lost_or_doubled_by_a_hundred_kills) {
   }
   EXPECT_EQ(wrong, 0u) << "of " << calls << " calls";
   EXPECT_GT(calls, 1'000u);
+}
+
+TEST_P(CppClient, no_callback_is_lost_or_doubled_by_a_hundred_kills) {
+  Server server{flags({"--max-requests", "1000"})};
+  expect_each_call_told_once(server, 100,
+                             quick({.on_failure = OnFailure::closed, .pending_max = 5'000}));
+}
+
+TEST_P(CppClient, nor_where_calls_are_sent_again) {
+  Server server{flags({"--max-requests", "1000"})};
+  expect_each_call_told_once(
+      server, 30, quick({.on_failure = OnFailure::open, .requeue = true, .pending_max = 5'000}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, CppClient, ::testing::Values("1", "3"),

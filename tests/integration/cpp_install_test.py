@@ -23,6 +23,8 @@ def test_example_compiles_against_the_installed_client(tmp_path):
         "PKG_CONFIG_ALLOW_SYSTEM_CFLAGS": "1"}
     prefix = run("pkg-config", "--variable=prefix", "sluicegate-client", env=environment).strip()
     # What was staged in a folder is found by the prefix that it has there.
+    assert run("pkg-config", "--print-requires", "sluicegate-client",
+               env=environment).split() == ["capnp"]
     flags = run("pkg-config", f"--define-variable=prefix={tmp_path}{prefix}", "--cflags", "--libs",
                 "--static", "sluicegate-client", env=environment).split()
     program = tmp_path / "example"

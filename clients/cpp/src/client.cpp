@@ -59,6 +59,9 @@ void check(const ClientOptions& options) {
   if (options.frame_entries_max > 8'192) {
     throw std::invalid_argument("frame_entries_max is 8192 at most");
   }
+  if (options.connect_timeout.count() < 1 || options.call_timeout.count() < 1) {
+    throw std::invalid_argument("connect_timeout and call_timeout are at least 1 ms");
+  }
   if (options.backoff_first.count() < 1 || options.backoff_longest < options.backoff_first) {
     throw std::invalid_argument("backoff_first is at least 1 ms, and backoff_longest not below it");
   }
@@ -153,9 +156,9 @@ std::vector<uint32_t> require_interned(std::vector<uint32_t> handles,
     if (++failed == 1) first = name(outcome->second);
   }
   if (failed == 0) return handles;
-  throw NotInterned(std::to_string(failed) + " of " + std::to_string(handles.size()) +
-                        " keys got no handle, the first of them: " + first,
-                    std::move(handles), std::move(verdicts));
+  const std::string text = std::to_string(failed) + " of " + std::to_string(handles.size()) +
+                           " keys got no handle, the first of them: " + first;
+  throw NotInterned(text, std::move(handles), std::move(verdicts));
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ class HandleTable {
 };
 
 // What a seat says of its connection: the lane in the upper 10 bits, its how-manieth connection in
-// the others; 0 is no connection.
+// the others, from 1; 0 is no connection.
 constexpr uint32_t link_tag(uint32_t lane, uint32_t generation) noexcept {
   return lane << 22 | (generation & 0x3F'FFFF);
 }

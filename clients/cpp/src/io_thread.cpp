@@ -78,9 +78,13 @@ void IoThread::post(FinishedEntry entry) {
     std::unique_lock lock{mutex_};
     has_room_.wait(lock,
                    [this] { return posted_.size() < posted_max || is_current() || is_stopping_; });
-    posted_.push_back(std::move(entry));
+    if (!is_stopped_) {
+      posted_.push_back(std::move(entry));
+      lock.unlock();
+      return signal();
+    }
   }
-  signal();
+  entry.target.callback(entry.outcome);
 }
 
 void IoThread::run_posted() {

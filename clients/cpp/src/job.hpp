@@ -100,6 +100,8 @@ class Job {
   virtual void take(const Answer& answer, Finished& finished) = 0;
   // Completes what is left.
   virtual void fail(Failure failure, Finished& finished) = 0;
+  // Of no use on another connection.
+  virtual bool dies_with_link() const noexcept { return false; }
   // Whether anything is left that a caller waits for.
   virtual bool has_open_entries() const noexcept { return true; }
   // Completes what belongs to a caller that goes, with `timed_out`. True when nothing is left that
@@ -328,6 +330,7 @@ class Question final : public Job {
   void fail(Failure failure, Finished& finished) override;
   bool leave(const Waiter& waiter, Finished& finished) override;
   bool begin_repeat() override { return waiter_ != nullptr; }
+  bool dies_with_link() const noexcept override { return waiter_ == nullptr; }
 
  private:
   Waiter* waiter_ = nullptr;

@@ -570,6 +570,8 @@ void Lane::lose(Lock& lock, const std::string& why) {
   const Failure failure = is_draining_ ? Failure::draining : Failure::connection_lost;
   if (state_ == State::up) state_ = State::connecting;
   auto sent = take_sent();
+  // A withdrawal is for a frame that this connection knew.
+  std::erase_if(staged_, [](const auto& job) { return job->dies_with_link(); });
   if (options_.requeue && state_ == State::connecting) {
     const auto repeated = std::stable_partition(
         sent.begin(), sent.end(), [](const auto& job) { return !job->begin_repeat(); });

@@ -67,7 +67,7 @@ class Lane {
 
   // Of the connection that there is, for seats of handles; 0 for none.
   const uint32_t& link_tag() const noexcept { return link_tag_; }
-  bool holds(uint32_t tag) const noexcept { return held_tag_.load() == tag; }
+  bool holds(uint32_t tag) const noexcept { return tag != 0 && held_tag_.load() == tag; }
   std::string last_error() const;
   size_t pending() const;
   bool is_up() const noexcept { return held_tag_.load() != 0; }

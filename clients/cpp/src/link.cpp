@@ -43,6 +43,11 @@ void Link::greet(const ConnectOptions& options, Clock::time_point deadline) {
   const Answer answer = decode(*frame);
   const auto* welcome = std::get_if<Welcome>(&answer);
   if (welcome == nullptr) throw_unexpected(answer);
+  if (welcome->version != protocol_version) {
+    throw ProtocolError("the server at " + peer_ + " speaks version " +
+                        std::to_string(welcome->version) + " of the protocol, and we " +
+                        std::to_string(protocol_version));
+  }
   welcome_ = *welcome;
 }
 

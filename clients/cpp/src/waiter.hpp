@@ -103,8 +103,9 @@ class Waiter {
   std::atomic<size_t> failed_{0};
   std::atomic<Failure> failure_{Failure::none};
   std::atomic<bool> has_refusal_{false};
-  ErrorCode refusal_code_ = ErrorCode::none;
-  std::string refusal_text_;
+  // Until the server says something: what a lane itself refuses to send.
+  ErrorCode refusal_code_ = ErrorCode::frame_too_large;
+  std::string refusal_text_ = "it takes no frame as large as the call's";
   std::atomic<uint32_t> gate_{shut};
 };
 

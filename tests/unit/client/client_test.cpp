@@ -503,6 +503,27 @@ TEST(Client, no_server_is_told_by_its_cause) {
   }
 }
 
+TEST(Client, nothing_is_interned_without_a_server) {
+  uint16_t free_port = 0;
+  {
+    free_port = FakeServer{[](Peer&) {}}.port();
+  }
+  Client client{"127.0.0.1:" + std::to_string(free_port), quick()};
+  EXPECT_THROW(client.intern(std::vector<std::string_view>{"a"}), ConnectionLost);
+}
+
+TEST(Client, server_of_another_version_is_unreachable) {
+  FakeServer server{
+      [](Peer& peer) {
+        peer.read();
+        peer.write(test::answer(0, [](auto frame) { frame.initWelcome().setVersion(9); }));
+        peer.at_end();
+      },
+      connections_max};
+  Client client{address_of(server), quick({.on_failure = OnFailure::closed})};
+  EXPECT_EQ(client.acquire("key").failure, Failure::unreachable);
+}
+
 TEST(Client, server_that_does_not_greet_is_unreachable) {
   FakeServer server{[](Peer& peer) { peer.at_end(); }, connections_max};
   Client client{address_of(server),
@@ -657,6 +678,7 @@ TEST(Client, what_the_server_would_refuse_is_not_sent) {
   EXPECT_THROW(client.acquire_batch(std::vector<uint32_t>{7}), std::invalid_argument);
   EXPECT_THROW(Client("no port"), std::invalid_argument);
   EXPECT_THROW(Client("localhost:1", {.pending_max = 0}), std::invalid_argument);
+  EXPECT_THROW(Client("localhost:1", {.call_timeout = 0ms}), std::invalid_argument);
 }
 
 // --------------------------------------------------------------------- callbacks and ends
@@ -867,6 +889,7 @@ TEST(Client, key_that_gets_no_handle_is_named) {
     EXPECT_NE(fault.handles()[0], no_handle);
     EXPECT_EQ(fault.handles()[1], no_handle);
     EXPECT_EQ(fault.verdicts()[1], Verdict::handles_full);
+    EXPECT_NE(std::string{fault.what()}.find("1 of 2 keys"), std::string::npos) << fault.what();
   }
 }
 

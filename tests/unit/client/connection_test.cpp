@@ -232,6 +232,7 @@ TEST(Connection, flush_reads_while_the_server_does_not) {
     peer.read();
     peer.write(test::answer(0, [](auto frame) {
       auto to = frame.initWelcome();
+      to.setVersion(1);
       to.setFrameBytesMax(128 * 1024);
       to.setFrameEntriesMax(4096);
       to.setOutstandingFramesMax(frames_count);
@@ -337,6 +338,7 @@ TEST(Connection, a_server_without_handles_is_not_asked_for_them) {
     peer.read();
     peer.write(test::answer(0, [](auto frame) {
       auto to = frame.initWelcome();
+      to.setVersion(1);
       to.setFrameBytesMax(128 * 1024);
       to.setFrameEntriesMax(4096);
       to.setOutstandingFramesMax(4);
