@@ -60,7 +60,8 @@ class Server {
                                    "--native-port",
                                    std::to_string(port_),
                                    "--pin=false",
-                                   "--log-level=ERROR"};
+                                   "--log-level=ERROR",
+                                   "--io=epoll"};
     words.insert(words.end(), flags_.begin(), flags_.end());
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
