@@ -135,8 +135,15 @@ void add_bench_command(CLI::App& app, std::function<int()>& run) {
   add_load_flags(*command, *options);
   add_run_flags(*command, *options);
   // `gocc benchmark actors` measured what this does.
-  command->add_option_function<std::string>("actors", [](const std::string&) {})
-      ->check(CLI::IsMember({"actors"}).description(""))
+  command
+      ->add_option_function<std::string>(
+          "actors",
+          [](const std::string& word) {
+            if (word == "actors") return;
+            throw CLI::ParseError("bench takes no argument '" + word +
+                                      "'; the server to measure is --address HOST:PORT",
+                                  CLI::ExitCodes::ExtrasError);
+          })
       ->group("");
   command->callback([options, &run] { run = [options] { return load::run(*options); }; });
 }

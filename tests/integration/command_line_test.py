@@ -228,6 +228,13 @@ def test_bench_tells_that_there_are_too_few_handles(start_server):
     assert result.returncode == 2 and "--max-handles" in result.stderr, result
 
 
+def test_bench_takes_no_argument():
+    result = run_binary("bench", "localhost:8081")
+    assert result.returncode != 0
+    assert "bench takes no argument 'localhost:8081'" in result.stderr
+    assert "--address HOST:PORT" in result.stderr
+
+
 @pytest.mark.parametrize("client", [[], ["--client"]])
 def test_bench_on_a_schedule(io, client):
     line = bench("--keys", "1000", "--io", io, "--batch", "50", "--rate", "20000", *client)
