@@ -268,7 +268,7 @@ void expect_each_call_told_once(Server& server, int kills, const ClientOptions& 
     for (const Called& called : caller->called()) wrong += called.times == 1 ? 0 : 1;
   }
   EXPECT_EQ(wrong, 0u) << "of " << calls << " calls";
-  EXPECT_GT(calls, 1'000u);
+  EXPECT_GT(calls, static_cast<size_t>(kills));
 }
 
 TEST_P(CppClient, no_callback_is_lost_or_doubled_by_a_hundred_kills) {
