@@ -514,6 +514,85 @@ def test_a_full_client_says_so_or_waits():
                 assert first()
 
 
+@pytest.mark.parametrize("when_full", ["error", "wait"])
+def test_a_client_full_of_time_outs_recovers_when_the_server_does(when_full):
+    """Nobody who should be answered waits any more: who wants room reads."""
+    def script(peer):
+        peer.welcome()
+        peer.verdicts(peer.read("acquire"))
+        held = [peer.read("acquire") for _ in range(2)]
+        go.wait(TIMEOUT_S)
+        for frame in held:
+            peer.verdicts(frame)
+        answered.set()
+        return len(peer.approve_all())
+    go, answered = threading.Event(), threading.Event()
+    with FakeServer(script) as server:
+        with Client(server.address, max_pending=2, when_full=when_full) as client:
+            assert client.acquire("first")
+            for _ in range(2):
+                with pytest.raises(sluicegate.TimedOut):
+                    client.acquire("a", timeout=0.05)
+            with pytest.raises(sluicegate.Overloaded if when_full == "error"
+                               else sluicegate.TimedOut):
+                client.acquire("b", timeout=0.01)
+            go.set()
+            assert answered.wait(TIMEOUT_S)
+            if when_full == "error":
+                assert select.select([client._socket], [], [], TIMEOUT_S)[0]
+                eventually(lambda: approved_or_overloaded(client), "the answers have come")
+            else:
+                assert client.acquire("c", timeout=TIMEOUT_S)
+    assert server.returned == [1]
+
+
+def approved_or_overloaded(client):
+    try:
+        return client.acquire("c", timeout=TIMEOUT_S)
+    except sluicegate.Overloaded:
+        return False
+
+
+def test_a_client_full_of_time_outs_connects_again():
+    def hang(peer):
+        peer.welcome()
+        peer.verdicts(peer.read("acquire"))
+        peer.read("acquire")
+        over.wait(TIMEOUT_S)
+
+    def serve(peer):
+        peer.welcome()
+        peer.approve_all()
+    over = threading.Event()
+    with FakeServer(hang, serve) as server:
+        with Client(server.address, max_pending=1, backoff=(0, 0)) as client:
+            assert client.acquire("first")
+            with pytest.raises(sluicegate.TimedOut):
+                client.acquire("a", timeout=0.05)
+            over.set()
+            assert client.acquire("b", timeout=TIMEOUT_S)
+
+
+def test_what_timed_out_before_it_was_sent_takes_no_room():
+    def script(peer):
+        peer.welcome()
+        peer.verdicts(peer.read("acquire"))
+        held = [peer.read("acquire") for _ in range(3)]
+        over.wait(TIMEOUT_S)
+        for frame in held:
+            peer.verdicts(frame)
+        return len(peer.approve_all())
+    over = threading.Event()
+    with FakeServer(script) as server:
+        with Client(server.address, max_pending=4) as client:
+            assert client.acquire("first")
+            for _ in range(5):
+                with pytest.raises(sluicegate.TimedOut, match="no answer"):
+                    client.acquire("a", timeout=0.05)
+            over.set()
+            assert client.acquire("b", timeout=TIMEOUT_S)
+
+
 def test_closing_while_it_connects():
     def script(peer):
         assert peer.read("hello")

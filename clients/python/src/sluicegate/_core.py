@@ -190,6 +190,19 @@ class Core:
             batch, position = place
             batch.withdraw(position)
 
+    def drop_abandoned(self) -> None:
+        """What was given up before it was sent leaves: a server that hangs must not fill us."""
+        if not self.has_abandoned:
+            return
+        self.has_abandoned = False
+        self.seal()
+        live = [batch.without_done() for batch in self._batches]
+        self._batches = deque(batch for batch in live if batch is not None)
+        for _ in range(len(self._calls)):
+            call = self._calls.popleft()
+            call.is_queued = False
+            call.go_on()
+
     def withdraw(self, frame_id: int, *entries: int) -> None:
         self._withdrawals.setdefault(frame_id, []).extend(entries)
 

@@ -246,7 +246,7 @@ class AsyncClient(Base):
         loop = asyncio.get_running_loop()
         if self._loop is not loop or self._process != os.getpid():
             self._belong_to(loop)
-        while self._core.is_full and not self._core.is_closed:
+        while not self._has_room():
             if self._settings.when_full == "error":
                 raise Overloaded(f"{self._core.pending} calls are pending (max_pending)")
             waiter: asyncio.Future[None] = loop.create_future()
@@ -259,6 +259,11 @@ class AsyncClient(Base):
         if self._core.is_closed:
             raise Closed("the client is closed")
 
+    def _has_room(self) -> bool:
+        if self._core.is_full:
+            self._core.drop_abandoned()
+        return not self._core.is_full or self._core.is_closed
+
     def _belong_to(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._process != os.getpid():
             raise SluicegateError("this AsyncClient was made before the fork: make one in each "
@@ -269,6 +274,8 @@ class AsyncClient(Base):
         self._loop = loop
 
     def _make_room(self) -> None:
+        if not self._room or not self._has_room():
+            return
         free = self._settings.max_pending - self._core.pending
         while self._room and (free > 0 or self._core.is_closed):
             waiter = self._room.popleft()
@@ -303,6 +310,7 @@ class AsyncClient(Base):
         else:
             future.set_result(verdict if call is None else call.decided_by_policy(verdict))
         self._core.has_abandoned = True
+        self._make_room()
 
     def _given_up(self, future: asyncio.Future[Any]) -> None:
         """A wait that ended by itself has no place any more; a cancelled one leaves the line."""

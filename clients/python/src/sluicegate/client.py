@@ -106,7 +106,7 @@ class Client(Base):
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
-        self._room = threading.Condition(self._lock)
+        self._room: dict[Slot, None] = {}  # those who wait for it
         self._leader: Slot | None = None
         self._followers: dict[Slot, None] = {}
         self._socket: socket.socket | None = None
@@ -142,7 +142,7 @@ class Client(Base):
                 opened.close()
             if self._opening is not None:
                 shut_down(self._opening)
-            self._room.notify_all()
+            self._tell_room()
 
     # --- what may be asked
 
@@ -255,11 +255,18 @@ class Client(Base):
     def _run(self, slot: Slot, submit: Callable[[], None], timeout: float | None, *,
              call: Call | None = None, waits: bool = False, applies_policy: bool = False) -> Any:
         deadline = None if timeout is None else time.monotonic() + timeout
-        with self._lock:
-            self._admit(deadline)
-            self._check_idle()
-            submit()
-            self._send_queued()
+        while True:
+            with self._lock:
+                if self._has_room():
+                    if self._core.is_closed:
+                        raise Closed("the client is closed")
+                    self._check_idle()
+                    submit()
+                    self._send_queued()
+                    break
+                if self._settings.when_full == "error":
+                    raise Overloaded(f"{self._core.pending} calls are pending (max_pending)")
+            self._wait_for_room(deadline)
         self._finish(slot, deadline, timeout, call, waits, applies_policy)
         if slot.error is not None:
             raise slot.error
@@ -319,18 +326,37 @@ class Client(Base):
         self._used = time.monotonic()
         if self._core.pending:
             self._send_queued()
-        self._room.notify_all()
+        self._tell_room()
 
-    def _admit(self, deadline: float | None) -> None:
-        """Waits for room among the pending calls."""
-        while self._core.is_full and not self._core.is_closed:
-            if self._settings.when_full == "error":
-                raise Overloaded(f"{self._core.pending} calls are pending (max_pending)")
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0 or not self._room.wait(left):
+    def _has_room(self) -> bool:
+        """Also when the client is closed: then there is nothing to wait for."""
+        core = self._core
+        if core.is_full and not core.is_closed:
+            core.drop_abandoned()
+            if core.is_full and self._leader is None:
+                self._look("the server closed the connection")  # nobody else does
+        return not core.is_full or core.is_closed
+
+    def _wait_for_room(self, deadline: float | None) -> None:
+        """Leads when nobody does: those who should be answered may all have timed out."""
+        slot = Slot()
+        with self._lock:
+            self._room[slot] = None
+        try:
+            if not self._drive(slot, deadline, self._has_room):
                 raise TimedOut(f"no room among {self._core.pending} pending calls in time")
-        if self._core.is_closed:
-            raise Closed("the client is closed")
+        finally:
+            with self._lock:
+                self._room.pop(slot, None)
+
+    def _tell_room(self) -> None:
+        core = self._core
+        if self._room:
+            if core.is_full:
+                core.drop_abandoned()
+            if not core.is_full or core.is_closed:
+                for slot in self._room:
+                    slot.wake()
 
     def _time_out(self, slot: Slot, call: Call | None, timeout: float | None, waits: bool,
                   applies_policy: bool) -> None:
@@ -350,6 +376,7 @@ class Client(Base):
             else:
                 call.withdraw()
             self._send_queued()
+            self._tell_room()
         if waits:
             self._drive(slot, time.monotonic() + WITHDRAW_S, lambda: self._is_seen_off(slot, call))
 
@@ -510,7 +537,7 @@ class Client(Base):
             self._drop(error)
         if self._core.wants_to_send or self._core.has_chores:
             self._send_queued()
-        self._room.notify_all()
+        self._tell_room()
 
     def _drop(self, error: ConnectionLost) -> None:
         opened, self._socket = self._socket, None
@@ -526,13 +553,19 @@ class Client(Base):
             return
         connection = self._core.connection
         if connection is not None and connection.is_idle:
-            try:
-                data = self._socket.recv(RECEIVE_BYTES, socket.MSG_DONTWAIT)
-            except (BlockingIOError, InterruptedError):
-                return
-            except OSError:
-                data = b""
-            self._take(data, "the server closed the idle connection")
+            self._look("the server closed the idle connection")
+
+    def _look(self, why: str) -> None:
+        """Takes what has come, and does not wait for more."""
+        if self._socket is None:
+            return
+        try:
+            data = self._socket.recv(RECEIVE_BYTES, socket.MSG_DONTWAIT)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        self._take(data, why)
 
     # --- connecting
 
@@ -543,7 +576,7 @@ class Client(Base):
             if not self._core.may_connect(now):
                 pause = self._core.backoff.not_before - now
                 self._core.fail_queued(self._core.unreachable(now))
-                self._room.notify_all()
+                self._tell_room()
             else:
                 pause = 0.0
         if pause:
@@ -615,7 +648,7 @@ class Client(Base):
                 return
             self._core.disconnected(error, time.monotonic())
             self._core.fail_queued(error)
-            self._room.notify_all()
+            self._tell_room()
 
 
 def poll_once(opened: socket.socket, write: bool, wait_s: float, *,
