@@ -16,6 +16,8 @@ from server_process import TIMEOUT_S
 
 import sluicegate
 from sluicegate import AsyncClient, Verdict
+from sluicegate._connection import Connection
+from sluicegate._frames import Welcome
 
 
 @pytest.fixture(params=["asyncio", "uvloop"])
@@ -205,6 +207,52 @@ def test_a_hanging_server(run):
     over = threading.Event()
     with FakeServer(script) as server:
         run(main(server.address))
+
+
+def test_a_silent_server_holds_nobody_beyond_the_time_out(run):
+    """Whoever joins a batch has all of its time: a batch gathers for a sixteenth of it."""
+    def script(peer):
+        peer.welcome()
+        peer.verdicts(peer.read("acquire"))
+        over.wait(TIMEOUT_S)
+
+    async def main(address):
+        async with AsyncClient(address, timeout=0.16) as client:
+            assert await client.acquire("first", timeout=TIMEOUT_S)
+            for _ in range(5):  # one after another: the third finds two frames out
+                with pytest.raises(sluicegate.TimedOut):
+                    await client.acquire("a")
+        async with AsyncClient(address, timeout=0.8) as client:
+            loop = asyncio.get_running_loop()
+            client._core.connection = silent = Connection()
+            silent.welcome = Welcome(1, 1, 0, 0, 1, 1 << 18, 0, 99, 99, 1 << 18, 1, 1, 99, 0, 0, "")
+            client._transport, client._loop = Sponge(), loop
+            began = []
+
+            async def ask():
+                began.append(loop.time())
+                with pytest.raises(sluicegate.TimedOut):
+                    await client.acquire("a")
+                return loop.time()
+            calls = []
+            for _ in range(3):
+                calls.append(asyncio.ensure_future(ask()))
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+            await until(lambda: not client._core.is_gathering)  # though nobody asks
+            calls.append(asyncio.ensure_future(ask()))
+            ended = await asyncio.gather(*calls)
+            assert all(end - begin > 0.7 for begin, end in zip(began, ended, strict=True))
+            client._transport = None
+        over.set()
+    over = threading.Event()
+    with FakeServer(script) as server:
+        run(main(server.address))
+
+
+class Sponge:
+    def write(self, data):
+        pass
 
 
 def test_a_loss_ends_every_call_and_the_next_one_connects_again(run):

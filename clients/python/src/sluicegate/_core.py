@@ -149,6 +149,9 @@ class Core:
             self._batches.append(self._open)
             self._open = Batch(self)
 
+    def is_open(self, batch: Batch) -> bool:
+        return batch is self._open
+
     def start(self, call: Call) -> None:
         self.pending += 1
         call.go_on()

@@ -49,6 +49,7 @@ class AsyncClient(Base):
         self._connecting: asyncio.Task[None] | None = None
         self._flush_is_due = False
         self._gathering_until = 0.0
+        self._sealing: asyncio.TimerHandle | None = None
         self._room: deque[asyncio.Future[None]] = deque()  # those who wait for it
         self._core.on_batch = self._time_batch
 
@@ -295,7 +296,19 @@ class AsyncClient(Base):
                                       timeout)
         batch.on_answer = timer.cancel
 
+    def _seal(self) -> None:
+        """One timer for all batches: most are sent before it is over."""
+        self._sealing = None
+        if self._core.is_gathering and self._settings.timeout is not None:
+            assert self._loop is not None
+            if self._loop.time() >= self._gathering_until:
+                self._core.seal()
+            else:
+                self._sealing = self._loop.call_at(self._gathering_until, self._seal)
+
     def _time_out_batch(self, batch: Batch, timeout: float) -> None:
+        if self._core.is_open(batch):
+            self._core.seal()  # the loop was held up: nobody joins it any more
         for position, sink in enumerate(batch.sinks):
             if position not in batch.extras:  # those have timers of their own
                 self._time_out(sink, timeout, True)
@@ -335,9 +348,8 @@ class AsyncClient(Base):
         frames = core.output()
         if frames:
             self._transport.write(frames)
-        if core.is_gathering and self._loop is not None:
-            if self._loop.time() > self._gathering_until:
-                core.seal()
+        if self._sealing is None and core.is_gathering:
+            self._seal()
 
     def _connect_or_fail(self) -> None:
         assert self._loop is not None
