@@ -351,6 +351,28 @@ def test_a_full_client_says_so_or_waits(run):
             run(main(server.address, when_full))
 
 
+def test_no_room_in_time_is_a_time_out_for_the_policy_too(run):
+    def script(peer):
+        peer.welcome()
+        over.wait(TIMEOUT_S)
+
+    async def main(address):
+        async with AsyncClient(address, max_pending=1, on_failure="closed") as client:
+            with pytest.raises(sluicegate.TimedOut):
+                await client.ping(timeout=0.01)
+            for _ in range(3):
+                assert await client.acquire("a", timeout=0.01) is Verdict.DENIED_UNASKED
+            assert (await client.acquire_many(["a"], timeout=0.01)).connection_lost
+            with pytest.raises(sluicegate.TimedOut, match="no room"):
+                await client.acquire("a", wait=True, timeout=0.01)
+            with pytest.raises(sluicegate.TimedOut, match="no room"):
+                await client.release("a", timeout=0.01)
+        over.set()
+    over = threading.Event()
+    with FakeServer(script) as server:
+        run(main(server.address))
+
+
 def test_closing_ends_every_call(run):
     def script(peer):
         peer.welcome()

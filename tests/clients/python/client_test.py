@@ -553,6 +553,26 @@ def approved_or_overloaded(client):
         return False
 
 
+def test_no_room_in_time_is_a_time_out_for_the_policy_too():
+    def script(peer):
+        peer.welcome()
+        over.wait(TIMEOUT_S)
+    over = threading.Event()
+    with FakeServer(script) as server:
+        with Client(server.address, max_pending=1, on_failure="open") as client:
+            with pytest.raises(sluicegate.TimedOut):
+                client.ping(timeout=0.01)
+            for _ in range(3):
+                assert client.acquire("a", timeout=0.01) is Verdict.PASSED_UNASKED
+            verdicts = client.acquire_many(["a", "b"], timeout=0.01)
+            assert list(verdicts) == [Verdict.PASSED_UNASKED] * 2
+            with pytest.raises(sluicegate.TimedOut, match="no room"):
+                client.acquire("a", wait=True, timeout=0.01)
+            with pytest.raises(sluicegate.TimedOut, match="no room"):
+                client.release("a", timeout=0.01)
+        over.set()
+
+
 def test_a_client_full_of_time_outs_connects_again():
     def hang(peer):
         peer.welcome()

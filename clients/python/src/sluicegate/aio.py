@@ -119,7 +119,13 @@ class AsyncClient(Base):
                                      wait_limit: float | None, max_requests: int | None,
                                      max_requests_in_queue: int | None,
                                      timeout: Timeout) -> Verdict:
-        await self._admit(self._seconds(timeout, wait, wait_limit))
+        try:
+            await self._admit(self._seconds(timeout, wait, wait_limit))
+        except TimedOut:
+            verdict = self._core.policy_verdict
+            if wait or verdict is None:
+                raise
+            return verdict
         return await self.acquire(key, cost, wait=wait, wait_limit=wait_limit,
                                   max_requests=max_requests, timeout=timeout,
                                   max_requests_in_queue=max_requests_in_queue)
@@ -208,14 +214,19 @@ class AsyncClient(Base):
     # --- a call's life
 
     async def _run_call(self, make: Callable[[Any], Call], timeout: float | None) -> Any:
-        await self._admit(timeout)
-        assert self._loop is not None
-        future = self._loop.create_future()
+        future = asyncio.get_running_loop().create_future()
         call = make(future)
+        applies_policy = call.applies_policy and not call.may_wait
+        try:
+            await self._admit(timeout)
+        except TimedOut:
+            verdict = self._core.policy_verdict
+            if not applies_policy or verdict is None:
+                raise
+            return call.decided_by_policy(verdict)
         self._core.start(call)
         try:
-            return await self._answer(future, timeout, call.applies_policy and not call.may_wait,
-                                      call)
+            return await self._answer(future, timeout, applies_policy, call)
         finally:
             if not call.is_settled:  # timed out or cancelled
                 call.withdraw()

@@ -266,7 +266,14 @@ class Client(Base):
                     break
                 if self._settings.when_full == "error":
                     raise Overloaded(f"{self._core.pending} calls are pending (max_pending)")
-            self._wait_for_room(deadline)
+            try:
+                self._wait_for_room(deadline)
+            except TimedOut:
+                verdict = self._verdict_in_place(call, waits, applies_policy)
+                if verdict is None:
+                    raise
+                slot.set_result(verdict)
+                return verdict
         self._finish(slot, deadline, timeout, call, waits, applies_policy)
         if slot.error is not None:
             raise slot.error
@@ -364,11 +371,9 @@ class Client(Base):
         with self._lock:
             if slot.done():
                 return
-            verdict = None if waits or not applies_policy else self._core.policy_verdict
+            verdict = self._verdict_in_place(call, waits, applies_policy)
             if verdict is None:
                 slot.set_exception(TimedOut(f"no answer within {timeout} s"))
-            elif call is not None:
-                slot.set_result(call.decided_by_policy(verdict))
             else:
                 slot.set_result(verdict)
             if call is None:
@@ -379,6 +384,11 @@ class Client(Base):
             self._tell_room()
         if waits:
             self._drive(slot, time.monotonic() + WITHDRAW_S, lambda: self._is_seen_off(slot, call))
+
+    def _verdict_in_place(self, call: Call | None, waits: bool, applies_policy: bool) -> Any:
+        """What the failure policy says to a time-out; None: that it is an error."""
+        verdict = None if waits or not applies_policy else self._core.policy_verdict
+        return verdict if verdict is None or call is None else call.decided_by_policy(verdict)
 
     def _is_seen_off(self, slot: Slot, call: Call | None) -> bool:
         return slot not in self._core.places if call is None else call.is_settled
