@@ -104,7 +104,7 @@ class Connection:
         try:
             if not request.answered(answer):
                 self._waiting[answer.id] = request
-        except _frames.Malformed:
+        except BaseException:  # Malformed, or a signal's handler raised
             self._outstanding[answer.id] = request  # not answered: end() tells its callers
             raise
 

@@ -274,15 +274,25 @@ class Core:
 
     def fail_queued(self, error: SluicegateError) -> None:
         """All that was not sent; what may be asked again stays, unless the client is closed."""
-        if self.options.requeue and not self.is_closed:
-            return
+        if not self.options.requeue or self.is_closed:
+            self._fail_queued(error, is_lost=isinstance(error, ConnectionLost))
+
+    def fail_all(self, error: ConnectionLost) -> None:
+        """After disconnected(), whatever state an interrupted call has left."""
+        self._withdrawals.clear()
+        self._returns.clear()
+        self._fail_queued(error, is_lost=not self.options.requeue)
+        self.places.clear()
+        self.pending = 0
+
+    def _fail_queued(self, error: Any, is_lost: bool) -> None:
         self.seal()
         requests: list[Request] = [*self._again, *self._batches]
         calls = list(self._calls)
         for queue in (self._again, self._batches, self._calls):
             queue.clear()
         for request in requests:
-            if isinstance(error, ConnectionLost):
+            if is_lost:
                 request.lost(error)
             else:
                 request.failed(error)

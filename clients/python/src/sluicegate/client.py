@@ -27,7 +27,7 @@ from ._base import DEFAULT, Base, Key, KeyState, Timeout, listed, unless_denied
 from ._calls import AcquireCall, Call, ForgetCall, HandleCall, Handles, InternCall, ReleaseCall
 from ._core import Core, Settings
 from ._requests import Lone, Question
-from .errors import Closed, ConnectionLost, Overloaded, TimedOut, Unreachable
+from .errors import Closed, ConnectionLost, Overloaded, SluicegateError, TimedOut, Unreachable
 from .verdict import Verdict, Verdicts
 
 RECEIVE_BYTES = 65_536
@@ -44,13 +44,14 @@ WITHDRAW_POLL_S = 0.01
 class Slot:
     """Where a thread's answer goes. All of it happens under the client's lock."""
 
-    __slots__ = ("_done", "error", "lock", "result")
+    __slots__ = ("_done", "error", "lock", "result", "thread")
 
     def __init__(self) -> None:
         self._done = False
         self.result: Any = None
         self.error: BaseException | None = None
         self.lock: threading.Lock | None = None  # held while the thread follows
+        self.thread = 0  # which leads or follows
 
     def done(self) -> bool:
         return self._done
@@ -255,17 +256,7 @@ class Client(Base):
     def _run(self, slot: Slot, submit: Callable[[], None], timeout: float | None, *,
              call: Call | None = None, waits: bool = False, applies_policy: bool = False) -> Any:
         deadline = None if timeout is None else time.monotonic() + timeout
-        while True:
-            with self._lock:
-                if self._has_room():
-                    if self._core.is_closed:
-                        raise Closed("the client is closed")
-                    self._check_idle()
-                    submit()
-                    self._send_queued()
-                    break
-                if self._settings.when_full == "error":
-                    raise Overloaded(f"{self._core.pending} calls are pending (max_pending)")
+        while not self._submit(submit):
             try:
                 self._wait_for_room(deadline)
             except TimedOut:
@@ -279,6 +270,26 @@ class Client(Base):
             raise slot.error
         return slot.result
 
+    def _submit(self, submit: Callable[[], None]) -> bool:
+        """False: there is no room."""
+        try:
+            with self._lock:
+                if not self._has_room():
+                    if self._settings.when_full == "error":
+                        raise Overloaded(f"{self._core.pending} calls are pending (max_pending)")
+                    return False
+                if self._core.is_closed:
+                    raise Closed("the client is closed")
+                self._check_idle()
+                submit()
+                self._send_queued()
+        except SluicegateError:
+            raise
+        except BaseException:
+            self._interrupted()
+            raise
+        return True
+
     def _finish(self, slot: Slot, deadline: float | None, timeout: float | None,
                 call: Call | None = None, waits: bool = False,
                 applies_policy: bool = False) -> None:
@@ -291,20 +302,35 @@ class Client(Base):
         False: nothing was done, take the long way. What does not come at once does so too.
         """
         start = time.monotonic()
-        core = self._core
-        with self._lock:
-            opened, connection = self._socket, core.connection
-            if (opened is None or connection is None or self._leader is not None or self._unsent
-                    or not core.is_quiet or start - self._used > IDLE_CHECK_S
-                    or timeout is not None and timeout < TICK_S):
-                return False
-            request = Lone(core, key, slot)
-            frame = connection.encode(request)
-            connection.send(request, frame)
-            core.pending += 1
-            self._leader = slot
-            self._send(frame)
         try:
+            if not self._send_alone(key, slot, timeout, start):
+                return False
+            if not slot.done():
+                self._finish(slot, None if timeout is None else start + timeout, timeout,
+                             applies_policy=True)
+        finally:
+            if self._leader is slot:  # interrupted; nobody else sets it
+                with self._lock:
+                    self._hand_over()
+        return True
+
+    def _send_alone(self, key: Key, slot: Slot, timeout: float | None, start: float) -> bool:
+        """Sends, and takes what comes at once."""
+        core = self._core
+        try:
+            with self._lock:
+                opened, connection = self._socket, core.connection
+                if (opened is None or connection is None or self._leader is not None
+                        or self._unsent or not core.is_quiet or start - self._used > IDLE_CHECK_S
+                        or timeout is not None and timeout < TICK_S):
+                    return False
+                request = Lone(core, key, slot)
+                frame = connection.encode(request)
+                slot.thread = threading.get_ident()
+                self._leader = slot
+                connection.send(request, frame)
+                core.pending += 1
+                self._send(frame)
             try:
                 data = self._receive_soon(opened)
             except OSError:
@@ -314,14 +340,27 @@ class Client(Base):
                     self._take_lone(data)
                 if slot.done():
                     self._hand_over()
-                    return True
-            self._finish(slot, None if timeout is None else start + timeout, timeout,
-                         applies_policy=True)
-        finally:
-            if self._leader is slot:  # interrupted; nobody else sets it
-                with self._lock:
-                    self._hand_over()
+        except BaseException:
+            if self._leader is slot:  # otherwise nothing was sent
+                self._interrupted()
+            raise
         return True
+
+    def _interrupted(self) -> None:
+        """By a signal's handler that raised while something was sent or taken.
+
+        Nobody knows what was, so the connection is given up, and with it all that was asked.
+        """
+        error = ConnectionLost("the connection was given up: a call on it was interrupted")
+        with self._lock:
+            if self._socket is not None:
+                shut_down(self._socket)  # wakes the leader
+            self._drop(error)
+            self._core.fail_all(error)
+            for slot in self._followers:
+                if slot not in self._room and not slot.done():
+                    slot.set_exception(error)
+            self._tell_room()
 
     def _take_lone(self, data: bytes) -> None:
         try:
@@ -422,8 +461,10 @@ class Client(Base):
 
     def _follow(self, slot: Slot) -> threading.Lock | None:
         """A lock to wait for behind the leader; None: this thread leads."""
-        if self._leader is None:
-            self._leader = slot
+        slot.thread = threading.get_ident()
+        leader = self._leader
+        if leader is None or leader is not slot and leader.thread == slot.thread:
+            self._leader = slot  # in the second case it was interrupted while it handed over
         if self._leader is slot:
             return None
         if slot.lock is None:
@@ -433,7 +474,7 @@ class Client(Base):
         return slot.lock
 
     def _hand_over(self) -> None:
-        self._leader = None
+        self._leader = None  # first: an interruption here leaves the lead to whoever wants it
         while self._followers:
             slot = next(iter(self._followers))
             del self._followers[slot]
@@ -503,9 +544,13 @@ class Client(Base):
         self._unsent = frames[sent:]
 
     def _send_rest(self, opened: socket.socket) -> None:
-        with self._lock:
-            if opened is self._socket and self._unsent:
-                self._send(b"")
+        try:
+            with self._lock:
+                if opened is self._socket and self._unsent:
+                    self._send(b"")
+        except BaseException:
+            self._interrupted()
+            raise
 
     def _receive_soon(self, opened: socket.socket) -> bytes:
         """Looks for the answer a moment before it sleeps; not while that never paid of late.
@@ -526,16 +571,20 @@ class Client(Base):
 
     def _receive(self, opened: socket.socket, receive: Callable[[socket.socket], bytes]) -> None:
         try:
-            data = receive(opened)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError as error:
-            data, why = b"", f"the connection broke: {error}"
-        else:
-            why = "the server closed the connection"
-        with self._lock:
-            if opened is self._socket:
-                self._take(data, why)
+            try:
+                data = receive(opened)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                data, why = b"", f"the connection broke: {error}"
+            else:
+                why = "the server closed the connection"
+            with self._lock:
+                if opened is self._socket:
+                    self._take(data, why)
+        except BaseException:
+            self._interrupted()
+            raise
 
     def _take(self, data: bytes, why: str) -> None:
         self._used = time.monotonic()
