@@ -707,6 +707,33 @@ def test_an_interrupted_call_ends_no_other(name, line):
             socket.create_connection(server.address.split(":")).close()  # if nobody else came
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_an_interrupted_wait_leaves_the_line(many, monkeypatch):
+    def script(peer):
+        peer.welcome()
+        waits = peer.read("acquire")
+        peer.verdicts(waits, b"\3")
+        withdraw = peer.read("withdraw")
+        assert withdraw.body["target"] == waits.id and list(withdraw.body["entries"]) == [0]
+        peer.granted(waits, [0], b"\x0b")
+        peer.done(withdraw)
+        peer.approve_all()
+
+    def lead_until_in_line(client, deadline, is_over):
+        lead(client, deadline, lambda: is_over() or client._core.connection
+             and client._core.connection._waiting)
+        if client._core.connection._waiting:
+            raise Interruption
+    lead = Client._lead
+    with FakeServer(script) as server, Client(server.address) as client:
+        with monkeypatch.context() as patch:
+            patch.setattr(Client, "_lead", lead_until_in_line)
+            with pytest.raises(Interruption):
+                client.acquire_many(["w"], wait=True) if many else client.acquire("w", wait=True)
+        client.ping()
+        assert not client._core.places and not client._core.pending
+
+
 # ---- handles, forks, arguments -------------------------------------------------------------------
 
 def test_handles_of_a_lost_connection_are_never_asked():

@@ -265,7 +265,14 @@ class Client(Base):
                     raise
                 slot.set_result(verdict)
                 return verdict
-        self._finish(slot, deadline, timeout, call, waits, applies_policy)
+        try:
+            self._finish(slot, deadline, timeout, call, waits, applies_policy)
+        except BaseException:
+            with self._lock:
+                if not slot.done():
+                    slot.set_exception(TimedOut("the call was interrupted"))
+                    self._leave_line(slot, call)
+            raise
         if slot.error is not None:
             raise slot.error
         return slot.result
@@ -415,14 +422,19 @@ class Client(Base):
                 slot.set_exception(TimedOut(f"no answer within {timeout} s"))
             else:
                 slot.set_result(verdict)
-            if call is None:
-                self._core.abandon(slot)
-            else:
-                call.withdraw()
-            self._send_queued()
-            self._tell_room()
+            self._leave_line(slot, call)
         if waits:
             self._drive(slot, time.monotonic() + WITHDRAW_S, lambda: self._is_seen_off(slot, call))
+
+    def _leave_line(self, slot: Slot, call: Call | None) -> None:
+        """Of a slot that is done, though the server did not say so."""
+        if call is None:
+            self._core.abandon(slot)
+        else:
+            self._core.has_abandoned = True
+            call.withdraw()
+        self._send_queued()
+        self._tell_room()
 
     def _verdict_in_place(self, call: Call | None, waits: bool, applies_policy: bool) -> Any:
         """What the failure policy says to a time-out; None: that it is an error."""
