@@ -321,6 +321,34 @@ def test_a_peer_that_speaks_otherwise(run):
         run(main(server.address))
 
 
+@pytest.mark.parametrize("bad", [{"cost": 2.5}, {"max_requests": 7.5}, {"cost": "1"},
+                                 {"max_requests_in_queue": 0.5}])
+def test_a_bad_argument_is_told_to_its_caller_alone(run, bad):
+    async def main(address):
+        async with AsyncClient(address) as client:
+            await client.ping()
+            good = [client.acquire("a"), client.acquire("b", 2)]
+            with pytest.raises(TypeError, match="must be a whole number"):
+                await client.acquire("bad", **bad)
+            assert await asyncio.gather(*good) == [Verdict.APPROVED] * 2
+            for details in (-1, 64, 1000):
+                with pytest.raises(ValueError, match="details must be 0 to 63"):
+                    await client.acquire_many(["a"], details=details)
+    with FakeServer(approve) as server:
+        run(main(server.address))
+
+
+@pytest.mark.parametrize("wait", [2, "yes"])
+def test_whatever_is_true_waits(run, wait):
+    async def main(address):
+        async with AsyncClient(address) as client:
+            good = client.acquire("a")
+            assert await client.acquire("b", wait=wait) and await good
+            assert (await client.acquire_many(["a"], wait=wait)).all_approved
+    with FakeServer(approve) as server:
+        run(main(server.address))
+
+
 def test_a_full_client_says_so_or_waits(run):
     def script(peer):
         peer.welcome()

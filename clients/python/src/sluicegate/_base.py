@@ -12,9 +12,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from . import _frames
 from ._calls import NO_OPTIONS, Options
-from ._core import Core, Settings, entry_of, milliseconds, parse_address
+from ._core import Core, Settings, entry_of, milliseconds, parse_address, whole
 from ._requests import Entry, Question
 from .errors import Denied
+from .verdict import Details
 
 Key = str | bytes
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -99,8 +100,9 @@ class Base:
     def _options(costs: int | Sequence[int] | None, wait: bool, wait_limit: float | None,
                  max_requests: int | Sequence[int] | None,
                  max_requests_in_queue: int | Sequence[int] | None, details: int) -> Options:
-        options = Options(costs, max_requests, max_requests_in_queue, wait,
-                          milliseconds(wait_limit, "wait_limit"), details)
+        options = Options(costs, max_requests, max_requests_in_queue, bool(wait),
+                          milliseconds(wait_limit, "wait_limit"),
+                          whole("details", details, 0, int(Details.ALL)))
         return NO_OPTIONS if options == NO_OPTIONS else options
 
     def _inspection(self, key: Key) -> Callable[[Any], Question]:

@@ -11,7 +11,9 @@ Lives:  not safe for threads; the clients see to that. Bound: `max_pending` sink
 from __future__ import annotations
 
 import math
+import operator
 import random
+import struct
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -75,13 +77,21 @@ def milliseconds(seconds: float | None, what: str) -> int:
 
 def entry_of(cost: int, wait: bool, wait_limit: float | None, max_requests: int | None,
              max_requests_in_queue: int | None) -> Entry:
-    for name, value, least in (("cost", cost, 1), ("max_requests", max_requests, 1),
-                               ("max_requests_in_queue", max_requests_in_queue, 0)):
-        if value is not None and not least <= value <= _frames.NUMBER_MAX:
-            raise LimitExceeded(f"{name} must be {least} to {_frames.NUMBER_MAX}, not {value}")
-    return Entry(cost, wait, milliseconds(wait_limit, "wait_limit"),
-                 _frames.KEEP if max_requests is None else max_requests,
-                 _frames.KEEP if max_requests_in_queue is None else max_requests_in_queue)
+    return Entry(whole("cost", cost, 1), bool(wait), milliseconds(wait_limit, "wait_limit"),
+                 _frames.KEEP if max_requests is None else whole("max_requests", max_requests, 1),
+                 _frames.KEEP if max_requests_in_queue is None
+                 else whole("max_requests_in_queue", max_requests_in_queue, 0))
+
+
+def whole(name: str, value: int, least: int, most: int = _frames.NUMBER_MAX) -> int:
+    """Checked when the call is made: later it would spoil the frame for others too."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, not {value!r:.40}") from None
+    if not least <= number <= most:
+        raise LimitExceeded(f"{name} must be {least} to {most}, not {number}")
+    return number
 
 
 class Backoff:
@@ -397,7 +407,7 @@ class Core:
                 if len(frame) <= connection.welcome.frame_bytes_max:
                     return frame
             self._again.extendleft(reversed(request.split()))
-        except (TypeError, ValueError, SluicegateError) as error:
+        except (TypeError, ValueError, struct.error, SluicegateError) as error:
             for rest in request.unfit(error):
                 self._again.appendleft(rest)
         return None
