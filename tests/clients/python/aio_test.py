@@ -6,6 +6,7 @@ Method: the scripted server of client_test.py, in a thread beside the loop. What
 
 import asyncio
 import os
+import socket
 import threading
 
 import pytest
@@ -478,3 +479,40 @@ def test_another_loop_or_process_is_told():
         finally:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("call", [lambda c: c.acquire("a"), lambda c: c.acquire("a", 2),
+                                  lambda c: c.acquire_many(["a"]), lambda c: c.ping()])
+def test_another_loop_is_told_by_every_call(call):
+    async def ask(client):
+        return await call(client)
+    with FakeServer(approve) as server:
+        client = AsyncClient(server.address)
+        asyncio.run(ask(client))
+        with pytest.raises(sluicegate.SluicegateError, match="another event loop"):
+            asyncio.run(asyncio.wait_for(ask(client), TIMEOUT_S))
+        client._transport.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("call", [lambda c: c.acquire("a"), lambda c: c.acquire("a", 2),
+                                  lambda c: c.acquire_many(["a"]), lambda c: c.ping()])
+def test_a_forked_child_in_the_same_loop_is_told(call):
+    """And nothing that the child asks, or had asked, goes out on the parent's connection."""
+    async def main(address):
+        async with AsyncClient(address) as client:
+            assert await client.acquire("first")
+            asked = client.acquire("once")
+            child = os.fork()
+            if child == 0:
+                try:
+                    client._flush()  # the loop would
+                    await call(client)
+                except sluicegate.SluicegateError as error:
+                    os._exit(0 if "before the fork" in str(error) else 1)
+                finally:
+                    os._exit(2)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            assert await asked and await client.acquire("last")
+    with FakeServer(approve) as server:
+        asyncio.run(main(server.address))
+    assert [frame.keys for frame in server.returned[0]] == [[b"first"], [b"once"], [b"last"]]

@@ -12,6 +12,8 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import weakref
+from asyncio import _get_running_loop
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Literal, cast
@@ -52,6 +54,7 @@ class AsyncClient(Base):
         self._sealing: asyncio.TimerHandle | None = None
         self._room: deque[asyncio.Future[None]] = deque()  # those who wait for it
         self._core.on_batch = self._time_batch
+        _CLIENTS.add(self)
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -85,7 +88,8 @@ class AsyncClient(Base):
         What one turn of the loop asks goes out together at its end.
         """
         core = self._core
-        if core.is_closed or core.pending >= self._settings.max_pending or self._loop is None:
+        if (core.is_closed or core.pending >= self._settings.max_pending or self._loop is None
+                or _get_running_loop() is not self._loop):
             return self._acquire_when_possible(key, cost, wait, wait_limit, max_requests,
                                                max_requests_in_queue, timeout)
         if (cost == 1 and not wait and timeout is DEFAULT and wait_limit is None
@@ -214,6 +218,7 @@ class AsyncClient(Base):
     # --- a call's life
 
     async def _run_call(self, make: Callable[[Any], Call], timeout: float | None) -> Any:
+        self._stop_after_fork()
         future = asyncio.get_running_loop().create_future()
         call = make(future)
         applies_policy = call.applies_policy and not call.may_wait
@@ -255,8 +260,9 @@ class AsyncClient(Base):
 
     async def _admit(self, timeout: float | None) -> None:
         """Waits for room among the pending calls; the loop is known from here on."""
+        self._stop_after_fork()
         loop = asyncio.get_running_loop()
-        if self._loop is not loop or self._process != os.getpid():
+        if self._loop is not loop:
             self._belong_to(loop)
         while not self._has_room():
             if self._settings.when_full == "error":
@@ -276,10 +282,17 @@ class AsyncClient(Base):
             self._core.drop_abandoned()
         return not self._core.is_full or self._core.is_closed
 
-    def _belong_to(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _stop_after_fork(self) -> None:
         if self._process != os.getpid():
             raise SluicegateError("this AsyncClient was made before the fork: make one in each "
                                   "process")
+
+    def _end_in_child(self) -> None:
+        """The connection is the parent's: nothing may be written there, nor closed."""
+        self._core.is_closed = True
+        self._loop = self._transport = self._protocol = None
+
+    def _belong_to(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._loop is not None:
             raise SluicegateError("this AsyncClient belongs to another event loop: make one in "
                                   "each loop")
@@ -471,3 +484,15 @@ class _Protocol(asyncio.Protocol):
         if not self.welcomed.done():
             self.welcomed.set_exception(error)
         self._client._lost(self, error)
+
+
+_CLIENTS: weakref.WeakSet[AsyncClient] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for client in list(_CLIENTS):
+        client._end_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
