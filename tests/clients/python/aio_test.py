@@ -287,6 +287,14 @@ def test_nobody_is_there(run):
     run(main())
 
 
+def test_a_name_that_no_host_can_have(run):
+    async def main():
+        async with AsyncClient("my..host:8081", timeout=None) as client:
+            with pytest.raises(sluicegate.Unreachable, match="my..host:8081"):
+                await client.acquire("a")
+    run(main())
+
+
 def test_requeue_asks_again(run):
     def lose(peer):
         peer.welcome()

@@ -849,10 +849,33 @@ def test_arguments_that_make_no_sense(call, error):
         assert not client._core.pending
 
 
-@pytest.mark.parametrize("address", ["localhost", ":80", "host:", "host:99999", "host:http"])
+@pytest.mark.parametrize("address", ["localhost", ":80", "host:", "host:99999", "host:http",
+                                     "http://localhost:8081", "[::1:8081", "::1]:8081",
+                                     "host:\u0661"])
 def test_addresses_that_are_none(address):
     with pytest.raises(ValueError, match="write host:port"):
         Client(address)
+
+
+def test_an_address_of_another_type():
+    with pytest.raises(TypeError, match="an address is a str"):
+        Client(None)
+    client = Client("[::1]:8081")
+    assert (client._host, client._port) == ("::1", 8081)
+
+
+@pytest.mark.parametrize("option", [{"shard": -2}, {"shard": 1 << 32}, {"shard": 1.5},
+                                    {"client_name": "a\udc80"}])
+@pytest.mark.parametrize("kind", [Client, sluicegate.AsyncClient])
+def test_what_no_hello_can_say(option, kind):
+    with pytest.raises((ValueError, TypeError), match=next(iter(option))):
+        kind("localhost:8081", **option)
+
+
+def test_a_name_that_no_host_can_have():
+    with Client("my..host:8081") as client:
+        with pytest.raises(sluicegate.Unreachable, match="my..host:8081"):
+            client.acquire("a")
 
 
 def test_the_decorator():

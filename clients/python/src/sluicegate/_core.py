@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import operator
 import random
+import re
 import struct
 from collections import deque
 from collections.abc import Callable
@@ -29,6 +30,10 @@ from .verdict import Verdict
 Result = TypeVar("Result")
 BATCHES_OUT_MAX = 2  # one is answered while the next is on its way
 WITHDRAW_ENTRIES_MAX = 1024  # of one frame
+SHARD_MAX = 0xFFFFFFFE  # Hello has 32 bits, and 0 for none
+
+
+ADDRESS = re.compile(r"(\[(?P<ipv6>[^][/\s]+)\]|(?P<host>[^][/\s]+)):(?P<port>[0-9]{1,5})")
 
 
 class Settings(NamedTuple):
@@ -54,15 +59,24 @@ class Settings(NamedTuple):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, "
                                  f"not {getattr(self, name)!r}")
+        if self.shard is not None:
+            whole("shard", self.shard, 0, SHARD_MAX)
+        try:
+            self.client_name.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"client_name {self.client_name!r:.80} has no UTF-8: {error.reason}"
+                             ) from None
         return self
 
 
 def parse_address(address: str) -> tuple[str, int]:
     """host:port, [ipv6]:port."""
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isdigit() or not host or not 0 < int(port) < 65_536:
-        raise ValueError(f"{address!r} is no address: write host:port, as localhost:8081")
-    return host.strip("[]"), int(port)
+    if not isinstance(address, str):
+        raise TypeError(f"an address is a str as localhost:8081, not {address!r:.80}")
+    found = ADDRESS.fullmatch(address)
+    if found is None or not 0 < int(found["port"]) < 65_536:
+        raise ValueError(f"{address!r:.80} is no address: write host:port, as localhost:8081")
+    return found["ipv6"] or found["host"], int(found["port"])
 
 
 def milliseconds(seconds: float | None, what: str) -> int:

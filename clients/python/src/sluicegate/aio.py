@@ -399,7 +399,7 @@ class AsyncClient(Base):
         except ConnectionLost as lost:
             error = type(lost)(f"{self.address}: {lost}")
             error.__cause__ = lost
-        except OSError as cause:
+        except Exception as cause:  # as UnicodeError of a host's name
             error = Unreachable(f"{self.address}: {cause}")
             error.__cause__ = cause
         self._connecting = None

@@ -661,7 +661,7 @@ class Client(Base):
         except TimeoutError as error:
             own_time_is_over = own_end < limit and time.monotonic() >= own_end
             self._failed_to_connect(error, gives_up=not own_time_is_over)
-        except (OSError, ConnectionLost) as error:
+        except Exception as error:  # as UnicodeError of a host's name
             self._failed_to_connect(error, gives_up=True)
 
     def _pause(self, seconds: float, deadline: float | None) -> None:
