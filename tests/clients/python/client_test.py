@@ -279,6 +279,18 @@ def test_pauses_between_connections_grow_to_a_bound():
     assert backoff.not_before == 0.0
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_a_peer_that_answers_wrongly_is_not_asked_again_at_once(many):
+    def script(peer):
+        peer.welcome()
+        peer.verdicts(peer.read("acquire"), count=2)
+        assert peer.read() is None
+    with FakeServer(script) as server, Client(server.address, backoff=(3600, 3600)) as client:
+        for error in (sluicegate.ProtocolError, sluicegate.Unreachable):
+            with pytest.raises(error):
+                client.acquire_many(["a"]) if many else client.acquire("a")
+
+
 def test_requeue_asks_again_on_the_next_connection():
     def half(peer):
         peer.welcome()

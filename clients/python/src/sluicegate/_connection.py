@@ -78,8 +78,8 @@ class Connection:
         answer = _frames.decode(data)
         if type(answer) is not _frames.VerdictsAnswer:
             return False
-        self.answers += 1
         self._take_answer(answer)
+        self.answers += 1
         return True
 
     def _take(self, answer: _frames.Answer) -> None:
@@ -96,8 +96,8 @@ class Connection:
         elif isinstance(answer, _frames.ErrorAnswer):
             self._take_error(answer)
         elif not isinstance(answer, _frames.UnknownAnswer):  # a newer server's: for nobody here
-            self.answers += 1
             self._take_answer(answer)
+            self.answers += 1  # of a peer that speaks the protocol
 
     def _take_answer(self, answer: _frames.Answer) -> None:
         request = self._answered(answer.id)
