@@ -469,6 +469,14 @@ def test_the_decorator(run):
     assert server.returned == [[b"user:ann"]]
 
 
+def test_the_decorator_is_for_coroutines():
+    client = AsyncClient(nobody())
+    with pytest.raises(TypeError, match="no coroutine function"):
+        @client.limited("user:{user}")
+        def greet(user):
+            return user
+
+
 def test_another_loop_or_process_is_told():
     async def ask(client):
         return await client.acquire("a")

@@ -913,3 +913,16 @@ def test_the_decorator():
             number(7)
         assert caught.value.verdict is Verdict.DENIED
     assert server.returned == [[b"login:ann:3", b"n7"]]
+
+
+@pytest.mark.parametrize("key", ["login:{nobody}", "{}", "{0}", "{nobody.name}"])
+def test_the_decorator_knows_the_arguments(key):
+    client = Client(nobody())
+    with pytest.raises(ValueError, match="no argument of the function: it has user, more"):
+        @client.limited(key)
+        def login(user, **more):
+            raise AssertionError("called")
+
+    @client.limited("{user.name}:{more[tries]}")
+    def allowed(user, **more):
+        raise AssertionError("called")

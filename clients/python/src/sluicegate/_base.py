@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import functools
 import inspect as introspection
+import re
+import string
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -131,6 +133,8 @@ class Base:
         """
         def decorate(function: Function) -> Function:
             signature = introspection.signature(function)
+            if isinstance(key, str):
+                check_names(key, signature.parameters)
 
             def key_of(*args: Any, **kwargs: Any) -> Key:
                 if not isinstance(key, str):
@@ -146,6 +150,15 @@ class Base:
     def _guard(self, function: Callable[..., Any], key_of: Callable[..., Key],
                options: dict[str, Any]) -> Callable[..., Any]:
         raise NotImplementedError
+
+
+def check_names(key: str, parameters: Iterable[str]) -> None:
+    """A format that names no argument would fail at every call."""
+    names = list(parameters)
+    for _, field, _, _ in string.Formatter().parse(key):
+        if field is not None and re.split(r"[.[]", field)[0] not in names:
+            raise ValueError(f"{key!r:.80} names {field!r}, which is no argument of the function: "
+                             f"it has {', '.join(names) or 'none'}")
 
 
 def unless_denied(key: Key, verdict: Any) -> None:

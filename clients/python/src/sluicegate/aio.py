@@ -10,6 +10,7 @@ Lives:  belongs to one event loop, asyncio's or uvloop's; connects at the first 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import socket
 import weakref
@@ -209,6 +210,11 @@ class AsyncClient(Base):
 
     def _guard(self, function: Callable[..., Any], key_of: Callable[..., Key],
                options: dict[str, Any]) -> Callable[..., Any]:
+        if not (inspect.iscoroutinefunction(function)
+                or inspect.iscoroutinefunction(getattr(function, "__call__", None))):
+            raise TypeError(f"{function!r:.80} is no coroutine function: Client.limited() is for "
+                            "plain ones")
+
         async def guarded(*args: Any, **kwargs: Any) -> Any:
             key = key_of(*args, **kwargs)
             unless_denied(key, await self.acquire(key, **options))
