@@ -155,7 +155,7 @@ TEST_P(CppClient, line_is_served_by_what_is_given_back) {
   while (!is_in_line()) std::this_thread::sleep_for(1ms);
   client.release("key");
   EXPECT_TRUE(waiting.get());
-  const auto timed_out = client.acquire("key", {.may_wait = true, .timeout = 1s});
+  const auto timed_out = client.acquire("key", {.may_wait = true, .timeout = 2s});
   EXPECT_EQ(timed_out.verdict, Verdict::wait_limit);
   while (client.inspect("key")->waiting > 0) std::this_thread::sleep_for(1ms);
 }
