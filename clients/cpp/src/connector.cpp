@@ -58,9 +58,6 @@ void Connector::run() {
 
 // False after a failed attempt.
 bool Connector::connect_all() {
-  for (uint32_t lane = routing_->shards.load(); lane < lanes_->count(); ++lane) {
-    (*lanes_)[lane].rest("the server has fewer shards than before");
-  }
   for (uint32_t lane = 0; lane < std::min(lanes_->count(), routing_->shards.load()); ++lane) {
     if (!(*lanes_)[lane].needs_link()) continue;
     try {
@@ -74,6 +71,10 @@ bool Connector::connect_all() {
       rest_all(fault.what());
       return false;
     }
+  }
+  // Only now is it known how many shards there are.
+  for (uint32_t lane = routing_->shards.load(); lane < lanes_->count(); ++lane) {
+    (*lanes_)[lane].retire();
   }
   return true;
 }

@@ -35,6 +35,7 @@ size_t Lane::pending() const {
 // Why a call cannot be taken now.
 std::optional<Failure> Lane::failure_now() const noexcept {
   if (state_ == State::closed) return Failure::closed;
+  if (state_ == State::retired) return Failure::unreachable;
   if (state_ == State::resting && !options_.requeue) return Failure::unreachable;
   if (is_draining_) return Failure::draining;
   return std::nullopt;
@@ -610,12 +611,12 @@ void Lane::fail(Lock& lock, std::vector<std::unique_ptr<Job>> jobs, Failure fail
 
 bool Lane::needs_link() const {
   const std::lock_guard lock{mutex_};
-  return state_ == State::connecting || state_ == State::resting;
+  return state_ != State::up && state_ != State::closed;
 }
 
 void Lane::begin_attempt() {
   const std::lock_guard lock{mutex_};
-  if (state_ == State::resting) state_ = State::connecting;
+  if (state_ == State::resting || state_ == State::retired) state_ = State::connecting;
 }
 
 uint32_t Lane::next_link_tag() const {
@@ -644,6 +645,14 @@ void Lane::rest(const std::string& why) {
   state_ = State::resting;
   last_error_ = why;
   if (options_.requeue) return;  // they wait for the next attempt, or for their time-out
+  fail(lock, take_staged(), Failure::unreachable);
+}
+
+void Lane::retire() {
+  Lock lock{mutex_};
+  if (state_ == State::up || state_ == State::closed) return;
+  state_ = State::retired;
+  last_error_ = "the server has fewer shards than before";
   fail(lock, take_staged(), Failure::unreachable);
 }
 

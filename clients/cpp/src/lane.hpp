@@ -4,8 +4,8 @@
 //         then calls gather until an answer makes room. Reading is done by one leader at a time: a
 //         blocking caller while it waits for its own answer, the I/O thread for everything else.
 //         A leader completes the calls of all, then hands on.
-// States: connecting (calls are staged), up, resting after a failed attempt (calls fail at once),
-//         closed.
+// States: connecting (calls are staged), up, resting after a failed attempt (calls fail at once, or
+//         are staged where they are sent again), retired for want of a shard, closed.
 // Bounds: `pending_max` calls that are not complete; the server's bounds for what is in flight.
 // Threads: everything is under the lock but encoding and the socket, which belong to who writes and
 //         who leads.
@@ -79,6 +79,8 @@ class Lane {
   uint32_t next_link_tag() const;
   void install(std::unique_ptr<Link> link);
   void rest(const std::string& why);
+  // There is no shard for it now: what is staged fails.
+  void retire();
 
   // ------------------------------------------------------------------------- by the I/O thread
   // What to poll for; `until` becomes no later than its next time-out.
@@ -89,7 +91,7 @@ class Lane {
   void close();
 
  private:
-  enum class State : uint8_t { connecting, up, resting, closed };
+  enum class State : uint8_t { connecting, up, resting, retired, closed };
   enum class Leader : uint8_t { none, caller, io };
 
   std::optional<Failure> failure_now() const noexcept;
