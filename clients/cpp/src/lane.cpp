@@ -277,7 +277,7 @@ void Lane::lead(Lock& lock, Waiter& waiter, Deadline deadline) {
   }
   leader_ = Leader::none;
   changed_.notify_all();
-  if (!waiter.is_done() || !is_watched_) hand_on();
+  if (!waiter.is_done()) hand_on();  // else await() does
 }
 
 // Finds the next leader: a caller that waits, or else the I/O thread.
@@ -629,6 +629,7 @@ void Lane::install(std::unique_ptr<Link> link) {
   changed_.wait(lock, [&] { return !is_writing_ && leader_ == Leader::none; });
   if (state_ == State::closed) return;
   link_ = std::move(link);
+  link_->forget_stop();
   link_tag_ = sluicegate::link_tag(index_, ++generation_);
   held_tag_ = link_tag_;
   is_lost_ = false;

@@ -31,7 +31,6 @@ class FrameWriter {
 
   // Where frames are encoded to, behind those that are not written yet.
   std::vector<uint64_t>& buffer() noexcept { return output_; }
-  bool is_empty() const noexcept { return output_.empty(); }
 
   // Writes what the socket takes; true when nothing is left.
   bool write_some(int socket, Traffic& traffic);

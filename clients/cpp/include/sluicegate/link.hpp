@@ -42,7 +42,6 @@ class Link {
 
   // Where frames are encoded to.
   std::vector<uint64_t>& output() noexcept { return writer_.buffer(); }
-  bool has_output() const noexcept { return !writer_.is_empty(); }
   // True when nothing is left to write.
   bool write_some() { return writer_.write_some(socket_, sent_); }
 
@@ -56,6 +55,8 @@ class Link {
   // Writes and reads until a frame is there whole; nothing when none is at the deadline.
   std::optional<FrameReader::Frame> wait_frame(Deadline deadline);
 
+  // From here on waits are not cut up to look at `stop`: shut_down() ends them.
+  void forget_stop() noexcept { stop_ = nullptr; }
   // Ends both directions; who waits for the socket wakes up.
   void shut_down() noexcept;
 
