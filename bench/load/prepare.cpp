@@ -294,7 +294,7 @@ std::optional<Routing> routing_of(const Options& options, const Welcome& welcome
 }
 
 std::vector<Link> connect_links(const Options& options, const std::optional<Routing>& routing,
-                                const Address& server) {
+                                const sluicegate::Address& server) {
   std::vector<Link> links;
   for (uint32_t i = 0; i < options.connections; ++i) {
     sluicegate::ConnectOptions connect{.client_name = "sluicegate-bench"};

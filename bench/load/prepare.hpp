@@ -10,11 +10,11 @@
 #include <optional>
 #include <vector>
 
-#include "bench/load/address.hpp"
 #include "bench/load/handle_table.hpp"
 #include "bench/load/key_sequence.hpp"
 #include "bench/load/options.hpp"
 #include "bench/load/stream.hpp"
+#include "sluicegate/address.hpp"
 #include "sluicegate/connection.hpp"
 
 namespace sluice::load {
@@ -34,7 +34,7 @@ std::optional<Routing> routing_of(const Options& options, const sluicegate::Welc
 
 // The connections of the run, to the shards that the options ask for.
 std::vector<Link> connect_links(const Options& options, const std::optional<Routing>& routing,
-                                const Address& server);
+                                const sluicegate::Address& server);
 
 // The streams that the links ask; tells each link which is its own.
 std::deque<Stream> make_streams(const Options& options, const std::optional<Routing>& routing,

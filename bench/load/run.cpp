@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "bench/load/address.hpp"
 #include "bench/load/client_lane.hpp"
 #include "bench/load/clocks.hpp"
 #include "bench/load/frame_set.hpp"
@@ -19,6 +18,7 @@
 #include "bench/load/prepare.hpp"
 #include "bench/load/replay_lane.hpp"
 #include "bench/load/report.hpp"
+#include "sluicegate/address.hpp"
 
 namespace sluice::load {
 namespace {
@@ -58,7 +58,7 @@ std::unique_ptr<OwnServer> start_server(const Options& options) {
 // Everything that is there when the clock starts, in the order in which it needs each other.
 class Load {
  public:
-  Load(const Options& options, const Address& server) : options_{options} {
+  Load(const Options& options, const sluicegate::Address& server) : options_{options} {
     const auto routing = routing_of(options, probe(server));
     links_ = connect_links(options, routing, server);
     streams_ = make_streams(options, routing, links_);
@@ -104,7 +104,7 @@ class Load {
 
  private:
   // Whether the server is there, and how it spreads its keys, before anything is made for it.
-  static sluicegate::Welcome probe(const Address& server) {
+  static sluicegate::Welcome probe(const sluicegate::Address& server) {
     return sluicegate::Connection{server.host, server.port, {.client_name = "sluicegate-bench"}}
         .welcome();
   }
@@ -233,8 +233,9 @@ Result measure(const Options& options, Load& load, OwnServer* server) {
 int run(Options options) {
   if (options.distribution == Distribution::one) options.keys = 1;
   const auto own_server = options.address.empty() ? start_server(options) : nullptr;
-  const Address server =
-      own_server ? Address{"127.0.0.1", own_server->native_port()} : parse_address(options.address);
+  const sluicegate::Address server =
+      own_server ? sluicegate::Address{"127.0.0.1", own_server->native_port()}
+                 : sluicegate::parse_address(options.address);
   if (options.client_cpu) pin_to_cpu(*options.client_cpu);
   Load load{options, server};
   warm_up(options, load, own_server.get());

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/load/address.hpp"
 #include "cli/native_server.hpp"
+#include "sluicegate/address.hpp"
 
 namespace sluice::cli {
 namespace {
@@ -95,7 +95,7 @@ bool print_answers(sluicegate::Connection& connection, std::chrono::milliseconds
 }
 
 int acquire(const AcquireFlags& flags) {
-  const load::Address server = load::parse_address(flags.server.address);
+  const sluicegate::Address server = sluicegate::parse_address(flags.server.address);
   const auto connection =
       flags.route ? sluicegate::connect_to_owner(server.host, server.port, flags.key,
                                                  connect_options(flags.server, "acquire"))

@@ -14,7 +14,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "bench/load/address.hpp"
+#include "sluicegate/address.hpp"
 
 namespace sluice::cli {
 namespace {
@@ -37,13 +37,13 @@ class Exchange {
     stream_.expires_after(timeout);
   }
 
-  void connect(const load::Address& server) {
+  void connect(const sluicegate::Address& server) {
     tcp::resolver resolver(context_);
     const auto places = resolver.resolve(server.host, std::to_string(server.port));
     run([&](auto done) { stream_.async_connect(places, done); });
   }
 
-  std::string get(const load::Address& server, const std::string& target) {
+  std::string get(const sluicegate::Address& server, const std::string& target) {
     http::request<http::empty_body> request{http::verb::get, target, 11};
     request.set(http::field::host, server.host);
     request.set(http::field::connection, "close");
@@ -85,7 +85,7 @@ std::string cause_of(const error_code& code, std::chrono::milliseconds timeout) 
 }  // namespace
 
 std::string http_get(const HttpGet& what, const std::function<bool()>& go_on) {
-  const load::Address server = load::parse_address(what.address);
+  const sluicegate::Address server = sluicegate::parse_address(what.address);
   std::string cause;
   try {
     Exchange exchange(what.timeout, go_on);

@@ -4,8 +4,8 @@
 #include <CLI/Formatter.hpp>
 #include <chrono>
 
-#include "bench/load/address.hpp"
 #include "log/quote.hpp"
+#include "sluicegate/address.hpp"
 
 namespace sluice::cli {
 
@@ -31,7 +31,7 @@ sluicegate::ConnectOptions connect_options(const NativeServer& server, const std
 
 std::unique_ptr<sluicegate::Connection> connect(const NativeServer& server,
                                                 const std::string& command) {
-  const load::Address at = load::parse_address(server.address);
+  const sluicegate::Address at = sluicegate::parse_address(server.address);
   return std::make_unique<sluicegate::Connection>(at.host, at.port,
                                                   connect_options(server, command));
 }
