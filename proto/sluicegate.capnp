@@ -48,6 +48,9 @@ enum ErrorCode {
   draining @15;
   helloTimeout @16;
   badFlag @17;
+  badAmount @18;
+  badLifetime @19;
+  badSubject @20;
 }
 
 # Entry flags, a byte each in an entryFlags column.
@@ -80,6 +83,15 @@ struct ClientFrame {
     intern @8 :Intern;
     forget @9 :Forget;
     ping @10 :Void;
+    reserve @11 :Reserve;
+    check @12 :Reserve;
+    settle @13 :Settle;
+    cancel @14 :Cancel;
+    extend @15 :Extend;
+    record @16 :Record;
+    usage @17 :Usage;
+    quota @18 :QuotaChange;
+    reset @19 :Reset;
   }
 }
 
@@ -139,6 +151,143 @@ struct Forget {
   handles @0 :List(UInt32);
 }
 
+# Quotas: an entry of these is decided whole, or not at all. A column that is absent tells nothing:
+# the default holds for all entries. Amounts are at most 2^63 - 1.
+
+struct Reserve {
+  flags @0 :UInt8;                    # quota* flags below, of every entry
+  waitLimitMs @1 :UInt32;             # 0: none of its own; at most 3,600,000
+  lifetimeMs @2 :UInt32;              # of the reservations; 0: the server's default
+  subjects @3 :Data;                  # all names of all entries, end to end
+  subjectSizes @4 :List(UInt16);      # of each name
+  subjectCounts @5 :List(UInt8);      # of each entry, 1 to 8; absent: one each
+  requests @6 :List(UInt32);          # absent: 1 each
+  inputTokens @7 :List(UInt64);       # absent: 0 each
+  maxOutputTokens @8 :List(UInt64);   # absent: the server's default
+  costs @9 :List(UInt64);             # absent: 0 each
+  ids @10 :Data;                      # the client's own, end to end
+  idSizes @11 :List(UInt16);          # absent, or 0: none
+  owner @12 :Text;                    # who holds them, for people to read
+}
+
+struct Settle {
+  flags @0 :UInt8;                    # quotaWantsLimits
+  reservations @1 :List(UInt64);
+  requests @2 :List(UInt32);          # absent: as reserved; likewise below
+  inputTokens @3 :List(UInt64);
+  cachedInputTokens @4 :List(UInt64); # a part of inputTokens; absent: 0 each
+  outputTokens @5 :List(UInt64);
+  costs @6 :List(UInt64);
+}
+
+struct Cancel {
+  flags @0 :UInt8;                    # quotaKeepRequests
+  reservations @1 :List(UInt64);
+}
+
+struct Extend {
+  flags @0 :UInt8;                    # none yet
+  reservations @1 :List(UInt64);
+  lifetimeMs @2 :UInt32;              # from now on; 0: the server's default
+}
+
+struct Record {
+  flags @0 :UInt8;                    # quotaWantsLimits
+  subjects @1 :Data;
+  subjectSizes @2 :List(UInt16);
+  subjectCounts @3 :List(UInt8);
+  requests @4 :List(UInt32);          # absent: 1 each
+  inputTokens @5 :List(UInt64);
+  cachedInputTokens @6 :List(UInt64);
+  outputTokens @7 :List(UInt64);
+  costs @8 :List(UInt64);
+}
+
+struct Usage {
+  subjects @0 :Data;                  # at most 256; none: a page of all subjects
+  subjectSizes @1 :List(UInt16);
+  cursor @2 :UInt64;                  # page: from the last one; 0: from the start
+  limit @3 :UInt32;                   # page: subjects on it; 0: as many as allowed
+}
+
+struct QuotaChange {
+  subject @0 :Data;
+  remove @1 :Bool;                    # what was put; else `quota` is put
+  quota @2 :Quota;
+}
+
+struct Reset {
+  subject @0 :Data;
+  all @1 :Bool;                       # every subject; then `subject` is empty
+}
+
+# Flags of the frames above.
+const quotaMayWait :UInt8 = 1;        # stand in line instead of being denied
+const quotaTied :UInt8 = 2;           # ends, as if its lifetime had, when the connection ends
+const quotaWantsLimits :UInt8 = 4;    # tell every limit of every subject
+const quotaWantsViolated :UInt8 = 8;  # tell the limits that deny
+const quotaKeepRequests :UInt8 = 16;  # the requests were made all the same: only the rest comes back
+
+enum Metric {
+  requests @0;
+  inputTokens @1;
+  outputTokens @2;
+  tokens @3;
+  cost @4;
+  concurrency @5;
+}
+
+enum LimitKind {
+  slots @0;           # concurrency: no time
+  fixed @1;
+  sliding @2;
+  gcra @3;
+  anchoredDay @4;
+  rollingDay @5;
+  calendar @6;
+}
+
+enum Ceiling {
+  number @0;
+  unlimited @1;
+  block @2;
+}
+
+enum CalendarUnit {
+  none @0;
+  hour @1;
+  day @2;
+  week @3;
+  month @4;
+}
+
+enum QuotaSource {
+  none @0;            # unknown subject
+  runTime @1;
+  file @2;
+  profile @3;
+  standard @4;        # the default for unknown subjects
+}
+
+struct Limit {
+  name @0 :Text;
+  metric @1 :Metric;
+  kind @2 :LimitKind;
+  ceiling @3 :Ceiling;
+  unit @4 :CalendarUnit;
+  amount @5 :UInt64;
+  periodMs @6 :UInt64;
+  timeZone @7 :Text;
+  countCached @8 :Bool;
+}
+
+struct Quota {
+  limits @0 :List(Limit);
+  refundExpired @1 :Bool;
+  overtakersMax @2 :UInt32;           # how many may pass the head of the line; 0: none
+  profile @3 :Text;                   # where it came from; ignored in QuotaChange
+}
+
 # ------------------------------------------------------------------------------ from the server
 
 struct ServerFrame {
@@ -154,6 +303,8 @@ struct ServerFrame {
     pong @8 :Void;
     error @9 :Error;
     goAway @10 :GoAway;
+    quotaAnswers @11 :QuotaAnswers;
+    usageTold @12 :UsageTold;
   }
 }
 
@@ -200,6 +351,7 @@ struct Granted {
   entries @0 :List(UInt32);  # indexes in the Acquire
   verdicts @1 :Data;         # as in Verdicts
   details @2 :Details;
+  reservations @3 :List(UInt64);  # of a Reserve: 0 where none was approved; else absent
 }
 
 struct Interned {
@@ -218,6 +370,82 @@ struct Inspected {
   waiting @7 :List(UInt32);
   resetMs @8 :List(UInt64);
   cursor @9 :UInt64;                    # for the next page; 0: this was the last
+}
+
+enum QuotaCode {
+  none @0;               # never sent
+  ok @1;
+  unlimited @2;
+  unknownModel @3;
+  queued @4;             # waits; its outcome follows in Granted
+  rpdExceeded @5;
+  rpmExceeded @6;
+  tpmExceeded @7;
+  requestsExceeded @8;
+  inputTokensExceeded @9;
+  outputTokensExceeded @10;
+  tokensExceeded @11;
+  costExceeded @12;
+  concurrencyExceeded @13;
+  lineAhead @14;
+  deadlineUnmeetable @15;
+  waitLimit @16;
+  withdrawn @17;
+  draining @18;
+  waitersFull @19;
+  reservationsFull @20;
+  subjectsFull @21;
+  idInUse @22;
+  exceedsLimit @23;
+  blocked @24;
+  unknownSubject @25;
+  subjectsApart @26;
+  invalidSubject @27;
+  unknownReservation @28;
+  alreadySettled @29;
+  alreadyCancelled @30;
+  alreadyExpired @31;
+  invalidQuota @32;
+  noSuchQuota @33;
+}
+
+struct QuotaAnswers {
+  # Of Reserve, Check, Settle, Cancel, Extend, Record, QuotaChange and Reset.
+  count @0 :UInt32;                   # entries answered
+  codes @1 :Data;                     # a QuotaCode each, or one byte when all agree
+  reservations @2 :List(UInt64);      # of Reserve: 0 where none was approved; else absent
+  retryMs @3 :List(Int64);            # of Reserve and Check, where one was denied: -1 never
+  limits @4 :LimitStates;             # where asked for
+}
+
+struct LimitStates {
+  # A column each, of equal length, in the order of the entries and of their subjects.
+  entries @0 :List(UInt32);           # the entry's index; UsageTold: the subject's
+  subjects @1 :List(UInt8);           # the subject's place in its entry
+  names @2 :Data;                     # end to end
+  nameSizes @3 :List(UInt8);
+  metrics @4 :List(UInt8);
+  kinds @5 :List(UInt8);
+  ceilings @6 :List(UInt8);
+  violated @7 :List(UInt8);           # 1: it denies the entry
+  amounts @8 :List(UInt64);
+  used @9 :List(UInt64);              # all that is charged, open reservations included
+  reserved @10 :List(UInt64);         # the part of it that is still open
+  remaining @11 :List(UInt64);
+  periodMs @12 :List(UInt64);
+  resetMs @13 :List(UInt64);
+  leftOut @14 :UInt32;                # entries whose limits are not, or not all, told: no room
+}
+
+struct UsageTold {
+  names @0 :Data;                     # of the subjects, end to end
+  nameSizes @1 :List(UInt16);
+  sources @2 :List(UInt8);
+  openReservations @3 :List(UInt32);
+  waiting @4 :List(UInt32);
+  quotas @5 :List(Quota);             # of each subject; empty where its source is none
+  limits @6 :LimitStates;
+  cursor @7 :UInt64;                  # of a page: for the next one; 0: this was the last
 }
 
 struct Error {

@@ -27,8 +27,9 @@ LAYERS = {
     "base": [],
     "api": ["base"],
     "limiter": ["base", "api"],
-    "policy": ["base", "limiter"],
+    "policy": ["base", "api", "limiter"],
     "shard": ["base", "api", "limiter", "policy"],
+    "quota": ["base", "api", "limiter", "policy", "proto"],
     "io": ["base"],
     "log": ["base", "io"],
     "net": ["base", "io"],
@@ -36,14 +37,14 @@ LAYERS = {
     "route": ["base", "api", "proto"],
     "session": ["base", "api", "log", "net", "wire", "route"],
     "config": ["base", "api", "log"],
-    "server": ["proto", "base", "api", "limiter", "policy", "shard", "io", "log", "net", "wire",
+    "server": ["proto", "base", "api", "limiter", "policy", "shard", "quota", "io", "log", "net", "wire",
                "route", "session", "config"],
     "cli": ["base", "policy", "config", "log", "server", "clients"],
     "main.cpp": ["base", "config", "cli"],
 }
 
 # Folders whose code runs for every request.
-REQUEST_PATH = ["base", "api", "limiter", "shard", "io", "net", "wire", "route", "session"]
+REQUEST_PATH = ["base", "api", "limiter", "shard", "quota", "io", "net", "wire", "route", "session"]
 
 # (what, pattern, where in src/ it may stand, the cure)
 QUARANTINE = [
@@ -67,7 +68,7 @@ QUARANTINE = [
 # (what, pattern, folders it must not stand in, the cure)
 FORBIDDEN = [
     ("randomness", r"<random>|\bstd::(random_device|mt19937)|\bgetrandom\s*\(|\brand\s*\(",
-     ["limiter", "shard"], "seeds are arguments"),
+     ["limiter", "shard", "quota"], "seeds are arguments"),
     ("what allocates or is slow", r"<(iostream|regex|filesystem|map)>"
      r"|\bstd::(function|shared_ptr|make_shared|regex|map)\b", REQUEST_PATH,
      "nothing allocates on the request path"),

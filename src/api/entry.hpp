@@ -74,6 +74,7 @@ struct Permit {
   int64_t window_end_ms = 0;
   uint32_t key_position = 0;
   uint32_t cost = 0;
+  uint64_t reservation = 0;  // of a quota's waiter, when approved: then nothing else is set
 };
 
 // The late outcome of an entry that was answered `queued`.
@@ -82,7 +83,8 @@ struct Grant {
   CoreId origin = 0;                // whose ticket it is
   Verdict verdict = Verdict::none;  // approved, wait_limit, withdrawn, never_fits or draining
   Detail detail;
-  Permit permit;  // when approved
+  Permit permit;       // when approved
+  bool quota = false;  // of a waiter for quotas
 };
 
 // A key as inspection shows it.

@@ -15,6 +15,19 @@ inline constexpr int64_t window_ms_max = 365LL * 24 * 3600 * 1000;  // a year, f
 inline constexpr uint32_t key_bytes_max = 65'535;                   // a List(UInt16) holds it
 inline constexpr int64_t idle_windows = 3;  // a key idle longer is forgotten
 
+// Quotas.
+inline constexpr uint64_t amount_max = INT64_MAX;  // of a limit, and of a call
+inline constexpr uint32_t quota_limits_max = 16;   // of one subject
+inline constexpr uint32_t limit_name_bytes_max = 32;
+inline constexpr uint32_t call_subjects_max = 8;
+inline constexpr uint32_t client_id_bytes_max = 128;  // likewise of an owner
+inline constexpr uint32_t lifetime_ms_min = 10;
+inline constexpr uint32_t lifetime_ms_max = 2'592'000'000;  // 30 days; longer calls extend
+inline constexpr uint32_t overtakers_max = 1'000;
+inline constexpr uint32_t quota_calls_max = 2'048;    // in one frame
+inline constexpr uint32_t quota_reports_max = 4'096;  // limits told in one answer
+inline constexpr uint32_t subjects_page_max = 256;    // rows in one answer
+
 // Native protocol. Welcome announces them.
 inline constexpr uint32_t frame_bytes_max = 256 * 1024;
 inline constexpr uint32_t frame_segments_max = 8;

@@ -89,6 +89,8 @@ void log_started(const config::Config& config, const server::StartReport& report
                        {"windowMillis", config.window_ms},
                        {"maxKeys", config.max_keys},
                        {"maxHandles", config.max_handles},
+                       {"maxSubjects", config.max_subjects},
+                       {"maxReservations", config.max_reservations},
                        {"maxWaiters", config.max_waiters},
                        {"maxConnections", config.max_connections},
                        {"reservedAddressSpaceMiB", report.reserved_bytes >> 20}});

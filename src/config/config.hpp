@@ -56,6 +56,8 @@ struct Config {
   uint32_t max_keys = 10'000'000;
   uint32_t max_key_bytes = 1'024;
   uint32_t max_handles = 1'000'000;
+  uint32_t max_subjects = 1'000'000;
+  uint32_t max_reservations = 1'000'000;
   uint32_t max_waiters = 100'000;
   uint32_t max_connections = 10'000;
   uint32_t header_timeout_ms = 10'000;  // a whole HTTP header block; also the native Hello

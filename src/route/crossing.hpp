@@ -36,6 +36,7 @@ struct Notice
   Kind kind = Kind::none;
   bool under_way = false;  // a crossing holds a copy, which comes back
   bool done = false;
+  bool quota = false;  // a waiter for quotas
   api::WaiterId waiter = api::no_waiter;
   api::Ticket ticket = api::no_ticket;
   api::Permit permit;  // give_back

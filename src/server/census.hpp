@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "io/io.hpp"
+#include "quota/quota_store.hpp"
 #include "server/rate_window.hpp"
 #include "shard/shard.hpp"
 
@@ -26,6 +27,7 @@ struct WorkerStatistics {
 struct Census {
   uint32_t shard_id = 0;
   shard::Statistics shard;
+  quota::Statistics quota;
   WorkerStatistics worker;
   io::Statistics io;
   std::string_view io_name;
@@ -33,6 +35,9 @@ struct Census {
   uint32_t keys = 0;
   uint32_t waiters = 0;
   uint32_t handles = 0;
+  uint32_t subjects = 0;
+  uint32_t reservations = 0;  // open
+  uint32_t quota_waiters = 0;
   uint32_t connections = 0;
   uint64_t drained_entries = 0;  // answered `draining` without being decided
   uint64_t handles_refused = 0;  // keys answered `handles_full`

@@ -1,5 +1,5 @@
 // A look into a shard, asked by a session of any core: one key, a page of keys, or a census of all
-// cores, with the keys that are asked most.
+// cores, with the keys that are asked most. And the carrier of a batch of quota calls.
 // Flow:   a worker takes a look from its pool -> the shard's core answers it in place -> back to
 //         the worker -> its session. A census goes from core to core.
 // Errors: none free: the session waits until one is.
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "api/entry.hpp"
+#include "api/quota.hpp"
 #include "route/crossing.hpp"
 #include "server/census.hpp"
 #include "server/top.hpp"
@@ -20,15 +21,17 @@
 namespace sluice::route {
 
 struct Look {
-  enum class Kind : uint8_t { key, page, metrics, count, top };
+  enum class Kind : uint8_t { key, page, metrics, count, top, quota };
 
   Kind kind = Kind::key;
   bool in_use = false;
+  bool is_own = false;  // quota: asked by the worker itself, which wants no answer
 
   // Who asked, and is told.
   uint32_t session = 0;
   uint32_t generation = 0;
   uint64_t id = 0;
+  api::CoreId origin = 0;  // quota: whose tickets its calls have
 
   // What is asked.
   std::string key;
@@ -42,6 +45,8 @@ struct Look {
   uint64_t next_cursor = 0;  // of this shard; 0: it has no more
   std::vector<server::Census> censuses;
   std::vector<server::TopKey> top_keys;
+
+  api::QuotaBatch batch;  // quota: asked and answered
 
   // Whether it goes from core to core.
   bool is_of_all() const noexcept {

@@ -75,6 +75,33 @@ void write_decisions(Writer& write, std::span<const Census> cores) noexcept {
   }
 }
 
+void write_quotas(Writer& write, std::span<const Census> cores) noexcept {
+  write.family("quota_reserves_total", "counter",
+               "Reservations asked for, by outcome; a queued one counts again.");
+  for (const Census& core : cores) {
+    for (uint32_t index = 1; index < api::quota_codes_count; ++index) {
+      const auto code = static_cast<api::QuotaCode>(index);
+      write.sample(core, core.quota.reserves[index], "outcome", api::code_name(code));
+    }
+  }
+  write.all("quota_waited_total", "counter", "Reservations admitted after they had waited.",
+            [](const Census& core) { return core.quota.waited; });
+  write.all("quota_settled_total", "counter", "Reservations settled.",
+            [](const Census& core) { return core.quota.settled; });
+  write.all("quota_cancelled_total", "counter", "Reservations cancelled.",
+            [](const Census& core) { return core.quota.cancelled; });
+  write.all("quota_expired_total", "counter", "Reservations whose lifetime ended.",
+            [](const Census& core) { return core.quota.expired; });
+  write.all("quota_recorded_total", "counter", "Usage recorded without asking.",
+            [](const Census& core) { return core.quota.recorded; });
+  write.all("quota_tokens_refunded_total", "counter", "Tokens reserved and not used.",
+            [](const Census& core) { return core.quota.tokens_refunded; });
+  write.all("quota_unknown_subjects_total", "counter", "Times a subject without a quota was named.",
+            [](const Census& core) { return core.quota.unknown_subjects; });
+  write.all("quota_subjects_forgotten_total", "counter", "Idle subjects that were forgotten.",
+            [](const Census& core) { return core.quota.subjects_forgotten; });
+}
+
 void write_keys(Writer& write) noexcept {
   write.all("released_total", "counter", "Releases of permits.",
             [](const Census& core) { return core.shard.released; });
@@ -138,10 +165,17 @@ void write_metrics(std::span<const Census> cores, const ProcessCensus& process,
             [](const Census& core) { return core.waiters; });
   write.all("handles", "gauge", "Keys that native clients refer to by number.",
             [](const Census& core) { return core.handles; });
+  write.all("subjects", "gauge", "Subjects of quotas.",
+            [](const Census& core) { return core.subjects; });
+  write.all("reservations", "gauge", "Open reservations.",
+            [](const Census& core) { return core.reservations; });
+  write.all("quota_waiters", "gauge", "Reservations waiting in line.",
+            [](const Census& core) { return core.quota_waiters; });
   write.all("connections", "gauge", "Open connections.",
             [](const Census& core) { return core.connections; });
   write_decisions(write, cores);
   write_keys(write);
+  write_quotas(write, cores);
   write_rules(write, process);
   write_log(write, process);
   write_connections(write);

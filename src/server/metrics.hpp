@@ -12,7 +12,7 @@ namespace sluice::server {
 
 // Upper bound of the text for so many cores.
 constexpr size_t metrics_bytes_max(uint32_t cores) noexcept {
-  return 6 * 1024 + size_t{cores} * 3 * 1024;
+  return 8 * 1024 + size_t{cores} * 8 * 1024;
 }
 
 // Writes into `text`, whose capacity is reserved.

@@ -18,6 +18,14 @@ constexpr int ready_passes_max = 64;
 // Timers handled in one turn; the rest is due at once in the next.
 constexpr int timers_max = 1'024;
 
+quota::Options quota_options(const WorkerOptions& options) noexcept {
+  quota::Options quota = options.quota;
+  quota.shard = options.sessions.shard;
+  quota.shards = options.sessions.shards;
+  quota.routing_seed = options.sessions.routing_seed;
+  return quota;
+}
+
 }  // namespace
 
 Worker::Worker(io::Io& io, const WorkerOptions& options, Crew& crew)
@@ -28,6 +36,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, Crew& crew)
       drain_ms_(options.drain_ms),
       spin_ns_(options.spin_ns),
       shard_(options.shard),
+      quotas_(quota_options(options)),
       exchange_(crew.mesh(), static_cast<api::CoreId>(core_), options.splits),
       context_(*this, options.sessions),
       sessions_(options.connections_max + spare_sockets, options.sessions.key_bytes_max),
@@ -69,6 +78,7 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   unblock();
   resume_ready();
   shard_.run_due(context_.now);
+  quotas_.run_due(context_.now);
   deliver_grants();
   run_timers();
   execute();
@@ -77,6 +87,7 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   check_drain();
   ASSERT(context_.turn.empty());
   let_go_departed();
+  make_own_calls();
   // Who had to wait with Intern or Forget goes on in the next turn.
   if (std::exchange(context_.handle_work, 0) > 0 && !context_.blocked.empty()) room_made_ = true;
   send_off();
@@ -105,8 +116,8 @@ void Worker::send_off() noexcept {
 // An idle worker looks around for a while before it sleeps; one that will sleep says so first, and
 // looks once more, so that whoever sends it something either is seen or wakes it.
 int64_t Worker::settle_down() noexcept {
-  const bool idle = context_.ready.empty() && context_.dirty.empty() && !room_made_ &&
-                    context_.departed_handles.empty();
+  const bool idle = own_calls_.empty() && context_.ready.empty() && context_.dirty.empty() &&
+                    !room_made_ && context_.departed_handles.empty();
   if (!idle || context_.now.monotonic_ns - busy_ns_ < spin_ns_) return 0;
   const int64_t wait = wait_ns();
   return wait > 0 && exchange_.will_sleep() ? wait : 0;
@@ -116,7 +127,7 @@ int64_t Worker::settle_down() noexcept {
 int64_t Worker::wait_ns() const noexcept {
   int64_t wait = shard_.sweep_late() ? late_sweep_wait_ns : idle_wait_ns;
   const int64_t now_ns = context_.now.monotonic_ns;
-  const int64_t shard_due_ns = shard_.next_due_ns();
+  const int64_t shard_due_ns = std::min(shard_.next_due_ns(), quotas_.next_due_ns());
   if (shard_due_ns != base::never_ns) wait = std::min(wait, shard_due_ns - now_ns);
   const int64_t timer_due_ms = context_.timers.next_due_ms();
   if (timer_due_ms != INT64_MAX) {
@@ -290,6 +301,7 @@ void Worker::begin_drain() noexcept {
   io_.accept_finish(http_listener);
   io_.accept_finish(native_listener);
   shard_.drain(context_.now);
+  quotas_.drain(context_.now);
   deliver_grants();
   for (uint32_t index = 0; index < sessions_.index_end(); ++index) {
     if (session::Session* session = sessions_.at(index)) session->begin_drain();
@@ -303,7 +315,8 @@ bool Worker::drained() const noexcept {
 }
 
 bool Worker::idle() const noexcept {
-  return moves_.empty() && exchange_.idle() && context_.waits.tickets_count() == 0;
+  return moves_.empty() && own_calls_.empty() && exchange_.idle() &&
+         context_.waits.tickets_count() == 0;
 }
 
 void Worker::check_drain() noexcept {
@@ -317,8 +330,8 @@ void Worker::check_drain() noexcept {
 }
 
 uint64_t Worker::reserved_bytes() const noexcept {
-  return shard_.reserved_bytes() + context_.waits.reserved_bytes() + sessions_.reserved_bytes() +
-         exchange_.book().reserved_bytes();
+  return shard_.reserved_bytes() + quotas_.reserved_bytes() + context_.waits.reserved_bytes() +
+         sessions_.reserved_bytes() + exchange_.book().reserved_bytes();
 }
 
 }  // namespace sluice::server

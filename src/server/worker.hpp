@@ -4,7 +4,8 @@
 // Shape:  owns one shard and every session of its sockets; talks to the kernel through Io, and to
 //         other workers through its Exchange only, so that the simulator can drive it.
 //         worker.cpp (turn, connections, draining), worker_decide.cpp (entries and their answers),
-//         worker_wait.cpp (tickets and grants), worker_look.cpp (views of all shards).
+//         worker_wait.cpp (tickets and grants), worker_look.cpp (views of all shards),
+//         worker_quota.cpp (batches of quota calls).
 // Errors: the constructor throws when memory cannot be had; nothing else does.
 // Lives:  one thread; `io` and `crew` outlive it.
 #pragma once
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "io/io.hpp"
+#include "quota/quota_store.hpp"
 #include "route/exchange.hpp"
 #include "server/census.hpp"
 #include "server/crew.hpp"
@@ -39,6 +41,7 @@ inline constexpr uint32_t looks_max = 64;
 struct WorkerOptions {
   session::Options sessions;  // its `shard` is this worker's place in the crew
   shard::Options shard;
+  quota::Options quota;             // its shards and routing are the sessions'
   std::vector<policy::Rule> rules;  // of the policy file
   route::SplitOptions splits;
   uint32_t connections_max = 10'000;  // of all workers together
@@ -67,6 +70,7 @@ class Worker final : private session::Backend {
 
   const WorkerStatistics& statistics() const noexcept { return statistics_; }
   const shard::Shard& shard() const noexcept { return shard_; }
+  const quota::QuotaStore& quotas() const noexcept { return quotas_; }
   const route::Exchange& exchange() const noexcept { return exchange_; }
   uint32_t sessions_count() const noexcept { return sessions_.open_count(); }
   uint32_t tickets_count() const noexcept { return context_.waits.tickets_count(); }
@@ -84,7 +88,10 @@ class Worker final : private session::Backend {
   bool has_mail() noexcept { return exchange_.anything_came(); }
   // Nothing is owed to other cores, or by them.
   bool idle() const noexcept;
-  void check_invariants() const noexcept { shard_.check_invariants(context_.now); }
+  void check_invariants() const noexcept {
+    shard_.check_invariants(context_.now);
+    quotas_.check_invariants(context_.now);
+  }
 
  private:
   friend class route::Exchange;  // calls on_crossing() and on_returned()
@@ -108,6 +115,10 @@ class Worker final : private session::Backend {
   void count_keys(session::Session& session, uint64_t id) noexcept override;
   void metrics(session::Session& session, uint64_t id) noexcept override;
   void top(session::Session& session, uint64_t id, uint32_t keys_max) noexcept override;
+  api::QuotaBatch& take_batch() noexcept override;
+  void ask(session::Session& session, uint64_t id, api::QuotaBatch& batch) noexcept override;
+  bool spans_cores(const api::QuotaBatch& batch) const noexcept override;
+  void end_tie(uint64_t tie) noexcept override;
   void move(session::Session& session, uint32_t shard) noexcept override;
 
   // worker.cpp
@@ -142,21 +153,40 @@ class Worker final : private session::Backend {
 
   // worker_wait.cpp
   void deliver_grants() noexcept;
+  template <typename Source>
+  void deliver_grants(Source& source, size_t& kept) noexcept;
+  template <typename Source>
+  void send_grants(Source& source, size_t& kept) noexcept;
   void deliver_early_grants() noexcept;
   void send_grants() noexcept;
   void on_grant(const api::Grant& grant) noexcept;
   void on_notice(api::CoreId origin, route::Notice& notice) noexcept;
   void on_notice_returned(const route::Notice& notice) noexcept;
+  template <typename Owner>
+  bool tell(Owner& owner, api::CoreId origin, const route::Notice& notice) noexcept;
+  bool give_back(const api::Permit& permit) noexcept;
   void give_back(session::WaitingEntry& entry) noexcept;
   void say(session::WaitingEntry& entry, route::Notice::Kind kind) noexcept;
 
   // worker_look.cpp
+  route::Look& take_look() noexcept;
   route::Look& take_look(const session::Session& session, uint64_t id) noexcept;
   void send(route::Look& look) noexcept;
   void answer(route::Look& look) noexcept;
   void on_answered(route::Look& look) noexcept;
   void tell(route::Look& look) noexcept;
   Census census() const noexcept;
+
+  // worker_quota.cpp
+  uint32_t core_of(const api::QuotaBatch& batch, const api::QuotaCall& call) const noexcept;
+  void ask(route::Look& look) noexcept;
+  bool go_on(route::Look& look) noexcept;
+  void decide_quota(route::Look& look) noexcept;
+  void on_quota_decided(route::Look& look) noexcept;
+  void lead_on(const route::Look& look, uint64_t& cursor) const noexcept;
+  void on_decided(route::Look& look) noexcept;
+  void take_back(const api::QuotaBatch& batch) noexcept;
+  void make_own_calls() noexcept;
 
   // Connections that are on their way to another core: where each goes.
   struct Move {
@@ -172,6 +202,7 @@ class Worker final : private session::Backend {
   const int64_t drain_ms_;
   const int64_t spin_ns_;
   shard::Shard shard_;
+  quota::QuotaStore quotas_;
   route::Exchange exchange_;
   session::Context context_;
   SessionTable sessions_;
@@ -179,13 +210,16 @@ class Worker final : private session::Backend {
   std::vector<Move> moves_;
   std::vector<route::Look> looks_;
   std::vector<route::Look*> free_looks_;
+  route::Look* filling_ = nullptr;         // whose batch a session has taken, and not asked yet
+  std::vector<api::QuotaCall> own_calls_;  // of nobody's session, to be made
   std::string metrics_text_;
   WorkerStatistics statistics_;
   RateWindow rates_;
   const route::Crossing* serving_ = nullptr;
   std::vector<api::Grant> early_grants_;  // for entries of requests that are not complete
-  size_t kept_grants_ = 0;  // at the front of the shard's, for cores that take no more
-  int64_t busy_ns_ = 0;     // when there was something to do last
+  size_t kept_grants_ = 0;        // at the front of the shard's, for cores that take no more
+  size_t kept_quota_grants_ = 0;  // likewise of the quotas'
+  int64_t busy_ns_ = 0;           // when there was something to do last
   int64_t drain_deadline_ms_ = 0;
   uint32_t listeners_open_ = 0;
   uint32_t refused_open_ = 0;

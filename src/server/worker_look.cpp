@@ -57,13 +57,19 @@ void Worker::top(session::Session& session, uint64_t id, uint32_t keys_max) noex
 }
 
 Look& Worker::take_look(const session::Session& session, uint64_t id) noexcept {
-  ASSERT(!free_looks_.empty());
-  Look& look = *free_looks_.back();
-  free_looks_.pop_back();
+  Look& look = take_look();
   const io::SocketId socket = session.connection().socket();
   look.session = socket.index;
   look.generation = socket.generation;
   look.id = id;
+  return look;
+}
+
+Look& Worker::take_look() noexcept {
+  ASSERT(!free_looks_.empty());
+  Look& look = *free_looks_.back();
+  free_looks_.pop_back();
+  look.origin = static_cast<api::CoreId>(core_);
   look.shard = 0;
   look.next_cursor = 0;
   look.states.clear();
@@ -100,12 +106,15 @@ void Worker::answer(Look& look) noexcept {
     case Look::Kind::count:
       look.censuses.push_back(census());
       break;
+    case Look::Kind::quota:
+      return decide_quota(look);
   }
   look.point_keys();
 }
 
 // Back at the core that asked.
 void Worker::on_answered(Look& look) noexcept {
+  if (look.kind == Look::Kind::quota) return on_quota_decided(look);
   if (look.is_of_all() && look.shard + 1 < exchange_.cores()) {
     ++look.shard;
     return send(look);
@@ -147,12 +156,15 @@ void Worker::tell(Look& look) noexcept {
       session->on_counted(look.id, count);
       return;
     }
+    case Look::Kind::quota:
+      break;  // on_decided()
   }
 }
 
 Census Worker::census() const noexcept {
   return {.shard_id = core_,
           .shard = shard_.statistics(),
+          .quota = quotas_.statistics(),
           .worker = statistics_,
           .io = io_.statistics(),
           .io_name = io_.name(),
@@ -160,6 +172,9 @@ Census Worker::census() const noexcept {
           .keys = shard_.keys_count(),
           .waiters = shard_.waiters_count(),
           .handles = shard_.handles_count(),
+          .subjects = quotas_.subjects_count(),
+          .reservations = quotas_.reservations_count(),
+          .quota_waiters = quotas_.waiters_count(),
           .connections = sessions_.open_count(),
           .drained_entries = context_.drained_entries,
           .handles_refused = context_.handles_refused,

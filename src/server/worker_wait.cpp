@@ -13,7 +13,10 @@ using session::WaitingEntry;
 
 void Worker::withdraw(WaitingEntry& entry) noexcept {
   if (entry.owner == core_) {
-    if (shard_.withdraw(entry.waiter, entry.ticket, context_.now, entry.owner)) deliver_grants();
+    const bool left = entry.quota
+                          ? quotas_.withdraw(entry.waiter, entry.ticket, context_.now, entry.owner)
+                          : shard_.withdraw(entry.waiter, entry.ticket, context_.now, entry.owner);
+    if (left) deliver_grants();
     return;
   }
   if (entry.notice.kind != Notice::Kind::none) return;  // asked before
@@ -24,9 +27,10 @@ void Worker::abandon(WaitingEntry& entry) noexcept {
   entry.session = WaitingEntry::no_session;
   if (entry.owner == core_) {
     // Else its grant is still in the list, and finds nobody.
-    if (shard_.abandon(entry.waiter, entry.ticket, context_.now, entry.owner)) {
-      context_.waits.give_back(entry.ticket);
-    }
+    const bool left = entry.quota
+                          ? quotas_.abandon(entry.waiter, entry.ticket, context_.now, entry.owner)
+                          : shard_.abandon(entry.waiter, entry.ticket, context_.now, entry.owner);
+    if (left) context_.waits.give_back(entry.ticket);
     return;
   }
   if (entry.notice.under_way) return;  // withdrawn already: the outcome finds nobody
@@ -36,6 +40,7 @@ void Worker::abandon(WaitingEntry& entry) noexcept {
 // To the waiter's owner. A notice that still lies here says this instead.
 void Worker::say(WaitingEntry& entry, Notice::Kind kind) noexcept {
   entry.notice.kind = kind;
+  entry.notice.quota = entry.quota;
   entry.notice.waiter = entry.waiter;
   entry.notice.ticket = entry.ticket;
   if (!entry.notice.is_linked()) exchange_.post(entry.owner, entry.notice);
@@ -43,20 +48,29 @@ void Worker::say(WaitingEntry& entry, Notice::Kind kind) noexcept {
 
 // At the waiter's owner.
 void Worker::on_notice(api::CoreId origin, Notice& notice) noexcept {
-  switch (notice.kind) {
-    case Notice::Kind::withdraw:
-      notice.done = shard_.withdraw(notice.waiter, notice.ticket, context_.now, origin);
-      return;
-    case Notice::Kind::abandon:
-      notice.done = shard_.abandon(notice.waiter, notice.ticket, context_.now, origin);
-      return;
-    case Notice::Kind::give_back:
-      notice.done = shard_.give_back(notice.permit, context_.now);
-      return;
-    case Notice::Kind::none:
-      break;
+  if (notice.kind == Notice::Kind::give_back) {
+    notice.done = give_back(notice.permit);
+  } else if (notice.quota) {
+    notice.done = tell(quotas_, origin, notice);
+  } else {
+    notice.done = tell(shard_, origin, notice);
   }
-  ASSERT(false);
+}
+
+// What happens to a waiter.
+template <typename Owner>
+bool Worker::tell(Owner& owner, api::CoreId origin, const Notice& notice) noexcept {
+  ASSERT(notice.kind == Notice::Kind::withdraw || notice.kind == Notice::Kind::abandon);
+  if (notice.kind == Notice::Kind::withdraw) {
+    return owner.withdraw(notice.waiter, notice.ticket, context_.now, origin);
+  }
+  return owner.abandon(notice.waiter, notice.ticket, context_.now, origin);
+}
+
+// At the owner: what a waiter was granted reached nobody.
+bool Worker::give_back(const api::Permit& permit) noexcept {
+  if (permit.reservation != 0) return quotas_.give_back(permit.reservation, context_.now);
+  return shard_.give_back(permit, context_.now);
 }
 
 // At the ticket's core: the owner has seen the notice.
@@ -95,9 +109,10 @@ void Worker::on_grant(const api::Grant& grant) noexcept {
 
 // The outcome of an entry whose client is gone. Its notice is not under way.
 void Worker::give_back(WaitingEntry& entry) noexcept {
-  const bool approved = entry.notice.permit.cost > 0;
+  const api::Permit& permit = entry.notice.permit;
+  const bool approved = permit.cost > 0 || permit.reservation != 0;
   if (approved && entry.owner != core_) return say(entry, Notice::Kind::give_back);
-  if (approved) shard_.give_back(entry.notice.permit, context_.now);
+  if (approved) give_back(permit);
   entry.notice.unlink();
   entry.notice.kind = Notice::Kind::none;
   context_.waits.give_back(entry.ticket);
@@ -119,28 +134,40 @@ void Worker::deliver_early_grants() noexcept {
 
 // Those of this core's connections; for the others send_grants() finds room.
 void Worker::deliver_grants() noexcept {
+  deliver_grants(shard_, kept_grants_);
+  deliver_grants(quotas_, kept_quota_grants_);
+}
+
+template <typename Source>
+void Worker::deliver_grants(Source& source, size_t& kept_before) noexcept {
   // A session that ends on its way may free more: by index, for the list grows.
-  size_t kept = kept_grants_;
-  for (size_t index = kept; index < shard_.grants().size(); ++index) {
-    const api::Grant grant = shard_.grants()[index];
+  size_t kept = kept_before;
+  for (size_t index = kept; index < source.grants().size(); ++index) {
+    const api::Grant grant = source.grants()[index];
     if (grant.origin == core_) {
       on_grant(grant);
     } else {
-      shard_.grants()[kept++] = grant;
+      source.grants()[kept++] = grant;
     }
   }
-  kept_grants_ = kept;
-  shard_.keep_grants(kept);
+  kept_before = kept;
+  source.keep_grants(kept);
 }
 
 void Worker::send_grants() noexcept {
+  send_grants(shard_, kept_grants_);
+  send_grants(quotas_, kept_quota_grants_);
+}
+
+template <typename Source>
+void Worker::send_grants(Source& source, size_t& kept_before) noexcept {
   size_t kept = 0;
-  for (const api::Grant& grant : shard_.grants()) {
+  for (const api::Grant& grant : source.grants()) {
     ASSERT(grant.origin != core_);
-    if (!exchange_.post(grant)) shard_.grants()[kept++] = grant;
+    if (!exchange_.post(grant)) source.grants()[kept++] = grant;
   }
-  kept_grants_ = kept;
-  shard_.keep_grants(kept);
+  kept_before = kept;
+  source.keep_grants(kept);
 }
 
 }  // namespace sluice::server

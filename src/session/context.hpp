@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "api/entry.hpp"
+#include "api/quota.hpp"
 #include "base/limits.hpp"
 #include "base/time.hpp"
 #include "base/timer_wheel.hpp"
@@ -73,6 +74,16 @@ class Backend {
   virtual void count_keys(Session& session, uint64_t id) noexcept = 0;
   virtual void metrics(Session& session, uint64_t id) noexcept = 0;
   virtual void top(Session& session, uint64_t id, uint32_t keys_max) noexcept = 0;
+
+  // An empty batch, to be filled and given to ask(). There is one while may_look().
+  virtual api::QuotaBatch& take_batch() noexcept = 0;
+  // Has the batch decided, each call by the core of its subjects or of its reservation. Answered by
+  // on_quota(id, batch), now or later; the batch is the session's until that returns. Calls of
+  // several cores: the session has to hold what comes behind them (spans_cores()).
+  virtual void ask(Session& session, uint64_t id, api::QuotaBatch& batch) noexcept = 0;
+  virtual bool spans_cores(const api::QuotaBatch& batch) const noexcept = 0;
+  // The connection is gone: what is tied to it ends, on every core.
+  virtual void end_tie(uint64_t tie) noexcept = 0;
 
   // Hands the connection over to another core, with all that is in its input buffer. The session
   // is held until it ends, and sends nothing.

@@ -422,6 +422,8 @@ void HttpSession::write_refusal() noexcept {
   refuse_with(503, "the server has all the connections it may have (--max-connections)");
 }
 
+void HttpSession::on_quota(uint64_t, const api::QuotaBatch&) noexcept {}
+
 void HttpSession::begin_drain() noexcept {
   // Whoever is owed an answer gets it with `Connection: close`; the idle are ended after a grace.
   drain_started_ms_ = context_.now_ms();

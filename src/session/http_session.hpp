@@ -31,6 +31,7 @@ class HttpSession final : public Session {
                uint64_t next_cursor) noexcept override;
   void on_counted(uint64_t id, uint64_t keys_count) noexcept override;
   void on_text(uint64_t id, std::string_view content_type, std::string_view text) noexcept override;
+  void on_quota(uint64_t id, const api::QuotaBatch& batch) noexcept override;
   void begin_drain() noexcept override;
 
  private:

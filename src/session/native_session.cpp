@@ -342,6 +342,8 @@ void NativeSession::on_page(uint64_t id, std::span<const api::KeyState> keys,
         [&](auto out) { return wire::encode_inspected(id, keys, next_cursor, out); });
 }
 
+void NativeSession::on_quota(uint64_t, const api::QuotaBatch&) noexcept {}
+
 // Asked by REST only.
 void NativeSession::on_counted(uint64_t, uint64_t) noexcept {}
 void NativeSession::on_text(uint64_t, std::string_view, std::string_view) noexcept {}

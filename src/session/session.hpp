@@ -11,6 +11,7 @@
 #include <span>
 
 #include "api/entry.hpp"
+#include "api/quota.hpp"
 #include "base/timer_wheel.hpp"
 #include "net/connection.hpp"
 #include "route/turn.hpp"
@@ -69,6 +70,10 @@ class Session : public SessionHook<ReadyTag>,
   virtual void on_counted(uint64_t id, uint64_t keys_count) noexcept = 0;
   virtual void on_text(uint64_t id, std::string_view content_type,
                        std::string_view text) noexcept = 0;
+
+  // The answers to a batch: what is queued has its ticket's `waiter` and `owner`, and is to be
+  // joined; all other tickets are to be given back.
+  virtual void on_quota(uint64_t id, const api::QuotaBatch& batch) noexcept = 0;
 
   // Too many connections: says so and ends, sooner than others would.
   void refuse() noexcept;

@@ -31,6 +31,7 @@ struct WaitingEntry : boost::intrusive::list_base_hook<> {
   api::Ticket ticket = api::no_ticket;
   api::WaiterId waiter = api::no_waiter;
   api::CoreId owner = 0;          // where the waiter is
+  bool quota = false;             // waits for quotas
   bool joined = false;            // its session has heard that it waits
   bool granted = false;           // its outcome has come
   bool released = false;          // only its notice keeps the ticket

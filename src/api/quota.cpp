@@ -1,0 +1,121 @@
+#include "api/quota.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace sluice::api {
+namespace {
+
+struct CodeText {
+  std::string_view name;
+  std::string_view reason;
+};
+
+constexpr std::array<CodeText, quota_codes_count> code_texts{{
+    {"none", ""},
+    {"ok", "within quota"},
+    {"unlimited", "all limits are unlimited"},
+    {"unknown_model", "model has no configured quota"},
+    {"queued", "waiting in line"},
+    {"rpd_exceeded", "daily request limit reached"},
+    {"rpm_exceeded", "per-minute request limit reached"},
+    {"tpm_exceeded", "per-minute token limit reached"},
+    {"requests_exceeded", "request limit reached"},
+    {"input_tokens_exceeded", "input token limit reached"},
+    {"output_tokens_exceeded", "output token limit reached"},
+    {"tokens_exceeded", "token limit reached"},
+    {"cost_exceeded", "cost limit reached"},
+    {"concurrency_exceeded", "all slots are in use"},
+    {"line_ahead", "others wait in line before it: wait too, or ask again later"},
+    {"deadline_unmeetable", "no capacity can come before the wait limit: allow a longer wait"},
+    {"wait_limit", "waited as long as allowed"},
+    {"withdrawn", "taken out of line by the client"},
+    {"draining", "the server is shutting down: ask another one, or this one again"},
+    {"waiters_full", "too many requests wait (--max-waiters)"},
+    {"reservations_full", "too many reservations are open (--max-reservations)"},
+    {"subjects_full", "too many subjects are in use (--max-subjects)"},
+    {"id_in_use", "this id names another request, or one that still waits: choose another one"},
+    {"exceeds_limit", "more than the limit allows at all: ask for less"},
+    {"blocked", "a limit blocks everything"},
+    {"unknown_subject", "subject has no configured quota, and unknown ones are denied"},
+    {"subjects_apart", "subjects of one request must share the same {tag} in their names"},
+    {"invalid_subject", "subjects must be 1 to 8 different names that are not empty or too long"},
+    {"unknown_reservation", "no reservation has this id, or it ended and is forgotten"},
+    {"already_settled", "the reservation was settled before"},
+    {"already_cancelled", "the reservation was cancelled before"},
+    {"already_expired", "the reservation's lifetime has ended"},
+    {"invalid_quota", "the quota is not valid"},
+    {"no_such_quota", "no quota was put for this subject: the configuration file's stays"},
+}};
+
+const CodeText& text_of(QuotaCode code) noexcept {
+  const auto index = static_cast<size_t>(code);
+  return code_texts[index < quota_codes_count ? index : 0];
+}
+
+}  // namespace
+
+bool may_retry(QuotaCode code) noexcept {
+  return code >= QuotaCode::rpd_exceeded && code <= QuotaCode::id_in_use &&
+         code != QuotaCode::withdrawn;
+}
+
+std::string_view code_name(QuotaCode code) noexcept {
+  return text_of(code).name;
+}
+
+std::string_view code_reason(QuotaCode code) noexcept {
+  return text_of(code).reason;
+}
+
+std::string_view state_name(ReservationState state) noexcept {
+  static constexpr std::array<std::string_view, 5> names{"none", "open", "settled", "cancelled",
+                                                         "expired"};
+  return names[static_cast<size_t>(state)];
+}
+
+void QuotaBatch::clear() noexcept {
+  calls.clear();
+  subjects.clear();
+  new_quotas.clear();
+  answers.clear();
+  limits.clear();
+  rows.clear();
+  quotas.clear();
+  answer_text.clear();
+  text_.clear();
+  frame_bytes = 0;
+  kind = 0;
+}
+
+void QuotaBatch::own_texts() {
+  size_t bytes = 0;
+  for (const std::string_view subject : subjects) bytes += subject.size();
+  for (const QuotaCall& call : calls) bytes += call.client_id.size() + call.owner.size();
+  std::string text;
+  text.swap(text_);
+  text.clear();
+  // The views below stay true while it is filled, and when it is swapped: never a short string.
+  text.reserve(std::max<size_t>(bytes, 64));
+  const auto own = [&text](std::string_view& view) {
+    const size_t begin = text.size();
+    text.append(view);
+    view = std::string_view(text).substr(begin);
+  };
+  for (std::string_view& subject : subjects) own(subject);
+  for (QuotaCall& call : calls) {
+    own(call.client_id);
+    own(call.owner);
+  }
+  text_.swap(text);
+}
+
+void QuotaBatch::make_answers() {
+  answers.assign(calls.size(), {});
+  limits.clear();
+  rows.clear();
+  quotas.clear();
+  answer_text.clear();
+}
+
+}  // namespace sluice::api

@@ -1,0 +1,231 @@
+// What is asked about quotas, and everything an answer can hold: the values that both dialects
+// speak.
+// Flow:   a session fills a QuotaBatch -> the worker takes it to the core of its calls -> quota/
+//         decides them in order and writes the answers -> back to the session.
+// Shape:  calls, and answers of the same index; texts and limits of all calls lie in lists that the
+//         calls and answers point into.
+// Units:  tokens, requests, micro-units of cost; milliseconds.
+// Errors: every outcome is a QuotaCode.
+// Lives:  one frame's calls, or one of REST; lent to one core at a time. Its lists keep their
+// memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/entry.hpp"
+#include "api/limit.hpp"
+#include "base/limits.hpp"
+
+namespace sluice::api {
+
+// The outcome of a call. One byte on the wire (proto/sluicegate.capnp, QuotaCode); numbers are
+// never reused, zero is never sent. docs/protocol.md has a row for each; a test compares them.
+enum class QuotaCode : uint8_t {
+  none = 0,
+  // Admitted, or done.
+  ok = 1,
+  unlimited = 2,      // admitted: none of its limits limits
+  unknown_model = 3,  // admitted: subjects without a quota are allowed
+  queued = 4,         // waits; the outcome follows
+  // Denied; what can be asked again later comes first.
+  rpd_exceeded = 5,  // a daily limit of requests
+  rpm_exceeded = 6,  // a limit of requests per minute
+  tpm_exceeded = 7,  // a limit of tokens per minute
+  requests_exceeded = 8,
+  input_tokens_exceeded = 9,
+  output_tokens_exceeded = 10,
+  tokens_exceeded = 11,
+  cost_exceeded = 12,
+  concurrency_exceeded = 13,
+  line_ahead = 14,           // it would fit, but others wait, and it may not
+  deadline_unmeetable = 15,  // what it waits for certainly comes after its wait limit
+  wait_limit = 16,           // waited as long as allowed
+  withdrawn = 17,
+  draining = 18,
+  waiters_full = 19,
+  reservations_full = 20,
+  subjects_full = 21,
+  id_in_use = 22,  // the client's id names another request, or one that still waits
+  // Denied for good.
+  exceeds_limit = 23,    // more than a limit allows at all
+  blocked = 24,          // a limit that lets nothing pass
+  unknown_subject = 25,  // subjects without a quota are denied
+  subjects_apart = 26,   // not held together by one {tag}
+  invalid_subject = 27,  // none, too many, empty, too long, or the same one twice
+  // Of a reservation.
+  unknown_reservation = 28,  // never given, or forgotten since it ended
+  already_settled = 29,
+  already_cancelled = 30,
+  already_expired = 31,
+  // Of a quota.
+  invalid_quota = 32,
+  no_such_quota = 33,  // nothing was put for this subject, so nothing can be deleted
+};
+inline constexpr uint32_t quota_codes_count = 34;
+
+constexpr bool admits(QuotaCode code) noexcept {
+  return code == QuotaCode::ok || code == QuotaCode::unlimited || code == QuotaCode::unknown_model;
+}
+
+// Whether the same call may be admitted later without anybody changing a quota.
+bool may_retry(QuotaCode code) noexcept;
+
+// "tpm_exceeded", and the sentence that explains it (those of the reference where it has them).
+std::string_view code_name(QuotaCode) noexcept;
+std::string_view code_reason(QuotaCode) noexcept;
+
+enum class QuotaOp : uint8_t {
+  reserve,
+  check,  // what reserve would say now; changes and creates nothing
+  settle,
+  cancel,
+  extend,
+  record,  // charges without asking
+  show,    // of a reservation: its subjects, as rows
+  usage,   // of subjects: as rows
+  put,     // a subject's quota, until it is removed
+  remove,
+  page,       // of all subjects of `core`: as rows
+  reset,      // forgets what was used; open reservations stay
+  reset_all,  // of every subject of `core`
+  end_tie,    // ends what is tied to a connection that is gone
+};
+
+struct Amounts {
+  uint64_t requests = 1;
+  uint64_t input_tokens = 0;
+  uint64_t output_tokens = 0;  // of a reservation: the most there may be
+  uint64_t cost = 0;
+  bool operator==(const Amounts&) const = default;
+};
+
+namespace quota_flag {
+inline constexpr uint8_t may_wait = 1;      // stand in line instead of being denied
+inline constexpr uint8_t waiters_full = 2;  // may wait, but its origin has no room to remember it
+inline constexpr uint8_t draining = 4;      // the server shuts down: nobody may join a line
+inline constexpr uint8_t wants_limits = 8;  // report every limit of every subject
+inline constexpr uint8_t wants_violated = 16;  // report the limits that deny
+inline constexpr uint8_t keep_requests = 32;   // cancel: the request was made all the same
+}  // namespace quota_flag
+
+// Which amounts a call told; the others are the defaults, or stay as they were reserved.
+namespace given {
+inline constexpr uint8_t requests = 1;
+inline constexpr uint8_t input_tokens = 2;
+inline constexpr uint8_t output_tokens = 4;
+inline constexpr uint8_t cost = 8;
+}  // namespace given
+
+struct QuotaCall {
+  QuotaOp op = QuotaOp::reserve;
+  uint8_t flags = 0;
+  uint8_t told = 0;  // bits of `given`
+  uint8_t subjects_count = 0;
+  CoreId core = 0;             // that decides it; the worker's
+  uint32_t first_subject = 0;  // in QuotaBatch::subjects
+  uint32_t lifetime_ms = 0;    // reserve, extend; 0: the server's default
+  uint32_t wait_ms_max = 0;    // may_wait; 0: no limit of its own
+  Ticket ticket = no_ticket;   // may_wait
+  uint32_t limit = 0;          // page: at most so many rows
+  Amounts amounts;
+  uint64_t cached_input_tokens = 0;  // settle, record: a part of the input
+  uint64_t reservation = 0;          // settle, cancel, extend, show
+  uint64_t tie = 0;                  // reserve, end_tie: the connection's; 0: none
+  uint64_t cursor = 0;               // page: from the last one; 0: from the start
+  std::string_view client_id;        // reserve; empty: none
+  std::string_view owner;            // reserve: who holds it, for people to read
+};
+
+enum class ReservationState : uint8_t {
+  none = 0,
+  open = 1,
+  settled = 2,
+  cancelled = 3,
+  expired = 4
+};
+std::string_view state_name(ReservationState) noexcept;
+
+inline constexpr int64_t retry_never = -1;
+
+struct QuotaAnswer {
+  QuotaCode code = QuotaCode::none;
+  ReservationState state = ReservationState::none;
+  bool late = false;             // settle: after its lifetime
+  bool limits_left_out = false;  // the batch had no room for all of its reports
+  WaiterId waiter = no_waiter;   // queued
+  uint32_t first_limit = 0;      // in QuotaBatch::limits
+  uint32_t limits_count = 0;
+  uint32_t first_row = 0;  // in QuotaBatch::rows
+  uint32_t rows_count = 0;
+  uint64_t reservation = 0;
+  int64_t retry_ms = 0;      // when asking again may help; retry_never; 0: admitted, or at once
+  uint64_t next_cursor = 0;  // page; 0: this was the last
+  uint32_t lifetime_ms = 0;  // what is left of it: reserve, extend
+  Amounts amounts;           // settle, cancel, show: what the reservation holds charged
+};
+
+// One limit as it stands. Owns its texts, for it crosses cores.
+struct LimitReport {
+  uint8_t subject = 0;  // its place among the call's subjects, or of its row
+  bool violated = false;
+  Metric metric = Metric::requests;
+  LimitKind kind = LimitKind::slots;
+  Ceiling ceiling = Ceiling::number;
+  uint8_t name_bytes = 0;
+  char name[limits::limit_name_bytes_max] = {};
+  uint64_t amount = 0;
+  uint64_t used = 0;       // all that is charged; may exceed the amount
+  uint64_t reserved = 0;   // the part of it that is still open
+  uint64_t remaining = 0;  // never below 0
+  int64_t period_ms = 0;   // calendar: of the present period; slots: 0
+  int64_t reset_ms = 0;    // until nothing of it is used any more if nobody asks; 0: slots
+
+  std::string_view name_text() const noexcept { return {name, name_bytes}; }
+};
+
+// A subject as `usage`, `show` and `page` tell it.
+struct SubjectRow {
+  uint32_t name_begin = 0;  // in QuotaBatch::answer_text
+  uint32_t name_bytes = 0;
+  QuotaSource source = QuotaSource::none;
+  uint32_t quota = 0;  // in QuotaBatch::quotas, when source is not none
+  uint32_t first_limit = 0;
+  uint32_t limits_count = 0;
+  uint32_t open_reservations = 0;
+  uint32_t waiting = 0;
+};
+
+struct QuotaBatch {
+  // Asked.
+  std::vector<QuotaCall> calls;
+  std::vector<std::string_view> subjects;
+  std::vector<Quota> new_quotas;  // put: of the call of the same index; else empty
+
+  // Answered.
+  std::vector<QuotaAnswer> answers;
+  std::vector<LimitReport> limits;  // at most limits::quota_reports_max
+  std::vector<SubjectRow> rows;
+  std::vector<Quota> quotas;
+  std::string answer_text;
+
+  // The session's own, as in route::Request.
+  uint32_t frame_bytes = 0;
+  uint8_t kind = 0;
+
+  std::string_view name_of(const SubjectRow& row) const noexcept {
+    return std::string_view(answer_text).substr(row.name_begin, row.name_bytes);
+  }
+  void clear() noexcept;
+  // Copies every text that is asked with, so that the batch outlives the bytes it came in.
+  void own_texts();
+  // The answers' lists, made as long as the calls and empty.
+  void make_answers();
+
+ private:
+  std::string text_;
+};
+
+}  // namespace sluice::api

@@ -1,0 +1,213 @@
+// What is used of one limit: a few words, and the arithmetic on them. Constant work, whatever the
+// amount and the period.
+// Flow:   roll(now) first, so that what time has forgotten is gone; then fits, charge, settle.
+// Shape:  MeterShape is the limit, compiled, shared by all subjects with the same quota; the words
+//         are one subject's. By kind:
+//           fixed, anchored day, calendar: used, open, end, since
+//           sliding, rolling day: used, open, newest, since, then a ring of (used, open)
+//           gcra: level (two words: units times period), leaked (until when), since, open, ahead
+//           (by
+//             how much time refunds have brought forward when charges leak away)
+//           slots: none; the subject counts its open reservations
+//         `open` is the part of `used` that reservations hold which are not settled yet.
+// Units:  nanoseconds; a calendar's end is wall time, every other time is monotonic.
+// Errors: none. Usage stops at amount_max instead of wrapping around.
+// Lives:  pure; the words belong to the subject.
+// Source: ring of sub-windows: the running sum is what lies in it. GCRA: ITU-T I.371, as a level
+// that
+//         leaks, in whole numbers.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "api/limit.hpp"
+#include "api/quota.hpp"
+#include "base/time.hpp"
+#include "limiter/calendar.hpp"
+
+namespace sluice::limiter {
+
+// When something happens, for meters. `order` counts the calls of a core: what was charged in an
+// earlier window has a smaller one than the window's beginning.
+struct Moment {
+  int64_t ns = 0;       // monotonic
+  int64_t wall_ns = 0;  // never behind an earlier one (steady_wall.hpp)
+  uint64_t order = 0;
+};
+
+// When and how an amount was charged, as far as it takes to find it again.
+struct Charge {
+  int64_t ns = 0;
+  uint64_t order = 0;
+  int64_t drained_ns = 0;  // gcra: when it would have leaked away without any refund so far
+};
+
+struct MeterShape {
+  api::Metric metric = api::Metric::requests;
+  api::LimitKind kind = api::LimitKind::slots;
+  api::Ceiling ceiling = api::Ceiling::number;
+  api::CalendarUnit unit = api::CalendarUnit::none;
+  bool count_cached = false;
+  uint16_t first_word = 0;  // of this meter, among those of its subject
+  uint16_t ring_mask = 0;   // places in the ring less one: so many sub-windows span the period
+  uint32_t id = 0;          // tells it from the other limits of its quota
+  uint64_t amount = 0;
+  int64_t period_ns = 0;
+  int64_t width_ns = 0;  // of a sub-window
+  const Zone* zone = nullptr;
+};
+
+// Sub-windows of a period: what is charged is forgotten at most one of them (and 63 ns) late, and
+// never early.
+inline constexpr uint32_t sliding_places = 16;      // of which 15 span the period
+inline constexpr uint32_t rolling_day_places = 64;  // 63: a sub-window has 22 min 52 s
+
+MeterShape compile(const api::Limit& limit) noexcept;
+uint32_t words_count(const MeterShape& shape) noexcept;
+
+// What a limit counts of these amounts. `cached` input tokens are not counted unless it says so.
+inline uint64_t share_of(const MeterShape& shape, const api::Amounts& amounts,
+                         uint64_t cached = 0) noexcept {
+  const uint64_t input =
+      amounts.input_tokens - (shape.count_cached ? 0 : std::min(cached, amounts.input_tokens));
+  switch (shape.metric) {
+    case api::Metric::requests:
+      return amounts.requests;
+    case api::Metric::input_tokens:
+      return input;
+    case api::Metric::output_tokens:
+      return amounts.output_tokens;
+    case api::Metric::tokens:
+      return input + amounts.output_tokens;
+    case api::Metric::cost:
+      return amounts.cost;
+    case api::Metric::concurrency:
+      return 1;
+  }
+  return 0;
+}
+
+class Meter {
+ public:
+  Meter(const MeterShape& shape, uint64_t* words) noexcept : shape_(shape), words_(words) {}
+
+  // Nothing is used, and what was charged before `now` will not be found here.
+  void begin(const Moment& now) noexcept;
+
+  void roll(const Moment& now) noexcept;
+
+  // Goes on with the usage of a meter that differs in its amount and ceiling alone.
+  void take_over(const MeterShape& before, const uint64_t* words, const Moment& now) noexcept;
+
+  // Fetches what a charge at `now` will touch.
+  void prefetch(const Moment& now) const noexcept {
+    if (is_ring()) __builtin_prefetch(&place(now.ns / shape_.width_ns));
+  }
+
+  // Of a meter that was rolled.
+  uint64_t used() const noexcept;
+  uint64_t open() const noexcept;
+  bool fits(uint64_t amount) const noexcept;
+
+  // Adds to what is used; `is_open`: until close(). Returns gcra's drained_ns, else 0.
+  int64_t charge(uint64_t amount, bool is_open, const Moment& now) noexcept;
+
+  // Ends a reservation's hold on what it was charged; the charge stays.
+  void close(uint64_t amount, const Charge& charge) noexcept;
+
+  // Takes back so much of a closed charge, as far as its window still runs.
+  void refund(uint64_t amount, const Charge& charge, const Moment& now) noexcept;
+
+  // Forgets all but what is open.
+  void reset() noexcept;
+
+  // When so much fits if nobody else asks; with `all_refunded`, if also all that is open came back.
+  // base::never_ns: never. In monotonic time.
+  int64_t fits_at_ns(uint64_t amount, bool all_refunded, const Moment& now) const noexcept;
+
+  // When nothing will be used any more if nobody asks.
+  int64_t empty_at_ns(const Moment& now) const noexcept;
+
+  // Aborts when the sums are not those of the ring.
+  void check() const noexcept;
+
+ private:
+  __extension__ using Wide = unsigned __int128;
+  struct Place {
+    uint64_t used;
+    uint64_t open;
+  };
+  enum Word : uint8_t { used_at, open_at, end_at, since_at, ring_at, newest_at = end_at };
+  enum GcraWord : uint8_t {
+    level_at,
+    level_high_at,
+    leaked_at,
+    gcra_since_at = since_at,
+    gcra_open_at,
+    ahead_at
+  };
+
+  bool holds(const Charge& charge) const noexcept { return charge.order >= words_[since_at]; }
+  bool is_ring() const noexcept { return shape_.ring_mask != 0; }
+  bool is_gcra() const noexcept { return shape_.kind == api::LimitKind::gcra; }
+  Place& place(int64_t sub_window) const noexcept {
+    return reinterpret_cast<Place*>(words_ + ring_at)[sub_window & shape_.ring_mask];
+  }
+  int64_t time(int word) const noexcept { return static_cast<int64_t>(words_[word]); }
+  void set_time(int word, int64_t value) noexcept { words_[word] = static_cast<uint64_t>(value); }
+  void forget(uint64_t order) noexcept;
+  void roll_ring(const Moment& now) noexcept;
+  void roll_calendar(const Moment& now) noexcept;
+  void leak(const Moment& now) noexcept;
+  void bring_forward(Wide taken) noexcept;
+  Place* place_of(const Charge& charge) const noexcept;
+  Wide level() const noexcept { return (Wide{words_[level_high_at]} << 64) | words_[level_at]; }
+  void set_level(Wide level) noexcept;
+  Wide scaled(uint64_t amount) const noexcept {
+    return Wide{amount} * static_cast<uint64_t>(shape_.period_ns);
+  }
+  int64_t leaks_in_ns(Wide level) const noexcept;
+  int64_t ring_fits_at_ns(uint64_t amount, bool all_refunded) const noexcept;
+  int64_t ring_empty_at_ns(const Moment& now) const noexcept;
+  int64_t end_ns(const Moment& now) const noexcept;
+
+  const MeterShape& shape_;
+  uint64_t* words_;
+};
+
+// ------------------------------------------------------------------ what every reservation takes
+
+inline void Meter::roll(const Moment& now) noexcept {
+  switch (shape_.kind) {
+    case api::LimitKind::slots:
+      return;
+    case api::LimitKind::sliding:
+    case api::LimitKind::rolling_day:
+      if (now.ns >= (time(newest_at) + 1) * shape_.width_ns) roll_ring(now);
+      return;
+    case api::LimitKind::fixed:
+      if (words_[end_at] == 0 || now.ns < time(end_at)) return;
+      set_time(end_at,
+               time(end_at) + ((now.ns - time(end_at)) / shape_.period_ns + 1) * shape_.period_ns);
+      return forget(now.order);
+    case api::LimitKind::anchored_day:
+      if (words_[end_at] == 0 || now.ns < time(end_at)) return;
+      words_[end_at] = 0;  // until somebody uses it
+      return forget(now.order);
+    case api::LimitKind::calendar:
+      if (now.wall_ns >= time(end_at)) roll_calendar(now);
+      return;
+    case api::LimitKind::gcra:
+      return leak(now);
+  }
+}
+
+inline bool Meter::fits(uint64_t amount) const noexcept {
+  if (shape_.ceiling != api::Ceiling::number) return shape_.ceiling == api::Ceiling::unlimited;
+  if (is_gcra()) return level() + scaled(amount) <= scaled(shape_.amount);
+  const uint64_t used = words_[used_at];
+  return amount <= shape_.amount && used <= shape_.amount - amount;
+}
+
+}  // namespace sluice::limiter

@@ -1,0 +1,29 @@
+// Wall time for calendars: it never goes back, so that a period that has closed stays closed.
+// Shape:  follows the wall clock forwards at once. Where that stands behind, time runs on at half
+//         its speed until the clock has caught up: nothing opens again, and nothing stands still.
+// Lives:  one core; `now` as of every turn.
+#pragma once
+
+#include <algorithm>
+
+#include "base/time.hpp"
+
+namespace sluice::limiter {
+
+class SteadyWall {
+ public:
+  int64_t at(base::Now now) noexcept {
+    const int64_t elapsed = std::max<int64_t>(now.monotonic_ns - monotonic_ns_, 0);
+    monotonic_ns_ = std::max(monotonic_ns_, now.monotonic_ns);
+    wall_ns_ = began_ ? std::max(now.wall_ns, wall_ns_ + elapsed / 2) : now.wall_ns;
+    began_ = true;
+    return wall_ns_;
+  }
+
+ private:
+  int64_t monotonic_ns_ = 0;
+  int64_t wall_ns_ = 0;
+  bool began_ = false;
+};
+
+}  // namespace sluice::limiter

@@ -1,0 +1,76 @@
+// Memory in blocks of many sizes, named by number: names, usage, and what few reservations have.
+// Shape:  one reserved region; a block is one of a few sizes, and goes to the list of its size when
+//         it is given back. Blocks are never split or joined.
+// Units:  bytes; a block begins at a multiple of 16.
+// Errors: take() gives `none` when the region is full.
+// Lives:  one core; pages are committed as blocks come into use.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "base/assert.hpp"
+#include "base/mapped_region.hpp"
+
+namespace sluice::quota {
+
+class BlockArena {
+ public:
+  using Block = uint32_t;
+  static constexpr Block none = 0;  // nothing lies at the beginning
+  static constexpr size_t block_bytes_max = 128 * 1024;
+
+  BlockArena(size_t bytes, std::string_view purpose) : region_(bytes, purpose) {}
+
+  Block take(size_t bytes) noexcept {
+    const size_t size = size_class(bytes);
+    if (free_[size] != none) {
+      const Block block = free_[size];
+      std::memcpy(&free_[size], at(block), sizeof(Block));
+      return block;
+    }
+    const size_t begin = end_;
+    if (region_.size() - begin < class_bytes(size)) return none;
+    end_ += class_bytes(size);
+    return static_cast<Block>(begin / grain);
+  }
+
+  // With the size that it was taken with.
+  void give_back(Block block, size_t bytes) noexcept {
+    if (block == none) return;
+    const size_t size = size_class(bytes);
+    std::memcpy(at(block), &free_[size], sizeof(Block));
+    free_[size] = block;
+  }
+
+  std::byte* at(Block block) noexcept { return region_.data() + size_t{block} * grain; }
+  const std::byte* at(Block block) const noexcept { return region_.data() + size_t{block} * grain; }
+  uint64_t reserved_bytes() const noexcept { return region_.size(); }
+
+ private:
+  static constexpr size_t grain = 16;
+  static constexpr size_t classes_count = 28;
+
+  // 16, then two sizes for every power of two: 24 (as 32), 32, 48, 64, 96, 128, ...
+  static size_t size_class(size_t bytes) noexcept {
+    ASSERT(bytes > 0 && bytes <= block_bytes_max);
+    if (bytes <= grain) return 0;
+    const auto power = static_cast<size_t>(std::bit_width(bytes - 1));  // 2^power holds them
+    const bool three_quarters = power > 5 && bytes <= (size_t{3} << (power - 2));
+    return 2 * (power - 4) - (three_quarters ? 1 : 0);
+  }
+  static size_t class_bytes(size_t size) noexcept {
+    if (size % 2 == 0) return grain << (size / 2);
+    return (size_t{3} << ((size + 1) / 2 + 2));
+  }
+
+  base::MappedRegion region_;
+  size_t end_ = grain;
+  std::array<Block, classes_count> free_{};
+};
+
+}  // namespace sluice::quota

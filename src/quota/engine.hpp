@@ -1,0 +1,251 @@
+// The work of a QuotaStore: decisions over the limits of all subjects of a call, reservations, and
+// the lines of those who wait.
+// Flow:   decide(): in groups, whose memory is fetched ahead -> a Party of the call's subjects ->
+//         admit, deny or join the lines. What gives something back serves the lines it may help.
+// Shape:  engine_decide.cpp (reserve, check, record), engine_end.cpp (settle, cancel, extend,
+//         expiry), engine_line.cpp (waiters), engine_subject.cpp (subjects and their quotas),
+//         engine_tell.cpp (limits and rows of answers).
+// Units:  as QuotaStore.
+// Errors: none: every outcome is a QuotaCode.
+// Lives:  as QuotaStore, which is its public face.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/object_pool.hpp"
+#include "base/timer_wheel.hpp"
+#include "limiter/meter.hpp"
+#include "limiter/steady_wall.hpp"
+#include "quota/block_arena.hpp"
+#include "quota/hash_index.hpp"
+#include "quota/quota_class.hpp"
+#include "quota/quota_store.hpp"
+#include "quota/reservation.hpp"
+#include "quota/subject.hpp"
+
+namespace sluice::quota {
+
+class Engine {
+ public:
+  explicit Engine(const Options& options);
+  ~Engine();
+
+  // As in QuotaStore.
+  void decide(api::QuotaBatch& batch, base::Now now, api::CoreId origin) noexcept;
+  bool withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
+                api::CoreId origin) noexcept;
+  bool abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
+               api::CoreId origin) noexcept;
+  bool give_back(uint64_t reservation, base::Now now) noexcept;
+  void drain(base::Now now) noexcept;
+  void adopt(policy::QuotaBook& book, base::Now now) noexcept;
+  void run_due(base::Now now) noexcept;
+  int64_t next_due_ns() const noexcept;
+  std::span<api::Grant> grants() noexcept { return grants_; }
+  void keep_grants(size_t count) noexcept { grants_.resize(count); }
+  uint32_t subjects_count() const noexcept { return subjects_.used(); }
+  uint32_t reservations_count() const noexcept { return open_count_; }
+  uint32_t waiters_count() const noexcept { return waiters_.used(); }
+  const Statistics& statistics() const noexcept { return statistics_; }
+  uint64_t reserved_bytes() const noexcept;
+  void check_invariants(base::Now now) const noexcept;
+
+ private:
+  static constexpr SubjectIndex no_subject = 0xFFFF'FFFF;
+  using Index = base::ObjectPool<Reservation>::Index;
+
+  // One subject of the call that is looked at: what it is limited by.
+  struct Member {
+    uint8_t place = 0;                // among the call's subjects
+    SubjectIndex index = no_subject;  // none: it has no state yet, and check makes none
+    const QuotaClass* quota = nullptr;
+    uint64_t* words = nullptr;
+    uint32_t open = 0;
+  };
+  struct Party {
+    std::array<Member, limits::call_subjects_max> members;
+    uint8_t count = 0;
+
+    std::span<Member> all() noexcept { return {members.data(), count}; }
+    std::span<const Member> all() const noexcept { return {members.data(), count}; }
+    void add(const Member& member) noexcept { members[count++] = member; }
+  };
+
+  // What stands against a request.
+  struct Obstacle {
+    api::QuotaCode code = api::QuotaCode::ok;
+    int64_t fits_at_ns = 0;   // if nobody else asks; never_ns: not by waiting
+    int64_t earliest_ns = 0;  // if also all that is open came back
+  };
+
+  // A call as it was prepared: hashes of its subjects.
+  struct Prepared {
+    std::array<uint64_t, limits::call_subjects_max> hashes;
+  };
+
+  // engine_decide.cpp
+  void prepare(const api::QuotaBatch& batch, size_t first, size_t count) noexcept;
+  void decide_one(api::QuotaBatch& batch, size_t index, const Prepared& prepared,
+                  api::CoreId origin) noexcept;
+  void reserve(api::QuotaBatch& batch, size_t index, const Prepared& prepared,
+               api::CoreId origin) noexcept;
+  void check(api::QuotaBatch& batch, size_t index, const Prepared& prepared) noexcept;
+  void record(api::QuotaBatch& batch, size_t index, const Prepared& prepared) noexcept;
+  api::QuotaCode gather(const api::QuotaBatch& batch, const api::QuotaCall& call,
+                        const Prepared& prepared, bool may_make, Party& party) noexcept;
+  bool are_valid(const api::QuotaBatch& batch, const api::QuotaCall& call) const noexcept;
+  Request request_of(const api::QuotaBatch& batch, const api::QuotaCall& call,
+                     const Party& party) const noexcept;
+  Party party_of(const Request& request) noexcept;
+  uint64_t default_output(const Party& party, const api::Amounts& amounts) const noexcept;
+  static bool fits(const limiter::MeterShape& shape, const Member& member, uint64_t share) noexcept;
+  bool fits(const Party& party, const api::Amounts& amounts) noexcept;
+  void begin_meters(const QuotaClass& quota, uint64_t* words) const noexcept;
+  Obstacle obstacle(const Party& party, const api::Amounts& amounts) noexcept;
+  Index admit(const Request& request, const Party& party, std::string_view owner) noexcept;
+  void charge(Reservation& reservation, const Party& party) noexcept;
+  Stamp* take_stamps(Reservation& reservation, const Party& party) noexcept;
+  BlockArena::Block keep_text(std::string_view text) noexcept;
+  static api::QuotaCode admission_code(const Party& party) noexcept;
+  bool answer_repeat(const Request& request, api::QuotaAnswer& answer) noexcept;
+  void deny(api::QuotaBatch& batch, size_t index, const Party& party, const Request& request,
+            api::QuotaCode code, const Obstacle& obstacle) noexcept;
+
+  // engine_end.cpp
+  void settle(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
+  void cancel(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
+  void extend(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
+  void end_tie(uint64_t tie) noexcept;
+  void replace(Reservation& reservation, const api::Amounts& actual, uint64_t cached) noexcept;
+  void end(Reservation& reservation, api::ReservationState state) noexcept;
+  void expire(Reservation& reservation) noexcept;
+  void forget(Reservation& reservation) noexcept;
+  Reservation* find(uint64_t id) noexcept;
+  Index take_reservation() noexcept;
+  limiter::Charge charge_of(const Reservation& reservation, uint8_t place,
+                            const limiter::MeterShape& shape) const noexcept;
+  void serve_all(const Reservation& reservation) noexcept;
+  Index index_of(const Reservation& reservation) const noexcept {
+    return static_cast<Index>(reservation.id >> 32) & place_mask;
+  }
+
+  // engine_line.cpp
+  bool must_wait(const Party& party) noexcept;
+  void pass(const Party& party) noexcept;
+  api::QuotaCode join(const api::QuotaCall& call, const Request& request, const Obstacle& obstacle,
+                      api::CoreId origin, api::QuotaAnswer& answer) noexcept;
+  void wake_at(Waiter& waiter, int64_t fits_at_ns) noexcept;
+  void leave(api::WaiterId waiter) noexcept;
+  void settle_waiter(api::WaiterId waiter, api::Verdict verdict, uint64_t reservation) noexcept;
+  void serve(SubjectIndex subject) noexcept;
+  void serve_marked() noexcept;
+  void mark(SubjectIndex subject) noexcept;
+  void serve_line(SubjectIndex subject) noexcept;
+  bool try_head(api::WaiterId waiter) noexcept;
+  bool serve_waiter(api::WaiterId waiter, const Party& party) noexcept;
+  void serve_heads(api::WaiterId waiter) noexcept;
+  void let_overtake(SubjectIndex subject) noexcept;
+  bool heads_all(const Waiter& waiter, api::WaiterId index) noexcept;
+  bool may_overtake(const Waiter& waiter, api::WaiterId index) noexcept;
+  bool is_waiting(api::WaiterId waiter, api::Ticket ticket, api::CoreId origin) const noexcept;
+  static Link link(api::WaiterId waiter, uint32_t place) noexcept {
+    return waiter * limits::call_subjects_max + place;
+  }
+  static api::WaiterId waiter_of(Link link) noexcept { return link / limits::call_subjects_max; }
+  static uint32_t place_of(Link link) noexcept { return link % limits::call_subjects_max; }
+
+  // engine_subject.cpp
+  uint64_t hash(std::string_view text) const noexcept;
+  SubjectIndex find(uint64_t hash, std::string_view name) const noexcept;
+  SubjectIndex make(uint64_t hash, std::string_view name, const QuotaClass* quota,
+                    api::QuotaSource source) noexcept;
+  void configure() noexcept;
+  void refresh(SubjectIndex index) noexcept;
+  Subject& current(SubjectIndex index) noexcept;
+  bool change_quota(Subject& subject, const QuotaClass* quota, api::QuotaSource source) noexcept;
+  void forget(SubjectIndex index) noexcept;
+  bool is_idle(SubjectIndex index) noexcept;
+  void sweep(uint32_t count) noexcept;
+  bool make_room() noexcept;
+  const QuotaClass* class_of(const api::Quota* quota) const noexcept;
+  void compile_book();
+  std::string_view name_of(const Subject& subject) const noexcept;
+  uint64_t* words_of(const Subject& subject) noexcept;
+  void put(api::QuotaBatch& batch, size_t index, uint64_t hash) noexcept;
+  void remove(api::QuotaBatch& batch, size_t index, uint64_t hash) noexcept;
+  void reset(api::QuotaBatch& batch, size_t index, uint64_t hash) noexcept;
+  void reset_all() noexcept;
+  void reset_meters(Subject& subject, uint64_t order) noexcept;
+
+  // engine_tell.cpp
+  void tell_limits(api::QuotaBatch& batch, size_t index, const Party& party,
+                   const api::Amounts& amounts, bool violated_only) noexcept;
+  void tell_usage(api::QuotaBatch& batch, size_t index, const Prepared& prepared) noexcept;
+  void tell_reservation(api::QuotaBatch& batch, size_t index) noexcept;
+  void tell_page(api::QuotaBatch& batch, size_t index) noexcept;
+  void tell_subject(api::QuotaBatch& batch, size_t index, uint8_t place, SubjectIndex subject,
+                    std::string_view name) noexcept;
+  api::LimitReport report(const limiter::MeterShape& shape, const api::Limit& limit,
+                          const Member& member) noexcept;
+
+  void begin(base::Now now) noexcept;
+  void next_call() noexcept { ++now_.order; }
+  int64_t now_ms() const noexcept { return base::floor_ms(now_.ns); }
+  uint64_t new_id(Index index) noexcept;
+
+  // Timers tell by their owner's upper bits whose they are.
+  enum TimerKind : uint64_t { lifetime_timer, limit_timer, wake_timer };
+  static constexpr int timer_kind_shift = 60;
+  static uint64_t timer_owner(TimerKind kind, uint32_t index) noexcept {
+    return (uint64_t{kind} << timer_kind_shift) | index;
+  }
+
+  // Of a number in id_index_: it is a waiter's.
+  static constexpr uint32_t waiter_bit = 0x8000'0000;
+
+  // An id: shard (8 bits), place (24), nonce (32).
+  static constexpr uint32_t place_mask = 0xFF'FFFF;
+
+  const Options options_;
+  limiter::Moment now_;
+  limiter::SteadyWall wall_;
+
+  policy::QuotaBook no_book_;
+  policy::QuotaBook* book_ = &no_book_;
+  uint32_t version_ = 0;  // of the book
+  uint32_t resets_ = 0;   // of all subjects
+  uint64_t resets_order_ = 0;
+  QuotaClasses classes_;
+  std::unordered_map<const api::Quota*, const QuotaClass*> class_by_quota_;  // of the book's
+
+  base::ObjectPool<Subject> subjects_;
+  HashIndex subject_index_;
+  BlockArena subject_memory_;
+  uint32_t sweep_at_ = 0;
+
+  base::ObjectPool<Reservation> reservations_;
+  HashIndex id_index_;  // reservations by the client's id; of waiters, with waiter_bit
+  BlockArena extra_memory_;
+  Reservations ended_;              // remembered, the first to be forgotten first
+  std::vector<Reservations> tied_;  // open, by a hash of their tie
+  uint32_t open_count_ = 0;
+  uint64_t ids_given_ = 0;
+
+  base::ObjectPool<Waiter> waiters_;
+  std::vector<SubjectIndex> to_serve_;
+  std::vector<api::Grant> grants_;
+  uint32_t refresh_waiters_at_ = 0;  // waiters' subjects from here on may have old rules
+
+  base::TimerWheel wheel_{0};
+  Statistics statistics_;
+
+  std::array<Prepared, 16> prepared_;
+  std::vector<uint64_t> scratch_words_;  // of subjects that check does not make
+};
+
+}  // namespace sluice::quota

@@ -1,0 +1,553 @@
+// Decisions over all limits of all subjects of a call: reserve, check, record.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "proto/key_hash.hpp"
+#include "quota/engine.hpp"
+
+namespace sluice::quota {
+
+using api::QuotaAnswer;
+using api::QuotaBatch;
+using api::QuotaCall;
+using api::QuotaCode;
+using api::QuotaOp;
+using limiter::Meter;
+using limiter::MeterShape;
+
+namespace {
+
+// When asking again may help, if it is a slot that is missing: nobody can know.
+constexpr int64_t slot_retry_ns = base::ns_per_s;
+constexpr int64_t day_ms = 24LL * 3600 * 1000;
+constexpr int64_t minute_ms = 60'000;
+
+bool has_subjects(QuotaOp op) noexcept {
+  return op == QuotaOp::reserve || op == QuotaOp::check || op == QuotaOp::record;
+}
+
+bool has_reservation(QuotaOp op) noexcept {
+  return op == QuotaOp::settle || op == QuotaOp::cancel || op == QuotaOp::extend;
+}
+
+bool is_daily(const MeterShape& shape) noexcept {
+  return shape.kind == api::LimitKind::anchored_day || shape.kind == api::LimitKind::rolling_day ||
+         shape.unit == api::CalendarUnit::day || shape.period_ns == day_ms * base::ns_per_ms;
+}
+
+bool is_per_minute(const MeterShape& shape) noexcept {
+  return shape.period_ns == minute_ms * base::ns_per_ms;
+}
+
+// The reference's names where it has one.
+QuotaCode code_of(const MeterShape& shape) noexcept {
+  switch (shape.metric) {
+    case api::Metric::requests:
+      if (is_daily(shape)) return QuotaCode::rpd_exceeded;
+      return is_per_minute(shape) ? QuotaCode::rpm_exceeded : QuotaCode::requests_exceeded;
+    case api::Metric::tokens:
+      return is_per_minute(shape) ? QuotaCode::tpm_exceeded : QuotaCode::tokens_exceeded;
+    case api::Metric::input_tokens:
+      return QuotaCode::input_tokens_exceeded;
+    case api::Metric::output_tokens:
+      return QuotaCode::output_tokens_exceeded;
+    case api::Metric::cost:
+      return QuotaCode::cost_exceeded;
+    case api::Metric::concurrency:
+      return QuotaCode::concurrency_exceeded;
+  }
+  return QuotaCode::none;
+}
+
+// What nobody can wait for comes first; else the reference's order, which is the codes'.
+bool outweighs(QuotaCode one, QuotaCode other) noexcept {
+  if (other == QuotaCode::ok) return true;
+  const bool for_good = !api::may_retry(one);
+  if (for_good != !api::may_retry(other)) return for_good;
+  return for_good ? one > other : one < other;  // blocked is behind exceeds_limit
+}
+
+}  // namespace
+
+void Engine::decide(QuotaBatch& batch, base::Now now, api::CoreId origin) noexcept {
+  begin(now);
+  for (size_t first = 0; first < batch.calls.size(); first += prepared_.size()) {
+    const size_t count = std::min(prepared_.size(), batch.calls.size() - first);
+    prepare(batch, first, count);
+    for (size_t index = 0; index < count; ++index) {
+      if (batch.calls[first + index].core != options_.shard) continue;
+      next_call();
+      decide_one(batch, first + index, prepared_[index], origin);
+    }
+  }
+  sweep(1);
+}
+
+// Hashes the subjects and fetches what will be looked at: nothing of it is relied upon.
+void Engine::prepare(const QuotaBatch& batch, size_t first, size_t count) noexcept {
+  for (size_t index = 0; index < count; ++index) {
+    const QuotaCall& call = batch.calls[first + index];
+    if (has_reservation(call.op)) {
+      const auto place = static_cast<Index>(call.reservation >> 32) & place_mask;
+      if (place >= reservations_.index_end() || !reservations_.holds(place)) continue;
+      const char* bytes = reinterpret_cast<const char*>(&reservations_[place]);
+      __builtin_prefetch(bytes);
+      __builtin_prefetch(bytes + 64);
+      __builtin_prefetch(bytes + 128);
+      continue;
+    }
+    for (uint32_t place = 0; place < call.subjects_count && place < limits::call_subjects_max;
+         ++place) {
+      const uint64_t hashed = hash(batch.subjects[call.first_subject + place]);
+      prepared_[index].hashes[place] = hashed;
+      subject_index_.prefetch(hashed);
+    }
+  }
+  std::array<SubjectIndex, 16> subjects;  // the first one of each call
+  for (size_t index = 0; index < count; ++index) {
+    const QuotaCall& call = batch.calls[first + index];
+    subjects[index] = no_subject;
+    if (has_reservation(call.op)) {
+      const auto place = static_cast<Index>(call.reservation >> 32) & place_mask;
+      if (place >= reservations_.index_end() || !reservations_.holds(place)) continue;
+      const Reservation& reservation = reservations_[place];
+      if (reservation.subjects_count > 0) subjects[index] = reservation.subjects[0];
+    } else if (has_subjects(call.op) && call.subjects_count > 0) {
+      subjects[index] = subject_index_.first_with(prepared_[index].hashes[0]);
+    }
+    if (subjects[index] != no_subject) __builtin_prefetch(&subjects_[subjects[index]]);
+  }
+  for (size_t index = 0; index < count; ++index) {
+    if (subjects[index] == no_subject) continue;
+    const Subject& subject = subjects_[subjects[index]];
+    const auto* words = reinterpret_cast<const char*>(subject_memory_.at(subject.usage));
+    __builtin_prefetch(words);
+    __builtin_prefetch(words + 64);
+    __builtin_prefetch(subject_memory_.at(subject.name));
+  }
+  for (size_t index = 0; index < count; ++index) {
+    if (subjects[index] == no_subject) continue;
+    const Subject& subject = subjects_[subjects[index]];
+    if (subject.quota == nullptr) continue;
+    for (const MeterShape& shape : subject.quota->shapes) {
+      Meter(shape, words_of(subject) + shape.first_word).prefetch(now_);
+    }
+  }
+}
+
+void Engine::decide_one(QuotaBatch& batch, size_t index, const Prepared& prepared,
+                        api::CoreId origin) noexcept {
+  const QuotaCall& call = batch.calls[index];
+  QuotaAnswer& answer = batch.answers[index];
+  switch (call.op) {
+    case QuotaOp::reserve:
+      return reserve(batch, index, prepared, origin);
+    case QuotaOp::check:
+      return check(batch, index, prepared);
+    case QuotaOp::record:
+      return record(batch, index, prepared);
+    case QuotaOp::settle:
+      return settle(call, answer);
+    case QuotaOp::cancel:
+      return cancel(call, answer);
+    case QuotaOp::extend:
+      return extend(call, answer);
+    case QuotaOp::show:
+      return tell_reservation(batch, index);
+    case QuotaOp::usage:
+      return tell_usage(batch, index, prepared);
+    case QuotaOp::page:
+      return tell_page(batch, index);
+    case QuotaOp::put:
+      return put(batch, index, prepared.hashes[0]);
+    case QuotaOp::remove:
+      return remove(batch, index, prepared.hashes[0]);
+    case QuotaOp::reset:
+      return reset(batch, index, prepared.hashes[0]);
+    case QuotaOp::reset_all:
+      reset_all();
+      answer.code = QuotaCode::ok;
+      return;
+    case QuotaOp::end_tie:
+      end_tie(call.tie);
+      answer.code = QuotaCode::ok;
+      return;
+  }
+}
+
+bool Engine::are_valid(const QuotaBatch& batch, const QuotaCall& call) const noexcept {
+  const uint32_t count = call.subjects_count;
+  if (count == 0 || count > limits::call_subjects_max) return false;
+  const auto names = std::span(batch.subjects).subspan(call.first_subject, count);
+  for (uint32_t place = 0; place < count; ++place) {
+    if (names[place].empty() || names[place].size() > options_.name_bytes_max) return false;
+    for (uint32_t other = 0; other < place; ++other) {
+      if (names[place] == names[other]) return false;
+    }
+  }
+  return true;
+}
+
+// The members of the call's party: the subjects that have a quota. Those without one are unknown:
+// allowed ones are not in it. Anything but `ok` is why the call cannot be looked at.
+QuotaCode Engine::gather(const QuotaBatch& batch, const QuotaCall& call, const Prepared& prepared,
+                         bool may_make, Party& party) noexcept {
+  if (!are_valid(batch, call)) return QuotaCode::invalid_subject;
+  const auto names = std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
+  for (const std::string_view name : names.subspan(1)) {
+    if (proto::routed_part(name) != proto::routed_part(names[0])) return QuotaCode::subjects_apart;
+  }
+  for (uint8_t place = 0; place < names.size(); ++place) {
+    const uint64_t hashed = prepared.hashes[place];
+    SubjectIndex index = find(hashed, names[place]);
+    Member member{.place = place};
+    if (index == no_subject) {
+      const policy::SubjectQuota own = book_->quota_of(names[place]);
+      member.quota = class_of(own.quota);
+      if (member.quota != nullptr && may_make) {
+        index = make(hashed, names[place], member.quota, own.source);
+        if (index == no_subject) return QuotaCode::subjects_full;
+      }
+    }
+    if (index != no_subject) {
+      const Subject& subject = current(index);
+      member.index = index;
+      member.quota = subject.quota;
+      member.words = words_of(subject);
+      member.open = subject.open;
+    } else if (member.quota != nullptr) {
+      const size_t words = size_t{place} * scratch_words_.size() / limits::call_subjects_max;
+      member.words = scratch_words_.data() + words;
+      begin_meters(*member.quota, member.words);
+    }
+    if (member.quota == nullptr) {
+      ++statistics_.unknown_subjects;
+      if (book_->rules().unknown == policy::UnknownSubjects::deny)
+        return QuotaCode::unknown_subject;
+      continue;
+    }
+    party.add(member);
+  }
+  return QuotaCode::ok;
+}
+
+Engine::Party Engine::party_of(const Request& request) noexcept {
+  Party party;
+  for (uint8_t place = 0; place < request.subjects_count; ++place) {
+    const SubjectIndex index = request.subjects[place];
+    if (index == no_subject) continue;
+    const Subject& subject = current(index);
+    if (subject.quota == nullptr) continue;
+    party.add({.place = place,
+               .index = index,
+               .quota = subject.quota,
+               .words = words_of(subject),
+               .open = subject.open});
+  }
+  return party;
+}
+
+// Of a request that tells none: the server's default, or what the tightest limit leaves beside the
+// input, so that a small quota does not refuse the first call.
+uint64_t Engine::default_output(const Party& party, const api::Amounts& amounts) const noexcept {
+  uint64_t output = book_->rules().output_tokens;
+  for (const Member& member : party.all()) {
+    for (const MeterShape& shape : member.quota->shapes) {
+      if (shape.ceiling != api::Ceiling::number) continue;
+      if (shape.metric == api::Metric::output_tokens) output = std::min(output, shape.amount);
+      if (shape.metric == api::Metric::tokens) {
+        output = std::min(output, shape.amount - std::min(shape.amount, amounts.input_tokens));
+      }
+    }
+  }
+  return output;
+}
+
+Request Engine::request_of(const QuotaBatch& batch, const QuotaCall& call,
+                           const Party& party) const noexcept {
+  Request request{
+      .amounts = call.amounts,
+      .tie = call.tie,
+      .lifetime_ms = call.lifetime_ms != 0 ? call.lifetime_ms : book_->rules().lifetime_ms,
+      .subjects_count = call.subjects_count};
+  request.subjects.fill(no_subject);
+  for (const Member& member : party.all()) request.subjects[member.place] = member.index;
+  if ((call.told & api::given::output_tokens) == 0) {
+    request.amounts.output_tokens = default_output(party, call.amounts);
+  }
+  if (call.client_id.empty()) return request;
+  // Its subjects' common part belongs to the id, so that it means the same on any number of cores.
+  const std::string_view part = proto::routed_part(batch.subjects[call.first_subject]);
+  XXH128_hash_t hashed = XXH3_128bits_withSeed(part.data(), part.size(), options_.seed);
+  hashed = XXH3_128bits_withSeed(call.client_id.data(), call.client_id.size(),
+                                 hashed.low64 ^ (hashed.high64 << 1));
+  request.id = {.low = hashed.low64 | 1, .high = hashed.high64};
+  XXH3_state_t state;
+  XXH3_64bits_reset_withSeed(&state, options_.seed);
+  XXH3_64bits_update(&state, &call.amounts, sizeof call.amounts);
+  for (uint32_t place = 0; place < call.subjects_count; ++place) {
+    const std::string_view name = batch.subjects[call.first_subject + place];
+    const size_t bytes = name.size();
+    XXH3_64bits_update(&state, &bytes, sizeof bytes);
+    XXH3_64bits_update(&state, name.data(), bytes);
+  }
+  request.id_request = XXH3_64bits_digest(&state);
+  return request;
+}
+
+// Of a meter that was rolled.
+bool Engine::fits(const MeterShape& shape, const Member& member, uint64_t share) noexcept {
+  if (shape.kind != api::LimitKind::slots) {
+    return Meter(shape, member.words + shape.first_word).fits(share);
+  }
+  if (shape.ceiling != api::Ceiling::number) return shape.ceiling == api::Ceiling::unlimited;
+  return member.open < shape.amount;
+}
+
+bool Engine::fits(const Party& party, const api::Amounts& amounts) noexcept {
+  for (const Member& member : party.all()) {
+    for (const MeterShape& shape : member.quota->shapes) {
+      Meter(shape, member.words + shape.first_word).roll(now_);
+      if (!fits(shape, member, share_of(shape, amounts))) return false;
+    }
+  }
+  return true;
+}
+
+void Engine::begin_meters(const QuotaClass& quota, uint64_t* words) const noexcept {
+  for (const MeterShape& shape : quota.shapes) Meter(shape, words + shape.first_word).begin(now_);
+}
+
+Engine::Obstacle Engine::obstacle(const Party& party, const api::Amounts& amounts) noexcept {
+  Obstacle worst{.fits_at_ns = now_.ns, .earliest_ns = now_.ns};
+  const auto add = [&worst](QuotaCode code, int64_t fits_at_ns, int64_t earliest_ns) {
+    if (outweighs(code, worst.code)) worst.code = code;
+    worst.fits_at_ns = std::max(worst.fits_at_ns, fits_at_ns);
+    worst.earliest_ns = std::max(worst.earliest_ns, earliest_ns);
+  };
+  for (const Member& member : party.all()) {
+    for (const MeterShape& shape : member.quota->shapes) {
+      Meter meter(shape, member.words + shape.first_word);
+      meter.roll(now_);
+      const uint64_t share = share_of(shape, amounts);
+      if (fits(shape, member, share)) continue;
+      if (shape.ceiling == api::Ceiling::block) {
+        add(QuotaCode::blocked, base::never_ns, base::never_ns);
+      } else if (share > shape.amount) {
+        add(QuotaCode::exceeds_limit, base::never_ns, base::never_ns);
+      } else if (shape.kind == api::LimitKind::slots) {
+        add(code_of(shape), now_.ns + slot_retry_ns, now_.ns);
+      } else {
+        add(code_of(shape), meter.fits_at_ns(share, false, now_),
+            meter.fits_at_ns(share, true, now_));
+      }
+    }
+  }
+  return worst;
+}
+
+QuotaCode Engine::admission_code(const Party& party) noexcept {
+  if (party.count == 0) return QuotaCode::unknown_model;
+  for (const Member& member : party.all()) {
+    if (member.quota->limits_anything) return QuotaCode::ok;
+  }
+  return QuotaCode::unlimited;
+}
+
+// The request's id names a reservation, or a waiter: true, and the answer is theirs.
+bool Engine::answer_repeat(const Request& request, QuotaAnswer& answer) noexcept {
+  const uint32_t found = id_index_.find(request.id.low, [&](uint32_t number) {
+    if ((number & waiter_bit) != 0) return waiters_[number & ~waiter_bit].request.id == request.id;
+    return reservations_[number].client_id == request.id;
+  });
+  if (found == HashIndex::none) return false;
+  if ((found & waiter_bit) != 0 || reservations_[found].id_request != request.id_request) {
+    answer.code = QuotaCode::id_in_use;
+    return true;
+  }
+  const Reservation& reservation = reservations_[found];
+  answer.code = reservation.admission;
+  answer.state = reservation.state;
+  answer.reservation = reservation.id;
+  answer.amounts = reservation.amounts;
+  answer.lifetime_ms =
+      static_cast<uint32_t>(std::max<int64_t>(reservation.timer.due_ms() - now_ms(), 0));
+  return true;
+}
+
+void Engine::reserve(QuotaBatch& batch, size_t index, const Prepared& prepared,
+                     api::CoreId origin) noexcept {
+  const QuotaCall& call = batch.calls[index];
+  QuotaAnswer& answer = batch.answers[index];
+  const auto answered = [&](QuotaCode code) {
+    answer.code = code;
+    ++statistics_.reserves[static_cast<size_t>(code)];
+  };
+  Party party;
+  if (const QuotaCode code = gather(batch, call, prepared, true, party); code != QuotaCode::ok) {
+    if (!api::may_retry(code)) answer.retry_ms = api::retry_never;
+    return answered(code);
+  }
+  const Request request = request_of(batch, call, party);
+  if (request.id.is_set() && answer_repeat(request, answer)) {
+    answered(answer.code);
+  } else {
+    const bool waits = must_wait(party);
+    if (!waits && fits(party, request.amounts)) {
+      const Index made = admit(request, party, call.owner);
+      if (made == reservations_.none) {
+        answered(QuotaCode::reservations_full);
+      } else {
+        answer.reservation = reservations_[made].id;
+        answer.state = api::ReservationState::open;
+        answer.lifetime_ms = request.lifetime_ms;
+        if (waiters_.used() > 0) pass(party);
+        answered(admission_code(party));
+      }
+    } else {
+      Obstacle against = obstacle(party, request.amounts);
+      if (against.code == QuotaCode::ok) against.code = QuotaCode::line_ahead;
+      QuotaCode code = against.code;
+      if ((call.flags & api::quota_flag::may_wait) != 0) {
+        code = join(call, request, against, origin, answer);
+      }
+      answered(code);
+      if (code != QuotaCode::queued) deny(batch, index, party, request, code, against);
+    }
+  }
+  if (api::admits(answer.code) && (call.flags & api::quota_flag::wants_limits) != 0) {
+    tell_limits(batch, index, party, request.amounts, false);
+  }
+}
+
+void Engine::deny(QuotaBatch& batch, size_t index, const Party& party, const Request& request,
+                  QuotaCode code, const Obstacle& against) noexcept {
+  const QuotaCall& call = batch.calls[index];
+  QuotaAnswer& answer = batch.answers[index];
+  answer.code = code;
+  if (!api::may_retry(code) || against.fits_at_ns == base::never_ns) {
+    answer.retry_ms = api::retry_never;
+  } else {
+    // Somebody stands in line: it moves no later than this request could have fitted alone.
+    answer.retry_ms = std::max<int64_t>(base::ceil_ms(against.fits_at_ns - now_.ns), 1);
+  }
+  if ((call.flags & (api::quota_flag::wants_violated | api::quota_flag::wants_limits)) != 0) {
+    const bool violated_only = (call.flags & api::quota_flag::wants_limits) == 0;
+    tell_limits(batch, index, party, request.amounts, violated_only);
+  }
+}
+
+void Engine::check(QuotaBatch& batch, size_t index, const Prepared& prepared) noexcept {
+  const QuotaCall& call = batch.calls[index];
+  QuotaAnswer& answer = batch.answers[index];
+  Party party;
+  answer.code = gather(batch, call, prepared, false, party);
+  if (answer.code != QuotaCode::ok) {
+    if (!api::may_retry(answer.code)) answer.retry_ms = api::retry_never;
+    return;
+  }
+  const Request request = request_of(batch, call, party);
+  const bool in_line = must_wait(party);
+  Obstacle against = obstacle(party, request.amounts);
+  if (against.code == QuotaCode::ok && in_line) against.code = QuotaCode::line_ahead;
+  if (against.code != QuotaCode::ok) {
+    return deny(batch, index, party, request, against.code, against);
+  }
+  answer.code = admission_code(party);
+  if ((call.flags & api::quota_flag::wants_limits) != 0) {
+    tell_limits(batch, index, party, request.amounts, false);
+  }
+}
+
+void Engine::record(QuotaBatch& batch, size_t index, const Prepared& prepared) noexcept {
+  const QuotaCall& call = batch.calls[index];
+  QuotaAnswer& answer = batch.answers[index];
+  Party party;
+  answer.code = gather(batch, call, prepared, true, party);
+  if (answer.code != QuotaCode::ok) {
+    if (!api::may_retry(answer.code)) answer.retry_ms = api::retry_never;
+    return;
+  }
+  for (const Member& member : party.all()) {
+    for (const MeterShape& shape : member.quota->shapes) {
+      Meter meter(shape, member.words + shape.first_word);
+      meter.roll(now_);
+      meter.charge(share_of(shape, call.amounts, call.cached_input_tokens), false, now_);
+    }
+  }
+  ++statistics_.recorded;
+  answer.code = admission_code(party);
+  if ((call.flags & api::quota_flag::wants_limits) != 0) {
+    tell_limits(batch, index, party, call.amounts, false);
+  }
+}
+
+// Its limits were looked at, and it fits.
+Engine::Index Engine::admit(const Request& request, const Party& party,
+                            std::string_view owner) noexcept {
+  const Index index = take_reservation();
+  if (index == reservations_.none) return index;
+  Reservation& reservation = reservations_[index];
+  reservation.id = new_id(index);
+  reservation.admission = admission_code(party);
+  reservation.amounts = request.amounts;
+  reservation.subjects_count = request.subjects_count;
+  reservation.subjects = request.subjects;
+  reservation.lifetime_ms = request.lifetime_ms;
+  reservation.charged_ns = now_.ns;
+  reservation.order = now_.order;
+  if (request.id.is_set()) {
+    reservation.client_id = request.id;
+    reservation.id_request = request.id_request;
+    id_index_.insert(request.id.low, index);
+  }
+  reservation.owner = keep_text(owner);
+  if (reservation.owner != BlockArena::none) {
+    reservation.owner_bytes = static_cast<uint8_t>(owner.size());
+  }
+  if (request.tie != 0) {
+    reservation.tie = request.tie;
+    tied_[request.tie % tied_.size()].push_back(reservation);
+  }
+  for (uint8_t place = 0; place < request.subjects_count; ++place) {
+    if (request.subjects[place] != no_subject) ++subjects_[request.subjects[place]].held;
+  }
+  for (const Member& member : party.all()) ++subjects_[member.index].open;
+  charge(reservation, party);
+  wheel_.schedule(reservation.timer, base::ceil_ms(now_.ns) + request.lifetime_ms);
+  ++open_count_;
+  return index;
+}
+
+void Engine::charge(Reservation& reservation, const Party& party) noexcept {
+  Stamp* stamp = take_stamps(reservation, party);
+  for (const Member& member : party.all()) {
+    for (const MeterShape& shape : member.quota->shapes) {
+      Meter meter(shape, member.words + shape.first_word);
+      const int64_t drained_ns = meter.charge(share_of(shape, reservation.amounts), true, now_);
+      if (stamp == nullptr || shape.kind != api::LimitKind::gcra) continue;
+      *stamp++ = {.limit = shape.id, .subject = member.place, .drained_ns = drained_ns};
+    }
+  }
+}
+
+// Room for one of each gcra limit; null: there is none, or no room, and nothing will be refunded.
+Stamp* Engine::take_stamps(Reservation& reservation, const Party& party) noexcept {
+  size_t count = 0;
+  for (const Member& member : party.all()) {
+    if (!member.quota->has_gcra) continue;
+    for (const MeterShape& shape : member.quota->shapes) {
+      if (shape.kind == api::LimitKind::gcra) ++count;
+    }
+  }
+  if (count == 0) return nullptr;
+  reservation.stamps = extra_memory_.take(count * sizeof(Stamp));
+  if (reservation.stamps == BlockArena::none) return nullptr;
+  reservation.stamps_count = static_cast<uint8_t>(count);
+  return reinterpret_cast<Stamp*>(extra_memory_.at(reservation.stamps));
+}
+
+}  // namespace sluice::quota

@@ -1,0 +1,252 @@
+// How reservations end: settled, cancelled, expired, and at last forgotten.
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "quota/engine.hpp"
+
+namespace sluice::quota {
+
+using api::Amounts;
+using api::QuotaAnswer;
+using api::QuotaCall;
+using api::QuotaCode;
+using api::ReservationState;
+using limiter::Meter;
+using limiter::MeterShape;
+
+namespace {
+
+// The actual amounts: what the call tells, else what was reserved.
+Amounts actual_amounts(const QuotaCall& call, const Amounts& reserved) noexcept {
+  const auto pick = [&call](uint8_t bit, uint64_t told, uint64_t else_) {
+    return (call.told & bit) != 0 ? told : else_;
+  };
+  return {
+      .requests = pick(api::given::requests, call.amounts.requests, reserved.requests),
+      .input_tokens =
+          pick(api::given::input_tokens, call.amounts.input_tokens, reserved.input_tokens),
+      .output_tokens =
+          pick(api::given::output_tokens, call.amounts.output_tokens, reserved.output_tokens),
+      .cost = pick(api::given::cost, call.amounts.cost, reserved.cost),
+  };
+}
+
+}  // namespace
+
+Reservation* Engine::find(uint64_t id) noexcept {
+  const auto place = static_cast<Index>(id >> 32) & place_mask;
+  if (id >> 56 != options_.shard || !reservations_.holds(place)) return nullptr;
+  Reservation& reservation = reservations_[place];
+  return reservation.id == id ? &reservation : nullptr;
+}
+
+void Engine::settle(const QuotaCall& call, QuotaAnswer& answer) noexcept {
+  answer.reservation = call.reservation;
+  Reservation* const reservation = find(call.reservation);
+  if (reservation == nullptr) {
+    answer.code = QuotaCode::unknown_reservation;
+    return;
+  }
+  if (reservation->state == ReservationState::cancelled) {
+    answer.code = QuotaCode::already_cancelled;
+  } else {
+    answer.code = QuotaCode::ok;
+    if (reservation->state != ReservationState::settled) {
+      reservation->late = reservation->state == ReservationState::expired;
+      replace(*reservation, actual_amounts(call, reservation->amounts), call.cached_input_tokens);
+      end(*reservation, ReservationState::settled);
+      ++statistics_.settled;
+    }
+  }
+  answer.state = reservation->state;
+  answer.late = reservation->late;
+  answer.amounts = reservation->amounts;
+}
+
+void Engine::cancel(const QuotaCall& call, QuotaAnswer& answer) noexcept {
+  answer.reservation = call.reservation;
+  Reservation* const reservation = find(call.reservation);
+  if (reservation == nullptr) {
+    answer.code = QuotaCode::unknown_reservation;
+    return;
+  }
+  if (reservation->state == ReservationState::settled) {
+    answer.code = QuotaCode::already_settled;
+  } else {
+    answer.code = QuotaCode::ok;
+    if (reservation->state != ReservationState::cancelled) {
+      const bool keeps = (call.flags & api::quota_flag::keep_requests) != 0;
+      reservation->late = reservation->state == ReservationState::expired;
+      replace(*reservation, {.requests = keeps ? reservation->amounts.requests : 0}, 0);
+      end(*reservation, ReservationState::cancelled);
+      ++statistics_.cancelled;
+    }
+  }
+  answer.state = reservation->state;
+  answer.late = reservation->late;
+  answer.amounts = reservation->amounts;
+}
+
+void Engine::extend(const QuotaCall& call, QuotaAnswer& answer) noexcept {
+  answer.reservation = call.reservation;
+  Reservation* const reservation = find(call.reservation);
+  if (reservation == nullptr) {
+    answer.code = QuotaCode::unknown_reservation;
+    return;
+  }
+  answer.state = reservation->state;
+  switch (reservation->state) {
+    case ReservationState::settled:
+      answer.code = QuotaCode::already_settled;
+      return;
+    case ReservationState::cancelled:
+      answer.code = QuotaCode::already_cancelled;
+      return;
+    case ReservationState::expired:
+    case ReservationState::none:
+      answer.code = QuotaCode::already_expired;
+      return;
+    case ReservationState::open:
+      break;
+  }
+  if (call.lifetime_ms != 0) reservation->lifetime_ms = call.lifetime_ms;
+  wheel_.schedule(reservation->timer, base::ceil_ms(now_.ns) + reservation->lifetime_ms);
+  answer.code = QuotaCode::ok;
+  answer.lifetime_ms = reservation->lifetime_ms;
+}
+
+limiter::Charge Engine::charge_of(const Reservation& reservation, uint8_t place,
+                                  const MeterShape& shape) const noexcept {
+  limiter::Charge charge{.ns = reservation.charged_ns, .order = reservation.order};
+  if (shape.kind != api::LimitKind::gcra || reservation.stamps == BlockArena::none) return charge;
+  const auto* stamps = reinterpret_cast<const Stamp*>(extra_memory_.at(reservation.stamps));
+  for (uint8_t at = 0; at < reservation.stamps_count; ++at) {
+    if (stamps[at].limit == shape.id && stamps[at].subject == place) {
+      charge.drained_ns = stamps[at].drained_ns;
+    }
+  }
+  return charge;
+}
+
+// Puts the actual amounts in the place of those that are charged: a surplus goes back to where it
+// was charged, a deficit is charged now.
+void Engine::replace(Reservation& reservation, const Amounts& actual, uint64_t cached) noexcept {
+  const bool is_open = reservation.state == ReservationState::open;
+  for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
+    if (reservation.subjects[place] == no_subject) continue;
+    Subject& subject = current(reservation.subjects[place]);
+    if (subject.quota == nullptr) continue;
+    const bool refunded = (reservation.refunded & (1U << place)) != 0;
+    // A reset has forgotten what was no longer open: there is nothing to give back.
+    const bool forgotten = !is_open && reservation.expired_order < subject.reset_order;
+    for (const MeterShape& shape : subject.quota->shapes) {
+      Meter meter(shape, words_of(subject) + shape.first_word);
+      meter.roll(now_);
+      const uint64_t before = share_of(shape, reservation.amounts);
+      const uint64_t now = share_of(shape, actual, cached);
+      const limiter::Charge charge = charge_of(reservation, place, shape);
+      if (is_open) meter.close(before, charge);
+      const uint64_t charged = refunded ? 0 : before;
+      if (now < charged && !forgotten) {
+        meter.refund(charged - now, charge, now_);
+      } else if (now > charged) {
+        meter.charge(now - charged, false, now_);
+      }
+    }
+  }
+  const uint64_t before = reservation.amounts.input_tokens + reservation.amounts.output_tokens;
+  const uint64_t now = actual.input_tokens + actual.output_tokens;
+  statistics_.tokens_refunded += before > now ? before - now : 0;
+  reservation.amounts = actual;
+}
+
+// Frees its slots, if they are not free yet, and remembers it. What came back may serve others.
+void Engine::end(Reservation& reservation, ReservationState state) noexcept {
+  if (reservation.state == ReservationState::open) {
+    --open_count_;
+    reservation.unlink();
+    ended_.push_back(reservation);
+    for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
+      if (reservation.subjects[place] != no_subject) --subjects_[reservation.subjects[place]].open;
+    }
+  }
+  reservation.state = state;
+  serve_all(reservation);
+}
+
+// Its lifetime has ended. The charge stays, or comes back where the quota says so; the slot is
+// free.
+void Engine::expire(Reservation& reservation) noexcept {
+  ++statistics_.expired;
+  reservation.expired_order = now_.order;
+  for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
+    if (reservation.subjects[place] == no_subject) continue;
+    Subject& subject = current(reservation.subjects[place]);
+    if (subject.quota == nullptr) continue;
+    const bool refunds = subject.quota->quota.refund_expired;
+    if (refunds) reservation.refunded |= static_cast<uint8_t>(1U << place);
+    for (const MeterShape& shape : subject.quota->shapes) {
+      Meter meter(shape, words_of(subject) + shape.first_word);
+      meter.roll(now_);
+      const uint64_t share = share_of(shape, reservation.amounts);
+      const limiter::Charge charge = charge_of(reservation, place, shape);
+      meter.close(share, charge);
+      if (refunds) meter.refund(share, charge, now_);
+    }
+  }
+  // A settle that comes late finds it for as long again.
+  wheel_.schedule(reservation.timer, base::ceil_ms(now_.ns) + reservation.lifetime_ms);
+  end(reservation, ReservationState::expired);
+}
+
+void Engine::end_tie(uint64_t tie) noexcept {
+  Reservations& bucket = tied_[tie % tied_.size()];
+  for (auto at = bucket.begin(); at != bucket.end();) {
+    Reservation& reservation = *at++;
+    if (reservation.tie == tie) expire(reservation);
+  }
+}
+
+// It has ended; nobody can name it any more.
+void Engine::forget(Reservation& reservation) noexcept {
+  DEBUG_ASSERT(reservation.state != ReservationState::open);
+  const Index index = index_of(reservation);
+  if (reservation.client_id.is_set()) id_index_.erase(reservation.client_id.low, index);
+  extra_memory_.give_back(reservation.owner, std::max<size_t>(reservation.owner_bytes, 1));
+  extra_memory_.give_back(reservation.stamps,
+                          std::max<size_t>(reservation.stamps_count, 1) * sizeof(Stamp));
+  for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
+    if (reservation.subjects[place] != no_subject) --subjects_[reservation.subjects[place]].held;
+  }
+  base::TimerWheel::cancel(reservation.timer);
+  reservations_.give_back(index);
+}
+
+// When all places are taken, the one that ended first is forgotten.
+Engine::Index Engine::take_reservation() noexcept {
+  if (reservations_.used() == reservations_.capacity()) {
+    if (ended_.empty()) return reservations_.none;
+    forget(ended_.front());
+  }
+  const Index index = reservations_.take(uint64_t{0});
+  reservations_[index].timer.owner = timer_owner(lifetime_timer, index);
+  return index;
+}
+
+void Engine::serve_all(const Reservation& reservation) noexcept {
+  for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
+    const SubjectIndex subject = reservation.subjects[place];
+    if (subject != no_subject && subjects_[subject].has_line()) mark(subject);
+  }
+  serve_marked();
+}
+
+bool Engine::give_back(uint64_t id, base::Now now) noexcept {
+  begin(now);
+  next_call();
+  QuotaAnswer answer;
+  cancel({.op = api::QuotaOp::cancel, .reservation = id}, answer);
+  return answer.code == QuotaCode::ok;
+}
+
+}  // namespace sluice::quota

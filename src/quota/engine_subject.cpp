@@ -1,0 +1,399 @@
+// Subjects: found, made, forgotten when idle; and how they come to another quota.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/assert.hpp"
+#include "proto/key_hash.hpp"
+#include "quota/engine.hpp"
+
+namespace sluice::quota {
+
+using api::QuotaBatch;
+using api::QuotaCode;
+using api::QuotaSource;
+using limiter::Meter;
+using limiter::MeterShape;
+
+namespace {
+
+// Address space: what a subject's name and usage take, if they take much; and a reservation's
+// extra.
+constexpr size_t subject_bytes = 2'048;
+constexpr size_t reservation_bytes = 128;
+constexpr size_t arena_bytes_min = 4 * 1024 * 1024;
+
+constexpr size_t tie_lists = 1'024;
+
+// Subjects that are looked at for an idle one when the pool is full.
+constexpr uint32_t eviction_scan = 1'024;
+
+// A quota's words at most: 16 rolling days.
+constexpr size_t quota_words_max =
+    limits::quota_limits_max * (4 + 2 * size_t{limiter::rolling_day_places});
+
+size_t usage_bytes(const QuotaClass& quota) noexcept {
+  return std::max<size_t>(quota.words, 1) * sizeof(uint64_t);
+}
+
+size_t arena_bytes(uint32_t count, size_t each) noexcept {
+  return std::max(count * each, arena_bytes_min);
+}
+
+uint64_t mix(uint64_t value) noexcept {  // splitmix64
+  value += 0x9E37'79B9'7F4A'7C15;
+  value = (value ^ (value >> 30)) * 0xBF58'476D'1CE4'E5B9;
+  value = (value ^ (value >> 27)) * 0x94D0'49BB'1331'11EB;
+  return value ^ (value >> 31);
+}
+
+}  // namespace
+
+Engine::Engine(const Options& options)
+    : options_(options),
+      subjects_(options.subjects_max, "subjects (--max-subjects)"),
+      subject_index_(options.subjects_max, "subjects (--max-subjects)"),
+      subject_memory_(arena_bytes(options.subjects_max, subject_bytes),
+                      "subjects (--max-subjects)"),
+      reservations_(options.reservations_max, "reservations (--max-reservations)"),
+      id_index_(options.reservations_max + options.waiters_max,
+                "reservations (--max-reservations)"),
+      extra_memory_(arena_bytes(options.reservations_max, reservation_bytes),
+                    "reservations (--max-reservations)"),
+      tied_(tie_lists),
+      waiters_(options.waiters_max, "quota waiters (--max-waiters)"),
+      scratch_words_(limits::call_subjects_max * quota_words_max) {
+  ASSERT(options.reservations_max <= place_mask);
+  grants_.reserve(options.waiters_max);
+  to_serve_.reserve(std::min<size_t>(options.subjects_max,
+                                     size_t{options.waiters_max} * limits::call_subjects_max));
+}
+
+Engine::~Engine() {
+  // Timers and list hooks unlink themselves.
+  ended_.clear();
+  for (Reservations& list : tied_) list.clear();
+}
+
+void Engine::begin(base::Now now) noexcept {
+  now_.ns = std::max(now_.ns, now.monotonic_ns);
+  now_.wall_ns = wall_.at(now);
+}
+
+uint64_t Engine::new_id(Index index) noexcept {
+  const uint64_t nonce = mix(options_.seed + ++ids_given_) >> 32;
+  return (uint64_t{options_.shard} << 56) | (uint64_t{index} << 32) | nonce;
+}
+
+uint64_t Engine::hash(std::string_view text) const noexcept {
+  return XXH3_64bits_withSeed(text.data(), text.size(), options_.seed);
+}
+
+std::string_view Engine::name_of(const Subject& subject) const noexcept {
+  return {reinterpret_cast<const char*>(subject_memory_.at(subject.name)), subject.name_bytes};
+}
+
+uint64_t* Engine::words_of(const Subject& subject) noexcept {
+  return reinterpret_cast<uint64_t*>(subject_memory_.at(subject.usage));
+}
+
+SubjectIndex Engine::find(uint64_t hash, std::string_view name) const noexcept {
+  return subject_index_.find(hash,
+                             [&](uint32_t index) { return name_of(subjects_[index]) == name; });
+}
+
+BlockArena::Block Engine::keep_text(std::string_view text) noexcept {
+  if (text.empty()) return BlockArena::none;
+  const BlockArena::Block block = extra_memory_.take(text.size());
+  if (block != BlockArena::none) std::memcpy(extra_memory_.at(block), text.data(), text.size());
+  return block;
+}
+
+// no_subject: there is no room.
+SubjectIndex Engine::make(uint64_t hash, std::string_view name, const QuotaClass* quota,
+                          QuotaSource source) noexcept {
+  if (subjects_.used() == subjects_.capacity() && !make_room()) return no_subject;
+  const BlockArena::Block text = subject_memory_.take(name.size());
+  if (text == BlockArena::none) return no_subject;
+  const SubjectIndex index = subjects_.take();
+  Subject& subject = subjects_[index];
+  std::memcpy(subject_memory_.at(text), name.data(), name.size());
+  subject.hash = hash;
+  subject.name = text;
+  subject.name_bytes = static_cast<uint16_t>(name.size());
+  subject.version = version_;
+  subject.resets = resets_;
+  subject_index_.insert(hash, index);
+  if (change_quota(subject, quota, source)) return index;
+  forget(index);
+  return no_subject;
+}
+
+// Usage against limits that stay the same but for their amount goes on. False: no room for it.
+bool Engine::change_quota(Subject& subject, const QuotaClass* quota, QuotaSource source) noexcept {
+  subject.source = source;
+  if (quota == subject.quota) return true;
+  BlockArena::Block usage = BlockArena::none;
+  if (quota != nullptr) {
+    usage = subject_memory_.take(usage_bytes(*quota));
+    if (usage == BlockArena::none) return false;
+    QuotaClasses::hold(quota);
+    auto* words = reinterpret_cast<uint64_t*>(subject_memory_.at(usage));
+    for (const MeterShape& shape : quota->shapes) {
+      Meter meter(shape, words + shape.first_word);
+      meter.begin(now_);
+      if (subject.quota == nullptr) continue;
+      for (const MeterShape& before : subject.quota->shapes) {
+        if (!continues(before, shape)) continue;
+        meter.take_over(before, words_of(subject) + before.first_word, now_);
+      }
+    }
+  }
+  if (subject.quota != nullptr) {
+    subject_memory_.give_back(subject.usage, usage_bytes(*subject.quota));
+    classes_.let_go(subject.quota);
+  }
+  subject.usage = usage;
+  subject.quota = quota;
+  return true;
+}
+
+void Engine::forget(SubjectIndex index) noexcept {
+  Subject& subject = subjects_[index];
+  ASSERT(!subject.has_line() && subject.held == 0);
+  change_quota(subject, nullptr, QuotaSource::none);
+  subject_index_.erase(subject.hash, index);
+  subject_memory_.give_back(subject.name, subject.name_bytes);
+  subjects_.give_back(index);
+}
+
+// A subject by the rules that hold now.
+Subject& Engine::current(SubjectIndex index) noexcept {
+  Subject& subject = subjects_[index];
+  if (subject.version != version_ || subject.resets != resets_) refresh(index);
+  return subject;
+}
+
+void Engine::refresh(SubjectIndex index) noexcept {
+  Subject& subject = subjects_[index];
+  if (std::exchange(subject.resets, resets_) != resets_) reset_meters(subject, resets_order_);
+  if (std::exchange(subject.version, version_) == version_) return;
+  if (subject.source == QuotaSource::run_time) return;
+  const policy::SubjectQuota own = book_->quota_of(name_of(subject));
+  // Without room for other usage it keeps what it has.
+  change_quota(subject, class_of(own.quota), own.source);
+}
+
+const QuotaClass* Engine::class_of(const api::Quota* quota) const noexcept {
+  return quota == nullptr ? nullptr : class_by_quota_.find(quota)->second;
+}
+
+void Engine::adopt(policy::QuotaBook& book, base::Now now) noexcept {
+  begin(now);
+  next_call();
+  book_ = &book;
+  ++version_;
+  compile_book();
+  configure();
+  refresh_waiters_at_ = 0;
+}
+
+// The book's quotas, each compiled once.
+void Engine::compile_book() {
+  std::unordered_map<const api::Quota*, const QuotaClass*> compiled;
+  const policy::QuotaRules& rules = book_->rules();
+  for (const policy::QuotaRule& rule : rules.rules) {
+    compiled.emplace(&rule.quota, classes_.hold(rule.quota));
+  }
+  compiled.emplace(&rules.standard, classes_.hold(rules.standard));
+  class_by_quota_.swap(compiled);
+  for (const auto& [quota, held] : compiled) classes_.let_go(held);
+}
+
+// Subjects that the configuration names are there before anybody asks, so that they are listed.
+void Engine::configure() noexcept {
+  for (SubjectIndex index = 0; index < subjects_.index_end(); ++index) {
+    if (!subjects_.holds(index)) continue;
+    Subject& subject = subjects_[index];
+    subject.configured = subject.source == QuotaSource::run_time;
+  }
+  for (const policy::QuotaRule& rule : book_->rules().rules) {
+    if (rule.is_regex || rule.subject.size() > options_.name_bytes_max) continue;
+    const uint64_t routed = proto::routing_hash(rule.subject, options_.routing_seed);
+    if (proto::owner_shard(routed, options_.shards) != options_.shard) continue;
+    const uint64_t hashed = hash(rule.subject);
+    SubjectIndex index = find(hashed, rule.subject);
+    if (index == no_subject) {
+      const policy::SubjectQuota own = book_->quota_of(rule.subject);
+      index = make(hashed, rule.subject, class_of(own.quota), own.source);
+      if (index == no_subject) return;  // the others are made when they are asked for
+    }
+    current(index).configured = true;
+  }
+}
+
+bool Engine::is_idle(SubjectIndex index) noexcept {
+  const Subject& subject = current(index);
+  if (subject.configured || subject.has_line() || subject.held > 0) return false;
+  if (subject.quota == nullptr) return true;
+  return std::all_of(subject.quota->shapes.begin(), subject.quota->shapes.end(),
+                     [&](const MeterShape& shape) {
+                       Meter meter(shape, words_of(subject) + shape.first_word);
+                       meter.roll(now_);
+                       return meter.used() == 0;
+                     });
+}
+
+// Forgets idle ones among the next `count` subjects.
+void Engine::sweep(uint32_t count) noexcept {
+  for (; count > 0 && subjects_.used() > 0; --count) {
+    if (sweep_at_ >= subjects_.index_end()) sweep_at_ = 0;
+    const SubjectIndex index = sweep_at_++;
+    if (!subjects_.holds(index) || !is_idle(index)) continue;
+    forget(index);
+    ++statistics_.subjects_forgotten;
+  }
+}
+
+bool Engine::make_room() noexcept {
+  sweep(eviction_scan);
+  return subjects_.used() < subjects_.capacity();
+}
+
+void Engine::reset_meters(Subject& subject, uint64_t order) noexcept {
+  subject.reset_order = order;
+  if (subject.quota == nullptr) return;
+  for (const MeterShape& shape : subject.quota->shapes) {
+    Meter meter(shape, words_of(subject) + shape.first_word);
+    meter.roll(now_);
+    meter.reset();
+  }
+}
+
+void Engine::put(QuotaBatch& batch, size_t index, uint64_t hashed) noexcept {
+  const api::QuotaCall& call = batch.calls[index];
+  api::QuotaAnswer& answer = batch.answers[index];
+  if (call.subjects_count != 1 || !are_valid(batch, call)) {
+    answer.code = QuotaCode::invalid_subject;
+    return;
+  }
+  const std::string_view name = batch.subjects[call.first_subject];
+  const QuotaClass* const quota = classes_.hold(batch.new_quotas[index]);
+  SubjectIndex subject = find(hashed, name);
+  if (subject == no_subject) {
+    subject = make(hashed, name, quota, QuotaSource::run_time);
+  } else if (!change_quota(current(subject), quota, QuotaSource::run_time)) {
+    subject = no_subject;
+  }
+  classes_.let_go(quota);  // the subject holds it, if there is room for one
+  if (subject == no_subject) {
+    answer.code = QuotaCode::subjects_full;
+    return;
+  }
+  subjects_[subject].configured = true;
+  answer.code = QuotaCode::ok;
+  tell_subject(batch, index, 0, subject, name);
+  serve(subject);
+}
+
+void Engine::remove(QuotaBatch& batch, size_t index, uint64_t hashed) noexcept {
+  const api::QuotaCall& call = batch.calls[index];
+  api::QuotaAnswer& answer = batch.answers[index];
+  if (call.subjects_count != 1 || !are_valid(batch, call)) {
+    answer.code = QuotaCode::invalid_subject;
+    return;
+  }
+  const std::string_view name = batch.subjects[call.first_subject];
+  const SubjectIndex found = find(hashed, name);
+  if (found == no_subject || current(found).source != QuotaSource::run_time) {
+    answer.code = QuotaCode::no_such_quota;
+    return;
+  }
+  const policy::SubjectQuota own = book_->quota_of(name);
+  Subject& subject = subjects_[found];
+  if (!change_quota(subject, class_of(own.quota), own.source)) {
+    answer.code = QuotaCode::subjects_full;
+    return;
+  }
+  const auto& rules = book_->rules().rules;
+  subject.configured = std::any_of(
+      rules.begin(), rules.end(),
+      [name](const policy::QuotaRule& rule) { return !rule.is_regex && rule.subject == name; });
+  answer.code = QuotaCode::ok;
+  serve(found);
+  if (is_idle(found)) forget(found);
+}
+
+void Engine::reset(QuotaBatch& batch, size_t index, uint64_t hashed) noexcept {
+  const api::QuotaCall& call = batch.calls[index];
+  api::QuotaAnswer& answer = batch.answers[index];
+  if (call.subjects_count != 1 || !are_valid(batch, call)) {
+    answer.code = QuotaCode::invalid_subject;
+    return;
+  }
+  const SubjectIndex found = find(hashed, batch.subjects[call.first_subject]);
+  answer.code = QuotaCode::ok;  // nothing is used of what is not there
+  if (found == no_subject) return;
+  reset_meters(current(found), now_.order);
+  serve(found);
+}
+
+// Each subject takes part when it is next looked at, as if it had at once; those with a line now.
+void Engine::reset_all() noexcept {
+  ++resets_;
+  resets_order_ = now_.order;
+  refresh_waiters_at_ = 0;
+}
+
+uint64_t Engine::reserved_bytes() const noexcept {
+  return subjects_.reserved_bytes() + subject_index_.reserved_bytes() +
+         subject_memory_.reserved_bytes() + reservations_.reserved_bytes() +
+         id_index_.reserved_bytes() + extra_memory_.reserved_bytes() + waiters_.reserved_bytes();
+}
+
+void Engine::check_invariants(base::Now) const noexcept {
+  uint32_t open = 0;
+  std::vector<uint32_t> open_of(subjects_.index_end());
+  std::vector<uint32_t> held_of(subjects_.index_end());
+  for (Index index = 0; index < reservations_.index_end(); ++index) {
+    if (!reservations_.holds(index)) continue;
+    const Reservation& reservation = reservations_[index];
+    const bool is_open = reservation.state == api::ReservationState::open;
+    ASSERT(reservation.timer.scheduled() && index_of(reservation) == index);
+    ASSERT(is_open || reservation.is_linked());
+    open += is_open ? 1 : 0;
+    for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
+      const SubjectIndex subject = reservation.subjects[place];
+      if (subject == no_subject) continue;
+      ++held_of[subject];
+      open_of[subject] += is_open ? 1 : 0;
+    }
+  }
+  ASSERT(open == open_count_);
+  for (SubjectIndex index = 0; index < subjects_.index_end(); ++index) {
+    if (!subjects_.holds(index)) continue;
+    const Subject& subject = subjects_[index];
+    ASSERT(subject.held == held_of[index] && subject.open == open_of[index]);
+    ASSERT(!subject.to_serve);
+    ASSERT(find(subject.hash, name_of(subject)) == index);
+    uint32_t waiting = 0;
+    Link before = no_link;
+    for (Link at = subject.first_waiter; at != no_link; ++waiting) {
+      const Waiter& waiter = waiters_[waiter_of(at)];
+      ASSERT(waiter.request.subjects[place_of(at)] == index);
+      ASSERT(waiter.before[place_of(at)] == before);
+      before = at;
+      at = waiter.behind[place_of(at)];
+    }
+    ASSERT(before == subject.last_waiter && waiting == subject.waiting);
+    if (subject.quota == nullptr) continue;
+    auto* words = const_cast<Engine*>(this)->words_of(subject);
+    for (const MeterShape& shape : subject.quota->shapes) {
+      Meter(shape, words + shape.first_word).check();
+    }
+  }
+}
+
+}  // namespace sluice::quota

@@ -1,0 +1,177 @@
+// What answers tell of limits and subjects.
+#include <algorithm>
+#include <cstring>
+
+#include "quota/engine.hpp"
+
+namespace sluice::quota {
+
+using api::LimitReport;
+using api::QuotaBatch;
+using api::QuotaCode;
+using limiter::Meter;
+using limiter::MeterShape;
+
+namespace {
+
+// Remaining without a limit: as much as anybody may ask for.
+uint64_t remaining(const MeterShape& shape, uint64_t used) noexcept {
+  if (shape.ceiling == api::Ceiling::unlimited) return limits::amount_max;
+  if (shape.ceiling == api::Ceiling::block) return 0;
+  return shape.amount - std::min(shape.amount, used);
+}
+
+// A calendar's period has a length of its own.
+int64_t period_ms(const MeterShape& shape, const limiter::Moment& now) noexcept {
+  if (shape.kind != api::LimitKind::calendar) return shape.period_ns / base::ns_per_ms;
+  const limiter::Period period = limiter::period_of(*shape.zone, shape.unit, now.wall_ns);
+  return (period.end_ns - period.begin_ns) / base::ns_per_ms;
+}
+
+}  // namespace
+
+// Of a meter that was rolled.
+LimitReport Engine::report(const MeterShape& shape, const api::Limit& limit,
+                           const Member& member) noexcept {
+  const Meter meter(shape, member.words + shape.first_word);
+  const bool is_slot = shape.kind == api::LimitKind::slots;
+  LimitReport report{.subject = member.place,
+                     .metric = shape.metric,
+                     .kind = shape.kind,
+                     .ceiling = shape.ceiling,
+                     .name_bytes = static_cast<uint8_t>(limit.name.size()),
+                     .amount = shape.amount,
+                     .used = is_slot ? member.open : meter.used(),
+                     .reserved = is_slot ? member.open : meter.open(),
+                     .period_ms = period_ms(shape, now_),
+                     .reset_ms = is_slot ? 0 : base::ceil_ms(meter.empty_at_ns(now_) - now_.ns)};
+  std::memcpy(report.name, limit.name.data(), limit.name.size());
+  report.remaining = remaining(shape, report.used);
+  return report;
+}
+
+void Engine::tell_limits(QuotaBatch& batch, size_t index, const Party& party,
+                         const api::Amounts& amounts, bool violated_only) noexcept {
+  api::QuotaAnswer& answer = batch.answers[index];
+  answer.first_limit = static_cast<uint32_t>(batch.limits.size());
+  const bool denied = !api::admits(answer.code);
+  for (const Member& told : party.all()) {
+    Member member = told;
+    if (member.index != no_subject) member.open = subjects_[member.index].open;
+    for (size_t at = 0; at < member.quota->shapes.size(); ++at) {
+      const MeterShape& shape = member.quota->shapes[at];
+      Meter meter(shape, member.words + shape.first_word);
+      meter.roll(now_);
+      LimitReport told_limit = report(shape, member.quota->quota.limits[at], member);
+      if (denied) told_limit.violated = !fits(shape, member, share_of(shape, amounts));
+      if (violated_only && !told_limit.violated) continue;
+      if (batch.limits.size() == limits::quota_reports_max) {
+        answer.limits_left_out = true;
+        return;
+      }
+      batch.limits.push_back(told_limit);
+      ++answer.limits_count;
+    }
+  }
+}
+
+void Engine::tell_subject(QuotaBatch& batch, size_t index, uint8_t place,
+                          SubjectIndex subject_index, std::string_view name) noexcept {
+  api::QuotaAnswer& answer = batch.answers[index];
+  if (answer.rows_count == 0) answer.first_row = static_cast<uint32_t>(batch.rows.size());
+  ++answer.rows_count;
+  api::SubjectRow& row = batch.rows.emplace_back();
+  row.name_begin = static_cast<uint32_t>(batch.answer_text.size());
+  row.name_bytes = static_cast<uint32_t>(name.size());
+  row.first_limit = static_cast<uint32_t>(batch.limits.size());
+  batch.answer_text.append(name);
+  Member member{.place = place, .index = subject_index};
+  if (subject_index != no_subject) {
+    const Subject& subject = current(subject_index);
+    row.source = subject.source;
+    row.open_reservations = subject.open;
+    row.waiting = subject.waiting;
+    member.quota = subject.quota;
+    member.words = words_of(subject);
+    member.open = subject.open;
+  } else {
+    const policy::SubjectQuota own = book_->quota_of(name);
+    row.source = own.source;
+    member.quota = class_of(own.quota);
+    member.words = scratch_words_.data();
+    if (member.quota != nullptr) begin_meters(*member.quota, member.words);
+  }
+  if (member.quota == nullptr) {
+    row.source = api::QuotaSource::none;
+    return;
+  }
+  row.quota = static_cast<uint32_t>(batch.quotas.size());
+  batch.quotas.push_back(member.quota->quota);
+  for (size_t at = 0; at < member.quota->shapes.size(); ++at) {
+    const MeterShape& shape = member.quota->shapes[at];
+    Meter(shape, member.words + shape.first_word).roll(now_);
+    batch.limits.push_back(report(shape, member.quota->quota.limits[at], member));
+    ++row.limits_count;
+  }
+}
+
+void Engine::tell_usage(QuotaBatch& batch, size_t index, const Prepared& prepared) noexcept {
+  const api::QuotaCall& call = batch.calls[index];
+  batch.answers[index].code = QuotaCode::ok;
+  if (!are_valid(batch, call)) {
+    batch.answers[index].code = QuotaCode::invalid_subject;
+    return;
+  }
+  for (uint8_t place = 0; place < call.subjects_count; ++place) {
+    const std::string_view name = batch.subjects[call.first_subject + place];
+    tell_subject(batch, index, place, find(prepared.hashes[place], name), name);
+  }
+}
+
+void Engine::tell_reservation(QuotaBatch& batch, size_t index) noexcept {
+  const api::QuotaCall& call = batch.calls[index];
+  api::QuotaAnswer& answer = batch.answers[index];
+  answer.reservation = call.reservation;
+  const Reservation* const reservation = find(call.reservation);
+  if (reservation == nullptr) {
+    answer.code = QuotaCode::unknown_reservation;
+    return;
+  }
+  answer.code = reservation->admission;
+  answer.state = reservation->state;
+  answer.late = reservation->late;
+  answer.amounts = reservation->amounts;
+  answer.lifetime_ms =
+      static_cast<uint32_t>(std::max<int64_t>(reservation->timer.due_ms() - now_ms(), 0));
+  for (uint8_t place = 0; place < reservation->subjects_count; ++place) {
+    const SubjectIndex subject = reservation->subjects[place];
+    if (subject != no_subject) {
+      tell_subject(batch, index, place, subject, name_of(subjects_[subject]));
+    }
+  }
+}
+
+// Subjects in the order of their places: one that lives throughout is told once.
+void Engine::tell_page(QuotaBatch& batch, size_t index) noexcept {
+  const api::QuotaCall& call = batch.calls[index];
+  api::QuotaAnswer& answer = batch.answers[index];
+  answer.code = QuotaCode::ok;
+  const uint32_t rows_max =
+      call.limit == 0 ? limits::subjects_page_max : std::min(call.limit, limits::subjects_page_max);
+  uint64_t at = call.cursor;
+  for (; at < subjects_.index_end(); ++at) {
+    const auto subject = static_cast<SubjectIndex>(at);
+    if (!subjects_.holds(subject)) continue;
+    // All limits of one more subject have to have room.
+    const bool full = answer.rows_count == rows_max ||
+                      batch.limits.size() + limits::quota_limits_max > limits::quota_reports_max;
+    if (full) {
+      answer.next_cursor = at;
+      return;
+    }
+    if (current(subject).quota == nullptr) continue;
+    tell_subject(batch, index, 0, subject, name_of(subjects_[subject]));
+  }
+}
+
+}  // namespace sluice::quota

@@ -1,0 +1,83 @@
+// Finds numbers by a hash: open addressing, linear probing, erasing without tombstones.
+// Shape:  8 bytes a slot; the upper half of the hash stands beside the number, and says where its
+//         home is. At most half of the slots are in use.
+// Errors: none: the owner never keeps more than `entries_max`.
+// Lives:  one core; never allocates after construction.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <string_view>
+
+#include "base/assert.hpp"
+#include "base/mapped_region.hpp"
+
+namespace sluice::quota {
+
+class HashIndex {
+ public:
+  static constexpr uint32_t none = 0xFFFF'FFFF;
+
+  HashIndex(uint32_t entries_max, std::string_view purpose)
+      : mask_(std::bit_ceil(uint64_t{entries_max} * 2 + 1) - 1),
+        region_((mask_ + 1) * sizeof(Slot), purpose) {}
+
+  // The number whose entry has this hash and satisfies `is_it(number)`.
+  template <typename IsIt>
+  uint32_t find(uint64_t hash, IsIt is_it) const noexcept {
+    for (uint64_t at = home(tag(hash));; at = (at + 1) & mask_) {
+      const Slot& slot = slots()[at];
+      if (slot.number_plus_1 == 0) return none;
+      if (slot.tag == tag(hash) && is_it(slot.number_plus_1 - 1)) return slot.number_plus_1 - 1;
+    }
+  }
+
+  // The number that most probably has this hash: to fetch it ahead.
+  uint32_t first_with(uint64_t hash) const noexcept {
+    return find(hash, [](uint32_t) { return true; });
+  }
+
+  void insert(uint64_t hash, uint32_t number) noexcept {
+    ASSERT(used_ < (mask_ + 1) / 2);
+    ++used_;
+    uint64_t at = home(tag(hash));
+    while (slots()[at].number_plus_1 != 0) at = (at + 1) & mask_;
+    slots()[at] = {.tag = tag(hash), .number_plus_1 = number + 1};
+  }
+
+  void erase(uint64_t hash, uint32_t number) noexcept {
+    uint64_t hole = home(tag(hash));
+    while (slots()[hole].number_plus_1 != number + 1) {
+      ASSERT(slots()[hole].number_plus_1 != 0);
+      hole = (hole + 1) & mask_;
+    }
+    --used_;
+    // What follows moves up as long as that brings it no further than its home.
+    for (uint64_t at = (hole + 1) & mask_; slots()[at].number_plus_1 != 0; at = (at + 1) & mask_) {
+      if (((at - home(slots()[at].tag)) & mask_) < ((at - hole) & mask_)) continue;
+      slots()[hole] = slots()[at];
+      hole = at;
+    }
+    slots()[hole] = {};
+  }
+
+  void prefetch(uint64_t hash) const noexcept { __builtin_prefetch(&slots()[home(tag(hash))]); }
+
+  uint64_t reserved_bytes() const noexcept { return region_.size(); }
+
+ private:
+  struct Slot {
+    uint32_t tag;
+    uint32_t number_plus_1;  // 0: free
+  };
+
+  static uint32_t tag(uint64_t hash) noexcept { return static_cast<uint32_t>(hash >> 32); }
+  uint64_t home(uint32_t tag) const noexcept { return tag & mask_; }
+  Slot* slots() const noexcept { return reinterpret_cast<Slot*>(region_.data()); }
+
+  uint64_t mask_;
+  base::MappedRegion region_;
+  uint64_t used_ = 0;
+};
+
+}  // namespace sluice::quota

@@ -1,0 +1,71 @@
+#include "quota/quota_class.hpp"
+
+#include <functional>
+
+namespace sluice::quota {
+namespace {
+
+size_t hash_of(const api::Quota& quota) noexcept {
+  size_t hash = quota.limits.size();
+  const auto mix = [&hash](size_t value) { hash = (hash ^ value) * 0x9E37'79B9'7F4A'7C15; };
+  for (const api::Limit& limit : quota.limits) {
+    mix(std::hash<std::string_view>{}(limit.name));
+    mix(limit.amount);
+    mix(static_cast<size_t>(limit.period_ms));
+  }
+  return hash;
+}
+
+std::unique_ptr<QuotaClass> compile(const api::Quota& quota) {
+  auto made = std::make_unique<QuotaClass>();
+  made->quota = quota;
+  for (const api::Limit& limit : quota.limits) {
+    limiter::MeterShape shape = limiter::compile(limit);
+    shape.id = limit_id(limit.name);
+    shape.first_word = static_cast<uint16_t>(made->words);
+    made->words += limiter::words_count(shape);
+    made->limits_anything |= limit.ceiling != api::Ceiling::unlimited;
+    made->has_gcra |= limit.kind == api::LimitKind::gcra;
+    made->shapes.push_back(shape);
+  }
+  return made;
+}
+
+}  // namespace
+
+const QuotaClass* QuotaClasses::hold(const api::Quota& quota) {
+  const size_t hash = hash_of(quota);
+  const auto [begin, end] = classes_.equal_range(hash);
+  for (auto at = begin; at != end; ++at) {
+    if (at->second->quota != quota) continue;
+    ++at->second->holders;
+    return at->second.get();
+  }
+  const auto made = classes_.emplace(hash, compile(quota));
+  made->second->holders = 1;
+  return made->second.get();
+}
+
+void QuotaClasses::let_go(const QuotaClass* of) noexcept {
+  if (--of->holders > 0) return;
+  const auto [begin, end] = classes_.equal_range(hash_of(of->quota));
+  for (auto at = begin; at != end; ++at) {
+    if (at->second.get() != of) continue;
+    classes_.erase(at);
+    return;
+  }
+}
+
+uint32_t limit_id(std::string_view name) noexcept {
+  uint32_t hash = 2'166'136'261;  // FNV-1a
+  for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 16'777'619;
+  return hash;
+}
+
+bool continues(const limiter::MeterShape& before, const limiter::MeterShape& now) noexcept {
+  return before.id == now.id && before.metric == now.metric && before.kind == now.kind &&
+         before.unit == now.unit && before.period_ns == now.period_ns && before.zone == now.zone &&
+         before.count_cached == now.count_cached;
+}
+
+}  // namespace sluice::quota

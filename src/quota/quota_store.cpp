@@ -1,0 +1,76 @@
+#include "quota/quota_store.hpp"
+
+#include "quota/engine.hpp"
+
+namespace sluice::quota {
+
+QuotaStore::QuotaStore(const Options& options) : engine_(std::make_unique<Engine>(options)) {}
+QuotaStore::~QuotaStore() = default;
+
+void QuotaStore::decide(api::QuotaBatch& batch, base::Now now, api::CoreId origin) noexcept {
+  engine_->decide(batch, now, origin);
+}
+
+bool QuotaStore::withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
+                          api::CoreId origin) noexcept {
+  return engine_->withdraw(waiter, ticket, now, origin);
+}
+
+bool QuotaStore::abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
+                         api::CoreId origin) noexcept {
+  return engine_->abandon(waiter, ticket, now, origin);
+}
+
+bool QuotaStore::give_back(uint64_t reservation, base::Now now) noexcept {
+  return engine_->give_back(reservation, now);
+}
+
+void QuotaStore::drain(base::Now now) noexcept {
+  engine_->drain(now);
+}
+
+void QuotaStore::adopt(policy::QuotaBook& book, base::Now now) noexcept {
+  engine_->adopt(book, now);
+}
+
+void QuotaStore::run_due(base::Now now) noexcept {
+  engine_->run_due(now);
+}
+
+int64_t QuotaStore::next_due_ns() const noexcept {
+  return engine_->next_due_ns();
+}
+
+std::span<api::Grant> QuotaStore::grants() noexcept {
+  return engine_->grants();
+}
+
+void QuotaStore::keep_grants(size_t count) noexcept {
+  engine_->keep_grants(count);
+}
+
+uint32_t QuotaStore::subjects_count() const noexcept {
+  return engine_->subjects_count();
+}
+
+uint32_t QuotaStore::reservations_count() const noexcept {
+  return engine_->reservations_count();
+}
+
+uint32_t QuotaStore::waiters_count() const noexcept {
+  return engine_->waiters_count();
+}
+
+const Statistics& QuotaStore::statistics() const noexcept {
+  return engine_->statistics();
+}
+
+uint64_t QuotaStore::reserved_bytes() const noexcept {
+  return engine_->reserved_bytes();
+}
+
+void QuotaStore::check_invariants(base::Now now) const noexcept {
+  engine_->check_invariants(now);
+}
+
+}  // namespace sluice::quota

@@ -1,0 +1,90 @@
+// What was reserved, and has to be settled; and who waits to reserve.
+// Shape:  most of it is in the Reservation; what few have lies in an Extra in the arena.
+// Lives:  in the engine's pools. An ended reservation is remembered until its lifetime ends (an
+//         expired one for as long again), or its place is needed.
+#pragma once
+
+#include <array>
+#include <boost/intrusive/list.hpp>
+#include <cstdint>
+
+#include "api/quota.hpp"
+#include "base/timer_wheel.hpp"
+#include "quota/block_arena.hpp"
+#include "quota/subject.hpp"
+
+namespace sluice::quota {
+
+using SubjectIndex = uint32_t;
+
+// A 128-bit hash of a client's id and of what its subjects have in common; zero: no id.
+struct IdHash {
+  uint64_t low = 0;
+  uint64_t high = 0;
+  bool is_set() const noexcept { return low != 0 || high != 0; }
+  bool operator==(const IdHash&) const = default;
+};
+
+// What is asked, in the store's own terms.
+struct Request {
+  api::Amounts amounts;
+  IdHash id;
+  uint64_t id_request = 0;  // a hash of all that was asked under the id
+  uint64_t tie = 0;
+  uint32_t lifetime_ms = 0;
+  uint8_t subjects_count = 0;
+  std::array<SubjectIndex, limits::call_subjects_max> subjects{};
+};
+
+// When a gcra limit's charge will have leaked away.
+struct Stamp {
+  uint32_t limit = 0;  // limit_id()
+  uint32_t subject = 0;
+  int64_t drained_ns = 0;
+};
+
+struct Reservation
+    : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+  explicit Reservation(uint64_t timer_owner) noexcept : timer(timer_owner) {}
+
+  base::Timer timer;  // the end of its lifetime, or of being remembered
+  uint64_t id = 0;
+  api::Amounts amounts;  // charged now; settled: what was used
+  int64_t charged_ns = 0;
+  uint64_t order = 0;  // of the call that charged it
+  uint64_t expired_order = 0;
+  uint64_t tie = 0;
+  IdHash client_id;
+  uint64_t id_request = 0;
+  uint32_t lifetime_ms = 0;
+  BlockArena::Block owner = BlockArena::none;
+  BlockArena::Block stamps = BlockArena::none;
+  uint8_t owner_bytes = 0;
+  uint8_t stamps_count = 0;
+  uint8_t subjects_count = 0;
+  uint8_t refunded = 0;  // a bit for each subject that got its charge back when it expired
+  api::ReservationState state = api::ReservationState::open;
+  api::QuotaCode admission = api::QuotaCode::ok;  // what it was admitted with
+  bool late = false;
+  std::array<SubjectIndex, limits::call_subjects_max> subjects{};
+};
+
+using Reservations =
+    boost::intrusive::list<Reservation, boost::intrusive::constant_time_size<false>>;
+
+struct Waiter {
+  Waiter(uint64_t limit_owner, uint64_t wake_owner) noexcept
+      : limit(limit_owner), wake(wake_owner) {}
+
+  base::Timer limit;  // the wait limit
+  base::Timer wake;   // of one that heads all its lines: when it may fit
+  Request request;
+  api::Ticket ticket = api::no_ticket;
+  api::CoreId origin = 0;
+  BlockArena::Block owner = BlockArena::none;
+  uint8_t owner_bytes = 0;
+  std::array<Link, limits::call_subjects_max> before{};
+  std::array<Link, limits::call_subjects_max> behind{};
+};
+
+}  // namespace sluice::quota

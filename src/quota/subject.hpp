@@ -1,0 +1,40 @@
+// A subject: a name, its quota, what is used of it, and who waits for it.
+// Lives:  in the engine's pool, from its first use, or as long as it is configured, until it is
+// idle.
+#pragma once
+
+#include <cstdint>
+
+#include "api/limit.hpp"
+#include "quota/block_arena.hpp"
+#include "quota/quota_class.hpp"
+
+namespace sluice::quota {
+
+// A waiter's place in one of its lines: waiter * limits::call_subjects_max + the subject's place.
+using Link = uint32_t;
+inline constexpr Link no_link = 0xFFFF'FFFF;
+
+struct Subject {
+  uint64_t hash = 0;
+  BlockArena::Block name = BlockArena::none;
+  BlockArena::Block usage = BlockArena::none;  // words of its meters
+  const QuotaClass* quota = nullptr;  // null: unknown by now, though something refers to it
+  Link first_waiter = no_link;
+  Link last_waiter = no_link;
+  uint64_t reset_order = 0;  // of the call that reset it last
+  uint32_t open = 0;       // reservations that hold a slot
+  uint32_t held = 0;       // reservations that name it, ended ones that are remembered too
+  uint32_t waiting = 0;    // in its line
+  uint32_t version = 0;    // of the rules that its quota is of
+  uint32_t resets = 0;     // of all subjects, that it has taken part in
+  uint32_t overtaken = 0;  // how many have passed the present head of its line
+  uint16_t name_bytes = 0;
+  api::QuotaSource source = api::QuotaSource::none;
+  bool configured = false;  // named by the configuration file, or put: stays while it is idle
+  bool to_serve = false;
+
+  bool has_line() const noexcept { return first_waiter != no_link; }
+};
+
+}  // namespace sluice::quota

@@ -1,0 +1,203 @@
+// Batches of quota calls: to the cores that decide them, and back.
+// Shape:  a batch travels as a look does. One with calls of several cores goes from core to core,
+// in
+//         their order; so does a call that is every core's. Calls of the worker's own wait until a
+//         look is free.
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "quota/quota_store.hpp"
+#include "server/look.hpp"
+#include "server/worker.hpp"
+
+namespace sluice::server {
+namespace {
+
+using api::QuotaCall;
+using api::QuotaOp;
+using route::Look;
+
+// A cursor over the subjects of all shards: the shard stands above the place in its own.
+constexpr uint32_t shard_shift = 40;
+
+bool is_of_every_core(QuotaOp op) noexcept {
+  return op == QuotaOp::reset_all || op == QuotaOp::end_tie;
+}
+
+bool names_subjects(QuotaOp op) noexcept {
+  switch (op) {
+    case QuotaOp::reserve:
+    case QuotaOp::check:
+    case QuotaOp::record:
+    case QuotaOp::usage:
+    case QuotaOp::put:
+    case QuotaOp::remove:
+    case QuotaOp::reset:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool names_reservation(QuotaOp op) noexcept {
+  return op == QuotaOp::settle || op == QuotaOp::cancel || op == QuotaOp::extend ||
+         op == QuotaOp::show;
+}
+
+}  // namespace
+
+// What no core has is decided, which is to say refused, here.
+uint32_t Worker::core_of(const api::QuotaBatch& batch, const QuotaCall& call) const noexcept {
+  uint32_t core = core_;
+  if (names_reservation(call.op)) {
+    core = quota::shard_of(call.reservation);
+  } else if (names_subjects(call.op) && call.subjects_count > 0) {
+    core = exchange_.owner_of(batch.subjects[call.first_subject]);
+  } else if (call.op == QuotaOp::page) {
+    core = static_cast<uint32_t>(
+        std::min<uint64_t>(call.cursor >> shard_shift, exchange_.cores() - 1));
+  } else if (is_of_every_core(call.op)) {
+    core = 0;
+  }
+  return core < exchange_.cores() ? core : core_;
+}
+
+bool Worker::spans_cores(const api::QuotaBatch& batch) const noexcept {
+  if (exchange_.alone() || batch.calls.empty()) return false;
+  const uint32_t core = core_of(batch, batch.calls.front());
+  return std::any_of(batch.calls.begin(), batch.calls.end(), [&](const QuotaCall& call) {
+    return is_of_every_core(call.op) || core_of(batch, call) != core;
+  });
+}
+
+api::QuotaBatch& Worker::take_batch() noexcept {
+  if (filling_ == nullptr) filling_ = &take_look();
+  filling_->kind = Look::Kind::quota;
+  filling_->batch.clear();
+  return filling_->batch;
+}
+
+void Worker::ask(session::Session& session, uint64_t id, api::QuotaBatch& batch) noexcept {
+  ASSERT(filling_ != nullptr && &filling_->batch == &batch);
+  Look& look = *std::exchange(filling_, nullptr);
+  const io::SocketId socket = session.connection().socket();
+  look.session = socket.index;
+  look.generation = socket.generation;
+  look.id = id;
+  ask(look);
+}
+
+void Worker::ask(Look& look) noexcept {
+  api::QuotaBatch& batch = look.batch;
+  bool leaves = false;
+  for (QuotaCall& call : batch.calls) {
+    call.core = static_cast<api::CoreId>(core_of(batch, call));
+    if (call.op == QuotaOp::page) call.cursor &= (uint64_t{1} << shard_shift) - 1;
+    leaves |= call.core != core_ || is_of_every_core(call.op);
+  }
+  if (leaves && !exchange_.alone()) batch.own_texts();
+  batch.make_answers();
+  look.shard = 0;
+  if (!go_on(look)) return on_decided(look);
+}
+
+// To the next core, from look.shard on, that a call of the batch belongs to. False: there is none.
+bool Worker::go_on(Look& look) noexcept {
+  uint32_t next = exchange_.cores();
+  for (const QuotaCall& call : look.batch.calls) {
+    if (call.core >= look.shard) next = std::min<uint32_t>(next, call.core);
+  }
+  if (next == exchange_.cores()) return false;
+  look.shard = next;
+  send(look);
+  return true;
+}
+
+// At the core whose turn it is.
+void Worker::decide_quota(Look& look) noexcept {
+  if (context_.draining) {
+    for (QuotaCall& call : look.batch.calls) call.flags |= api::quota_flag::draining;
+  }
+  quotas_.decide(look.batch, context_.now, look.origin);
+}
+
+// Back at the core that asked: its calls of core look.shard are decided.
+void Worker::on_quota_decided(Look& look) noexcept {
+  for (size_t index = 0; index < look.batch.calls.size(); ++index) {
+    QuotaCall& call = look.batch.calls[index];
+    if (call.core != look.shard) continue;
+    if (call.op == QuotaOp::page) lead_on(look, look.batch.answers[index].next_cursor);
+    if (is_of_every_core(call.op) && call.core + 1U < exchange_.cores()) ++call.core;
+    if (look.batch.answers[index].code == api::QuotaCode::queued) {
+      session::WaitingEntry& entry = context_.waits[call.ticket];
+      entry.waiter = look.batch.answers[index].waiter;
+      entry.owner = call.core;
+      entry.quota = true;
+    }
+  }
+  ++look.shard;
+  if (!go_on(look)) on_decided(look);
+}
+
+// A page's cursor leads through all shards.
+void Worker::lead_on(const Look& look, uint64_t& cursor) const noexcept {
+  if (cursor != 0) {
+    cursor |= uint64_t{look.shard} << shard_shift;
+  } else if (look.shard + 1 < exchange_.cores()) {
+    cursor = uint64_t{look.shard + 1} << shard_shift;
+  }
+}
+
+void Worker::on_decided(Look& look) noexcept {
+  session::Session* const session = sessions_.find({look.session, look.generation});
+  if (session != nullptr && !session->ended()) {
+    session->on_quota(look.id, look.batch);
+  } else if (!look.is_own) {
+    take_back(look.batch);
+  }
+  look.is_own = false;
+  free_looks_.push_back(&look);
+  room_made_ = true;
+  deliver_early_grants();
+  deliver_grants();
+}
+
+// The connection has ended meanwhile: nobody waits, and nobody knows what was reserved.
+void Worker::take_back(const api::QuotaBatch& batch) noexcept {
+  for (size_t index = 0; index < batch.calls.size(); ++index) {
+    const QuotaCall& call = batch.calls[index];
+    const api::QuotaAnswer& answer = batch.answers[index];
+    if (call.op != QuotaOp::reserve) continue;
+    if (call.ticket != api::no_ticket) {
+      if (answer.code == api::QuotaCode::queued) {
+        abandon(context_.waits[call.ticket]);
+      } else {
+        context_.waits.give_back(call.ticket);
+      }
+    }
+    // With an id of its own the client can ask again, and is told the same.
+    if (answer.reservation == 0 || !call.client_id.empty()) continue;
+    own_calls_.push_back({.op = QuotaOp::cancel, .reservation = answer.reservation});
+  }
+}
+
+void Worker::end_tie(uint64_t tie) noexcept {
+  own_calls_.push_back({.op = QuotaOp::end_tie, .tie = tie});
+}
+
+void Worker::make_own_calls() noexcept {
+  while (!own_calls_.empty() && may_look()) {
+    Look& look = take_look();
+    look.kind = Look::Kind::quota;
+    look.is_own = true;
+    look.session = session::WaitingEntry::no_session;
+    look.batch.clear();
+    const size_t count = std::min<size_t>(own_calls_.size(), limits::quota_calls_max);
+    look.batch.calls.assign(own_calls_.end() - static_cast<std::ptrdiff_t>(count),
+                            own_calls_.end());
+    own_calls_.resize(own_calls_.size() - count);
+    ask(look);
+  }
+}
+
+}  // namespace sluice::server
