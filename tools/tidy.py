@@ -81,6 +81,7 @@ TESTED_ELSEWHERE = {
     "src/io/epoll/": "tests/unit/io/io_*_test.cpp run over every implementation of io::Io",
     "src/io/uring/": "tests/unit/io/io_*_test.cpp run over every implementation of io::Io",
     "src/io/sim/": "tests/unit/io/sim_io_test.cpp and tests/simulation",
+    "src/policy/json_text.cpp": "tests/unit/policy/rule_file_test.cpp reads its complaints",
     "src/route/exchange.cpp": "tests/property/exchange_test.cpp",
     "src/server/": "tests/simulation drives the worker, tests/integration the process",
     "src/session/": "tests/simulation checks every answer, tests/integration every dialogue",

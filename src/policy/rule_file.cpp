@@ -10,38 +10,21 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "base/limits.hpp"
+#include "policy/json_text.hpp"
 #include "policy/rule_book.hpp"
 
 namespace sluice::policy {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr size_t complaints_max = 100;
-constexpr size_t shown_bytes_max = 60;
 
 std::string lower(std::string_view text) {
   std::string result{text};
   for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return result;
-}
-
-// A JSON string, cut where it gets too long to read.
-std::string in_quotes(std::string_view text) {
-  const bool cut = text.size() > shown_bytes_max;
-  std::string shown{text.substr(0, shown_bytes_max)};
-  if (cut) shown += "...";
-  return Json(shown).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-std::string shown(const Json& value) {
-  if (value.is_structured()) return value.is_array() ? "an array" : "an object";
-  const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  return text.size() <= shown_bytes_max ? text : text.substr(0, shown_bytes_max) + "...";
 }
 
 // Reads one entry of "keys", field by field.
@@ -155,14 +138,6 @@ class EntryReader {
   bool can_queue_ = true;
 };
 
-// "line 3, column 5: what the parser says".
-std::string syntax_complaint(const Json::exception& error) {
-  std::string text = error.what();
-  const size_t at = text.find(" at line ");
-  if (at == std::string::npos) return "not JSON: " + text;
-  return "not JSON, " + text.substr(at + 4);
-}
-
 void read_file(const Json& file, ParsedRules& parsed) {
   if (!file.is_object()) {
     parsed.complaints.push_back("must be an object with \"keys\", not " + shown(file));
@@ -223,7 +198,7 @@ ParsedRules parse_rules(std::string_view text) {
 }
 
 std::string entry_text(const Rule& rule) {
-  nlohmann::ordered_json entry{{"key_pattern", rule.pattern}};
+  Json entry{{"key_pattern", rule.pattern}};
   if (rule.is_regex) entry["key_pattern_is_regex"] = true;
   if (rule.max_requests) entry["max_requests_per_window"] = *rule.max_requests;
   if (rule.max_requests_in_queue == 0U) {
@@ -232,7 +207,7 @@ std::string entry_text(const Rule& rule) {
     entry["max_requests_in_queue"] = *rule.max_requests_in_queue;
   }
   if (rule.window_ms) entry["window_millis"] = *rule.window_ms;
-  return entry.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return one_line(entry);
 }
 
 RuleText read_rule_file(const std::string& path) {

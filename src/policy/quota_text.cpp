@@ -1,0 +1,497 @@
+#include "policy/quota_text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <unordered_set>
+
+#include "base/limits.hpp"
+#include "limiter/zone.hpp"
+
+namespace sluice::policy {
+namespace {
+
+using api::CalendarUnit;
+using api::Ceiling;
+using api::Limit;
+using api::LimitKind;
+using api::Metric;
+using api::Quota;
+
+constexpr int64_t day_ms = 24LL * 3'600 * 1'000;
+
+// What is wrong with a field.
+using Complain = std::function<void(std::string_view field, const std::string& what)>;
+
+std::string joined(const std::string& place, std::string_view field) {
+  if (place.empty() || field.empty()) return place + std::string{field};
+  return place + ", " + std::string{field};
+}
+
+std::string place_of(size_t index, const std::string& name) {
+  const std::string place = "limits[" + std::to_string(index) + "]";
+  return name.empty() ? place : place + " (" + in_quotes(name) + ")";
+}
+
+// "fixed, sliding or gcra".
+std::string listed(std::span<const std::string_view> words) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) text += i + 1 == words.size() ? " or " : ", ";
+    text += words[i];
+  }
+  return text;
+}
+
+template <typename Value>
+struct Word {
+  std::string_view text;
+  Value value;
+};
+
+constexpr std::array<Word<Metric>, 6> metric_words{{{"requests", Metric::requests},
+                                                    {"input_tokens", Metric::input_tokens},
+                                                    {"output_tokens", Metric::output_tokens},
+                                                    {"tokens", Metric::tokens},
+                                                    {"cost", Metric::cost},
+                                                    {"concurrency", Metric::concurrency}}};
+constexpr std::array<Word<LimitKind>, 6> kind_words{{{"fixed", LimitKind::fixed},
+                                                     {"sliding", LimitKind::sliding},
+                                                     {"gcra", LimitKind::gcra},
+                                                     {"anchored_day", LimitKind::anchored_day},
+                                                     {"rolling_day", LimitKind::rolling_day},
+                                                     {"calendar", LimitKind::calendar}}};
+constexpr std::array<Word<CalendarUnit>, 4> unit_words{{{"hour", CalendarUnit::hour},
+                                                        {"day", CalendarUnit::day},
+                                                        {"week", CalendarUnit::week},
+                                                        {"month", CalendarUnit::month}}};
+
+constexpr std::array<std::string_view, 8> limit_fields{
+    "name", "metric", "amount", "period_ms", "kind", "period", "time_zone", "count_cached"};
+constexpr std::array<std::string_view, 3> quota_fields{"limits", "expired", "overtakers"};
+
+bool contains(std::span<const std::string_view> words, std::string_view word) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+// ---- Values
+// --------------------------------------------------------------------------------------
+
+bool counts_input(Metric metric) {
+  return metric == Metric::input_tokens || metric == Metric::tokens;
+}
+
+// Clients read names in JSON and in headers.
+bool is_plain_text(const std::string& text) {
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  if (std::ranges::any_of(text, is_control)) return false;
+  try {
+    (void)Json(text).dump();
+    return true;
+  } catch (const Json::exception&) {
+    return false;  // not UTF-8
+  }
+}
+
+void check_name(const Limit& limit, const Complain& complain) {
+  if (limit.name.empty() || limit.name.size() > limits::limit_name_bytes_max) {
+    complain("name", "must have 1 to " + std::to_string(limits::limit_name_bytes_max) +
+                         " bytes, not " + std::to_string(limit.name.size()));
+  } else if (!is_plain_text(limit.name)) {
+    complain("name", "must be UTF-8 without control characters");
+  }
+}
+
+void check_slots(const Limit& limit, const Complain& complain) {
+  if (limit.kind != LimitKind::slots) {
+    complain("kind", "concurrency has none: a slot is free again when its reservation ends");
+  }
+  if (limit.period_ms != 0) complain("period_ms", "concurrency has none: leave it out");
+}
+
+void check_period(Limit& limit, const Complain& complain) {
+  const std::string not_this = ", not " + std::to_string(limit.period_ms);
+  switch (limit.kind) {
+    case LimitKind::slots:
+      complain("kind", "slots are of concurrency alone");
+      break;
+    case LimitKind::fixed:
+    case LimitKind::sliding:
+    case LimitKind::gcra:
+      if (limit.period_ms < limits::window_ms_min || limit.period_ms > limits::window_ms_max) {
+        complain("period_ms", "must be a whole number from " +
+                                  std::to_string(limits::window_ms_min) + " to " +
+                                  std::to_string(limits::window_ms_max) + not_this);
+      }
+      break;
+    case LimitKind::anchored_day:
+    case LimitKind::rolling_day:
+      if (limit.period_ms == 0) limit.period_ms = day_ms;
+      if (limit.period_ms != day_ms) {
+        complain("period_ms", "of a day must be 86400000, or left out" + not_this);
+      }
+      break;
+    case LimitKind::calendar:
+      if (limit.period_ms != 0) {
+        complain("period_ms", "a calendar has none: say \"period\": hour, day, week or month");
+      }
+      break;
+  }
+}
+
+void check_calendar(Limit& limit, const Complain& complain) {
+  if (limit.kind == LimitKind::calendar) {
+    if (limit.unit == CalendarUnit::none) {
+      complain("period", "is missing: a calendar's is hour, day, week or month");
+    }
+    if (limit.time_zone.empty()) limit.time_zone = "UTC";
+    if (limiter::find_zone(limit.time_zone) == nullptr) {
+      complain("time_zone", "there is no " + in_quotes(limit.time_zone) +
+                                "; names are IANA's, such as \"America/Los_Angeles\" (the system's "
+                                "package tzdata has them)");
+    }
+    return;
+  }
+  if (limit.unit != CalendarUnit::none) {
+    complain("period", "is for \"kind\": \"calendar\"; others have period_ms");
+  }
+  if (!limit.time_zone.empty()) complain("time_zone", "is for \"kind\": \"calendar\" alone");
+}
+
+void check_limit(Limit& limit, const Complain& complain) {
+  check_name(limit, complain);
+  if (limit.metric == Metric::concurrency) {
+    check_slots(limit, complain);
+  } else {
+    check_period(limit, complain);
+  }
+  check_calendar(limit, complain);
+  if (limit.ceiling != Ceiling::number) limit.amount = 0;
+  if (limit.amount > limits::amount_max) {
+    complain("amount", "must be at most " + std::to_string(limits::amount_max));
+  }
+  if (limit.count_cached && !counts_input(limit.metric)) {
+    complain("count_cached", "is for input_tokens and tokens alone");
+  }
+}
+
+// Of the numbers that a frame may bring instead of words.
+bool check_enumerators(const Limit& limit, const Complain& complain) {
+  const auto check = [&](auto value, uint32_t count, std::string_view field) {
+    const auto number = static_cast<uint32_t>(value);
+    if (number < count) return true;
+    complain(field, "there is none of number " + std::to_string(number));
+    return false;
+  };
+  const bool metric = check(limit.metric, api::metrics_count, "metric");
+  const bool kind = check(limit.kind, api::limit_kinds_count, "kind");
+  const bool ceiling = check(limit.ceiling, 3, "amount");
+  const bool unit = check(limit.unit, 5, "period");
+  return metric && kind && ceiling && unit;
+}
+
+std::string too_many_limits(size_t count) {
+  return "has " + std::to_string(count) + "; at most " + std::to_string(limits::quota_limits_max) +
+         ", please";
+}
+
+std::string overtakers_bounds() {
+  return "must be a whole number from 0 to " + std::to_string(limits::overtakers_max);
+}
+
+// Every name but the first of its kind.
+void check_names_differ(const std::vector<Limit>& limits,
+                        const std::function<void(size_t index)>& complain) {
+  std::unordered_set<std::string_view> names;
+  for (size_t i = 0; i < limits.size(); ++i) {
+    if (!limits[i].name.empty() && !names.insert(limits[i].name).second) complain(i);
+  }
+}
+
+constexpr std::string_view name_is_taken =
+    "is the name of an earlier limit, too: each has its own, please";
+
+// ---- JSON
+// ----------------------------------------------------------------------------------------
+
+// Reads one limit, field by field. A field that cannot be read is complained of once.
+class LimitReader {
+ public:
+  LimitReader(size_t index, const Json& entry, const std::string& place,
+              std::vector<std::string>& complaints)
+      : complaints_(complaints) {
+    const bool is_object = entry.is_object();
+    const auto name = is_object ? entry.find("name") : entry.end();
+    const bool has_name = is_object && name != entry.end() && name->is_string();
+    place_ = joined(place, place_of(index, has_name ? name->get<std::string>() : ""));
+    if (!is_object) {
+      complain("", "must be an object, not " + shown(entry));
+      return;
+    }
+    for (const auto& [field, value] : entry.items()) {
+      if (!contains(limit_fields, field)) {
+        complain(in_quotes(field), "no such field; there are " + listed_fields());
+      } else if (!value.is_null()) {
+        told_.insert(field);
+        read(field, value);
+      }
+    }
+    check();
+  }
+
+  Limit take() { return std::move(limit_); }
+
+ private:
+  static std::string listed_fields() {
+    std::string text = listed(limit_fields);
+    return text.replace(text.rfind(" or "), 4, " and ");
+  }
+
+  void complain(std::string_view field, const std::string& what) {
+    if (!field.empty() && !bad_.insert(std::string{field}).second) return;
+    complaints_.push_back(joined(place_, field) + ": " + what);
+  }
+
+  void read(std::string_view field, const Json& value) {
+    if (field == "name") {
+      read_text(field, value, limit_.name);
+    } else if (field == "metric") {
+      read_word<Metric>(field, value, metric_words, limit_.metric);
+    } else if (field == "amount") {
+      read_amount(value);
+    } else if (field == "period_ms") {
+      read_period(value);
+    } else if (field == "kind") {
+      read_word<LimitKind>(field, value, kind_words, limit_.kind);
+    } else if (field == "period") {
+      read_word<CalendarUnit>(field, value, unit_words, limit_.unit);
+    } else if (field == "time_zone") {
+      read_text(field, value, limit_.time_zone);
+    } else if (value.is_boolean()) {
+      limit_.count_cached = value.get<bool>();
+    } else {
+      complain(field, "must be true or false, not " + shown(value));
+    }
+  }
+
+  void read_text(std::string_view field, const Json& value, std::string& out) {
+    if (!value.is_string() || value.get_ref<const std::string&>().empty()) {
+      complain(field, "must be a string that is not empty, not " + shown(value));
+      return;
+    }
+    out = value.get<std::string>();
+  }
+
+  template <typename Value>
+  void read_word(std::string_view field, const Json& value, std::span<const Word<Value>> words,
+                 Value& out) {
+    std::vector<std::string_view> texts;
+    for (const Word<Value>& word : words) {
+      if (value.is_string() && value.get_ref<const std::string&>() == word.text) {
+        out = word.value;
+        return;
+      }
+      texts.push_back(word.text);
+    }
+    complain(field, "must be " + listed(texts) + ", not " + shown(value));
+  }
+
+  void read_amount(const Json& value) {
+    if (value.is_number_unsigned() && value.get<uint64_t>() <= limits::amount_max) {
+      limit_.amount = value.get<uint64_t>();
+    } else if (value == "unlimited") {
+      limit_.ceiling = Ceiling::unlimited;
+    } else if (value == "block") {
+      limit_.ceiling = Ceiling::block;
+    } else {
+      complain("amount", "must be a whole number from 0 to " + std::to_string(limits::amount_max) +
+                             ", \"unlimited\" or \"block\", not " + shown(value));
+    }
+  }
+
+  void read_period(const Json& value) {
+    if (value.is_number_unsigned() && value.get<uint64_t>() <= limits::window_ms_max) {
+      limit_.period_ms = value.get<int64_t>();
+    } else {
+      complain("period_ms", "must be a whole number from " + std::to_string(limits::window_ms_min) +
+                                " to " + std::to_string(limits::window_ms_max) + ", not " +
+                                shown(value));
+    }
+  }
+
+  // What a field that could not be read stands for is not known: no complaints of others because
+  // of it.
+  void check() {
+    for (const std::string_view field : {"name", "metric", "amount"}) {
+      if (!told_.contains(std::string{field})) complain(field, "is missing");
+    }
+    if (limit_.metric == Metric::concurrency && !told_.contains("kind")) {
+      limit_.kind = LimitKind::slots;
+    }
+    if (bad_.contains("metric") || bad_.contains("kind")) return;
+    if (needs_period() && !told_.contains("period_ms")) {
+      complain("period_ms", "is missing: over which time the amount is allowed");
+    }
+    check_limit(limit_,
+                [this](std::string_view field, const std::string& what) { complain(field, what); });
+  }
+
+  bool needs_period() const {
+    return limit_.metric != Metric::concurrency &&
+           (limit_.kind == LimitKind::fixed || limit_.kind == LimitKind::sliding ||
+            limit_.kind == LimitKind::gcra);
+  }
+
+  std::string place_;
+  std::vector<std::string>& complaints_;
+  Limit limit_;
+  std::unordered_set<std::string> told_;
+  std::unordered_set<std::string> bad_;
+};
+
+void read_limits(const Json& value, const std::string& place, Quota& quota,
+                 std::vector<std::string>& complaints) {
+  if (!value.is_array()) {
+    complaints.push_back(joined(place, "limits") + ": must be an array, not " + shown(value));
+    return;
+  }
+  if (value.size() > limits::quota_limits_max) {
+    complaints.push_back(joined(place, "limits") + ": " + too_many_limits(value.size()));
+    return;
+  }
+  for (size_t i = 0; i < value.size(); ++i) {
+    quota.limits.push_back(LimitReader(i, value[i], place, complaints).take());
+  }
+  check_names_differ(quota.limits, [&](size_t i) {
+    complaints.push_back(joined(joined(place, place_of(i, quota.limits[i].name)), "name") + ": " +
+                         std::string{name_is_taken});
+  });
+}
+
+void read_expired(const Json& value, const std::string& place, Quota& quota,
+                  std::vector<std::string>& complaints) {
+  if (value == "refund") {
+    quota.refund_expired = true;
+  } else if (value != "keep") {
+    complaints.push_back(joined(place, "expired") + ": must be keep or refund, not " +
+                         shown(value));
+  }
+}
+
+void read_overtakers(const Json& value, const std::string& place, Quota& quota,
+                     std::vector<std::string>& complaints) {
+  if (value.is_number_unsigned() && value.get<uint64_t>() <= limits::overtakers_max) {
+    quota.overtakers_max = value.get<uint32_t>();
+  } else {
+    complaints.push_back(joined(place, "overtakers") + ": " + overtakers_bounds() + ", not " +
+                         shown(value));
+  }
+}
+
+std::string no_such_field(std::span<const std::string_view> others) {
+  std::vector<std::string_view> fields{others.begin(), others.end()};
+  fields.insert(fields.end(), quota_fields.begin(), quota_fields.end());
+  std::string text = listed(fields);
+  return "no such field; there are " + text.replace(text.rfind(" or "), 4, " and ");
+}
+
+}  // namespace
+
+Quota read_quota(const Json& object, const std::string& place,
+                 std::span<const std::string_view> others, std::vector<std::string>& complaints) {
+  Quota quota;
+  if (!object.is_object()) {
+    const std::string start = place.empty() ? "" : place + ": ";
+    complaints.push_back(start + "must be an object with \"limits\", not " + shown(object));
+    return quota;
+  }
+  bool has_limits = false;
+  for (const auto& [field, value] : object.items()) {
+    if (contains(others, field)) continue;
+    if (!contains(quota_fields, field)) {
+      complaints.push_back(joined(place, in_quotes(field)) + ": " + no_such_field(others));
+    } else if (value.is_null()) {
+      continue;
+    } else if (field == "limits") {
+      has_limits = true;
+      read_limits(value, place, quota, complaints);
+    } else if (field == "expired") {
+      read_expired(value, place, quota, complaints);
+    } else {
+      read_overtakers(value, place, quota, complaints);
+    }
+  }
+  if (!has_limits) {
+    complaints.push_back(joined(place, "limits") +
+                         ": is missing; without limits it is \"limits\": []");
+  }
+  return quota;
+}
+
+ParsedQuota parse_quota(std::string_view text) {
+  ParsedQuota parsed;
+  try {
+    parsed.quota = read_quota(Json::parse(text), "", {}, parsed.complaints);
+  } catch (const Json::exception& error) {
+    parsed.complaints.push_back(syntax_complaint(error));
+  }
+  if (!parsed.complaints.empty()) parsed.quota = {};
+  return parsed;
+}
+
+std::vector<std::string> check_quota(Quota& quota) {
+  std::vector<std::string> complaints;
+  if (quota.limits.size() > limits::quota_limits_max) {
+    return {"limits: " + too_many_limits(quota.limits.size())};
+  }
+  const auto complain = [&](size_t index, std::string_view field, const std::string& what) {
+    complaints.push_back(joined(place_of(index, quota.limits[index].name), field) + ": " + what);
+  };
+  for (size_t i = 0; i < quota.limits.size(); ++i) {
+    const auto of_this = [&](std::string_view field, const std::string& what) {
+      complain(i, field, what);
+    };
+    if (check_enumerators(quota.limits[i], of_this)) check_limit(quota.limits[i], of_this);
+  }
+  check_names_differ(quota.limits,
+                     [&](size_t i) { complain(i, "name", std::string{name_is_taken}); });
+  if (quota.overtakers_max > limits::overtakers_max) {
+    complaints.push_back("overtakers: " + overtakers_bounds() + ", not " +
+                         std::to_string(quota.overtakers_max));
+  }
+  return complaints;
+}
+
+Json limit_json(const Limit& limit) {
+  Json json{{"name", limit.name}, {"metric", api::metric_name(limit.metric)}};
+  switch (limit.ceiling) {
+    case Ceiling::number:
+      json["amount"] = limit.amount;
+      break;
+    case Ceiling::unlimited:
+      json["amount"] = "unlimited";
+      break;
+    case Ceiling::block:
+      json["amount"] = "block";
+      break;
+  }
+  if (limit.kind == LimitKind::slots) return json;
+  if (limit.kind != LimitKind::calendar) json["period_ms"] = limit.period_ms;
+  json["kind"] = api::kind_name(limit.kind);
+  if (limit.kind == LimitKind::calendar) {
+    json["period"] = api::unit_name(limit.unit);
+    json["time_zone"] = limit.time_zone;
+  }
+  if (limit.count_cached) json["count_cached"] = true;
+  return json;
+}
+
+Json quota_json(const Quota& quota) {
+  Json json{{"limits", Json::array()}};
+  for (const Limit& limit : quota.limits) json["limits"].push_back(limit_json(limit));
+  if (quota.refund_expired) json["expired"] = "refund";
+  if (quota.overtakers_max > 0) json["overtakers"] = quota.overtakers_max;
+  return json;
+}
+
+}  // namespace sluice::policy
