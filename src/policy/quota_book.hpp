@@ -1,18 +1,19 @@
 // Which quota a subject has: the configuration file's by name, else by its first pattern that
 // matches, else a profile's by name, else what the file says of unknown subjects.
-// Shape:  names are found by hash; all regular expressions are matched at once, by one RE2 set,
-//         and the first in the file's order counts.
+// Shape:  names are found by hash; all regular expressions are matched at once. Of the same name in
+//         several profiles the last one counts.
 // Errors: the constructor throws std::runtime_error when the patterns together are too large.
 // Lives:  one thread; each core has its own, as a RuleBook, which owns it.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "api/limit.hpp"
+#include "policy/pattern_set.hpp"
 
 namespace sluice::policy {
 
@@ -45,17 +46,21 @@ struct SubjectQuota {
 class QuotaBook {
  public:
   explicit QuotaBook(QuotaRules rules = {});
-  ~QuotaBook();
   QuotaBook(const QuotaBook&) = delete;
   QuotaBook& operator=(const QuotaBook&) = delete;
 
   const QuotaRules& rules() const noexcept { return rules_; }
   SubjectQuota quota_of(std::string_view subject);
+  // The rule that gives it, by its index; -1: none.
+  int rule_of(std::string_view subject);
 
  private:
-  struct Index;
+  using Names = std::unordered_map<std::string_view, int>;
   const QuotaRules rules_;
-  std::unique_ptr<Index> index_;
+  Names names_;
+  Names profile_names_;
+  PatternSet patterns_;
+  std::vector<int> matches_;
 };
 
 }  // namespace sluice::policy

@@ -1,32 +1,28 @@
 // Which policy a key has: the flags' values, overwritten by every rule that matches, in order.
-// Shape:  whole keys are found by hash; all regular expressions are matched at once, by one RE2
-//         set. A set that runs out of memory over a key does not count as "no match": the patterns
-//         are then tried one by one.
+// Shape:  whole keys are found by hash; all regular expressions are matched at once. The quotas of
+//         subjects come and go with it, for they are of the same file.
 // Errors: the constructor throws std::runtime_error when the patterns together are too large.
 // Lives:  one thread; each core has its own, for matching fills caches behind a lock.
-// Source: gocc, "Merge"; RE2's set.h.
+// Source: gocc, "Merge".
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "limiter/policy.hpp"
+#include "policy/pattern_set.hpp"
+#include "policy/quota_book.hpp"
 #include "policy/rule.hpp"
-
-namespace re2 {
-class RE2;
-}
 
 namespace sluice::policy {
 
 class RuleBook {
  public:
-  explicit RuleBook(const limiter::Policy& standard, std::vector<Rule> rules = {});
-  ~RuleBook();
+  explicit RuleBook(const limiter::Policy& standard, std::vector<Rule> rules = {},
+                    QuotaRules quotas = {});
   RuleBook(const RuleBook&) = delete;
   RuleBook& operator=(const RuleBook&) = delete;
 
@@ -38,6 +34,8 @@ class RuleBook {
     return rules_.empty() ? standard_ : apply_matches(key);
   }
 
+  QuotaBook& quotas() noexcept { return quotas_; }
+
   // The rules that match, by their index, ascending. Until the next call.
   const std::vector<int>& matches(std::string_view key);
 
@@ -45,18 +43,15 @@ class RuleBook {
   const std::vector<int>& matches_one_by_one(std::string_view key);
 
  private:
-  struct Patterns;
   limiter::Policy apply_matches(std::string_view key);
-  void add_regexes_by_set(std::string_view key);
-  void add_regexes_one_by_one(std::string_view key);
   void add_literals(std::string_view key);
 
   const limiter::Policy standard_;
   const std::vector<Rule> rules_;
   std::unordered_map<std::string_view, std::vector<int>> by_key_;
-  std::unique_ptr<Patterns> patterns_;
+  PatternSet patterns_;
   std::vector<int> matches_;
-  std::vector<int> set_matches_;
+  QuotaBook quotas_;
 };
 
 }  // namespace sluice::policy

@@ -1,0 +1,67 @@
+#include "policy/pattern_set.hpp"
+
+#include <re2/re2.h>
+#include <re2/set.h>
+
+namespace sluice::policy {
+namespace {
+
+constexpr int64_t set_bytes_max = 16 << 20;  // of one core: the patterns, and their work
+
+RE2::Options options() {
+  RE2::Options options{RE2::Quiet};
+  options.set_max_mem(set_bytes_max);
+  return options;
+}
+
+}  // namespace
+
+struct PatternSet::Compiled {
+  RE2::Set set{options(), RE2::UNANCHORED};
+  std::vector<std::unique_ptr<RE2>> singles;  // made when the set fails for the first time
+};
+
+PatternSet::PatternSet() = default;
+PatternSet::~PatternSet() = default;
+
+std::string PatternSet::add(const std::string& pattern, int number) {
+  if (!compiled_) compiled_ = std::make_unique<Compiled>();
+  std::string error;
+  if (compiled_->set.Add(pattern, &error) < 0) return "is not a regular expression: " + error;
+  patterns_.push_back(pattern);
+  numbers_.push_back(number);
+  return {};
+}
+
+std::string PatternSet::compile() {
+  set_matches_.reserve(numbers_.size());
+  if (!compiled_ || compiled_->set.Compile()) return {};
+  return "the regular expressions together take more than " + std::to_string(set_bytes_max >> 20) +
+         " MiB: fewer or simpler ones, please";
+}
+
+void PatternSet::match(std::string_view text, std::vector<int>& found) {
+  if (empty()) return;
+  RE2::Set::ErrorInfo error{};
+  if (compiled_->set.Match({text.data(), text.size()}, &set_matches_, &error)) {
+    for (const int index : set_matches_) found.push_back(numbers_[static_cast<size_t>(index)]);
+  } else if (error.kind != RE2::Set::kNoError) {
+    match_one_by_one(text, found);
+  }
+}
+
+void PatternSet::match_one_by_one(std::string_view text, std::vector<int>& found) {
+  if (empty()) return;
+  auto& singles = compiled_->singles;
+  if (singles.empty()) {
+    for (const std::string& pattern : patterns_) {
+      singles.push_back(std::make_unique<RE2>(pattern, RE2::Quiet));
+    }
+  }
+  const re2::StringPiece piece{text.data(), text.size()};
+  for (size_t i = 0; i < singles.size(); ++i) {
+    if (RE2::PartialMatch(piece, *singles[i])) found.push_back(numbers_[i]);
+  }
+}
+
+}  // namespace sluice::policy

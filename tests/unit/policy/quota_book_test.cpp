@@ -1,0 +1,112 @@
+// Goal: a subject has the quota that comes first in the order of precedence.
+// Method: books by example, each rule with an amount of its own.
+#include "policy/quota_book.hpp"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "policy/rule_book.hpp"
+
+namespace sluice::policy {
+namespace {
+
+using api::QuotaSource;
+
+api::Quota quota_of(uint64_t amount) {
+  return {
+      .limits = {
+          {.name = "rpm", .kind = api::LimitKind::fixed, .amount = amount, .period_ms = 60'000}}};
+}
+
+QuotaRule named(std::string subject, uint64_t amount) {
+  return {.subject = std::move(subject), .quota = quota_of(amount)};
+}
+
+QuotaRule pattern(std::string subject, uint64_t amount) {
+  return {.subject = std::move(subject), .is_regex = true, .quota = quota_of(amount)};
+}
+
+QuotaRule of_profile(std::string subject, uint64_t amount) {
+  return {.subject = std::move(subject),
+          .is_regex = false,
+          .quota = quota_of(amount),
+          .source = QuotaSource::profile};
+}
+
+struct Found {
+  uint64_t amount = 0;  // 0: no quota
+  QuotaSource source = QuotaSource::none;
+  bool operator==(const Found&) const = default;
+};
+
+Found find(QuotaBook& book, std::string_view subject) {
+  const SubjectQuota found = book.quota_of(subject);
+  return {found.quota == nullptr ? 0 : found.quota->limits.at(0).amount, found.source};
+}
+
+TEST(QuotaBook, without_rules_every_subject_is_unknown_and_allowed) {
+  QuotaBook book;
+  EXPECT_EQ(find(book, "m"), Found{});
+  EXPECT_EQ(book.rules().unknown, UnknownSubjects::allow);
+}
+
+TEST(QuotaBook, name_comes_before_pattern_before_profile_before_the_default) {
+  QuotaRules rules{.rules = {pattern("^a", 1), of_profile("abc", 2), named("abc", 3),
+                             of_profile("ab", 4), of_profile("b", 5)},
+                   .unknown = UnknownSubjects::standard,
+                   .standard = quota_of(6)};
+  QuotaBook book{rules};
+  EXPECT_EQ(find(book, "abc"), (Found{3, QuotaSource::file}));
+  EXPECT_EQ(find(book, "ab"), (Found{1, QuotaSource::file}));
+  EXPECT_EQ(find(book, "b"), (Found{5, QuotaSource::profile}));
+  EXPECT_EQ(find(book, "c"), (Found{6, QuotaSource::standard}));
+  EXPECT_EQ(book.rule_of("abc"), 2);
+  EXPECT_EQ(book.rule_of("c"), -1);
+}
+
+TEST(QuotaBook, first_pattern_that_matches_counts) {
+  QuotaBook book{{.rules = {pattern("x$", 1), pattern("a", 2), pattern("^a", 3)}}};
+  EXPECT_EQ(find(book, "ab"), (Found{2, QuotaSource::file}));
+  EXPECT_EQ(find(book, "ax"), (Found{1, QuotaSource::file}));
+  EXPECT_EQ(find(book, "b"), Found{});
+}
+
+TEST(QuotaBook, last_profile_that_has_the_name_counts) {
+  QuotaBook book{{.rules = {of_profile("m", 1), of_profile("m", 2)}}};
+  EXPECT_EQ(find(book, "m"), (Found{2, QuotaSource::profile}));
+}
+
+TEST(QuotaBook, names_are_whole_and_of_bytes) {
+  const std::string zero{"a\0b", 3};
+  QuotaBook book{{.rules = {named(zero, 1), named("gpt-4o", 2)}}};
+  EXPECT_EQ(find(book, zero), (Found{1, QuotaSource::file}));
+  for (const char* other : {"a", "gpt-4o-mini", "GPT-4o", "gpt-4", ""}) {
+    EXPECT_EQ(find(book, other), Found{}) << other;
+  }
+}
+
+TEST(QuotaBook, denied_unknown_subjects_have_no_quota) {
+  QuotaBook book{{.unknown = UnknownSubjects::deny, .standard = quota_of(1)}};
+  EXPECT_EQ(find(book, "m"), Found{});
+}
+
+TEST(QuotaBook, patterns_that_are_too_large_together_are_told) {
+  QuotaRules rules;
+  for (int i = 0; i < 200; ++i) rules.rules.push_back(pattern("([^x]y){1000}", 1));
+  try {
+    const QuotaBook book{rules};
+    FAIL() << "it was taken";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string{error.what()}.find("quotas.subjects: the regular expressions together"),
+              std::string::npos);
+  }
+}
+
+TEST(QuotaBook, belongs_to_the_book_of_rules) {
+  RuleBook book{{}, {}, {.rules = {named("m", 3)}}};
+  EXPECT_EQ(find(book.quotas(), "m"), (Found{3, QuotaSource::file}));
+}
+
+}  // namespace
+}  // namespace sluice::policy
