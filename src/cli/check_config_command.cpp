@@ -64,7 +64,7 @@ void explain(const std::string& key, policy::RuleBook& book) {
 }
 
 int check(const CheckFlags& flags) {
-  const policy::RuleText read = policy::read_rule_file(flags.file);
+  const policy::TextFile read = policy::read_text_file(flags.file);
   if (!read.error.empty()) {
     std::fputs(fmt::format("Error: {}: {}\n", flags.file, read.error).c_str(), stderr);
     return 2;

@@ -1,15 +1,8 @@
 #include "policy/rule_file.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include <re2/re2.h>
 
 #include <cctype>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <memory>
 #include <stdexcept>
 
 #include "base/limits.hpp"
@@ -138,34 +131,46 @@ class EntryReader {
   bool can_queue_ = true;
 };
 
-void read_file(const Json& file, ParsedRules& parsed) {
+void read_keys(const Json& value, ParsedRules& parsed) {
+  parsed.rules.clear();
+  if (value.is_null()) return;
+  if (!value.is_array()) {
+    parsed.complaints.push_back("keys: must be an array of entries, not " + shown(value));
+  } else if (value.size() > rules_max) {
+    parsed.complaints.push_back("keys: has " + std::to_string(value.size()) + " entries; at most " +
+                                std::to_string(rules_max) +
+                                ", please: let patterns match many keys");
+  } else {
+    for (size_t index = 0; index < value.size(); ++index) {
+      parsed.rules.push_back(EntryReader(index, value[index], parsed.complaints).take());
+    }
+  }
+}
+
+void read_file(const Json& file, const ReadProfile& read_profile, ParsedRules& parsed) {
   if (!file.is_object()) {
-    parsed.complaints.push_back("must be an object with \"keys\", not " + shown(file));
+    parsed.complaints.push_back("must be an object with \"keys\" or \"quotas\", not " +
+                                shown(file));
     return;
   }
   for (const auto& [name, value] : file.items()) {
-    if (lower(name) != "keys") {
-      parsed.complaints.push_back(in_quotes(name) + ": no such field; there is \"keys\"");
-    } else if (value.is_null()) {
-      parsed.rules.clear();
-    } else if (!value.is_array()) {
-      parsed.complaints.push_back("keys: must be an array of entries, not " + shown(value));
-    } else if (value.size() > rules_max) {
-      parsed.complaints.push_back("keys: has " + std::to_string(value.size()) +
-                                  " entries; at most " + std::to_string(rules_max) +
-                                  ", please: let patterns match many keys");
+    if (lower(name) == "keys") {
+      read_keys(value, parsed);
+    } else if (lower(name) == "quotas") {
+      parsed.profiles.clear();
+      parsed.quotas = value.is_null()
+                          ? QuotaRules{}
+                          : read_quotas(value, read_profile, parsed.profiles, parsed.complaints);
     } else {
-      parsed.rules.clear();
-      for (size_t index = 0; index < value.size(); ++index) {
-        parsed.rules.push_back(EntryReader(index, value[index], parsed.complaints).take());
-      }
+      parsed.complaints.push_back(in_quotes(name) +
+                                  ": no such field; there are \"keys\" and \"quotas\"");
     }
   }
 }
 
 }  // namespace
 
-ParsedRules parse_rules(std::string_view text) {
+ParsedRules parse_rules(std::string_view text, const ReadProfile& read_profile) {
   ParsedRules parsed;
   if (text.size() > file_bytes_max) {
     parsed.complaints.push_back("has more than " + std::to_string(file_bytes_max) +
@@ -177,13 +182,13 @@ ParsedRules parse_rules(std::string_view text) {
     return parsed;
   }
   try {
-    read_file(Json::parse(text), parsed);
+    read_file(Json::parse(text), read_profile, parsed);
   } catch (const Json::exception& error) {
     parsed.complaints.push_back(syntax_complaint(error));
   }
   if (parsed.complaints.empty()) {
     try {
-      const RuleBook book{limiter::Policy{}, parsed.rules};
+      const RuleBook book{limiter::Policy{}, parsed.rules, parsed.quotas};
     } catch (const std::runtime_error& error) {
       parsed.complaints.emplace_back(error.what());
     }
@@ -193,7 +198,10 @@ ParsedRules parse_rules(std::string_view text) {
     parsed.complaints.resize(complaints_max);
     parsed.complaints.push_back("and " + std::to_string(more) + " more");
   }
-  if (!parsed.complaints.empty()) parsed.rules.clear();
+  if (!parsed.complaints.empty()) {
+    parsed.rules.clear();
+    parsed.quotas = {};
+  }
   return parsed;
 }
 
@@ -208,29 +216,6 @@ std::string entry_text(const Rule& rule) {
   }
   if (rule.window_ms) entry["window_millis"] = *rule.window_ms;
   return one_line(entry);
-}
-
-RuleText read_rule_file(const std::string& path) {
-  // Nobody waits for who writes into a pipe.
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) return {.text = {}, .error = std::strerror(errno)};
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file{::fdopen(descriptor, "r"),
-                                                             &std::fclose};
-  if (file == nullptr) return {.text = {}, .error = std::strerror(errno)};
-  struct stat status {};
-  if (::fstat(descriptor, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
-    return {.text = {}, .error = "it is not a regular file"};
-  }
-  RuleText read;
-  char piece[64 * 1024];
-  while (read.text.size() <= file_bytes_max) {
-    const size_t bytes = std::fread(piece, 1, sizeof piece, file.get());
-    read.text.append(piece, bytes);
-    if (bytes == sizeof piece) continue;
-    if (std::ferror(file.get()) != 0) read.error = std::strerror(errno);
-    break;
-  }
-  return read;
 }
 
 }  // namespace sluice::policy

@@ -1,10 +1,11 @@
 // The text of a policy file -> its rules, or everything that is wrong with it at once.
-// Flow:   --config-file, check-config -> read_rule_file() -> parse_rules() -> RuleBook.
+// Flow:   --config-file, check-config -> read_text_file() -> parse_rules() -> RuleBook.
 // Shape:  {"keys": [{"key_pattern": "...", "key_pattern_is_regex": false,
 //                    "max_requests_per_window": 0, "max_requests_in_queue": 0,
-//                    "window_millis": 0, "can_queue": true}, ...]}
-//         Names are matched whatever their case. 0 and null: not set. `"can_queue": false` sets the
-//         queue to none, which 0 cannot say.
+//                    "window_millis": 0, "can_queue": true}, ...],
+//          "quotas": {...}}                                           (quota_file.hpp)
+//         Names, but those under "quotas", are matched whatever their case. 0 and null: not set.
+//         `"can_queue": false` sets the queue to none, which 0 cannot say.
 // Errors: a complaint names the entry by its place and pattern, the field, and the cure.
 // Source: gocc's configuration file, read more strictly; docs/configuration.md.
 #pragma once
@@ -13,30 +14,25 @@
 #include <string_view>
 #include <vector>
 
+#include "policy/quota_file.hpp"
 #include "policy/rule.hpp"
+#include "policy/text_file.hpp"
 
 namespace sluice::policy {
 
-inline constexpr size_t file_bytes_max = 16 * 1024 * 1024;
 inline constexpr size_t rules_max = 100'000;
 
 struct ParsedRules {
   std::vector<Rule> rules;
+  QuotaRules quotas;
+  std::vector<ProfileFile> profiles;    // that it names, as they were read
   std::vector<std::string> complaints;  // none: the rules are good
 };
 
 // They fit into a RuleBook, too.
-ParsedRules parse_rules(std::string_view text);
+ParsedRules parse_rules(std::string_view text, const ReadProfile& read_profile = no_profile);
 
 // The entry as a file would have it, in one line.
 std::string entry_text(const Rule& rule);
-
-struct RuleText {
-  std::string text;
-  std::string error;  // why it cannot be read; empty: it was
-};
-
-// At most one byte more than file_bytes_max, which parse_rules() then complains of.
-RuleText read_rule_file(const std::string& path);
 
 }  // namespace sluice::policy

@@ -156,7 +156,7 @@ void RuleWatch::watch_folders() {
 }
 
 void RuleWatch::look(bool by_poll) {
-  const policy::RuleText read = policy::read_rule_file(path_);
+  const policy::TextFile read = policy::read_text_file(path_);
   const std::string& now = read.error.empty() ? read.text : read.error;
   if (now == seen_) return;
   // Whoever writes in place closes the file at the end, and there is an event; a poll may come in

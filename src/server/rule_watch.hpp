@@ -1,5 +1,5 @@
 // Watches the policy file, and tells when it holds new rules.
-// Flow:   inotify, or the slow poll -> read_rule_file() -> parse_rules() -> `adopt`. A file that is
+// Flow:   inotify, or the slow poll -> read_text_file() -> parse_rules() -> `adopt`. A file that is
 //         bad, or gone, changes nothing: one ERROR line says why, and `refused` is called.
 // Shape:  one thread that sleeps. Folders are watched and not the file: the one that the path names
 //         and the one where the file really is. So writing in place, renaming another file over it,

@@ -103,7 +103,7 @@ WorkerOptions worker_options(const config::Config& config, std::vector<policy::R
 }
 
 // Throws what is wrong with the file, in one line.
-std::vector<policy::Rule> good_rules(const std::string& path, const policy::RuleText& read) {
+std::vector<policy::Rule> good_rules(const std::string& path, const policy::TextFile& read) {
   policy::ParsedRules parsed;
   if (read.error.empty()) {
     parsed = policy::parse_rules(read.text);
@@ -167,10 +167,10 @@ Server::~Server() {
 
 StartReport Server::start() {
   StartReport report;
-  policy::RuleText rule_text;
+  policy::TextFile rule_text;
   std::vector<policy::Rule> rules;
   if (!config_.config_file.empty()) {
-    rule_text = policy::read_rule_file(config_.config_file);
+    rule_text = policy::read_text_file(config_.config_file);
     rules = good_rules(config_.config_file, rule_text);
   }
   report.rules = rules;

@@ -142,7 +142,7 @@ TEST(RuleFile, unknown_fields) {
   EXPECT_TRUE(complaint_about_field(R"("max_requests": 5)")
                   .starts_with(R"("max_requests": no such field)"));
   EXPECT_EQ(complaints_about(R"({"key": []})"),
-            Complaints{R"("key": no such field; there is "keys")"});
+            Complaints{R"("key": no such field; there are "keys" and "quotas")"});
 }
 
 TEST(RuleFile, patterns_that_are_missing_empty_or_no_regular_expression) {

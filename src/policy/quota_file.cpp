@@ -1,0 +1,294 @@
+#include "policy/quota_file.hpp"
+
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/limits.hpp"
+#include "policy/quota_text.hpp"
+#include "policy/text_file.hpp"
+
+namespace sluice::policy {
+namespace {
+
+using api::QuotaSource;
+using Complaints = std::vector<std::string>;
+
+std::string entry_place(const std::string& list, size_t index, const Json& entry,
+                        const char* field) {
+  const std::string place = list + "[" + std::to_string(index) + "]";
+  const auto name = entry.is_object() ? entry.find(field) : entry.end();
+  const bool named = entry.is_object() && name != entry.end() && name->is_string();
+  return named ? place + " (" + in_quotes(name->get_ref<const std::string&>()) + ")" : place;
+}
+
+// An array of at most so many; what else it is has been complained of.
+bool is_array(const Json& value, const std::string& place, size_t count_max,
+              Complaints& complaints) {
+  if (!value.is_array()) {
+    complaints.push_back(place + ": must be an array, not " + shown(value));
+    return false;
+  }
+  if (value.size() <= count_max) return true;
+  complaints.push_back(place + ": has " + std::to_string(value.size()) + " entries; at most " +
+                       std::to_string(count_max) + ", please");
+  return false;
+}
+
+// Reads "subjects" of the file or of a profile.
+class SubjectsReader {
+ public:
+  SubjectsReader(std::string place, QuotaSource source, Complaints& complaints)
+      : place_(std::move(place)), source_(source), complaints_(complaints) {}
+
+  std::vector<QuotaRule> read(const Json& value) {
+    if (is_array(value, place_, subjects_max, complaints_)) {
+      for (size_t i = 0; i < value.size(); ++i) read_entry(i, value[i]);
+    }
+    return std::move(rules_);
+  }
+
+ private:
+  void read_entry(size_t index, const Json& entry) {
+    static constexpr std::array<std::string_view, 2> fields{"subject", "subject_is_regex"};
+    const std::string place = entry_place(place_, index, entry, "subject");
+    const bool is_of_file = source_ == QuotaSource::file;
+    QuotaRule rule{.subject = "", .is_regex = false, .quota = {}, .source = source_};
+    rule.quota = read_quota(entry, place, std::span{fields}.first(is_of_file ? 2 : 1), complaints_);
+    if (!entry.is_object()) return;
+    if (is_of_file) read_is_regex(entry, place, rule);
+    read_subject(entry, place, rule);
+    if (!rule.is_regex) check_it_is_new(index, place, rule);
+    rules_.push_back(std::move(rule));
+  }
+
+  void read_is_regex(const Json& entry, const std::string& place, QuotaRule& rule) {
+    const auto found = entry.find("subject_is_regex");
+    if (found == entry.end() || found->is_null()) return;
+    if (!found->is_boolean()) {
+      complaints_.push_back(place + ", subject_is_regex: must be true or false, not " +
+                            shown(*found));
+      return;
+    }
+    rule.is_regex = found->get<bool>();
+  }
+
+  void read_subject(const Json& entry, const std::string& place, QuotaRule& rule) {
+    const auto found = entry.find("subject");
+    if (found == entry.end() || found->is_null()) {
+      complaints_.push_back(place + ", subject: is missing: say which subjects the quota is for");
+    } else if (!found->is_string()) {
+      complaints_.push_back(place + ", subject: must be a string, not " + shown(*found));
+    } else if (found->get_ref<const std::string&>().empty() && !rule.is_regex) {
+      complaints_.push_back(place + ", subject: is empty and names none");
+    } else {
+      rule.subject = found->get<std::string>();
+      if (!rule.is_regex) return;
+      const RE2 regex{rule.subject, RE2::Quiet};
+      if (regex.ok()) return;
+      complaints_.push_back(place + ", subject: is not a regular expression: " + regex.error());
+    }
+  }
+
+  void check_it_is_new(size_t index, const std::string& place, const QuotaRule& rule) {
+    if (rule.subject.empty()) return;
+    const auto [earlier, is_new] = names_.emplace(rule.subject, index);
+    if (is_new) return;
+    complaints_.push_back(place + ", subject: is there twice: " + place_ + "[" +
+                          std::to_string(earlier->second) + "] is the same");
+  }
+
+  const std::string place_;
+  const QuotaSource source_;
+  Complaints& complaints_;
+  std::vector<QuotaRule> rules_;
+  std::unordered_map<std::string, size_t> names_;
+};
+
+// "openai (2026-02)" of ".../openai.json".
+std::string profile_title(const std::string& path, const std::string& date) {
+  return std::filesystem::path(path).stem().string() + " (" + date + ")";
+}
+
+void read_profile_object(const Json& profile, const std::string& place, const std::string& path,
+                         QuotaRules& quotas, Complaints& complaints) {
+  if (!profile.is_object()) {
+    complaints.push_back(place + ": must hold an object with \"subjects\", not " + shown(profile));
+    return;
+  }
+  std::string date;
+  std::vector<QuotaRule> rules;
+  bool has_subjects = false;
+  for (const auto& [field, value] : profile.items()) {
+    if (field == "date" && value.is_string()) {
+      date = value.get<std::string>();
+    } else if (field == "subjects") {
+      has_subjects = true;
+      rules = SubjectsReader(place + ", subjects", QuotaSource::profile, complaints).read(value);
+    } else if (field != "date" && field != "about") {
+      complaints.push_back(place + ", " + in_quotes(field) +
+                           ": no such field; there are date, about and subjects");
+    }
+  }
+  if (date.empty()) {
+    complaints.push_back(place +
+                         ", date: is missing: say when its figures were true, as \"2026-02\"");
+  }
+  if (!has_subjects) complaints.push_back(place + ", subjects: is missing");
+  for (QuotaRule& rule : rules) {
+    rule.quota.profile = profile_title(path, date);
+    quotas.rules.push_back(std::move(rule));
+  }
+}
+
+void read_profile_text(const ProfileFile& file, const std::string& place, QuotaRules& quotas,
+                       Complaints& complaints) {
+  if (!file.error.empty()) {
+    complaints.push_back(place + ": " + file.error);
+    return;
+  }
+  try {
+    read_profile_object(Json::parse(file.text), place, file.path, quotas, complaints);
+  } catch (const Json::exception& error) {
+    complaints.push_back(place + ": " + file.path + " is " + syntax_complaint(error));
+  }
+}
+
+void read_profiles(const Json& value, const ReadProfile& read_profile, QuotaRules& quotas,
+                   std::vector<ProfileFile>& profiles, Complaints& complaints) {
+  if (!is_array(value, "quotas.profiles", profiles_max, complaints)) return;
+  for (size_t i = 0; i < value.size(); ++i) {
+    const std::string place = "quotas.profiles[" + std::to_string(i) + "]";
+    if (!value[i].is_string() || value[i].get_ref<const std::string&>().empty()) {
+      complaints.push_back(place + ": must be a profile's name or path, not " + shown(value[i]));
+      continue;
+    }
+    const std::string name = value[i].get<std::string>();
+    profiles.push_back(read_profile(name));
+    read_profile_text(profiles.back(), place + " (" + in_quotes(name) + ")", quotas, complaints);
+  }
+}
+
+void read_unknown(const Json& value, QuotaRules& quotas, Complaints& complaints) {
+  if (value == "allow" || value == "deny") {
+    quotas.unknown = value == "allow" ? UnknownSubjects::allow : UnknownSubjects::deny;
+  } else if (value.is_object()) {
+    quotas.unknown = UnknownSubjects::standard;
+    quotas.standard = read_quota(value, "quotas.unknown_subjects", {}, complaints);
+  } else {
+    complaints.push_back(
+        "quotas.unknown_subjects: must be allow, deny, or a quota as an object with \"limits\", "
+        "not " +
+        shown(value));
+  }
+}
+
+template <typename Integer>
+void read_number(const char* field, const Json& value, uint64_t min, uint64_t max, Integer& out,
+                 Complaints& complaints) {
+  if (value.is_number_unsigned() && value.get<uint64_t>() >= min && value.get<uint64_t>() <= max) {
+    out = value.get<Integer>();
+    return;
+  }
+  complaints.push_back(std::string{"quotas."} + field + ": must be a whole number from " +
+                       std::to_string(min) + " to " + std::to_string(max) + ", not " +
+                       shown(value));
+}
+
+// "anthropic, gemini and openai": the profiles of a folder.
+std::string profiles_there(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    if (at->path().extension() == ".json") names.push_back(at->path().stem());
+  }
+  std::ranges::sort(names);
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? " and " : ", ";
+    text += names[i];
+  }
+  return text;
+}
+
+std::string unknown_profile(const std::string& folder, const std::string& why) {
+  const std::string there = profiles_there(folder);
+  return "cannot be read (" + why + "); " +
+         (there.empty() ? "there are none in " + folder + " (--profiles names their folder)"
+                        : "in " + folder + " there are " + there) +
+         "; a file is named by a path with a slash, such as ./mine.json";
+}
+
+}  // namespace
+
+ProfileFile no_profile(const std::string& name) {
+  return {.path = name, .text = "", .error = "there are no profiles here"};
+}
+
+ReadProfile read_profiles_in(std::string folder, const std::string& config_file) {
+  const std::filesystem::path beside = std::filesystem::path(config_file).parent_path();
+  return [folder = std::move(folder), beside](const std::string& name) -> ProfileFile {
+    const bool is_path = name.find('/') != name.npos;
+    ProfileFile file;
+    file.path = is_path ? beside / name : std::filesystem::path(folder) / (name + ".json");
+    TextFile read = read_text_file(file.path);
+    if (read.error.empty() && read.text.size() > file_bytes_max) {
+      read.error = "it has more than " + std::to_string(file_bytes_max) + " bytes";
+    }
+    if (read.error.empty()) {
+      file.text = std::move(read.text);
+    } else {
+      file.error = is_path ? file.path + " cannot be read: " + read.error
+                           : unknown_profile(folder, read.error);
+    }
+    return file;
+  };
+}
+
+QuotaRules read_quotas(const Json& value, const ReadProfile& read_profile,
+                       std::vector<ProfileFile>& profiles, Complaints& complaints) {
+  QuotaRules quotas;
+  if (!value.is_object()) {
+    complaints.push_back("quotas: must be an object, not " + shown(value));
+    return quotas;
+  }
+  QuotaRules of_profiles;
+  for (const auto& [field, of] : value.items()) {
+    if (of.is_null()) continue;
+    if (field == "profiles") {
+      read_profiles(of, read_profile, of_profiles, profiles, complaints);
+    } else if (field == "unknown_subjects") {
+      read_unknown(of, quotas, complaints);
+    } else if (field == "subjects") {
+      quotas.rules = SubjectsReader("quotas.subjects", QuotaSource::file, complaints).read(of);
+    } else if (field == "default_lifetime_ms") {
+      read_number("default_lifetime_ms", of, limits::lifetime_ms_min, limits::lifetime_ms_max,
+                  quotas.lifetime_ms, complaints);
+    } else if (field == "default_output_tokens") {
+      read_number("default_output_tokens", of, 0, limits::amount_max, quotas.output_tokens,
+                  complaints);
+    } else {
+      complaints.push_back("quotas, " + in_quotes(field) +
+                           ": no such field; there are profiles, unknown_subjects, subjects, "
+                           "default_lifetime_ms and default_output_tokens");
+    }
+  }
+  quotas.rules.insert(quotas.rules.end(), std::move_iterator(of_profiles.rules.begin()),
+                      std::move_iterator(of_profiles.rules.end()));
+  return quotas;
+}
+
+std::string subject_text(const QuotaRule& rule) {
+  Json entry{{"subject", rule.subject}};
+  if (rule.is_regex) entry["subject_is_regex"] = true;
+  entry.update(quota_json(rule.quota));
+  return one_line(entry);
+}
+
+}  // namespace sluice::policy
