@@ -11,6 +11,13 @@ $Cxx.namespace("sluice::schema");
 const protocolVersion :UInt16 = 1;
 const keep :UInt32 = 0xffffffff;  # in an override column: what the key has stays
 
+# In a column of amounts: nothing is told of this entry, as if the column were absent. In one of
+# `requests`: `keep`.
+const untold :UInt64 = 0xffffffffffffffff;
+
+# Bits of Welcome.features.
+const featureQuotas :UInt64 = 1;   # Reserve and all that belongs to it
+
 enum Verdict {
   none @0;              # never sent
   approved @1;
@@ -152,7 +159,7 @@ struct Forget {
 }
 
 # Quotas: an entry of these is decided whole, or not at all. A column that is absent tells nothing:
-# the default holds for all entries. Amounts are at most 2^63 - 1.
+# the default holds for all entries; `untold` says so of one. Amounts are at most 2^63 - 1.
 
 struct Reserve {
   flags @0 :UInt8;                    # quota* flags below, of every entry
@@ -413,8 +420,8 @@ struct QuotaAnswers {
   # Of Reserve, Check, Settle, Cancel, Extend, Record, QuotaChange and Reset.
   count @0 :UInt32;                   # entries answered
   codes @1 :Data;                     # a QuotaCode each, or one byte when all agree
-  reservations @2 :List(UInt64);      # of Reserve: 0 where none was approved; else absent
-  retryMs @3 :List(Int64);            # of Reserve and Check, where one was denied: -1 never
+  reservations @2 :List(UInt64);      # of Reserve: 0 where none was approved; absent: of none
+  retryMs @3 :List(Int64);            # of Reserve and Check: -1 never; absent: 0 each
   limits @4 :LimitStates;             # where asked for
 }
 
@@ -434,7 +441,7 @@ struct LimitStates {
   remaining @11 :List(UInt64);
   periodMs @12 :List(UInt64);
   resetMs @13 :List(UInt64);
-  leftOut @14 :UInt32;                # entries whose limits are not, or not all, told: no room
+  leftOut @14 :UInt32;                # entries, or subjects, of which there was no room to tell all
 }
 
 struct UsageTold {
