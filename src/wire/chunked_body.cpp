@@ -15,13 +15,17 @@ constexpr uint8_t size_digits_max = 7;
 
 }  // namespace
 
-ChunkedBody::Skipped ChunkedBody::skip(std::span<const std::byte> bytes) noexcept {
+ChunkedBody::Skipped ChunkedBody::skip(std::span<const std::byte> bytes,
+                                       std::string* kept) noexcept {
   ASSERT(state_ != State::end);
   ASSERT(state_ != State::malformed);
   size_t position = 0;
   while (position < bytes.size()) {
     if (state_ == State::data) {
       const size_t skipped = std::min<size_t>(chunk_bytes_left_, bytes.size() - position);
+      if (kept != nullptr) {
+        kept->append(reinterpret_cast<const char*>(bytes.data()) + position, skipped);
+      }
       position += skipped;
       chunk_bytes_left_ -= static_cast<uint32_t>(skipped);
       if (chunk_bytes_left_ == 0) state_ = State::data_cr;

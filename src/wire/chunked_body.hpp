@@ -1,9 +1,10 @@
-// Skips a request body in chunks (RFC 9112, section 7.1), byte by byte, keeping nothing of it.
+// Cuts a request body in chunks (RFC 9112, section 7.1), byte by byte; its data is kept only where
+// somebody wants it.
 // Shape:  "5;extension\r\n" "hello" "\r\n" ... "0\r\n" [trailer lines] "\r\n".
 // Units:  octets of data are at most limits::http_body_bytes_max; extensions and trailer together
 //         at most limits::http_header_bytes_max.
 // Errors: malformed chunk, too much data, too much around it: final, the connection ends.
-// Lives:  one per parser; reset() before each body; never allocates.
+// Lives:  one per parser; reset() before each body; never allocates, but for the data that is kept.
 // Source: not Beast's: it asks for each line whole without a bound, folds trailer lines, and (1.74)
 //         asserts when the last chunk's line arrives with one byte behind it.
 #pragma once
@@ -11,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace sluice::wire {
 
@@ -23,7 +25,8 @@ class ChunkedBody {
     size_t consumed_bytes;  // all that was given, or up to the body's end
   };
 
-  Skipped skip(std::span<const std::byte> bytes) noexcept;
+  // The data is appended to `kept`, if that is given.
+  Skipped skip(std::span<const std::byte> bytes, std::string* kept = nullptr) noexcept;
   void reset() noexcept { *this = ChunkedBody{}; }
 
  private:

@@ -72,7 +72,7 @@ class HeadReader final : public http::basic_parser<true> {
     if (request_.target.empty()) refuse(error, "the request target is not a path");
   }
 
-  void on_field_impl(http::field field, BeastView, BeastView field_value,
+  void on_field_impl(http::field field, BeastView name, BeastView field_value,
                      BeastError& error) override {
     const std::string_view value = view(field_value);
     switch (field) {
@@ -101,9 +101,16 @@ class HeadReader final : public http::basic_parser<true> {
       case http::field::accept:
         if (request_.accept.empty()) request_.accept = value;
         return;
+      case http::field::unknown:
+        return on_own_field(view(name), value);
       default:
         return;
     }
+  }
+
+  void on_own_field(std::string_view name, std::string_view value) noexcept {
+    if (!equals_ignoring_case(name, "X-RateLimit-Style")) return;
+    if (request_.rate_style.empty()) request_.rate_style = value;
   }
 
   void on_connection(BeastView value) {
@@ -175,7 +182,7 @@ HttpParsed HttpParser::parse(std::span<const std::byte> bytes) noexcept {
     case Stage::no_body:
       return end_body(0);
     case Stage::sized_body:
-      return parse_sized_body(bytes.size());
+      return parse_sized_body(bytes);
     case Stage::chunked_body:
       return parse_chunked_body(bytes);
     case Stage::refused:
@@ -189,6 +196,7 @@ void HttpParser::reset() noexcept {
   searched_bytes_ = 0;
   line_start_ = 0;
   body_bytes_left_ = 0;
+  kept_body_ = nullptr;
 }
 
 // Looks for the empty line that ends the head, from where the last call stopped. What is refused
@@ -240,14 +248,18 @@ HttpParsed HttpParser::parse_whole_head(std::string_view head) noexcept {
   return HttpHead{reader.request(), head.size()};
 }
 
-HttpParsed HttpParser::parse_sized_body(size_t given_bytes) noexcept {
-  if (given_bytes >= body_bytes_left_) return end_body(body_bytes_left_);
-  body_bytes_left_ -= static_cast<uint32_t>(given_bytes);
-  return HttpNeedMore{given_bytes};
+HttpParsed HttpParser::parse_sized_body(std::span<const std::byte> bytes) noexcept {
+  const size_t taken = std::min<size_t>(bytes.size(), body_bytes_left_);
+  if (kept_body_ != nullptr) {
+    kept_body_->append(reinterpret_cast<const char*>(bytes.data()), taken);
+  }
+  if (taken == body_bytes_left_) return end_body(taken);
+  body_bytes_left_ -= static_cast<uint32_t>(taken);
+  return HttpNeedMore{taken};
 }
 
 HttpParsed HttpParser::parse_chunked_body(std::span<const std::byte> bytes) noexcept {
-  const auto [outcome, consumed_bytes] = chunked_body_.skip(bytes);
+  const auto [outcome, consumed_bytes] = chunked_body_.skip(bytes, kept_body_);
   switch (outcome) {
     case ChunkedBody::Outcome::need_more:
       break;

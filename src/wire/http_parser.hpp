@@ -1,6 +1,7 @@
-// Cuts one HTTP/1.1 request out of bytes: the head first, then its body, which is thrown away.
-// Flow:   net::Connection bytes -> HttpParser::parse() -> HttpRequest -> http_codec routes it.
-// Shape:  the head's lines are found here, a whole head is read by Beast's basic_parser<true> with
+// Cuts one HTTP/1.1 request out of bytes: the head first, then its body, which is thrown away
+// unless somebody wants it. Flow:   net::Connection bytes -> HttpParser::parse() -> HttpRequest ->
+// http_codec routes it. Shape:  the head's lines are found here, a whole head is read by Beast's
+// basic_parser<true> with
 //         a handler of ours that keeps views only; body bytes are counted and dropped.
 // Units:  bytes; the head is at most limits::http_header_bytes_max, the body _body_bytes_max.
 // Errors: refused with a status: 400 (malformed; obs-fold; Transfer-Encoding other than chunked;
@@ -8,12 +9,14 @@
 //         417 (an Expect other than 100-continue), 431 (head, chunk extensions or trailer too
 //         large), 413 (body too large), 505 (neither HTTP/1.0 nor 1.1); the connection ends.
 // Lives:  the request's views point into the bytes given to the parse() that returned `head`;
-//         one parser per connection, reset by itself after each request; never allocates.
+//         one parser per connection, reset by itself after each request; never allocates, but for a
+//         body that is kept.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <variant>
 
@@ -25,6 +28,7 @@ struct HttpRequest {
   std::string_view method;        // as sent: "GET", "POST", ...
   std::string_view target;        // path and query, as sent; or "*"
   std::string_view accept;        // the first Accept header, or empty
+  std::string_view rate_style;    // the first X-RateLimit-Style header, or empty
   bool keep_alive = true;         // the client's wish, by version and Connection header
   bool expects_continue = false;  // Expect: 100-continue with a body to come
   bool http_1_0 = false;
@@ -34,8 +38,8 @@ struct HttpNeedMore {
   size_t consumed_bytes;  // of a body that is being thrown away
 };
 
-// A whole head. Its body, if any, follows: call parse() on with the bytes behind, it answers
-// HttpBodyEnd (at once, with 0 consumed bytes, when there is none).
+// A whole head. Its body, if any, follows: say whether to keep_body(), then call parse() on with
+// the bytes behind, it answers HttpBodyEnd (at once, with 0 consumed bytes, when there is none).
 struct HttpHead {
   HttpRequest request;
   size_t consumed_bytes;
@@ -62,6 +66,9 @@ class HttpParser {
   // and longer). After a refusal every further call refuses again.
   HttpParsed parse(std::span<const std::byte> bytes) noexcept;
 
+  // Behind a head: its body's data is appended to `body`, which lasts until HttpBodyEnd or reset().
+  void keep_body(std::string& body) noexcept { kept_body_ = &body; }
+
   // Between requests: not a byte of the next one was seen.
   bool idle() const noexcept { return stage_ == Stage::head && searched_bytes_ == 0; }
 
@@ -73,7 +80,7 @@ class HttpParser {
 
   HttpParsed parse_head(std::span<const std::byte> bytes) noexcept;
   HttpParsed parse_whole_head(std::string_view head) noexcept;
-  HttpParsed parse_sized_body(size_t given_bytes) noexcept;
+  HttpParsed parse_sized_body(std::span<const std::byte> bytes) noexcept;
   HttpParsed parse_chunked_body(std::span<const std::byte> bytes) noexcept;
   HttpParsed end_body(size_t consumed_bytes) noexcept;
   HttpParsed refuse(uint16_t status, std::string_view cause) noexcept;
@@ -83,6 +90,7 @@ class HttpParser {
   uint32_t line_start_ = 0;       // of the head's last line among them
   uint32_t body_bytes_left_ = 0;  // of a sized body
   ChunkedBody chunked_body_;
+  std::string* kept_body_ = nullptr;
   HttpRefused refused_{};
 };
 

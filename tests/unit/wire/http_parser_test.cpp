@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -216,6 +217,61 @@ TEST(HttpParser, notices_who_awaits_100_continue) {
 
 TEST(HttpParser, keeps_the_first_accept_header) {
   EXPECT_EQ(parse_one(with_headers("Accept: a/b\r\nAccept: c/d\r\n")).accept, "a/b");
+}
+
+TEST(HttpParser, keeps_the_first_style_of_rate_headers) {
+  const std::string stream = with_headers("x-ratelimit-style: openai\r\nX-RateLimit-Style: b\r\n");
+  EXPECT_EQ(parse_one(stream).rate_style, "openai");
+  EXPECT_EQ(parse_one(with_headers("")).rate_style, "");
+}
+
+// The kept body of `stream` when so many bytes arrive at once; what is not a body is not kept.
+std::string kept_body(const std::string& stream, size_t piece_bytes) {
+  HttpParser parser;
+  std::string body;
+  const auto bytes = std::as_bytes(std::span{stream});
+  size_t consumed = 0;
+  for (size_t arrived = 0;; arrived = std::min(bytes.size(), arrived + piece_bytes)) {
+    while (true) {
+      const HttpParsed parsed = parser.parse(bytes.subspan(consumed, arrived - consumed));
+      if (const auto* more = std::get_if<HttpNeedMore>(&parsed)) {
+        consumed += more->consumed_bytes;
+        break;
+      }
+      if (std::holds_alternative<HttpBodyEnd>(parsed)) return body;
+      if (!std::holds_alternative<HttpHead>(parsed)) return "refused";
+      consumed += std::get<HttpHead>(parsed).consumed_bytes;
+      parser.keep_body(body);
+    }
+    if (arrived == bytes.size()) return "incomplete";
+  }
+}
+
+TEST(HttpParser, keeps_a_body_that_is_wanted) {
+  const std::string sized =
+      "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 11\r\n\r\nhello worldGET /";
+  const std::string chunked =
+      "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "6;x=1\r\nhello \r\n5\r\nworld\r\n0\r\nA: b\r\n\r\nGET /";
+  for (size_t piece_bytes : {1, 2, 3, 7, 1'000}) {
+    EXPECT_EQ(kept_body(sized, piece_bytes), "hello world") << piece_bytes;
+    EXPECT_EQ(kept_body(chunked, piece_bytes), "hello world") << piece_bytes;
+    EXPECT_EQ(kept_body(with_headers(""), piece_bytes), "") << piece_bytes;
+  }
+}
+
+TEST(HttpParser, keeps_no_body_of_the_next_request) {
+  const std::string stream = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nab";
+  HttpParser parser;
+  std::string body;
+  for (int i = 0; i < 2; ++i) {
+    const auto bytes = std::as_bytes(std::span{stream});
+    const HttpParsed head = parser.parse(bytes);
+    ASSERT_TRUE(std::holds_alternative<HttpHead>(head));
+    if (i == 0) parser.keep_body(body);
+    parser.parse(bytes.subspan(std::get<HttpHead>(head).consumed_bytes));
+    EXPECT_EQ(body, "ab");
+  }
 }
 
 TEST(HttpParser, takes_an_empty_host_and_any_port) {
