@@ -33,7 +33,7 @@ LAYERS = {
     "io": ["base"],
     "log": ["base", "io"],
     "net": ["base", "io"],
-    "wire": ["base", "api", "proto"],
+    "wire": ["base", "api", "policy", "proto"],
     "route": ["base", "api", "proto"],
     "session": ["base", "api", "log", "net", "wire", "route"],
     "config": ["base", "api", "log"],

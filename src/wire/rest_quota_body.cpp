@@ -1,0 +1,516 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "policy/quota_text.hpp"
+#include "wire/http_text.hpp"
+#include "wire/rest_quota.hpp"
+
+namespace sluice::wire {
+namespace {
+
+using api::QuotaCode;
+using api::QuotaOp;
+using policy::Json;
+
+constexpr std::string_view invalid_request = "invalid_request";
+constexpr std::string_view invalid_request_title = "the request is not valid";
+constexpr int body_depth_max = 16;
+
+QuotaProblem bad_request(std::string detail) {
+  return {.code = invalid_request, .title = invalid_request_title, .detail = std::move(detail)};
+}
+
+QuotaProblem bad_tokens(std::string detail) {
+  return {.code = "invalid_tokens",
+          .title = "estimated tokens must be non-negative",
+          .detail = std::move(detail)};
+}
+
+QuotaProblem problem_of(QuotaCode code, std::string detail) {
+  return {
+      .code = api::code_name(code), .title = api::code_reason(code), .detail = std::move(detail)};
+}
+
+// --- The body as a whole -------------------------------------------------------------------
+
+// Notices what the library lets pass: a name that comes twice, and nesting without end.
+class BodyWatch {
+ public:
+  void see(int depth, Json::parse_event_t event, const Json& parsed) {
+    if (!complaint_.empty()) return;
+    if (depth > body_depth_max) complaint_ = "the body: nested too deeply";
+    if (event == Json::parse_event_t::object_start) names_.emplace_back();
+    if (event == Json::parse_event_t::object_end) names_.pop_back();
+    if (event == Json::parse_event_t::key) see_name(parsed.get_ref<const std::string&>());
+  }
+
+  const std::string& complaint() const noexcept { return complaint_; }
+
+ private:
+  void see_name(const std::string& name) {
+    if (names_.back().insert(name).second) return;
+    complaint_ = policy::in_quotes(name) + ": comes twice; tell it once";
+  }
+
+  std::vector<std::unordered_set<std::string>> names_;  // of the objects that are open
+  std::string complaint_;
+};
+
+std::variant<Json, QuotaProblem> parse_body(std::string_view body) {
+  if (trim_white_space(body).empty()) {
+    return bad_request("the body: missing; send a JSON object (GET /openapi.json describes it)");
+  }
+  BodyWatch watch;
+  Json parsed;
+  try {
+    parsed = Json::parse(body, [&watch](int depth, Json::parse_event_t event, const Json& value) {
+      watch.see(depth, event, value);
+      return true;
+    });
+  } catch (const Json::exception& error) {
+    return bad_request("the body: " + policy::syntax_complaint(error));
+  }
+  if (!watch.complaint().empty()) return bad_request(watch.complaint());
+  if (!parsed.is_object()) {
+    return bad_request("the body: must be a JSON object, not " + policy::shown(parsed));
+  }
+  return parsed;
+}
+
+// --- Fields --------------------------------------------------------------------------------
+
+enum Field : uint32_t {
+  subjects = 1U << 0,
+  requests = 1U << 1,
+  input_tokens = 1U << 2,
+  cached_input_tokens = 1U << 3,
+  max_output_tokens = 1U << 4,
+  output_tokens = 1U << 5,
+  cost = 1U << 6,
+  ttl_ms = 1U << 7,
+  max_wait_ms = 1U << 8,
+  id = 1U << 9,
+  owner = 1U << 10,
+  reservation = 1U << 11,
+  keep_requests = 1U << 12,
+  subject = 1U << 13,
+};
+
+struct FieldName {
+  std::string_view name;
+  Field field;
+};
+
+constexpr std::array<FieldName, 14> field_names{{
+    {"subjects", subjects},
+    {"requests", requests},
+    {"input_tokens", input_tokens},
+    {"cached_input_tokens", cached_input_tokens},
+    {"max_output_tokens", max_output_tokens},
+    {"output_tokens", output_tokens},
+    {"cost", cost},
+    {"ttl_ms", ttl_ms},
+    {"max_wait_ms", max_wait_ms},
+    {"id", id},
+    {"owner", owner},
+    {"reservation", reservation},
+    {"keep_requests", keep_requests},
+    {"subject", subject},
+}};
+
+// What an endpoint's body may and must say.
+struct Shape {
+  QuotaOp op = QuotaOp::reserve;
+  uint32_t takes = 0;
+  uint32_t needs = 0;
+};
+
+Shape shape_of(QuotaEndpoint endpoint) noexcept {
+  constexpr uint32_t reserving = subjects | requests | input_tokens | max_output_tokens | cost |
+                                 ttl_ms | max_wait_ms | id | owner;
+  constexpr uint32_t used = requests | input_tokens | cached_input_tokens | output_tokens | cost;
+  switch (endpoint) {
+    case QuotaEndpoint::reserve:
+      return {QuotaOp::reserve, reserving, subjects};
+    case QuotaEndpoint::check:
+      return {QuotaOp::check, reserving, subjects};
+    case QuotaEndpoint::settle:
+      return {QuotaOp::settle, reservation | used, reservation};
+    case QuotaEndpoint::cancel:
+      return {QuotaOp::cancel, reservation | keep_requests, reservation};
+    case QuotaEndpoint::extend:
+      return {QuotaOp::extend, reservation | ttl_ms, reservation};
+    case QuotaEndpoint::record:
+      return {QuotaOp::record, subjects | used, subjects};
+    case QuotaEndpoint::reset:
+      return {QuotaOp::reset, subject, subject};
+    case QuotaEndpoint::reset_all:
+      return {QuotaOp::reset_all, 0, 0};
+    case QuotaEndpoint::none:
+    case QuotaEndpoint::subjects:
+    case QuotaEndpoint::subject:
+      break;
+  }
+  constexpr bool this_endpoint_has_fields = false;
+  ASSERT(this_endpoint_has_fields);
+  return {};
+}
+
+std::string names_of(uint32_t fields) {
+  std::string names;
+  for (const FieldName& field : field_names) {
+    if ((fields & field.field) == 0) continue;
+    if (!names.empty()) names += ", ";
+    names += field.name;
+  }
+  return names.empty() ? "no fields" : names;
+}
+
+// Reads a body's fields into a request; the first thing that is wrong ends it.
+class BodyReader {
+ public:
+  BodyReader(const Shape& shape, const QuotaOptions& options, QuotaRequest& request)
+      : shape_(shape), options_(options), request_(request) {}
+
+  std::optional<QuotaProblem> read(const Json& body) {
+    for (const auto& [name, value] : body.items()) {
+      read_field(name, value);
+      if (problem_) return std::move(problem_);
+    }
+    const uint32_t missing = shape_.needs & ~told_;
+    if (missing != 0) complain(names_of(missing), "missing; it is needed here");
+    check_cached();
+    return std::move(problem_);
+  }
+
+ private:
+  void complain(std::string_view field, std::string_view what) {
+    if (!problem_) problem_ = bad_request(std::string(field).append(": ").append(what));
+  }
+
+  void read_field(const std::string& name, const Json& value) {
+    const auto found = std::find_if(field_names.begin(), field_names.end(),
+                                    [&name](const FieldName& field) { return field.name == name; });
+    if (found == field_names.end() || (shape_.takes & found->field) == 0) {
+      return complain(policy::in_quotes(name),
+                      "not known here; this takes " + names_of(shape_.takes));
+    }
+    told_ |= found->field;
+    read_known(*found, value);
+  }
+
+  void read_known(const FieldName& field, const Json& value) {
+    api::QuotaCall& call = request_.call;
+    switch (field.field) {
+      case subjects:
+        return read_subjects(value);
+      case subject:
+        return read_subject(value);
+      case requests:
+        return read_amount(field.name, value, call.amounts.requests, api::given::requests);
+      case input_tokens:
+        return read_amount(field.name, value, call.amounts.input_tokens, api::given::input_tokens);
+      case max_output_tokens:
+      case output_tokens:
+        return read_amount(field.name, value, call.amounts.output_tokens,
+                           api::given::output_tokens);
+      case cost:
+        return read_amount(field.name, value, call.amounts.cost, api::given::cost);
+      case cached_input_tokens:
+        return read_number(field.name, value, 0, limits::amount_max, call.cached_input_tokens);
+      case ttl_ms:
+        return read_small(field.name, value, limits::lifetime_ms_min, limits::lifetime_ms_max,
+                          call.lifetime_ms);
+      case max_wait_ms:
+        return read_wait(field.name, value);
+      case id:
+        return read_text(field.name, value, request_.client_id);
+      case owner:
+        return read_text(field.name, value, request_.owner);
+      case reservation:
+        return read_reservation(field.name, value);
+      case keep_requests:
+        return read_keep_requests(field.name, value);
+    }
+  }
+
+  static bool is_token_count(std::string_view name) noexcept { return name.ends_with("tokens"); }
+
+  static bool is_negative(const Json& value) {
+    return value.is_number() && value.get<double>() < 0;
+  }
+
+  void read_number(std::string_view name, const Json& value, uint64_t min, uint64_t max,
+                   uint64_t& out) {
+    const uint64_t number = value.is_number_unsigned() ? value.get<uint64_t>() : 0;
+    if (value.is_number_unsigned() && number >= min && number <= max) {
+      out = number;
+      return;
+    }
+    const std::string what = "must be a whole number of " + std::to_string(min) + " to " +
+                             std::to_string(max) + ", not " + policy::shown(value);
+    if (is_token_count(name) && is_negative(value)) {
+      problem_ = bad_tokens(std::string(name) + ": " + what);
+    } else {
+      complain(name, what);
+    }
+  }
+
+  void read_small(std::string_view name, const Json& value, uint32_t min, uint32_t max,
+                  uint32_t& out) {
+    uint64_t number = out;
+    read_number(name, value, min, max, number);
+    out = static_cast<uint32_t>(number);
+  }
+
+  void read_amount(std::string_view name, const Json& value, uint64_t& out, uint8_t given) {
+    read_number(name, value, 0, limits::amount_max, out);
+    request_.call.told |= given;
+  }
+
+  void read_wait(std::string_view name, const Json& value) {
+    api::QuotaCall& call = request_.call;
+    read_small(name, value, 0, limits::wait_ms_max, call.wait_ms_max);
+    // A check says what holds now.
+    if (call.wait_ms_max == 0 || shape_.op != QuotaOp::reserve) return;
+    call.flags |= api::quota_flag::may_wait;
+    if (options_.wait_ms_max != 0) {
+      call.wait_ms_max = std::min(call.wait_ms_max, options_.wait_ms_max);
+    }
+  }
+
+  void read_text(std::string_view name, const Json& value, std::string& out) {
+    if (value.is_string()) out = value.get<std::string>();
+    if (!value.is_string() || out.empty() || out.size() > limits::client_id_bytes_max) {
+      complain(name, "must be a text of 1 to " + std::to_string(limits::client_id_bytes_max) +
+                         " bytes, not " + policy::shown(value));
+    }
+  }
+
+  // What is no id was never given: not found, as any other that was not.
+  void read_reservation(std::string_view name, const Json& value) {
+    if (!value.is_string()) {
+      return complain(name, "must be the text that /v1/reserve gave, not " + policy::shown(value));
+    }
+    const auto& text = value.get_ref<const std::string&>();
+    const bool is_id =
+        text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+    if (is_id) {
+      std::from_chars(text.data(), text.data() + text.size(), request_.call.reservation, 16);
+    } else {
+      problem_ = problem_of(QuotaCode::unknown_reservation, {});
+      problem_->status = 404;
+    }
+  }
+
+  void read_keep_requests(std::string_view name, const Json& value) {
+    if (!value.is_boolean())
+      return complain(name, "must be true or false, not " + policy::shown(value));
+    if (value.get<bool>()) request_.call.flags |= api::quota_flag::keep_requests;
+  }
+
+  void read_subject(const Json& value) {
+    if (!value.is_string())
+      return complain("subject", "must be a text, not " + policy::shown(value));
+    add_subject("subject", value.get_ref<const std::string&>());
+  }
+
+  void read_subjects(const Json& value) {
+    if (!value.is_array()) {
+      return complain("subjects", "must be an array of texts, not " + policy::shown(value));
+    }
+    if (value.empty() || value.size() > limits::call_subjects_max) {
+      problem_ = problem_of(QuotaCode::invalid_subject,
+                            "subjects: there are " + std::to_string(value.size()));
+      return;
+    }
+    for (size_t i = 0; i < value.size() && !problem_; ++i) {
+      const std::string place = "subjects[" + std::to_string(i) + "]";
+      if (!value[i].is_string())
+        return complain(place, "must be a text, not " + policy::shown(value[i]));
+      add_subject(place, value[i].get_ref<const std::string&>());
+    }
+  }
+
+  void add_subject(const std::string& place, const std::string& name) {
+    std::string what;
+    if (name.empty()) what = "is empty";
+    if (name.size() > options_.name_bytes_max) what = "is too long (--max-key-bytes)";
+    const auto& known = request_.subjects;
+    if (std::find(known.begin(), known.end(), name) != known.end()) {
+      what = policy::in_quotes(name) + " is there already";
+    }
+    if (!what.empty()) {
+      problem_ = problem_of(QuotaCode::invalid_subject, place + ": " + what);
+    } else {
+      request_.subjects.push_back(name);
+    }
+  }
+
+  void check_cached() {
+    const api::QuotaCall& call = request_.call;
+    if ((told_ & input_tokens) != 0 && call.cached_input_tokens > call.amounts.input_tokens) {
+      complain("cached_input_tokens", "must be a part of input_tokens, not more");
+    }
+  }
+
+  const Shape shape_;
+  const QuotaOptions& options_;
+  QuotaRequest& request_;
+  uint32_t told_ = 0;
+  std::optional<QuotaProblem> problem_;
+};
+
+// --- What stands in the head ---------------------------------------------------------------
+
+std::optional<QuotaProblem> read_style(std::string_view text, RateStyle& style) {
+  if (text.empty()) return std::nullopt;
+  if (equals_ignoring_case(text, "openai")) {
+    style = RateStyle::openai;
+  } else if (equals_ignoring_case(text, "anthropic")) {
+    style = RateStyle::anthropic;
+  } else {
+    return bad_request("X-RateLimit-Style, ?headers: must be openai or anthropic, not " +
+                       policy::in_quotes(text));
+  }
+  return std::nullopt;
+}
+
+template <typename Number>
+bool parse_whole(std::string_view text, int base, Number& out) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out, base);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+std::optional<QuotaProblem> read_page(const RestQuota& asked, api::QuotaCall& call) {
+  call.op = QuotaOp::page;
+  call.limit = quota_page_rows;
+  if (!asked.limit.empty() && (!parse_whole(asked.limit, 10, call.limit) || call.limit == 0 ||
+                               call.limit > limits::subjects_page_max)) {
+    return bad_request("limit: must be a whole number of 1 to " +
+                       std::to_string(limits::subjects_page_max) + ", not " +
+                       policy::in_quotes(asked.limit));
+  }
+  const bool is_cursor = asked.cursor.empty() ||
+                         (asked.cursor.size() == 16 && parse_whole(asked.cursor, 16, call.cursor));
+  if (!is_cursor) return bad_request("cursor: must be the `cursor` of the page before");
+  return std::nullopt;
+}
+
+// --- PUT, GET and DELETE of a subject ------------------------------------------------------
+
+std::optional<QuotaProblem> read_put(std::string_view body, QuotaRequest& request) {
+  auto parsed = parse_body(body);
+  if (auto* problem = std::get_if<QuotaProblem>(&parsed)) return std::move(*problem);
+  std::vector<std::string> complaints;
+  request.quota = policy::read_quota(std::get<Json>(parsed), "", {}, complaints);
+  if (complaints.empty()) return std::nullopt;
+  QuotaProblem problem = problem_of(QuotaCode::invalid_quota, complaints.front());
+  problem.complaints = std::move(complaints);
+  return problem;
+}
+
+std::optional<QuotaProblem> read_subject_request(const RestQuota& asked, std::string_view body,
+                                                 const QuotaOptions& options,
+                                                 QuotaRequest& request) {
+  if (asked.subject.empty() || asked.subject.size() > options.name_bytes_max) {
+    return problem_of(QuotaCode::invalid_subject, "the path's subject is " +
+                                                      std::to_string(asked.subject.size()) +
+                                                      " bytes long (--max-key-bytes)");
+  }
+  request.subjects.emplace_back(asked.subject);
+  request.call.op = QuotaOp::usage;
+  if (asked.method == "DELETE") request.call.op = QuotaOp::remove;
+  if (asked.method != "PUT") return std::nullopt;
+  request.call.op = QuotaOp::put;
+  return read_put(body, request);
+}
+
+std::optional<QuotaProblem> read_posted(const RestQuota& asked, std::string_view body,
+                                        const QuotaOptions& options, QuotaRequest& request) {
+  const Shape shape = shape_of(asked.endpoint);
+  request.call.op = shape.op;
+  const bool may_be_empty = shape.needs == 0 && trim_white_space(body).empty();
+  auto parsed = parse_body(may_be_empty ? "{}" : body);
+  if (auto* problem = std::get_if<QuotaProblem>(&parsed)) return std::move(*problem);
+  return BodyReader{shape, options, request}.read(std::get<Json>(parsed));
+}
+
+bool tells_limits(QuotaOp op) noexcept {
+  return op == QuotaOp::reserve || op == QuotaOp::check || op == QuotaOp::record;
+}
+
+// The request's call, with its texts.
+api::QuotaCall call_of(const QuotaRequest& request) {
+  api::QuotaCall call = request.call;
+  call.subjects_count = static_cast<uint8_t>(request.subjects.size());
+  call.client_id = request.client_id;
+  call.owner = request.owner;
+  if (tells_limits(call.op)) {
+    call.flags |= api::quota_flag::wants_limits | api::quota_flag::wants_violated;
+  }
+  return call;
+}
+
+void add_subjects(const QuotaRequest& request, api::QuotaBatch& batch) {
+  batch.subjects.assign(request.subjects.begin(), request.subjects.end());
+}
+
+}  // namespace
+
+bool reads_quota_body(const RestQuota& asked) noexcept {
+  return asked.method == "POST" || asked.method == "PUT";
+}
+
+std::variant<QuotaRequest, QuotaProblem> read_quota_request(const RestQuota& asked,
+                                                            std::string_view body,
+                                                            const QuotaOptions& options) {
+  QuotaRequest request{.endpoint = asked.endpoint};
+  std::optional<QuotaProblem> problem = read_style(asked.rate_style, request.style);
+  if (!problem && asked.endpoint == QuotaEndpoint::subjects) {
+    problem = read_page(asked, request.call);
+  } else if (!problem && asked.endpoint == QuotaEndpoint::subject) {
+    problem = read_subject_request(asked, body, options, request);
+  } else if (!problem) {
+    problem = read_posted(asked, body, options, request);
+  }
+  if (problem) return std::move(*problem);
+  return request;
+}
+
+void fill_batch(const QuotaRequest& request, api::QuotaBatch& batch) {
+  add_subjects(request, batch);
+  batch.calls.push_back(call_of(request));
+  if (request.call.op != QuotaOp::put) return;
+  // The answer to a PUT is what a GET would say next.
+  api::QuotaCall usage;
+  usage.op = QuotaOp::usage;
+  usage.subjects_count = 1;
+  batch.calls.push_back(usage);
+  batch.new_quotas.resize(batch.calls.size());
+  batch.new_quotas[0] = request.quota;
+}
+
+void fill_show(uint64_t reservation, api::QuotaBatch& batch) {
+  api::QuotaCall call;
+  call.op = QuotaOp::show;
+  call.reservation = reservation;
+  batch.calls.push_back(call);
+}
+
+void fill_check(const QuotaRequest& request, api::QuotaBatch& batch) {
+  add_subjects(request, batch);
+  api::QuotaCall call = call_of(request);
+  call.op = QuotaOp::check;
+  call.flags &= static_cast<uint8_t>(~api::quota_flag::may_wait);
+  call.wait_ms_max = 0;
+  batch.calls.push_back(call);
+}
+
+}  // namespace sluice::wire

@@ -1,0 +1,58 @@
+// The paths under /v1/: which endpoint of quotas is asked, how, and with which subject.
+// Flow:   http_codec_route.cpp -> cut_quota_path() -> RestQuota -> rest_quota.hpp reads the body.
+// Shape:  all behind /v1/subjects/ is the subject's name, slashes too.
+// Errors: an endpoint that does not exist is `none`; what a query gets wrong is judged with the
+//         body.
+// Lives:  views of the request's target and of the buffer that its escapes were decoded in.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace sluice::wire {
+
+enum class QuotaEndpoint : uint8_t {
+  none,
+  subjects,
+  subject,
+  reserve,
+  check,
+  settle,
+  cancel,
+  extend,
+  record,
+  reset,
+  reset_all,
+};
+
+// One endpoint: its path as documents and the log tell it, and the methods it has.
+struct QuotaEndpointInfo {
+  QuotaEndpoint endpoint;
+  std::string_view route;
+  std::string_view methods;  // as Allow tells them
+};
+
+// Every one of them but `none`.
+std::span<const QuotaEndpointInfo> quota_endpoints() noexcept;
+
+struct QuotaPath {
+  QuotaEndpoint endpoint = QuotaEndpoint::none;
+  std::string_view subject;  // still percent-encoded
+};
+QuotaPath cut_quota_path(std::string_view path) noexcept;
+
+const QuotaEndpointInfo& quota_endpoint_info(QuotaEndpoint endpoint) noexcept;
+bool has_quota_method(QuotaEndpoint endpoint, std::string_view method) noexcept;
+
+// A request for quotas as its head has it; what it asks stands in its body, too.
+struct RestQuota {
+  QuotaEndpoint endpoint = QuotaEndpoint::none;
+  std::string_view method;      // one that the endpoint has
+  std::string_view subject;     // GET|PUT|DELETE /v1/subjects/NAME
+  std::string_view cursor;      // GET /v1/subjects; empty: from the start
+  std::string_view limit;       // likewise; empty: as many as usual
+  std::string_view rate_style;  // of headers: X-RateLimit-Style or ?headers=; empty: plain ones
+};
+
+}  // namespace sluice::wire

@@ -1,0 +1,301 @@
+// Goal: every answer about quotas has the status, the JSON and the headers that docs/rest.md tells.
+// Method: answers made by hand, compared with whole bodies.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "wire/rest_quota.hpp"
+
+namespace sluice::wire {
+namespace {
+
+using api::QuotaCode;
+using api::QuotaOp;
+using Json = nlohmann::json;
+
+api::LimitReport report(std::string_view name, api::Metric metric, uint64_t amount, uint64_t used) {
+  api::LimitReport limit;
+  limit.metric = metric;
+  limit.kind = metric == api::Metric::concurrency ? api::LimitKind::slots : api::LimitKind::sliding;
+  limit.name_bytes = static_cast<uint8_t>(name.copy(limit.name, sizeof limit.name));
+  limit.amount = amount;
+  limit.used = used;
+  limit.remaining = amount > used ? amount - used : 0;
+  limit.period_ms = limit.kind == api::LimitKind::slots ? 0 : 60'000;
+  limit.reset_ms = limit.kind == api::LimitKind::slots ? 0 : 1'500;
+  return limit;
+}
+
+// One answer of `op`, and what it points into.
+struct Exchange {
+  explicit Exchange(QuotaOp op, QuotaCode code = QuotaCode::ok) {
+    request.call.op = op;
+    request.subjects = {"m"};
+    batch.calls.push_back(request.call);
+    batch.make_answers();
+    answer().code = code;
+  }
+
+  api::QuotaAnswer& answer() { return batch.answers[0]; }
+
+  void add(const api::LimitReport& limit) {
+    batch.limits.push_back(limit);
+    ++answer().limits_count;
+  }
+
+  // A row with the limits of the answer.
+  void add_row(std::string_view name, api::QuotaSource source, api::Quota quota) {
+    api::SubjectRow row;
+    row.name_begin = static_cast<uint32_t>(batch.answer_text.size());
+    row.name_bytes = static_cast<uint32_t>(name.size());
+    row.source = source;
+    row.quota = static_cast<uint32_t>(batch.quotas.size());
+    row.limits_count = static_cast<uint32_t>(batch.limits.size());
+    row.open_reservations = 2;
+    row.waiting = 1;
+    batch.answer_text += name;
+    batch.quotas.push_back(std::move(quota));
+    batch.rows.push_back(row);
+    ++answer().rows_count;
+  }
+
+  QuotaReply reply() const { return quota_reply(request, batch, 0); }
+
+  QuotaRequest request;
+  api::QuotaBatch batch;
+};
+
+Json body_of(const QuotaReply& reply) {
+  return Json::parse(reply.body);
+}
+
+TEST(RestQuotaReply, tells_a_reservation_with_its_limits) {
+  Exchange exchange{QuotaOp::reserve};
+  exchange.answer().reservation = 0x00AB'0000'0000'000FU;
+  exchange.answer().lifetime_ms = 60'000;
+  api::LimitReport tokens = report("tpm", api::Metric::tokens, 1'000, 900);
+  tokens.reserved = 300;
+  exchange.add(tokens);
+  exchange.add(report("slots", api::Metric::concurrency, 4, 1));
+  const QuotaReply reply = exchange.reply();
+  EXPECT_EQ(reply.status, 200);
+  EXPECT_EQ(reply.content_type, "application/json");
+  EXPECT_EQ(
+      reply.body,
+      R"({"reservation":"00ab00000000000f","code":"ok","ttl_ms":60000,"subjects":[{"name":"m",)"
+      R"("limits":[{"name":"tpm","metric":"tokens","kind":"sliding","period_ms":60000,)"
+      R"("limit":1000,"used":900,"reserved":300,"remaining":100,"reset_ms":1500},)"
+      R"({"name":"slots","metric":"concurrency","limit":4,"used":1,"reserved":0,"remaining":3,)"
+      R"("reset_ms":0}]}]})");
+}
+
+TEST(RestQuotaReply, tells_every_subject_in_the_order_asked) {
+  Exchange exchange{QuotaOp::check, QuotaCode::unlimited};
+  exchange.request.subjects = {"b", "a"};
+  api::LimitReport second = report("rpm", api::Metric::requests, 1, 0);
+  second.subject = 1;
+  exchange.add(second);
+  const Json body = body_of(exchange.reply());
+  EXPECT_FALSE(body.contains("reservation"));
+  EXPECT_EQ(body["code"], "unlimited");
+  EXPECT_EQ(body["subjects"][0]["name"], "b");
+  EXPECT_EQ(body["subjects"][0]["limits"].size(), 0u);
+  EXPECT_EQ(body["subjects"][1]["limits"][0]["name"], "rpm");
+}
+
+TEST(RestQuotaReply, has_words_for_what_is_no_number) {
+  Exchange exchange{QuotaOp::check};
+  api::LimitReport limit = report("a", api::Metric::requests, 0, 5);
+  limit.ceiling = api::Ceiling::unlimited;
+  exchange.add(limit);
+  limit.ceiling = api::Ceiling::block;
+  exchange.add(limit);
+  const Json limits = body_of(exchange.reply())["subjects"][0]["limits"];
+  EXPECT_EQ(limits[0]["limit"], "unlimited");
+  EXPECT_EQ(limits[0]["remaining"], nullptr);
+  EXPECT_EQ(limits[1]["limit"], "block");
+  EXPECT_EQ(limits[1]["remaining"], 0);
+}
+
+TEST(RestQuotaReply, names_what_a_denial_violates) {
+  Exchange exchange{QuotaOp::reserve, QuotaCode::tpm_exceeded};
+  exchange.answer().retry_ms = 1'001;
+  api::LimitReport tokens = report("tpm", api::Metric::tokens, 1'000, 900);
+  tokens.violated = true;
+  exchange.add(tokens);
+  exchange.add(report("rpm", api::Metric::requests, 10, 0));
+  const QuotaReply reply = exchange.reply();
+  EXPECT_EQ(reply.status, 429);
+  EXPECT_EQ(reply.content_type, "application/problem+json");
+  EXPECT_EQ(reply.body,
+            R"({"type":"urn:sluicegate:problem:tpm_exceeded",)"
+            R"("title":"per-minute token limit reached","status":429,"code":"tpm_exceeded",)"
+            R"("violated":[{"subject":"m","name":"tpm","metric":"tokens","limit":1000,"used":900,)"
+            R"("reserved":0,"remaining":100,"reset_ms":1500}],"retry_after_ms":1001,)"
+            R"("retryable":true})");
+  EXPECT_EQ(reply.headers,
+            "RateLimit: \"tpm\";r=100;t=2, \"rpm\";r=10;t=2\r\n"
+            "RateLimit-Policy: \"tpm\";q=1000;w=60, \"rpm\";q=10;w=60\r\nRetry-After: 2\r\n");
+}
+
+TEST(RestQuotaReply, says_when_no_wait_helps) {
+  for (const QuotaCode code :
+       {QuotaCode::exceeds_limit, QuotaCode::blocked, QuotaCode::unknown_subject}) {
+    Exchange exchange{QuotaOp::reserve, code};
+    exchange.answer().retry_ms = api::retry_never;
+    const QuotaReply reply = exchange.reply();
+    EXPECT_EQ(reply.status, 429);
+    EXPECT_EQ(body_of(reply)["retryable"], false);
+    EXPECT_EQ(body_of(reply)["retry_after_ms"], nullptr);
+    EXPECT_EQ(reply.headers, "");
+  }
+}
+
+TEST(RestQuotaReply, has_a_status_for_every_code) {
+  const std::vector<std::pair<QuotaCode, int>> statuses{{QuotaCode::unknown_model, 200},
+                                                        {QuotaCode::rpd_exceeded, 429},
+                                                        {QuotaCode::concurrency_exceeded, 429},
+                                                        {QuotaCode::line_ahead, 429},
+                                                        {QuotaCode::deadline_unmeetable, 429},
+                                                        {QuotaCode::wait_limit, 429},
+                                                        {QuotaCode::draining, 503},
+                                                        {QuotaCode::waiters_full, 503},
+                                                        {QuotaCode::reservations_full, 503},
+                                                        {QuotaCode::subjects_full, 503},
+                                                        {QuotaCode::id_in_use, 409},
+                                                        {QuotaCode::subjects_apart, 400},
+                                                        {QuotaCode::invalid_subject, 400},
+                                                        {QuotaCode::unknown_reservation, 404},
+                                                        {QuotaCode::already_settled, 409},
+                                                        {QuotaCode::already_cancelled, 409},
+                                                        {QuotaCode::already_expired, 409},
+                                                        {QuotaCode::invalid_quota, 400},
+                                                        {QuotaCode::no_such_quota, 404}};
+  for (const auto& [code, status] : statuses) {
+    const QuotaReply reply = Exchange{QuotaOp::reserve, code}.reply();
+    EXPECT_EQ(reply.status, status) << api::code_name(code);
+    EXPECT_EQ(body_of(reply)["code"], api::code_name(code));
+    EXPECT_EQ(reply.headers.find("Retry-After: 1\r\n") != std::string::npos,
+              (status == 429 || status == 503) && api::may_retry(code))
+        << api::code_name(code);
+  }
+}
+
+TEST(RestQuotaReply, does_not_grow_with_long_names_without_end) {
+  Exchange exchange{QuotaOp::reserve, QuotaCode::tokens_exceeded};
+  exchange.request.subjects = {std::string(30'000, 'x')};
+  for (int i = 0; i < 16; ++i) {
+    api::LimitReport limit =
+        report(std::string(1, static_cast<char>('a' + i)), api::Metric::tokens, 1, 1);
+    limit.violated = true;
+    exchange.add(limit);
+  }
+  EXPECT_EQ(body_of(exchange.reply())["violated"].size(), 4u);
+}
+
+TEST(RestQuotaReply, tells_the_end_of_a_reservation_without_time) {
+  Exchange exchange{QuotaOp::settle};
+  exchange.answer().reservation = 1;
+  exchange.answer().state = api::ReservationState::settled;
+  exchange.answer().amounts = {1, 880, 312, 7};
+  EXPECT_EQ(exchange.reply().body,
+            R"({"reservation":"0000000000000001","state":"settled","requests":1,)"
+            R"("input_tokens":880,"output_tokens":312,"cost":7,"late":false})");
+  EXPECT_EQ(exchange.reply().headers, "");
+  exchange.request.call.op = QuotaOp::extend;
+  exchange.answer().state = api::ReservationState::open;
+  exchange.answer().lifetime_ms = 500;
+  EXPECT_EQ(exchange.reply().body,
+            R"({"reservation":"0000000000000001","state":"open","ttl_ms":500})");
+}
+
+TEST(RestQuotaReply, shows_a_subject_with_its_quota_and_usage) {
+  Exchange exchange{QuotaOp::usage};
+  exchange.batch.limits.push_back(report("tpm", api::Metric::tokens, 1'000, 900));
+  api::Quota quota;
+  quota.limits.push_back(
+      {.name = "tpm", .metric = api::Metric::tokens, .amount = 1'000, .period_ms = 60'000});
+  quota.profile = "openai (2026-02)";
+  exchange.add_row("m", api::QuotaSource::profile, quota);
+  const QuotaReply reply = exchange.reply();
+  EXPECT_EQ(reply.status, 200);
+  const Json expected = Json::parse(R"json({"name": "m", "source": "profile",
+      "profile": "openai (2026-02)", "limits": [{"name": "tpm", "metric": "tokens",
+      "amount": 1000, "period_ms": 60000, "kind": "sliding", "used": 900, "reserved": 0,
+      "remaining": 100, "reset_ms": 1500}], "expired": "keep", "overtakers": 0,
+      "open_reservations": 2, "waiting": 1})json");
+  EXPECT_EQ(body_of(reply), expected);
+  EXPECT_NE(reply.headers.find("RateLimit: \"tpm\";r=100;t=2"), std::string::npos);
+}
+
+TEST(RestQuotaReply, does_not_find_a_subject_without_quota) {
+  Exchange exchange{QuotaOp::usage};
+  exchange.add_row("m", api::QuotaSource::none, {});
+  EXPECT_EQ(exchange.reply().status, 404);
+  EXPECT_EQ(body_of(exchange.reply())["code"], "unknown_subject");
+}
+
+TEST(RestQuotaReply, answers_a_put_as_a_get) {
+  Exchange exchange{QuotaOp::put};
+  exchange.add_row("m", api::QuotaSource::run_time, {});
+  exchange.batch.answers.push_back(exchange.answer());
+  exchange.batch.answers[0] = {.code = QuotaCode::ok};
+  EXPECT_EQ(body_of(exchange.reply())["source"], "run_time");
+}
+
+TEST(RestQuotaReply, pages_with_a_cursor_until_the_end) {
+  Exchange exchange{QuotaOp::page};
+  exchange.add_row("\xFF", api::QuotaSource::run_time, {});
+  exchange.answer().next_cursor = 255;
+  EXPECT_EQ(body_of(exchange.reply())["cursor"], "00000000000000ff");
+  EXPECT_EQ(body_of(exchange.reply())["subjects"][0]["name"], "\xEF\xBF\xBD");
+  exchange.answer().next_cursor = 0;
+  EXPECT_EQ(body_of(exchange.reply())["cursor"], nullptr);
+}
+
+TEST(RestQuotaReply, says_little_of_what_leaves_nothing) {
+  EXPECT_EQ(Exchange{QuotaOp::remove}.reply().status, 204);
+  EXPECT_EQ(Exchange{QuotaOp::remove}.reply().body, "");
+  EXPECT_EQ(Exchange{QuotaOp::reset}.reply().body, R"({"subject":"m"})");
+  EXPECT_EQ(Exchange{QuotaOp::reset_all}.reply().body, "{}");
+}
+
+TEST(RestQuotaReply, tells_what_became_of_those_who_waited) {
+  Exchange shown{QuotaOp::reserve};
+  shown.batch.limits.push_back(report("tpm", api::Metric::tokens, 10, 4));
+  shown.add_row("m", api::QuotaSource::file, {});
+  shown.answer().lifetime_ms = 77;
+  const Json granted = body_of(granted_reply(shown.request, 9, shown.batch, 0));
+  EXPECT_EQ(granted["reservation"], "0000000000000009");
+  EXPECT_EQ(granted["ttl_ms"], 77);
+  EXPECT_EQ(granted["subjects"][0]["limits"][0]["used"], 4);
+
+  Exchange checked{QuotaOp::reserve, QuotaCode::tpm_exceeded};
+  api::LimitReport tokens = report("tpm", api::Metric::tokens, 10, 10);
+  tokens.violated = true;
+  checked.add(tokens);
+  checked.answer().retry_ms = 5;
+  const QuotaReply denied =
+      not_granted_reply(checked.request, QuotaCode::wait_limit, checked.batch, 0);
+  EXPECT_EQ(denied.status, 429);
+  EXPECT_EQ(body_of(denied)["code"], "wait_limit");
+  EXPECT_EQ(body_of(denied)["violated"].size(), 1u);
+  EXPECT_EQ(body_of(denied)["retry_after_ms"], 5);
+
+  EXPECT_EQ(body_of(denied_reply(checked.request, QuotaCode::draining))["violated"].size(), 0u);
+}
+
+TEST(RestQuotaReply, tells_problems_by_code_title_and_detail) {
+  const QuotaReply reply = problem_reply({.status = 400,
+                                          .code = "invalid_quota",
+                                          .title = "the quota is not valid",
+                                          .detail = "a",
+                                          .complaints = {"a", "b"}});
+  EXPECT_EQ(reply.body,
+            R"({"type":"urn:sluicegate:problem:invalid_quota","title":"the quota is not valid",)"
+            R"("status":400,"code":"invalid_quota","detail":"a","complaints":["a","b"]})");
+}
+
+}  // namespace
+}  // namespace sluice::wire

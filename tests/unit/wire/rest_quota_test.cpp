@@ -1,0 +1,294 @@
+// Goal: bodies and queries under /v1/ become the calls that they say, and what is wrong is refused
+// by its field. Method: one body per row, compared with the call or the complaint it gives.
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+
+#include "wire/rest_quota.hpp"
+
+namespace sluice::wire {
+namespace {
+
+using api::QuotaOp;
+namespace given = api::given;
+
+constexpr QuotaOptions usual{.name_bytes_max = 64};
+
+std::variant<QuotaRequest, QuotaProblem> read(QuotaEndpoint endpoint, std::string_view body,
+                                              const QuotaOptions& options = usual) {
+  return read_quota_request({.endpoint = endpoint, .method = "POST"}, body, options);
+}
+
+QuotaRequest request(QuotaEndpoint endpoint, std::string_view body) {
+  auto result = read(endpoint, body);
+  if (const auto* problem = std::get_if<QuotaProblem>(&result)) {
+    ADD_FAILURE() << body << ": " << problem->detail;
+    return {};
+  }
+  return std::get<QuotaRequest>(std::move(result));
+}
+
+// "400 invalid_request: field: what"
+std::string problem(const std::variant<QuotaRequest, QuotaProblem>& result) {
+  const auto* problem = std::get_if<QuotaProblem>(&result);
+  if (problem == nullptr) return "none";
+  std::string text = std::to_string(problem->status) + " " + std::string(problem->code);
+  return problem->detail.empty() ? text : text + ": " + problem->detail;
+}
+
+std::string refusal(QuotaEndpoint endpoint, std::string_view body) {
+  return problem(read(endpoint, body));
+}
+
+TEST(RestQuotaRequest, reads_all_of_a_reserve) {
+  const QuotaRequest reserve = request(
+      QuotaEndpoint::reserve,
+      R"({"subjects": ["a", "b"], "requests": 2, "input_tokens": 900, "max_output_tokens": 500,
+          "cost": 7, "ttl_ms": 60000, "max_wait_ms": 250, "id": "mine", "owner": "me"})");
+  EXPECT_EQ(reserve.call.op, QuotaOp::reserve);
+  EXPECT_EQ(reserve.subjects, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(reserve.call.amounts, (api::Amounts{2, 900, 500, 7}));
+  EXPECT_EQ(reserve.call.told,
+            given::requests | given::input_tokens | given::output_tokens | given::cost);
+  EXPECT_EQ(reserve.call.lifetime_ms, 60'000u);
+  EXPECT_EQ(reserve.call.wait_ms_max, 250u);
+  EXPECT_EQ(reserve.call.flags, api::quota_flag::may_wait);
+  EXPECT_EQ(reserve.client_id, "mine");
+  EXPECT_EQ(reserve.owner, "me");
+}
+
+TEST(RestQuotaRequest, leaves_defaults_to_the_store) {
+  const QuotaRequest reserve = request(QuotaEndpoint::reserve, R"({"subjects": ["a"]})");
+  EXPECT_EQ(reserve.call.amounts, api::Amounts{});
+  EXPECT_EQ(reserve.call.told, 0);
+  EXPECT_EQ(reserve.call.lifetime_ms, 0u);
+  EXPECT_EQ(reserve.call.flags, 0);
+}
+
+TEST(RestQuotaRequest, waits_no_longer_than_the_server_lets) {
+  const auto result = read(QuotaEndpoint::reserve, R"({"subjects": ["a"], "max_wait_ms": 9000})",
+                           {.wait_ms_max = 1'000});
+  EXPECT_EQ(std::get<QuotaRequest>(result).call.wait_ms_max, 1'000u);
+}
+
+TEST(RestQuotaRequest, does_not_let_a_check_wait) {
+  const QuotaRequest check =
+      request(QuotaEndpoint::check, R"({"subjects": ["a"], "max_wait_ms": 9000})");
+  EXPECT_EQ(check.call.op, QuotaOp::check);
+  EXPECT_EQ(check.call.flags, 0);
+}
+
+TEST(RestQuotaRequest, settles_only_what_is_told) {
+  const QuotaRequest settle = request(
+      QuotaEndpoint::settle,
+      R"({"reservation": "00ab00000000000f", "input_tokens": 880, "cached_input_tokens": 80})");
+  EXPECT_EQ(settle.call.op, QuotaOp::settle);
+  EXPECT_EQ(settle.call.reservation, 0x00AB'0000'0000'000FU);
+  EXPECT_EQ(settle.call.told, given::input_tokens);
+  EXPECT_EQ(settle.call.amounts.input_tokens, 880u);
+  EXPECT_EQ(settle.call.cached_input_tokens, 80u);
+}
+
+TEST(RestQuotaRequest, reads_cancel_extend_record_and_resets) {
+  constexpr uint8_t keeps = api::quota_flag::keep_requests;
+  const std::string id = R"("reservation": "0000000000000001")";
+  EXPECT_EQ(request(QuotaEndpoint::cancel, "{" + id + "}").call.flags, 0);
+  EXPECT_EQ(request(QuotaEndpoint::cancel, "{" + id + R"(, "keep_requests": true})").call.flags,
+            keeps);
+  EXPECT_EQ(request(QuotaEndpoint::extend, "{" + id + R"(, "ttl_ms": 10})").call.lifetime_ms, 10u);
+  const QuotaRequest record =
+      request(QuotaEndpoint::record, R"({"subjects": ["a"], "output_tokens": 3})");
+  EXPECT_EQ(record.call.op, QuotaOp::record);
+  EXPECT_EQ(record.call.amounts, (api::Amounts{1, 0, 3, 0}));
+  EXPECT_EQ(request(QuotaEndpoint::reset, R"({"subject": "a"})").subjects[0], "a");
+  for (const char* body : {"", "{}", " \n"}) {
+    EXPECT_EQ(request(QuotaEndpoint::reset_all, body).call.op, QuotaOp::reset_all);
+  }
+}
+
+TEST(RestQuotaRequest, refuses_what_is_no_object) {
+  for (const char* body : {"", "[]", "7", "null", "{", "{}x", "{\"subjects\": [\"\xFF\"]}"}) {
+    EXPECT_EQ(refusal(QuotaEndpoint::reserve, body).find("400 invalid_request: the body: "), 0u)
+        << body;
+  }
+}
+
+TEST(RestQuotaRequest, refuses_endless_nesting) {
+  const std::string deep = R"({"subjects": )" + std::string(30'000, '[');
+  EXPECT_NE(refusal(QuotaEndpoint::reserve, deep), "none");
+  const std::string closed = deep + std::string(30'000, ']') + "}";
+  EXPECT_EQ(refusal(QuotaEndpoint::reserve, closed),
+            "400 invalid_request: the body: nested too deeply");
+}
+
+TEST(RestQuotaRequest, names_the_field_and_the_cure) {
+  const auto refuse = [](std::string_view more) {
+    return refusal(QuotaEndpoint::reserve, R"({"subjects": ["a"], )" + std::string(more) + "}");
+  };
+  EXPECT_EQ(refuse(R"("token": 1)"),
+            "400 invalid_request: \"token\": not known here; this takes subjects, requests, "
+            "input_tokens, max_output_tokens, cost, ttl_ms, max_wait_ms, id, owner");
+  EXPECT_EQ(refuse(R"("output_tokens": 1)").find("400 invalid_request: \"output_tokens\""), 0u);
+  EXPECT_EQ(refuse(R"("requests": -1)"),
+            "400 invalid_request: requests: must be a whole number of 0 to 9223372036854775807, "
+            "not -1");
+  EXPECT_EQ(refuse(R"("ttl_ms": 9)"),
+            "400 invalid_request: ttl_ms: must be a whole number of 10 to 2592000000, not 9");
+  EXPECT_EQ(refuse(R"("id": "")"),
+            "400 invalid_request: id: must be a text of 1 to 128 bytes, not \"\"");
+  EXPECT_EQ(refuse(R"("requests": 1, "requests": 1)"),
+            "400 invalid_request: \"requests\": comes twice; tell it once");
+  for (const char* wrong : {"1.5", "1e3", "\"1\"", "null", "true", "[]", "{}",
+                            "9223372036854775808", "99999999999999999999"}) {
+    EXPECT_EQ(refuse(R"("requests": )" + std::string(wrong)).find("400 invalid_request: requests"),
+              0u)
+        << wrong;
+  }
+}
+
+TEST(RestQuotaRequest, calls_negative_tokens_by_their_own_name) {
+  const std::string start = R"({"subjects": ["a"], ")";
+  for (const char* field : {"input_tokens", "max_output_tokens"}) {
+    EXPECT_EQ(refusal(QuotaEndpoint::reserve, start + field + "\": -1}"),
+              "400 invalid_tokens: " + std::string(field) +
+                  ": must be a whole number of 0 to 9223372036854775807, not -1");
+  }
+  EXPECT_EQ(refusal(QuotaEndpoint::record, start + "cached_input_tokens\": -0.5}").find("400 inv"),
+            0u);
+}
+
+TEST(RestQuotaRequest, refuses_more_cached_tokens_than_tokens) {
+  EXPECT_EQ(refusal(QuotaEndpoint::record,
+                    R"({"subjects": ["a"], "cached_input_tokens": 2, "input_tokens": 1})"),
+            "400 invalid_request: cached_input_tokens: must be a part of input_tokens, not more");
+  // What stays as it was reserved is not known here.
+  EXPECT_EQ(refusal(QuotaEndpoint::settle,
+                    R"({"reservation": "0000000000000001", "cached_input_tokens": 2})"),
+            "none");
+}
+
+TEST(RestQuotaRequest, wants_one_to_eight_different_subjects) {
+  const auto refuse = [](const std::string& subjects) {
+    return refusal(QuotaEndpoint::reserve, R"({"subjects": )" + subjects + "}");
+  };
+  EXPECT_EQ(refuse("[]"), "400 invalid_subject: subjects: there are 0");
+  EXPECT_EQ(refuse(R"(["1","2","3","4","5","6","7","8","9"])"),
+            "400 invalid_subject: subjects: there are 9");
+  EXPECT_EQ(refuse(R"(["a", "b", "a"])"),
+            "400 invalid_subject: subjects[2]: \"a\" is there already");
+  EXPECT_EQ(refuse(R"(["a", ""])"), "400 invalid_subject: subjects[1]: is empty");
+  EXPECT_EQ(refuse("[\"" + std::string(65, 'x') + "\"]"),
+            "400 invalid_subject: subjects[0]: is too long (--max-key-bytes)");
+  EXPECT_EQ(refuse(R"(["a", 1])"), "400 invalid_request: subjects[1]: must be a text, not 1");
+  EXPECT_EQ(refuse(R"("a")"),
+            "400 invalid_request: subjects: must be an array of texts, not \"a\"");
+  EXPECT_EQ(refusal(QuotaEndpoint::reserve, "{}"),
+            "400 invalid_request: subjects: missing; it is needed here");
+}
+
+TEST(RestQuotaRequest, does_not_know_ids_that_were_never_given) {
+  for (const char* id : {"", "1", "00AB00000000000F", "00ab00000000000g", "00ab00000000000f0"}) {
+    EXPECT_EQ(refusal(QuotaEndpoint::settle, R"({"reservation": ")" + std::string(id) + "\"}"),
+              "404 unknown_reservation")
+        << id;
+  }
+  EXPECT_EQ(refusal(QuotaEndpoint::settle, R"({"reservation": 1})"),
+            "400 invalid_request: reservation: must be the text that /v1/reserve gave, not 1");
+}
+
+// --- Subjects ------------------------------------------------------------------------------
+
+std::variant<QuotaRequest, QuotaProblem> put(std::string_view subject, std::string_view body) {
+  return read_quota_request(
+      {.endpoint = QuotaEndpoint::subject, .method = "PUT", .subject = subject}, body, usual);
+}
+
+TEST(RestQuotaRequest, reads_a_quota) {
+  const auto result = put("m", R"({"limits": [{"name": "tpm", "metric": "tokens", "amount": 30000,
+                                   "period_ms": 60000, "kind": "sliding"}]})");
+  ASSERT_EQ(problem(result), "none");
+  const QuotaRequest& request = std::get<QuotaRequest>(result);
+  ASSERT_EQ(request.quota.limits.size(), 1u);
+  EXPECT_EQ(request.quota.limits[0].amount, 30'000u);
+  api::QuotaBatch batch;
+  fill_batch(request, batch);
+  ASSERT_EQ(batch.calls.size(), 2u);
+  EXPECT_EQ(batch.calls[0].op, QuotaOp::put);
+  EXPECT_EQ(batch.calls[1].op, QuotaOp::usage);
+  EXPECT_EQ(batch.new_quotas[0], request.quota);
+  EXPECT_EQ(batch.subjects, (std::vector<std::string_view>{"m"}));
+}
+
+TEST(RestQuotaRequest, tells_all_that_is_wrong_with_a_quota) {
+  const auto result = put("m", R"({"limits": [{"name": "a", "metric": "x", "amount": -1}]})");
+  const auto* wrong = std::get_if<QuotaProblem>(&result);
+  ASSERT_NE(wrong, nullptr);
+  EXPECT_EQ(wrong->status, 400);
+  EXPECT_EQ(wrong->code, "invalid_quota");
+  EXPECT_EQ(wrong->complaints.size(), 2u);
+  EXPECT_EQ(wrong->detail, wrong->complaints[0]);
+}
+
+TEST(RestQuotaRequest, refuses_subjects_in_paths_that_are_too_long) {
+  EXPECT_EQ(problem(put(std::string(65, 'x'), "{}")).find("400 invalid_subject"), 0u);
+}
+
+TEST(RestQuotaRequest, reads_pages) {
+  const auto page = [](std::string_view cursor, std::string_view limit) {
+    return read_quota_request(
+        {.endpoint = QuotaEndpoint::subjects, .method = "GET", .cursor = cursor, .limit = limit},
+        {}, usual);
+  };
+  const auto first = page("", "");
+  EXPECT_EQ(std::get<QuotaRequest>(first).call.limit, quota_page_rows);
+  const auto next = page("00000000000000ff", "7");
+  EXPECT_EQ(std::get<QuotaRequest>(next).call.cursor, 255u);
+  EXPECT_EQ(std::get<QuotaRequest>(next).call.limit, 7u);
+  EXPECT_EQ(problem(page("ff", "")),
+            "400 invalid_request: cursor: must be the `cursor` of the page before");
+  for (const char* limit : {"0", "257", "-1", "x", "1 "}) {
+    EXPECT_EQ(problem(page("", limit)).find("400 invalid_request: limit: must be a whole"), 0u)
+        << limit;
+  }
+}
+
+TEST(RestQuotaRequest, knows_the_styles_of_headers) {
+  const auto style = [](std::string_view text) {
+    return read_quota_request(
+        {.endpoint = QuotaEndpoint::check, .method = "POST", .rate_style = text},
+        R"({"subjects": ["a"]})", usual);
+  };
+  EXPECT_EQ(std::get<QuotaRequest>(style("")).style, RateStyle::plain);
+  EXPECT_EQ(std::get<QuotaRequest>(style("OpenAI")).style, RateStyle::openai);
+  EXPECT_EQ(std::get<QuotaRequest>(style("anthropic")).style, RateStyle::anthropic);
+  EXPECT_EQ(problem(style("x")).find("400 invalid_request: X-RateLimit-Style, ?headers:"), 0u);
+}
+
+TEST(RestQuotaRequest, asks_for_the_limits_of_what_is_decided) {
+  constexpr uint8_t both = api::quota_flag::wants_limits | api::quota_flag::wants_violated;
+  const QuotaRequest reserve =
+      request(QuotaEndpoint::reserve, R"({"subjects": ["a", "b"], "max_wait_ms": 5})");
+  api::QuotaBatch batch;
+  fill_batch(reserve, batch);
+  EXPECT_EQ(batch.calls[0].flags, both | api::quota_flag::may_wait);
+  EXPECT_EQ(batch.calls[0].subjects_count, 2);
+  batch.clear();
+  fill_check(reserve, batch);
+  EXPECT_EQ(batch.calls[0].op, QuotaOp::check);
+  EXPECT_EQ(batch.calls[0].flags, both);
+  batch.clear();
+  fill_show(7, batch);
+  EXPECT_EQ(batch.calls[0].op, QuotaOp::show);
+  EXPECT_EQ(batch.calls[0].reservation, 7u);
+}
+
+TEST(RestQuotaRequest, reads_bodies_of_posts_and_puts_alone) {
+  EXPECT_TRUE(reads_quota_body({.method = "POST"}));
+  EXPECT_TRUE(reads_quota_body({.method = "PUT"}));
+  EXPECT_FALSE(reads_quota_body({.method = "GET"}));
+  EXPECT_FALSE(reads_quota_body({.method = "DELETE"}));
+}
+
+}  // namespace
+}  // namespace sluice::wire
