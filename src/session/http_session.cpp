@@ -37,6 +37,10 @@ size_t HttpSession::take(std::span<const std::byte> bytes) noexcept {
   needed_bytes_ = 0;
   while (!held() && !connection_.finishing() && !connection_.closing()) {
     if (!make_output_room()) break;
+    if (quota_ && quota_->stage == HttpQuota::Stage::to_ask) {
+      ask_quota();
+      continue;
+    }
     const auto rest = bytes.subspan(taken);
     if (rest.empty() && parser_.idle()) break;
     if (!make_room()) break;
@@ -58,6 +62,7 @@ size_t HttpSession::take(std::span<const std::byte> bytes) noexcept {
       taken += std::get<wire::HttpBodyEnd>(parsed).consumed_bytes;
       in_request_ = false;
       phase_started_ms_ = context_.now_ms();
+      if (quota_) on_quota_body();
     }
   }
   return taken;
@@ -120,6 +125,7 @@ void HttpSession::on_head(const wire::HttpRequest& request, std::string_view tex
                    context_.backend.inspect(*this, id, inspect.key);
                  },
                  [&](const wire::RestDebug& debug) { start_debug(request, debug); },
+                 [&](const wire::RestQuota& quota) { begin_quota(request, quota); },
              },
              rest);
 }
@@ -234,6 +240,7 @@ void HttpSession::on_granted(WaitingEntry& entry, const api::Grant& grant) noexc
   context_.waits.give_back(ticket_);
   ticket_ = api::no_ticket;
   phase_started_ms_ = context_.now_ms();
+  if (quota_) return on_quota_granted(grant);
   write_decision(grant.verdict, detail, {key_memory_.data(), waiting_key_bytes_}, waiting_kind_,
                  false);
 }
@@ -241,6 +248,12 @@ void HttpSession::on_granted(WaitingEntry& entry, const api::Grant& grant) noexc
 void HttpSession::answer_with(const wire::RestReply& reply, const wire::ReplyHead& head) noexcept {
   answer(reply_bytes_max, head.keep_alive,
          [&](auto out) { return wire::encode_reply(reply, head, out); });
+}
+
+void HttpSession::answer_content(const wire::RestContent& content,
+                                 const wire::ReplyHead& head) noexcept {
+  answer(reply_bytes_max + content.headers.size() + content.body.size(), head.keep_alive,
+         [&](auto out) { return wire::encode_content(content, head, out); });
 }
 
 // Writes one whole response with `encode(out)`.
@@ -422,8 +435,6 @@ void HttpSession::write_refusal() noexcept {
   refuse_with(503, "the server has all the connections it may have (--max-connections)");
 }
 
-void HttpSession::on_quota(uint64_t, const api::QuotaBatch&) noexcept {}
-
 void HttpSession::begin_drain() noexcept {
   // Whoever is owed an answer gets it with `Connection: close`; the idle are ended after a grace.
   drain_started_ms_ = context_.now_ms();
@@ -431,7 +442,8 @@ void HttpSession::begin_drain() noexcept {
 }
 
 int64_t HttpSession::deadline_ms() const noexcept {
-  if (has_waiting() || undecided_ > 0 || debug_ || held()) return never_ms;
+  const bool asks = quota_ && quota_->stage != HttpQuota::Stage::body;
+  if (has_waiting() || undecided_ > 0 || debug_ || asks || held()) return never_ms;
   const Options& options = context_.options;
   const bool idle = parser_.idle() && connection_.input().empty();
   if (context_.draining && idle) return drain_started_ms_ + drain_grace_ms;

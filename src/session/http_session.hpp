@@ -1,6 +1,6 @@
 // The REST dialect's side of a connection: requests in, responses out, in the order asked.
 // Flow:   HttpParser -> wire::route_request() -> an entry of the turn -> the response; a waiting
-//         request's response is held until its grant.
+//         request's response is held until its grant. Quotas: http_session_quota.cpp.
 // Shape:  docs/rest.md. Requests that cannot wait are decided together however many are pipelined;
 //         nothing behind one that may wait is looked at before that one is answered.
 // Errors: what breaks the stream is answered (400, 413, 417, 431, 505) and ends the connection.
@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "session/debug_walk.hpp"
+#include "session/http_quota.hpp"
 #include "session/request_log.hpp"
 #include "session/session.hpp"
 #include "wire/http_codec.hpp"
@@ -50,6 +51,13 @@ class HttpSession final : public Session {
   void on_head(const wire::HttpRequest& request, std::string_view text) noexcept;
   void decide(const wire::HttpRequest& request, wire::RestDecision& decision) noexcept;
   bool make_room() noexcept;
+  void begin_quota(const wire::HttpRequest& request, const wire::RestQuota& asked) noexcept;
+  void on_quota_body() noexcept;
+  void ask_quota() noexcept;
+  void wait_for_quota(api::Ticket ticket) noexcept;
+  void on_quota_granted(const api::Grant& grant) noexcept;
+  void answer_quota_batch(const api::QuotaBatch& batch) noexcept;
+  void answer_quota(const wire::QuotaReply& reply) noexcept;
   void refuse_look(const wire::ReplyHead& head) noexcept;
   void start_debug(const wire::HttpRequest& request, const wire::RestDebug& asked) noexcept;
   void begin_debug_stream() noexcept;
@@ -62,6 +70,7 @@ class HttpSession final : public Session {
   void refuse_with(const wire::RestReply& reply) noexcept;
   void settle_answers() noexcept;
   void answer_with(const wire::RestReply& reply, const wire::ReplyHead& head) noexcept;
+  void answer_content(const wire::RestContent& content, const wire::ReplyHead& head) noexcept;
   template <typename Encode>
   void answer(size_t bytes_max, bool keep_alive, Encode encode) noexcept;
   void answered(bool keep_alive) noexcept;
@@ -75,6 +84,7 @@ class HttpSession final : public Session {
   std::span<char> key_memory_;
   RequestLog log_;
   std::unique_ptr<DebugWalk> debug_;
+  std::unique_ptr<HttpQuota> quota_;
   api::Ticket ticket_ = api::no_ticket;  // of the waiting request
   uint32_t waiting_key_bytes_ = 0;
   uint8_t waiting_kind_ = 0;

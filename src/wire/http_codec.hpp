@@ -16,6 +16,7 @@
 #include "api/entry.hpp"
 #include "base/limits.hpp"
 #include "wire/http_parser.hpp"
+#include "wire/rest_quota_route.hpp"
 
 namespace sluice::wire {
 
@@ -65,8 +66,8 @@ struct RestReply {
 inline constexpr RestReply key_not_found{
     .status = 404, .body = "Key not found", .content_type = "text/plain; charset=UTF-8"};
 
-using RestRequest =
-    std::variant<RestReply, RestDecision, RestInspect, RestDebug, RestHealth, RestMetrics, RestTop>;
+using RestRequest = std::variant<RestReply, RestDecision, RestInspect, RestDebug, RestHealth,
+                                 RestMetrics, RestTop, RestQuota>;
 
 // Routes `request`. A percent-decoded key is written to `key_buffer` (at least as long as the
 // target); a key without escapes is a view of the target.
@@ -109,6 +110,15 @@ size_t encode_key_state(const api::KeyState&, bool pretty, const ReplyHead&,
 // A body of known content, as for /metrics.
 size_t encode_text(uint16_t status, std::string_view content_type, std::string_view body,
                    const ReplyHead&, std::span<std::byte> out) noexcept;
+
+// An answer whose head says more: `headers` are whole lines, each with its end.
+struct RestContent {
+  uint16_t status = 200;
+  std::string_view content_type;  // empty: none
+  std::string_view headers;
+  std::string_view body;
+};
+size_t encode_content(const RestContent&, const ReplyHead&, std::span<std::byte> out) noexcept;
 
 // `HTTP/1.1 100 Continue`.
 size_t encode_continue(std::span<std::byte> out) noexcept;

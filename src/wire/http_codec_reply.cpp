@@ -28,6 +28,7 @@ struct Head {
   const api::Detail* detail = nullptr;  // RateLimit and RateLimit-Policy
   bool says_retry = false;              // Retry-After, from `detail`
   bool table_order = false;
+  std::string_view headers;  // more lines
   Framing framing = Framing::sized;
   size_t body_bytes = 0;
 };
@@ -86,6 +87,7 @@ void write_head(HttpWriter& writer, const Head& head, const ReplyHead& reply) no
     writer.decimal(std::max<int64_t>(1, ceil_seconds(head.detail->retry_ms)));
     writer.text("\r\n");
   }
+  writer.text(head.headers);
   if (head.table_order) writer.text("X-Sluicegate-Order: table\r\n");
   writer.text("Date: ");
   writer.date(reply.wall_ns);
@@ -270,6 +272,8 @@ std::string_view reason_phrase(uint16_t status) noexcept {
       return "Method Not Allowed";
     case 408:
       return "Request Timeout";
+    case 409:
+      return "Conflict";
     case 413:
       return "Request Entity Too Large";
     case 417:
@@ -343,6 +347,13 @@ size_t encode_key_state(const api::KeyState& key, bool pretty, const ReplyHead& 
 size_t encode_text(uint16_t status, std::string_view content_type, std::string_view body,
                    const ReplyHead& reply, std::span<std::byte> out) noexcept {
   return write_reply({.status = status, .content_type = content_type}, body, reply, out);
+}
+
+size_t encode_content(const RestContent& content, const ReplyHead& reply,
+                      std::span<std::byte> out) noexcept {
+  const Head head{
+      .status = content.status, .content_type = content.content_type, .headers = content.headers};
+  return write_reply(head, content.body, reply, out);
 }
 
 size_t encode_continue(std::span<std::byte> out) noexcept {

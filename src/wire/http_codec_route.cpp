@@ -20,7 +20,8 @@ enum class Resource : uint8_t {
   debug_key,
   health,
   metrics,
-  top
+  top,
+  quota
 };
 
 // A path cut into its parts; key and id are still percent-encoded.
@@ -28,6 +29,7 @@ struct Path {
   Resource resource = Resource::unknown;
   std::string_view key;
   std::string_view id;
+  QuotaEndpoint quota = QuotaEndpoint::none;
 };
 
 // Nothing is tolerated at the edges, as in gocc: /rate, /rate/, /rate/k/ and /debug/ do not exist,
@@ -49,6 +51,11 @@ Path cut_path(std::string_view path) noexcept {
     path.remove_prefix(debug.size());
     return path.empty() ? Path{} : Path{.resource = Resource::debug_key, .key = path};
   }
+  if (path.starts_with("/v1/")) {
+    const QuotaPath quota = cut_quota_path(path);
+    if (quota.endpoint == QuotaEndpoint::none) return {};
+    return {.resource = Resource::quota, .key = quota.subject, .quota = quota.endpoint};
+  }
   if (path == "/debug") return {.resource = Resource::debug};
   if (path == "/healthz") return {.resource = Resource::health};
   if (path == "/metrics") return {.resource = Resource::metrics};
@@ -56,13 +63,17 @@ Path cut_path(std::string_view path) noexcept {
   return {};
 }
 
-std::string_view allowed_methods(Resource resource) noexcept {
+std::string_view allowed_methods(const Path& path) noexcept {
+  const Resource resource = path.resource;
+  if (resource == Resource::quota) return quota_endpoint_info(path.quota).methods;
   if (resource == Resource::rate_key) return "OPTIONS, GET, POST";
   if (resource == Resource::rate_id) return "OPTIONS, DELETE";
   return "OPTIONS, GET";
 }
 
-bool is_allowed(Resource resource, std::string_view method) noexcept {
+bool is_allowed(const Path& path, std::string_view method) noexcept {
+  const Resource resource = path.resource;
+  if (resource == Resource::quota) return has_quota_method(path.quota, method);
   if (resource == Resource::rate_id) return method == "DELETE";
   return method == "GET" || (resource == Resource::rate_key && method == "POST");
 }
@@ -85,6 +96,8 @@ struct Parameters {
   Parameter prefix;
   Parameter limit;
   Parameter keys;
+  Parameter cursor;
+  Parameter headers;
 
   Parameter* find(std::string_view name) noexcept {
     if (name == "canWait") return &can_wait;
@@ -96,6 +109,8 @@ struct Parameters {
     if (name == "prefix") return &prefix;
     if (name == "limit") return &limit;
     if (name == "keys") return &keys;
+    if (name == "cursor") return &cursor;
+    if (name == "headers") return &headers;
     return nullptr;
   }
 };
@@ -227,6 +242,17 @@ RestRequest read_debug(const Parameters& parameters, bool json) noexcept {
                    .keys_max = static_cast<uint32_t>(*keys_max)};
 }
 
+// A subject is the same text in a path as in a body: nothing is cut off.
+RestQuota read_quota(QuotaEndpoint endpoint, std::string_view subject, const Parameters& parameters,
+                     const HttpRequest& request) noexcept {
+  return {.endpoint = endpoint,
+          .method = request.method,
+          .subject = subject,
+          .cursor = parameters.cursor.value,
+          .limit = parameters.limit.value,
+          .rate_style = request.rate_style.empty() ? parameters.headers.value : request.rate_style};
+}
+
 RestRequest decision(const Complaint& complaint, api::Entry entry, std::string_view key,
                      bool json) noexcept {
   if (!complaint.text.empty()) {
@@ -246,12 +272,12 @@ RestReply not_found(bool pretty) noexcept {
           .content_type = application_json};
 }
 
-RestReply method_not_allowed(Resource resource, bool pretty) noexcept {
+RestReply method_not_allowed(const Path& path, bool pretty) noexcept {
   return {.status = 405,
           .body = pretty ? "{\n  \"message\": \"Method Not Allowed\"\n}\n"
                          : "{\"message\":\"Method Not Allowed\"}\n",
           .content_type = application_json,
-          .allow = allowed_methods(resource)};
+          .allow = allowed_methods(path)};
 }
 
 // The answer to a HEAD has no body, whoever writes it.
@@ -262,19 +288,19 @@ RestReply without_body(RestReply reply) noexcept {
 }
 
 // What is wrong with path and method, if anything.
-std::optional<RestReply> judge_method(Resource resource, std::string_view method,
+std::optional<RestReply> judge_method(const Path& path, std::string_view method,
                                       bool pretty) noexcept {
-  if (resource != Resource::unknown && is_allowed(resource, method)) return std::nullopt;
-  if (resource != Resource::unknown && method == "OPTIONS") {
-    return RestReply{.status = 204, .allow = allowed_methods(resource)};
+  const bool is_known = path.resource != Resource::unknown;
+  if (is_known && is_allowed(path, method)) return std::nullopt;
+  if (is_known && method == "OPTIONS") {
+    return RestReply{.status = 204, .allow = allowed_methods(path)};
   }
-  const RestReply reply =
-      resource == Resource::unknown ? not_found(pretty) : method_not_allowed(resource, pretty);
+  const RestReply reply = is_known ? method_not_allowed(path, pretty) : not_found(pretty);
   return method == "HEAD" ? without_body(reply) : reply;
 }
 
-std::string_view route_of(Resource resource) noexcept {
-  switch (resource) {
+std::string_view route_of(const Path& path) noexcept {
+  switch (path.resource) {
     case Resource::rate_key:
       return "/rate/:key";
     case Resource::rate_id:
@@ -289,6 +315,8 @@ std::string_view route_of(Resource resource) noexcept {
       return "/metrics";
     case Resource::top:
       return "/top";
+    case Resource::quota:
+      return quota_endpoint_info(path.quota).route;
     case Resource::unknown:
       break;
   }
@@ -299,7 +327,7 @@ std::string_view route_of(Resource resource) noexcept {
 
 RestPath path_of(std::string_view target) noexcept {
   const Path path = cut_path(target.substr(0, target.find('?')));
-  return {.route = route_of(path.resource), .key = path.key, .id = path.id};
+  return {.route = route_of(path), .key = path.key, .id = path.id};
 }
 
 RestRequest route_request(const HttpRequest& request, const RestOptions& options,
@@ -320,11 +348,12 @@ RestRequest route_request(const HttpRequest& request, const RestOptions& options
   if (path == "*" && request.method == "OPTIONS") return RestReply{.status = 200};
   const Path parts = cut_path(path);
   DecodeBuffer buffer{key_buffer};
-  const std::string_view key = trim_white_space(*buffer.percent_decode(parts.key));
+  const std::string_view decoded_key = *buffer.percent_decode(parts.key);
+  const std::string_view key = trim_white_space(decoded_key);
   const std::string_view id = trim_white_space(*buffer.percent_decode(parts.id));
   const Parameters parameters = read_query(query, buffer);
   const bool pretty = parameters.pretty.was_given;
-  const auto refusal = judge_method(parts.resource, request.method, pretty);
+  const auto refusal = judge_method(parts, request.method, pretty);
   if (refusal) return *refusal;
 
   const bool json = accepts_json(request.accept);
@@ -350,6 +379,8 @@ RestRequest route_request(const HttpRequest& request, const RestOptions& options
       return RestMetrics{};
     case Resource::top:
       return read_top(parameters, json);
+    case Resource::quota:
+      return read_quota(parts.quota, decoded_key, parameters, request);
     case Resource::unknown:
       break;
   }

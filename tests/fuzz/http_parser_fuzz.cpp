@@ -87,6 +87,16 @@ class Answerer {
   void operator()(const wire::RestDebug&) const {}
   void operator()(const wire::RestHealth&) const {}
   void operator()(const wire::RestMetrics&) const {}
+  void operator()(const wire::RestQuota& quota) const {
+    require(wire::has_quota_method(quota.endpoint, quota.method));
+    check([&](auto out) {
+      return wire::encode_content({.status = 429,
+                                   .content_type = "application/json",
+                                   .headers = "RateLimit: \"a\";r=1\r\n",
+                                   .body = "{}"},
+                                  head_, out);
+    });
+  }
   void operator()(const wire::RestTop& top) const {
     require(top.keys_max >= 1 && top.keys_max <= limits::top_keys_max);
   }
@@ -114,7 +124,10 @@ void append(std::string& told, std::string_view text) {
 }
 
 void tell(std::string& told, const wire::HttpRequest& request) {
-  for (std::string_view text : {request.method, request.target, request.accept}) append(told, text);
+  for (std::string_view text :
+       {request.method, request.target, request.accept, request.rate_style}) {
+    append(told, text);
+  }
   append(told, request.keep_alive ? "keep" : "close");
   append(told, request.expects_continue ? "expects" : "");
   append(told, request.http_1_0 ? "1.0" : "1.1");

@@ -306,6 +306,19 @@ TEST(HttpCodecReply, replaces_what_is_not_utf8) {
             "\"\xED\x9F\xBF\xEE\x80\x80\xF4\x8F\xBF\xBF\"");
 }
 
+TEST(HttpCodecReply, writes_more_headers_and_content) {
+  const std::string text = written([](auto out) {
+    return encode_content({.status = 409,
+                           .content_type = "application/json",
+                           .headers = "Retry-After: 1\r\n",
+                           .body = "{}"},
+                          plain, out);
+  });
+  EXPECT_EQ(text,
+            "HTTP/1.1 409 Conflict\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
+            "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 2\r\n\r\n{}");
+}
+
 TEST(HttpCodecReply, writes_any_text) {
   EXPECT_EQ(written([](auto out) {
               return encode_text(200, "text/plain; version=0.0.4", "a 1\n", plain, out);

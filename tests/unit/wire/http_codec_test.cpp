@@ -21,6 +21,7 @@ struct Routed {
   const RestReply* reply() const { return std::get_if<RestReply>(&request); }
   const RestDecision* decision() const { return std::get_if<RestDecision>(&request); }
   const RestInspect* inspect() const { return std::get_if<RestInspect>(&request); }
+  const RestQuota* quota() const { return std::get_if<RestQuota>(&request); }
 };
 
 std::unique_ptr<Routed> route(std::string_view method, std::string_view target,
@@ -47,6 +48,7 @@ std::string answer(std::string_view method, std::string_view target,
   if (const RestInspect* inspect = routed->inspect()) return "inspect " + std::string(inspect->key);
   if (std::holds_alternative<RestDebug>(routed->request)) return "debug";
   if (std::holds_alternative<RestHealth>(routed->request)) return "health";
+  if (const RestQuota* quota = routed->quota()) return "quota " + std::string(quota->subject);
   if (const auto* top = std::get_if<RestTop>(&routed->request)) {
     return std::string{"top "}.append(std::to_string(top->keys_max));
   }
@@ -76,6 +78,29 @@ TEST(HttpCodecRoute, knows_its_resources) {
   EXPECT_EQ(answer("GET", "/healthz"), "health");
   EXPECT_EQ(answer("GET", "/metrics"), "metrics");
   EXPECT_EQ(answer("GET", "/top"), "top 20");
+}
+
+TEST(HttpCodecRoute, takes_a_subject_as_it_is_written) {
+  EXPECT_EQ(answer("GET", "/v1/subjects/k"), "quota k");
+  EXPECT_EQ(answer("PUT", "/v1/subjects/openai/gpt%2F5"), "quota openai/gpt/5");
+  EXPECT_EQ(answer("DELETE", "/v1/subjects/%20a+b%20"), "quota  a+b ");
+  EXPECT_EQ(answer("GET", "/v1/subjects"), "quota ");
+  EXPECT_EQ(answer("POST", "/v1/reserve"), "quota ");
+  EXPECT_EQ(answer("GET", "/v1/subjects/"), "404 {\"message\":\"Not Found\"}\n");
+}
+
+TEST(HttpCodecRoute, hands_on_what_a_quotas_query_says) {
+  const auto page = route("GET", "/v1/subjects?cursor=0f&limit=%207&headers=openai");
+  EXPECT_EQ(page->quota()->endpoint, QuotaEndpoint::subjects);
+  EXPECT_EQ(page->quota()->method, "GET");
+  EXPECT_EQ(page->quota()->cursor, "0f");
+  EXPECT_EQ(page->quota()->limit, "7");
+  EXPECT_EQ(page->quota()->rate_style, "openai");
+  HttpRequest request{.method = "POST", .target = "/v1/check?headers=openai"};
+  request.rate_style = "anthropic";
+  std::vector<char> buffer(request.target.size());
+  const RestRequest check = route_request(request, {}, buffer);
+  EXPECT_EQ(std::get<RestQuota>(check).rate_style, "anthropic");
 }
 
 TEST(HttpCodecRoute, top_has_a_bounded_number_of_keys) {
@@ -120,6 +145,9 @@ TEST(HttpCodecRoute, names_the_methods_a_resource_has) {
       {"/healthz", "OPTIONS, GET", {"POST", "DELETE"}},
       {"/metrics", "OPTIONS, GET", {"POST", "DELETE"}},
       {"/top", "OPTIONS, GET", {"POST", "DELETE"}},
+      {"/v1/subjects", "OPTIONS, GET", {"POST", "PUT", "DELETE"}},
+      {"/v1/subjects/a/b", "OPTIONS, GET, PUT, DELETE", {"POST", "PATCH"}},
+      {"/v1/reserve", "OPTIONS, POST", {"GET", "PUT", "DELETE"}},
   };
   for (const Row& row : rows) {
     for (const char* method : row.refused) {
@@ -420,6 +448,8 @@ TEST(HttpCodecRoute, names_the_route_of_a_path) {
   EXPECT_EQ(names("/healthz"), "/healthz  ");
   EXPECT_EQ(names("/metrics"), "/metrics  ");
   EXPECT_EQ(names("/top?keys=5"), "/top  ");
+  EXPECT_EQ(names("/v1/subjects/a%20b/c?x"), "/v1/subjects/:key a%20b/c ");
+  EXPECT_EQ(names("/v1/reset-all"), "/v1/reset-all  ");
   for (const char* target : {"", "*", "/", "/rate/", "/rate/k/", "/no"}) {
     EXPECT_EQ(names(target), "  ") << target;
   }
