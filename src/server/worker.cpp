@@ -44,8 +44,11 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, Crew& crew)
       looks_(looks_max) {
   free_looks_.reserve(looks_max);
   for (route::Look& look : looks_) free_looks_.push_back(&look);
-  if (!options.rules.empty()) {
-    shard_.adopt(std::make_unique<policy::RuleBook>(options.shard.policy, options.rules), {});
+  if (!options.rules.empty() || options.quota_rules != policy::QuotaRules{}) {
+    auto book = std::make_unique<policy::RuleBook>(options.shard.policy, options.rules,
+                                                   options.quota_rules);
+    quotas_.adopt(book->quotas(), {});
+    shard_.adopt(std::move(book), {});
   }
   if (!exchange_.alone()) early_grants_.reserve(options.splits.entries_max);
   metrics_text_.reserve(metrics_bytes_max(crew.cores()));
@@ -291,6 +294,7 @@ void Worker::end_turn() noexcept {
 
 std::unique_ptr<policy::RuleBook> Worker::adopt(std::unique_ptr<policy::RuleBook> rules) noexcept {
   ++statistics_.rules_adopted;
+  quotas_.adopt(rules->quotas(), context_.now);
   return shard_.adopt(std::move(rules), context_.now);
 }
 

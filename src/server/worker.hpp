@@ -43,6 +43,7 @@ struct WorkerOptions {
   shard::Options shard;
   quota::Options quota;             // its shards and routing are the sessions'
   std::vector<policy::Rule> rules;  // of the policy file
+  policy::QuotaRules quota_rules;   // likewise
   route::SplitOptions splits;
   uint32_t connections_max = 10'000;  // of all workers together
   int64_t drain_ms = 5'000;
@@ -183,7 +184,7 @@ class Worker final : private session::Backend {
   bool go_on(route::Look& look) noexcept;
   void decide_quota(route::Look& look) noexcept;
   void on_quota_decided(route::Look& look) noexcept;
-  void lead_on(const route::Look& look, uint64_t& cursor) const noexcept;
+  void lead_on(api::QuotaCall& call, api::QuotaAnswer& answer) const noexcept;
   void on_decided(route::Look& look) noexcept;
   void take_back(const api::QuotaBatch& batch) noexcept;
   void make_own_calls() noexcept;

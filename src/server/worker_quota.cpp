@@ -93,7 +93,7 @@ void Worker::ask(Look& look) noexcept {
   for (QuotaCall& call : batch.calls) {
     call.core = static_cast<api::CoreId>(core_of(batch, call));
     if (call.op == QuotaOp::page) call.cursor &= (uint64_t{1} << shard_shift) - 1;
-    leaves |= call.core != core_ || is_of_every_core(call.op);
+    leaves |= call.core != core_ || is_of_every_core(call.op) || call.op == QuotaOp::page;
   }
   if (leaves && !exchange_.alone()) batch.own_texts();
   batch.make_answers();
@@ -126,7 +126,7 @@ void Worker::on_quota_decided(Look& look) noexcept {
   for (size_t index = 0; index < look.batch.calls.size(); ++index) {
     QuotaCall& call = look.batch.calls[index];
     if (call.core != look.shard) continue;
-    if (call.op == QuotaOp::page) lead_on(look, look.batch.answers[index].next_cursor);
+    if (call.op == QuotaOp::page) lead_on(call, look.batch.answers[index]);
     if (is_of_every_core(call.op) && call.core + 1U < exchange_.cores()) ++call.core;
     if (look.batch.answers[index].code == api::QuotaCode::queued) {
       session::WaitingEntry& entry = context_.waits[call.ticket];
@@ -139,12 +139,19 @@ void Worker::on_quota_decided(Look& look) noexcept {
   if (!go_on(look)) on_decided(look);
 }
 
-// A page's cursor leads through all shards.
-void Worker::lead_on(const Look& look, uint64_t& cursor) const noexcept {
-  if (cursor != 0) {
-    cursor |= uint64_t{look.shard} << shard_shift;
-  } else if (look.shard + 1 < exchange_.cores()) {
-    cursor = uint64_t{look.shard + 1} << shard_shift;
+// A page leads through all shards: one that ends before it is full goes on in the next.
+void Worker::lead_on(QuotaCall& call, api::QuotaAnswer& answer) const noexcept {
+  if (answer.next_cursor != 0) {
+    answer.next_cursor |= uint64_t{call.core} << shard_shift;
+    return;
+  }
+  if (call.core + 1U == exchange_.cores()) return;
+  const uint32_t rows_max = call.limit == 0 ? limits::subjects_page_max : call.limit;
+  if (answer.rows_count < rows_max) {
+    ++call.core;
+    call.cursor = 0;
+  } else {
+    answer.next_cursor = uint64_t{call.core + 1U} << shard_shift;
   }
 }
 
