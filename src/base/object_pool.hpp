@@ -70,6 +70,9 @@ class ObjectPool {
   bool holds(Index index) const noexcept {
     return index < fresh_ && slot(index).next_free == in_use;
   }
+  // For objects that are read at random.
+  void advise_huge() noexcept { region_.advise_huge(); }
+
   uint32_t used() const noexcept { return used_; }
   uint32_t capacity() const noexcept { return capacity_; }
   uint64_t reserved_bytes() const noexcept { return region_.size(); }

@@ -41,14 +41,18 @@ MeterShape compile(const api::Limit& limit) noexcept {
   return shape;
 }
 
-uint32_t words_count(const MeterShape& shape) noexcept {
+uint32_t head_words(const MeterShape& shape) noexcept {
   if (shape.kind == LimitKind::slots) return 0;
-  if (shape.kind == LimitKind::gcra) return 6;
-  return 4 + 2 * ring_places(shape.kind);
+  return shape.kind == LimitKind::gcra ? 6 : 4;
+}
+
+uint32_t ring_words(const MeterShape& shape) noexcept {
+  return 2 * ring_places(shape.kind);
 }
 
 void Meter::begin(const Moment& now) noexcept {
-  std::fill_n(words_, words_count(shape_), 0);
+  std::fill_n(words_, head_words(shape_), 0);
+  std::fill_n(ring_, ring_words(shape_), 0);
   if (shape_.kind == LimitKind::slots) return;
   words_[since_at] = now.order;
   if (is_ring()) set_time(newest_at, now.ns / shape_.width_ns);
@@ -56,11 +60,12 @@ void Meter::begin(const Moment& now) noexcept {
   if (shape_.kind == LimitKind::calendar) roll_calendar(now);
 }
 
-void Meter::take_over(const MeterShape& before, const uint64_t* words, const Moment& now) noexcept {
-  std::copy_n(words, words_count(shape_), words_);
+void Meter::take_over(const MeterShape& before, uint64_t* words, const Moment& now) noexcept {
+  Meter old(before, words);
+  if (is_gcra()) old.leak(now);
+  std::copy_n(old.words_, head_words(shape_), words_);
+  std::copy_n(old.ring_, ring_words(shape_), ring_);
   if (!is_gcra()) return;
-  Meter old(before, words_);
-  old.leak(now);
   // What leaks faster is gone earlier than was foreseen when it was charged.
   if (shape_.amount <= before.amount) return;
   const int64_t sooner_ns = old.leaks_in_ns(level()) - leaks_in_ns(level());

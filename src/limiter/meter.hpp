@@ -4,7 +4,7 @@
 // Shape:  MeterShape is the limit, compiled, shared by all subjects with the same quota; the words
 //         are one subject's. By kind:
 //           fixed, anchored day, calendar: used, open, end, since
-//           sliding, rolling day: used, open, newest, since, then a ring of (used, open)
+//           sliding, rolling day: used, open, newest, since; and a ring of (used, open)
 //           gcra: level (two words: units times period), leaked (until when), since, open, ahead
 //           (by
 //             how much time refunds have brought forward when charges leak away)
@@ -49,9 +49,10 @@ struct MeterShape {
   api::Ceiling ceiling = api::Ceiling::number;
   api::CalendarUnit unit = api::CalendarUnit::none;
   bool count_cached = false;
-  uint16_t first_word = 0;  // of this meter, among those of its subject
-  uint16_t ring_mask = 0;   // places in the ring less one: so many sub-windows span the period
-  uint32_t id = 0;          // tells it from the other limits of its quota
+  uint16_t head_word = 0;  // where its words lie, among those of its subject ...
+  uint16_t ring_word = 0;  // ... and its ring, apart: what is looked at together lies together
+  uint16_t ring_mask = 0;  // places in the ring less one: so many sub-windows span the period
+  uint32_t id = 0;         // tells it from the other limits of its quota
   uint64_t amount = 0;
   int64_t period_ns = 0;
   int64_t width_ns = 0;  // of a sub-window
@@ -64,7 +65,8 @@ inline constexpr uint32_t sliding_places = 16;      // of which 15 span the peri
 inline constexpr uint32_t rolling_day_places = 64;  // 63: a sub-window has 22 min 52 s
 
 MeterShape compile(const api::Limit& limit) noexcept;
-uint32_t words_count(const MeterShape& shape) noexcept;
+uint32_t head_words(const MeterShape& shape) noexcept;
+uint32_t ring_words(const MeterShape& shape) noexcept;
 
 // What a limit counts of these amounts. `cached` input tokens are not counted unless it says so.
 inline uint64_t share_of(const MeterShape& shape, const api::Amounts& amounts,
@@ -90,7 +92,9 @@ inline uint64_t share_of(const MeterShape& shape, const api::Amounts& amounts,
 
 class Meter {
  public:
-  Meter(const MeterShape& shape, uint64_t* words) noexcept : shape_(shape), words_(words) {}
+  // Of a subject's words.
+  Meter(const MeterShape& shape, uint64_t* words) noexcept
+      : shape_(shape), words_(words + shape.head_word), ring_(words + shape.ring_word) {}
 
   // Nothing is used, and what was charged before `now` will not be found here.
   void begin(const Moment& now) noexcept;
@@ -98,7 +102,7 @@ class Meter {
   void roll(const Moment& now) noexcept;
 
   // Goes on with the usage of a meter that differs in its amount and ceiling alone.
-  void take_over(const MeterShape& before, const uint64_t* words, const Moment& now) noexcept;
+  void take_over(const MeterShape& before, uint64_t* words, const Moment& now) noexcept;
 
   // Fetches what a charge at `now` will touch.
   void prefetch(const Moment& now) const noexcept {
@@ -138,7 +142,7 @@ class Meter {
     uint64_t used;
     uint64_t open;
   };
-  enum Word : uint8_t { used_at, open_at, end_at, since_at, ring_at, newest_at = end_at };
+  enum Word : uint8_t { used_at, open_at, end_at, since_at, newest_at = end_at };
   enum GcraWord : uint8_t {
     level_at,
     level_high_at,
@@ -152,7 +156,7 @@ class Meter {
   bool is_ring() const noexcept { return shape_.ring_mask != 0; }
   bool is_gcra() const noexcept { return shape_.kind == api::LimitKind::gcra; }
   Place& place(int64_t sub_window) const noexcept {
-    return reinterpret_cast<Place*>(words_ + ring_at)[sub_window & shape_.ring_mask];
+    return reinterpret_cast<Place*>(ring_)[sub_window & shape_.ring_mask];
   }
   int64_t time(int word) const noexcept { return static_cast<int64_t>(words_[word]); }
   void set_time(int word, int64_t value) noexcept { words_[word] = static_cast<uint64_t>(value); }
@@ -174,6 +178,7 @@ class Meter {
 
   const MeterShape& shape_;
   uint64_t* words_;
+  uint64_t* ring_;
 };
 
 // ------------------------------------------------------------------ what every reservation takes

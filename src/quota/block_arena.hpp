@@ -49,6 +49,8 @@ class BlockArena {
 
   std::byte* at(Block block) noexcept { return region_.data() + size_t{block} * grain; }
   const std::byte* at(Block block) const noexcept { return region_.data() + size_t{block} * grain; }
+  // For blocks that are read at random.
+  void advise_huge() noexcept { region_.advise_huge(); }
   uint64_t reserved_bytes() const noexcept { return region_.size(); }
 
  private:
@@ -69,7 +71,7 @@ class BlockArena {
   }
 
   base::MappedRegion region_;
-  size_t end_ = grain;
+  size_t end_ = 64;  // a cache line: blocks of whole ones lie on them
   std::array<Block, classes_count> free_{};
 };
 

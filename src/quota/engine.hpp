@@ -11,6 +11,7 @@
 #pragma once
 
 #include <array>
+#include <boost/container/static_vector.hpp>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -67,14 +68,7 @@ class Engine {
     uint64_t* words = nullptr;
     uint32_t open = 0;
   };
-  struct Party {
-    std::array<Member, limits::call_subjects_max> members;
-    uint8_t count = 0;
-
-    std::span<Member> all() noexcept { return {members.data(), count}; }
-    std::span<const Member> all() const noexcept { return {members.data(), count}; }
-    void add(const Member& member) noexcept { members[count++] = member; }
-  };
+  using Party = boost::container::static_vector<Member, limits::call_subjects_max>;
 
   // What stands against a request.
   struct Obstacle {
@@ -85,11 +79,21 @@ class Engine {
 
   // A call as it was prepared: hashes of its subjects.
   struct Prepared {
-    std::array<uint64_t, limits::call_subjects_max> hashes;
+    std::array<NameHash, limits::call_subjects_max> hashes;
   };
+
+  // Calls that are prepared together, and the subjects of all of them.
+  static constexpr size_t group_calls = 16;
+  using Fetched =
+      boost::container::static_vector<SubjectIndex, group_calls * limits::call_subjects_max>;
 
   // engine_decide.cpp
   void prepare(const api::QuotaBatch& batch, size_t first, size_t count) noexcept;
+  const Reservation* at_place(uint64_t id) const noexcept;
+  void hash_subjects(const api::QuotaBatch& batch, const api::QuotaCall& call,
+                     Prepared& prepared) noexcept;
+  void add_subjects(const api::QuotaCall& call, const Prepared& prepared,
+                    Fetched& fetched) noexcept;
   void decide_one(api::QuotaBatch& batch, size_t index, const Prepared& prepared,
                   api::CoreId origin) noexcept;
   void reserve(api::QuotaBatch& batch, size_t index, const Prepared& prepared,
@@ -160,9 +164,9 @@ class Engine {
   static uint32_t place_of(Link link) noexcept { return link % limits::call_subjects_max; }
 
   // engine_subject.cpp
-  uint64_t hash(std::string_view text) const noexcept;
-  SubjectIndex find(uint64_t hash, std::string_view name) const noexcept;
-  SubjectIndex make(uint64_t hash, std::string_view name, const QuotaClass* quota,
+  NameHash hash(std::string_view name) const noexcept;
+  SubjectIndex find(const NameHash& hash) const noexcept;
+  SubjectIndex make(const NameHash& hash, std::string_view name, const QuotaClass* quota,
                     api::QuotaSource source) noexcept;
   void configure() noexcept;
   void refresh(SubjectIndex index) noexcept;
@@ -176,9 +180,9 @@ class Engine {
   void compile_book();
   std::string_view name_of(const Subject& subject) const noexcept;
   uint64_t* words_of(const Subject& subject) noexcept;
-  void put(api::QuotaBatch& batch, size_t index, uint64_t hash) noexcept;
-  void remove(api::QuotaBatch& batch, size_t index, uint64_t hash) noexcept;
-  void reset(api::QuotaBatch& batch, size_t index, uint64_t hash) noexcept;
+  void put(api::QuotaBatch& batch, size_t index, const NameHash& hash) noexcept;
+  void remove(api::QuotaBatch& batch, size_t index, const NameHash& hash) noexcept;
+  void reset(api::QuotaBatch& batch, size_t index, const NameHash& hash) noexcept;
   void reset_all() noexcept;
   void reset_meters(Subject& subject, uint64_t order) noexcept;
 
@@ -225,7 +229,8 @@ class Engine {
 
   base::ObjectPool<Subject> subjects_;
   HashIndex subject_index_;
-  BlockArena subject_memory_;
+  BlockArena name_memory_;
+  BlockArena usage_memory_;
   uint32_t sweep_at_ = 0;
 
   base::ObjectPool<Reservation> reservations_;
@@ -244,7 +249,7 @@ class Engine {
   base::TimerWheel wheel_{0};
   Statistics statistics_;
 
-  std::array<Prepared, 16> prepared_;
+  std::array<Prepared, group_calls> prepared_;
   std::vector<uint64_t> scratch_words_;  // of subjects that check does not make
 };
 

@@ -25,12 +25,17 @@ constexpr int64_t slot_retry_ns = base::ns_per_s;
 constexpr int64_t day_ms = 24LL * 3600 * 1000;
 constexpr int64_t minute_ms = 60'000;
 
-bool has_subjects(QuotaOp op) noexcept {
-  return op == QuotaOp::reserve || op == QuotaOp::check || op == QuotaOp::record;
+// Fewer subjects than these are in the cache.
+constexpr uint32_t fetched_from = 512;
+
+bool names_reservation(QuotaOp op) noexcept {
+  return op == QuotaOp::settle || op == QuotaOp::cancel || op == QuotaOp::extend;
 }
 
-bool has_reservation(QuotaOp op) noexcept {
-  return op == QuotaOp::settle || op == QuotaOp::cancel || op == QuotaOp::extend;
+// A reservation takes a few cache lines.
+void fetch(const Reservation& reservation) noexcept {
+  const char* bytes = reinterpret_cast<const char*>(&reservation);
+  for (size_t at = 0; at < sizeof reservation; at += 64) __builtin_prefetch(bytes + at);
 }
 
 bool is_daily(const MeterShape& shape) noexcept {
@@ -86,55 +91,67 @@ void Engine::decide(QuotaBatch& batch, base::Now now, api::CoreId origin) noexce
   sweep(1);
 }
 
-// Hashes the subjects and fetches what will be looked at: nothing of it is relied upon.
+// Hashes the subjects and fetches what will be looked at, step by step: while one call's line is
+// under way, the others' are asked for. Nothing that is read here is relied upon.
 void Engine::prepare(const QuotaBatch& batch, size_t first, size_t count) noexcept {
   for (size_t index = 0; index < count; ++index) {
     const QuotaCall& call = batch.calls[first + index];
-    if (has_reservation(call.op)) {
-      const auto place = static_cast<Index>(call.reservation >> 32) & place_mask;
-      if (place >= reservations_.index_end() || !reservations_.holds(place)) continue;
-      const char* bytes = reinterpret_cast<const char*>(&reservations_[place]);
-      __builtin_prefetch(bytes);
-      __builtin_prefetch(bytes + 64);
-      __builtin_prefetch(bytes + 128);
-      continue;
-    }
-    for (uint32_t place = 0; place < call.subjects_count && place < limits::call_subjects_max;
-         ++place) {
-      const uint64_t hashed = hash(batch.subjects[call.first_subject + place]);
-      prepared_[index].hashes[place] = hashed;
-      subject_index_.prefetch(hashed);
+    if (names_reservation(call.op)) {
+      if (const Reservation* reservation = at_place(call.reservation)) fetch(*reservation);
+    } else {
+      hash_subjects(batch, call, prepared_[index]);
     }
   }
-  std::array<SubjectIndex, 16> subjects;  // the first one of each call
+  if (subjects_.used() < fetched_from) return;
+  Fetched fetched;
   for (size_t index = 0; index < count; ++index) {
-    const QuotaCall& call = batch.calls[first + index];
-    subjects[index] = no_subject;
-    if (has_reservation(call.op)) {
-      const auto place = static_cast<Index>(call.reservation >> 32) & place_mask;
-      if (place >= reservations_.index_end() || !reservations_.holds(place)) continue;
-      const Reservation& reservation = reservations_[place];
-      if (reservation.subjects_count > 0) subjects[index] = reservation.subjects[0];
-    } else if (has_subjects(call.op) && call.subjects_count > 0) {
-      subjects[index] = subject_index_.first_with(prepared_[index].hashes[0]);
-    }
-    if (subjects[index] != no_subject) __builtin_prefetch(&subjects_[subjects[index]]);
+    add_subjects(batch.calls[first + index], prepared_[index], fetched);
   }
-  for (size_t index = 0; index < count; ++index) {
-    if (subjects[index] == no_subject) continue;
-    const Subject& subject = subjects_[subjects[index]];
-    const auto* words = reinterpret_cast<const char*>(subject_memory_.at(subject.usage));
-    __builtin_prefetch(words);
-    __builtin_prefetch(words + 64);
-    __builtin_prefetch(subject_memory_.at(subject.name));
-  }
-  for (size_t index = 0; index < count; ++index) {
-    if (subjects[index] == no_subject) continue;
-    const Subject& subject = subjects_[subjects[index]];
+  for (const SubjectIndex subject : fetched) __builtin_prefetch(&subjects_[subject]);
+  for (const SubjectIndex index : fetched) {
+    const Subject& subject = subjects_[index];
     if (subject.quota == nullptr) continue;
-    for (const MeterShape& shape : subject.quota->shapes) {
-      Meter(shape, words_of(subject) + shape.first_word).prefetch(now_);
+    const std::byte* words = usage_memory_.at(subject.usage);
+    for (uint32_t word = 0; word < subject.quota->head_words; word += 8) {
+      __builtin_prefetch(words + word * sizeof(uint64_t));
     }
+    for (const MeterShape& shape : subject.quota->shapes) {
+      Meter(shape, words_of(subject)).prefetch(now_);
+    }
+  }
+}
+
+// The reservation at the place that an id names, whether the id is its own or not.
+const Reservation* Engine::at_place(uint64_t id) const noexcept {
+  const auto place = static_cast<Index>(id >> 32) & place_mask;
+  return place < reservations_.index_end() && reservations_.holds(place) ? &reservations_[place]
+                                                                         : nullptr;
+}
+
+void Engine::hash_subjects(const QuotaBatch& batch, const QuotaCall& call,
+                           Prepared& prepared) noexcept {
+  const uint32_t count = std::min<uint32_t>(call.subjects_count, limits::call_subjects_max);
+  for (uint32_t place = 0; place < count; ++place) {
+    prepared.hashes[place] = hash(batch.subjects[call.first_subject + place]);
+    subject_index_.prefetch(prepared.hashes[place].low);
+  }
+}
+
+void Engine::add_subjects(const QuotaCall& call, const Prepared& prepared,
+                          Fetched& fetched) noexcept {
+  if (names_reservation(call.op)) {
+    const Reservation* const reservation = at_place(call.reservation);
+    if (reservation == nullptr) return;
+    for (uint8_t place = 0; place < reservation->subjects_count; ++place) {
+      if (reservation->subjects[place] != no_subject)
+        fetched.push_back(reservation->subjects[place]);
+    }
+    return;
+  }
+  const uint32_t count = std::min<uint32_t>(call.subjects_count, limits::call_subjects_max);
+  for (uint32_t place = 0; place < count; ++place) {
+    const SubjectIndex subject = subject_index_.first_with(prepared.hashes[place].low);
+    if (subject != no_subject) fetched.push_back(subject);
   }
 }
 
@@ -201,8 +218,8 @@ QuotaCode Engine::gather(const QuotaBatch& batch, const QuotaCall& call, const P
     if (proto::routed_part(name) != proto::routed_part(names[0])) return QuotaCode::subjects_apart;
   }
   for (uint8_t place = 0; place < names.size(); ++place) {
-    const uint64_t hashed = prepared.hashes[place];
-    SubjectIndex index = find(hashed, names[place]);
+    const NameHash& hashed = prepared.hashes[place];
+    SubjectIndex index = find(hashed);
     Member member{.place = place};
     if (index == no_subject) {
       const policy::SubjectQuota own = book_->quota_of(names[place]);
@@ -229,7 +246,7 @@ QuotaCode Engine::gather(const QuotaBatch& batch, const QuotaCall& call, const P
         return QuotaCode::unknown_subject;
       continue;
     }
-    party.add(member);
+    party.push_back(member);
   }
   return QuotaCode::ok;
 }
@@ -241,11 +258,11 @@ Engine::Party Engine::party_of(const Request& request) noexcept {
     if (index == no_subject) continue;
     const Subject& subject = current(index);
     if (subject.quota == nullptr) continue;
-    party.add({.place = place,
-               .index = index,
-               .quota = subject.quota,
-               .words = words_of(subject),
-               .open = subject.open});
+    party.push_back({.place = place,
+                     .index = index,
+                     .quota = subject.quota,
+                     .words = words_of(subject),
+                     .open = subject.open});
   }
   return party;
 }
@@ -254,7 +271,7 @@ Engine::Party Engine::party_of(const Request& request) noexcept {
 // input, so that a small quota does not refuse the first call.
 uint64_t Engine::default_output(const Party& party, const api::Amounts& amounts) const noexcept {
   uint64_t output = book_->rules().output_tokens;
-  for (const Member& member : party.all()) {
+  for (const Member& member : party) {
     for (const MeterShape& shape : member.quota->shapes) {
       if (shape.ceiling != api::Ceiling::number) continue;
       if (shape.metric == api::Metric::output_tokens) output = std::min(output, shape.amount);
@@ -274,7 +291,7 @@ Request Engine::request_of(const QuotaBatch& batch, const QuotaCall& call,
       .lifetime_ms = call.lifetime_ms != 0 ? call.lifetime_ms : book_->rules().lifetime_ms,
       .subjects_count = call.subjects_count};
   request.subjects.fill(no_subject);
-  for (const Member& member : party.all()) request.subjects[member.place] = member.index;
+  for (const Member& member : party) request.subjects[member.place] = member.index;
   if ((call.told & api::given::output_tokens) == 0) {
     request.amounts.output_tokens = default_output(party, call.amounts);
   }
@@ -301,16 +318,16 @@ Request Engine::request_of(const QuotaBatch& batch, const QuotaCall& call,
 // Of a meter that was rolled.
 bool Engine::fits(const MeterShape& shape, const Member& member, uint64_t share) noexcept {
   if (shape.kind != api::LimitKind::slots) {
-    return Meter(shape, member.words + shape.first_word).fits(share);
+    return Meter(shape, member.words).fits(share);
   }
   if (shape.ceiling != api::Ceiling::number) return shape.ceiling == api::Ceiling::unlimited;
   return member.open < shape.amount;
 }
 
 bool Engine::fits(const Party& party, const api::Amounts& amounts) noexcept {
-  for (const Member& member : party.all()) {
+  for (const Member& member : party) {
     for (const MeterShape& shape : member.quota->shapes) {
-      Meter(shape, member.words + shape.first_word).roll(now_);
+      Meter(shape, member.words).roll(now_);
       if (!fits(shape, member, share_of(shape, amounts))) return false;
     }
   }
@@ -318,7 +335,7 @@ bool Engine::fits(const Party& party, const api::Amounts& amounts) noexcept {
 }
 
 void Engine::begin_meters(const QuotaClass& quota, uint64_t* words) const noexcept {
-  for (const MeterShape& shape : quota.shapes) Meter(shape, words + shape.first_word).begin(now_);
+  for (const MeterShape& shape : quota.shapes) Meter(shape, words).begin(now_);
 }
 
 Engine::Obstacle Engine::obstacle(const Party& party, const api::Amounts& amounts) noexcept {
@@ -328,9 +345,9 @@ Engine::Obstacle Engine::obstacle(const Party& party, const api::Amounts& amount
     worst.fits_at_ns = std::max(worst.fits_at_ns, fits_at_ns);
     worst.earliest_ns = std::max(worst.earliest_ns, earliest_ns);
   };
-  for (const Member& member : party.all()) {
+  for (const Member& member : party) {
     for (const MeterShape& shape : member.quota->shapes) {
-      Meter meter(shape, member.words + shape.first_word);
+      Meter meter(shape, member.words);
       meter.roll(now_);
       const uint64_t share = share_of(shape, amounts);
       if (fits(shape, member, share)) continue;
@@ -350,8 +367,8 @@ Engine::Obstacle Engine::obstacle(const Party& party, const api::Amounts& amount
 }
 
 QuotaCode Engine::admission_code(const Party& party) noexcept {
-  if (party.count == 0) return QuotaCode::unknown_model;
-  for (const Member& member : party.all()) {
+  if (party.size() == 0) return QuotaCode::unknown_model;
+  for (const Member& member : party) {
     if (member.quota->limits_anything) return QuotaCode::ok;
   }
   return QuotaCode::unlimited;
@@ -471,9 +488,9 @@ void Engine::record(QuotaBatch& batch, size_t index, const Prepared& prepared) n
     if (!api::may_retry(answer.code)) answer.retry_ms = api::retry_never;
     return;
   }
-  for (const Member& member : party.all()) {
+  for (const Member& member : party) {
     for (const MeterShape& shape : member.quota->shapes) {
-      Meter meter(shape, member.words + shape.first_word);
+      Meter meter(shape, member.words);
       meter.roll(now_);
       meter.charge(share_of(shape, call.amounts, call.cached_input_tokens), false, now_);
     }
@@ -515,7 +532,7 @@ Engine::Index Engine::admit(const Request& request, const Party& party,
   for (uint8_t place = 0; place < request.subjects_count; ++place) {
     if (request.subjects[place] != no_subject) ++subjects_[request.subjects[place]].held;
   }
-  for (const Member& member : party.all()) ++subjects_[member.index].open;
+  for (const Member& member : party) ++subjects_[member.index].open;
   charge(reservation, party);
   wheel_.schedule(reservation.timer, base::ceil_ms(now_.ns) + request.lifetime_ms);
   ++open_count_;
@@ -524,9 +541,9 @@ Engine::Index Engine::admit(const Request& request, const Party& party,
 
 void Engine::charge(Reservation& reservation, const Party& party) noexcept {
   Stamp* stamp = take_stamps(reservation, party);
-  for (const Member& member : party.all()) {
+  for (const Member& member : party) {
     for (const MeterShape& shape : member.quota->shapes) {
-      Meter meter(shape, member.words + shape.first_word);
+      Meter meter(shape, member.words);
       const int64_t drained_ns = meter.charge(share_of(shape, reservation.amounts), true, now_);
       if (stamp == nullptr || shape.kind != api::LimitKind::gcra) continue;
       *stamp++ = {.limit = shape.id, .subject = member.place, .drained_ns = drained_ns};
@@ -537,7 +554,7 @@ void Engine::charge(Reservation& reservation, const Party& party) noexcept {
 // Room for one of each gcra limit; null: there is none, or no room, and nothing will be refunded.
 Stamp* Engine::take_stamps(Reservation& reservation, const Party& party) noexcept {
   size_t count = 0;
-  for (const Member& member : party.all()) {
+  for (const Member& member : party) {
     if (!member.quota->has_gcra) continue;
     for (const MeterShape& shape : member.quota->shapes) {
       if (shape.kind == api::LimitKind::gcra) ++count;

@@ -140,7 +140,7 @@ void Engine::replace(Reservation& reservation, const Amounts& actual, uint64_t c
     // A reset has forgotten what was no longer open: there is nothing to give back.
     const bool forgotten = !is_open && reservation.expired_order < subject.reset_order;
     for (const MeterShape& shape : subject.quota->shapes) {
-      Meter meter(shape, words_of(subject) + shape.first_word);
+      Meter meter(shape, words_of(subject));
       meter.roll(now_);
       const uint64_t before = share_of(shape, reservation.amounts);
       const uint64_t now = share_of(shape, actual, cached);
@@ -186,7 +186,7 @@ void Engine::expire(Reservation& reservation) noexcept {
     const bool refunds = subject.quota->quota.refund_expired;
     if (refunds) reservation.refunded |= static_cast<uint8_t>(1U << place);
     for (const MeterShape& shape : subject.quota->shapes) {
-      Meter meter(shape, words_of(subject) + shape.first_word);
+      Meter meter(shape, words_of(subject));
       meter.roll(now_);
       const uint64_t share = share_of(shape, reservation.amounts);
       const limiter::Charge charge = charge_of(reservation, place, shape);

@@ -29,7 +29,7 @@ constexpr uint32_t refreshed_max = 64;
 
 // Somebody stands in a line of the party who must not be passed.
 bool Engine::must_wait(const Party& party) noexcept {
-  return std::any_of(party.all().begin(), party.all().end(), [this](const Member& member) {
+  return std::any_of(party.begin(), party.end(), [this](const Member& member) {
     if (member.index == no_subject) return false;
     const Subject& subject = subjects_[member.index];
     return subject.has_line() && subject.overtaken >= member.quota->quota.overtakers_max;
@@ -38,7 +38,7 @@ bool Engine::must_wait(const Party& party) noexcept {
 
 // The party was admitted past the heads of its lines.
 void Engine::pass(const Party& party) noexcept {
-  for (const Member& member : party.all()) {
+  for (const Member& member : party) {
     if (subjects_[member.index].has_line()) ++subjects_[member.index].overtaken;
   }
 }
@@ -182,7 +182,7 @@ void Engine::serve_line(SubjectIndex index) noexcept {
 bool Engine::try_head(WaiterId index) noexcept {
   Waiter& waiter = waiters_[index];
   const Party party = party_of(waiter.request);
-  const bool denied = party.count < waiter.request.subjects_count &&
+  const bool denied = party.size() < waiter.request.subjects_count &&
                       book_->rules().unknown == policy::UnknownSubjects::deny;
   if (!denied && fits(party, waiter.request.amounts)) return serve_waiter(index, party);
   const Obstacle against = obstacle(party, waiter.request.amounts);

@@ -21,7 +21,8 @@ namespace {
 
 // Address space: what a subject's name and usage take, if they take much; and a reservation's
 // extra.
-constexpr size_t subject_bytes = 2'048;
+constexpr size_t name_bytes = 256;
+constexpr size_t subject_usage_bytes = 2'048;
 constexpr size_t reservation_bytes = 128;
 constexpr size_t arena_bytes_min = 4 * 1024 * 1024;
 
@@ -32,10 +33,11 @@ constexpr uint32_t eviction_scan = 1'024;
 
 // A quota's words at most: 16 rolling days.
 constexpr size_t quota_words_max =
-    limits::quota_limits_max * (4 + 2 * size_t{limiter::rolling_day_places});
+    limits::quota_limits_max * (6 + 2 * size_t{limiter::rolling_day_places});
 
+// Whole cache lines.
 size_t usage_bytes(const QuotaClass& quota) noexcept {
-  return std::max<size_t>(quota.words, 1) * sizeof(uint64_t);
+  return std::max<size_t>((quota.words * sizeof(uint64_t) + 63) / 64, 1) * 64;
 }
 
 size_t arena_bytes(uint32_t count, size_t each) noexcept {
@@ -55,8 +57,10 @@ Engine::Engine(const Options& options)
     : options_(options),
       subjects_(options.subjects_max, "subjects (--max-subjects)"),
       subject_index_(options.subjects_max, "subjects (--max-subjects)"),
-      subject_memory_(arena_bytes(options.subjects_max, subject_bytes),
-                      "subjects (--max-subjects)"),
+      name_memory_(arena_bytes(options.subjects_max, name_bytes),
+                   "names of subjects (--max-subjects)"),
+      usage_memory_(arena_bytes(options.subjects_max, subject_usage_bytes),
+                    "usage of subjects (--max-subjects)"),
       reservations_(options.reservations_max, "reservations (--max-reservations)"),
       id_index_(options.reservations_max + options.waiters_max,
                 "reservations (--max-reservations)"),
@@ -66,6 +70,9 @@ Engine::Engine(const Options& options)
       waiters_(options.waiters_max, "quota waiters (--max-waiters)"),
       scratch_words_(limits::call_subjects_max * quota_words_max) {
   ASSERT(options.reservations_max <= place_mask);
+  usage_memory_.advise_huge();
+  subjects_.advise_huge();
+  reservations_.advise_huge();
   grants_.reserve(options.waiters_max);
   to_serve_.reserve(std::min<size_t>(options.subjects_max,
                                      size_t{options.waiters_max} * limits::call_subjects_max));
@@ -87,21 +94,22 @@ uint64_t Engine::new_id(Index index) noexcept {
   return (uint64_t{options_.shard} << 56) | (uint64_t{index} << 32) | nonce;
 }
 
-uint64_t Engine::hash(std::string_view text) const noexcept {
-  return XXH3_64bits_withSeed(text.data(), text.size(), options_.seed);
+NameHash Engine::hash(std::string_view name) const noexcept {
+  const XXH128_hash_t hashed = XXH3_128bits_withSeed(name.data(), name.size(), options_.seed);
+  return {.low = hashed.low64, .high = hashed.high64};
 }
 
 std::string_view Engine::name_of(const Subject& subject) const noexcept {
-  return {reinterpret_cast<const char*>(subject_memory_.at(subject.name)), subject.name_bytes};
+  return {reinterpret_cast<const char*>(name_memory_.at(subject.name)), subject.name_bytes};
 }
 
 uint64_t* Engine::words_of(const Subject& subject) noexcept {
-  return reinterpret_cast<uint64_t*>(subject_memory_.at(subject.usage));
+  return reinterpret_cast<uint64_t*>(usage_memory_.at(subject.usage));
 }
 
-SubjectIndex Engine::find(uint64_t hash, std::string_view name) const noexcept {
-  return subject_index_.find(hash,
-                             [&](uint32_t index) { return name_of(subjects_[index]) == name; });
+SubjectIndex Engine::find(const NameHash& hash) const noexcept {
+  return subject_index_.find(hash.low,
+                             [&](uint32_t index) { return subjects_[index].hash == hash; });
 }
 
 BlockArena::Block Engine::keep_text(std::string_view text) noexcept {
@@ -112,20 +120,20 @@ BlockArena::Block Engine::keep_text(std::string_view text) noexcept {
 }
 
 // no_subject: there is no room.
-SubjectIndex Engine::make(uint64_t hash, std::string_view name, const QuotaClass* quota,
+SubjectIndex Engine::make(const NameHash& hash, std::string_view name, const QuotaClass* quota,
                           QuotaSource source) noexcept {
   if (subjects_.used() == subjects_.capacity() && !make_room()) return no_subject;
-  const BlockArena::Block text = subject_memory_.take(name.size());
+  const BlockArena::Block text = name_memory_.take(name.size());
   if (text == BlockArena::none) return no_subject;
   const SubjectIndex index = subjects_.take();
   Subject& subject = subjects_[index];
-  std::memcpy(subject_memory_.at(text), name.data(), name.size());
+  std::memcpy(name_memory_.at(text), name.data(), name.size());
   subject.hash = hash;
   subject.name = text;
   subject.name_bytes = static_cast<uint16_t>(name.size());
   subject.version = version_;
   subject.resets = resets_;
-  subject_index_.insert(hash, index);
+  subject_index_.insert(hash.low, index);
   if (change_quota(subject, quota, source)) return index;
   forget(index);
   return no_subject;
@@ -137,22 +145,22 @@ bool Engine::change_quota(Subject& subject, const QuotaClass* quota, QuotaSource
   if (quota == subject.quota) return true;
   BlockArena::Block usage = BlockArena::none;
   if (quota != nullptr) {
-    usage = subject_memory_.take(usage_bytes(*quota));
+    usage = usage_memory_.take(usage_bytes(*quota));
     if (usage == BlockArena::none) return false;
     QuotaClasses::hold(quota);
-    auto* words = reinterpret_cast<uint64_t*>(subject_memory_.at(usage));
+    auto* words = reinterpret_cast<uint64_t*>(usage_memory_.at(usage));
     for (const MeterShape& shape : quota->shapes) {
-      Meter meter(shape, words + shape.first_word);
+      Meter meter(shape, words);
       meter.begin(now_);
       if (subject.quota == nullptr) continue;
       for (const MeterShape& before : subject.quota->shapes) {
         if (!continues(before, shape)) continue;
-        meter.take_over(before, words_of(subject) + before.first_word, now_);
+        meter.take_over(before, words_of(subject), now_);
       }
     }
   }
   if (subject.quota != nullptr) {
-    subject_memory_.give_back(subject.usage, usage_bytes(*subject.quota));
+    usage_memory_.give_back(subject.usage, usage_bytes(*subject.quota));
     classes_.let_go(subject.quota);
   }
   subject.usage = usage;
@@ -164,8 +172,8 @@ void Engine::forget(SubjectIndex index) noexcept {
   Subject& subject = subjects_[index];
   ASSERT(!subject.has_line() && subject.held == 0);
   change_quota(subject, nullptr, QuotaSource::none);
-  subject_index_.erase(subject.hash, index);
-  subject_memory_.give_back(subject.name, subject.name_bytes);
+  subject_index_.erase(subject.hash.low, index);
+  name_memory_.give_back(subject.name, subject.name_bytes);
   subjects_.give_back(index);
 }
 
@@ -223,8 +231,8 @@ void Engine::configure() noexcept {
     if (rule.is_regex || rule.subject.size() > options_.name_bytes_max) continue;
     const uint64_t routed = proto::routing_hash(rule.subject, options_.routing_seed);
     if (proto::owner_shard(routed, options_.shards) != options_.shard) continue;
-    const uint64_t hashed = hash(rule.subject);
-    SubjectIndex index = find(hashed, rule.subject);
+    const NameHash hashed = hash(rule.subject);
+    SubjectIndex index = find(hashed);
     if (index == no_subject) {
       const policy::SubjectQuota own = book_->quota_of(rule.subject);
       index = make(hashed, rule.subject, class_of(own.quota), own.source);
@@ -240,7 +248,7 @@ bool Engine::is_idle(SubjectIndex index) noexcept {
   if (subject.quota == nullptr) return true;
   return std::all_of(subject.quota->shapes.begin(), subject.quota->shapes.end(),
                      [&](const MeterShape& shape) {
-                       Meter meter(shape, words_of(subject) + shape.first_word);
+                       Meter meter(shape, words_of(subject));
                        meter.roll(now_);
                        return meter.used() == 0;
                      });
@@ -266,13 +274,13 @@ void Engine::reset_meters(Subject& subject, uint64_t order) noexcept {
   subject.reset_order = order;
   if (subject.quota == nullptr) return;
   for (const MeterShape& shape : subject.quota->shapes) {
-    Meter meter(shape, words_of(subject) + shape.first_word);
+    Meter meter(shape, words_of(subject));
     meter.roll(now_);
     meter.reset();
   }
 }
 
-void Engine::put(QuotaBatch& batch, size_t index, uint64_t hashed) noexcept {
+void Engine::put(QuotaBatch& batch, size_t index, const NameHash& hashed) noexcept {
   const api::QuotaCall& call = batch.calls[index];
   api::QuotaAnswer& answer = batch.answers[index];
   if (call.subjects_count != 1 || !are_valid(batch, call)) {
@@ -281,7 +289,7 @@ void Engine::put(QuotaBatch& batch, size_t index, uint64_t hashed) noexcept {
   }
   const std::string_view name = batch.subjects[call.first_subject];
   const QuotaClass* const quota = classes_.hold(batch.new_quotas[index]);
-  SubjectIndex subject = find(hashed, name);
+  SubjectIndex subject = find(hashed);
   if (subject == no_subject) {
     subject = make(hashed, name, quota, QuotaSource::run_time);
   } else if (!change_quota(current(subject), quota, QuotaSource::run_time)) {
@@ -298,7 +306,7 @@ void Engine::put(QuotaBatch& batch, size_t index, uint64_t hashed) noexcept {
   serve(subject);
 }
 
-void Engine::remove(QuotaBatch& batch, size_t index, uint64_t hashed) noexcept {
+void Engine::remove(QuotaBatch& batch, size_t index, const NameHash& hashed) noexcept {
   const api::QuotaCall& call = batch.calls[index];
   api::QuotaAnswer& answer = batch.answers[index];
   if (call.subjects_count != 1 || !are_valid(batch, call)) {
@@ -306,7 +314,7 @@ void Engine::remove(QuotaBatch& batch, size_t index, uint64_t hashed) noexcept {
     return;
   }
   const std::string_view name = batch.subjects[call.first_subject];
-  const SubjectIndex found = find(hashed, name);
+  const SubjectIndex found = find(hashed);
   if (found == no_subject || current(found).source != QuotaSource::run_time) {
     answer.code = QuotaCode::no_such_quota;
     return;
@@ -326,14 +334,14 @@ void Engine::remove(QuotaBatch& batch, size_t index, uint64_t hashed) noexcept {
   if (is_idle(found)) forget(found);
 }
 
-void Engine::reset(QuotaBatch& batch, size_t index, uint64_t hashed) noexcept {
+void Engine::reset(QuotaBatch& batch, size_t index, const NameHash& hashed) noexcept {
   const api::QuotaCall& call = batch.calls[index];
   api::QuotaAnswer& answer = batch.answers[index];
   if (call.subjects_count != 1 || !are_valid(batch, call)) {
     answer.code = QuotaCode::invalid_subject;
     return;
   }
-  const SubjectIndex found = find(hashed, batch.subjects[call.first_subject]);
+  const SubjectIndex found = find(hashed);
   answer.code = QuotaCode::ok;  // nothing is used of what is not there
   if (found == no_subject) return;
   reset_meters(current(found), now_.order);
@@ -349,8 +357,9 @@ void Engine::reset_all() noexcept {
 
 uint64_t Engine::reserved_bytes() const noexcept {
   return subjects_.reserved_bytes() + subject_index_.reserved_bytes() +
-         subject_memory_.reserved_bytes() + reservations_.reserved_bytes() +
-         id_index_.reserved_bytes() + extra_memory_.reserved_bytes() + waiters_.reserved_bytes();
+         name_memory_.reserved_bytes() + usage_memory_.reserved_bytes() +
+         reservations_.reserved_bytes() + id_index_.reserved_bytes() +
+         extra_memory_.reserved_bytes() + waiters_.reserved_bytes();
 }
 
 void Engine::check_invariants(base::Now) const noexcept {
@@ -377,7 +386,7 @@ void Engine::check_invariants(base::Now) const noexcept {
     const Subject& subject = subjects_[index];
     ASSERT(subject.held == held_of[index] && subject.open == open_of[index]);
     ASSERT(!subject.to_serve);
-    ASSERT(find(subject.hash, name_of(subject)) == index);
+    ASSERT(find(subject.hash) == index);
     uint32_t waiting = 0;
     Link before = no_link;
     for (Link at = subject.first_waiter; at != no_link; ++waiting) {
@@ -391,7 +400,7 @@ void Engine::check_invariants(base::Now) const noexcept {
     if (subject.quota == nullptr) continue;
     auto* words = const_cast<Engine*>(this)->words_of(subject);
     for (const MeterShape& shape : subject.quota->shapes) {
-      Meter(shape, words + shape.first_word).check();
+      Meter(shape, words).check();
     }
   }
 }

@@ -33,7 +33,7 @@ int64_t period_ms(const MeterShape& shape, const limiter::Moment& now) noexcept 
 // Of a meter that was rolled.
 LimitReport Engine::report(const MeterShape& shape, const api::Limit& limit,
                            const Member& member) noexcept {
-  const Meter meter(shape, member.words + shape.first_word);
+  const Meter meter(shape, member.words);
   const bool is_slot = shape.kind == api::LimitKind::slots;
   LimitReport report{.subject = member.place,
                      .metric = shape.metric,
@@ -55,12 +55,12 @@ void Engine::tell_limits(QuotaBatch& batch, size_t index, const Party& party,
   api::QuotaAnswer& answer = batch.answers[index];
   answer.first_limit = static_cast<uint32_t>(batch.limits.size());
   const bool denied = !api::admits(answer.code);
-  for (const Member& told : party.all()) {
+  for (const Member& told : party) {
     Member member = told;
     if (member.index != no_subject) member.open = subjects_[member.index].open;
     for (size_t at = 0; at < member.quota->shapes.size(); ++at) {
       const MeterShape& shape = member.quota->shapes[at];
-      Meter meter(shape, member.words + shape.first_word);
+      Meter meter(shape, member.words);
       meter.roll(now_);
       LimitReport told_limit = report(shape, member.quota->quota.limits[at], member);
       if (denied) told_limit.violated = !fits(shape, member, share_of(shape, amounts));
@@ -109,7 +109,7 @@ void Engine::tell_subject(QuotaBatch& batch, size_t index, uint8_t place,
   batch.quotas.push_back(member.quota->quota);
   for (size_t at = 0; at < member.quota->shapes.size(); ++at) {
     const MeterShape& shape = member.quota->shapes[at];
-    Meter(shape, member.words + shape.first_word).roll(now_);
+    Meter(shape, member.words).roll(now_);
     batch.limits.push_back(report(shape, member.quota->quota.limits[at], member));
     ++row.limits_count;
   }
@@ -124,7 +124,7 @@ void Engine::tell_usage(QuotaBatch& batch, size_t index, const Prepared& prepare
   }
   for (uint8_t place = 0; place < call.subjects_count; ++place) {
     const std::string_view name = batch.subjects[call.first_subject + place];
-    tell_subject(batch, index, place, find(prepared.hashes[place], name), name);
+    tell_subject(batch, index, place, find(prepared.hashes[place]), name);
   }
 }
 

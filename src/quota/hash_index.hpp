@@ -20,7 +20,9 @@ class HashIndex {
 
   HashIndex(uint32_t entries_max, std::string_view purpose)
       : mask_(std::bit_ceil(uint64_t{entries_max} * 2 + 1) - 1),
-        region_((mask_ + 1) * sizeof(Slot), purpose) {}
+        region_((mask_ + 1) * sizeof(Slot), purpose) {
+    region_.advise_huge();
+  }
 
   // The number whose entry has this hash and satisfies `is_it(number)`.
   template <typename IsIt>

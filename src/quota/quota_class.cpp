@@ -22,11 +22,16 @@ std::unique_ptr<QuotaClass> compile(const api::Quota& quota) {
   for (const api::Limit& limit : quota.limits) {
     limiter::MeterShape shape = limiter::compile(limit);
     shape.id = limit_id(limit.name);
-    shape.first_word = static_cast<uint16_t>(made->words);
-    made->words += limiter::words_count(shape);
+    shape.head_word = static_cast<uint16_t>(made->words);
+    made->words += limiter::head_words(shape);
     made->limits_anything |= limit.ceiling != api::Ceiling::unlimited;
     made->has_gcra |= limit.kind == api::LimitKind::gcra;
     made->shapes.push_back(shape);
+  }
+  made->head_words = made->words;
+  for (limiter::MeterShape& shape : made->shapes) {
+    shape.ring_word = static_cast<uint16_t>(made->words);
+    made->words += limiter::ring_words(shape);
   }
   return made;
 }

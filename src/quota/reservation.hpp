@@ -17,18 +17,10 @@ namespace sluice::quota {
 
 using SubjectIndex = uint32_t;
 
-// A 128-bit hash of a client's id and of what its subjects have in common; zero: no id.
-struct IdHash {
-  uint64_t low = 0;
-  uint64_t high = 0;
-  bool is_set() const noexcept { return low != 0 || high != 0; }
-  bool operator==(const IdHash&) const = default;
-};
-
 // What is asked, in the store's own terms.
 struct Request {
   api::Amounts amounts;
-  IdHash id;
+  NameHash id;              // of the client's id and of what its subjects share; zero: none
   uint64_t id_request = 0;  // a hash of all that was asked under the id
   uint64_t tie = 0;
   uint32_t lifetime_ms = 0;
@@ -54,7 +46,7 @@ struct Reservation
   uint64_t order = 0;  // of the call that charged it
   uint64_t expired_order = 0;
   uint64_t tie = 0;
-  IdHash client_id;
+  NameHash client_id;
   uint64_t id_request = 0;
   uint32_t lifetime_ms = 0;
   BlockArena::Block owner = BlockArena::none;

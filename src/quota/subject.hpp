@@ -15,24 +15,34 @@ namespace sluice::quota {
 using Link = uint32_t;
 inline constexpr Link no_link = 0xFFFF'FFFF;
 
-struct Subject {
-  uint64_t hash = 0;
-  BlockArena::Block name = BlockArena::none;
-  BlockArena::Block usage = BlockArena::none;  // words of its meters
+// 128 bits that stand for a name: its text is not compared.
+struct NameHash {
+  uint64_t low = 0;
+  uint64_t high = 0;
+  bool is_set() const noexcept { return low != 0 || high != 0; }
+  bool operator==(const NameHash&) const = default;
+};
+
+struct alignas(64) Subject {
+  // What every call looks at: a cache line.
+  NameHash hash;
   const QuotaClass* quota = nullptr;  // null: unknown by now, though something refers to it
+  BlockArena::Block usage = BlockArena::none;  // words of its meters
+  uint32_t version = 0;                        // of the rules that its quota is of
+  uint32_t resets = 0;                         // of all subjects, that it has taken part in
+  uint32_t open = 0;                           // reservations that hold a slot
+  uint32_t held = 0;  // reservations that name it, ended ones that are remembered too
   Link first_waiter = no_link;
-  Link last_waiter = no_link;
-  uint64_t reset_order = 0;  // of the call that reset it last
-  uint32_t open = 0;       // reservations that hold a slot
-  uint32_t held = 0;       // reservations that name it, ended ones that are remembered too
-  uint32_t waiting = 0;    // in its line
-  uint32_t version = 0;    // of the rules that its quota is of
-  uint32_t resets = 0;     // of all subjects, that it has taken part in
   uint32_t overtaken = 0;  // how many have passed the present head of its line
-  uint16_t name_bytes = 0;
   api::QuotaSource source = api::QuotaSource::none;
   bool configured = false;  // named by the configuration file, or put: stays while it is idle
   bool to_serve = false;
+
+  BlockArena::Block name = BlockArena::none;
+  uint16_t name_bytes = 0;
+  Link last_waiter = no_link;
+  uint32_t waiting = 0;      // in its line
+  uint64_t reset_order = 0;  // of the call that reset it last
 
   bool has_line() const noexcept { return first_waiter != no_link; }
 };
