@@ -13,6 +13,7 @@
 #include <array>
 #include <boost/container/static_vector.hpp>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -23,6 +24,7 @@
 #include "limiter/meter.hpp"
 #include "limiter/steady_wall.hpp"
 #include "quota/block_arena.hpp"
+#include "quota/ended_book.hpp"
 #include "quota/hash_index.hpp"
 #include "quota/quota_class.hpp"
 #include "quota/quota_store.hpp"
@@ -133,7 +135,11 @@ class Engine {
   Index take_reservation() noexcept;
   limiter::Charge charge_of(const Reservation& reservation, uint8_t place,
                             const limiter::MeterShape& shape) const noexcept;
-  void serve_all(const Reservation& reservation) noexcept;
+  void mark_all(const Reservation& reservation) noexcept;
+  void answer_ending(Reservation& reservation, api::ReservationState state,
+                     api::QuotaAnswer& answer) noexcept;
+  void answer_ended(api::ReservationState wanted, api::QuotaAnswer& answer) noexcept;
+  std::optional<Ended> find_ended(uint64_t id) noexcept;
   Index index_of(const Reservation& reservation) const noexcept {
     return static_cast<Index>(reservation.id >> 32) & place_mask;
   }
@@ -236,7 +242,8 @@ class Engine {
   base::ObjectPool<Reservation> reservations_;
   HashIndex id_index_;  // reservations by the client's id; of waiters, with waiter_bit
   BlockArena extra_memory_;
-  Reservations ended_;              // remembered, the first to be forgotten first
+  Reservations ended_;  // remembered in their places, the first to be forgotten first
+  EndedBook ended_book_;
   std::vector<Reservations> tied_;  // open, by a hash of their tie
   uint32_t open_count_ = 0;
   uint64_t ids_given_ = 0;

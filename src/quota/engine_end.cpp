@@ -31,6 +31,12 @@ Amounts actual_amounts(const QuotaCall& call, const Amounts& reserved) noexcept 
   };
 }
 
+// For good: an expired one may still be settled.
+bool has_ended(const Reservation& reservation) noexcept {
+  return reservation.state == ReservationState::settled ||
+         reservation.state == ReservationState::cancelled;
+}
+
 }  // namespace
 
 Reservation* Engine::find(uint64_t id) noexcept {
@@ -43,71 +49,79 @@ Reservation* Engine::find(uint64_t id) noexcept {
 void Engine::settle(const QuotaCall& call, QuotaAnswer& answer) noexcept {
   answer.reservation = call.reservation;
   Reservation* const reservation = find(call.reservation);
-  if (reservation == nullptr) {
-    answer.code = QuotaCode::unknown_reservation;
-    return;
+  if (reservation == nullptr || has_ended(*reservation)) {
+    return answer_ended(ReservationState::settled, answer);
   }
-  if (reservation->state == ReservationState::cancelled) {
-    answer.code = QuotaCode::already_cancelled;
-  } else {
-    answer.code = QuotaCode::ok;
-    if (reservation->state != ReservationState::settled) {
-      reservation->late = reservation->state == ReservationState::expired;
-      replace(*reservation, actual_amounts(call, reservation->amounts), call.cached_input_tokens);
-      end(*reservation, ReservationState::settled);
-      ++statistics_.settled;
-    }
-  }
-  answer.state = reservation->state;
-  answer.late = reservation->late;
-  answer.amounts = reservation->amounts;
+  reservation->late = reservation->state == ReservationState::expired;
+  replace(*reservation, actual_amounts(call, reservation->amounts), call.cached_input_tokens);
+  ++statistics_.settled;
+  answer_ending(*reservation, ReservationState::settled, answer);
 }
 
 void Engine::cancel(const QuotaCall& call, QuotaAnswer& answer) noexcept {
   answer.reservation = call.reservation;
   Reservation* const reservation = find(call.reservation);
-  if (reservation == nullptr) {
+  if (reservation == nullptr || has_ended(*reservation)) {
+    return answer_ended(ReservationState::cancelled, answer);
+  }
+  const bool keeps = (call.flags & api::quota_flag::keep_requests) != 0;
+  reservation->late = reservation->state == ReservationState::expired;
+  replace(*reservation, {.requests = keeps ? reservation->amounts.requests : 0}, 0);
+  ++statistics_.cancelled;
+  answer_ending(*reservation, ReservationState::cancelled, answer);
+}
+
+// It ends now: the first answer.
+void Engine::answer_ending(Reservation& reservation, ReservationState state,
+                           QuotaAnswer& answer) noexcept {
+  answer.code = QuotaCode::ok;
+  answer.state = state;
+  answer.late = reservation.late;
+  answer.amounts = reservation.amounts;
+  end(reservation, state);
+}
+
+// It ended before, or is unknown. The same end again has the same answer.
+void Engine::answer_ended(ReservationState wanted, QuotaAnswer& answer) noexcept {
+  const std::optional<Ended> ended = find_ended(answer.reservation);
+  if (!ended) {
     answer.code = QuotaCode::unknown_reservation;
     return;
   }
-  if (reservation->state == ReservationState::settled) {
-    answer.code = QuotaCode::already_settled;
-  } else {
+  answer.state = ended->state;
+  answer.late = ended->late;
+  answer.amounts = ended->amounts;
+  if (ended->state == wanted) {
     answer.code = QuotaCode::ok;
-    if (reservation->state != ReservationState::cancelled) {
-      const bool keeps = (call.flags & api::quota_flag::keep_requests) != 0;
-      reservation->late = reservation->state == ReservationState::expired;
-      replace(*reservation, {.requests = keeps ? reservation->amounts.requests : 0}, 0);
-      end(*reservation, ReservationState::cancelled);
-      ++statistics_.cancelled;
-    }
+  } else {
+    answer.code = ended->state == ReservationState::settled ? QuotaCode::already_settled
+                                                            : QuotaCode::already_cancelled;
   }
-  answer.state = reservation->state;
-  answer.late = reservation->late;
-  answer.amounts = reservation->amounts;
+}
+
+std::optional<Ended> Engine::find_ended(uint64_t id) noexcept {
+  if (const Reservation* const reservation = find(id)) {
+    return Ended{.id = id,
+                 .amounts = reservation->amounts,
+                 .forgotten_ms = reservation->timer.due_ms(),
+                 .state = reservation->state,
+                 .admission = reservation->admission,
+                 .late = reservation->late};
+  }
+  const Ended* const ended = ended_book_.find(id, now_ms());
+  return ended == nullptr ? std::nullopt : std::optional(*ended);
 }
 
 void Engine::extend(const QuotaCall& call, QuotaAnswer& answer) noexcept {
   answer.reservation = call.reservation;
   Reservation* const reservation = find(call.reservation);
-  if (reservation == nullptr) {
-    answer.code = QuotaCode::unknown_reservation;
-    return;
+  if (reservation == nullptr || has_ended(*reservation)) {
+    return answer_ended(ReservationState::none, answer);
   }
   answer.state = reservation->state;
-  switch (reservation->state) {
-    case ReservationState::settled:
-      answer.code = QuotaCode::already_settled;
-      return;
-    case ReservationState::cancelled:
-      answer.code = QuotaCode::already_cancelled;
-      return;
-    case ReservationState::expired:
-    case ReservationState::none:
-      answer.code = QuotaCode::already_expired;
-      return;
-    case ReservationState::open:
-      break;
+  if (reservation->state == ReservationState::expired) {
+    answer.code = QuotaCode::already_expired;
+    return;
   }
   if (call.lifetime_ms != 0) reservation->lifetime_ms = call.lifetime_ms;
   wheel_.schedule(reservation->timer, base::ceil_ms(now_.ns) + reservation->lifetime_ms);
@@ -161,6 +175,7 @@ void Engine::replace(Reservation& reservation, const Amounts& actual, uint64_t c
 }
 
 // Frees its slots, if they are not free yet, and remembers it. What came back may serve others.
+// Gone afterwards, but for one that expired or has an id of its client's.
 void Engine::end(Reservation& reservation, ReservationState state) noexcept {
   if (reservation.state == ReservationState::open) {
     --open_count_;
@@ -171,7 +186,17 @@ void Engine::end(Reservation& reservation, ReservationState state) noexcept {
     }
   }
   reservation.state = state;
-  serve_all(reservation);
+  mark_all(reservation);
+  if (has_ended(reservation) && !reservation.client_id.is_set()) {
+    ended_book_.add({.id = reservation.id,
+                     .amounts = reservation.amounts,
+                     .forgotten_ms = reservation.timer.due_ms(),
+                     .state = state,
+                     .admission = reservation.admission,
+                     .late = reservation.late});
+    forget(reservation);
+  }
+  serve_marked();
 }
 
 // Its lifetime has ended. The charge stays, or comes back where the quota says so; the slot is
@@ -233,12 +258,11 @@ Engine::Index Engine::take_reservation() noexcept {
   return index;
 }
 
-void Engine::serve_all(const Reservation& reservation) noexcept {
+void Engine::mark_all(const Reservation& reservation) noexcept {
   for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
     const SubjectIndex subject = reservation.subjects[place];
     if (subject != no_subject && subjects_[subject].has_line()) mark(subject);
   }
-  serve_marked();
 }
 
 bool Engine::give_back(uint64_t id, base::Now now) noexcept {

@@ -66,6 +66,7 @@ Engine::Engine(const Options& options)
                 "reservations (--max-reservations)"),
       extra_memory_(arena_bytes(options.reservations_max, reservation_bytes),
                     "reservations (--max-reservations)"),
+      ended_book_(options.reservations_max),
       tied_(tie_lists),
       waiters_(options.waiters_max, "quota waiters (--max-waiters)"),
       scratch_words_(limits::call_subjects_max * quota_words_max) {
@@ -359,7 +360,7 @@ uint64_t Engine::reserved_bytes() const noexcept {
   return subjects_.reserved_bytes() + subject_index_.reserved_bytes() +
          name_memory_.reserved_bytes() + usage_memory_.reserved_bytes() +
          reservations_.reserved_bytes() + id_index_.reserved_bytes() +
-         extra_memory_.reserved_bytes() + waiters_.reserved_bytes();
+         ended_book_.reserved_bytes() + extra_memory_.reserved_bytes() + waiters_.reserved_bytes();
 }
 
 void Engine::check_invariants(base::Now) const noexcept {

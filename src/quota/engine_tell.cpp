@@ -134,8 +134,16 @@ void Engine::tell_reservation(QuotaBatch& batch, size_t index) noexcept {
   answer.reservation = call.reservation;
   const Reservation* const reservation = find(call.reservation);
   if (reservation == nullptr) {
-    answer.code = QuotaCode::unknown_reservation;
-    return;
+    const std::optional<Ended> ended = find_ended(call.reservation);
+    if (!ended) {
+      answer.code = QuotaCode::unknown_reservation;
+      return;
+    }
+    answer.code = ended->admission;
+    answer.state = ended->state;
+    answer.late = ended->late;
+    answer.amounts = ended->amounts;
+    return;  // its subjects are forgotten
   }
   answer.code = reservation->admission;
   answer.state = reservation->state;

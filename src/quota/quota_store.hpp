@@ -27,7 +27,7 @@ struct Options {
   uint32_t shards = 1;
   uint64_t routing_seed = 0;  // which subjects are this core's
   uint32_t subjects_max = 1'000'000;
-  uint32_t reservations_max = 1'000'000;  // open ones, and ended ones that are remembered
+  uint32_t reservations_max = 1'000'000;  // open; as many that have ended are remembered
   uint32_t waiters_max = 100'000;
   uint32_t name_bytes_max = 1'024;
   uint64_t seed = 0;  // of hashes and ids, drawn at start: ids of another start are unknown
