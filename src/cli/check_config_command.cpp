@@ -4,6 +4,7 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,8 @@
 #include <vector>
 
 #include "base/limits.hpp"
+#include "config/config.hpp"
+#include "policy/quota_text.hpp"
 #include "policy/rule_book.hpp"
 #include "policy/rule_file.hpp"
 
@@ -22,9 +25,11 @@ constexpr const char* description =
 
   sluicegate check-config limits.json
   sluicegate check-config limits.json --key premium-7 --key user:1
+  sluicegate check-config limits.json --subject gpt-4o
 
 With --key it says which entries apply to a key, in their order, and what limits result: the
-server's own, as given by the flags, overwritten by every entry that matches.
+server's own, as given by the flags, overwritten by every entry that matches. With --subject it says
+which quota a subject has, and where it comes from.
 
 Exit code: 0 when the file is good, 1 when not, 2 when it cannot be read.
 )";
@@ -32,6 +37,8 @@ Exit code: 0 when the file is good, 1 when not, 2 when it cannot be read.
 struct CheckFlags {
   std::string file;
   std::vector<std::string> keys;
+  std::vector<std::string> subjects;
+  std::string profiles = config::installed_profiles();
   limiter::Policy standard;
 };
 
@@ -63,22 +70,77 @@ void explain(const std::string& key, policy::RuleBook& book) {
                 .c_str());
 }
 
+std::string counted(size_t count, const char* one, const char* many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
+// "; quotas of 2 subjects and of 11 of profiles, unknown ones are allowed"
+std::string summary(const policy::QuotaRules& quotas) {
+  const auto is_of_profile = [](const policy::QuotaRule& rule) {
+    return rule.source == api::QuotaSource::profile;
+  };
+  const auto of_profiles = static_cast<size_t>(std::ranges::count_if(quotas.rules, is_of_profile));
+  const char* unknown = quotas.unknown == policy::UnknownSubjects::allow  ? "are allowed"
+                        : quotas.unknown == policy::UnknownSubjects::deny ? "are denied"
+                                                                          : "have a quota";
+  return fmt::format("; quotas of {} and of {} of profiles, unknown ones {}",
+                     counted(quotas.rules.size() - of_profiles, "subject", "subjects"), of_profiles,
+                     unknown);
+}
+
+std::string source_of(const std::string& subject, policy::QuotaBook& book) {
+  const int index = book.rule_of(subject);
+  if (index < 0) {
+    switch (book.rules().unknown) {
+      case policy::UnknownSubjects::allow:
+        return "unknown, and allowed";
+      case policy::UnknownSubjects::deny:
+        return "unknown, and denied";
+      case policy::UnknownSubjects::standard:
+        return "unknown: unknown_subjects";
+    }
+  }
+  const policy::QuotaRule& rule = book.rules().rules[static_cast<size_t>(index)];
+  if (!rule.quota.profile.empty()) return "profile " + rule.quota.profile;
+  return fmt::format("quotas.subjects[{}] {}{}", index, in_quotes(rule.subject),
+                     rule.is_regex ? " (regular expression)" : "");
+}
+
+void explain_subject(const std::string& subject, policy::QuotaBook& book) {
+  std::puts((in_quotes(subject) + ":").c_str());
+  std::puts(("  " + source_of(subject, book)).c_str());
+  const api::Quota* quota = book.quota_of(subject).quota;
+  if (quota == nullptr) return;
+  for (const api::Limit& limit : quota->limits) {
+    std::puts(("  " + policy::one_line(policy::limit_json(limit))).c_str());
+  }
+  if (quota->limits.empty()) std::puts("  no limits");
+  if (quota->refund_expired) std::puts("  what expires is refunded");
+  if (quota->overtakers_max > 0) {
+    std::puts(fmt::format("  {} may pass the head of the line", quota->overtakers_max).c_str());
+  }
+}
+
 int check(const CheckFlags& flags) {
   const policy::TextFile read = policy::read_text_file(flags.file);
   if (!read.error.empty()) {
     std::fputs(fmt::format("Error: {}: {}\n", flags.file, read.error).c_str(), stderr);
     return 2;
   }
-  policy::ParsedRules parsed = policy::parse_rules(read.text);
+  policy::ParsedRules parsed =
+      policy::parse_rules(read.text, policy::read_profiles_in(flags.profiles, flags.file));
   for (const std::string& complaint : parsed.complaints) {
     std::fputs(fmt::format("{}: {}\n", flags.file, complaint).c_str(), stderr);
   }
   if (!parsed.complaints.empty()) return 1;
-  const size_t count = parsed.rules.size();
-  std::puts(
-      fmt::format("{}: good, {} entr{}", flags.file, count, count == 1 ? "y" : "ies").c_str());
-  policy::RuleBook book{flags.standard, std::move(parsed.rules)};
+  const bool has_quotas = parsed.quotas != policy::QuotaRules{};
+  std::puts(fmt::format("{}: good, {}{}", flags.file,
+                        counted(parsed.rules.size(), "entry", "entries"),
+                        has_quotas ? summary(parsed.quotas) : "")
+                .c_str());
+  policy::RuleBook book{flags.standard, std::move(parsed.rules), std::move(parsed.quotas)};
   for (const std::string& key : flags.keys) explain(key, book);
+  for (const std::string& subject : flags.subjects) explain_subject(subject, book.quotas());
   return 0;
 }
 
@@ -91,6 +153,12 @@ void add_check_config_command(CLI::App& app, std::function<int()>& run) {
   command->add_option("--key", flags->keys, "which entries apply to this key; may be repeated")
       ->type_name("KEY")
       ->allow_extra_args(false);
+  command->add_option("--subject", flags->subjects, "which quota this subject has; may be repeated")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  command->add_option("--profiles", flags->profiles, "the server's flag")
+      ->type_name("DIR")
+      ->capture_default_str();
   const auto add = [&](const char* name, auto& value, const char* text, int64_t min, int64_t max) {
     using Value = std::decay_t<decltype(value)>;
     command->add_option(name, value, text)

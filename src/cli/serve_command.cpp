@@ -66,24 +66,30 @@ void raise_descriptor_limit(const config::Config& config) {
 }
 
 // As gocc tells them, a line each; of a long file the first ones.
-void log_rules(const std::string& file, const std::vector<policy::Rule>& rules) {
+void log_rules(const std::string& file, const server::StartReport& report) {
   constexpr size_t rules_told_max = 100;
+  const std::vector<policy::Rule>& rules = report.rules;
+  const std::vector<policy::QuotaRule>& quotas = report.quotas.rules;
   if (file.empty()) {
     return log::warning(
         "No config file provided, no key specific rate limits will be used (unless clients set "
         "them)",
         {{"configFile", ""}});
   }
-  log::info("policy file", {{"configFile", file}, {"entries", rules.size()}});
+  log::info("policy file",
+            {{"configFile", file}, {"entries", rules.size()}, {"subjects", quotas.size()}});
   for (size_t i = 0; i < std::min(rules.size(), rules_told_max); ++i) {
     log::info(" - " + policy::entry_text(rules[i]));
+  }
+  for (size_t i = 0; i < std::min(quotas.size(), rules_told_max); ++i) {
+    log::info(" - " + policy::subject_text(quotas[i]));
   }
 }
 
 void log_started(const config::Config& config, const server::StartReport& report) {
   if (!report.port_warning.empty()) log::warning(report.port_warning);
   if (!report.io_warning.empty()) log::warning(report.io_warning);
-  log_rules(config.config_file, report.rules);
+  log_rules(config.config_file, report);
   log::info("limits", {{"maxRequests", config.max_requests},
                        {"maxRequestsInQueue", config.max_requests_in_queue},
                        {"windowMillis", config.window_ms},

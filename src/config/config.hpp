@@ -20,6 +20,9 @@ enum class IoBackend : uint8_t {
   epoll,
 };
 
+// The folder that the profiles of quotas are installed to.
+std::string installed_profiles();
+
 struct Config {
   // What is allowed for a key that brings nothing of its own.
   uint32_t max_requests = 100;
@@ -28,7 +31,8 @@ struct Config {
   uint32_t max_wait_ms = 0;  // 0: a waiter waits until it is served
   bool requests_can_set_rate = true;
   bool requests_can_mod_queue = true;
-  std::string config_file;  // policies of keys by pattern (policy/rule_file.hpp); empty: none
+  std::string config_file;  // of keys and quotas, by pattern (policy/rule_file.hpp); empty: none
+  std::string profiles = installed_profiles();  // the folder of quotas that the file may name
 
   // Where to listen; port 0 asks the kernel for a free one.
   std::string bind;  // an IPv4 or IPv6 address; empty: all interfaces, both families

@@ -97,6 +97,10 @@ std::string read_address(const FlagName& flag, const std::string& text) {
   throw invalid_value(flag, "value must be an IPv4 or IPv6 address, such as 127.0.0.1 or ::1");
 }
 
+std::string as_given(const FlagName&, const std::string& text) {
+  return text;
+}
+
 IoBackend read_backend(const FlagName& flag, const std::string& text) {
   if (text == "auto") return IoBackend::automatic;
   if (text == "uring") return IoBackend::uring;
@@ -203,8 +207,12 @@ void add_key_flags(CLI::App& app, Config& config) {
   group.toggle("--requests-can-mod-queue", config.requests_can_mod_queue,
                "requests may bring their own maxRequestsInQueue");
   group.word("-c,--config-file", "FILE", config.config_file,
-             "JSON: keys that match a pattern have limits of\ntheir own; check-config checks it",
-             "default none", [](const FlagName&, const std::string& text) { return text; });
+             "JSON: keys and subjects of quotas have limits of\ntheir own, by pattern; "
+             "check-config checks it",
+             "default none", as_given);
+  group.word("--profiles", "DIR", config.profiles,
+             "where the profiles lie that the file names\nfor its quotas",
+             "default " + config.profiles, as_given);
 }
 
 void add_listen_flags(CLI::App& app, Config& config) {

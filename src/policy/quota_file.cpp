@@ -149,7 +149,12 @@ void read_profile_object(const Json& profile, const std::string& place, const st
 void read_profile_text(const ProfileFile& file, const std::string& place, QuotaRules& quotas,
                        Complaints& complaints) {
   if (!file.error.empty()) {
-    complaints.push_back(place + ": " + file.error);
+    complaints.push_back(place + ": " + file.complaint);
+    return;
+  }
+  if (file.text.size() > file_bytes_max) {
+    complaints.push_back(place + ": " + file.path + " has more than " +
+                         std::to_string(file_bytes_max) + " bytes");
     return;
   }
   try {
@@ -228,7 +233,8 @@ std::string unknown_profile(const std::string& folder, const std::string& why) {
 }  // namespace
 
 ProfileFile no_profile(const std::string& name) {
-  return {.path = name, .text = "", .error = "there are no profiles here"};
+  const std::string why = "there are no profiles here";
+  return {.path = name, .text = "", .error = why, .complaint = why};
 }
 
 ReadProfile read_profiles_in(std::string folder, const std::string& config_file) {
@@ -238,15 +244,12 @@ ReadProfile read_profiles_in(std::string folder, const std::string& config_file)
     ProfileFile file;
     file.path = is_path ? beside / name : std::filesystem::path(folder) / (name + ".json");
     TextFile read = read_text_file(file.path);
-    if (read.error.empty() && read.text.size() > file_bytes_max) {
-      read.error = "it has more than " + std::to_string(file_bytes_max) + " bytes";
-    }
-    if (read.error.empty()) {
-      file.text = std::move(read.text);
-    } else {
-      file.error = is_path ? file.path + " cannot be read: " + read.error
-                           : unknown_profile(folder, read.error);
-    }
+    file.text = std::move(read.text);
+    file.error = std::move(read.error);
+    if (file.error.empty()) return file;
+    file.text.clear();
+    file.complaint = is_path ? file.path + " cannot be read: " + file.error
+                             : unknown_profile(folder, file.error);
     return file;
   };
 }

@@ -26,7 +26,8 @@ inline constexpr size_t profiles_max = 32;
 struct ProfileFile {
   std::string path;
   std::string text;
-  std::string error;  // why there is no text, and the cure; empty: there is one
+  std::string error;      // why there is no text; empty: there is one
+  std::string complaint;  // what is told then, with the cure
   bool operator==(const ProfileFile&) const = default;
 };
 

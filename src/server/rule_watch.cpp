@@ -17,7 +17,6 @@
 #include <utility>
 
 #include "log/log.hpp"
-#include "policy/rule_file.hpp"
 
 namespace sluice::server {
 namespace {
@@ -55,14 +54,16 @@ void warn_of_polls(const std::string& path) {
 
 }  // namespace
 
-RuleWatch::RuleWatch(std::string path, std::string text, Listener listener)
+RuleWatch::RuleWatch(std::string path, policy::ReadProfile read_profile, std::string text,
+                     const std::vector<policy::ProfileFile>& profiles, Listener listener)
     : path_(std::move(path)),
+      read_profile_(std::move(read_profile)),
       listener_(std::move(listener)),
-      seen_(std::move(text)),
-      candidate_(seen_),
       inotify_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)),
       poll_timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
       stop_(::eventfd(0, EFD_CLOEXEC)) {
+  follow({.text = std::move(text)}, profiles);
+  candidate_ = seen_;
   const itimerspec every{.it_interval = {.tv_sec = poll_s, .tv_nsec = 0},
                          .it_value = {.tv_sec = poll_s, .tv_nsec = 0}};
   ::timerfd_settime(poll_timer_.get(), 0, &every, nullptr);
@@ -138,38 +139,77 @@ bool RuleWatch::is_ours(std::string_view name) const {
 // A file that was just made, or removed to be made anew, is written next, and there is an event
 // when it is closed. A link is whole from the start.
 bool RuleWatch::is_being_made(const inotify_event& event, std::string_view name) const {
-  std::error_code error;
-  return (event.mask & (IN_CREATE | IN_DELETE)) != 0 && name == name_of(path_) &&
-         !std::filesystem::is_symlink(path_, error);
+  const auto is_file_of = [&](const std::string& path) {
+    std::error_code error;
+    return name == name_of(path) && !std::filesystem::is_symlink(path, error);
+  };
+  return (event.mask & (IN_CREATE | IN_DELETE)) != 0 && std::ranges::any_of(paths_, is_file_of);
 }
 
 // A folder that is watched already stays so; one that is gone has lost its watch.
 void RuleWatch::watch_folders() {
   if (!inotify_.is_open()) return;
-  const std::string real = real_path(path_);
-  names_ = {name_of(path_), first_step(path_), name_of(real)};
-  for (const std::string& folder : {folder_of(path_), folder_of(real)}) {
-    const int watch = ::inotify_add_watch(inotify_.get(), folder.c_str(), events_mask);
-    // A folder that is not there may come back; its limits are the user's.
-    if (watch < 0 && errno != ENOENT && !std::exchange(warned_, true)) warn_of_polls(path_);
+  names_.clear();
+  for (const std::string& path : paths_) {
+    const std::string real = real_path(path);
+    names_.insert(names_.end(), {name_of(path), first_step(path), name_of(real)});
+    for (const std::string& folder : {folder_of(path), folder_of(real)}) {
+      const int watch = ::inotify_add_watch(inotify_.get(), folder.c_str(), events_mask);
+      // A folder that is not there may come back; its limits are the user's.
+      if (watch < 0 && errno != ENOENT && !std::exchange(warned_, true)) warn_of_polls(path_);
+    }
+  }
+}
+
+std::vector<RuleWatch::Seen> RuleWatch::read_all() const {
+  std::vector<Seen> now;
+  for (const std::string& path : paths_) {
+    policy::TextFile read = policy::read_text_file(path);
+    const bool is_there = read.error.empty();
+    now.push_back({.text = std::move(is_there ? read.text : read.error), .is_there = is_there});
+  }
+  return now;
+}
+
+// Whether a file that has changed is empty, or gone.
+bool RuleWatch::may_be_being_made(const std::vector<Seen>& now) const {
+  for (size_t i = 0; i < now.size(); ++i) {
+    if (now[i] != seen_[i] && (!now[i].is_there || now[i].text.empty())) return true;
+  }
+  return false;
+}
+
+// What was acted upon, and which profiles matter from now on.
+void RuleWatch::follow(Seen file, const std::vector<policy::ProfileFile>& profiles) {
+  paths_ = {path_};
+  seen_ = {std::move(file)};
+  for (const policy::ProfileFile& profile : profiles) {
+    const bool is_there = profile.error.empty();
+    paths_.push_back(profile.path);
+    seen_.push_back({.text = is_there ? profile.text : profile.error, .is_there = is_there});
   }
 }
 
 void RuleWatch::look(bool by_poll) {
-  const policy::TextFile read = policy::read_text_file(path_);
-  const std::string& now = read.error.empty() ? read.text : read.error;
+  std::vector<Seen> now = read_all();
   if (now == seen_) return;
   // Whoever writes in place closes the file at the end, and there is an event; a poll may come in
   // the middle, so what it finds has to be there at the next one too. A file that is empty, or
   // gone, may just be being made, whatever the event: it is left to the polls.
-  if (!by_poll && (now.empty() || !read.error.empty())) return;
+  if (!by_poll && may_be_being_made(now)) return;
   if (by_poll && std::exchange(candidate_, now) != now) return;
-  seen_ = now;
-  if (!read.error.empty()) return refuse({read.error});
-  const policy::ParsedRules parsed = policy::parse_rules(read.text);
+  if (!now[0].is_there) {
+    const std::string error = now[0].text;
+    seen_ = std::move(now);
+    return refuse({error});
+  }
+  const policy::ParsedRules parsed = policy::parse_rules(now[0].text, read_profile_);
+  follow(std::move(now[0]), parsed.profiles);
   if (!parsed.complaints.empty()) return refuse(parsed.complaints);
-  listener_.adopt(parsed.rules);
-  log::info("policy file reloaded", {{"configFile", path_}, {"entries", parsed.rules.size()}});
+  listener_.adopt(parsed);
+  log::info("policy file reloaded", {{"configFile", path_},
+                                     {"entries", parsed.rules.size()},
+                                     {"subjects", parsed.quotas.rules.size()}});
 }
 
 void RuleWatch::refuse(const std::vector<std::string>& complaints) {

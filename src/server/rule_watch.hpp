@@ -1,10 +1,11 @@
-// Watches the policy file, and tells when it holds new rules.
+// Watches the policy file and the profiles that it names, and tells when they hold new rules.
 // Flow:   inotify, or the slow poll -> read_text_file() -> parse_rules() -> `adopt`. A file that is
 //         bad, or gone, changes nothing: one ERROR line says why, and `refused` is called.
-// Shape:  one thread that sleeps. Folders are watched and not the file: the one that the path names
-//         and the one where the file really is. So writing in place, renaming another file over it,
-//         and the symbolic links that Kubernetes swaps are all seen. The poll is for what inotify
-//         does not tell: network file systems, a folder that is itself replaced.
+// Shape:  one thread that sleeps. Folders are watched and not the file: the ones that the paths
+// name
+//         and the ones where the files really are. So writing in place, renaming another file over
+//         it, and the symbolic links that Kubernetes swaps are all seen. The poll is for what
+//         inotify does not tell: network file systems, a folder that is itself replaced.
 // Errors: without inotify (its limits are the user's) the poll does it alone; a WARN says so.
 // Source: inotify(7); gocc, "Hot reload".
 #pragma once
@@ -16,7 +17,7 @@
 #include <vector>
 
 #include "io/file_descriptor.hpp"
-#include "policy/rule.hpp"
+#include "policy/rule_file.hpp"
 
 struct inotify_event;
 
@@ -26,17 +27,25 @@ class RuleWatch {
  public:
   // Both are called on the watching thread.
   struct Listener {
-    std::function<void(const std::vector<policy::Rule>&)> adopt;
+    std::function<void(const policy::ParsedRules&)> adopt;
     std::function<void()> refused;
     std::function<void()> idle;  // every poll: time to tidy up
   };
 
-  // `text` is what was read at the start: only what differs from it is news.
-  RuleWatch(std::string path, std::string text, Listener listener);
+  // `text` and `profiles` are what was read at the start: only what differs from it is news.
+  RuleWatch(std::string path, policy::ReadProfile read_profile, std::string text,
+            const std::vector<policy::ProfileFile>& profiles, Listener listener);
   ~RuleWatch();
 
  private:
   enum class Cause { stopped, event, poll };
+
+  // A file as it was read: its text, or why there is none.
+  struct Seen {
+    std::string text;
+    bool is_there = true;
+    bool operator==(const Seen&) const = default;
+  };
 
   void run();
   Cause wait();
@@ -46,12 +55,17 @@ class RuleWatch {
   bool is_being_made(const inotify_event& event, std::string_view name) const;
   void watch_folders();
   void look(bool by_poll);
+  std::vector<Seen> read_all() const;
+  bool may_be_being_made(const std::vector<Seen>& now) const;
+  void follow(Seen file, const std::vector<policy::ProfileFile>& profiles);
   void refuse(const std::vector<std::string>& complaints);
 
   const std::string path_;
+  const policy::ReadProfile read_profile_;
   const Listener listener_;
-  std::string seen_;                // text or error that was acted upon last
-  std::string candidate_;           // what the last poll saw: it may still be being written
+  std::vector<std::string> paths_;  // of the policy file, then of its profiles
+  std::vector<Seen> seen_;          // of these paths: what was acted upon last
+  std::vector<Seen> candidate_;     // what the last poll saw: it may still be being written
   std::vector<std::string> names_;  // of files in the folders whose events matter
   bool warned_ = false;
   io::FileDescriptor inotify_;

@@ -9,6 +9,7 @@
 
 #include "config/cpus.hpp"
 #include "io/listen.hpp"
+#include "limiter/zone.hpp"
 #include "log/log.hpp"
 #include "policy/rule_file.hpp"
 #include "server/crew.hpp"
@@ -61,7 +62,7 @@ limiter::Policy standard_policy(const config::Config& config) {
 
 // The same for all workers but the shard's number. What is bounded for the whole process is shared
 // out: keys and their waiters over the shards, where the hash spreads them evenly.
-WorkerOptions worker_options(const config::Config& config, std::vector<policy::Rule> rules,
+WorkerOptions worker_options(const config::Config& config, const StartReport& report,
                              uint64_t routing_seed) {
   std::random_device device;
   const auto share = [&](uint32_t of) { return (of + config.shards - 1) / config.shards; };
@@ -94,7 +95,8 @@ WorkerOptions worker_options(const config::Config& config, std::vector<policy::R
                 .waiters_max = share(config.max_waiters),
                 .name_bytes_max = config.max_key_bytes,
                 .seed = random_word(device)},
-      .rules = std::move(rules),
+      .rules = report.rules,
+      .quotas = report.quotas,
       .splits = {},
       .connections_max = config.max_connections,
       .drain_ms = config.drain_ms,
@@ -103,14 +105,15 @@ WorkerOptions worker_options(const config::Config& config, std::vector<policy::R
 }
 
 // Throws what is wrong with the file, in one line.
-std::vector<policy::Rule> good_rules(const std::string& path, const policy::TextFile& read) {
+policy::ParsedRules good_rules(const config::Config& config, const policy::TextFile& read) {
+  const std::string& path = config.config_file;
   policy::ParsedRules parsed;
   if (read.error.empty()) {
-    parsed = policy::parse_rules(read.text);
+    parsed = policy::parse_rules(read.text, policy::read_profiles_in(config.profiles, path));
   } else {
     parsed.complaints.push_back(read.error);
   }
-  if (parsed.complaints.empty()) return std::move(parsed.rules);
+  if (parsed.complaints.empty()) return parsed;
   constexpr size_t told_max = 20;
   std::string text = "--config-file " + path;
   for (size_t i = 0; i < std::min(parsed.complaints.size(), told_max); ++i) {
@@ -168,12 +171,14 @@ Server::~Server() {
 StartReport Server::start() {
   StartReport report;
   policy::TextFile rule_text;
-  std::vector<policy::Rule> rules;
+  policy::ParsedRules parsed;
   if (!config_.config_file.empty()) {
     rule_text = policy::read_text_file(config_.config_file);
-    rules = good_rules(config_.config_file, rule_text);
+    parsed = good_rules(config_, rule_text);
   }
-  report.rules = rules;
+  report.rules = std::move(parsed.rules);
+  report.quotas = std::move(parsed.quotas);
+  limiter::prepare_zones();
   const uint32_t shards = config_.shards;
   io::Listening http = io::listen_on({.address = config_.bind,
                                       .port = config_.port,
@@ -188,7 +193,7 @@ StartReport Server::start() {
   std::random_device device;
   const uint64_t routing_seed = random_word(device);
   crew_ = std::make_unique<Crew>(route::MeshOptions{.cores = shards, .routing_seed = routing_seed});
-  WorkerOptions options = worker_options(config_, std::move(rules), routing_seed);
+  WorkerOptions options = worker_options(config_, report, routing_seed);
   for (uint32_t shard = 0; shard < shards; ++shard) {
     io::Options io_options;
     io_options.sockets_max = config_.max_connections + spare_sockets;
@@ -207,21 +212,25 @@ StartReport Server::start() {
     report.reserved_bytes += started.reserved_bytes;
     report.pinned = report.pinned && started.pinned;
   }
-  if (!config_.config_file.empty()) watch_rules(std::move(rule_text.text));
+  if (!config_.config_file.empty()) {
+    watch_rules(std::move(rule_text.text), parsed.profiles);
+  }
   return report;
 }
 
-void Server::watch_rules(std::string text) {
-  const auto adopt = [this](const std::vector<policy::Rule>& rules) {
+void Server::watch_rules(std::string text, const std::vector<policy::ProfileFile>& profiles) {
+  const auto adopt = [this](const policy::ParsedRules& parsed) {
     // A large book takes its time: all are made before the first core changes over.
     std::vector<std::unique_ptr<policy::RuleBook>> books;
     for (size_t i = 0; i < workers_.size(); ++i) {
-      books.push_back(std::make_unique<policy::RuleBook>(standard_policy(config_), rules));
+      books.push_back(std::make_unique<policy::RuleBook>(standard_policy(config_), parsed.rules,
+                                                         parsed.quotas));
     }
     for (size_t i = 0; i < workers_.size(); ++i) workers_[i]->adopt(std::move(books[i]));
   };
   rule_watch_ = std::make_unique<RuleWatch>(
-      config_.config_file, std::move(text),
+      config_.config_file, policy::read_profiles_in(config_.profiles, config_.config_file),
+      std::move(text), profiles,
       RuleWatch::Listener{.adopt = adopt,
                           .refused = [this] { crew_->count_rules_refused(); },
                           .idle =

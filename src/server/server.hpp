@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "config/config.hpp"
-#include "policy/rule.hpp"
+#include "policy/rule_file.hpp"
 
 namespace sluice::server {
 
@@ -24,6 +24,7 @@ struct StartReport {
   uint16_t port = 0;
   uint16_t native_port = 0;
   std::vector<policy::Rule> rules;  // of the policy file
+  policy::QuotaRules quotas;        // likewise
   std::string io_backend;           // "uring" or "epoll"
   std::string port_warning;         // the default native port was taken; empty: no warning
   std::string io_warning;           // why it is not io_uring, and the cure; empty: no warning
@@ -49,7 +50,7 @@ class Server {
   uint64_t cut_off_count() const noexcept;
 
  private:
-  void watch_rules(std::string text);
+  void watch_rules(std::string text, const std::vector<policy::ProfileFile>& profiles);
 
   config::Config config_;
   std::unique_ptr<Crew> crew_;  // outlives the workers

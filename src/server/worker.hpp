@@ -43,7 +43,7 @@ struct WorkerOptions {
   shard::Options shard;
   quota::Options quota;             // its shards and routing are the sessions'
   std::vector<policy::Rule> rules;  // of the policy file
-  policy::QuotaRules quota_rules;   // likewise
+  policy::QuotaRules quotas;        // likewise
   route::SplitOptions splits;
   uint32_t connections_max = 10'000;  // of all workers together
   int64_t drain_ms = 5'000;

@@ -1,8 +1,10 @@
-"""Goal: the installed C++ client is all that a program needs. Method: it is installed to a folder,
-and an example is compiled and linked by what pkg-config says."""
+"""Goal: the installed C++ client is all that a program needs, and profiles lie where the server
+looks for them. Method: they are installed to a folder; an example is compiled and linked by what
+pkg-config says."""
 
 import os
 import pathlib
+import re
 import subprocess
 
 BUILD = pathlib.Path(os.environ["SLUICEGATE_BUILD"])
@@ -31,3 +33,12 @@ def test_example_compiles_against_the_installed_client(tmp_path):
     run("c++", EXAMPLES / "guard_endpoint.cpp", "-o", program, *flags)
     result = subprocess.run([program, "nonsense"], capture_output=True, text=True)
     assert "'nonsense' is not HOST:PORT" in result.stderr
+
+
+def test_profiles_are_installed_where_the_server_looks_for_them(tmp_path):
+    run("meson", "install", "-C", BUILD, "--no-rebuild", "--tags", "profiles", "--destdir",
+        tmp_path)
+    help_text = run(os.environ["SLUICEGATE"], "--help")
+    folder = re.search(r"default (\S+/sluicegate/profiles); env PROFILES", help_text)[1]
+    there = {path.name for path in (tmp_path / folder.lstrip("/")).iterdir()}
+    assert there == {"anthropic.json", "gemini.json", "local.json", "openai.json"}

@@ -2,6 +2,7 @@
 Method: files in a folder of the test's own; what keys have is read through REST."""
 
 import json
+import pathlib
 
 import pytest
 
@@ -94,3 +95,63 @@ def test_check_config_says_what_a_key_has(policy_file):
     assert "keys[0]" in result.stdout and "keys[2]" in result.stdout
     assert "keys[1]" not in result.stdout
     assert "1000 requests per window of 1000 ms, 7 in the queue" in result.stdout
+
+
+# ------------------------------------------------------------------------------------------ quotas
+
+PROFILES = str(pathlib.Path(__file__).resolve().parents[2] / "packaging" / "profiles")
+QUOTAS = {"quotas": {
+    "profiles": ["openai"], "unknown_subjects": "deny",
+    "subjects": [
+        {"subject": "gpt-4o", "expired": "refund", "overtakers": 2, "limits": [
+            {"name": "open", "metric": "concurrency", "amount": 4}]},
+        {"subject": "^team-", "subject_is_regex": True, "limits": []}]}}
+
+
+def check_quotas(policy_file, *flags, **fields):
+    path = policy_file(text=json.dumps({"quotas": {**QUOTAS["quotas"], **fields}}))
+    return run_binary("check-config", path, "--profiles", PROFILES, *flags)
+
+
+def test_check_config_says_which_quota_a_subject_has(policy_file):
+    result = check_quotas(policy_file, *(word for name in ["gpt-4o", "team-1", "o1", "x"]
+                                         for word in ("--subject", name)))
+    assert (result.returncode, result.stderr) == (0, "")
+    first, *told = result.stdout.splitlines()
+    assert first.endswith("good, 0 entries; quotas of 2 subjects and of 6 of profiles, "
+                          "unknown ones are denied")
+    assert told == [
+        '"gpt-4o":', '  quotas.subjects[0] "gpt-4o"',
+        '  {"name":"open","metric":"concurrency","amount":4}',
+        "  what expires is refunded", "  2 may pass the head of the line",
+        '"team-1":', '  quotas.subjects[1] "^team-" (regular expression)', "  no limits",
+        '"o1":', "  profile openai (2026-02)",
+        '  {"name":"rpm","metric":"requests","amount":500,"period_ms":60000,"kind":"sliding"}',
+        '  {"name":"tpm","metric":"tokens","amount":30000,"period_ms":60000,"kind":"sliding"}',
+        '"x":', "  unknown, and denied"]
+
+
+@pytest.mark.parametrize("unknown, told", [
+    ("allow", ["  unknown, and allowed"]),
+    ({"limits": []}, ["  unknown: unknown_subjects", "  no limits"])])
+def test_check_config_says_what_becomes_of_unknown_subjects(policy_file, unknown, told):
+    result = check_quotas(policy_file, "--subject", "x", unknown_subjects=unknown)
+    assert result.stdout.splitlines()[2:] == told
+
+
+def test_a_profile_that_is_not_there_is_told_with_those_that_are(policy_file):
+    result = check_quotas(policy_file, profiles=["opnai"])
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "there are anthropic, gemini, local and openai" in result.stderr
+    path = policy_file(text=json.dumps({"quotas": {"profiles": ["opnai"]}}))
+    result = run_binary("--config-file", path, "--profiles", PROFILES, "--port", "0",
+                        "--native-port", "0")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "there are anthropic, gemini, local and openai" in result.stderr
+
+
+def test_quotas_are_told_when_the_server_starts(start_server, policy_file):
+    path = policy_file(text=json.dumps(QUOTAS))
+    server = start_server("--config-file", path, "--profiles", PROFILES)
+    assert any(line["message"] == "policy file" and line["subjects"] == 8 for line in server.log)
+    assert any(line["message"].startswith(' - {"subject":"o1",') for line in server.log)

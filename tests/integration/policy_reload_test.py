@@ -276,3 +276,65 @@ def test_no_request_is_lost_while_rules_change(config_map):
     assert not any(each.is_alive() for each in clients) and failures == []
     eventually(lambda: ask(reloading, "POST", "/rate/k").status == 200
                and limit_of(reloading, "k") == 29, "the last one holds")
+
+
+# --------------------------------------------------------------------------------------- profiles
+
+def profile_text(limit):
+    return json.dumps({"date": "2026-02", "subjects": [{"subject": "m", "limits": [
+        {"name": "rpm", "metric": "requests", "amount": limit, "period_ms": 60_000}]}]})
+
+
+def quotas_text(*profiles):
+    return json.dumps({"quotas": {"profiles": list(profiles)}})
+
+
+@pytest.fixture
+def with_profile(start_server, tmp_path):
+    """The server, and the profile that its file names, in a folder of its own."""
+    (tmp_path / "profiles").mkdir()
+    profile = tmp_path / "profiles" / "mine.json"
+    profile.write_text(profile_text(1))
+    path = tmp_path / "limits.json"
+    path.write_text(quotas_text("mine"))
+    server = start_server("--config-file", str(path), "--profiles", str(profile.parent))
+    server.policy_file = path
+    return server, profile
+
+
+def reloads(server):
+    return server.messages().count("policy file reloaded")
+
+
+@pytest.mark.parametrize("change", [write_in_place, write_slowly, rename_over, remove_and_make])
+def test_a_profile_that_changes_is_read_again(with_profile, change):
+    server, profile = with_profile
+    for count in (1, 2):
+        change(profile, profile_text(10 * count))
+        eventually(lambda: reloads(server) == count, "it is read")
+    assert refused_log(server) == []
+    for shard in range(server.shards):
+        eventually(lambda: metrics(server)[f'sluicegate_rules_adopted_total{{shard="{shard}"}}']
+                   == 2, "every core has it")
+
+
+def test_a_bad_profile_changes_nothing_and_says_why(with_profile):
+    server, profile = with_profile
+    profile.write_text(profile_text(-1))
+    eventually(lambda: refused_log(server), "it is refused")
+    complaint, = refused_log(server)[0]["complaints"]
+    assert complaint.startswith(
+        'quotas.profiles[0] ("mine"), subjects[0] ("m"), limits[0] ("rpm"), amount: ')
+    profile.write_text(profile_text(5))
+    eventually(lambda: reloads(server) == 1, "a good one is taken")
+
+
+def test_a_profile_that_is_named_later_is_watched_too(with_profile, tmp_path):
+    server, _ = with_profile
+    other = tmp_path / "other.json"
+    server.policy_file.write_text(quotas_text("mine", "./other.json"))
+    eventually(lambda: refused_log(server), "it is not there")
+    other.write_text(profile_text(7))
+    eventually(lambda: reloads(server) == 1, "it has come")
+    rename_over(other, profile_text(8))
+    eventually(lambda: reloads(server) == 2, "it has changed")

@@ -341,6 +341,14 @@ TEST(Flags, name_the_policy_file) {
   EXPECT_EQ(read({}).config.config_file, "/etc/limits.json");
 }
 
+TEST(Flags, name_the_folder_of_profiles) {
+  EXPECT_TRUE(read({}).config.profiles.ends_with("/share/sluicegate/profiles"));
+  EXPECT_EQ(read({"--profiles", "a b"}).config.profiles, "a b");
+  const Variable variable("PROFILES", "/etc/profiles");
+  EXPECT_EQ(read({}).config.profiles, "/etc/profiles");
+  EXPECT_EQ(read({"--profiles=x"}).config.profiles, "x");
+}
+
 TEST(Flags, take_what_gocc_has_and_we_do_not) {
   EXPECT_EQ(read({"-s", "fast"}).config.server_type, "fast");
   EXPECT_EQ(read({"--server-type=tcp"}).error,

@@ -33,8 +33,8 @@ api::Quota quota_of_5(std::string profile = "") {
 ReadProfile profiles_of(const Texts& texts) {
   return [texts](const std::string& name) -> ProfileFile {
     const auto found = texts.find(name);
-    if (found == texts.end()) return {.path = name, .text = "", .error = "there is none"};
-    return {.path = name + ".json", .text = found->second, .error = ""};
+    if (found != texts.end()) return {.path = name + ".json", .text = found->second};
+    return {.path = name, .text = "", .error = "not found", .complaint = "there is none"};
   };
 }
 
@@ -195,9 +195,8 @@ TEST(QuotaFile, profiles_stand_behind_the_file_and_tell_their_date) {
                                                    .is_regex = false,
                                                    .quota = quota_of_5("mine (2026-02)"),
                                                    .source = QuotaSource::profile}}));
-  EXPECT_EQ(
-      parsed_with(R"("profiles": ["mine"])", texts).profiles,
-      (std::vector<ProfileFile>{{.path = "mine.json", .text = texts.at("mine"), .error = ""}}));
+  EXPECT_EQ(parsed_with(R"("profiles": ["mine"])", texts).profiles,
+            (std::vector<ProfileFile>{{.path = "mine.json", .text = texts.at("mine")}}));
 }
 
 TEST(QuotaFile, complaints_about_profiles) {
@@ -228,11 +227,16 @@ TEST(QuotaFile, complaints_about_profiles) {
             Complaints{"quotas.profiles: must be an array, not \"openai\""});
 }
 
+TEST(QuotaFile, profile_that_is_too_large) {
+  EXPECT_EQ(complaints_about(R"("profiles": ["a"])", {{"a", std::string(file_bytes_max + 1, ' ')}}),
+            Complaints{R"(quotas.profiles[0] ("a"): a.json has more than 16777216 bytes)"});
+}
+
 TEST(QuotaFile, profiles_that_failed_are_told_too) {
   const ParsedRules parsed = parsed_with(R"("profiles": ["none"])");
   EXPECT_EQ(parsed.complaints.size(), 1U);
   ASSERT_EQ(parsed.profiles.size(), 1U);
-  EXPECT_EQ(parsed.profiles[0].error, "there is none");
+  EXPECT_EQ(parsed.profiles[0].error, "not found");
 }
 
 TEST(QuotaFile, subject_text_reads_back_as_the_same_rule) {
@@ -324,9 +328,10 @@ TEST(Profiles, one_that_is_not_there_is_told_with_those_that_are) {
                        " there are anthropic, gemini, local and openai; a file is named by a path "
                        "with a slash, such as ./mine.json"});
   const ProfileFile nowhere = read_profiles_in("/nowhere", "")("openai");
-  EXPECT_NE(nowhere.error.find("there are none in /nowhere (--profiles names their folder)"),
+  EXPECT_EQ(nowhere.error, "No such file or directory");
+  EXPECT_NE(nowhere.complaint.find("there are none in /nowhere (--profiles names their folder)"),
             std::string::npos)
-      << nowhere.error;
+      << nowhere.complaint;
 }
 
 TEST(Profiles, paths_are_relative_to_the_configuration_file) {
