@@ -1,35 +1,80 @@
-// A policy file is either good, and then rules that make a book, or its faults are told; whatever
-// its bytes are. The bytes behind the text are a key that the book is asked for, both ways.
+// A policy file is either good, and then rules and quotas that make a book, or its faults are told;
+// whatever its bytes are. Behind the text, each after a zero byte: a key (and subject) that the
+// book is asked for, both ways, and the text of every profile that the file names.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 #include "base/assert.hpp"
 #include "base/limits.hpp"
+#include "policy/quota_text.hpp"
 #include "policy/rule_book.hpp"
 #include "policy/rule_file.hpp"
 
+namespace {
+
+using namespace sluice;
+
+// Up to the next zero byte, which is taken off with it.
+std::string_view take_part(std::string_view& rest) {
+  const size_t bytes = rest.find('\0');
+  const std::string_view part = rest.substr(0, bytes);
+  rest = bytes == std::string_view::npos ? std::string_view{} : rest.substr(bytes + 1);
+  return part;
+}
+
+void check_rule(const policy::Rule& rule) {
+  ASSERT(!rule.max_requests || (*rule.max_requests >= 1));
+  ASSERT(!rule.max_requests || *rule.max_requests <= limits::permits_max);
+  ASSERT(!rule.window_ms || *rule.window_ms >= limits::window_ms_min);
+  ASSERT(!rule.window_ms || *rule.window_ms <= limits::window_ms_max);
+}
+
+// A quota that was read is good, and is the same when it is written and read again.
+void check_quota(api::Quota quota) {
+  const api::Quota before = quota;
+  ASSERT(policy::check_quota(quota).empty());
+  ASSERT(quota == before);
+  quota.profile.clear();
+  const policy::ParsedQuota again =
+      policy::parse_quota(policy::one_line(policy::quota_json(quota)));
+  ASSERT(again.complaints.empty());
+  ASSERT(again.quota == quota);
+}
+
+void check_quotas(policy::QuotaBook& book, std::string_view subject) {
+  const policy::QuotaRules& rules = book.rules();
+  ASSERT(rules.lifetime_ms >= limits::lifetime_ms_min);
+  ASSERT(rules.lifetime_ms <= limits::lifetime_ms_max);
+  ASSERT(rules.output_tokens <= limits::amount_max);
+  for (const policy::QuotaRule& rule : rules.rules) check_quota(rule.quota);
+  check_quota(rules.standard);
+  const policy::SubjectQuota found = book.quota_of(subject);
+  ASSERT((found.quota == nullptr) == (found.source == api::QuotaSource::none));
+}
+
+}  // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace sluice;
-  const std::string_view input{reinterpret_cast<const char*>(data), size};
-  const size_t text_bytes = input.find('\0');
-  const std::string_view text = input.substr(0, text_bytes);
-  const std::string_view key =
-      text_bytes == std::string_view::npos ? "key" : input.substr(text_bytes + 1);
-  policy::ParsedRules parsed = policy::parse_rules(text);
+  std::string_view rest{reinterpret_cast<const char*>(data), size};
+  const std::string_view text = take_part(rest);
+  const std::string_view key = take_part(rest);
+  const std::string profile{take_part(rest)};
+  const auto read_profile = [&profile](const std::string& name) {
+    return policy::ProfileFile{.path = name, .text = profile};
+  };
+  policy::ParsedRules parsed = policy::parse_rules(text, read_profile);
   ASSERT(parsed.complaints.empty() || parsed.rules.empty());
-  for (const policy::Rule& rule : parsed.rules) {
-    ASSERT(!rule.max_requests || (*rule.max_requests >= 1));
-    ASSERT(!rule.max_requests || *rule.max_requests <= limits::permits_max);
-    ASSERT(!rule.window_ms || *rule.window_ms >= limits::window_ms_min);
-    ASSERT(!rule.window_ms || *rule.window_ms <= limits::window_ms_max);
-  }
+  std::ranges::for_each(parsed.rules, check_rule);
   if (!parsed.complaints.empty()) return 0;
-  policy::RuleBook book{limiter::Policy{}, std::move(parsed.rules)};
+  policy::RuleBook book{limiter::Policy{}, std::move(parsed.rules), std::move(parsed.quotas)};
   const std::vector<int> by_set = book.matches(key);
   ASSERT(book.matches_one_by_one(key) == by_set);
   const limiter::Policy policy = book.policy_of(key);
   ASSERT(policy.max_requests >= 1 && policy.window_ms >= limits::window_ms_min);
+  check_quotas(book.quotas(), key);
   return 0;
 }
