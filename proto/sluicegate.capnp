@@ -233,7 +233,7 @@ const quotaMayWait :UInt8 = 1;        # stand in line instead of being denied
 const quotaTied :UInt8 = 2;           # ends, as if its lifetime had, when the connection ends
 const quotaWantsLimits :UInt8 = 4;    # tell every limit of every subject
 const quotaWantsViolated :UInt8 = 8;  # tell the limits that deny
-const quotaKeepRequests :UInt8 = 16;  # the requests were made all the same: only the rest comes back
+const quotaKeepRequests :UInt8 = 16;  # the requests were made all the same: the rest comes back
 
 enum Metric {
   requests @0;

@@ -11,7 +11,7 @@ struct Row {
   bool ends_connection;
 };
 
-constexpr std::array<Row, 18> rows{{
+constexpr std::array<Row, 21> rows{{
     {"none", "", false},
     {"malformed", "not a valid Cap'n Proto message", true},
     {"frameTooLarge",
@@ -39,7 +39,13 @@ constexpr std::array<Row, 18> rows{{
      true},
     {"draining", "the server is shutting down: use another", false},
     {"helloTimeout", "no Hello arrived in time", true},
-    {"badFlag", "an entry flag or detail bit is unknown to this version", false},
+    {"badFlag", "a flag, detail bit or enumerator is unknown to this version", false},
+    {"badAmount", "an amount is above 2^63 - 1, or more input is cached than there is", false},
+    {"badLifetime", "a lifetime is outside 10 ms to 30 days", false},
+    {"badSubject",
+     "an entry names no subject or more than 8, an id or owner is longer than 128 bytes, or a "
+     "frame of one subject has none",
+     false},
 }};
 
 const Row& row(ErrorCode code) noexcept {

@@ -25,7 +25,10 @@ enum class ErrorCode : uint8_t {
   too_many_connections = 14,  // --max-connections is reached; the connection ends
   draining = 15,              // the server shuts down
   hello_timeout = 16,         // no Hello in time; the connection ends
-  bad_flag = 17,              // an entry flag or detail bit that this version does not know
+  bad_flag = 17,              // a flag, detail bit or enumerator that this version does not know
+  bad_amount = 18,            // an amount above 2^63 - 1, or more cached input than input
+  bad_lifetime = 19,          // a lifetime outside 10 ms to 30 days
+  bad_subject = 20,           // an entry of no subject or too many, or a text that is too long
 };
 
 std::string_view error_name(ErrorCode) noexcept;  // as in the schema, lower camel case

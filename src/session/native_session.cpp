@@ -125,7 +125,6 @@ bool NativeSession::on_frame(std::span<const std::byte> frame) noexcept {
   if (connection_.finishing() || connection_.closing()) return true;
   std::visit(
       base::Overloaded{
-          [&](const wire::UnsupportedRequest&) { write_error(id, ErrorCode::unsupported); },
           [&](const wire::HelloRequest&) {},
           [&](const wire::AcquireRequest& acquire) { on_acquire(id, frame.size(), acquire); },
           [&](const wire::AcquireByHandleRequest&) {},
@@ -138,6 +137,7 @@ bool NativeSession::on_frame(std::span<const std::byte> frame) noexcept {
             write(wire::small_answer_bytes_max,
                   [&](auto out) { return wire::encode_pong(id, out); });
           },
+          [&](const auto&) { write_error(id, ErrorCode::unsupported); },
       },
       request->body);
   return true;
@@ -446,7 +446,7 @@ void NativeSession::write_granted(WaitingFrame& frame) noexcept {
   }
   write(wire::granted_bytes_max(static_cast<uint32_t>(indexes.size()), frame.details),
         [&](auto out) {
-          return wire::encode_granted(frame.id, indexes, outcomes, details, frame.details, out);
+          return wire::encode_granted(frame.id, indexes, outcomes, details, frame.details, {}, out);
         });
   if (!frame.settled.empty()) return;
   settled_.erase(settled_.iterator_to(frame));

@@ -45,6 +45,9 @@ static_assert(same(ErrorCode::too_many_connections, schema::ErrorCode::TOO_MANY_
 static_assert(same(ErrorCode::draining, schema::ErrorCode::DRAINING));
 static_assert(same(ErrorCode::hello_timeout, schema::ErrorCode::HELLO_TIMEOUT));
 static_assert(same(ErrorCode::bad_flag, schema::ErrorCode::BAD_FLAG));
+static_assert(same(ErrorCode::bad_amount, schema::ErrorCode::BAD_AMOUNT));
+static_assert(same(ErrorCode::bad_lifetime, schema::ErrorCode::BAD_LIFETIME));
+static_assert(same(ErrorCode::bad_subject, schema::ErrorCode::BAD_SUBJECT));
 static_assert(detail_bit::limit == schema::DETAIL_LIMIT);
 static_assert(detail_bit::window == schema::DETAIL_WINDOW);
 static_assert(detail_bit::remaining == schema::DETAIL_REMAINING);
@@ -52,6 +55,12 @@ static_assert(detail_bit::reset == schema::DETAIL_RESET);
 static_assert(detail_bit::retry == schema::DETAIL_RETRY);
 static_assert(detail_bit::request_id == schema::DETAIL_REQUEST_ID);
 static_assert(api::keep == schema::KEEP);
+static_assert(untold == schema::UNTOLD);
+static_assert(quota_bit::may_wait == schema::QUOTA_MAY_WAIT);
+static_assert(quota_bit::tied == schema::QUOTA_TIED);
+static_assert(quota_bit::wants_limits == schema::QUOTA_WANTS_LIMITS);
+static_assert(quota_bit::wants_violated == schema::QUOTA_WANTS_VIOLATED);
+static_assert(quota_bit::keep_requests == schema::QUOTA_KEEP_REQUESTS);
 
 }  // namespace
 }  // namespace sluice::wire

@@ -19,6 +19,8 @@
 #include "api/verdict.hpp"
 #include "base/error_code.hpp"
 #include "base/result.hpp"
+#include "wire/capnp_codec_quota.hpp"
+#include "wire/column.hpp"
 
 namespace sluice::wire {
 
@@ -27,10 +29,6 @@ namespace detail_bit {
 inline constexpr uint8_t limit = 1, window = 2, remaining = 4, reset = 8, retry = 16,
                          request_id = 32, all = 63;
 }
-
-// A little-endian column inside a frame; empty when the frame does not have it.
-template <typename T>
-using Column = std::span<const T>;
 
 struct HelloRequest {
   uint16_t version;
@@ -93,14 +91,15 @@ struct ForgetRequest {
 
 struct PingRequest {};
 
-// A kind of a newer peer, or one of a later version of ours.
+// A kind of a newer peer.
 struct UnsupportedRequest {};
 
 struct ClientRequest {
   uint64_t id;
   std::variant<UnsupportedRequest, HelloRequest, AcquireRequest, AcquireByHandleRequest,
                ReleaseRequest, WithdrawRequest, InspectRequest, InternRequest, ForgetRequest,
-               PingRequest>
+               PingRequest, ReserveRequest, CheckRequest, SettleRequest, CancelRequest,
+               ExtendRequest, RecordRequest, UsageRequest, QuotaChangeRequest, ResetRequest>
       body;
 };
 
@@ -148,7 +147,7 @@ size_t encode_verdicts(uint64_t id, std::span<const api::Verdict>,
                        std::span<std::byte> out) noexcept;
 size_t encode_granted(uint64_t id, std::span<const uint32_t> entries, std::span<const api::Verdict>,
                       std::span<const api::Detail> details, uint8_t detail_bits,
-                      std::span<std::byte> out) noexcept;
+                      std::span<const uint64_t> reservations, std::span<std::byte> out) noexcept;
 size_t encode_done(uint64_t id, std::span<std::byte> out) noexcept;
 size_t encode_pong(uint64_t id, std::span<std::byte> out) noexcept;
 size_t encode_interned(uint64_t id, std::span<const api::Handle> handles,

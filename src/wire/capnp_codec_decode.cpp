@@ -4,26 +4,22 @@
 // the exception of a malformed one, which ends its connection.
 #include <sluicegate.capnp.h>
 
-#include <capnp/any.h>
-#include <capnp/message.h>
-
-#include <array>
 #include <bit>
-#include <cstring>
 
 #include "base/assert.hpp"
 #include "base/limits.hpp"
+#include "base/overloaded.hpp"
 #include "wire/capnp_codec.hpp"
+#include "wire/column_reader.hpp"
+#include "wire/frame_message.hpp"
 #include "wire/frame_reader.hpp"
+#include "wire/quota_decode.hpp"
 #include "wire/usual_frame.hpp"
 
 namespace sluice::wire {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "columns are used as they lie in frames");
-
-using capnp::word;
-using Pointers = capnp::List<capnp::AnyPointer>::Reader;
 
 // The fields' places in their structs' pointer sections.
 namespace pointer_of {
@@ -39,75 +35,8 @@ enum Withdraw { entries };
 enum Inspect { key };
 }  // namespace pointer_of
 
-// A malformed frame costs a kj exception; wrong values cost one of these.
-using Checked = tl::expected<void, ErrorCode>;
-
-tl::unexpected<ErrorCode> refuse(ErrorCode code) noexcept {
-  return tl::make_unexpected(code);
-}
-
-// ----------------------------------------------------------------------------- finding columns
-
-template <typename T>
-constexpr capnp::ElementSize element_size() noexcept {
-  if constexpr (sizeof(T) == 1) return capnp::ElementSize::BYTE;
-  if constexpr (sizeof(T) == 2) return capnp::ElementSize::TWO_BYTES;
-  if constexpr (sizeof(T) == 4) return capnp::ElementSize::FOUR_BYTES;
-}
-
-// Collects the columns of one struct. The library checks every pointer and bound, but would let a
-// list of structs or of another width pass for a column, whose raw bytes then mean something else.
-class ColumnReader {
- public:
-  template <typename StructReader>
-  explicit ColumnReader(StructReader reader)
-      : pointers_(capnp::AnyStruct::Reader(reader).getPointerSection()) {}
-
-  template <typename T>
-  Column<T> column(uint32_t pointer) {
-    if (pointer >= pointers_.size()) return {};  // an older peer's struct ends before it
-    const capnp::AnyPointer::Reader field = pointers_[pointer];
-    const capnp::PointerType type = field.getPointerType();
-    if (type == capnp::PointerType::NULL_) return {};
-    if (type != capnp::PointerType::LIST) return wrong_kind<T>();
-
-    const auto list = field.getAs<capnp::AnyList>();
-    if (list.getElementSize() != element_size<T>()) return wrong_kind<T>();
-    return {reinterpret_cast<const T*>(list.getRawBytes().begin()), list.size()};
-  }
-
-  std::string_view bytes(uint32_t pointer) {
-    const Column<uint8_t> blob = column<uint8_t>(pointer);
-    return {reinterpret_cast<const char*>(blob.data()), blob.size()};
-  }
-
-  bool all_of_right_kind() const noexcept { return right_kind_; }
-
- private:
-  template <typename T>
-  Column<T> wrong_kind() noexcept {
-    right_kind_ = false;
-    return {};
-  }
-
-  Pointers pointers_;
-  bool right_kind_ = true;
-};
-
 // ---------------------------------------------------------------------------- checking columns
 // No loop ends early, so that the compiler can do many numbers at once.
-
-template <typename T>
-bool absent_or_as_long(Column<T> column, size_t entries_count) noexcept {
-  return column.empty() || column.size() == entries_count;
-}
-
-bool sizes_add_up(Column<uint16_t> sizes, size_t keys_bytes) noexcept {
-  static_assert(uint64_t{limits::frame_entries_max} * UINT16_MAX <= UINT32_MAX);
-  uint32_t sum = 0;
-  for (const uint16_t size : sizes) sum += size;
-  return sum == keys_bytes;
-}
 
 bool within(Column<uint32_t> numbers, uint32_t min, uint32_t max) noexcept {
   uint32_t outside = 0;
@@ -174,14 +103,10 @@ Checked check_flags(const AcquireTerms& terms, size_t entries_count, uint8_t fra
 
 // ------------------------------------------------------------------------------- the requests
 
-using Body = decltype(ClientRequest::body);
-using DecodedBody = tl::expected<Body, ErrorCode>;
-
 DecodedBody decode_hello(schema::Hello::Reader hello) {
   ColumnReader columns(hello);
-  std::string_view name = columns.bytes(pointer_of::client_name);
+  const std::string_view name = without_nul(columns.bytes(pointer_of::client_name));
   if (!columns.all_of_right_kind()) return refuse(ErrorCode::malformed);
-  if (name.ends_with('\0')) name.remove_suffix(1);  // as every Text ends
   return HelloRequest{.version = hello.getVersion(),
                       .wanted_shard = hello.getWantedShard(),
                       .client_name = name.substr(0, limits::client_name_bytes_max)};
@@ -291,69 +216,53 @@ DecodedBody decode_inspect(schema::Inspect::Reader inspect) {
   return request;
 }
 
-DecodedBody decode_body(schema::ClientFrame::Reader frame) {
-  switch (frame.which()) {
+DecodedBody decode_body(schema::ClientFrame::Reader message, Frame frame) {
+  switch (message.which()) {
     case schema::ClientFrame::HELLO:
-      return decode_hello(frame.getHello());
+      return decode_hello(message.getHello());
     case schema::ClientFrame::ACQUIRE:
-      return decode_acquire(frame.getAcquire());
+      return decode_acquire(message.getAcquire());
     case schema::ClientFrame::ACQUIRE_BY_HANDLE:
-      return decode_acquire_by_handle(frame.getAcquireByHandle());
+      return decode_acquire_by_handle(message.getAcquireByHandle());
     case schema::ClientFrame::RELEASE:
-      return decode_release(frame.getRelease());
+      return decode_release(message.getRelease());
     case schema::ClientFrame::WITHDRAW:
-      return decode_withdraw(frame.getWithdraw());
+      return decode_withdraw(message.getWithdraw());
     case schema::ClientFrame::INSPECT:
-      return decode_inspect(frame.getInspect());
+      return decode_inspect(message.getInspect());
     case schema::ClientFrame::INTERN:
-      return decode_intern(frame.getIntern());
+      return decode_intern(message.getIntern());
     case schema::ClientFrame::FORGET:
-      return decode_forget(frame.getForget());
+      return decode_forget(message.getForget());
     case schema::ClientFrame::PING:
       return PingRequest{};
+    case schema::ClientFrame::RESERVE:
+    case schema::ClientFrame::CHECK:
+    case schema::ClientFrame::SETTLE:
+    case schema::ClientFrame::CANCEL:
+    case schema::ClientFrame::EXTEND:
+    case schema::ClientFrame::RECORD:
+    case schema::ClientFrame::USAGE:
+    case schema::ClientFrame::QUOTA:
+    case schema::ClientFrame::RESET:
+      return decode_quota_body(message, frame);
     case schema::ClientFrame::UNSET:
       break;
   }
   return UnsupportedRequest{};  // which() is a newer peer's number here
 }
 
-// The segments of a frame, as its table tells; read_frame() has checked that they add up.
-struct Segments {
-  std::array<kj::ArrayPtr<const word>, limits::frame_segments_max> parts;
-  size_t count;
-
-  explicit Segments(Frame frame) noexcept {
-    uint32_t last_segment;
-    std::memcpy(&last_segment, frame.data(), sizeof(last_segment));
-    count = size_t{last_segment} + 1;
-    ASSERT(count <= parts.size());
-
-    size_t offset = segment_table_bytes(count);
-    for (size_t index = 0; index < count; ++index) {
-      uint32_t words_count;
-      std::memcpy(&words_count, frame.data() + 4 * (index + 1), sizeof(words_count));
-      parts[index] = {reinterpret_cast<const word*>(frame.data() + offset), words_count};
-      offset += words_count * sizeof(word);
-    }
-    ASSERT(offset == frame.size());
-  }
-};
-
-// Every list is fetched once, so a frame is walked over once; twice that leaves room for columns
-// that share their bytes and for the tags of lists, and is no gift to amplifying pointers.
-capnp::ReaderOptions reader_options(Frame frame) noexcept {
-  capnp::ReaderOptions options;
-  options.traversalLimitInWords = 2 * (frame.size() / sizeof(word)) + 64;
-  options.nestingLimit = 8;
-  return options;
-}
-
 }  // namespace
 
 tl::expected<ClientRequest, DecodeError> decode(Frame frame) noexcept {
   if (const std::optional<UsualFrame> usual = read_usual_frame(frame)) {
-    DecodedBody body =
-        std::visit([&](const auto& request) { return check(request, usual->flags); }, usual->body);
+    DecodedBody body = std::visit(
+        base::Overloaded{
+            [&](const AcquireRequest& request) { return check(request, usual->flags); },
+            [&](const AcquireByHandleRequest& request) { return check(request, usual->flags); },
+            [](const auto& request) { return check_quota(request); },
+        },
+        usual->body);
     if (!body) return tl::make_unexpected(DecodeError{body.error(), usual->id});
     return ClientRequest{usual->id, *body};
   }
@@ -361,17 +270,15 @@ tl::expected<ClientRequest, DecodeError> decode(Frame frame) noexcept {
 }
 
 tl::expected<ClientRequest, DecodeError> decode_any(Frame frame) noexcept {
-  ASSERT(frame.size() >= sizeof(word));
-  ASSERT(reinterpret_cast<uintptr_t>(frame.data()) % sizeof(word) == 0);
+  ASSERT(frame.size() >= word_bytes);
+  ASSERT(reinterpret_cast<uintptr_t>(frame.data()) % word_bytes == 0);
 
   uint64_t id = 0;
   try {
-    const Segments segments(frame);
-    capnp::SegmentArrayMessageReader message({segments.parts.data(), segments.count},
-                                             reader_options(frame));
-    const auto root = message.getRoot<schema::ClientFrame>();
+    FrameMessage message(frame);
+    const schema::ClientFrame::Reader root = message.root();
     id = root.getId();
-    DecodedBody body = decode_body(root);
+    DecodedBody body = decode_body(root, frame);
     if (!body) return tl::make_unexpected(DecodeError{body.error(), id});
     return ClientRequest{id, *body};
   } catch (...) {

@@ -7,22 +7,14 @@
 
 #include "base/assert.hpp"
 #include "base/limits.hpp"
+#include "wire/answer_frame.hpp"
 #include "wire/capnp_codec.hpp"
 #include "wire/frame_writer.hpp"
 
 namespace sluice::wire {
 namespace {
 
-template <typename Struct>
-constexpr StructShape shape_of{Struct::_capnpPrivate::dataWordSize,
-                               Struct::_capnpPrivate::pointerCount};
-
-using Kind = schema::ServerFrame::Which;
-
 // Byte offsets into a struct's data, and indexes of its pointers (`capnp compile -ocapnp`).
-namespace frame_at {
-constexpr size_t id = 0, kind = 8, body = 0;
-}
 namespace welcome_at {
 constexpr size_t version = 0, routing_hash = 2, shard = 4, shards = 8, frame_bytes_max = 12,
                  routing_seed = 16, frame_entries_max = 24, outstanding_frames_max = 28,
@@ -33,7 +25,7 @@ namespace verdicts_at {
 constexpr size_t count = 0, verdicts = 0, details = 1;
 }
 namespace granted_at {
-constexpr size_t entries = 0, verdicts = 1, details = 2;
+constexpr size_t entries = 0, verdicts = 1, details = 2, reservations = 3;
 }
 namespace details_at {
 constexpr size_t limit = 0, window_ms = 1, remaining = 2, reset_ms = 3, retry_ms = 4,
@@ -53,30 +45,11 @@ namespace go_away_at {
 constexpr size_t reason = 0;
 }
 
-constexpr size_t frame_head_bytes = FrameWriter::head_bytes + shape_of<schema::ServerFrame>.bytes();
-
 // What no small answer's text may exceed, whatever else the answer holds.
 constexpr size_t text_bytes_max =
     small_answer_bytes_max - frame_head_bytes - shape_of<schema::Welcome>.bytes() - word_bytes;
 static_assert(shape_of<schema::Error>.bytes() <= shape_of<schema::Welcome>.bytes());
 static_assert(shape_of<schema::GoAway>.bytes() <= shape_of<schema::Welcome>.bytes());
-
-constexpr size_t list_bytes(size_t count, size_t element_bytes) noexcept {
-  return words_for(count * element_bytes) * word_bytes;
-}
-
-FrameWriter::Struct add_frame(FrameWriter& writer, uint64_t id, Kind kind) noexcept {
-  const auto frame = writer.add_root(shape_of<schema::ServerFrame>);
-  writer.set(frame, frame_at::id, id);
-  writer.set(frame, frame_at::kind, static_cast<uint16_t>(kind));
-  return frame;
-}
-
-template <typename Struct>
-FrameWriter::Struct add_body(FrameWriter& writer, uint64_t id, Kind kind) noexcept {
-  const auto frame = add_frame(writer, id, kind);
-  return writer.add_struct(frame, frame_at::body, shape_of<Struct>);
-}
 
 size_t encode_bare(uint64_t id, Kind kind, std::span<std::byte> out) noexcept {
   FrameWriter writer(out);
@@ -160,7 +133,7 @@ size_t verdicts_bytes_max(uint32_t entries_count, uint8_t details) noexcept {
 size_t granted_bytes_max(uint32_t entries_count, uint8_t details) noexcept {
   return frame_head_bytes + shape_of<schema::Granted>.bytes() +
          list_bytes(entries_count, sizeof(uint32_t)) + list_bytes(entries_count, 1) +
-         details_bytes(entries_count, details);
+         list_bytes(entries_count, sizeof(uint64_t)) + details_bytes(entries_count, details);
 }
 
 size_t interned_bytes_max(uint32_t keys_count) noexcept {
@@ -190,7 +163,7 @@ size_t encode_welcome(uint64_t id, const WelcomeAnswer& answer, std::span<std::b
   writer.set(welcome, welcome_at::handles_max, answer.handles_max);
   writer.set(welcome, welcome_at::key_bytes_max, answer.key_bytes_max);
   writer.set(welcome, welcome_at::instance_id, answer.instance_id);
-  writer.set(welcome, welcome_at::features, uint64_t{0});  // no optional feature yet
+  writer.set(welcome, welcome_at::features, schema::FEATURE_QUOTAS);
   writer.add_text(welcome, welcome_at::server_version,
                   answer.server_version.substr(0, text_bytes_max));
   return writer.finish();
@@ -210,14 +183,17 @@ size_t encode_verdicts(uint64_t id, std::span<const api::Verdict> verdicts,
 
 size_t encode_granted(uint64_t id, std::span<const uint32_t> entries,
                       std::span<const api::Verdict> verdicts, std::span<const api::Detail> details,
-                      uint8_t detail_bits, std::span<std::byte> out) noexcept {
+                      uint8_t detail_bits, std::span<const uint64_t> reservations,
+                      std::span<std::byte> out) noexcept {
   ASSERT(entries.size() == verdicts.size());
+  ASSERT(reservations.empty() || reservations.size() == entries.size());
   ASSERT(detail_bits == 0 || details.size() == verdicts.size());
   FrameWriter writer(out);
   const auto body = add_body<schema::Granted>(writer, id, Kind::GRANTED);
   writer.add_column<uint32_t>(body, granted_at::entries, entries, std::identity{});
   add_verdicts(writer, body, granted_at::verdicts, verdicts);
   add_details(writer, body, granted_at::details, details, detail_bits);
+  writer.add_column<uint64_t>(body, granted_at::reservations, reservations, std::identity{});
   return writer.finish();
 }
 

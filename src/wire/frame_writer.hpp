@@ -75,6 +75,31 @@ class FrameWriter {
     }
   }
 
+  // Structs of equal shape, one after the other.
+  struct StructList {
+    size_t first;
+    StructShape shape;
+
+    Struct operator[](size_t index) const noexcept {
+      const size_t data = first + index * (size_t{shape.data_words} + shape.pointers);
+      return {data, data + shape.data_words};
+    }
+  };
+
+  // None: the pointer stays null.
+  StructList add_structs(Struct parent, size_t pointer, size_t count, StructShape shape) noexcept {
+    if (count == 0) return {0, shape};
+    const size_t words = count * (size_t{shape.data_words} + shape.pointers);
+    const size_t tag = take(1 + words);
+    clear(tag, 1 + words);
+    constexpr uint64_t composite_code = 7;
+    point(parent.pointers + pointer, tag, 1, composite_code | words << 3);
+    const uint64_t shape_and_count =
+        count << 2 | uint64_t{shape.data_words} << 32 | uint64_t{shape.pointers} << 48;
+    std::memcpy(at(tag), &shape_and_count, sizeof(shape_and_count));
+    return {tag + 1, shape};
+  }
+
   // The library reads a null Text as empty, so an empty one takes no room.
   void add_text(Struct parent, size_t pointer, std::string_view text) noexcept {
     if (text.empty()) return;

@@ -1,8 +1,9 @@
 // Recognises the frames that clients send nearly always, by a few words instead of the library.
 // Flow:   decode() -> read_usual_frame(); nothing: the library reads the frame.
-// Shape:  one segment; an Acquire or AcquireByHandle with structs as large as ours, right behind
-//         their pointers; each column a list of its kind, in the order of their pointers, none
-//         overlapping another. Whatever is unlike that is none of its business, valid or not.
+// Shape:  one segment; an Acquire, AcquireByHandle, Reserve, Settle, Cancel, Extend or Record with
+//         structs as large as ours, right behind their pointers; each column a list of its kind, in
+//         the order of their pointers, none overlapping another. Whatever is unlike that is none of
+//         its business, valid or not.
 // Errors: none: it says nothing, and changes nothing.
 // Lives:  columns point into the frame.
 #pragma once
@@ -19,8 +20,10 @@ namespace sluice::wire {
 // As it lies in the frame: its values are still to be checked.
 struct UsualFrame {
   uint64_t id;
-  uint8_t flags;
-  std::variant<AcquireRequest, AcquireByHandleRequest> body;
+  uint8_t flags;  // of the first two kinds
+  std::variant<AcquireRequest, AcquireByHandleRequest, ReserveRequest, SettleRequest, CancelRequest,
+               ExtendRequest, RecordRequest>
+      body;
 };
 
 std::optional<UsualFrame> read_usual_frame(Frame frame) noexcept;

@@ -43,6 +43,42 @@ bool is_cost(uint32_t cost) {
   return cost >= 1 && cost <= limits::permits_max;
 }
 
+void require_subjects(const wire::EntrySubjects& entries) {
+  const size_t count = entries.entries_count();
+  require(count <= limits::quota_calls_max);
+  uint64_t bytes = 0;
+  for (const uint16_t size : entries.subject_sizes) bytes += size;
+  require(bytes == entries.subjects.size());
+  if (entries.subject_counts.empty()) return;
+  require_each(entries.subject_counts,
+               [](uint8_t subjects) { return subjects >= 1 && subjects <= 8; });
+  uint64_t subjects = 0;
+  for (const uint8_t of_entry : entries.subject_counts) subjects += of_entry;
+  require(subjects == entries.subject_sizes.size());
+}
+
+void require_amounts(const wire::EntryAmounts& amounts, size_t entries_count) {
+  require_optional(amounts.requests, entries_count);
+  require_each(amounts.requests, [](uint32_t requests) { return requests <= UINT32_MAX; });
+  for (const wire::Column<uint64_t> column :
+       {amounts.input_tokens, amounts.cached_input_tokens, amounts.output_tokens, amounts.costs}) {
+    require_optional(column, entries_count);
+    require_each(column, [](uint64_t amount) {
+      return amount <= limits::amount_max || amount == wire::untold;
+    });
+  }
+}
+
+void require_reservations(wire::Column<uint64_t> reservations) {
+  require(reservations.size() <= limits::quota_calls_max);
+  require_each(reservations, [](uint64_t id) { return id <= UINT64_MAX; });
+}
+
+bool is_lifetime(uint32_t lifetime_ms) {
+  return lifetime_ms == 0 ||
+         (lifetime_ms >= limits::lifetime_ms_min && lifetime_ms <= limits::lifetime_ms_max);
+}
+
 struct Promises {
   void operator()(const wire::UnsupportedRequest&) const {}
   void operator()(const wire::PingRequest&) const {}
@@ -96,6 +132,63 @@ struct Promises {
     for (const char byte : inspect.key) seen = byte;
     static_cast<void>(seen);
   }
+  void operator()(const wire::ReserveRequest& reserve) const {
+    require_subjects(reserve);
+    const size_t count = reserve.entries_count();
+    require_amounts(reserve, count);
+    require_optional(reserve.id_sizes, count);
+    uint64_t bytes = 0;
+    for (const uint16_t size : reserve.id_sizes) {
+      require(size <= limits::client_id_bytes_max);
+      bytes += size;
+    }
+    require(bytes == reserve.ids.size());
+    require(reserve.owner.size() <= limits::client_id_bytes_max);
+    require(reserve.wait_limit_ms <= limits::wait_ms_max && is_lifetime(reserve.lifetime_ms));
+    require(reserve.flags < wire::quota_bit::keep_requests);
+  }
+  void operator()(const wire::SettleRequest& settle) const {
+    require_reservations(settle.reservations);
+    require_amounts(settle, settle.reservations.size());
+    require((settle.flags & ~wire::quota_bit::wants_limits) == 0);
+  }
+  void operator()(const wire::CancelRequest& cancel) const {
+    require_reservations(cancel.reservations);
+    require((cancel.flags & ~wire::quota_bit::keep_requests) == 0);
+  }
+  void operator()(const wire::ExtendRequest& extend) const {
+    require_reservations(extend.reservations);
+    require(extend.flags == 0 && is_lifetime(extend.lifetime_ms));
+  }
+  void operator()(const wire::RecordRequest& record) const {
+    require_subjects(record);
+    require_amounts(record, record.entries_count());
+    for (size_t index = 0; index < record.cached_input_tokens.size(); ++index) {
+      const uint64_t cached = record.cached_input_tokens[index];
+      const uint64_t input = record.input_tokens.empty() ? 0 : record.input_tokens[index];
+      require(cached <= input || cached == wire::untold);
+    }
+  }
+  void operator()(const wire::UsageRequest& usage) const {
+    require(usage.subject_sizes.size() <= limits::subjects_page_max);
+    require_keys(usage.subjects, usage.subject_sizes);
+  }
+  void operator()(const wire::QuotaChangeRequest& change) const {
+    require(!change.subject.empty());
+    if (change.remove) return;
+    const api::Quota quota = wire::quota_of(change);
+    require(quota.limits.size() <= limits::quota_limits_max);
+    for (const api::Limit& limit : quota.limits) {
+      require(limit.amount <= limits::amount_max && limit.period_ms >= 0);
+      require(!metric_name(limit.metric).empty() && !kind_name(limit.kind).empty() &&
+              !unit_name(limit.unit).empty() && limit.ceiling <= api::Ceiling::block);
+    }
+  }
+  void operator()(const wire::ResetRequest& reset) const {
+    volatile char seen = 0;
+    for (const char byte : reset.subject) seen = byte;
+    static_cast<void>(seen);
+  }
 };
 
 // Frames that are not read by the library are read as it would.
@@ -112,6 +205,18 @@ bool same_terms(const wire::AcquireTerms& one, const wire::AcquireTerms& other) 
          one.may_wait == other.may_wait;
 }
 
+bool same_subjects(const wire::EntrySubjects& one, const wire::EntrySubjects& other) {
+  return one.subjects == other.subjects && same_column(one.subject_sizes, other.subject_sizes) &&
+         same_column(one.subject_counts, other.subject_counts);
+}
+
+bool same_amounts(const wire::EntryAmounts& one, const wire::EntryAmounts& other) {
+  return same_column(one.requests, other.requests) &&
+         same_column(one.input_tokens, other.input_tokens) &&
+         same_column(one.cached_input_tokens, other.cached_input_tokens) &&
+         same_column(one.output_tokens, other.output_tokens) && same_column(one.costs, other.costs);
+}
+
 struct Same {
   bool operator()(const wire::AcquireRequest& one, const wire::AcquireRequest& other) const {
     return same_terms(one, other) && one.keys == other.keys &&
@@ -120,6 +225,26 @@ struct Same {
   bool operator()(const wire::AcquireByHandleRequest& one,
                   const wire::AcquireByHandleRequest& other) const {
     return same_terms(one, other) && same_column(one.handles, other.handles);
+  }
+  bool operator()(const wire::ReserveRequest& one, const wire::ReserveRequest& other) const {
+    return same_subjects(one, other) && same_amounts(one, other) && one.ids == other.ids &&
+           same_column(one.id_sizes, other.id_sizes) && one.owner == other.owner &&
+           one.wait_limit_ms == other.wait_limit_ms && one.lifetime_ms == other.lifetime_ms &&
+           one.flags == other.flags;
+  }
+  bool operator()(const wire::SettleRequest& one, const wire::SettleRequest& other) const {
+    return same_column(one.reservations, other.reservations) && same_amounts(one, other) &&
+           one.flags == other.flags;
+  }
+  bool operator()(const wire::CancelRequest& one, const wire::CancelRequest& other) const {
+    return same_column(one.reservations, other.reservations) && one.flags == other.flags;
+  }
+  bool operator()(const wire::ExtendRequest& one, const wire::ExtendRequest& other) const {
+    return same_column(one.reservations, other.reservations) &&
+           one.lifetime_ms == other.lifetime_ms && one.flags == other.flags;
+  }
+  bool operator()(const wire::RecordRequest& one, const wire::RecordRequest& other) const {
+    return same_subjects(one, other) && same_amounts(one, other) && one.flags == other.flags;
   }
   template <typename One, typename Other>
   bool operator()(const One&, const Other&) const {

@@ -15,7 +15,7 @@ std::string_view name(Verdict verdict) noexcept {
 }
 
 std::string_view name(ErrorCode code) noexcept {
-  static constexpr std::array<std::string_view, 18> names{"none",
+  static constexpr std::array<std::string_view, 21> names{"none",
                                                           "malformed",
                                                           "frame_too_large",
                                                           "hello_expected",
@@ -32,7 +32,10 @@ std::string_view name(ErrorCode code) noexcept {
                                                           "too_many_connections",
                                                           "draining",
                                                           "hello_timeout",
-                                                          "bad_flag"};
+                                                          "bad_flag",
+                                                          "bad_amount",
+                                                          "bad_lifetime",
+                                                          "bad_subject"};
   const auto index = static_cast<size_t>(code);
   return index < names.size() ? names[index] : "unknown";
 }

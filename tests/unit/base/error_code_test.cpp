@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-constexpr int last_code = static_cast<int>(ErrorCode::bad_flag);
+constexpr int last_code = static_cast<int>(ErrorCode::bad_subject);
 
 TEST(ErrorCode, has_a_name_of_its_own_and_a_text) {
   std::set<std::string_view> names;
@@ -24,7 +24,8 @@ TEST(ErrorCode, of_a_single_request_lets_the_connection_go_on) {
   for (const ErrorCode code :
        {ErrorCode::unsupported, ErrorCode::bad_columns, ErrorCode::too_many_entries,
         ErrorCode::bad_cost, ErrorCode::bad_override, ErrorCode::bad_wait_limit,
-        ErrorCode::id_in_use, ErrorCode::draining, ErrorCode::bad_flag}) {
+        ErrorCode::id_in_use, ErrorCode::draining, ErrorCode::bad_flag, ErrorCode::bad_amount,
+        ErrorCode::bad_lifetime, ErrorCode::bad_subject}) {
     EXPECT_FALSE(ends_connection(code)) << error_name(code);
   }
 }

@@ -4,6 +4,7 @@
 //       random mutations of them must come to some outcome under ASan and UBSan.
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <cstdlib>
 #include <numeric>
 #include <random>
@@ -42,7 +43,15 @@ json bytes_json(std::string_view bytes) {
 
 template <typename T>
 void add_column(json& body, const char* name, Column<T> column) {
-  if (!column.empty()) body[name] = std::vector<T>(column.begin(), column.end());
+  if (column.empty()) return;
+  json numbers = json::array();
+  for (const T number : column) {
+    if constexpr (sizeof(T) == 8)
+      numbers.push_back(std::to_string(number));
+    else
+      numbers.push_back(number);
+  }
+  body[name] = numbers;
 }
 
 void add_bytes(json& body, const char* name, std::string_view bytes) {
@@ -57,6 +66,61 @@ json terms_json(const AcquireTerms& terms) {
   add_column(body, "maxRequests", terms.max_requests);
   add_column(body, "maxRequestsInQueue", terms.max_requests_in_queue);
   add_column(body, "entryFlags", terms.entry_flags);
+  return body;
+}
+
+void add_subjects(json& body, const EntrySubjects& entries) {
+  add_bytes(body, "subjects", entries.subjects);
+  add_column(body, "subjectSizes", entries.subject_sizes);
+  add_column(body, "subjectCounts", entries.subject_counts);
+}
+
+void add_amounts(json& body, const EntryAmounts& amounts, const char* output = "outputTokens") {
+  add_column(body, "requests", amounts.requests);
+  add_column(body, "inputTokens", amounts.input_tokens);
+  add_column(body, "cachedInputTokens", amounts.cached_input_tokens);
+  add_column(body, output, amounts.output_tokens);
+  add_column(body, "costs", amounts.costs);
+}
+
+json reserve_json(const ReserveRequest& reserve) {
+  json body{{"flags", reserve.flags},
+            {"waitLimitMs", reserve.wait_limit_ms},
+            {"lifetimeMs", reserve.lifetime_ms}};
+  add_subjects(body, reserve);
+  add_amounts(body, reserve, "maxOutputTokens");
+  add_bytes(body, "ids", reserve.ids);
+  add_column(body, "idSizes", reserve.id_sizes);
+  if (!reserve.owner.empty()) body["owner"] = reserve.owner;
+  return body;
+}
+
+// The schema's word for a number of ours, which are named alike but for their case.
+std::string camel_case(std::string_view name) {
+  std::string camel;
+  for (size_t index = 0; index < name.size(); ++index) {
+    const bool begins_word = name[index] == '_';
+    if (begins_word) ++index;
+    camel += begins_word ? static_cast<char>(std::toupper(name[index])) : name[index];
+  }
+  return camel;
+}
+
+json quota_json(const api::Quota& quota) {
+  json body{{"refundExpired", quota.refund_expired}, {"overtakersMax", quota.overtakers_max}};
+  for (const api::Limit& limit : quota.limits) {
+    const char* const ceilings[] = {"number", "unlimited", "block"};
+    json told{{"name", limit.name},
+              {"metric", camel_case(metric_name(limit.metric))},
+              {"kind", camel_case(kind_name(limit.kind))},
+              {"ceiling", ceilings[static_cast<size_t>(limit.ceiling)]},
+              {"unit", unit_name(limit.unit)},
+              {"amount", std::to_string(limit.amount)},
+              {"periodMs", std::to_string(limit.period_ms)},
+              {"countCached", limit.count_cached}};
+    if (!limit.time_zone.empty()) told["timeZone"] = limit.time_zone;
+    body["limits"].push_back(told);
+  }
   return body;
 }
 
@@ -107,6 +171,49 @@ struct ToJson {
     add_bytes(body, "key", inspect.key);
     return {{"inspect", body}};
   }
+  json operator()(const ReserveRequest& reserve) const {
+    return {{"reserve", reserve_json(reserve)}};
+  }
+  json operator()(const CheckRequest& check) const { return {{"check", reserve_json(check)}}; }
+  json operator()(const SettleRequest& settle) const {
+    json body{{"flags", settle.flags}};
+    add_column(body, "reservations", settle.reservations);
+    add_amounts(body, settle);
+    return {{"settle", body}};
+  }
+  json operator()(const CancelRequest& cancel) const {
+    json body{{"flags", cancel.flags}};
+    add_column(body, "reservations", cancel.reservations);
+    return {{"cancel", body}};
+  }
+  json operator()(const ExtendRequest& extend) const {
+    json body{{"flags", extend.flags}, {"lifetimeMs", extend.lifetime_ms}};
+    add_column(body, "reservations", extend.reservations);
+    return {{"extend", body}};
+  }
+  json operator()(const RecordRequest& record) const {
+    json body{{"flags", record.flags}};
+    add_subjects(body, record);
+    add_amounts(body, record);
+    return {{"record", body}};
+  }
+  json operator()(const UsageRequest& usage) const {
+    json body{{"cursor", std::to_string(usage.cursor)}, {"limit", usage.limit}};
+    add_bytes(body, "subjects", usage.subjects);
+    add_column(body, "subjectSizes", usage.subject_sizes);
+    return {{"usage", body}};
+  }
+  json operator()(const QuotaChangeRequest& change) const {
+    json body{{"remove", change.remove}};
+    add_bytes(body, "subject", change.subject);
+    if (!change.remove) body["quota"] = quota_json(quota_of(change));
+    return {{"quota", body}};
+  }
+  json operator()(const ResetRequest& reset) const {
+    json body{{"all", reset.subject.empty()}};
+    add_bytes(body, "subject", reset.subject);
+    return {{"reset", body}};
+  }
 };
 
 json to_json(const ClientRequest& request) {
@@ -124,7 +231,7 @@ json as_decoded(json message) {
     for (const char* ignored : {"token", "locale", "build", "colours", "hurry"}) {
       body.erase(ignored);
     }
-    if (body.contains("flags")) body["flags"] = body["flags"].get<int>() & 1;
+    if (kind.starts_with("acquire")) body["flags"] = body["flags"].get<int>() & 1;
     for (auto field = body.begin(); field != body.end();) {
       field = field->is_array() && field->empty() ? body.erase(field) : std::next(field);
     }
@@ -142,7 +249,7 @@ TEST(CapnpCodecDecode, reads_every_valid_golden_frame) {
     ASSERT_TRUE(outcome) << golden.name << ": " << error_name(outcome.error().code);
     EXPECT_EQ(to_json(*outcome), as_decoded(golden.json.at("message"))) << golden.name;
   }
-  EXPECT_GE(read_count, 20u);
+  EXPECT_GE(read_count, 45u);
 }
 
 TEST(CapnpCodecDecode, refuses_every_invalid_golden_frame_with_its_error_and_id) {
@@ -156,7 +263,7 @@ TEST(CapnpCodecDecode, refuses_every_invalid_golden_frame_with_its_error_and_id)
     EXPECT_EQ(error_name(outcome.error().code), golden.error()) << golden.name;
     EXPECT_EQ(std::to_string(outcome.error().id), golden.json.at("id")) << golden.name;
   }
-  EXPECT_GE(refused_count, 40u);
+  EXPECT_GE(refused_count, 90u);
 }
 
 TEST(CapnpCodecDecode, passes_on_kinds_it_does_not_know_with_their_id) {
@@ -177,8 +284,9 @@ TEST(CapnpCodecDecode, refuses_every_error_code_it_can_cause) {
   for (const test::Golden& golden : test::golden_frames("ClientFrame")) {
     if (golden.is_refused()) seen.push_back(golden.error());
   }
-  for (const char* name : {"malformed", "frameTooLarge", "unsupported", "badColumns", "badCost",
-                           "tooManyEntries", "badOverride", "badWaitLimit", "badFlag"}) {
+  for (const char* name :
+       {"malformed", "frameTooLarge", "unsupported", "badColumns", "badCost", "tooManyEntries",
+        "badOverride", "badWaitLimit", "badFlag", "badAmount", "badLifetime", "badSubject"}) {
     EXPECT_NE(std::find(seen.begin(), seen.end(), name), seen.end()) << name;
   }
 }
@@ -198,21 +306,6 @@ TEST(CapnpCodecDecode, gives_columns_in_place) {
   EXPECT_TRUE(lies_inside(acquire.max_requests_in_queue.data()));
   EXPECT_TRUE(lies_inside(acquire.entry_flags.data()));
   EXPECT_EQ(reinterpret_cast<uintptr_t>(acquire.costs.data()) % 8, 0u);
-}
-
-TEST(CapnpCodecDecode, cuts_a_long_client_name) {
-  // ClientFrame{id = 1, hello = (version = 1, clientName = 300 times 'n')}.
-  std::vector<uint64_t> words{
-      46ull << 32, 2ull << 32 | 1ull << 48,       1, 1, 1ull << 32 | 2ull << 48,
-      1,           5 | 2ull << 32 | 301ull << 35, 0};
-  words.resize(8 + 38, 0x6E6E6E6E6E6E6E6E);
-  words.push_back(0);
-  std::memset(reinterpret_cast<char*>(words.data() + 8) + 300, 0, 12);
-  words[0] = (words.size() - 1) << 32;
-  const Outcome outcome = decode_bytes(std::as_bytes(std::span(words)));
-  ASSERT_TRUE(outcome);
-  EXPECT_EQ(std::get<HelloRequest>(outcome->body).client_name,
-            std::string(limits::client_name_bytes_max, 'n'));
 }
 
 // ------------------------------------------------------------ usual frames against the library
@@ -263,6 +356,32 @@ struct Touch {
     return sum(intern.keys) + sum(intern.key_sizes);
   }
   uint64_t operator()(const ForgetRequest& forget) const { return sum(forget.handles); }
+  uint64_t operator()(const ReserveRequest& reserve) const {
+    return subjects(reserve) + amounts(reserve) + sum(reserve.ids) + sum(reserve.id_sizes) +
+           sum(reserve.owner);
+  }
+  uint64_t operator()(const SettleRequest& settle) const {
+    return sum(settle.reservations) + amounts(settle);
+  }
+  uint64_t operator()(const CancelRequest& cancel) const { return sum(cancel.reservations); }
+  uint64_t operator()(const ExtendRequest& extend) const { return sum(extend.reservations); }
+  uint64_t operator()(const RecordRequest& record) const {
+    return subjects(record) + amounts(record);
+  }
+  uint64_t operator()(const UsageRequest& usage) const {
+    return sum(usage.subjects) + sum(usage.subject_sizes);
+  }
+  uint64_t operator()(const QuotaChangeRequest& change) const {
+    return sum(change.subject) + (change.remove ? 0 : quota_of(change).limits.size());
+  }
+  uint64_t operator()(const ResetRequest& reset) const { return sum(reset.subject); }
+  static uint64_t subjects(const EntrySubjects& entries) {
+    return sum(entries.subjects) + sum(entries.subject_sizes) + sum(entries.subject_counts);
+  }
+  static uint64_t amounts(const EntryAmounts& amounts) {
+    return sum(amounts.requests) + sum(amounts.input_tokens) + sum(amounts.cached_input_tokens) +
+           sum(amounts.output_tokens) + sum(amounts.costs);
+  }
   static uint64_t terms(const AcquireTerms& terms) {
     return sum(terms.costs) + sum(terms.max_requests) + sum(terms.max_requests_in_queue) +
            sum(terms.entry_flags);

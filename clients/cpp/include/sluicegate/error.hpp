@@ -33,6 +33,9 @@ enum class ErrorCode : uint16_t {
   draining = 15,
   hello_timeout = 16,
   bad_flag = 17,
+  bad_amount = 18,
+  bad_lifetime = 19,
+  bad_subject = 20,
 };
 
 // "bad_cost", ...; "unknown" for the code of a newer server.

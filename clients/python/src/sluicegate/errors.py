@@ -32,6 +32,9 @@ class ErrorCode(enum.IntEnum):
     DRAINING = 15
     HELLO_TIMEOUT = 16
     BAD_FLAG = 17
+    BAD_AMOUNT = 18
+    BAD_LIFETIME = 19
+    BAD_SUBJECT = 20
     UNKNOWN = 0xFFFF  # of a newer server: not worth a retry
 
 

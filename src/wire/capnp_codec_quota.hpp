@@ -1,0 +1,124 @@
+// What is asked about quotas, as it lies in frames, and what is answered: capnp_codec.hpp's part
+// for them.
+// Flow:   decode() -> a request of these -> api::QuotaBatch; answers -> encode_*() -> output.
+// Shape:  proto/sluicegate.capnp; docs/protocol.md, "Quotas". A column is absent (empty) or as long
+//         as the entries are many; in one of amounts `untold` (requests: api::keep) is an absence.
+// Units:  tokens, requests, micro-units of cost; milliseconds.
+// Errors: as capnp_codec.hpp.
+// Lives:  views point into the frame.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "api/quota.hpp"
+#include "wire/column.hpp"
+
+namespace sluice::wire {
+
+inline constexpr uint64_t untold = UINT64_MAX;
+
+// Bits of the frames' flags.
+namespace quota_bit {
+inline constexpr uint8_t may_wait = 1, tied = 2, wants_limits = 4, wants_violated = 8,
+                         keep_requests = 16;
+}
+
+// Entries that name subjects: the first subject_counts[0] of them are the first entry's.
+struct EntrySubjects {
+  std::string_view subjects;
+  Column<uint16_t> subject_sizes;  // their sum is subjects.size()
+  Column<uint8_t> subject_counts;  // 1 to 8 each, their sum is the number of sizes; empty: 1 each
+
+  size_t entries_count() const noexcept {
+    return subject_counts.empty() ? subject_sizes.size() : subject_counts.size();
+  }
+};
+
+struct EntryAmounts {
+  Column<uint32_t> requests;
+  Column<uint64_t> input_tokens;
+  Column<uint64_t> cached_input_tokens;  // a part of the input; not of Reserve
+  Column<uint64_t> output_tokens;        // of Reserve: the most there may be
+  Column<uint64_t> costs;
+};
+
+struct ReserveRequest : EntrySubjects, EntryAmounts {
+  std::string_view ids;
+  Column<uint16_t> id_sizes;  // 0: none; their sum is ids.size()
+  std::string_view owner;
+  uint32_t wait_limit_ms;
+  uint32_t lifetime_ms;
+  uint8_t flags;
+
+  bool may_wait() const noexcept { return (flags & quota_bit::may_wait) != 0; }
+};
+
+// What a Reserve would be told.
+struct CheckRequest : ReserveRequest {};
+
+struct SettleRequest : EntryAmounts {
+  Column<uint64_t> reservations;
+  uint8_t flags;
+};
+
+struct CancelRequest {
+  Column<uint64_t> reservations;
+  uint8_t flags;
+};
+
+struct ExtendRequest {
+  Column<uint64_t> reservations;
+  uint32_t lifetime_ms;
+  uint8_t flags;
+};
+
+struct RecordRequest : EntrySubjects, EntryAmounts {
+  uint8_t flags;
+};
+
+struct UsageRequest {
+  std::string_view subjects;
+  Column<uint16_t> subject_sizes;  // empty: a page
+  uint64_t cursor;
+  uint32_t limit;
+};
+
+struct QuotaChangeRequest {
+  std::string_view subject;
+  bool remove;
+  std::span<const std::byte> frame;  // for quota_of()
+};
+
+struct ResetRequest {
+  std::string_view subject;  // empty: all
+};
+
+// The quota that is put; takes memory. What is wrong with it, as a whole, is the store's to say.
+api::Quota quota_of(const QuotaChangeRequest& request);
+
+// ---------------------------------------------------------------------------------- answers
+
+// Which columns an answer may have, beside the codes.
+struct QuotaColumns {
+  bool reservations = false;
+  bool retries = false;
+  bool limits = false;
+};
+
+size_t quota_answers_bytes_max(size_t entries_count, QuotaColumns columns,
+                               size_t limits_count_max) noexcept;
+size_t encode_quota_answers(uint64_t id, std::span<const api::QuotaAnswer> answers,
+                            std::span<const api::LimitReport> limits, QuotaColumns columns,
+                            std::span<std::byte> out) noexcept;
+
+// Rows of all answers, in their order. Where they are too much for one reply, quotas and limits of
+// the last ones are left out: with names of usage_names_bytes_max together it always fits.
+inline constexpr size_t usage_names_bytes_max = size_t{limits::frame_bytes_max};
+size_t usage_told_bytes_max(const api::QuotaBatch& batch) noexcept;
+size_t encode_usage_told(uint64_t id, const api::QuotaBatch& batch,
+                         std::span<std::byte> out) noexcept;
+
+}  // namespace sluice::wire

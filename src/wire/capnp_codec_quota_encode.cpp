@@ -1,0 +1,339 @@
+// The writing half of capnp_codec_quota.hpp, as capnp_codec_encode.cpp. Limits are walked once for
+// each column, where they lie: in the order of the entries, whatever core has told them.
+#include <sluicegate.capnp.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/assert.hpp"
+#include "base/limits.hpp"
+#include "wire/answer_frame.hpp"
+#include "wire/capnp_codec_quota.hpp"
+#include "wire/frame_writer.hpp"
+
+namespace sluice::wire {
+namespace {
+
+using api::LimitReport;
+using api::QuotaAnswer;
+using api::QuotaBatch;
+using api::SubjectRow;
+
+// Byte offsets into a struct's data, and indexes of its pointers (`capnp compile -ocapnp`).
+namespace answers_at {
+constexpr size_t count = 0, codes = 0, reservations = 1, retry_ms = 2, limits = 3;
+}
+namespace states_at {
+constexpr size_t left_out = 0, entries = 0, subjects = 1, names = 2, name_sizes = 3, metrics = 4,
+                 kinds = 5, ceilings = 6, violated = 7, amounts = 8, used = 9, reserved = 10,
+                 remaining = 11, period_ms = 12, reset_ms = 13;
+}
+namespace usage_at {
+constexpr size_t cursor = 0, names = 0, name_sizes = 1, sources = 2, open_reservations = 3,
+                 waiting = 4, quotas = 5, limits = 6;
+}
+namespace quota_at {
+constexpr size_t refund_expired = 0, overtakers_max = 4, limits = 0, profile = 1;
+}
+namespace limit_at {
+constexpr size_t metric = 0, kind = 2, ceiling = 4, unit = 6, amount = 8, period_ms = 16,
+                 count_cached = 24, name = 0, time_zone = 1;
+}
+
+constexpr size_t states_columns = shape_of<schema::LimitStates>.pointers;
+// Of one limit, its name aside, and of the columns' padding.
+constexpr size_t state_bytes = sizeof(uint32_t) + 6 + 6 * sizeof(uint64_t);
+constexpr size_t states_head_bytes =
+    shape_of<schema::LimitStates>.bytes() + states_columns * word_bytes;
+
+// ------------------------------------------------------------------------------- limit states
+
+// A walk calls what it is given with each limit that is told, and with its entry's index.
+template <typename T, typename Walk, typename Field>
+void add_state_column(FrameWriter& writer, FrameWriter::Struct states, size_t pointer, size_t count,
+                      const Walk& walk, Field field) noexcept {
+  std::byte* next = writer.add_list<T>(states, pointer, count);
+  walk([&](uint32_t, const LimitReport& report) {
+    const T value = static_cast<T>(std::invoke(field, report));
+    std::memcpy(next, &value, sizeof(value));
+    next += sizeof(value);
+  });
+}
+
+template <typename Walk>
+void add_state_entries(FrameWriter& writer, FrameWriter::Struct states, size_t count,
+                       const Walk& walk) noexcept {
+  std::byte* next = writer.add_list<uint32_t>(states, states_at::entries, count);
+  walk([&](uint32_t entry, const LimitReport&) {
+    std::memcpy(next, &entry, sizeof(entry));
+    next += sizeof(entry);
+  });
+}
+
+template <typename Walk>
+void add_state_names(FrameWriter& writer, FrameWriter::Struct states, const Walk& walk) noexcept {
+  size_t bytes = 0;
+  walk([&](uint32_t, const LimitReport& report) { bytes += report.name_bytes; });
+  std::byte* next = writer.add_list<char>(states, states_at::names, bytes);
+  if (next == nullptr) return;
+  walk([&](uint32_t, const LimitReport& report) {
+    std::memcpy(next, report.name, report.name_bytes);
+    next += report.name_bytes;
+  });
+}
+
+template <typename Walk>
+void add_limit_states(FrameWriter& writer, FrameWriter::Struct parent, size_t pointer,
+                      uint32_t left_out, const Walk& walk) noexcept {
+  size_t count = 0;
+  walk([&](uint32_t, const LimitReport&) { ++count; });
+  if (count == 0 && left_out == 0) return;
+  namespace at = states_at;
+  const auto states = writer.add_struct(parent, pointer, shape_of<schema::LimitStates>);
+  writer.set(states, at::left_out, left_out);
+  add_state_entries(writer, states, count, walk);
+  const auto add_bytes = [&](size_t column, auto field) {
+    add_state_column<uint8_t>(writer, states, column, count, walk, field);
+  };
+  const auto add_numbers = [&](size_t column, auto field) {
+    add_state_column<uint64_t>(writer, states, column, count, walk, field);
+  };
+  add_bytes(at::subjects, &LimitReport::subject);
+  add_state_names(writer, states, walk);
+  add_bytes(at::name_sizes, &LimitReport::name_bytes);
+  add_bytes(at::metrics, &LimitReport::metric);
+  add_bytes(at::kinds, &LimitReport::kind);
+  add_bytes(at::ceilings, &LimitReport::ceiling);
+  add_bytes(at::violated, &LimitReport::violated);
+  add_numbers(at::amounts, &LimitReport::amount);
+  add_numbers(at::used, &LimitReport::used);
+  add_numbers(at::reserved, &LimitReport::reserved);
+  add_numbers(at::remaining, &LimitReport::remaining);
+  add_numbers(at::period_ms, &LimitReport::period_ms);
+  add_numbers(at::reset_ms, &LimitReport::reset_ms);
+}
+
+// ------------------------------------------------------------------------------ quota answers
+
+// A byte each, or one byte when all agree.
+void add_codes(FrameWriter& writer, FrameWriter::Struct body,
+               std::span<const QuotaAnswer> answers) noexcept {
+  if (answers.empty()) return;
+  const auto agrees = [&](const QuotaAnswer& answer) { return answer.code == answers[0].code; };
+  const bool all_agree = std::all_of(answers.begin(), answers.end(), agrees);
+  writer.add_column<uint8_t>(body, answers_at::codes, all_agree ? answers.first(1) : answers,
+                             &QuotaAnswer::code);
+}
+
+// Zeros are not told.
+template <typename T>
+void add_unless_zero(FrameWriter& writer, FrameWriter::Struct body, size_t pointer,
+                     std::span<const QuotaAnswer> answers, T QuotaAnswer::*member) noexcept {
+  T any = 0;
+  for (const QuotaAnswer& answer : answers) any |= answer.*member;
+  if (any != 0) writer.add_column<T>(body, pointer, answers, member);
+}
+
+void add_answer_limits(FrameWriter& writer, FrameWriter::Struct body,
+                       std::span<const QuotaAnswer> answers,
+                       std::span<const LimitReport> limits) noexcept {
+  uint32_t left_out = 0;
+  for (const QuotaAnswer& answer : answers) left_out += answer.limits_left_out ? 1 : 0;
+  const auto walk = [&](auto take) {
+    for (uint32_t entry = 0; entry < answers.size(); ++entry) {
+      const QuotaAnswer& answer = answers[entry];
+      for (const LimitReport& limit : limits.subspan(answer.first_limit, answer.limits_count)) {
+        take(entry, limit);
+      }
+    }
+  };
+  add_limit_states(writer, body, answers_at::limits, left_out, walk);
+}
+
+// -------------------------------------------------------------------------------------- usage
+
+// All rows, in the order of the answers.
+template <typename Take>
+void each_row(const QuotaBatch& batch, Take take) noexcept {
+  uint32_t index = 0;
+  for (const QuotaAnswer& answer : batch.answers) {
+    const auto rows = std::span(batch.rows).subspan(answer.first_row, answer.rows_count);
+    for (const SubjectRow& row : rows) take(index++, row);
+  }
+}
+
+bool has_quota(const SubjectRow& row) noexcept {
+  return row.source != api::QuotaSource::none;
+}
+
+size_t text_bytes(std::string_view text) noexcept {
+  return text.empty() ? 0 : list_bytes(text.size() + 1, 1);
+}
+
+// What the row's quota and limits take.
+size_t quota_bytes(const QuotaBatch& batch, const SubjectRow& row) noexcept {
+  if (!has_quota(row)) return 0;
+  const api::Quota& quota = batch.quotas[row.quota];
+  size_t bytes = word_bytes + text_bytes(quota.profile);  // the list's tag
+  for (const api::Limit& limit : quota.limits) {
+    bytes += shape_of<schema::Limit>.bytes() + text_bytes(limit.name) + text_bytes(limit.time_zone);
+  }
+  return bytes + list_bytes(row.limits_count, state_bytes + limits::limit_name_bytes_max);
+}
+
+// How many of the first rows are told whole, and what all of them take.
+struct UsageExtent {
+  uint32_t rows_count = 0;
+  uint32_t whole_rows = 0;
+  uint32_t left_out = 0;
+  size_t names_bytes = 0;
+  size_t bytes = 0;
+
+  explicit UsageExtent(const QuotaBatch& batch) noexcept {
+    each_row(batch, [&](uint32_t, const SubjectRow& row) {
+      ++rows_count;
+      names_bytes += row.name_bytes;
+    });
+    ASSERT(names_bytes <= usage_names_bytes_max);
+    bytes = frame_head_bytes + shape_of<schema::UsageTold>.bytes() + states_head_bytes +
+            list_bytes(names_bytes, 1) + list_bytes(rows_count, 2) + list_bytes(rows_count, 1) +
+            2 * list_bytes(rows_count, 4) + word_bytes +
+            rows_count * shape_of<schema::Quota>.bytes();
+    each_row(batch, [&](uint32_t index, const SubjectRow& row) {
+      const size_t more = quota_bytes(batch, row);
+      const bool fits = whole_rows == index && bytes + more <= limits::reply_bytes_max;
+      if (fits) {
+        ++whole_rows;
+        bytes += more;
+      }
+      const bool whole =
+          !has_quota(row) || (fits && row.limits_count == batch.quotas[row.quota].limits.size());
+      left_out += whole ? 0 : 1;
+    });
+    ASSERT(bytes <= limits::reply_bytes_max);
+  }
+};
+
+void add_row_names(FrameWriter& writer, FrameWriter::Struct body, const QuotaBatch& batch,
+                   size_t bytes) noexcept {
+  std::byte* next = writer.add_list<char>(body, usage_at::names, bytes);
+  if (next == nullptr) return;
+  each_row(batch, [&](uint32_t, const SubjectRow& row) {
+    const std::string_view name = batch.name_of(row);
+    std::memcpy(next, name.data(), name.size());
+    next += name.size();
+  });
+}
+
+template <typename T, typename Member>
+void add_row_column(FrameWriter& writer, FrameWriter::Struct body, size_t pointer,
+                    const QuotaBatch& batch, size_t count, Member member) noexcept {
+  std::byte* next = writer.add_list<T>(body, pointer, count);
+  each_row(batch, [&](uint32_t, const SubjectRow& row) {
+    const T value = static_cast<T>(row.*member);
+    std::memcpy(next, &value, sizeof(value));
+    next += sizeof(value);
+  });
+}
+
+void fill_limit(FrameWriter& writer, FrameWriter::Struct limit, const api::Limit& told) noexcept {
+  namespace at = limit_at;
+  writer.set(limit, at::metric, static_cast<uint16_t>(told.metric));
+  writer.set(limit, at::kind, static_cast<uint16_t>(told.kind));
+  writer.set(limit, at::ceiling, static_cast<uint16_t>(told.ceiling));
+  writer.set(limit, at::unit, static_cast<uint16_t>(told.unit));
+  writer.set(limit, at::amount, told.amount);
+  writer.set(limit, at::period_ms, static_cast<uint64_t>(told.period_ms));
+  writer.set(limit, at::count_cached, static_cast<uint8_t>(told.count_cached));
+  writer.add_text(limit, at::name, told.name);
+  writer.add_text(limit, at::time_zone, told.time_zone);
+}
+
+void fill_quota(FrameWriter& writer, FrameWriter::Struct quota, const api::Quota& told) noexcept {
+  namespace at = quota_at;
+  writer.set(quota, at::refund_expired, static_cast<uint8_t>(told.refund_expired));
+  writer.set(quota, at::overtakers_max, told.overtakers_max);
+  const auto limits =
+      writer.add_structs(quota, at::limits, told.limits.size(), shape_of<schema::Limit>);
+  for (size_t index = 0; index < told.limits.size(); ++index) {
+    fill_limit(writer, limits[index], told.limits[index]);
+  }
+  writer.add_text(quota, at::profile, told.profile);
+}
+
+void add_quotas(FrameWriter& writer, FrameWriter::Struct body, const QuotaBatch& batch,
+                const UsageExtent& extent) noexcept {
+  const auto quotas =
+      writer.add_structs(body, usage_at::quotas, extent.rows_count, shape_of<schema::Quota>);
+  each_row(batch, [&](uint32_t index, const SubjectRow& row) {
+    if (index >= extent.whole_rows || !has_quota(row)) return;
+    fill_quota(writer, quotas[index], batch.quotas[row.quota]);
+  });
+}
+
+void add_row_limits(FrameWriter& writer, FrameWriter::Struct body, const QuotaBatch& batch,
+                    const UsageExtent& extent) noexcept {
+  const auto walk = [&](auto take) {
+    each_row(batch, [&](uint32_t index, const SubjectRow& row) {
+      if (index >= extent.whole_rows) return;
+      const auto limits = std::span(batch.limits).subspan(row.first_limit, row.limits_count);
+      for (const LimitReport& limit : limits) take(index, limit);
+    });
+  };
+  add_limit_states(writer, body, usage_at::limits, extent.left_out, walk);
+}
+
+}  // namespace
+
+size_t quota_answers_bytes_max(size_t entries_count, QuotaColumns columns,
+                               size_t limits_count_max) noexcept {
+  const size_t numbers = (columns.reservations ? 1 : 0) + (columns.retries ? 1 : 0);
+  const size_t limits_bytes =
+      states_head_bytes + list_bytes(limits_count_max, state_bytes + limits::limit_name_bytes_max);
+  return frame_head_bytes + shape_of<schema::QuotaAnswers>.bytes() + list_bytes(entries_count, 1) +
+         numbers * list_bytes(entries_count, sizeof(uint64_t)) +
+         (columns.limits ? limits_bytes : 0);
+}
+
+size_t encode_quota_answers(uint64_t id, std::span<const QuotaAnswer> answers,
+                            std::span<const LimitReport> limits, QuotaColumns columns,
+                            std::span<std::byte> out) noexcept {
+  FrameWriter writer(out);
+  const auto body = add_body<schema::QuotaAnswers>(writer, id, Kind::QUOTA_ANSWERS);
+  writer.set(body, answers_at::count, static_cast<uint32_t>(answers.size()));
+  add_codes(writer, body, answers);
+  if (columns.reservations) {
+    add_unless_zero(writer, body, answers_at::reservations, answers, &QuotaAnswer::reservation);
+  }
+  if (columns.retries) {
+    add_unless_zero(writer, body, answers_at::retry_ms, answers, &QuotaAnswer::retry_ms);
+  }
+  if (columns.limits) add_answer_limits(writer, body, answers, limits);
+  return writer.finish();
+}
+
+size_t usage_told_bytes_max(const QuotaBatch& batch) noexcept {
+  return UsageExtent(batch).bytes;
+}
+
+size_t encode_usage_told(uint64_t id, const QuotaBatch& batch, std::span<std::byte> out) noexcept {
+  const UsageExtent extent(batch);
+  const size_t count = extent.rows_count;
+  FrameWriter writer(out);
+  const auto body = add_body<schema::UsageTold>(writer, id, Kind::USAGE_TOLD);
+  // A page has one answer; what is asked by name has no next one.
+  const uint64_t cursor = batch.answers.empty() ? 0 : batch.answers.back().next_cursor;
+  writer.set(body, usage_at::cursor, cursor);
+  namespace at = usage_at;
+  add_row_names(writer, body, batch, extent.names_bytes);
+  add_row_column<uint16_t>(writer, body, at::name_sizes, batch, count, &SubjectRow::name_bytes);
+  add_row_column<uint8_t>(writer, body, at::sources, batch, count, &SubjectRow::source);
+  add_row_column<uint32_t>(writer, body, at::open_reservations, batch, count,
+                           &SubjectRow::open_reservations);
+  add_row_column<uint32_t>(writer, body, at::waiting, batch, count, &SubjectRow::waiting);
+  add_quotas(writer, body, batch, extent);
+  add_row_limits(writer, body, batch, extent);
+  return writer.finish();
+}
+
+}  // namespace sluice::wire

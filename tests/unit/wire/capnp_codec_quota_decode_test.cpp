@@ -1,0 +1,121 @@
+// Goal: what is asked about quotas is found where it lies, and a quota comes out as it was put.
+// Method: golden frames, looked at field by field; that all of them are read, or refused with the
+//         right error, and that both ways of decoding agree, is capnp_codec_decode_test.cpp's.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/limits.hpp"
+#include "tests/support/golden_files.hpp"
+#include "wire/capnp_codec.hpp"
+#include "wire/frame_reader.hpp"
+
+namespace sluice::wire {
+namespace {
+
+using Outcome = tl::expected<ClientRequest, DecodeError>;
+
+Outcome decode_bytes(std::span<const std::byte> bytes) {
+  const auto cut = read_frame(bytes, limits::frame_bytes_max);
+  return decode(std::get<base::Complete<Frame>>(cut).value);
+}
+
+template <typename Request>
+Request golden(const std::string& name) {
+  return std::get<Request>(decode_bytes(test::golden_frame("ClientFrame", name).bytes())->body);
+}
+
+TEST(CapnpCodecQuotaDecode, counts_entries_by_their_subjects_or_by_their_counts) {
+  EXPECT_EQ(golden<ReserveRequest>("reserve_256").entries_count(), 256u);
+  EXPECT_EQ(golden<ReserveRequest>("reserve_columns").entries_count(), 2u);
+  EXPECT_EQ(golden<ReserveRequest>("reserve_columns").subject_sizes.size(), 3u);
+  EXPECT_EQ(golden<ReserveRequest>("reserve_none").entries_count(), 0u);
+}
+
+TEST(CapnpCodecQuotaDecode, gives_columns_in_place) {
+  const auto& frame = test::golden_frame("ClientFrame", "reserve_columns");
+  const auto reserve = golden<ReserveRequest>("reserve_columns");
+  const auto lies_inside = [&](const void* address) {
+    const auto* byte = static_cast<const std::byte*>(address);
+    return byte >= frame.bytes().data() && byte < frame.bytes().data() + frame.bytes().size();
+  };
+  EXPECT_TRUE(lies_inside(reserve.subjects.data()));
+  EXPECT_TRUE(lies_inside(reserve.input_tokens.data()));
+  EXPECT_TRUE(lies_inside(reserve.ids.data()));
+  EXPECT_TRUE(lies_inside(reserve.owner.data()));
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(reserve.input_tokens.data()) % 8, 0u);
+}
+
+TEST(CapnpCodecQuotaDecode, tells_a_check_from_a_reserve) {
+  const auto check = golden<CheckRequest>("check");
+  EXPECT_EQ(check.subjects, "gpt-4o");
+  EXPECT_EQ(check.input_tokens[0], 900u);
+  EXPECT_FALSE(check.may_wait());
+}
+
+TEST(CapnpCodecQuotaDecode, gives_a_quota_as_it_was_put) {
+  const api::Quota quota = quota_of(golden<QuotaChangeRequest>("quota_put"));
+  const api::Quota expected{.limits = {{.name = "tpm",
+                                        .metric = api::Metric::tokens,
+                                        .kind = api::LimitKind::sliding,
+                                        .amount = 30'000,
+                                        .period_ms = 60'000},
+                                       {.name = "monthly cost",
+                                        .metric = api::Metric::cost,
+                                        .kind = api::LimitKind::calendar,
+                                        .ceiling = api::Ceiling::block,
+                                        .unit = api::CalendarUnit::month,
+                                        .time_zone = "America/Los_Angeles",
+                                        .count_cached = true}},
+                            .refund_expired = true,
+                            .overtakers_max = 3};
+  EXPECT_EQ(quota, expected);
+  EXPECT_EQ(quota_of(golden<QuotaChangeRequest>("quota_put_none")), api::Quota{});
+}
+
+TEST(CapnpCodecQuotaDecode, takes_text_of_a_quota_that_the_store_will_refuse) {
+  // ClientFrame{id = 7, quota = (subject = "a", quota = (limits = [(name = 40 times 'n')]))}.
+  std::vector<uint64_t> words{0,
+                              2ull << 32 | 1ull << 48,
+                              7,
+                              17,
+                              1ull << 32 | 2ull << 48,
+                              0,
+                              5 | 2ull << 32 | 1ull << 35,
+                              4 | 1ull << 32 | 2ull << 48,
+                              'a',
+                              0,
+                              5 | 7ull << 32 | 6ull << 35,
+                              0};
+  words.insert(words.end(),
+               {4 | 4ull << 32 | 2ull << 48, 0, 1, 2, 0, 5 | 2ull << 32 | 41ull << 35, 0});
+  words.resize(words.size() + 5, 0x6E6E6E6E6E6E6E6E);
+  words.push_back(0);
+  words[0] = (words.size() - 1) << 32;
+  const Outcome outcome = decode_bytes(std::as_bytes(std::span(words)));
+  ASSERT_TRUE(outcome) << error_name(outcome.error().code);
+  const api::Quota quota = quota_of(std::get<QuotaChangeRequest>(outcome->body));
+  ASSERT_EQ(quota.limits.size(), 1u);
+  EXPECT_EQ(quota.limits[0].name, std::string(40, 'n'));
+  EXPECT_EQ(quota.limits[0].amount, 1u);
+  EXPECT_EQ(quota.limits[0].period_ms, 2);
+}
+
+TEST(CapnpCodecQuotaDecode, cuts_a_long_client_name) {
+  // ClientFrame{id = 1, hello = (version = 1, clientName = 300 times 'n')}.
+  std::vector<uint64_t> words{
+      46ull << 32, 2ull << 32 | 1ull << 48,       1, 1, 1ull << 32 | 2ull << 48,
+      1,           5 | 2ull << 32 | 301ull << 35, 0};
+  words.resize(8 + 38, 0x6E6E6E6E6E6E6E6E);
+  words.push_back(0);
+  std::memset(reinterpret_cast<char*>(words.data() + 8) + 300, 0, 12);
+  words[0] = (words.size() - 1) << 32;
+  const Outcome outcome = decode_bytes(std::as_bytes(std::span(words)));
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(std::get<HelloRequest>(outcome->body).client_name,
+            std::string(limits::client_name_bytes_max, 'n'));
+}
+
+}  // namespace
+}  // namespace sluice::wire

@@ -1,0 +1,58 @@
+// Goal: schema and house name the same numbers of quotas in the same way, and none is missing on a
+//       side. Method: the schema's own reflection against the name functions.
+#include "wire/capnp_codec_quota.hpp"
+
+#include <capnp/schema.h>
+#include <gtest/gtest.h>
+#include <sluicegate.capnp.h>
+
+#include <cctype>
+#include <string>
+
+namespace sluice::wire {
+namespace {
+
+std::string snake_case(std::string_view camel_case) {
+  std::string name;
+  for (const char letter : camel_case) {
+    if (std::isupper(static_cast<unsigned char>(letter)) != 0) name += '_';
+    name += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  }
+  return name;
+}
+
+template <typename Schemas, typename Ours>
+void expect_same(size_t count, std::string_view (*name)(Ours) noexcept) {
+  const auto enumerants = capnp::Schema::from<Schemas>().getEnumerants();
+  EXPECT_EQ(enumerants.size(), count);
+  for (const auto enumerant : enumerants) {
+    EXPECT_EQ(snake_case(enumerant.getProto().getName().cStr()),
+              name(static_cast<Ours>(enumerant.getOrdinal())));
+  }
+}
+
+TEST(CapnpCodecQuota, schema_names_every_code_as_the_house_does) {
+  expect_same<schema::QuotaCode>(api::quota_codes_count, api::code_name);
+}
+
+TEST(CapnpCodecQuota, schema_names_what_a_limit_is_as_the_house_does) {
+  expect_same<schema::Metric>(api::metrics_count, api::metric_name);
+  expect_same<schema::LimitKind>(api::limit_kinds_count, api::kind_name);
+  expect_same<schema::CalendarUnit>(5, api::unit_name);
+}
+
+TEST(CapnpCodecQuota, schema_numbers_ceilings_and_sources_as_the_house_does) {
+  EXPECT_EQ(static_cast<int>(schema::Ceiling::UNLIMITED),
+            static_cast<int>(api::Ceiling::unlimited));
+  EXPECT_EQ(static_cast<int>(schema::Ceiling::BLOCK), static_cast<int>(api::Ceiling::block));
+  using api::QuotaSource;
+  EXPECT_EQ(static_cast<int>(schema::QuotaSource::RUN_TIME),
+            static_cast<int>(QuotaSource::run_time));
+  EXPECT_EQ(static_cast<int>(schema::QuotaSource::FILE), static_cast<int>(QuotaSource::file));
+  EXPECT_EQ(static_cast<int>(schema::QuotaSource::PROFILE), static_cast<int>(QuotaSource::profile));
+  EXPECT_EQ(static_cast<int>(schema::QuotaSource::STANDARD),
+            static_cast<int>(QuotaSource::standard));
+}
+
+}  // namespace
+}  // namespace sluice::wire
