@@ -358,7 +358,7 @@ struct Granted {
   entries @0 :List(UInt32);  # indexes in the Acquire
   verdicts @1 :Data;         # as in Verdicts
   details @2 :Details;
-  reservations @3 :List(UInt64);  # of a Reserve: 0 where none was approved; else absent
+  reservations @3 :List(UInt64);  # of a Reserve: 0 where none was approved; absent: of none
 }
 
 struct Interned {

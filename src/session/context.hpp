@@ -124,12 +124,16 @@ struct Scratch {
     details.reserve(limits::frame_entries_max);
     tickets.reserve(limits::frame_entries_max);
     keys.reserve(limits::frame_entries_max);
+    reservations.reserve(limits::frame_entries_max);
+    quota_answers.reserve(limits::quota_calls_max);
   }
   std::vector<uint32_t> indexes;
   std::vector<api::Verdict> verdicts;
   std::vector<api::Detail> details;
   std::vector<api::Ticket> tickets;
   std::vector<std::string_view> keys;
+  std::vector<uint64_t> reservations;
+  std::vector<api::QuotaAnswer> quota_answers;
 };
 
 struct Context {
@@ -148,6 +152,7 @@ struct Context {
   uint32_t handle_work = 0;     // keys interned and handles forgotten in this turn
   Scratch scratch;
   base::TimerWheel timers{0};
+  uint64_t ties_count = 0;         // connections that have tied reservations to their lives
   uint32_t debug_walks_count = 0;  // GET /debug under way
   uint64_t drained_entries = 0;    // answered `draining` without being decided
   uint64_t handles_refused = 0;    // keys answered `handles_full`
@@ -164,6 +169,9 @@ struct Context {
   ReadyList ready;      // sessions that can go on with what they hold
   BlockedList blocked;  // sessions that go on when other cores have caught up
   DirtyList dirty;      // sessions with something to send, or to close, at the end of the turn
+
+  // Unique among all cores' connections.
+  uint64_t new_tie() noexcept { return uint64_t{options.shard} << 48 | ++ties_count; }
 
   int64_t now_ms() const noexcept { return base::floor_ms(now.monotonic_ns); }
 };

@@ -1,6 +1,7 @@
 #include "session/native_session.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "base/overloaded.hpp"
@@ -11,12 +12,6 @@ namespace {
 
 // After GoAway, how long frames that cross it are still answered.
 constexpr int64_t go_away_grace_ms = 200;
-
-// The smaller of two limits of which zero means none.
-uint32_t smaller_limit(uint32_t one, uint32_t other) noexcept {
-  if (one == 0) return other;
-  return other == 0 ? one : std::min(one, other);
-}
 
 // Entries that ask for one permit each of keys that lie one after the other.
 void fill_keys(std::span<api::Entry> entries, std::string_view keys,
@@ -99,7 +94,11 @@ bool NativeSession::may_look_at(const wire::ClientRequest& request) noexcept {
           },
           [&](const wire::WithdrawRequest&) { return all_decided(); },
           [&](const wire::InspectRequest&) { return all_decided() && make_look_room(); },
-          [&](const auto&) { return true; },
+          [&](const wire::UnsupportedRequest&) { return true; },
+          [&](const wire::HelloRequest&) { return true; },
+          [&](const wire::AcquireByHandleRequest&) { return true; },
+          [&](const wire::PingRequest&) { return true; },
+          [&](const auto&) { return make_look_room(); },  // all that is about quotas
       },
       request.body);
 }
@@ -125,6 +124,7 @@ bool NativeSession::on_frame(std::span<const std::byte> frame) noexcept {
   if (connection_.finishing() || connection_.closing()) return true;
   std::visit(
       base::Overloaded{
+          [&](const wire::UnsupportedRequest&) { write_error(id, ErrorCode::unsupported); },
           [&](const wire::HelloRequest&) {},
           [&](const wire::AcquireRequest& acquire) { on_acquire(id, frame.size(), acquire); },
           [&](const wire::AcquireByHandleRequest&) {},
@@ -137,7 +137,19 @@ bool NativeSession::on_frame(std::span<const std::byte> frame) noexcept {
             write(wire::small_answer_bytes_max,
                   [&](auto out) { return wire::encode_pong(id, out); });
           },
-          [&](const auto&) { write_error(id, ErrorCode::unsupported); },
+          [&](const wire::ReserveRequest& reserve) {
+            on_reserve(id, frame.size(), api::QuotaOp::reserve, reserve);
+          },
+          [&](const wire::CheckRequest& check) {
+            on_reserve(id, frame.size(), api::QuotaOp::check, check);
+          },
+          [&](const wire::SettleRequest& settle) { on_settle(id, frame.size(), settle); },
+          [&](const wire::CancelRequest& cancel) { on_cancel(id, frame.size(), cancel); },
+          [&](const wire::ExtendRequest& extend) { on_extend(id, frame.size(), extend); },
+          [&](const wire::RecordRequest& record) { on_record(id, frame.size(), record); },
+          [&](const wire::UsageRequest& usage) { on_usage(id, usage); },
+          [&](const wire::QuotaChangeRequest& change) { on_quota_change(id, change); },
+          [&](const wire::ResetRequest& reset) { on_reset(id, reset); },
       },
       request->body);
   return true;
@@ -342,8 +354,6 @@ void NativeSession::on_page(uint64_t id, std::span<const api::KeyState> keys,
         [&](auto out) { return wire::encode_inspected(id, keys, next_cursor, out); });
 }
 
-void NativeSession::on_quota(uint64_t, const api::QuotaBatch&) noexcept {}
-
 // Asked by REST only.
 void NativeSession::on_counted(uint64_t, uint64_t) noexcept {}
 void NativeSession::on_text(uint64_t, std::string_view, std::string_view) noexcept {}
@@ -413,6 +423,7 @@ void NativeSession::on_granted(WaitingEntry& entry, const api::Grant& grant) noe
   entry.outcome = grant.verdict;
   entry.detail = grant.detail;
   entry.detail.request_id = request_id;
+  entry.reservation = grant.permit.reservation;
   WaitingFrame& frame = *entry.frame;
   const bool first = frame.settled.empty();
   frame.waiting.erase(frame.waiting.iterator_to(entry));
@@ -432,21 +443,25 @@ void NativeSession::write_granted(WaitingFrame& frame) noexcept {
   auto& indexes = context_.scratch.indexes;
   auto& outcomes = context_.scratch.verdicts;
   auto& details = context_.scratch.details;
+  auto& reservations = context_.scratch.reservations;
   indexes.clear();
   outcomes.clear();
   details.clear();
+  reservations.clear();
   while (!frame.settled.empty() && indexes.size() < limits::frame_entries_max) {
     WaitingEntry& entry = frame.settled.front();
     indexes.push_back(entry.entry_index);
     outcomes.push_back(entry.outcome);
     details.push_back(entry.detail);
+    if (frame.reserves) reservations.push_back(entry.reservation);
     frame.settled.pop_front();
     context_.waits.give_back(entry.ticket);
     --waiting_count_;
   }
   write(wire::granted_bytes_max(static_cast<uint32_t>(indexes.size()), frame.details),
         [&](auto out) {
-          return wire::encode_granted(frame.id, indexes, outcomes, details, frame.details, {}, out);
+          return wire::encode_granted(frame.id, indexes, outcomes, details, frame.details,
+                                      reservations, out);
         });
   if (!frame.settled.empty()) return;
   settled_.erase(settled_.iterator_to(frame));
@@ -479,6 +494,7 @@ void NativeSession::drop_waiting() noexcept {
     drop_entries(frame.settled, false);
     close_frame(frame);
   }
+  if (tie_ != 0 && !std::exchange(tie_ended_, true)) context_.backend.end_tie(tie_);
 }
 
 void NativeSession::write_error(uint64_t id, ErrorCode code) noexcept {

@@ -1,11 +1,12 @@
 // The native protocol's side of a connection: frames in, frames out.
 // Flow:   read_frame() -> wire::decode() -> entries of the turn -> Verdicts; grants -> Granted.
-//         native_session_handle.cpp: keys by number.
+//         native_session_handle.cpp: keys by number; native_session_quota.cpp: quotas.
 // Shape:  docs/protocol.md. Hello first; then frames in any number, answered in any order.
 // Errors: a wrong frame is answered by Error with its id and changes nothing; what breaks the
 //         stream or the announced bounds ends the connection after its Error.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -14,6 +15,12 @@
 #include "wire/capnp_codec.hpp"
 
 namespace sluice::session {
+
+// The smaller of two limits of which zero means none.
+inline uint32_t smaller_limit(uint32_t one, uint32_t other) noexcept {
+  if (one == 0) return other;
+  return other == 0 ? one : std::min(one, other);
+}
 
 class NativeSession final : public Session {
  public:
@@ -62,6 +69,28 @@ class NativeSession final : public Session {
   void on_intern(uint64_t id, const wire::InternRequest& request) noexcept;
   void on_forget(uint64_t id, const wire::ForgetRequest& request) noexcept;
 
+  void on_reserve(uint64_t id, size_t frame_bytes, api::QuotaOp op,
+                  const wire::ReserveRequest& request) noexcept;
+  void on_settle(uint64_t id, size_t frame_bytes, const wire::SettleRequest& request) noexcept;
+  void on_cancel(uint64_t id, size_t frame_bytes, const wire::CancelRequest& request) noexcept;
+  void on_extend(uint64_t id, size_t frame_bytes, const wire::ExtendRequest& request) noexcept;
+  void on_record(uint64_t id, size_t frame_bytes, const wire::RecordRequest& request) noexcept;
+  void on_usage(uint64_t id, const wire::UsageRequest& request) noexcept;
+  void on_quota_change(uint64_t id, const wire::QuotaChangeRequest& request) noexcept;
+  void on_reset(uint64_t id, const wire::ResetRequest& request) noexcept;
+
+  bool admit_batch(uint64_t id, size_t frame_bytes, size_t entries_count) noexcept;
+  void take_tickets(api::QuotaBatch& batch) noexcept;
+  void ask(uint64_t id, size_t frame_bytes, api::QuotaBatch& batch, uint8_t kind) noexcept;
+  void look(uint64_t id, api::QuotaBatch& batch, uint8_t kind) noexcept;
+  void on_looked(uint64_t id, const api::QuotaBatch& batch) noexcept;
+  void write_quota_answers(uint64_t id, std::span<const api::QuotaAnswer> answers,
+                           std::span<const api::LimitReport> limits, uint8_t kind,
+                           size_t bytes_max) noexcept;
+  void answer_quotas_draining(uint64_t id, size_t count) noexcept;
+  void keep_waiting(uint64_t id, const api::QuotaBatch& batch) noexcept;
+  void abandon_waiting(const api::QuotaBatch& batch) noexcept;
+
   api::Verdict intern(std::string_view key, api::Handle& handle) noexcept;
   bool make_handle_set() noexcept;
   bool goes_to_seats(const wire::AcquireByHandleRequest& acquire) const noexcept;
@@ -90,10 +119,12 @@ class NativeSession final : public Session {
   size_t outstanding_bytes_ = 0;
   uint64_t highest_id_ = 0;                 // of the outstanding frames
   std::optional<wire::DecodeError> fatal_;  // told when all that came before it is decided
+  uint64_t tie_ = 0;                        // of reservations that end with it; 0: none yet
   int64_t started_ms_;
   int64_t drain_started_ms_ = 0;
   bool welcomed_ = false;
   bool said_go_away_ = false;
+  bool tie_ended_ = false;
 };
 
 }  // namespace sluice::session

@@ -39,18 +39,20 @@ struct WaitingEntry : boost::intrusive::list_base_hook<> {
   WaitingFrame* frame = nullptr;  // native only
   api::Verdict outcome = api::Verdict::none;
   api::Detail detail;
+  uint64_t reservation = 0;  // of a quota's, when approved
 };
 
 using WaitingEntries =
     boost::intrusive::list<WaitingEntry, boost::intrusive::constant_time_size<false>>;
 
-// An Acquire frame of which entries wait, or were settled and are not told yet.
+// An Acquire or Reserve frame of which entries wait, or were settled and are not told yet.
 struct WaitingFrame : boost::intrusive::set_base_hook<>, boost::intrusive::list_base_hook<> {
   WaitingFrame(uint64_t of_id, uint8_t with_details) noexcept : id(of_id), details(with_details) {}
 
   uint64_t id;
   uint32_t pool_index = 0;
   uint8_t details;
+  bool reserves = false;   // its outcomes name reservations
   WaitingEntries waiting;  // by entry index
   WaitingEntries settled;  // in the order of their outcomes
 };

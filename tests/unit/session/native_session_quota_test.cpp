@@ -1,0 +1,526 @@
+// Goal: frames of quotas become calls that say what the frames did, and their answers become frames
+//       of the same ids; tickets and ties are never lost, whenever the connection ends.
+// Method: a session over a backend that only keeps what it is asked, to be answered by the test;
+//         frames are built and read by the library.
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+#include <gtest/gtest.h>
+#include <sluicegate.capnp.h>
+
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "session/native_session.hpp"
+#include "tests/support/fake_io.hpp"
+
+namespace sluice::session {
+namespace {
+
+using api::QuotaCode;
+using api::QuotaOp;
+using ClientFrame = schema::ClientFrame::Builder;
+
+// A batch that was asked and is not answered yet.
+struct Asked {
+  uint64_t id;
+  std::unique_ptr<api::QuotaBatch> batch;
+};
+
+class KeepingBackend final : public Backend {
+ public:
+  void execute() noexcept override {}
+  bool admits(uint32_t, size_t) const noexcept override { return true; }
+  bool is_here(std::string_view) const noexcept override { return true; }
+  bool awaits(const Session&, uint64_t id) const noexcept override {
+    for (const Asked& asked : batches) {
+      if (asked.id == id) return true;
+    }
+    return false;
+  }
+  api::Handle intern(std::string_view) noexcept override { return api::no_handle; }
+  void let_go(api::Handle) noexcept override {}
+  std::string_view key_of(api::Handle) const noexcept override { return {}; }
+  void withdraw(WaitingEntry& entry) noexcept override { withdrawn.push_back(entry.ticket); }
+  void abandon(WaitingEntry& entry) noexcept override { abandoned.push_back(entry.ticket); }
+  bool may_look() const noexcept override { return has_room; }
+  void inspect(Session&, uint64_t, std::string_view) noexcept override {}
+  void page(Session&, uint64_t, uint64_t, uint32_t) noexcept override {}
+  void count_keys(Session&, uint64_t) noexcept override {}
+  void metrics(Session&, uint64_t) noexcept override {}
+  void top(Session&, uint64_t, uint32_t) noexcept override {}
+  api::QuotaBatch& take_batch() noexcept override {
+    batches.push_back({0, std::make_unique<api::QuotaBatch>()});
+    return *batches.back().batch;
+  }
+  void ask(Session&, uint64_t id, api::QuotaBatch& batch) noexcept override {
+    EXPECT_EQ(&batch, batches.back().batch.get());
+    batches.back().id = id;
+    batch.own_texts();  // the test looks at it when the frame is gone
+    batch.make_answers();
+  }
+  bool spans_cores(const api::QuotaBatch&) const noexcept override { return spans; }
+  void end_tie(uint64_t tie) noexcept override { ended_ties.push_back(tie); }
+  void move(Session&, uint32_t) noexcept override {}
+
+  std::deque<Asked> batches;
+  std::vector<api::Ticket> withdrawn, abandoned;
+  std::vector<uint64_t> ended_ties;
+  bool has_room = true;
+  bool spans = false;
+};
+
+class NativeSessionQuotaTest : public ::testing::Test {
+ protected:
+  NativeSessionQuotaTest() {
+    session_.begin();
+    send(1, [](ClientFrame frame) { frame.initHello().setVersion(1); });
+    answers_.clear();
+  }
+  ~NativeSessionQuotaTest() override {
+    session_.close();
+    for (Asked& asked : backend_.batches) session_.on_quota(asked.id, *asked.batch);
+  }
+
+  template <typename Fill>
+  void send(uint64_t id, Fill fill) {
+    capnp::MallocMessageBuilder message(1 << 16);
+    auto frame = message.initRoot<schema::ClientFrame>();
+    frame.setId(id);
+    fill(frame);
+    const auto words = capnp::messageToFlatArray(message);
+    std::vector<uint64_t> bytes(words.size());
+    std::memcpy(bytes.data(), words.begin(), words.size() * 8);
+    session_.on_received(std::as_writable_bytes(std::span(bytes)));
+    end_turn();
+  }
+
+  // Two entries of a subject each.
+  void send_reserve(uint64_t id, uint8_t flags = 0) {
+    send(id, [&](ClientFrame frame) {
+      auto reserve = frame.initReserve();
+      reserve.setFlags(flags);
+      reserve.setSubjects(kj::StringPtr("gptclaude").asBytes());
+      reserve.setSubjectSizes({3, 6});
+    });
+  }
+
+  void send_settle(uint64_t id, uint64_t reservation) {
+    send(id, [&](ClientFrame frame) { frame.initSettle().setReservations({reservation}); });
+  }
+
+  api::QuotaBatch& asked(size_t index = 0) { return *backend_.batches.at(index).batch; }
+
+  // The first batch is answered as the test has filled it.
+  void answer() {
+    const Asked asked = std::move(backend_.batches.front());
+    backend_.batches.pop_front();
+    session_.on_quota(asked.id, *asked.batch);
+    end_turn();
+  }
+
+  void answer_with(std::initializer_list<QuotaCode> codes) {
+    size_t index = 0;
+    for (const QuotaCode code : codes) asked().answers.at(index++).code = code;
+    answer();
+  }
+
+  void grant(api::Ticket ticket, api::Verdict verdict, uint64_t reservation) {
+    session_.on_granted(context_.waits[ticket], {.ticket = ticket,
+                                                 .verdict = verdict,
+                                                 .permit = {.reservation = reservation},
+                                                 .quota = true});
+    end_turn();
+  }
+
+  // Sends what was written and cuts it into frames.
+  void end_turn() {
+    while (!context_.ready.empty()) context_.ready.front().resume();
+    if (!session_.ended()) session_.end_turn();
+    for (const std::string& sent : io_.sent) {
+      for (size_t at = 0; at < sent.size();) {
+        uint32_t words;
+        std::memcpy(&words, sent.data() + at + 4, sizeof words);
+        answers_.emplace_back(words + 1);
+        std::memcpy(answers_.back().data(), sent.data() + at, 8 * (words + 1));
+        at += 8 * (words + 1);
+      }
+      session_.on_sent(static_cast<int32_t>(sent.size()));
+    }
+    io_.sent.clear();
+  }
+
+  // The answer of this number, as the library reads it.
+  schema::ServerFrame::Reader told(size_t index) {
+    const std::vector<uint64_t>& words = answers_.at(index);
+    reader_ = std::make_unique<capnp::FlatArrayMessageReader>(kj::ArrayPtr<const capnp::word>(
+        reinterpret_cast<const capnp::word*>(words.data()), words.size()));
+    return reader_->getRoot<schema::ServerFrame>();
+  }
+
+  schema::ErrorCode told_error(size_t index) { return told(index).getError().getCode(); }
+
+  support::FakeIo io_;
+  KeepingBackend backend_;
+  Context context_{backend_, {.waiters_max = 100, .wait_ms_max = 500, .shard = 3, .shards = 4}};
+  net::ConnectionMemory memory_{1};
+  NativeSession session_{context_, io_, {0, 1}, memory_};
+  std::vector<std::vector<uint64_t>> answers_;
+  std::unique_ptr<capnp::FlatArrayMessageReader> reader_;
+};
+
+TEST_F(NativeSessionQuotaTest, asks_what_a_reserve_tells) {
+  send(7, [](ClientFrame frame) {
+    auto reserve = frame.initReserve();
+    reserve.setFlags(wire::quota_bit::wants_violated);
+    reserve.setLifetimeMs(60'000);
+    reserve.setSubjects(kj::StringPtr("{a}{a}.xb").asBytes());
+    reserve.setSubjectSizes({3, 5, 1});
+    reserve.setSubjectCounts({2, 1});
+    reserve.setRequests({4, api::keep});
+    reserve.setInputTokens({900, 0});
+    reserve.setMaxOutputTokens({wire::untold, 7});
+    reserve.setIds(kj::StringPtr("call").asBytes());
+    reserve.setIdSizes({0, 4});
+    reserve.setOwner("worker");
+  });
+  const auto& batch = asked();
+  ASSERT_EQ(batch.calls.size(), 2u);
+  EXPECT_EQ(batch.subjects, (std::vector<std::string_view>{"{a}", "{a}.x", "b"}));
+  const api::QuotaCall& first = batch.calls[0];
+  EXPECT_EQ(first.op, QuotaOp::reserve);
+  EXPECT_EQ(first.first_subject, 0u);
+  EXPECT_EQ(first.subjects_count, 2u);
+  EXPECT_EQ(first.told, api::given::requests | api::given::input_tokens);
+  EXPECT_EQ(first.amounts, (api::Amounts{.requests = 4, .input_tokens = 900}));
+  EXPECT_EQ(first.flags, api::quota_flag::wants_violated);
+  EXPECT_EQ(first.lifetime_ms, 60'000u);
+  EXPECT_EQ(first.client_id, "");
+  EXPECT_EQ(first.owner, "worker");
+  EXPECT_EQ(first.tie, 0u);
+  const api::QuotaCall& second = batch.calls[1];
+  EXPECT_EQ(second.first_subject, 2u);
+  EXPECT_EQ(second.told, api::given::input_tokens | api::given::output_tokens);
+  EXPECT_EQ(second.amounts, (api::Amounts{.output_tokens = 7}));
+  EXPECT_EQ(second.client_id, "call");
+}
+
+TEST_F(NativeSessionQuotaTest, answers_a_reserve_with_its_reservations) {
+  send_reserve(7);
+  EXPECT_TRUE(answers_.empty());
+  asked().answers[0] = {.code = QuotaCode::ok, .reservation = 0x0300'0000'0000'0001};
+  asked().answers[1] = {.code = QuotaCode::tpm_exceeded, .retry_ms = 250};
+  answer();
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_EQ(told(0).getId(), 7u);
+  const auto answers = told(0).getQuotaAnswers();
+  ASSERT_EQ(answers.getCodes().size(), 2u);
+  EXPECT_EQ(answers.getCodes()[1], static_cast<uint8_t>(QuotaCode::tpm_exceeded));
+  EXPECT_EQ(answers.getReservations()[0], 0x0300'0000'0000'0001u);
+  EXPECT_EQ(answers.getReservations()[1], 0u);
+  EXPECT_EQ(answers.getRetryMs()[1], 250);
+}
+
+TEST_F(NativeSessionQuotaTest, asks_and_answers_what_is_about_reservations) {
+  send(7, [](ClientFrame frame) {
+    auto settle = frame.initSettle();
+    settle.setReservations({5, 6});
+    settle.setInputTokens({880, 0});
+    settle.setCachedInputTokens({80, 0});
+  });
+  send(8, [](ClientFrame frame) {
+    auto cancel = frame.initCancel();
+    cancel.setFlags(wire::quota_bit::keep_requests);
+    cancel.setReservations({6});
+  });
+  send(9, [](ClientFrame frame) {
+    auto extend = frame.initExtend();
+    extend.setReservations({6});
+    extend.setLifetimeMs(1'000);
+  });
+  EXPECT_EQ(asked(0).calls[0].op, QuotaOp::settle);
+  EXPECT_EQ(asked(0).calls[0].told, api::given::input_tokens);
+  EXPECT_EQ(asked(0).calls[0].cached_input_tokens, 80u);
+  EXPECT_EQ(asked(0).calls[1].reservation, 6u);
+  EXPECT_EQ(asked(1).calls[0].op, QuotaOp::cancel);
+  EXPECT_EQ(asked(1).calls[0].flags, api::quota_flag::keep_requests);
+  EXPECT_EQ(asked(2).calls[0].op, QuotaOp::extend);
+  EXPECT_EQ(asked(2).calls[0].lifetime_ms, 1'000u);
+
+  // The store names the reservation again; the frame's own order does.
+  asked().answers[0] = {.code = QuotaCode::ok, .reservation = 5, .retry_ms = api::retry_never};
+  asked().answers[1] = {.code = QuotaCode::ok, .reservation = 6};
+  answer();
+  EXPECT_FALSE(told(0).getQuotaAnswers().hasReservations());
+  EXPECT_FALSE(told(0).getQuotaAnswers().hasRetryMs());
+  EXPECT_EQ(told(0).getQuotaAnswers().getCodes().size(), 1u);
+  answer_with({QuotaCode::already_settled});
+  EXPECT_EQ(told(1).getId(), 8u);
+  answer_with({QuotaCode::unknown_reservation});
+  EXPECT_EQ(told(2).getId(), 9u);
+}
+
+TEST_F(NativeSessionQuotaTest, answers_frames_without_entries_at_once) {
+  send(7, [](ClientFrame frame) { frame.initReserve(); });
+  send(8, [](ClientFrame frame) { frame.initCancel(); });
+  EXPECT_TRUE(backend_.batches.empty());
+  ASSERT_EQ(answers_.size(), 2u);
+  EXPECT_EQ(told(1).getId(), 8u);
+  EXPECT_EQ(told(1).getQuotaAnswers().getCount(), 0u);
+}
+
+TEST_F(NativeSessionQuotaTest, tells_the_limits_that_were_wanted) {
+  send_reserve(7, wire::quota_bit::wants_limits);
+  asked().limits.resize(1);
+  asked().limits[0].amount = 30'000;
+  asked().answers[1] = {.code = QuotaCode::ok, .first_limit = 0, .limits_count = 1};
+  asked().answers[0].code = QuotaCode::ok;
+  answer();
+  const auto limits = told(0).getQuotaAnswers().getLimits();
+  ASSERT_EQ(limits.getAmounts().size(), 1u);
+  EXPECT_EQ(limits.getAmounts()[0], 30'000u);
+  EXPECT_EQ(limits.getEntries()[0], 1u);
+}
+
+// -------------------------------------------------------------------------------------- waiting
+
+TEST_F(NativeSessionQuotaTest, tells_the_outcome_of_what_waited) {
+  send_reserve(7, wire::quota_bit::may_wait);
+  const api::Ticket first = asked().calls[0].ticket, second = asked().calls[1].ticket;
+  EXPECT_EQ(asked().calls[0].flags, api::quota_flag::may_wait);
+  EXPECT_EQ(asked().calls[0].wait_ms_max, 500u);
+  EXPECT_EQ(context_.waits.tickets_count(), 2u);
+  answer_with({QuotaCode::queued, QuotaCode::queued});
+  grant(second, api::Verdict::wait_limit, 0);
+  grant(first, api::Verdict::approved, 77);
+  ASSERT_EQ(answers_.size(), 3u);
+  EXPECT_EQ(told(1).getId(), 7u);
+  EXPECT_EQ(told(1).getGranted().getEntries()[0], 1u);
+  EXPECT_EQ(told(1).getGranted().getVerdicts()[0], static_cast<uint8_t>(api::Verdict::wait_limit));
+  EXPECT_FALSE(told(1).getGranted().hasReservations());
+  EXPECT_EQ(told(2).getGranted().getEntries()[0], 0u);
+  EXPECT_EQ(told(2).getGranted().getReservations()[0], 77u);
+  EXPECT_EQ(context_.waits.tickets_count(), 0u);
+  EXPECT_EQ(context_.waits.frames_count(), 0u);
+}
+
+TEST_F(NativeSessionQuotaTest, gives_back_tickets_of_what_does_not_wait) {
+  send_reserve(7, wire::quota_bit::may_wait);
+  answer_with({QuotaCode::ok, QuotaCode::exceeds_limit});
+  EXPECT_EQ(context_.waits.tickets_count(), 0u);
+  EXPECT_EQ(context_.waits.frames_count(), 0u);
+}
+
+TEST_F(NativeSessionQuotaTest, withdraws_what_waits) {
+  send_reserve(7, wire::quota_bit::may_wait);
+  const api::Ticket second = asked().calls[1].ticket;
+  answer_with({QuotaCode::ok, QuotaCode::queued});
+  send(8, [](ClientFrame frame) { frame.initWithdraw().setTarget(7); });
+  EXPECT_EQ(backend_.withdrawn, std::vector<api::Ticket>{second});
+  EXPECT_TRUE(told(1).isDone());
+}
+
+// A Withdraw has an order with all that was sent before it.
+TEST_F(NativeSessionQuotaTest, withdraws_when_what_came_before_is_decided) {
+  send_reserve(7, wire::quota_bit::may_wait);
+  send(8, [](ClientFrame frame) { frame.initWithdraw().setTarget(7); });
+  EXPECT_TRUE(answers_.empty());
+  answer_with({QuotaCode::queued, QuotaCode::queued});
+  EXPECT_EQ(backend_.withdrawn.size(), 2u);
+  EXPECT_EQ(answers_.size(), 2u);
+}
+
+TEST_F(NativeSessionQuotaTest, says_when_a_connection_has_as_many_waiters_as_it_may) {
+  constexpr uint32_t entries = limits::quota_calls_max;
+  const auto send_many = [&](uint64_t id) {
+    send(id, [](ClientFrame frame) {
+      auto reserve = frame.initReserve();
+      reserve.setFlags(wire::quota_bit::may_wait);
+      auto sizes = reserve.initSubjectSizes(entries);
+      for (uint32_t index = 0; index < entries; ++index) sizes.set(index, 1);
+      const std::string names(entries, 'a');
+      reserve.setSubjects(kj::StringPtr(names.c_str()).asBytes());
+    });
+  };
+  uint64_t id = 2;
+  for (; context_.waits.tickets_count() < limits::connection_waiters_max; ++id) {
+    send_many(id);
+    for (api::QuotaAnswer& answer : asked().answers) answer.code = QuotaCode::queued;
+    answer();
+  }
+  send_many(id);
+  const api::QuotaCall& call = asked().calls[0];
+  EXPECT_EQ(call.ticket, api::no_ticket);
+  EXPECT_EQ(call.flags, api::quota_flag::may_wait | api::quota_flag::waiters_full);
+}
+
+TEST_F(NativeSessionQuotaTest, refuses_ids_that_are_outstanding_or_waiting) {
+  send_reserve(7, wire::quota_bit::may_wait);
+  send_settle(7, 1);
+  EXPECT_EQ(told_error(0), schema::ErrorCode::ID_IN_USE);
+  answer_with({QuotaCode::queued, QuotaCode::ok});
+  send_settle(7, 1);
+  EXPECT_EQ(told_error(2), schema::ErrorCode::ID_IN_USE);
+  EXPECT_TRUE(backend_.batches.empty());
+}
+
+// --------------------------------------------------------------------- how a connection goes on
+
+TEST_F(NativeSessionQuotaTest, waits_for_room_to_ask) {
+  backend_.has_room = false;
+  send_reserve(7);
+  EXPECT_TRUE(backend_.batches.empty());
+  backend_.has_room = true;
+  session_.unblock();
+  end_turn();
+  EXPECT_EQ(backend_.batches.size(), 1u);
+}
+
+TEST_F(NativeSessionQuotaTest, reads_on_behind_a_batch_of_this_core) {
+  send_reserve(7);
+  send_settle(8, 1);
+  EXPECT_EQ(backend_.batches.size(), 2u);
+}
+
+TEST_F(NativeSessionQuotaTest, holds_what_comes_behind_a_batch_of_several_cores) {
+  backend_.spans = true;
+  send_reserve(7);
+  send_settle(8, 1);
+  EXPECT_EQ(backend_.batches.size(), 1u);
+  answer_with({QuotaCode::ok, QuotaCode::ok});
+  EXPECT_EQ(backend_.batches.size(), 1u);
+  EXPECT_EQ(asked().calls[0].op, QuotaOp::settle);
+}
+
+TEST_F(NativeSessionQuotaTest, holds_what_comes_behind_a_look) {
+  send(7, [](ClientFrame frame) {
+    auto usage = frame.initUsage();
+    usage.setSubjects(kj::StringPtr("gptclaude").asBytes());
+    usage.setSubjectSizes({3, 6});
+  });
+  send_settle(8, 1);
+  ASSERT_EQ(backend_.batches.size(), 1u);
+  ASSERT_EQ(asked().calls.size(), 2u);
+  EXPECT_EQ(asked().calls[1].op, QuotaOp::usage);
+  EXPECT_EQ(asked().calls[1].first_subject, 1u);
+  asked().answers[1].rows_count = 1;
+  asked().answer_text = "claude";
+  asked().rows.push_back({.name_bytes = 6});
+  answer();
+  const auto usage = told(0).getUsageTold();
+  ASSERT_EQ(usage.getNameSizes().size(), 1u);
+  EXPECT_EQ(usage.getNameSizes()[0], 6u);
+  EXPECT_EQ(backend_.batches.size(), 1u);
+}
+
+TEST_F(NativeSessionQuotaTest, pages_no_more_subjects_than_an_answer_names) {
+  send(7, [](ClientFrame frame) { frame.initUsage().setCursor(99); });
+  EXPECT_EQ(asked().calls[0].op, QuotaOp::page);
+  EXPECT_EQ(asked().calls[0].cursor, 99u);
+  EXPECT_EQ(asked().calls[0].limit, limits::subjects_page_max);
+}
+
+TEST_F(NativeSessionQuotaTest, changes_and_resets_quotas) {
+  send(7, [](ClientFrame frame) {
+    auto change = frame.initQuota();
+    change.setSubject(kj::StringPtr("gpt").asBytes());
+    change.initQuota().initLimits(1)[0].setName("rpm");
+  });
+  EXPECT_EQ(asked().calls[0].op, QuotaOp::put);
+  EXPECT_EQ(asked().subjects[0], "gpt");
+  EXPECT_EQ(asked().new_quotas.at(0).limits.at(0).name, "rpm");
+  answer_with({QuotaCode::ok});
+  send(8, [](ClientFrame frame) {
+    frame.initQuota().setSubject(kj::StringPtr("gpt").asBytes());
+    frame.getQuota().setRemove(true);
+  });
+  EXPECT_EQ(asked().calls[0].op, QuotaOp::remove);
+  answer_with({QuotaCode::no_such_quota});
+  send(9, [](ClientFrame frame) { frame.initReset().setSubject(kj::StringPtr("gpt").asBytes()); });
+  EXPECT_EQ(asked().calls[0].op, QuotaOp::reset);
+  answer_with({QuotaCode::ok});
+  send(10, [](ClientFrame frame) { frame.initReset().setAll(true); });
+  EXPECT_EQ(asked().calls[0].op, QuotaOp::reset_all);
+  answer_with({QuotaCode::ok});
+  ASSERT_EQ(answers_.size(), 4u);
+  EXPECT_EQ(told(1).getQuotaAnswers().getCodes()[0],
+            static_cast<uint8_t>(QuotaCode::no_such_quota));
+  EXPECT_EQ(told(3).getId(), 10u);
+}
+
+TEST_F(NativeSessionQuotaTest, reserves_nothing_after_go_away_but_settles) {
+  context_.draining = true;
+  session_.begin_drain();
+  send_reserve(7, wire::quota_bit::may_wait);
+  EXPECT_TRUE(backend_.batches.empty());
+  EXPECT_TRUE(told(0).isGoAway());
+  EXPECT_EQ(told(1).getQuotaAnswers().getCount(), 2u);
+  EXPECT_EQ(told(1).getQuotaAnswers().getCodes()[0], static_cast<uint8_t>(QuotaCode::draining));
+  send_settle(8, 1);
+  EXPECT_EQ(backend_.batches.size(), 1u);
+}
+
+// ------------------------------------------------------------------------ how a connection ends
+
+TEST_F(NativeSessionQuotaTest, ends_a_tie_once_with_its_connection) {
+  send_reserve(7, wire::quota_bit::tied);
+  send_reserve(8, wire::quota_bit::tied);
+  const uint64_t tie = asked(0).calls[0].tie;
+  EXPECT_EQ(tie >> 48, 3u);  // of the core
+  EXPECT_EQ(asked(1).calls[1].tie, tie);
+  answer_with({QuotaCode::ok, QuotaCode::ok});
+  answer_with({QuotaCode::ok, QuotaCode::ok});
+  EXPECT_TRUE(backend_.ended_ties.empty());
+  session_.on_end_of_stream();
+  end_turn();
+  session_.close();
+  EXPECT_EQ(backend_.ended_ties, std::vector<uint64_t>{tie});
+}
+
+TEST_F(NativeSessionQuotaTest, ties_of_two_connections_differ) {
+  EXPECT_NE(context_.new_tie(), context_.new_tie());
+}
+
+TEST_F(NativeSessionQuotaTest, has_no_tie_that_nobody_asked_for) {
+  send_reserve(7);
+  session_.close();
+  EXPECT_TRUE(backend_.ended_ties.empty());
+}
+
+TEST_F(NativeSessionQuotaTest, ends_a_tie_again_behind_what_was_decided_late) {
+  send_reserve(7, wire::quota_bit::tied);
+  session_.close();
+  answer_with({QuotaCode::ok, QuotaCode::ok});
+  EXPECT_EQ(backend_.ended_ties.size(), 2u);
+}
+
+TEST_F(NativeSessionQuotaTest, abandons_what_still_waits_when_it_ends) {
+  send_reserve(7, wire::quota_bit::may_wait);
+  const api::Ticket first = asked().calls[0].ticket;
+  answer_with({QuotaCode::queued, QuotaCode::ok});
+  session_.close();
+  EXPECT_EQ(backend_.abandoned, std::vector<api::Ticket>{first});
+}
+
+TEST_F(NativeSessionQuotaTest, abandons_what_is_queued_after_it_ended) {
+  send_reserve(7, wire::quota_bit::may_wait);
+  const api::Ticket second = asked().calls[1].ticket;
+  session_.close();
+  answer_with({QuotaCode::ok, QuotaCode::queued});
+  EXPECT_EQ(backend_.abandoned, std::vector<api::Ticket>{second});
+  EXPECT_EQ(context_.waits.tickets_count(), 1u);  // until the owner has let go
+}
+
+TEST_F(NativeSessionQuotaTest, ends_when_more_is_outstanding_than_allowed) {
+  for (uint64_t id = 2; id < 2 + limits::outstanding_frames_max; ++id) send_settle(id, id);
+  EXPECT_TRUE(answers_.empty());
+  send_settle(5'000, 1);
+  while (!backend_.batches.empty()) answer_with({QuotaCode::ok});
+  ASSERT_EQ(answers_.size(), limits::outstanding_frames_max + 1);
+  EXPECT_EQ(told_error(limits::outstanding_frames_max), schema::ErrorCode::TOO_MANY_OUTSTANDING);
+}
+
+}  // namespace
+}  // namespace sluice::session
