@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "api/quota.hpp"
 #include "api/verdict.hpp"
 #include "base/error_code.hpp"
 #include "base/limits.hpp"
@@ -74,6 +75,15 @@ TEST(ProtocolDocument, has_a_row_for_every_verdict) {
   }
 }
 
+TEST(ProtocolDocument, has_a_row_for_every_quota_code) {
+  const auto rows = numbered_rows("## Quota codes");
+  ASSERT_EQ(rows.size(), api::quota_codes_count);
+  for (size_t index = 0; index < rows.size(); ++index) {
+    EXPECT_EQ(rows[index][0], std::to_string(index));
+    EXPECT_EQ(rows[index][1], api::code_name(static_cast<api::QuotaCode>(index)));
+  }
+}
+
 TEST(ProtocolDocument, tells_the_limits_in_force) {
   std::string limits_section;
   for (const std::string& line : section("## Limits")) limits_section += line + '\n';
@@ -81,7 +91,9 @@ TEST(ProtocolDocument, tells_the_limits_in_force) {
        {limits::frame_bytes_max, limits::frame_segments_max, limits::frame_entries_max,
         limits::outstanding_frames_max, limits::outstanding_bytes_max,
         limits::connection_waiters_max, limits::client_name_bytes_max, limits::inspect_page_max,
-        limits::key_bytes_max, limits::wait_ms_max, limits::permits_max}) {
+        limits::key_bytes_max, limits::wait_ms_max, limits::permits_max, limits::quota_calls_max,
+        limits::quota_limits_max, limits::quota_reports_max, limits::subjects_page_max,
+        limits::client_id_bytes_max, limits::lifetime_ms_max}) {
     const std::string digits = std::to_string(limit);
     std::string grouped;  // 262144 is written 262,144
     for (size_t index = 0; index < digits.size(); ++index) {
@@ -112,7 +124,7 @@ TEST(ProtocolDocument, shows_golden_files_as_they_are) {
       }
     }
   }
-  EXPECT_GE(blocks_count, 3u);
+  EXPECT_GE(blocks_count, 6u);
 }
 
 }  // namespace
