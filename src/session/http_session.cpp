@@ -5,6 +5,7 @@
 
 #include "base/assert.hpp"
 #include "base/overloaded.hpp"
+#include "wire/openapi.hpp"
 
 namespace sluice::session {
 namespace {
@@ -125,6 +126,10 @@ void HttpSession::on_head(const wire::HttpRequest& request, std::string_view tex
                    context_.backend.inspect(*this, id, inspect.key);
                  },
                  [&](const wire::RestDebug& debug) { start_debug(request, debug); },
+                 [&](const wire::RestOpenapi&) {
+                   answer_content(
+                       {.content_type = "application/json", .body = wire::openapi_text()}, head);
+                 },
                  [&](const wire::RestQuota& quota) { begin_quota(request, quota); },
              },
              rest);

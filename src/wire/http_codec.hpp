@@ -45,6 +45,7 @@ struct RestDebug {  // GET /debug
 
 struct RestHealth {};
 struct RestMetrics {};
+struct RestOpenapi {};  // GET /openapi.json
 
 // GET /top.
 struct RestTop {
@@ -67,7 +68,7 @@ inline constexpr RestReply key_not_found{
     .status = 404, .body = "Key not found", .content_type = "text/plain; charset=UTF-8"};
 
 using RestRequest = std::variant<RestReply, RestDecision, RestInspect, RestDebug, RestHealth,
-                                 RestMetrics, RestTop, RestQuota>;
+                                 RestMetrics, RestTop, RestOpenapi, RestQuota>;
 
 // Routes `request`. A percent-decoded key is written to `key_buffer` (at least as long as the
 // target); a key without escapes is a view of the target.

@@ -21,6 +21,7 @@ enum class Resource : uint8_t {
   health,
   metrics,
   top,
+  openapi,
   quota
 };
 
@@ -56,6 +57,7 @@ Path cut_path(std::string_view path) noexcept {
     if (quota.endpoint == QuotaEndpoint::none) return {};
     return {.resource = Resource::quota, .key = quota.subject, .quota = quota.endpoint};
   }
+  if (path == "/openapi.json") return {.resource = Resource::openapi};
   if (path == "/debug") return {.resource = Resource::debug};
   if (path == "/healthz") return {.resource = Resource::health};
   if (path == "/metrics") return {.resource = Resource::metrics};
@@ -315,6 +317,8 @@ std::string_view route_of(const Path& path) noexcept {
       return "/metrics";
     case Resource::top:
       return "/top";
+    case Resource::openapi:
+      return "/openapi.json";
     case Resource::quota:
       return quota_endpoint_info(path.quota).route;
     case Resource::unknown:
@@ -379,6 +383,8 @@ RestRequest route_request(const HttpRequest& request, const RestOptions& options
       return RestMetrics{};
     case Resource::top:
       return read_top(parameters, json);
+    case Resource::openapi:
+      return RestOpenapi{};
     case Resource::quota:
       return read_quota(parts.quota, decoded_key, parameters, request);
     case Resource::unknown:

@@ -87,6 +87,8 @@ class Answerer {
   void operator()(const wire::RestDebug&) const {}
   void operator()(const wire::RestHealth&) const {}
   void operator()(const wire::RestMetrics&) const {}
+  void operator()(const wire::RestOpenapi&) const {}
+
   void operator()(const wire::RestQuota& quota) const {
     require(wire::has_quota_method(quota.endpoint, quota.method));
     check([&](auto out) {

@@ -48,7 +48,10 @@ std::string answer(std::string_view method, std::string_view target,
   if (const RestInspect* inspect = routed->inspect()) return "inspect " + std::string(inspect->key);
   if (std::holds_alternative<RestDebug>(routed->request)) return "debug";
   if (std::holds_alternative<RestHealth>(routed->request)) return "health";
-  if (const RestQuota* quota = routed->quota()) return "quota " + std::string(quota->subject);
+  if (std::holds_alternative<RestOpenapi>(routed->request)) return "openapi";
+  if (const RestQuota* quota = routed->quota()) {
+    return std::string{"quota "}.append(quota->subject);
+  }
   if (const auto* top = std::get_if<RestTop>(&routed->request)) {
     return std::string{"top "}.append(std::to_string(top->keys_max));
   }
@@ -78,6 +81,7 @@ TEST(HttpCodecRoute, knows_its_resources) {
   EXPECT_EQ(answer("GET", "/healthz"), "health");
   EXPECT_EQ(answer("GET", "/metrics"), "metrics");
   EXPECT_EQ(answer("GET", "/top"), "top 20");
+  EXPECT_EQ(answer("GET", "/openapi.json"), "openapi");
 }
 
 TEST(HttpCodecRoute, takes_a_subject_as_it_is_written) {
@@ -145,6 +149,7 @@ TEST(HttpCodecRoute, names_the_methods_a_resource_has) {
       {"/healthz", "OPTIONS, GET", {"POST", "DELETE"}},
       {"/metrics", "OPTIONS, GET", {"POST", "DELETE"}},
       {"/top", "OPTIONS, GET", {"POST", "DELETE"}},
+      {"/openapi.json", "OPTIONS, GET", {"POST"}},
       {"/v1/subjects", "OPTIONS, GET", {"POST", "PUT", "DELETE"}},
       {"/v1/subjects/a/b", "OPTIONS, GET, PUT, DELETE", {"POST", "PATCH"}},
       {"/v1/reserve", "OPTIONS, POST", {"GET", "PUT", "DELETE"}},
@@ -449,6 +454,7 @@ TEST(HttpCodecRoute, names_the_route_of_a_path) {
   EXPECT_EQ(names("/metrics"), "/metrics  ");
   EXPECT_EQ(names("/top?keys=5"), "/top  ");
   EXPECT_EQ(names("/v1/subjects/a%20b/c?x"), "/v1/subjects/:key a%20b/c ");
+  EXPECT_EQ(names("/openapi.json"), "/openapi.json  ");
   EXPECT_EQ(names("/v1/reset-all"), "/v1/reset-all  ");
   for (const char* target : {"", "*", "/", "/rate/", "/rate/k/", "/no"}) {
     EXPECT_EQ(names(target), "  ") << target;
