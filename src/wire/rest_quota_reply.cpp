@@ -380,7 +380,9 @@ QuotaReply quota_reply(const QuotaRequest& request, const QuotaBatch& batch, int
 QuotaReply granted_reply(const QuotaRequest& request, uint64_t reservation, const QuotaBatch& shown,
                          int64_t wall_ns) {
   const QuotaAnswer& answer = shown.answers[0];
-  const Admission admission{.reservation = reservation, .lifetime_ms = answer.lifetime_ms};
+  const QuotaCode code = api::admits(answer.code) ? answer.code : QuotaCode::ok;
+  const Admission admission{
+      .code = code, .reservation = reservation, .lifetime_ms = answer.lifetime_ms};
   return admitted_reply(request, admission, row_limits(shown, answer), wall_ns);
 }
 
