@@ -178,7 +178,7 @@ struct Reserve {
 }
 
 struct Settle {
-  flags @0 :UInt8;                    # quotaWantsLimits
+  flags @0 :UInt8;                    # none yet
   reservations @1 :List(UInt64);
   requests @2 :List(UInt32);          # absent: as reserved; likewise below
   inputTokens @3 :List(UInt64);

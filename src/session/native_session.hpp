@@ -87,7 +87,7 @@ class NativeSession final : public Session {
   void write_quota_answers(uint64_t id, std::span<const api::QuotaAnswer> answers,
                            std::span<const api::LimitReport> limits, uint8_t kind,
                            size_t bytes_max) noexcept;
-  void answer_quotas_draining(uint64_t id, size_t count) noexcept;
+  void answer_with(uint64_t id, size_t count, api::QuotaCode code) noexcept;
   void keep_waiting(uint64_t id, const api::QuotaBatch& batch) noexcept;
   void abandon_waiting(const api::QuotaBatch& batch) noexcept;
 

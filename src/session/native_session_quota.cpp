@@ -32,11 +32,8 @@ wire::QuotaColumns columns_of(uint8_t kind) noexcept {
 
 // The bound of its answer; the batch tells no more limits than all its subjects can have.
 size_t answers_bytes_max(const QuotaBatch& batch) noexcept {
-  const bool by_name = !batch.subjects.empty();
-  const size_t subjects =
-      by_name ? batch.subjects.size() : batch.calls.size() * limits::call_subjects_max;
   const size_t limits_max =
-      std::min<size_t>(subjects * limits::quota_limits_max, limits::quota_reports_max);
+      std::min<size_t>(batch.subjects.size() * limits::quota_limits_max, limits::quota_reports_max);
   return wire::quota_answers_bytes_max(batch.calls.size(), columns_of(batch.kind), limits_max);
 }
 
@@ -126,7 +123,7 @@ void fill_ids(QuotaBatch& batch, const wire::ReserveRequest& request) noexcept {
 
 void NativeSession::on_reserve(uint64_t id, size_t frame_bytes, QuotaOp op,
                                const wire::ReserveRequest& request) noexcept {
-  if (said_go_away_) return answer_quotas_draining(id, request.entries_count());
+  if (said_go_away_) return answer_with(id, request.entries_count(), QuotaCode::draining);
   if (!admit_batch(id, frame_bytes, request.entries_count())) return;
   QuotaBatch& batch = context_.backend.take_batch();
   const bool reserves = op == QuotaOp::reserve;
@@ -161,9 +158,7 @@ void NativeSession::on_settle(uint64_t id, size_t frame_bytes,
   QuotaBatch& batch = context_.backend.take_batch();
   add_calls(batch, QuotaOp::settle, request.reservations);
   fill_amounts(batch, request);
-  const uint8_t flags = call_flags(request.flags);
-  for (QuotaCall& call : batch.calls) call.flags = flags;
-  ask(id, frame_bytes, batch, kind_with(0, request.flags));
+  ask(id, frame_bytes, batch, 0);
 }
 
 void NativeSession::on_cancel(uint64_t id, size_t frame_bytes,
@@ -217,9 +212,14 @@ void NativeSession::on_usage(uint64_t id, const wire::UsageRequest& request) noe
 
 void NativeSession::on_quota_change(uint64_t id, const wire::QuotaChangeRequest& request) noexcept {
   if (id_in_use(id)) return write_error(id, ErrorCode::id_in_use);
+  std::optional<api::Quota> quota;
+  if (!request.remove) {
+    quota = wire::quota_of(request);
+    if (!quota) return answer_with(id, 1, QuotaCode::invalid_quota);
+  }
   QuotaBatch& batch = context_.backend.take_batch();
   add_call(batch, request.remove ? QuotaOp::remove : QuotaOp::put, request.subject);
-  if (!request.remove) batch.new_quotas.push_back(wire::quota_of(request));
+  if (quota) batch.new_quotas.push_back(*std::move(quota));
   look(id, batch, 0);
 }
 
@@ -310,9 +310,10 @@ void NativeSession::write_quota_answers(uint64_t id, std::span<const api::QuotaA
   });
 }
 
-void NativeSession::answer_quotas_draining(uint64_t id, size_t count) noexcept {
+// Without asking anybody.
+void NativeSession::answer_with(uint64_t id, size_t count, QuotaCode code) noexcept {
   auto& answers = context_.scratch.quota_answers;
-  answers.assign(count, {.code = QuotaCode::draining});
+  answers.assign(count, {.code = code});
   write_quota_answers(id, answers, {}, 0, wire::quota_answers_bytes_max(count, {}, 0));
 }
 

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -96,8 +97,8 @@ struct ResetRequest {
   std::string_view subject;  // empty: all
 };
 
-// The quota that is put; takes memory. What is wrong with it, as a whole, is the store's to say.
-api::Quota quota_of(const QuotaChangeRequest& request);
+// The quota that is put, if it is a valid one; takes memory.
+std::optional<api::Quota> quota_of(const QuotaChangeRequest& request);
 
 // ---------------------------------------------------------------------------------- answers
 

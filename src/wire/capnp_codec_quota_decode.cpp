@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/limits.hpp"
+#include "policy/quota_text.hpp"
 #include "wire/column_reader.hpp"
 #include "wire/frame_message.hpp"
 #include "wire/quota_decode.hpp"
@@ -311,7 +312,7 @@ DecodedBody check_quota(const SettleRequest& request) noexcept {
   const size_t count = request.reservations.size();
   return as_body(
       check_count(count).and_then([&] { return check_amounts(request, count); }).and_then([&] {
-        return check_flags(request.flags, quota_bit::wants_limits);
+        return check_flags(request.flags, 0);
       }),
       request);
 }
@@ -367,12 +368,13 @@ DecodedBody decode_quota_body(schema::ClientFrame::Reader message, Frame frame) 
   }
 }
 
-api::Quota quota_of(const QuotaChangeRequest& request) {
+std::optional<api::Quota> quota_of(const QuotaChangeRequest& request) {
   FrameMessage message(request.frame);
   const schema::Quota::Reader told = message.root().getQuota().getQuota();
   api::Quota quota{.refund_expired = told.getRefundExpired(),
                    .overtakers_max = told.getOvertakersMax()};
   for (const auto limit : told.getLimits()) quota.limits.push_back(limit_of(limit));
+  if (!policy::check_quota(quota).empty()) return std::nullopt;
   return quota;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "base/limits.hpp"
@@ -150,7 +151,7 @@ struct Promises {
   void operator()(const wire::SettleRequest& settle) const {
     require_reservations(settle.reservations);
     require_amounts(settle, settle.reservations.size());
-    require((settle.flags & ~wire::quota_bit::wants_limits) == 0);
+    require(settle.flags == 0);
   }
   void operator()(const wire::CancelRequest& cancel) const {
     require_reservations(cancel.reservations);
@@ -176,9 +177,10 @@ struct Promises {
   void operator()(const wire::QuotaChangeRequest& change) const {
     require(!change.subject.empty());
     if (change.remove) return;
-    const api::Quota quota = wire::quota_of(change);
-    require(quota.limits.size() <= limits::quota_limits_max);
-    for (const api::Limit& limit : quota.limits) {
+    const std::optional<api::Quota> quota = wire::quota_of(change);
+    if (!quota) return;
+    require(quota->limits.size() <= limits::quota_limits_max);
+    for (const api::Limit& limit : quota->limits) {
       require(limit.amount <= limits::amount_max && limit.period_ms >= 0);
       require(!metric_name(limit.metric).empty() && !kind_name(limit.kind).empty() &&
               !unit_name(limit.unit).empty() && limit.ceiling <= api::Ceiling::block);

@@ -426,8 +426,12 @@ TEST_F(NativeSessionQuotaTest, changes_and_resets_quotas) {
   send(7, [](ClientFrame frame) {
     auto change = frame.initQuota();
     change.setSubject(kj::StringPtr("gpt").asBytes());
-    change.initQuota().initLimits(1)[0].setName("rpm");
+    auto limit = change.initQuota().initLimits(1)[0];
+    limit.setName("rpm");
+    limit.setKind(schema::LimitKind::SLIDING);
+    limit.setPeriodMs(60'000);
   });
+  ASSERT_EQ(backend_.batches.size(), 1u);
   EXPECT_EQ(asked().calls[0].op, QuotaOp::put);
   EXPECT_EQ(asked().subjects[0], "gpt");
   EXPECT_EQ(asked().new_quotas.at(0).limits.at(0).name, "rpm");
@@ -448,6 +452,17 @@ TEST_F(NativeSessionQuotaTest, changes_and_resets_quotas) {
   EXPECT_EQ(told(1).getQuotaAnswers().getCodes()[0],
             static_cast<uint8_t>(QuotaCode::no_such_quota));
   EXPECT_EQ(told(3).getId(), 10u);
+}
+
+TEST_F(NativeSessionQuotaTest, puts_no_quota_that_is_not_valid) {
+  send(7, [](ClientFrame frame) {
+    auto change = frame.initQuota();
+    change.setSubject(kj::StringPtr("gpt").asBytes());
+    change.initQuota().initLimits(1)[0].setName("rpm");  // a limit in no time
+  });
+  EXPECT_TRUE(backend_.batches.empty());
+  EXPECT_EQ(told(0).getQuotaAnswers().getCodes()[0],
+            static_cast<uint8_t>(QuotaCode::invalid_quota));
 }
 
 TEST_F(NativeSessionQuotaTest, reserves_nothing_after_go_away_but_settles) {

@@ -206,7 +206,9 @@ struct ToJson {
   json operator()(const QuotaChangeRequest& change) const {
     json body{{"remove", change.remove}};
     add_bytes(body, "subject", change.subject);
-    if (!change.remove) body["quota"] = quota_json(quota_of(change));
+    if (change.remove) return {{"quota", body}};
+    const auto quota = quota_of(change);
+    body["quota"] = quota ? quota_json(*quota) : json(nullptr);
     return {{"quota", body}};
   }
   json operator()(const ResetRequest& reset) const {
@@ -372,7 +374,8 @@ struct Touch {
     return sum(usage.subjects) + sum(usage.subject_sizes);
   }
   uint64_t operator()(const QuotaChangeRequest& change) const {
-    return sum(change.subject) + (change.remove ? 0 : quota_of(change).limits.size());
+    return sum(change.subject) +
+           (change.remove || !quota_of(change) ? 0 : quota_of(change)->limits.size());
   }
   uint64_t operator()(const ResetRequest& reset) const { return sum(reset.subject); }
   static uint64_t subjects(const EntrySubjects& entries) {
