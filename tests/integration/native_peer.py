@@ -23,6 +23,12 @@ HANDLES_FULL = 13
 
 NO_HANDLE = 0xFFFFFFFF
 
+# Numbers of QuotaCode by their names of the schema: CODES["tpmExceeded"].
+CODES = SCHEMA.QuotaCode.schema.enumerants
+# Flags of frames about quotas.
+MAY_WAIT, TIED, WANTS_LIMITS, WANTS_VIOLATED, KEEP_REQUESTS = 1, 2, 4, 8, 16
+UNTOLD = 2**64 - 1
+
 # Bits of `details`.
 LIMIT, WINDOW, REMAINING, RESET, RETRY, REQUEST_ID = 1, 2, 4, 8, 16, 32
 ALL_DETAILS = 63
@@ -70,6 +76,15 @@ def inspect_frame(id, **fields):
     return frame_bytes({"id": id, "inspect": fields})
 
 
+def subject_columns(entries):
+    """Of entries that are a subject, or a list of some."""
+    lists = [[entry] if isinstance(entry, str) else entry for entry in entries]
+    names = [name.encode() for names in lists for name in names]
+    counts = [len(names) for names in lists]
+    return {"subjects": b"".join(names), "subjectSizes": [len(name) for name in names],
+            **({} if set(counts) <= {1} else {"subjectCounts": counts})}
+
+
 def hello_frame(id=1, **fields):
     return frame_bytes({"id": id, "hello": {"version": 1, **fields}})
 
@@ -98,6 +113,31 @@ class Answer:
         count = len(self.body.get(column, [])) if column else self.body["count"]
         assert len(verdicts) in (1, count) or count == len(verdicts) == 0, self
         return list(verdicts) if len(verdicts) == count else list(verdicts) * count
+
+    @property
+    def codes(self):
+        """The name of a QuotaCode per entry."""
+        codes, count = self.body.get("codes", b""), self.body["count"]
+        assert len(codes) in (1, count) or count == len(codes) == 0, self
+        names = {number: name for name, number in CODES.items()}
+        return [names[code] for code in (codes if len(codes) == count else codes * count)]
+
+    @property
+    def reservations(self):
+        return list(self.body.get("reservations", []))
+
+    @property
+    def limits(self):
+        """The columns of LimitStates as a row each, with its name."""
+        states = dict(self.body["limits"])
+        states.pop("leftOut", None)
+        names, blob = [], states.pop("names", b"")
+        for size in states.pop("nameSizes", []):
+            names.append(blob[:size].decode())
+            blob = blob[size:]
+        rows = zip(*states.values(), strict=True)
+        return [{"name": name, **dict(zip(states, row, strict=True))}
+                for name, row in zip(names, rows, strict=True)]
 
     @property
     def entries(self):
@@ -196,6 +236,31 @@ class NativePeer:
         answer = self.read("inspected")
         assert answer.id == id, answer
         return answer.body
+
+    def call(self, kind, body, answered_by="quotaAnswers"):
+        """Sends a frame about quotas and reads its answer."""
+        id = self.take_id()
+        self.send(frame_bytes({"id": id, kind: body}))
+        answer = self.read(answered_by)
+        assert answer.id == id, answer
+        return answer
+
+    def reserve(self, *entries, kind="reserve", **columns):
+        return self.call(kind, {**subject_columns(entries), **columns})
+
+    def settle(self, *reservations, **columns):
+        return self.call("settle", {"reservations": list(reservations), **columns})
+
+    def cancel(self, *reservations, **columns):
+        return self.call("cancel", {"reservations": list(reservations), **columns})
+
+    def put_quota(self, subject, *limits, **quota):
+        answer = self.call("quota", {"subject": subject.encode(),
+                                     "quota": {"limits": list(limits), **quota}})
+        assert answer.codes == ["ok"], answer
+
+    def usage(self, *subjects, **fields):
+        return self.call("usage", {**subject_columns(subjects), **fields}, "usageTold")
 
     def ping(self):
         """A round trip: all that was sent before has been read."""
