@@ -1,0 +1,358 @@
+// Pairs of reserve and settle: over the native protocol in batches, over REST one at a time.
+// Method: `native`: frames of Reserve are laid out before the clock starts (all subjects, each
+// once, shuffled, again and again); each answer is read whole, its reservations become the next
+// Settle frame of that lane, whose answer is read too. One pair is one reservation that was
+// admitted, and settled with less than was reserved; anything else ends the run. `rest`: one
+// connection, one request at a time; a pair is POST /v1/reserve and POST /v1/settle, `rate` is GET
+// /rate/KEY. Prints a line of JSON.
+// Units:  pairs (requests) per second, microseconds.
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+#include <poll.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <boost/asio/connect.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "bench/load/latency_histogram.hpp"
+#include "proto/sluicegate.capnp.h"
+#include "sluicegate/address.hpp"
+#include "sluicegate/link.hpp"
+
+namespace {
+
+namespace schema = sluice::schema;
+using Clock = std::chrono::steady_clock;
+using sluice::load::LatencyHistogram;
+
+struct Flags {
+  std::string mode = "native";
+  std::string address = "127.0.0.1:8081";
+  uint32_t subjects = 1;
+  uint32_t of_one_call = 1;
+  uint32_t batch = 256;
+  uint32_t in_flight = 8;
+  double seconds = 2;
+};
+
+struct Measured {
+  uint64_t count = 0;
+  LatencyHistogram latency;
+  double seconds = 0;
+  double cpu_seconds = 0;
+};
+
+uint64_t ns_since(Clock::time_point begin) {
+  const auto spent = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin);
+  return static_cast<uint64_t>(spent.count());
+}
+
+double cpu_now() {
+  timespec spent{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
+  return static_cast<double>(spent.tv_sec) + static_cast<double>(spent.tv_nsec) * 1e-9;
+}
+
+std::string name_of(uint32_t subject, uint32_t of_one_call) {
+  return "{tag-" + std::to_string(subject / of_one_call) + "}m" +
+         std::to_string(subject % of_one_call);
+}
+
+std::vector<uint64_t> words_of(capnp::MallocMessageBuilder& message) {
+  const auto flat = capnp::messageToFlatArray(message);
+  const auto* words = reinterpret_cast<const uint64_t*>(flat.begin());
+  return {words, words + flat.size()};
+}
+
+// One segment, so that frames are as a client that minds its speed sends them.
+class Message {
+ public:
+  Message() : builder_(1 << 16, capnp::AllocationStrategy::FIXED_SIZE) {}
+  capnp::MallocMessageBuilder& operator*() { return builder_; }
+
+ private:
+  capnp::MallocMessageBuilder builder_;
+};
+
+// `id` is filled in when it is sent: it is the first word of the root struct.
+constexpr size_t id_word = 2;
+
+// Of the tags from `tags` on, one a call.
+std::vector<uint64_t> reserve_frame(const Flags& flags, const std::vector<uint32_t>& tags,
+                                    size_t first) {
+  Message message;
+  auto reserve = (*message).initRoot<schema::ClientFrame>().initReserve();
+  std::string names;
+  std::vector<uint16_t> sizes;
+  for (uint32_t call = 0; call < flags.batch; ++call) {
+    const uint32_t tag = tags[(first + call) % tags.size()];
+    for (uint32_t place = 0; place < flags.of_one_call; ++place) {
+      const std::string name = name_of(tag * flags.of_one_call + place, flags.of_one_call);
+      names += name;
+      sizes.push_back(static_cast<uint16_t>(name.size()));
+    }
+  }
+  reserve.setSubjects(
+      capnp::Data::Reader(reinterpret_cast<const capnp::byte*>(names.data()), names.size()));
+  const auto fill = [](auto list, const auto& value) {
+    for (uint32_t index = 0; index < list.size(); ++index) list.set(index, value(index));
+  };
+  fill(reserve.initSubjectSizes(static_cast<uint32_t>(sizes.size())),
+       [&](uint32_t index) { return sizes[index]; });
+  if (flags.of_one_call > 1) {
+    fill(reserve.initSubjectCounts(flags.batch),
+         [&](uint32_t) { return static_cast<uint8_t>(flags.of_one_call); });
+  }
+  fill(reserve.initInputTokens(flags.batch), [](uint32_t) { return 900; });
+  fill(reserve.initMaxOutputTokens(flags.batch), [](uint32_t) { return 500; });
+  return words_of(*message);
+}
+
+// Its reservations stand where `begin` says.
+struct SettleFrame {
+  std::vector<uint64_t> words;
+  size_t begin;
+};
+
+SettleFrame settle_frame(const Flags& flags) {
+  constexpr uint64_t mark = 0xFEED'FACE'CAFE'BEEF;
+  Message message;
+  auto settle = (*message).initRoot<schema::ClientFrame>().initSettle();
+  auto reservations = settle.initReservations(flags.batch);
+  for (uint32_t index = 0; index < flags.batch; ++index) reservations.set(index, mark);
+  auto input = settle.initInputTokens(flags.batch);
+  auto output = settle.initOutputTokens(flags.batch);
+  for (uint32_t index = 0; index < flags.batch; ++index) {
+    input.set(index, 880);
+    output.set(index, 312);
+  }
+  SettleFrame frame{.words = words_of(*message), .begin = 0};
+  frame.begin = static_cast<size_t>(std::find(frame.words.begin(), frame.words.end(), mark) -
+                                    frame.words.begin());
+  return frame;
+}
+
+// Lanes take turns: each has one frame on its way, a reserve or the settle of its answer.
+class NativeLoad {
+ public:
+  explicit NativeLoad(const Flags& flags) : flags_(flags), settle_(settle_frame(flags)) {
+    std::vector<uint32_t> tags(flags.subjects / flags.of_one_call);
+    std::iota(tags.begin(), tags.end(), 0U);
+    std::shuffle(tags.begin(), tags.end(), std::mt19937_64(1));
+    // All of them, each once, in any order.
+    frames_ = std::max<size_t>((tags.size() + flags.batch - 1) / flags.batch, 64);
+    for (size_t frame = 0; frame < frames_; ++frame) {
+      reserves_.push_back(reserve_frame(flags, tags, frame * flags.batch));
+    }
+    const sluicegate::Address address = sluicegate::parse_address(flags.address);
+    link_.emplace(address.host, address.port, sluicegate::ConnectOptions{});
+  }
+
+  Measured run() {
+    for (uint32_t lane = 0; lane < flags_.in_flight; ++lane) send_reserve(lane);
+    // Every frame once: subjects are made, tables are warm.
+    exchange([this] { return pairs_ < uint64_t{frames_} * flags_.batch; });
+    const auto end = Clock::now() + std::chrono::duration<double>(flags_.seconds);
+    Measured measured;
+    const double cpu = cpu_now();
+    const auto begin = Clock::now();
+    const uint64_t before = pairs_;
+    measured_ = &measured;
+    exchange([&] { return Clock::now() < end; });
+    measured.count = pairs_ - before;
+    measured.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    measured.cpu_seconds = cpu_now() - cpu;
+    return measured;
+  }
+
+ private:
+  template <typename GoesOn>
+  void exchange(GoesOn goes_on) {
+    while (goes_on()) {
+      while (!link_->write_some()) link_->poll_until(POLLOUT, std::nullopt);
+      if (!link_->read_some()) link_->poll_until(POLLIN, std::nullopt);
+      while (const auto frame = link_->next_frame()) on_answer(*frame);
+    }
+  }
+
+  void on_answer(sluicegate::FrameReader::Frame frame) {
+    capnp::FlatArrayMessageReader reader(
+        {reinterpret_cast<const capnp::word*>(frame.data()), frame.size()});
+    const auto answer = reader.getRoot<schema::ServerFrame>();
+    if (!answer.isQuotaAnswers()) throw std::runtime_error("not an answer to quotas");
+    const auto answers = answer.getQuotaAnswers();
+    const auto codes = answers.getCodes();
+    if (codes.size() != 1 || codes[0] != static_cast<uint8_t>(schema::QuotaCode::OK)) {
+      throw std::runtime_error("not everything was admitted: code " +
+                               std::to_string(codes.size() == 0 ? 0 : codes[0]) + " and others");
+    }
+    const auto lane = static_cast<uint32_t>(answer.getId() / 2);
+    if (answer.getId() % 2 == 0) {
+      send_settle(lane, answers.getReservations());
+      return;
+    }
+    pairs_ += flags_.batch;
+    if (measured_ != nullptr) {
+      measured_->latency.add(ns_since(started_[lane]));
+    }
+    send_reserve(lane);
+  }
+
+  void send_reserve(uint32_t lane) {
+    if (lane >= started_.size()) started_.resize(lane + 1);
+    started_[lane] = Clock::now();
+    send(reserves_[next_++ % reserves_.size()], uint64_t{lane} * 2);
+  }
+
+  void send_settle(uint32_t lane, capnp::List<uint64_t>::Reader reservations) {
+    if (reservations.size() != flags_.batch) throw std::runtime_error("reservations are missing");
+    for (uint32_t index = 0; index < flags_.batch; ++index) {
+      settle_.words[settle_.begin + index] = reservations[index];
+    }
+    send(settle_.words, uint64_t{lane} * 2 + 1);
+  }
+
+  void send(const std::vector<uint64_t>& words, uint64_t id) {
+    std::vector<uint64_t>& output = link_->output();
+    const size_t begin = output.size();
+    output.insert(output.end(), words.begin(), words.end());
+    output[begin + id_word] = id;
+  }
+
+  const Flags& flags_;
+  SettleFrame settle_;
+  std::vector<std::vector<uint64_t>> reserves_;
+  std::optional<sluicegate::Link> link_;
+  std::vector<Clock::time_point> started_;
+  size_t frames_ = 0;  // of reserves that are laid out
+  size_t next_ = 0;
+  uint64_t pairs_ = 0;
+  Measured* measured_ = nullptr;
+};
+
+class RestLoad {
+ public:
+  explicit RestLoad(const Flags& flags) : flags_(flags), socket_(context_) {
+    const sluicegate::Address address = sluicegate::parse_address(flags.address);
+    boost::asio::ip::tcp::resolver resolver(context_);
+    boost::asio::connect(socket_, resolver.resolve(address.host, std::to_string(address.port)));
+    socket_.set_option(boost::asio::ip::tcp::no_delay(true));
+  }
+
+  Measured run() {
+    Measured measured;
+    const auto warm = Clock::now() + std::chrono::milliseconds(100);
+    while (Clock::now() < warm) once();
+    const double cpu = cpu_now();
+    const auto begin = Clock::now();
+    const auto end = begin + std::chrono::duration<double>(flags_.seconds);
+    for (auto at = begin; at < end;) {
+      once();
+      const auto done = Clock::now();
+      measured.latency.add(ns_since(at));
+      ++measured.count;
+      at = done;
+    }
+    measured.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    measured.cpu_seconds = cpu_now() - cpu;
+    return measured;
+  }
+
+ private:
+  void once() {
+    if (flags_.mode == "rate") {
+      ask("GET /rate/lone HTTP/1.1\r\nHost: a\r\n\r\n");
+      return;
+    }
+    const std::string answer =
+        post("/v1/reserve", R"({"subjects":["{tag-0}m0"],"requests":1,"input_tokens":900,)"
+                            R"("max_output_tokens":500,"ttl_ms":60000})");
+    constexpr std::string_view before = R"("reservation":")";
+    const size_t at = answer.find(before);
+    if (at == answer.npos) throw std::runtime_error("not admitted: " + answer);
+    post("/v1/settle", R"({"reservation":")" + answer.substr(at + before.size(), 16) +
+                           R"(","input_tokens":880,"output_tokens":312})");
+  }
+
+  std::string post(const char* path, const std::string& body) {
+    return ask("POST " + std::string(path) +
+               " HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: " +
+               std::to_string(body.size()) + "\r\n\r\n" + body);
+  }
+
+  // The answer's body. Any but 200 ends the run.
+  std::string ask(const std::string& request) {
+    boost::asio::write(socket_, boost::asio::buffer(request));
+    std::string answer;
+    for (;;) {
+      char bytes[4096];
+      answer.append(bytes, socket_.read_some(boost::asio::buffer(bytes)));
+      const size_t head = answer.find("\r\n\r\n");
+      if (head == answer.npos) continue;
+      const size_t length = answer.find("Content-Length: ");
+      const size_t body =
+          length == answer.npos ? 0 : std::strtoul(answer.c_str() + length + 16, nullptr, 10);
+      if (answer.size() < head + 4 + body) continue;
+      if (!answer.starts_with("HTTP/1.1 200")) throw std::runtime_error(answer);
+      return answer.substr(head + 4);
+    }
+  }
+
+  const Flags& flags_;
+  boost::asio::io_context context_;
+  boost::asio::ip::tcp::socket socket_;
+};
+
+Flags flags_of(int count, char** arguments) {
+  Flags flags;
+  CLI::App app{"Pairs of reserve and settle."};
+  app.add_option("mode", flags.mode, "native, rest or rate")
+      ->check(CLI::IsMember({"native", "rest", "rate"}));
+  app.add_option("--address", flags.address, "HOST:PORT");
+  app.add_option("--subjects", flags.subjects, "distinct ones");
+  app.add_option("--of-one-call", flags.of_one_call, "subjects of one tag in each call");
+  app.add_option("--batch", flags.batch, "calls in a frame")->check(CLI::Range(1, 1'024));
+  app.add_option("--in-flight", flags.in_flight, "frames");
+  app.add_option("--seconds", flags.seconds);
+  try {
+    app.parse(count, arguments);
+  } catch (const CLI::ParseError& error) {
+    std::exit(app.exit(error));
+  }
+  return flags;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) try {
+  const Flags flags = flags_of(count, arguments);
+  const Measured measured =
+      flags.mode == "native" ? NativeLoad(flags).run() : RestLoad(flags).run();
+  std::printf("%s\n",
+              nlohmann::json{{"mode", flags.mode},
+                             {"per_second", static_cast<double>(measured.count) / measured.seconds},
+                             {"p50_us", measured.latency.quantile_us(0.5)},
+                             {"p99_us", measured.latency.quantile_us(0.99)},
+                             {"cpu_share", measured.cpu_seconds / measured.seconds}}
+                  .dump()
+                  .c_str());
+  return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "pairs_load: %s\n", error.what());
+  return 1;
+}
