@@ -2,11 +2,12 @@
 nothing, in line, and gone with their connection. Method: limits of an hour, so that nothing comes
 back by itself; each test has subjects of its own."""
 
+import signal
 import time
 
-from native_peer import (APPROVED, KEEP, KEEP_REQUESTS, MAY_WAIT, TIED, UNTOLD, WAIT_LIMIT,
-                         WANTS_LIMITS, WANTS_VIOLATED, WITHDRAWN, NativePeer, frame_bytes,
-                         subject_columns)
+from native_peer import (APPROVED, DRAINING, KEEP, KEEP_REQUESTS, MAY_WAIT, TIED, UNTOLD,
+                         WAIT_LIMIT, WANTS_LIMITS, WANTS_VIOLATED, WITHDRAWN, NativePeer,
+                         frame_bytes, subject_columns)
 
 HOUR_MS = 3_600_000
 
@@ -231,6 +232,30 @@ def test_a_waiter_whose_connection_ends_costs_nothing(server, key):
         peer.send(frame_bytes({"id": 99_999, "cancel": {"reservations": [reservation]}}))
         kinds = {answer.kind: answer for answer in (peer.read(), peer.read())}
         assert kinds["granted"].verdicts == [APPROVED]
+
+
+def test_a_server_that_shuts_down_settles_but_reserves_nothing(start_server):
+    server = start_server()
+    with NativePeer(server) as peer:
+        peer.put_quota("model", ONE_SLOT)
+        reservation, = peer.reserve("model").reservations
+        waiting = peer.reserve("model", flags=MAY_WAIT)
+        server.signal(signal.SIGTERM)
+        answers = {}
+        while 0 not in answers:  # GoAway; another core may have been first
+            answer = peer.read()
+            answers[answer.id] = answer
+        assert answers[0].kind == "goAway"
+        peer.send(frame_bytes({"id": 1_000, "settle": {"reservations": [reservation]}}))
+        peer.send(frame_bytes({"id": 1_001, "reserve": subject_columns(["model"])}))
+        while len(answers) < 4:
+            answer = peer.read()
+            answers[answer.id] = answer
+        # Another core may also be last, and has settled before it heard of the shutdown.
+        assert answers[waiting.id].verdicts in ([DRAINING], [APPROVED])
+        assert answers[1_000].codes == ["ok"]
+        assert answers[1_001].codes == ["draining"]
+        assert peer.is_at_end()
 
 
 # ---- quotas --------------------------------------------------------------------------------------
