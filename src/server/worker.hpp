@@ -171,6 +171,7 @@ class Worker final : private session::Backend {
 
   // worker_look.cpp
   route::Look& take_look() noexcept;
+  void give_back(route::Look& look) noexcept;
   route::Look& take_look(const session::Session& session, uint64_t id) noexcept;
   void send(route::Look& look) noexcept;
   void answer(route::Look& look) noexcept;

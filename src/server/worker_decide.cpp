@@ -1,4 +1,6 @@
 // Entries: ours and other cores', and the way of their answers.
+#include <algorithm>
+
 #include "base/assert.hpp"
 #include "server/look.hpp"
 #include "server/worker.hpp"
@@ -52,7 +54,12 @@ bool Worker::is_here(std::string_view key) const noexcept {
 
 bool Worker::awaits(const session::Session& session, uint64_t id) const noexcept {
   const io::SocketId socket = session.connection().socket();
-  return exchange_.book().holds(socket.index, socket.generation, id);
+  const auto asks = [&](const route::Look& look) {
+    return look.in_use && look.session == socket.index && look.generation == socket.generation &&
+           look.id == id;
+  };
+  return exchange_.book().holds(socket.index, socket.generation, id) ||
+         std::any_of(looks_.begin(), looks_.end(), asks);
 }
 
 void Worker::execute() noexcept {

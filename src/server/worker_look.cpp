@@ -69,6 +69,7 @@ Look& Worker::take_look() noexcept {
   ASSERT(!free_looks_.empty());
   Look& look = *free_looks_.back();
   free_looks_.pop_back();
+  look.in_use = true;
   look.origin = static_cast<api::CoreId>(core_);
   look.shard = 0;
   look.next_cursor = 0;
@@ -120,6 +121,11 @@ void Worker::on_answered(Look& look) noexcept {
     return send(look);
   }
   tell(look);
+  give_back(look);
+}
+
+void Worker::give_back(Look& look) noexcept {
+  look.in_use = false;
   free_looks_.push_back(&look);
   room_made_ = true;
 }

@@ -163,8 +163,7 @@ void Worker::on_decided(Look& look) noexcept {
     take_back(look.batch);
   }
   look.is_own = false;
-  free_looks_.push_back(&look);
-  room_made_ = true;
+  give_back(look);
   deliver_early_grants();
   deliver_grants();
 }

@@ -363,6 +363,22 @@ def test_pipelined_frames_are_answered_with_their_ids(server, key):
             assert codes[1_000 + index] == [expected] * 10, index
 
 
+def test_an_id_that_another_core_decides_is_in_use(server, key):
+    refused = 0
+    with NativePeer(server) as peer:
+        for number in range(30):
+            id = 1_000 + number
+            twice = [frame_bytes({"id": id, kind: subject_columns([f"{key}{number}"])})
+                     for kind in ("reserve", "record")]
+            peer.send(b"".join(twice))
+            for answer in (peer.read(), peer.read()):
+                assert answer.id == id
+                if answer.kind == "error":
+                    assert answer.code == "idInUse"
+                    refused += 1
+    assert (refused > 0) == (server.shards > 1)
+
+
 def test_an_id_that_waits_is_in_use(server, key):
     with NativePeer(server) as peer:
         peer.put_quota(key, ONE_SLOT)
