@@ -185,6 +185,8 @@ void Worker::take_back(const api::QuotaBatch& batch) noexcept {
     if (answer.reservation == 0 || !call.client_id.empty()) continue;
     own_calls_.push_back({.op = QuotaOp::cancel, .reservation = answer.reservation});
   }
+  // Some core may have heard of the tie's end before it made these.
+  if (!batch.calls.empty() && batch.calls[0].tie != 0) end_tie(batch.calls[0].tie);
 }
 
 void Worker::end_tie(uint64_t tie) noexcept {
