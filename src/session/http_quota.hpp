@@ -35,6 +35,7 @@ struct HttpQuota {
         cursor(asked.cursor),
         limit(asked.limit),
         rate_style(asked.rate_style),
+        headers(asked.headers),
         kind(reply_kind) {}
 
   wire::RestQuota head() const noexcept {
@@ -43,7 +44,8 @@ struct HttpQuota {
             .subject = subject,
             .cursor = cursor,
             .limit = limit,
-            .rate_style = rate_style};
+            .rate_style = rate_style,
+            .headers = headers};
   }
 
   void fill(api::QuotaBatch& batch) const {
@@ -64,6 +66,7 @@ struct HttpQuota {
   std::string cursor;
   std::string limit;
   std::string rate_style;
+  std::string headers;
 
   std::string body;
   wire::QuotaRequest request;

@@ -252,7 +252,8 @@ RestQuota read_quota(QuotaEndpoint endpoint, std::string_view subject, const Par
           .subject = subject,
           .cursor = parameters.cursor.value,
           .limit = parameters.limit.value,
-          .rate_style = request.rate_style.empty() ? parameters.headers.value : request.rate_style};
+          .rate_style = request.rate_style,
+          .headers = parameters.headers.value};
 }
 
 RestRequest decision(const Complaint& complaint, api::Entry entry, std::string_view key,

@@ -472,7 +472,8 @@ std::variant<QuotaRequest, QuotaProblem> read_quota_request(const RestQuota& ask
                                                             std::string_view body,
                                                             const QuotaOptions& options) {
   QuotaRequest request{.endpoint = asked.endpoint};
-  std::optional<QuotaProblem> problem = read_style(asked.rate_style, request.style);
+  std::optional<QuotaProblem> problem = read_style(asked.headers, request.style);
+  if (!problem) problem = read_style(asked.rate_style, request.style);  // goes before the query
   if (!problem && asked.endpoint == QuotaEndpoint::subjects) {
     problem = read_page(asked, request.call);
   } else if (!problem && asked.endpoint == QuotaEndpoint::subject) {

@@ -52,7 +52,8 @@ struct RestQuota {
   std::string_view subject;     // GET|PUT|DELETE /v1/subjects/NAME
   std::string_view cursor;      // GET /v1/subjects; empty: from the start
   std::string_view limit;       // likewise; empty: as many as usual
-  std::string_view rate_style;  // of headers: X-RateLimit-Style or ?headers=; empty: plain ones
+  std::string_view rate_style;  // of headers: X-RateLimit-Style; empty: plain ones
+  std::string_view headers;     // the same as ?headers=
 };
 
 }  // namespace sluice::wire

@@ -99,8 +99,8 @@ TEST(HttpCodecRoute, hands_on_what_a_quotas_query_says) {
   EXPECT_EQ(page->quota()->method, "GET");
   EXPECT_EQ(page->quota()->cursor, "0f");
   EXPECT_EQ(page->quota()->limit, "7");
-  EXPECT_EQ(page->quota()->rate_style, "openai");
-  HttpRequest request{.method = "POST", .target = "/v1/check?headers=openai"};
+  EXPECT_EQ(page->quota()->headers, "openai");
+  HttpRequest request{.method = "POST", .target = "/v1/check"};
   request.rate_style = "anthropic";
   std::vector<char> buffer(request.target.size());
   const RestRequest check = route_request(request, {}, buffer);

@@ -74,7 +74,7 @@ std::set<std::string> taken_fields(QuotaEndpoint endpoint) {
 
 TEST(Openapi, names_every_field_of_a_body_and_no_other) {
   for (const QuotaEndpointInfo& info : quota_endpoints()) {
-    if (!has_quota_method(info.endpoint, "POST")) continue;
+    if (!has_quota_method(info.endpoint, "POST") || taken_fields(info.endpoint).empty()) continue;
     const Json& body = document()["paths"][std::string(info.route)]["post"]["requestBody"]
                                  ["content"]["application/json"]["schema"];
     const std::string name = body["$ref"].get<std::string>().substr(21);  // #/components/schemas/
@@ -92,7 +92,7 @@ TEST(Openapi, shows_bodies_that_are_read) {
   for (const QuotaEndpointInfo& info : quota_endpoints()) {
     for (const char* method : {"post", "put"}) {
       const Json& path = document()["paths"][described_path(info.route)];
-      if (!path.contains(method)) continue;
+      if (!path.contains(method) || !path[method].contains("requestBody")) continue;
       const Json& example = path[method]["requestBody"]["content"]["application/json"]["example"];
       ASSERT_TRUE(example.is_object()) << info.route;
       const std::string verb = upper(method);

@@ -262,6 +262,18 @@ TEST(RestQuotaRequest, knows_the_styles_of_headers) {
   EXPECT_EQ(std::get<QuotaRequest>(style("")).style, RateStyle::plain);
   EXPECT_EQ(std::get<QuotaRequest>(style("OpenAI")).style, RateStyle::openai);
   EXPECT_EQ(std::get<QuotaRequest>(style("anthropic")).style, RateStyle::anthropic);
+  const RestQuota both{.endpoint = QuotaEndpoint::reset_all,
+                       .method = "POST",
+                       .rate_style = "anthropic",
+                       .headers = "openai"};
+  const auto of_both = read_quota_request(both, {}, usual);
+  EXPECT_EQ(std::get<QuotaRequest>(of_both).style, RateStyle::anthropic);
+  const auto wrong = read_quota_request({.endpoint = QuotaEndpoint::reset_all,
+                                         .method = "POST",
+                                         .rate_style = "openai",
+                                         .headers = "x"},
+                                        {}, usual);
+  EXPECT_EQ(problem(wrong).find("400 invalid_request"), 0u);
   EXPECT_EQ(problem(style("x")).find("400 invalid_request: X-RateLimit-Style, ?headers:"), 0u);
 }
 

@@ -1,0 +1,26 @@
+"""GET /openapi.json is true: the server answers what is described, and refuses what is not. Method:
+schemathesis asks whatever the description allows, and what it does not, from fixed seeds."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+from server_process import clean_environment
+
+CONFIG = pathlib.Path(__file__).with_name("schemathesis.toml")
+EXAMPLES = os.environ.get("SLUICEGATE_OPENAPI_EXAMPLES", "20")
+RUN_SECONDS_MAX = 100
+
+
+def test_the_server_is_as_it_is_described(start_server, tmp_path):
+    server = start_server("--max-wait-millis", "20")
+    address = f"http://{server.host}:{server.port}/openapi.json"
+    run = subprocess.run(
+        [sys.executable, "-m", "schemathesis.cli", "--config-file", CONFIG, "run", address,
+         "--checks", "all", "--phases", "examples,coverage,fuzzing", "--max-examples", EXAMPLES,
+         "--seed", "1", "--continue-on-failure", "--no-color", "--warnings", "off"],
+        cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, check=False,
+        timeout=RUN_SECONDS_MAX)
+    assert run.returncode == 0, run.stdout[-20_000:] + run.stderr[-2_000:]
+    assert "12 / 12" in run.stdout or "Tested: 12" in run.stdout, run.stdout[-2_000:]
