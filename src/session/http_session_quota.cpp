@@ -129,7 +129,8 @@ void HttpSession::answer_quota_batch(const api::QuotaBatch& batch) noexcept {
 }
 
 void HttpSession::answer_quota(const wire::QuotaReply& reply) noexcept {
-  const wire::ReplyHead head = reply_head(quota_->kind);
+  wire::ReplyHead head = reply_head(quota_->kind);
+  if (reply.closes) head.keep_alive = false;  // another core may be the first to know
   quota_.reset();
   answer_content({.status = reply.status,
                   .content_type = reply.content_type,

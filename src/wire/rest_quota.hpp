@@ -71,6 +71,7 @@ struct QuotaReply {
   std::string_view content_type;  // static; empty: no body
   std::string headers;            // whole lines
   std::string body;
+  bool closes = false;  // the server goes down: the connection ends after it
 };
 
 // Of the batch that was filled from the request.

@@ -243,6 +243,7 @@ QuotaReply denial_reply(const QuotaRequest& request, const Denial& denial,
   }
   QuotaReply reply = problem_reply_of(body, status);
   reply.headers = limit_headers(told, request.style, wall_ns);
+  reply.closes = denial.code == QuotaCode::draining;
   if (can_retry) add_retry_headers(request, denial.retry_ms, reply.headers);
   return reply;
 }

@@ -283,7 +283,10 @@ TEST(RestQuotaReply, tells_what_became_of_those_who_waited) {
   EXPECT_EQ(body_of(denied)["violated"].size(), 1u);
   EXPECT_EQ(body_of(denied)["retry_after_ms"], 5);
 
-  EXPECT_EQ(body_of(denied_reply(checked.request, QuotaCode::draining))["violated"].size(), 0u);
+  EXPECT_FALSE(denied.closes);
+  const QuotaReply draining = denied_reply(checked.request, QuotaCode::draining);
+  EXPECT_EQ(body_of(draining)["violated"].size(), 0u);
+  EXPECT_TRUE(draining.closes);
 }
 
 TEST(RestQuotaReply, tells_problems_by_code_title_and_detail) {
