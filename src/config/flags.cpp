@@ -268,7 +268,7 @@ void add_bound_flags(CLI::App& app, Config& config) {
                "keys that native clients name by number");
   group.number("--max-subjects", config.max_subjects, {1, 100'000'000},
                "subjects of quotas that are remembered");
-  group.number("--max-reservations", config.max_reservations, {1, 10'000'000},
+  group.number("--max-reservations", config.max_reservations, {1, 8'000'000},
                "reservations that are open");
   group.number("--max-waiters", config.max_waiters, {1, 100'000'000}, "requests that wait");
   group.number("--max-connections", config.max_connections, {1, 1'000'000},

@@ -24,8 +24,8 @@
 #include "limiter/meter.hpp"
 #include "limiter/steady_wall.hpp"
 #include "quota/block_arena.hpp"
-#include "quota/ended_book.hpp"
 #include "quota/hash_index.hpp"
+#include "quota/id_book.hpp"
 #include "quota/quota_class.hpp"
 #include "quota/quota_store.hpp"
 #include "quota/reservation.hpp"
@@ -91,7 +91,6 @@ class Engine {
 
   // engine_decide.cpp
   void prepare(const api::QuotaBatch& batch, size_t first, size_t count) noexcept;
-  const Reservation* at_place(uint64_t id) const noexcept;
   void hash_subjects(const api::QuotaBatch& batch, const api::QuotaCall& call,
                      Prepared& prepared) noexcept;
   void add_subjects(const api::QuotaCall& call, const Prepared& prepared,
@@ -130,7 +129,8 @@ class Engine {
   void replace(Reservation& reservation, const api::Amounts& actual, uint64_t cached) noexcept;
   void end(Reservation& reservation, api::ReservationState state) noexcept;
   void expire(Reservation& reservation) noexcept;
-  void forget(Reservation& reservation) noexcept;
+  void forget(Reservation& reservation, const IdRecord& record) noexcept;
+  static IdRecord record_of(const Reservation& reservation) noexcept;
   Reservation* find(uint64_t id) noexcept;
   Index take_reservation() noexcept;
   limiter::Charge charge_of(const Reservation& reservation, uint8_t place,
@@ -139,9 +139,12 @@ class Engine {
   void answer_ending(Reservation& reservation, api::ReservationState state,
                      api::QuotaAnswer& answer) noexcept;
   void answer_ended(api::ReservationState wanted, api::QuotaAnswer& answer) noexcept;
-  std::optional<Ended> find_ended(uint64_t id) noexcept;
-  Index index_of(const Reservation& reservation) const noexcept {
-    return static_cast<Index>(reservation.id >> 32) & place_mask;
+  std::optional<IdRecord> find_ended(uint64_t id) noexcept;
+  static Index index_of(const Reservation& reservation) noexcept {
+    return static_cast<Index>(reservation.timer.owner);
+  }
+  static IdBook::Place id_place(uint64_t id) noexcept {
+    return static_cast<IdBook::Place>(id >> 32) & place_mask;
   }
 
   // engine_line.cpp
@@ -206,7 +209,7 @@ class Engine {
   void begin(base::Now now) noexcept;
   void next_call() noexcept { ++now_.order; }
   int64_t now_ms() const noexcept { return base::floor_ms(now_.ns); }
-  uint64_t new_id(Index index) noexcept;
+  uint64_t new_id(IdBook::Place place) noexcept;
 
   // Timers tell by their owner's upper bits whose they are.
   enum TimerKind : uint64_t { lifetime_timer, limit_timer, wake_timer };
@@ -243,7 +246,7 @@ class Engine {
   HashIndex id_index_;  // reservations by the client's id; of waiters, with waiter_bit
   BlockArena extra_memory_;
   Reservations ended_;  // remembered in their places, the first to be forgotten first
-  EndedBook ended_book_;
+  IdBook ids_;
   std::vector<Reservations> tied_;  // open, by a hash of their tie
   uint32_t open_count_ = 0;
   uint64_t ids_given_ = 0;

@@ -32,12 +32,6 @@ bool names_reservation(QuotaOp op) noexcept {
   return op == QuotaOp::settle || op == QuotaOp::cancel || op == QuotaOp::extend;
 }
 
-// A reservation takes a few cache lines.
-[[gnu::always_inline]] inline void fetch(const Reservation& reservation) noexcept {
-  const char* bytes = reinterpret_cast<const char*>(&reservation);
-  for (size_t at = 0; at < sizeof reservation; at += 64) __builtin_prefetch(bytes + at);
-}
-
 bool is_daily(const MeterShape& shape) noexcept {
   return shape.kind == api::LimitKind::anchored_day || shape.kind == api::LimitKind::rolling_day ||
          shape.unit == api::CalendarUnit::day || shape.period_ns == day_ms * base::ns_per_ms;
@@ -97,10 +91,10 @@ void Engine::prepare(const QuotaBatch& batch, size_t first, size_t count) noexce
   for (size_t index = 0; index < count; ++index) {
     const QuotaCall& call = batch.calls[first + index];
     if (names_reservation(call.op)) {
-      if (const Reservation* reservation = at_place(call.reservation)) fetch(*reservation);
-      ended_book_.prefetch(call.reservation, static_cast<uint32_t>(index));
+      ids_.prefetch(id_place(call.reservation));
     } else {
       hash_subjects(batch, call, prepared_[index]);
+      ids_.prefetch_next(static_cast<uint32_t>(index));
     }
   }
   if (subjects_.used() < fetched_from) return;
@@ -122,13 +116,6 @@ void Engine::prepare(const QuotaBatch& batch, size_t first, size_t count) noexce
   }
 }
 
-// The reservation at the place that an id names, whether the id is its own or not.
-const Reservation* Engine::at_place(uint64_t id) const noexcept {
-  const auto place = static_cast<Index>(id >> 32) & place_mask;
-  return place < reservations_.index_end() && reservations_.holds(place) ? &reservations_[place]
-                                                                         : nullptr;
-}
-
 void Engine::hash_subjects(const QuotaBatch& batch, const QuotaCall& call,
                            Prepared& prepared) noexcept {
   const uint32_t count = std::min<uint32_t>(call.subjects_count, limits::call_subjects_max);
@@ -141,7 +128,7 @@ void Engine::hash_subjects(const QuotaBatch& batch, const QuotaCall& call,
 void Engine::add_subjects(const QuotaCall& call, const Prepared& prepared,
                           Fetched& fetched) noexcept {
   if (names_reservation(call.op)) {
-    const Reservation* const reservation = at_place(call.reservation);
+    const Reservation* const reservation = find(call.reservation);
     if (reservation == nullptr) return;
     for (uint8_t place = 0; place < reservation->subjects_count; ++place) {
       if (reservation->subjects[place] != no_subject)
@@ -509,7 +496,9 @@ Engine::Index Engine::admit(const Request& request, const Party& party,
   const Index index = take_reservation();
   if (index == reservations_.none) return index;
   Reservation& reservation = reservations_[index];
-  reservation.id = new_id(index);
+  const IdBook::Place place = ids_.take(now_ms());
+  reservation.id = new_id(place);
+  ids_[place] = {.id = reservation.id, .reservation = index};
   reservation.admission = admission_code(party);
   reservation.amounts = request.amounts;
   reservation.subjects_count = request.subjects_count;
@@ -530,8 +519,8 @@ Engine::Index Engine::admit(const Request& request, const Party& party,
     reservation.tie = request.tie;
     tied_[request.tie % tied_.size()].push_back(reservation);
   }
-  for (uint8_t place = 0; place < request.subjects_count; ++place) {
-    if (request.subjects[place] != no_subject) ++subjects_[request.subjects[place]].held;
+  for (uint8_t at = 0; at < request.subjects_count; ++at) {
+    if (request.subjects[at] != no_subject) ++subjects_[request.subjects[at]].held;
   }
   for (const Member& member : party) ++subjects_[member.index].open;
   charge(reservation, party);

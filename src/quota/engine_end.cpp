@@ -39,11 +39,11 @@ bool has_ended(const Reservation& reservation) noexcept {
 
 }  // namespace
 
+// What more there is of it than its record. An id of another shard has another nonce.
 Reservation* Engine::find(uint64_t id) noexcept {
-  const auto place = static_cast<Index>(id >> 32) & place_mask;
-  if (id >> 56 != options_.shard || !reservations_.holds(place)) return nullptr;
-  Reservation& reservation = reservations_[place];
-  return reservation.id == id ? &reservation : nullptr;
+  const IdRecord* const record = ids_.find(id, id_place(id), now_ms());
+  if (record == nullptr || record->reservation == IdRecord::ended) return nullptr;
+  return &reservations_[record->reservation];
 }
 
 void Engine::settle(const QuotaCall& call, QuotaAnswer& answer) noexcept {
@@ -83,7 +83,7 @@ void Engine::answer_ending(Reservation& reservation, ReservationState state,
 
 // It ended before, or is unknown. The same end again has the same answer.
 void Engine::answer_ended(ReservationState wanted, QuotaAnswer& answer) noexcept {
-  const std::optional<Ended> ended = find_ended(answer.reservation);
+  const std::optional<IdRecord> ended = find_ended(answer.reservation);
   if (!ended) {
     answer.code = QuotaCode::unknown_reservation;
     return;
@@ -99,17 +99,19 @@ void Engine::answer_ended(ReservationState wanted, QuotaAnswer& answer) noexcept
   }
 }
 
-std::optional<Ended> Engine::find_ended(uint64_t id) noexcept {
-  if (const Reservation* const reservation = find(id)) {
-    return Ended{.id = id,
-                 .amounts = reservation->amounts,
-                 .forgotten_ms = reservation->timer.due_ms(),
-                 .state = reservation->state,
-                 .admission = reservation->admission,
-                 .late = reservation->late};
-  }
-  const Ended* const ended = ended_book_.find(id, now_ms());
-  return ended == nullptr ? std::nullopt : std::optional(*ended);
+std::optional<IdRecord> Engine::find_ended(uint64_t id) noexcept {
+  if (const Reservation* const reservation = find(id)) return record_of(*reservation);
+  const IdRecord* const record = ids_.find(id, id_place(id), now_ms());
+  return record == nullptr ? std::nullopt : std::optional(*record);
+}
+
+IdRecord Engine::record_of(const Reservation& reservation) noexcept {
+  return {.id = reservation.id,
+          .state = reservation.state,
+          .admission = reservation.admission,
+          .late = reservation.late,
+          .forgotten_ms = reservation.timer.due_ms(),
+          .amounts = reservation.amounts};
 }
 
 void Engine::extend(const QuotaCall& call, QuotaAnswer& answer) noexcept {
@@ -188,13 +190,7 @@ void Engine::end(Reservation& reservation, ReservationState state) noexcept {
   reservation.state = state;
   mark_all(reservation);
   if (has_ended(reservation) && !reservation.client_id.is_set()) {
-    ended_book_.add({.id = reservation.id,
-                     .amounts = reservation.amounts,
-                     .forgotten_ms = reservation.timer.due_ms(),
-                     .state = state,
-                     .admission = reservation.admission,
-                     .late = reservation.late});
-    forget(reservation);
+    forget(reservation, record_of(reservation));
   }
   serve_marked();
 }
@@ -232,16 +228,19 @@ void Engine::end_tie(uint64_t tie) noexcept {
   }
 }
 
-// It has ended; nobody can name it any more.
-void Engine::forget(Reservation& reservation) noexcept {
+// It has ended: all that stays of it is the record.
+void Engine::forget(Reservation& reservation, const IdRecord& record) noexcept {
   DEBUG_ASSERT(reservation.state != ReservationState::open);
   const Index index = index_of(reservation);
+  const IdBook::Place place = id_place(reservation.id);
+  ids_[place] = record;
+  ids_.end(place);
   if (reservation.client_id.is_set()) id_index_.erase(reservation.client_id.low, index);
   extra_memory_.give_back(reservation.owner, std::max<size_t>(reservation.owner_bytes, 1));
   extra_memory_.give_back(reservation.stamps,
                           std::max<size_t>(reservation.stamps_count, 1) * sizeof(Stamp));
-  for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
-    if (reservation.subjects[place] != no_subject) --subjects_[reservation.subjects[place]].held;
+  for (uint8_t at = 0; at < reservation.subjects_count; ++at) {
+    if (reservation.subjects[at] != no_subject) --subjects_[reservation.subjects[at]].held;
   }
   base::TimerWheel::cancel(reservation.timer);
   reservations_.give_back(index);
@@ -251,7 +250,7 @@ void Engine::forget(Reservation& reservation) noexcept {
 Engine::Index Engine::take_reservation() noexcept {
   if (reservations_.used() == reservations_.capacity()) {
     if (ended_.empty()) return reservations_.none;
-    forget(ended_.front());
+    forget(ended_.front(), {});
   }
   const Index index = reservations_.take(uint64_t{0});
   reservations_[index].timer.owner = timer_owner(lifetime_timer, index);

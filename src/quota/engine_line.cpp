@@ -303,7 +303,7 @@ void Engine::run_due(base::Now now) noexcept {
         if (reservations_[index].state == api::ReservationState::open) {
           expire(reservations_[index]);
         } else {
-          forget(reservations_[index]);
+          forget(reservations_[index], {});
         }
         break;
       case limit_timer:

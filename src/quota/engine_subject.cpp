@@ -66,11 +66,11 @@ Engine::Engine(const Options& options)
                 "reservations (--max-reservations)"),
       extra_memory_(arena_bytes(options.reservations_max, reservation_bytes),
                     "reservations (--max-reservations)"),
-      ended_book_(options.reservations_max),
+      ids_(options.reservations_max),
       tied_(tie_lists),
       waiters_(options.waiters_max, "quota waiters (--max-waiters)"),
       scratch_words_(limits::call_subjects_max * quota_words_max) {
-  ASSERT(options.reservations_max <= place_mask);
+  ASSERT(ids_.capacity() <= place_mask);
   usage_memory_.advise_huge();
   subjects_.advise_huge();
   reservations_.advise_huge();
@@ -90,9 +90,9 @@ void Engine::begin(base::Now now) noexcept {
   now_.wall_ns = wall_.at(now);
 }
 
-uint64_t Engine::new_id(Index index) noexcept {
+uint64_t Engine::new_id(IdBook::Place place) noexcept {
   const uint64_t nonce = mix(options_.seed + ++ids_given_) >> 32;
-  return (uint64_t{options_.shard} << 56) | (uint64_t{index} << 32) | nonce;
+  return (uint64_t{options_.shard} << 56) | (uint64_t{place} << 32) | nonce;
 }
 
 NameHash Engine::hash(std::string_view name) const noexcept {
@@ -359,8 +359,8 @@ void Engine::reset_all() noexcept {
 uint64_t Engine::reserved_bytes() const noexcept {
   return subjects_.reserved_bytes() + subject_index_.reserved_bytes() +
          name_memory_.reserved_bytes() + usage_memory_.reserved_bytes() +
-         reservations_.reserved_bytes() + id_index_.reserved_bytes() +
-         ended_book_.reserved_bytes() + extra_memory_.reserved_bytes() + waiters_.reserved_bytes();
+         reservations_.reserved_bytes() + id_index_.reserved_bytes() + ids_.reserved_bytes() +
+         extra_memory_.reserved_bytes() + waiters_.reserved_bytes();
 }
 
 void Engine::check_invariants(base::Now) const noexcept {
@@ -372,6 +372,7 @@ void Engine::check_invariants(base::Now) const noexcept {
     const Reservation& reservation = reservations_[index];
     const bool is_open = reservation.state == api::ReservationState::open;
     ASSERT(reservation.timer.scheduled() && index_of(reservation) == index);
+    ASSERT(ids_.find(reservation.id, id_place(reservation.id), now_ms())->reservation == index);
     ASSERT(is_open || reservation.is_linked());
     open += is_open ? 1 : 0;
     for (uint8_t place = 0; place < reservation.subjects_count; ++place) {

@@ -134,7 +134,7 @@ void Engine::tell_reservation(QuotaBatch& batch, size_t index) noexcept {
   answer.reservation = call.reservation;
   const Reservation* const reservation = find(call.reservation);
   if (reservation == nullptr) {
-    const std::optional<Ended> ended = find_ended(call.reservation);
+    const std::optional<IdRecord> ended = find_ended(call.reservation);
     if (!ended) {
       answer.code = QuotaCode::unknown_reservation;
       return;

@@ -1,8 +1,8 @@
 // What was reserved, and has to be settled; and who waits to reserve.
 // Shape:  most of it is in the Reservation; what few have lies in an Extra in the arena.
 // Lives:  in the engine's pools. An expired reservation stays for as long again, one with an id of
-//         its client's until its lifetime ends, unless its place is needed; others go to the
-//         EndedBook when they end.
+//         its client's until its lifetime ends, unless its place is needed; of others
+//         the record in the IdBook is all that stays.
 #pragma once
 
 #include <array>
