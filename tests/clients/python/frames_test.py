@@ -57,7 +57,7 @@ def said(answer):
                 "details": details(answer.details)}
     if isinstance(answer, _frames.GrantedAnswer):
         return {"entries": list(answer.entries), "verdicts": list(answer.verdicts),
-                "details": details(answer.details)}
+                "details": details(answer.details), "reservations": list(answer.reservations)}
     if isinstance(answer, _frames.InternedAnswer):
         return {"handles": list(answer.handles), "verdicts": list(answer.verdicts)}
     if isinstance(answer, _frames.InspectedAnswer):
@@ -288,7 +288,8 @@ READ = {
                 ("waitingEntriesMax", 36, 4), ("handlesMax", 40, 4), ("keyBytesMax", 44, 4),
                 ("instanceId", 48, 8), ("features", 56, 8), ("serverVersion", 0)],
     "Verdicts": [("count", 0, 4), ("verdicts", 0), ("details", 1)],
-    "Granted": [("entries", 0), ("verdicts", 1), ("details", 2)],
+    "Granted": [("entries", 0), ("verdicts", 1), ("details", 2),
+                ("reservations", 3)],
     "Interned": [("handles", 0), ("verdicts", 1)],
     "Inspected": [("cursor", 0, 8), ("keys", 0), ("keySizes", 1), ("windowMs", 2),
                   ("maxRequests", 3), ("maxRequestsInQueue", 4), ("approved", 5), ("denied", 6),

@@ -291,6 +291,7 @@ class GrantedAnswer(NamedTuple):
     entries: array[int]
     verdicts: bytes
     details: Columns | None
+    reservations: array[int]  # of a Reserve; else empty
 
 
 class DoneAnswer(NamedTuple):
@@ -567,9 +568,11 @@ def _read_verdicts(frame_id: int, body: _Struct) -> VerdictsAnswer:
 
 
 def _read_granted(frame_id: int, body: _Struct) -> GrantedAnswer:
-    entries = body.column(0, _U32)
+    entries, reservations = body.column(0, _U32), body.column(3, _U64)
+    if len(reservations) not in (0, len(entries)):
+        raise Malformed(f"{len(reservations)} reservations for {len(entries)} entries")
     return GrantedAnswer(frame_id, entries, _checked(body.data(1), len(entries)),
-                         _read_details(body.child(2), len(entries)))
+                         _read_details(body.child(2), len(entries)), reservations)
 
 
 def _checked(verdicts: bytes, count: int) -> bytes:
