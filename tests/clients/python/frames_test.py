@@ -256,12 +256,7 @@ def places_of(layout, name):
                            r"ptr\[\d+\])", struct_text(layout, name), re.MULTILINE))
 
 
-def test_struct_sizes_are_the_schemas(layout):
-    names = {_frames.HELLO: "Hello", _frames.ACQUIRE: "Acquire", _frames.INTERN: "Intern",
-             _frames.ACQUIRE_BY_HANDLE: "AcquireByHandle", _frames.RELEASE: "Release",
-             _frames.WITHDRAW: "Withdraw", _frames.INSPECT: "Inspect", _frames.FORGET: "Forget"}
-    assert {kind: (words * 8, pointers) for kind, (words, pointers) in _frames.SIZES.items()} == {
-        kind: size_of(layout, name) for kind, name in names.items()}
+def test_sizes_of_what_is_built_or_read_by_hand_are_the_schemas(layout):
     assert size_of(layout, "ClientFrame") == size_of(layout, "ServerFrame") == (16, 1)
     assert size_of(layout, "Verdicts") == (8, 2)
 

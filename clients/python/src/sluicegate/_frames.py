@@ -1,11 +1,10 @@
-"""Builds the client's frames and reads the server's: Cap'n Proto messages, without a library.
+"""Builds the client's frames and reads the server's.
 
 Flow:   keys and columns -> encode_*() -> bytes; bytes -> Splitter -> decode() -> an answer.
-Shape:  docs/protocol.md; every frame is built in one segment, structs before their columns, as
-        Cap'n Proto's own builders do. The tests hold the numbers here against the schema.
+Shape:  docs/protocol.md; those of quotas are in _quota_frames.py. The tests hold the numbers here
+        against the schema.
 Units:  sizes and offsets in bytes, unless named _words; little-endian on any machine.
 Errors: Malformed for whatever no server may send; ValueError for what can not be encoded.
-Source: Cap'n Proto encoding specification.
 """
 
 from __future__ import annotations
@@ -13,16 +12,21 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Union
+
+from ._message import BYTES, FRAME_HEAD, NULL, PAD, U16, U32, U64, U64_AT, Segments, Struct
+from ._message import NUMBER_MAX as NUMBER_MAX
+from ._message import Column as Column
+from ._message import Malformed as Malformed
+from ._message import build, packer, text
+from ._message import numbers as numbers
 
 PROTOCOL_VERSION = 1
 KEEP = 0xFFFFFFFF  # in an override column: what the key has stays
 NO_HANDLE = 0xFFFFFFFF
 KEY_BYTES_MAX = 65_535  # what a key size can say; a server announces less
 WAIT_LIMIT_MS_MAX = 3_600_000
-NUMBER_MAX = 1_000_000_000  # of costs, limits and queue lengths
 FLAG_MAY_WAIT = 1
 
 # Bounds of what is taken from a server; today's sends 512 KiB in one segment.
@@ -34,32 +38,8 @@ HELLO, ACQUIRE, ACQUIRE_BY_HANDLE, RELEASE, WITHDRAW = 1, 2, 3, 4, 5
 INSPECT, INTERN, FORGET, PING = 6, 7, 8, 9
 WELCOME, VERDICTS, GRANTED, DONE, INTERNED, INSPECTED, PONG, ERROR, GO_AWAY = range(1, 10)
 
-# Sizes of the client's structs: words of data, pointers.
-SIZES = {
-    HELLO: (1, 2), ACQUIRE: (1, 6), ACQUIRE_BY_HANDLE: (1, 5), RELEASE: (0, 3), WITHDRAW: (1, 1),
-    INSPECT: (2, 1), INTERN: (0, 2), FORGET: (0, 1),
-}
-
-_BYTES, _U16, _U32, _U64 = 2, 3, 4, 5  # element sizes in a list pointer
-_FRAME_HEAD = struct.Struct("<IIHHHHQQ")  # table, root pointer, id, kind
-_U64_AT = struct.Struct("<Q")
-_PAD = tuple(bytes(n) for n in range(8))
-_NULL = bytes(8)
-
-
-class Malformed(Exception):
-    """The peer sent what is not a frame of this protocol."""
-
 
 # ---- columns ------------------------------------------------------------------------------------
-
-class Column(NamedTuple):
-    """A list: the size of its elements as a pointer tells it, their number, their bytes."""
-
-    element: int
-    length: int
-    data: bytes
-
 
 class Keys(NamedTuple):
     """Keys as two columns."""
@@ -69,18 +49,13 @@ class Keys(NamedTuple):
     length: int
 
 
-@lru_cache(maxsize=256)
-def _packer(count: int, letter: str) -> struct.Struct:
-    return struct.Struct(f"<{count}{letter}")
-
-
 def encode_keys(keys: Sequence[str | bytes]) -> Keys:
     """Joining first brings the keys into the cache all at once; then their lengths cost little."""
     count = len(keys)
     try:
         text = "".join(keys)  # type: ignore[arg-type]  # bytes are told by the TypeError
         if text.isascii():
-            return Keys(text.encode(), _packer(count, "H").pack(*map(len, keys)), count)
+            return Keys(text.encode(), packer(count, "H").pack(*map(len, keys)), count)
     except TypeError:
         pass
     except struct.error:
@@ -91,7 +66,7 @@ def encode_keys(keys: Sequence[str | bytes]) -> Keys:
 def _encode_mixed_keys(keys: Sequence[str | bytes]) -> Keys:
     try:
         parts = [key.encode() if isinstance(key, str) else bytes(memoryview(key)) for key in keys]
-        sizes = _packer(len(parts), "H").pack(*map(len, parts))
+        sizes = packer(len(parts), "H").pack(*map(len, parts))
     except (UnicodeEncodeError, struct.error):
         raise _unfit_key(keys) from None
     except TypeError:
@@ -111,19 +86,6 @@ def _unfit_key(keys: Sequence[str | bytes]) -> ValueError:
     return ValueError("a key can not be encoded")
 
 
-def numbers(values: Sequence[int] | None, what: str, letter: str = "I",
-            lowest: int = 1) -> Column | None:
-    """A column of integers; None stays None, which means the default for all."""
-    if values is None or not len(values):
-        return None
-    element = {"B": _BYTES, "H": _U16, "I": _U32, "Q": _U64}[letter]
-    try:
-        data = _packer(len(values), letter).pack(*values)
-    except struct.error:
-        raise ValueError(f"{what} must be whole numbers from {lowest} to {NUMBER_MAX}") from None
-    return Column(element, len(values), data)
-
-
 def handle_bytes(handles: object) -> bytes:
     """The bytes of a buffer of 32-bit numbers, as the wire has them."""
     view = memoryview(handles)  # type: ignore[arg-type]  # raises TypeError for what is no buffer
@@ -139,42 +101,15 @@ def handle_bytes(handles: object) -> bytes:
 
 # ---- building -----------------------------------------------------------------------------------
 
-def _build(frame_id: int, kind: int, data: bytes, columns: Iterable[Column | None]) -> bytes:
-    """A frame of one segment: frame, body, then the body's columns in the pointers' order."""
-    data_words, pointers = SIZES[kind]
-    position = data_words  # of the pointer, in words from the body's start
-    end = data_words + pointers
-    head, tail = [data], list[bytes]()
-    for column in columns:
-        if column is None:
-            head.append(_NULL)
-        else:
-            element, count, content = column
-            head.append(_U64_AT.pack((end - position - 1) << 2 | 1 | element << 32 | count << 35))
-            tail += content, _PAD[-len(content) & 7]
-            end += (len(content) + 7) >> 3
-        position += 1
-    return b"".join((
-        _FRAME_HEAD.pack(0, 4 + end, 0, 0, 2, 1, frame_id, kind),
-        _U64_AT.pack(data_words << 32 | pointers << 48), *head, *tail))
-
-
-def _text(value: str) -> Column | None:
-    if not value:
-        return None
-    data = value.encode() + b"\0"
-    return Column(_BYTES, len(data), data)
-
-
 def _key_columns(keys: Keys) -> tuple[Column, Column]:
-    return Column(_BYTES, len(keys.blob), keys.blob), Column(_U16, keys.length, keys.sizes)
+    return Column(BYTES, len(keys.blob), keys.blob), Column(U16, keys.length, keys.sizes)
 
 
 def encode_hello(frame_id: int, client_name: str = "", wanted_shard: int | None = None,
                  token: str = "", version: int = PROTOCOL_VERSION) -> bytes:
     shard = 0 if wanted_shard is None else wanted_shard + 1
-    return _build(frame_id, HELLO, struct.pack("<HHI", version, 0, shard),
-                  (_text(client_name), _text(token)))
+    return build(frame_id, HELLO, struct.pack("<HHI", version, 0, shard),
+                  (text(client_name), text(token)))
 
 
 class Extras(NamedTuple):
@@ -200,16 +135,16 @@ _BODY_OF_BY_HANDLE = 5 << 48 | 1 << 32
 
 def encode_acquire(frame_id: int, keys: Keys, extras: Extras = PLAIN) -> bytes:
     if extras is not PLAIN:
-        return _build(frame_id, ACQUIRE, _acquire_data(extras),
+        return build(frame_id, ACQUIRE, _acquire_data(extras),
                       (*_key_columns(keys), *extras[3:]))
     blob, sizes, count = keys
     blob_bytes, size_bytes = len(blob), len(sizes)
     blob_words, size_words = (blob_bytes + 7) >> 3, (size_bytes + 7) >> 3
     head = _PLAIN_ACQUIRE.pack(
         0, 11 + blob_words + size_words, _ROOT, frame_id, ACQUIRE, _BODY_OF_ACQUIRE, 0,
-        5 << 2 | 1, blob_bytes << 3 | _BYTES, (4 + blob_words) << 2 | 1, count << 3 | _U16,
+        5 << 2 | 1, blob_bytes << 3 | BYTES, (4 + blob_words) << 2 | 1, count << 3 | U16,
         0, 0, 0, 0)
-    return b"".join((head, blob, _PAD[-blob_bytes & 7], sizes, _PAD[-size_bytes & 7]))
+    return b"".join((head, blob, PAD[-blob_bytes & 7], sizes, PAD[-size_bytes & 7]))
 
 
 def _acquire_data(extras: Extras) -> bytes:
@@ -219,38 +154,38 @@ def _acquire_data(extras: Extras) -> bytes:
 def encode_acquire_by_handle(frame_id: int, handles: bytes, extras: Extras = PLAIN) -> bytes:
     count = len(handles) >> 2
     if extras is not PLAIN:
-        return _build(frame_id, ACQUIRE_BY_HANDLE, _acquire_data(extras),
-                      (Column(_U32, count, handles), *extras[3:]))
+        return build(frame_id, ACQUIRE_BY_HANDLE, _acquire_data(extras),
+                      (Column(U32, count, handles), *extras[3:]))
     head = _PLAIN_BY_HANDLE.pack(
         0, 10 + ((count + 1) >> 1), _ROOT, frame_id, ACQUIRE_BY_HANDLE, _BODY_OF_BY_HANDLE, 0,
-        4 << 2 | 1, count << 3 | _U32, 0, 0, 0, 0)
-    return b"".join((head, handles, _PAD[-len(handles) & 7]))
+        4 << 2 | 1, count << 3 | U32, 0, 0, 0, 0)
+    return b"".join((head, handles, PAD[-len(handles) & 7]))
 
 
 def encode_release(frame_id: int, keys: Keys, costs: Column | None = None) -> bytes:
-    return _build(frame_id, RELEASE, b"", (*_key_columns(keys), costs))
+    return build(frame_id, RELEASE, b"", (*_key_columns(keys), costs))
 
 
 def encode_withdraw(frame_id: int, target: int, entries: Sequence[int] = ()) -> bytes:
-    return _build(frame_id, WITHDRAW, _U64_AT.pack(target),
+    return build(frame_id, WITHDRAW, U64_AT.pack(target),
                   (numbers(entries, "entries", lowest=0),))
 
 
 def encode_inspect(frame_id: int, key: bytes = b"", cursor: int = 0, limit: int = 0) -> bytes:
-    return _build(frame_id, INSPECT, struct.pack("<QII", cursor, limit, 0),
-                  (Column(_BYTES, len(key), key) if key else None,))
+    return build(frame_id, INSPECT, struct.pack("<QII", cursor, limit, 0),
+                  (Column(BYTES, len(key), key) if key else None,))
 
 
 def encode_intern(frame_id: int, keys: Keys) -> bytes:
-    return _build(frame_id, INTERN, b"", _key_columns(keys))
+    return build(frame_id, INTERN, b"", _key_columns(keys))
 
 
 def encode_forget(frame_id: int, handles: bytes) -> bytes:
-    return _build(frame_id, FORGET, b"", (Column(_U32, len(handles) >> 2, handles),))
+    return build(frame_id, FORGET, b"", (Column(U32, len(handles) >> 2, handles),))
 
 
 def encode_ping(frame_id: int) -> bytes:
-    return _FRAME_HEAD.pack(0, 4, 0, 0, 2, 1, frame_id, PING) + _NULL
+    return FRAME_HEAD.pack(0, 4, 0, 0, 2, 1, frame_id, PING) + NULL
 
 
 # ---- answers ------------------------------------------------------------------------------------
@@ -405,115 +340,6 @@ def frame_bytes(data: bytes, start: int = 0) -> int:
 
 # ---- reading ------------------------------------------------------------------------------------
 
-_ARRAYS = {_BYTES: "B", _U16: "H", _U32: "I", _U64: "Q"}
-_WIDTHS = {_BYTES: 1, _U16: 2, _U32: 4, _U64: 8}
-
-
-class _Segments:
-    """Where the segments of a frame lie. Every pointer is checked against its segment's end."""
-
-    def __init__(self, frame: bytes) -> None:
-        count = int.from_bytes(frame[:4], "little") + 1
-        start = 8 * (count // 2 + 1)
-        self.frame = frame
-        self.bounds: list[tuple[int, int]] = []
-        for words in struct.unpack_from(f"<{count}I", frame, 4):
-            self.bounds.append((start, start + 8 * words))
-            start += 8 * words
-        if start != len(frame):
-            raise Malformed("a frame whose segments do not add up to it")
-
-    def word(self, segment: int, at: int) -> int:
-        start, end = self.bounds[segment]
-        if not start <= at <= end - 8:
-            raise Malformed("a pointer outside its segment")
-        return int(_U64_AT.unpack_from(self.frame, at)[0])
-
-    def follow(self, segment: int, at: int) -> tuple[int, int, int]:
-        """The pointer at `at`, through far pointers: (pointer, segment, where its target is)."""
-        pointer = self.word(segment, at)
-        if pointer & 3 != 2:
-            return pointer, segment, at + 8 + 8 * _signed_offset(pointer)
-        pad, pad_segment = 8 * (pointer >> 3 & 0x1FFFFFFF), pointer >> 32
-        if pad_segment >= len(self.bounds):
-            raise Malformed("a pointer into a segment that is not there")
-        pad += self.bounds[pad_segment][0]
-        inner = self.word(pad_segment, pad)
-        if not pointer & 4:
-            if inner & 3 == 2:
-                raise Malformed("a far pointer to a far pointer")
-            return inner, pad_segment, pad + 8 + 8 * _signed_offset(inner)
-        target_segment = inner >> 32
-        if inner & 7 != 2 or target_segment >= len(self.bounds):
-            raise Malformed("a landing pad that is none")
-        target = self.bounds[target_segment][0] + 8 * (inner >> 3 & 0x1FFFFFFF)
-        return self.word(pad_segment, pad + 8), target_segment, target
-
-    def check(self, segment: int, at: int, size: int) -> None:
-        start, end = self.bounds[segment]
-        if not (start <= at and at + size <= end):
-            raise Malformed("a target outside its segment")
-
-
-def _signed_offset(pointer: int) -> int:
-    offset = pointer >> 2 & 0x3FFFFFFF
-    return offset - 0x40000000 if offset & 0x20000000 else offset
-
-
-class _Struct:
-    """A struct of a peer older or newer than this schema: what it lacks is zero."""
-
-    def __init__(self, segments: _Segments, segment: int, at: int) -> None:
-        pointer, self._segment, self._data = segments.follow(segment, at)
-        self._segments = segments
-        self.is_null = pointer == 0
-        if pointer & 3:
-            raise Malformed("another pointer where a struct belongs")
-        self._data_bytes = 8 * (pointer >> 32 & 0xFFFF) if pointer else 0
-        self._pointers = pointer >> 48
-        if pointer:
-            segments.check(self._segment, self._data, self._data_bytes + 8 * self._pointers)
-
-    def number(self, offset: int, size: int) -> int:
-        if offset + size > self._data_bytes:
-            return 0
-        at = self._data + offset
-        return int.from_bytes(self._segments.frame[at:at + size], "little")
-
-    def child(self, index: int) -> _Struct | None:
-        """None where the pointer is null."""
-        if index >= self._pointers:
-            return None
-        child = _Struct(self._segments, self._segment, self._data + self._data_bytes + 8 * index)
-        return None if child.is_null else child
-
-    def data(self, index: int, element: int = _BYTES) -> bytes:
-        """The bytes of a list of exactly this element size; empty where there is none."""
-        if index >= self._pointers:
-            return b""
-        pointer, segment, at = self._segments.follow(
-            self._segment, self._data + self._data_bytes + 8 * index)
-        if not pointer:
-            return b""
-        if pointer & 3 != 1 or pointer >> 32 & 7 != element:
-            raise Malformed("another pointer where a list of this type belongs")
-        size = _WIDTHS[element] * (pointer >> 35)
-        self._segments.check(segment, at, size)
-        return self._segments.frame[at:at + size]
-
-    def column(self, index: int, element: int) -> array[int]:
-        values = array(_ARRAYS[element], self.data(index, element))
-        if sys.byteorder != "little":
-            values.byteswap()
-        return values
-
-    def text(self, index: int) -> str:
-        data = self.data(index)
-        if data[-1:] not in (b"", b"\0"):
-            raise Malformed("a text without its NUL")
-        return data[:-1].decode("utf-8", "replace")
-
-
 # A Verdicts frame without details, as the server lays it out: table, root, id, kind, pointer to
 # the body, count, pointer to the verdicts, pointer to the details.
 _PLAIN_VERDICTS = struct.Struct("<IIQQQQQIIQ")
@@ -527,7 +353,7 @@ def decode(frame: bytes) -> Answer:
         (table, _, root, frame_id, kind, body, count, pointer, size,
          details) = _PLAIN_VERDICTS.unpack_from(frame)
         if (body == _BODY_OF_VERDICTS and kind == VERDICTS and root == _ROOT
-                and pointer == _AFTER_POINTERS and not details and not table and size & 7 == _BYTES
+                and pointer == _AFTER_POINTERS and not details and not table and size & 7 == BYTES
                 and 64 + (size >> 3) <= len(frame)
                 and (size >> 3 == count or size >> 3 == 1 and count)):
             return VerdictsAnswer(frame_id, count & 0xFFFFFFFF, frame[64:64 + (size >> 3)], None)
@@ -537,8 +363,8 @@ def decode(frame: bytes) -> Answer:
 def _decode_any(frame: bytes) -> Answer:
     if len(frame) < 8 or frame_bytes(frame) != len(frame):
         raise Malformed("not one whole frame")
-    segments = _Segments(frame)
-    root = _Struct(segments, 0, segments.bounds[0][0])
+    segments = Segments(frame)
+    root = Struct.at(segments, 0, segments.bounds[0][0]) or Struct(segments, 0, 0, 0, 0)
     frame_id, kind = root.number(0, 8), root.number(8, 2)
     if kind == DONE:
         return DoneAnswer(frame_id)
@@ -553,7 +379,7 @@ def _decode_any(frame: bytes) -> Answer:
     return reader(frame_id, body)
 
 
-def _read_welcome(frame_id: int, body: _Struct) -> Welcome:
+def _read_welcome(frame_id: int, body: Struct) -> Welcome:
     number = body.number
     return Welcome(
         frame_id, number(0, 2), number(2, 2), number(4, 4), number(8, 4), number(12, 4),
@@ -561,14 +387,14 @@ def _read_welcome(frame_id: int, body: _Struct) -> Welcome:
         number(44, 4), number(48, 8), number(56, 8), body.text(0))
 
 
-def _read_verdicts(frame_id: int, body: _Struct) -> VerdictsAnswer:
+def _read_verdicts(frame_id: int, body: Struct) -> VerdictsAnswer:
     count = body.number(0, 4)
     return VerdictsAnswer(frame_id, count, _checked(body.data(0), count),
                           _read_details(body.child(1), count))
 
 
-def _read_granted(frame_id: int, body: _Struct) -> GrantedAnswer:
-    entries, reservations = body.column(0, _U32), body.column(3, _U64)
+def _read_granted(frame_id: int, body: Struct) -> GrantedAnswer:
+    entries, reservations = body.column(0, U32), body.column(3, U64)
     if len(reservations) not in (0, len(entries)):
         raise Malformed(f"{len(reservations)} reservations for {len(entries)} entries")
     return GrantedAnswer(frame_id, entries, _checked(body.data(1), len(entries)),
@@ -581,13 +407,13 @@ def _checked(verdicts: bytes, count: int) -> bytes:
     return verdicts
 
 
-def _read_details(body: _Struct | None, count: int) -> Columns | None:
+def _read_details(body: Struct | None, count: int) -> Columns | None:
     if body is None:
         return None
     columns: Columns = {}
     for index, (name, element) in enumerate((
-            ("limit", _U32), ("window_ms", _U64), ("remaining", _U32),
-            ("reset_ms", _U64), ("retry_ms", _U64), ("request_id", _U64))):
+            ("limit", U32), ("window_ms", U64), ("remaining", U32),
+            ("reset_ms", U64), ("retry_ms", U64), ("request_id", U64))):
         column = body.column(index, element)
         if len(column):
             if len(column) != count:
@@ -596,35 +422,35 @@ def _read_details(body: _Struct | None, count: int) -> Columns | None:
     return columns
 
 
-def _read_interned(frame_id: int, body: _Struct) -> InternedAnswer:
-    handles = body.column(0, _U32)
+def _read_interned(frame_id: int, body: Struct) -> InternedAnswer:
+    handles = body.column(0, U32)
     return InternedAnswer(frame_id, handles, _checked(body.data(1), len(handles)))
 
 
-def _read_inspected(frame_id: int, body: _Struct) -> InspectedAnswer:
-    blob, sizes = body.data(0), body.column(1, _U16)
+def _read_inspected(frame_id: int, body: Struct) -> InspectedAnswer:
+    blob, sizes = body.data(0), body.column(1, U16)
     if sum(sizes) != len(blob):
         raise Malformed("key sizes that do not add up to the keys")
     keys, start = [], 0
     for size in sizes:
         keys.append(blob[start:start + size])
         start += size
-    columns = [body.column(2, _U64), *(body.column(n, _U32) for n in range(3, 8)),
-               body.column(8, _U64)]
+    columns = [body.column(2, U64), *(body.column(n, U32) for n in range(3, 8)),
+               body.column(8, U64)]
     if any(len(column) != len(keys) for column in columns):
         raise Malformed("columns of different length")
     return InspectedAnswer(frame_id, body.number(0, 8), keys, *columns)
 
 
-def _read_error(frame_id: int, body: _Struct) -> ErrorAnswer:
+def _read_error(frame_id: int, body: Struct) -> ErrorAnswer:
     return ErrorAnswer(frame_id, body.number(0, 2), body.text(0))
 
 
-def _read_go_away(frame_id: int, body: _Struct) -> GoAway:
+def _read_go_away(frame_id: int, body: Struct) -> GoAway:
     return GoAway(frame_id, body.text(0))
 
 
-_READERS: dict[int, Callable[[int, _Struct], Answer]] = {
+_READERS: dict[int, Callable[[int, Struct], Answer]] = {
     WELCOME: _read_welcome, VERDICTS: _read_verdicts, GRANTED: _read_granted,
     INTERNED: _read_interned, INSPECTED: _read_inspected, ERROR: _read_error,
     GO_AWAY: _read_go_away,
