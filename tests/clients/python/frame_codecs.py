@@ -7,14 +7,9 @@ import subprocess
 import capnp
 from native_peer import GOLDEN, ROOT, SCHEMA
 
-from sluicegate import _frames
+from sluicegate import _frames, _quota_frames
 
 SCHEMA_FILE = ROOT / "proto" / "sluicegate.capnp"
-
-
-# What the client does not speak: quotas.
-QUOTA_KINDS = {"reserve", "check", "settle", "cancel", "extend", "record", "usage", "quota",
-               "reset", "quotaAnswers", "usageTold"}
 
 
 def golden_names(root):
@@ -22,9 +17,6 @@ def golden_names(root):
     names = []
     for path in sorted(GOLDEN.glob("*.json")):
         said = json.loads(path.read_text())
-        kinds = said.get("message", {}).keys()
-        if kinds & QUOTA_KINDS or path.stem == "granted_reservations":
-            continue
         if said.get("root") == root and "message" in said and "error" not in said:
             names.append(path.stem)
     return names
@@ -81,8 +73,88 @@ def encode(message):
         return _frames.encode_intern(frame_id, _frames.encode_keys(keys_of(body)))
     if kind == "forget":
         return _frames.encode_forget(frame_id, handles_of(body))
-    assert kind == "ping", kind
-    return _frames.encode_ping(frame_id)
+    if kind == "ping":
+        return _frames.encode_ping(frame_id)
+    return QUOTA_ENCODERS[kind](frame_id, body)
+
+
+def numbers_of(body, name):
+    return [int(value) for value in body[name]] if name in body else None
+
+
+def cut(body, blob="subjects", sizes="subjectSizes"):
+    """Names that stand end to end."""
+    names, rest = [], bytes(body.get(blob, []))
+    for size in body.get(sizes, []):
+        names.append(rest[:size])
+        rest = rest[size:]
+    assert not rest
+    return names
+
+
+def subjects_of(body):
+    names = iter(cut(body))
+    counts = body.get("subjectCounts") or [1] * len(body.get("subjectSizes", []))
+    return _quota_frames.encode_subjects([[next(names) for _ in range(n)] for n in counts])
+
+
+def asked_of(body):
+    def amounts(name):
+        return _quota_frames.amounts(numbers_of(body, name), name)
+    return _quota_frames.Asked(
+        body["flags"], body["waitLimitMs"], body["lifetimeMs"],
+        _quota_frames.requests(numbers_of(body, "requests")), amounts("inputTokens"),
+        amounts("maxOutputTokens"), amounts("costs"),
+        cut(body, "ids", "idSizes") if "ids" in body else None, body.get("owner", ""))
+
+
+def used_of(body):
+    def amounts(name):
+        return _quota_frames.amounts(numbers_of(body, name), name)
+    return _quota_frames.Used(
+        _quota_frames.requests(numbers_of(body, "requests")), amounts("inputTokens"),
+        amounts("cachedInputTokens"), amounts("outputTokens"), amounts("costs"))
+
+
+def quota_of(body):
+    """A Quota in capnp's JSON as the client's own value."""
+    def number(enum, word):
+        return getattr(SCHEMA, enum).schema.enumerants[word]
+    return _quota_frames.QuotaText([
+        _quota_frames.LimitText(
+            limit["name"], number("Metric", limit["metric"]), number("LimitKind", limit["kind"]),
+            number("Ceiling", limit["ceiling"]), number("CalendarUnit", limit["unit"]),
+            int(limit["amount"]), int(limit["periodMs"]), limit.get("timeZone", ""),
+            limit["countCached"])
+        for limit in body.get("limits", [])], body["refundExpired"], body["overtakersMax"],
+        body.get("profile", ""))
+
+
+def reservations_of(body):
+    return numbers_of(body, "reservations") or []
+
+
+QUOTA_ENCODERS = {
+    "reserve": lambda id, body: _quota_frames.encode_reserve(
+        id, subjects_of(body), asked_of(body)),
+    "check": lambda id, body: _quota_frames.encode_reserve(
+        id, subjects_of(body), asked_of(body), _quota_frames.CHECK),
+    "settle": lambda id, body: _quota_frames.encode_settle(
+        id, reservations_of(body), used_of(body), body["flags"]),
+    "cancel": lambda id, body: _quota_frames.encode_cancel(
+        id, reservations_of(body), body["flags"]),
+    "extend": lambda id, body: _quota_frames.encode_extend(
+        id, reservations_of(body), body["lifetimeMs"], body["flags"]),
+    "record": lambda id, body: _quota_frames.encode_record(
+        id, subjects_of(body), used_of(body), body["flags"]),
+    "usage": lambda id, body: _quota_frames.encode_usage(
+        id, cut(body), int(body["cursor"]), body["limit"]),
+    "quota": lambda id, body: (
+        _quota_frames.encode_remove(id, bytes(body["subject"])) if body["remove"]
+        else _quota_frames.encode_put(id, bytes(body["subject"]), quota_of(body["quota"]))),
+    "reset": lambda id, body: _quota_frames.encode_reset(
+        id, bytes(body.get("subject", [])), body["all"]),
+}
 
 
 def handles_of(body):

@@ -19,12 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from native_peer import GOLDEN, SCHEMA
 
-from sluicegate import _frames
+from sluicegate import _frames, _quota_frames
 from sluicegate.errors import ErrorCode
 from sluicegate.verdict import DETAIL_COLUMNS, Verdict
 
 # A column without elements means what an absent one does; ours and the tool's choice differ.
-EMPTY_OR_ABSENT = {"acquire_empty_costs", "acquire_by_handle_none"}
+EMPTY_OR_ABSENT = {"acquire_empty_costs", "acquire_by_handle_none", "reserve_none"}
 # Built from another schema.
 NOT_OURS = {"newer_acquire", "newer_hello", "older_acquire", "hostile_body_null"}
 SERVER_FRAMES = golden_names("ServerFrame")
@@ -65,6 +65,15 @@ def said(answer):
                   if name not in ("id", "cursor", "keys")}
         return fields | {"cursor": answer.cursor, "keys": list(b"".join(answer.keys)),
                          "keySizes": [len(key) for key in answer.keys]}
+    if isinstance(answer, _frames.QuotaAnswers):
+        return {"count": answer.length, "codes": list(answer.codes),
+                "reservations": list(answer.reservations), "retryMs": list(answer.retry_ms),
+                "limits": states(answer.limits)}
+    if isinstance(answer, _frames.UsageTold):
+        return {"cursor": answer.cursor, **names(answer), "sources": list(answer.sources),
+                "openReservations": list(answer.open_reservations),
+                "waiting": list(answer.waiting), "limits": states(answer.limits),
+                "quotas": [quota_said(quota) for quota in answer.quotas]}
     if isinstance(answer, _frames.ErrorAnswer):
         return {"code": camel(ErrorCode(answer.code).name.lower()), "text": answer.text}
     if isinstance(answer, _frames.Welcome):
@@ -73,6 +82,29 @@ def said(answer):
     if isinstance(answer, _frames.GoAway):
         return {"reason": answer.reason}
     return {}
+
+
+def names(told):
+    return {"names": list(b"".join(told.names)), "nameSizes": [len(name) for name in told.names]}
+
+
+def states(told):
+    columns = {} if told is None else told._asdict() | {"names": []}
+    return {camel(name): value if isinstance(value, int) else list(value)
+            for name, value in columns.items()} | (names(told) if told else {})
+
+
+def quota_said(quota):
+    def word(enum, number):
+        return next(word for word, value in getattr(SCHEMA, enum).schema.enumerants.items()
+                    if value == number)
+    return {"refundExpired": quota.refund_expired, "overtakersMax": quota.overtakers_max,
+            "profile": quota.profile, "limits": [
+                {"name": limit.name, "metric": word("Metric", limit.metric),
+                 "kind": word("LimitKind", limit.kind), "ceiling": word("Ceiling", limit.ceiling),
+                 "unit": word("CalendarUnit", limit.unit), "amount": limit.amount,
+                 "periodMs": limit.period_ms, "timeZone": limit.time_zone,
+                 "countCached": limit.count_cached} for limit in quota.limits]}
 
 
 def details(columns):
@@ -86,16 +118,19 @@ def camel(name):
 def plain(value):
     """capnp's JSON without what is absent, numbers as numbers."""
     if isinstance(value, dict):
-        return {name: plain(item) for name, item in value.items() if plain(item) not in ([], {})}
+        return {name: plain(item) for name, item in value.items()
+                if plain(item) not in ([], {}, "")}
     if isinstance(value, list):
         return [plain(item) for item in value]
-    return int(value) if isinstance(value, str) and value.isdigit() else value
+    is_number = isinstance(value, str) and re.fullmatch(r"-?\d+", value)
+    return int(value) if is_number else value
 
 
 KINDS = {_frames.VerdictsAnswer: "verdicts", _frames.GrantedAnswer: "granted",
          _frames.InternedAnswer: "interned", _frames.InspectedAnswer: "inspected",
          _frames.ErrorAnswer: "error", _frames.Welcome: "welcome", _frames.GoAway: "goAway",
-         _frames.DoneAnswer: "done", _frames.PongAnswer: "pong"}
+         _frames.DoneAnswer: "done", _frames.PongAnswer: "pong",
+         _frames.QuotaAnswers: "quotaAnswers", _frames.UsageTold: "usageTold"}
 NEWER_FIELDS = {"mood", "weight", "serverTime"}
 
 
@@ -263,16 +298,18 @@ def test_sizes_of_what_is_built_or_read_by_hand_are_the_schemas(layout):
 
 def test_union_tags_are_the_schemas(layout):
     for root, names in (("ClientFrame", "hello acquire acquireByHandle release withdraw inspect "
-                                        "intern forget ping"),
+                                        "intern forget ping reserve check settle cancel extend "
+                                        "record usage quota reset"),
                         ("ServerFrame", "welcome verdicts granted done interned inspected pong "
-                                        "error goAway")):
+                                        "error goAway quotaAnswers usageTold")):
         text = struct_text(layout, root)
         assert "union {  # tag bits [64, 80)" in text
         tags = {name: int(tag) for name, tag in
                 re.findall(r"^\s+(\w+) @\d+ :.*union tag = (\d+)", text, re.MULTILINE)}
         for name in names.split():
             constant = re.sub("([A-Z])", r"_\1", name).upper()
-            assert getattr(_frames, constant) == tags[name], name
+            of_quotas = getattr(_quota_frames, constant, None)
+            assert getattr(_frames, constant, of_quotas) == tags[name], name
 
 
 # Where the reader looks: (field, offset, size) of data, (field, index) of pointers.
@@ -296,6 +333,14 @@ READ = {
     "Acquire": [("details", 0, 1), ("flags", 1, 1), ("waitLimitMs", 4, 4), ("keys", 0),
                 ("keySizes", 1), ("costs", 2), ("maxRequests", 3), ("maxRequestsInQueue", 4),
                 ("entryFlags", 5)],
+    "QuotaAnswers": [("count", 0, 4), ("codes", 0), ("reservations", 1), ("retryMs", 2),
+                     ("limits", 3)],
+    "LimitStates": [("leftOut", 0, 4), ("entries", 0), ("subjects", 1), ("names", 2),
+                    ("nameSizes", 3), ("metrics", 4), ("kinds", 5), ("ceilings", 6),
+                    ("violated", 7), ("amounts", 8), ("used", 9), ("reserved", 10),
+                    ("remaining", 11), ("periodMs", 12), ("resetMs", 13)],
+    "UsageTold": [("cursor", 0, 8), ("names", 0), ("nameSizes", 1), ("sources", 2),
+                  ("openReservations", 3), ("waiting", 4), ("quotas", 5), ("limits", 6)],
 }
 
 
@@ -329,6 +374,11 @@ def test_constants_are_the_schemas():
             "remaining": SCHEMA.detailRemaining, "reset_ms": SCHEMA.detailReset,
             "retry_ms": SCHEMA.detailRetry, "request_id": SCHEMA.detailRequestId}
     assert {name: bit for name, bit, _ in DETAIL_COLUMNS} == bits
+    assert SCHEMA.untold == _quota_frames.UNTOLD and SCHEMA.keep == _quota_frames.KEEP
+    for flag in ("mayWait", "tied", "wantsLimits", "wantsViolated", "keepRequests"):
+        constant = re.sub("([A-Z])", r"_\1", flag).upper()
+        assert getattr(SCHEMA, f"quota{flag[0].upper()}{flag[1:]}") == getattr(
+            _quota_frames, constant), flag
 
 
 # ---- what is wrong -------------------------------------------------------------------------------
