@@ -33,6 +33,17 @@ class Asked:
             blob = blob[size:]
         return keys
 
+    @property
+    def subjects(self):
+        """Of each entry a list, as text."""
+        blob, names = self.body["subjects"], []
+        for size in self.body["subjectSizes"]:
+            names.append(bytes(blob[:size]).decode())
+            blob = blob[size:]
+        names = iter(names)
+        counts = self.body.get("subjectCounts") or [1] * len(self.body["subjectSizes"])
+        return [[next(names) for _ in range(count)] for count in counts]
+
     def __repr__(self):
         return f"<{self.kind} {self.id} {str(self.body)[:200]}>"
 
@@ -74,8 +85,18 @@ class Peer:
         body = {"count": count, "verdicts": raw}
         self.send(server_frame(id=asked.id, verdicts=body | details))
 
-    def granted(self, asked, entries, raw=b"\1"):
-        self.send(server_frame(id=asked.id, granted={"entries": entries, "verdicts": raw}))
+    def granted(self, asked, entries, raw=b"\1", **columns):
+        self.send(server_frame(id=asked.id, granted={"entries": entries, "verdicts": raw,
+                                                     **columns}))
+
+    def quota_answers(self, asked, codes=b"\1", count=None, **columns):
+        """`count`: where it is not that of the reservations or subjects asked."""
+        if count is None:
+            body = asked.body
+            count = len(body.get("reservations") or body.get("subjectCounts")
+                        or body.get("subjectSizes", [0]))
+        self.send(server_frame(id=asked.id, quotaAnswers={"count": count, "codes": codes,
+                                                          **columns}))
 
     def done(self, asked):
         self.send(server_frame(id=asked.id, done=None))

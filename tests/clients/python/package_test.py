@@ -86,6 +86,34 @@ def ask(client: sluicegate.Client) -> list[bool]:
     return client.acquire_many(("a", "b"), costs=[1, 2], details=sluicegate.Details.ALL).approved
 
 
+def guarded(client: sluicegate.Client) -> int:
+    client.set_quota("m", [sluicegate.Limit("tpm", "tokens", 30_000, 60_000),
+                           {"name": "c", "metric": "concurrency", "amount": 4}])
+    try:
+        with client.reserve(["{a}", "{a}m"], input_tokens=5, lifetime=60.0) as reservation:
+            reservation.settle(5, output_tokens=7)
+    except sluicegate.QuotaDenied as denied:
+        wait: float | None = denied.retry_after
+        print(wait, denied.violated[0].name, denied.code.reason)
+    with client.lease("p", lifetime=5, renew=True) as lease:
+        print(lease.held)
+    one: sluicegate.Usage = client.usage("m")
+    two: list[sluicegate.Usage] = client.usage(["m", b"n"])
+    results = client.reserve_many(["m", ["{a}", "{a}m"]], input_tokens=[1, 2])
+    client.settle_many(results.reservations, output_tokens=3)
+    return one.stats.tpm + len(two) + client.decide("m", 5).stats.max_tpm
+
+
+async def reserved(client: sluicegate.AsyncClient) -> list[str]:
+    async with client.reserve("m", wait=True, wait_limit=1.5) as reservation:
+        await reservation.settle(1, 2)
+    awaited: sluicegate.AsyncReservation = await client.wait_for_capacity("m", 5)
+    await awaited.cancel(keep_requests=True)
+    async with client.lease("p") as lease:
+        print(lease.held)
+    return [usage.subject async for usage in client.subjects()]
+
+
 async def tasks() -> list[sluicegate.Verdict]:
     async with sluicegate.AsyncClient("localhost:8081", on_failure="open") as client:
         @client.limited("user:{user}", cost=2)

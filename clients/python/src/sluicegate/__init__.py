@@ -5,6 +5,10 @@
             ...
         verdicts = client.acquire_many(["user:1", "user:2"])
 
+        with client.reserve("gpt-4o", input_tokens=900, max_output_tokens=500) as reservation:
+            ...
+            reservation.settle(880, 312)
+
     async with sluicegate.AsyncClient("localhost:8081") as client:
         verdict = await client.acquire("user:17")
 """
@@ -12,18 +16,27 @@
 from ._base import KeyState
 from ._calls import Handles
 from ._frames import NO_HANDLE, Welcome
+from ._quota_aio import AsyncLease, AsyncReservation
+from ._quota_client import Lease, Reservation
 from .aio import AsyncClient
 from .client import Client
-from .errors import (Closed, ConnectionLost, Denied, Draining, ErrorCode, LimitExceeded,
-                     NotInterned, Overloaded, ProtocolError, Refused, SluicegateError,
-                     StaleHandles, TimedOut, Unreachable)
+from .errors import (Closed, ConnectionLost, CountTokensError, Denied, Draining, ErrorCode,
+                     InvalidQuota, LimitExceeded, NotInterned, Overloaded, ProtocolError,
+                     QuotaDenied, QuotaError, Refused, ReservationEnded, SluicegateError,
+                     StaleHandles, TimedOut, UnknownReservation, Unreachable)
+from .quota import (Decision, Limit, LimitState, Quota, QuotaCode, QuotaResults, Stats, Usage,
+                    estimate_tokens)
+from .tokens import count_tokens
 from .verdict import Details, Verdict, Verdicts
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "AsyncClient", "Client", "Closed", "ConnectionLost", "Denied", "Details", "Draining",
-    "ErrorCode", "Handles", "KeyState", "LimitExceeded", "NO_HANDLE", "NotInterned", "Overloaded",
-    "ProtocolError", "Refused", "SluicegateError", "StaleHandles", "TimedOut", "Unreachable",
-    "Verdict", "Verdicts", "Welcome",
+    "AsyncClient", "AsyncLease", "AsyncReservation", "Client", "Closed", "ConnectionLost",
+    "CountTokensError", "Decision", "Denied", "Details", "Draining", "ErrorCode", "Handles",
+    "InvalidQuota", "KeyState", "Lease", "Limit", "LimitExceeded", "LimitState", "NO_HANDLE",
+    "NotInterned", "Overloaded", "ProtocolError", "Quota", "QuotaCode", "QuotaDenied",
+    "QuotaError", "QuotaResults", "Refused", "Reservation", "ReservationEnded", "SluicegateError",
+    "StaleHandles", "Stats", "TimedOut", "UnknownReservation", "Unreachable", "Usage", "Verdict",
+    "Verdicts", "Welcome", "count_tokens", "estimate_tokens",
 ]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from . import _frames
 from ._requests import APPROVED, DRAINING, QUEUED, Request, copy_of, expect, told
 from .errors import ConnectionLost, Draining, NotInterned, SluicegateError, StaleHandles
+from .quota import QuotaResults
 from .verdict import DETAIL_COLUMNS, Verdict, Verdicts
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Call(abc.ABC):
     applies_policy = False  # the failure policy decides in the server's place
     may_ask_again = False  # with requeue=True
     may_wait = False
+    frame_entries_max = 8_192  # beside the client's own bound, and Welcome's
 
     def __init__(self, core: Core, sink: Any, count: int) -> None:
         self.core = core
@@ -62,7 +64,7 @@ class Call(abc.ABC):
     def take_granted(self, piece: Piece, answer: _frames.GrantedAnswer) -> None:
         raise _frames.Malformed("Granted for a frame without waiting entries")
 
-    def partial(self) -> Verdicts | None:
+    def partial(self) -> Verdicts | QuotaResults | None:
         return None
 
     @property
@@ -70,7 +72,8 @@ class Call(abc.ABC):
         return not self.is_settled and self._next < self.count and not self.sink.done()
 
     def next_piece(self, entries_max: int) -> Piece:
-        start, self._next = self._next, min(self._next + entries_max, self.count)
+        size = min(entries_max, self.frame_entries_max)
+        start, self._next = self._next, min(self._next + size, self.count)
         self.pieces_out += 1
         return Piece(self, range(start, self._next))
 

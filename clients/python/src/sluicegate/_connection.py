@@ -28,6 +28,7 @@ class Connection:
         self.going_away: str | None = None  # the server's reason
         self.answers = 0
         self.batches_out = 0
+        self.quota_batches_out = 0
         self._splitter = _frames.Splitter()
         self._outstanding: dict[int, Request] = {}
         self._waiting: dict[int, Request] = {}
@@ -64,6 +65,8 @@ class Connection:
         self._bytes_out += request.size
         if request.is_batch:
             self.batches_out += 1
+        elif request.is_quota_batch:
+            self.quota_batches_out += 1
 
     # --- receiving
 
@@ -115,6 +118,8 @@ class Connection:
         self._bytes_out -= request.size
         if request.is_batch:
             self.batches_out -= 1
+        elif request.is_quota_batch:
+            self.quota_batches_out -= 1
         return request
 
     def _take_welcome(self, answer: _frames.Answer) -> None:

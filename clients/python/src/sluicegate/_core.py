@@ -22,6 +22,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from . import _frames
 from ._calls import Call, ReleaseCall, origin_of, stale
 from ._connection import Connection
+from ._quota_frames import CALLS_MAX
+from ._quota_requests import Cancellation, Form, QuotaBatch, QuotaEntry
 from ._requests import Batch, Entry, Nobody, Request, Withdrawal, copy_of
 from .errors import (Closed, ConnectionLost, Draining, LimitExceeded, ProtocolError,
                      SluicegateError, StaleHandles, Unreachable)
@@ -138,14 +140,18 @@ class Core:
         self.pending = 0  # sinks that are not told yet
         self.has_abandoned = False
         self.is_closed = False
-        self.places: dict[Any, tuple[Batch, int]] = {}  # of single entries that may wait
+        # Of single entries that may wait.
+        self.places: dict[Any, tuple[Batch | QuotaBatch, int]] = {}
         self.on_batch: Callable[[Batch], object] | None = None
         self._open = Batch(self)  # gathers
         self._batches: deque[Batch] = deque()  # full, or followed by another
+        self._quota_batches: deque[QuotaBatch] = deque()
+        self._open_quotas: dict[Form, QuotaBatch] = {}  # those of them that gather
         self._again: deque[Request] = deque()  # go first
         self._calls: deque[Call] = deque()  # those that may send their next piece
         self._withdrawals: dict[int, list[int]] = {}
         self._returns: list[tuple[str | bytes, int]] = []
+        self._unwanted: list[int] = []  # reservations to be cancelled
         self._oldest_handles = 0  # generation of the first handles given out
         self.policy_verdict = {"error": None, "open": Verdict.PASSED_UNASKED,
                                "closed": Verdict.DENIED_UNASKED}[settings.on_failure]
@@ -166,6 +172,15 @@ class Core:
         if not batch.keys and self.on_batch is not None:
             self.on_batch(batch)
         batch.add(key, sink, entry)
+
+    def ask_quota(self, form: Form, entry: QuotaEntry, sink: Any) -> None:
+        """A single call about quotas: those of the same form gather in one frame."""
+        self.pending += 1
+        batch = self._open_quotas.get(form)
+        if batch is None or batch.entries >= min(self.options.frame_entries, CALLS_MAX):
+            batch = self._open_quotas[form] = QuotaBatch(self, form)
+            self._quota_batches.append(batch)
+        batch.add(entry, sink)
 
     def seal(self) -> None:
         """What comes from now on gathers in another batch."""
@@ -225,6 +240,9 @@ class Core:
         self.seal()
         live = [batch.without_done() for batch in self._batches]
         self._batches = deque(batch for batch in live if batch is not None)
+        self._open_quotas.clear()
+        live_quotas = [batch.without_done() for batch in self._quota_batches]
+        self._quota_batches = deque(batch for batch in live_quotas if batch is not None)
         for _ in range(len(self._calls)):
             call = self._calls.popleft()
             call.is_queued = False
@@ -235,6 +253,10 @@ class Core:
 
     def give_back(self, key: str | bytes, cost: int) -> None:
         self._returns.append((key, cost))
+
+    def cancel_unwanted(self, reservation: int) -> None:
+        """Nobody was told of it: what it charges goes back."""
+        self._unwanted.append(reservation)
 
     # --- what was decided
 
@@ -305,16 +327,18 @@ class Core:
         """After disconnected(), whatever state an interrupted call has left."""
         self._withdrawals.clear()
         self._returns.clear()
+        self._unwanted.clear()
         self._fail_queued(error, is_lost=not self.options.requeue)
         self.places.clear()
         self.pending = 0
 
     def _fail_queued(self, error: Any, is_lost: bool) -> None:
         self.seal()
-        requests: list[Request] = [*self._again, *self._batches]
+        requests: list[Request] = [*self._again, *self._batches, *self._quota_batches]
         calls = list(self._calls)
-        for queue in (self._again, self._batches, self._calls):
+        for queue in (self._again, self._batches, self._quota_batches, self._calls):
             queue.clear()
+        self._open_quotas.clear()
         for request in requests:
             if is_lost:
                 request.lost(error)
@@ -336,17 +360,19 @@ class Core:
         self.fail_queued(error)
         self._withdrawals.clear()
         self._returns.clear()
+        self._unwanted.clear()
 
     @property
     def wants_to_send(self) -> bool:
-        return bool(self._open.keys or self._batches or self._again or self._calls)
+        return bool(self._open.keys or self._batches or self._again or self._calls
+                    or self._quota_batches)
 
     @property
     def is_quiet(self) -> bool:
         """Nothing is asked by anybody."""
         connection = self.connection
         return (not self.pending and connection is not None and connection.is_idle
-                and connection.takes_requests and not self._withdrawals and not self._returns)
+                and connection.takes_requests and not self.has_chores)
 
     @property
     def is_gathering(self) -> bool:
@@ -355,7 +381,7 @@ class Core:
 
     @property
     def has_chores(self) -> bool:
-        return bool(self._withdrawals or self._returns)
+        return bool(self._withdrawals or self._returns or self._unwanted)
 
     # --- frames
 
@@ -389,6 +415,10 @@ class Core:
             self._returns.clear()
             self.start(ReleaseCall(self, Nobody(), keys, costs))
 
+        for start in range(0, len(self._unwanted), CALLS_MAX):
+            self._again.append(Cancellation(self._unwanted[start:start + CALLS_MAX]))
+        self._unwanted = []
+
     def _next_request(self, connection: Connection) -> Request | None:
         if self._again:
             return self._again.popleft()
@@ -396,6 +426,10 @@ class Core:
             batch = self._next_batch()
             if batch is not None:
                 return batch
+        while connection.quota_batches_out < BATCHES_OUT_MAX and self._quota_batches:
+            quotas = self._next_quota_batch()
+            if quotas is not None:
+                return quotas
         while self._calls:
             call = self._calls.popleft()
             call.is_queued = False
@@ -410,6 +444,12 @@ class Core:
         if not self._batches:
             self.seal()
         batch = self._batches.popleft()
+        return batch.without_done() if self.has_abandoned else batch
+
+    def _next_quota_batch(self) -> QuotaBatch | None:
+        batch = self._quota_batches.popleft()
+        if self._open_quotas.get(batch.form) is batch:
+            del self._open_quotas[batch.form]
         return batch.without_done() if self.has_abandoned else batch
 
     def _encoded(self, connection: Connection, request: Request) -> bytes | None:

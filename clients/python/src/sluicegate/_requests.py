@@ -48,6 +48,7 @@ class Request(abc.ABC):
     size = 0  # bytes of the frame, while it is outstanding
     entries = 1
     is_batch = False
+    is_quota_batch = False
 
     @abc.abstractmethod
     def encode(self, frame_id: int) -> bytes: ...
@@ -319,24 +320,26 @@ class Lone(Request):
 
 
 class Question(Request):
-    """A frame that is answered by one frame: Inspect, Ping."""
+    """A frame that is answered by one frame: Inspect, Ping, Usage, QuotaChange, Reset."""
 
     def __init__(self, core: Core, sink: Any, encode: Callable[[int], bytes], kind: type[Any],
-                 result: Callable[[Any], Any]) -> None:
+                 result: Callable[[Any], Any], may_ask_again: bool = True) -> None:
         self._core = core
         self._sink = sink
         self._encode = encode
         self._kind = kind
         self._result = result
+        self._may_ask_again = may_ask_again
 
     def encode(self, frame_id: int) -> bytes:
         return self._encode(frame_id)
 
     def answered(self, answer: _frames.Answer) -> bool:
         expect(self._kind, answer)
+        result = self._result(answer)
         self._core.finished(1)
         if not self._sink.done():
-            self._sink.set_result(self._result(answer))
+            self._sink.set_result(result)
         return True
 
     def failed(self, error: Exception) -> None:
@@ -345,7 +348,8 @@ class Question(Request):
             self._sink.set_exception(copy_of(error))
 
     def lost(self, error: ConnectionLost) -> None:
-        if self._core.options.requeue and not self._sink.done():
+        again = self._core.options.requeue and self._may_ask_again
+        if again and not self._sink.done():
             self._core.ask_again(self)
         else:
             self.failed(error)

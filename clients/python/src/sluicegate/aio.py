@@ -20,9 +20,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from typing import Any, Literal, cast
 
 from . import _frames
-from ._base import DEFAULT, Base, Key, KeyState, Timeout, listed, unless_denied
+from ._base import DEFAULT, Key, KeyState, Timeout, listed, unless_denied
 from ._calls import AcquireCall, Call, ForgetCall, HandleCall, Handles, InternCall, ReleaseCall
 from ._core import Settings
+from ._quota_aio import AsyncQuotaCalls
+from ._quota_requests import Form, Outcome, QuotaEntry
 from ._requests import Batch, Entry, Question
 from .client import keep_alive
 from .errors import Closed, ConnectionLost, Overloaded, SluicegateError, TimedOut, Unreachable
@@ -33,7 +35,7 @@ from .verdict import Verdict, Verdicts
 GATHERING = 1 / 16
 
 
-class AsyncClient(Base):
+class AsyncClient(AsyncQuotaCalls):
     """Client for asyncio; see the README for what the options mean."""
 
     def __init__(self, address: str, *, timeout: float | None = 30.0,
@@ -222,6 +224,37 @@ class AsyncClient(Base):
         return guarded
 
     # --- a call's life
+
+    async def _ask_quota(self, form: Form, entry: QuotaEntry, timeout: Timeout,
+                         wait_limit: float | None) -> Any:
+        seconds = self._seconds(timeout, form.may_wait, wait_limit)
+        applies_policy = form.asks and not form.may_wait
+        try:
+            await self._admit(seconds)
+        except TimedOut:
+            if not applies_policy or self._core.policy_verdict is None:
+                raise
+            return self._core.policy_verdict
+        assert self._loop is not None
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._core.ask_quota(form, entry, future)
+        try:
+            return await self._answer(future, seconds, applies_policy, None)
+        except BaseException:
+            self._forgo(future)
+            raise
+
+    def _forgo(self, future: asyncio.Future[Any]) -> None:
+        """Of a task that was cancelled, or whose time is over."""
+        if not future.done() or future.cancelled() or future.exception() is not None:
+            future.cancel()
+            self._core.abandon(future)
+        elif isinstance(future.result(), Outcome) and future.result().reservation:
+            self._core.cancel_unwanted(future.result().reservation)  # told, but never heard
+        self._flush_soon()
+
+    async def _run_many(self, make: Callable[[Any], Call], timeout: float | None) -> Any:
+        return await self._run_call(make, timeout)
 
     async def _run_call(self, make: Callable[[Any], Call], timeout: float | None) -> Any:
         self._stop_after_fork()

@@ -23,9 +23,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from . import _frames
-from ._base import DEFAULT, Base, Key, KeyState, Timeout, listed, unless_denied
+from ._base import DEFAULT, Key, KeyState, Timeout, listed, unless_denied
 from ._calls import AcquireCall, Call, ForgetCall, HandleCall, Handles, InternCall, ReleaseCall
 from ._core import Core, Settings
+from ._quota_client import QuotaCalls
+from ._quota_requests import Form, Outcome, QuotaEntry
 from ._requests import Lone, Question
 from .errors import Closed, ConnectionLost, Overloaded, SluicegateError, TimedOut, Unreachable
 from .verdict import Verdict, Verdicts
@@ -90,7 +92,7 @@ def keep_alive(opened: socket.socket) -> None:
             opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-class Client(Base):
+class Client(QuotaCalls):
     """Blocking client; see the README for what the options mean."""
 
     def __init__(self, address: str, *, timeout: float | None = 30.0,
@@ -248,6 +250,29 @@ class Client(Base):
         slot = Slot()
         return self._run(slot, lambda: self._core.ask_question(make(slot)),
                          self._seconds(timeout, False, None))
+
+    def _ask_quota(self, form: Form, entry: QuotaEntry, timeout: Timeout,
+                   wait_limit: float | None) -> Any:
+        slot = Slot()
+        try:
+            return self._run(slot, lambda: self._core.ask_quota(form, entry, slot),
+                             self._seconds(timeout, form.may_wait, wait_limit),
+                             waits=form.may_wait, applies_policy=form.asks)
+        except BaseException:
+            if isinstance(slot.result, Outcome):  # interrupted just when it was told
+                self._forgo(slot.result)
+            raise
+
+    def _forgo(self, outcome: Outcome) -> None:
+        """Nobody will ever hear of this reservation."""
+        if outcome.reservation:
+            with self._lock:
+                self._core.cancel_unwanted(outcome.reservation)
+                self._send_queued()
+
+    def _run_many(self, make: Callable[[Slot], Call], timeout: float | None) -> Any:
+        slot = Slot()
+        return self._run_call(slot, make(slot), timeout)
 
     def _run_call(self, slot: Slot, call: Call, timeout: float | None) -> Any:
         return self._run(slot, lambda: self._core.start(call), timeout, call=call,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 
+from .quota import LimitState, QuotaCode, QuotaResults
 from .verdict import Verdict, Verdicts
 
 
@@ -41,7 +42,7 @@ class ErrorCode(enum.IntEnum):
 class SluicegateError(Exception):
     """Base of all."""
 
-    partial: Verdicts | None = None
+    partial: Verdicts | QuotaResults | None = None
 
 
 class ConnectionLost(SluicegateError, ConnectionError):
@@ -111,3 +112,68 @@ class Denied(SluicegateError):
 
     def __str__(self) -> str:
         return f"{self.verdict.name.lower()}: {self.key!r}"
+
+
+class QuotaError(SluicegateError):
+    """A call about quotas was refused; `code` says why, and `reason` in a sentence."""
+
+    def __init__(self, code: QuotaCode, what: str) -> None:
+        super().__init__(code, what)
+        self.code = code
+        self.what = what  # the subjects, or the reservation
+
+    @property
+    def reason(self) -> str:
+        return self.code.reason
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.code}: {self.reason}"
+
+
+class QuotaDenied(QuotaError):
+    """Not admitted: nothing was charged anywhere.
+
+    `retry_after` says in how many seconds asking again may help (0: at once; None: never);
+    `violated` are the limits that deny, as they stand.
+    """
+
+    def __init__(self, code: QuotaCode, what: str, retry_after: float | None = None,
+                 violated: tuple[LimitState, ...] = ()) -> None:
+        super().__init__(code, what)
+        self.args = (code, what, retry_after, violated)
+        self.retry_after = retry_after
+        self.violated = violated
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same call may be admitted later, without anybody changing a quota."""
+        return self.code.retryable
+
+    def __str__(self) -> str:
+        parts = [super().__str__()]
+        if self.violated:
+            parts.append(", ".join(f"{limit.name}: {limit.used} of {limit.amount} used"
+                                   for limit in self.violated))
+        if self.retryable and self.retry_after is not None:
+            parts.append(f"again in {self.retry_after:g} s")
+        return "; ".join(parts)
+
+
+class UnknownReservation(QuotaError):
+    """No reservation has this id: it ended and is forgotten, or the server was started anew."""
+
+
+class ReservationEnded(QuotaError):
+    """It was settled, cancelled or expired before, as `code` says; nothing was changed."""
+
+
+class InvalidQuota(QuotaError, ValueError):
+    """The server takes no such quota; the one before stays."""
+
+
+class CountTokensError(SluicegateError):
+    """count_tokens() got no number; the text says at which step, and `status` the HTTP status."""
+
+    def __init__(self, text: str, status: int | None = None) -> None:
+        super().__init__(text)
+        self.status = status

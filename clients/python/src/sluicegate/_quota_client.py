@@ -1,0 +1,394 @@
+"""Quotas of the blocking client: reserve and settle, leases, usage, and changes to quotas.
+
+Flow:   a call -> _quota_base.py -> a frame that the calls of many threads share -> a result.
+Units:  seconds; tokens, requests, micro-units of cost.
+Errors: QuotaDenied when a call is not admitted, UnknownReservation and ReservationEnded for what is
+        no longer open; of the connection as for acquire().
+Lives:  a Reservation belongs to the process that made it: a forked child's copy does nothing when
+        its `with` block ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from . import _quota_base as base
+from ._base import DEFAULT, Timeout
+from ._quota_base import INVALID_TOKENS, Limits, Numbers, QuotaBase, Subject, Subjects
+from ._quota_frames import CANCEL, KEEP_REQUESTS, SETTLE, WANTS_LIMITS, WANTS_VIOLATED
+from ._quota_requests import Form, ManyCall, Outcome, QuotaEntry, Settled, outcome_of
+from .errors import (ConnectionLost, ReservationEnded, SluicegateError, TimedOut,
+                     UnknownReservation)
+from .quota import Decision, Quota, QuotaCode, QuotaResults, Stats, Usage
+
+if TYPE_CHECKING:
+    from ._calls import Call
+    from ._requests import Question
+
+RENEWALS = 3  # in a lifetime: two may fail
+RETRIES = 10  # in a lifetime, after a renewal that failed
+
+
+class Held:
+    """What both clients know of a reservation."""
+
+    def __init__(self, outcome: Outcome, subjects: tuple[bytes, ...]) -> None:
+        self.id = outcome.reservation
+        self.code = outcome.code  # OK, UNLIMITED, UNKNOWN_MODEL, or PASSED_UNASKED
+        self.subjects = tuple(map(base.subject_text, subjects))
+        self.limits = outcome.limits  # of every subject, with limits=True
+        self.is_open = True  # as far as this client knows
+        self._process = os.getpid()
+
+    def __repr__(self) -> str:
+        return (f"<{type(self).__name__} {self.id:016x} of {', '.join(self.subjects)}: "
+                f"{'open' if self.is_open else 'ended'}>")
+
+    @property
+    def connection_lost(self) -> bool:
+        """No server knows of it: on_failure="open" let it pass. Settling it does nothing."""
+        return self.code.connection_lost
+
+    @property
+    def _ends_with_block(self) -> bool:
+        return self.is_open and self._process == os.getpid()
+
+
+class Reservation(Held):
+    """What was reserved: settle it with what was used, or cancel it.
+
+    A `with` block that ends without either, by whatever way, cancels it: everything is given back.
+    Nothing is raised for what ended by itself, or whose server is gone: the lifetime ends it there.
+    """
+
+    def __init__(self, client: QuotaCalls, outcome: Outcome, subjects: tuple[bytes, ...]) -> None:
+        super().__init__(outcome, subjects)
+        self._client = client
+
+    def __enter__(self: Own) -> Own:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._ends_with_block:
+            with contextlib.suppress(SluicegateError):
+                self.cancel()
+
+    def settle(self, input_tokens: int | None = None, output_tokens: int | None = None,
+               cached_input_tokens: int = 0, cost: int | None = None, requests: int | None = None,
+               *, timeout: Timeout = DEFAULT) -> None:
+        """Replaces the estimate by what was used; what is not told stays as reserved.
+
+        A repeat changes nothing. More than was reserved is charged, too: the next ones wait.
+        """
+        self.is_open = False  # also if it fails: work was done, so nothing must be given back
+        if self.id:
+            self._client.settle(self.id, input_tokens, output_tokens, cached_input_tokens, cost,
+                                requests, timeout=timeout)
+
+    def cancel(self, keep_requests: bool = False, *, timeout: Timeout = DEFAULT) -> None:
+        """Gives everything back; the requests stay charged with keep_requests=True."""
+        self.is_open = False
+        if self.id:
+            self._client.cancel(self.id, keep_requests, timeout=timeout)
+
+    def extend(self, lifetime: float | None = None, *, timeout: Timeout = DEFAULT) -> None:
+        """Lives for `lifetime` seconds from now on; None: the server's default."""
+        if self.id:
+            try:
+                self._client.extend(self.id, lifetime, timeout=timeout)
+            except (UnknownReservation, ReservationEnded):
+                self.is_open = False
+                raise
+
+
+Own = TypeVar("Own", bound=Reservation)
+
+
+class Lease(Reservation):
+    """A slot of a subject's concurrency limit. It is free again when the `with` block ends, by
+    release(), or when its lifetime ends: a holder that dies keeps it no longer.
+
+    With renew=True a thread extends it while somebody holds on to this object; `held` is false
+    once it is certain, or possible, that the slot was lost.
+    """
+
+    def __init__(self, client: QuotaCalls, outcome: Outcome, subjects: tuple[bytes, ...]) -> None:
+        super().__init__(client, outcome, subjects)
+        self._stop = threading.Event()
+        self._held_until = math.inf
+
+    def release(self, *, timeout: Timeout = DEFAULT) -> None:
+        self.cancel(timeout=timeout)
+
+    @property
+    def held(self) -> bool:
+        return self.is_open and time.monotonic() < self._held_until
+
+    def cancel(self, keep_requests: bool = False, *, timeout: Timeout = DEFAULT) -> None:
+        self._stop.set()
+        super().cancel(keep_requests, timeout=timeout)
+
+    def _renew(self, lifetime: float, since: float) -> None:
+        self._held_until = since + lifetime
+        threading.Thread(target=renewing, args=(weakref.ref(self), self._stop, lifetime),
+                         name="sluicegate-renewal", daemon=True).start()
+        weakref.finalize(self, self._stop.set)
+
+    def _try_to_extend(self, lifetime: float) -> float:
+        """How long to pause before the next time; 0: it is over."""
+        since = time.monotonic()
+        try:
+            self.extend(lifetime, timeout=lifetime / RENEWALS)
+        except (ConnectionLost, TimedOut):
+            return lifetime / RETRIES if self.held else 0.0
+        except SluicegateError:
+            self.is_open = False
+            return 0.0
+        self._held_until = since + lifetime
+        return lifetime / RENEWALS
+
+
+def renewing(lease_of: weakref.ref[Lease], stop: threading.Event, lifetime: float) -> None:
+    """Holds on to the lease only while it extends it: who forgets a lease loses it."""
+    pause = lifetime / RENEWALS
+    while pause and not stop.wait(pause):
+        lease = lease_of()
+        if lease is None:
+            return
+        pause = lease._try_to_extend(lifetime)
+        del lease
+
+
+class QuotaCalls(QuotaBase):
+    """The part of Client that is about quotas."""
+
+    def _ask_quota(self, form: Form, entry: QuotaEntry, timeout: Timeout,
+                   wait_limit: float | None) -> Any:
+        raise NotImplementedError
+
+    def _run_many(self, make: Callable[[Any], Call], timeout: float | None) -> Any:
+        raise NotImplementedError
+
+    def _run_question(self, make: Callable[[Any], Question], timeout: Timeout) -> Any:
+        raise NotImplementedError
+
+    # --- reservations
+
+    def reserve(self, subjects: Subjects, *, requests: int = 1, input_tokens: int = 0,
+                max_output_tokens: int | None = None, cost: int = 0,
+                lifetime: float | None = None, wait: bool = False,
+                wait_limit: float | None = None, id: Subject | None = None,
+                owner: str | None = None, tied: bool = False, limits: bool = False,
+                timeout: Timeout = DEFAULT) -> Reservation:
+        """Reserves in all limits of all subjects, or raises QuotaDenied: then nowhere.
+
+        `subjects` is one name, or up to 8 that share a {tag}. `max_output_tokens=None`: what the
+        server takes for it. `lifetime`: seconds after which it ends by itself, keeping its charge
+        (unless the quota says "refund") and freeing its slot. `wait=True` stands in line, for at
+        most `wait_limit` seconds. A repeat with the same `id` gets the first reservation.
+        `tied=True`: ends with this client's connection. `limits=True`: tells how they stand.
+        """
+        form = base.reserve_form(wait, wait_limit, lifetime, owner, tied,
+                                 WANTS_LIMITS if limits else WANTS_VIOLATED)
+        entry = base.wanted(subjects, requests, input_tokens, max_output_tokens, cost, id)
+        outcome = outcome_of(self._ask_quota(form, entry, timeout, wait_limit))
+        base.unless_refused(outcome, entry.subjects)
+        return Reservation(self, outcome, entry.subjects)
+
+    def settle(self, reservation: Reservation | int | str, input_tokens: int | None = None,
+               output_tokens: int | None = None, cached_input_tokens: int = 0,
+               cost: int | None = None, requests: int | None = None, *,
+               timeout: Timeout = DEFAULT) -> None:
+        """Reservation.settle(), by its number or its 16 hexadecimal digits."""
+        self._end(base.settle_call(reservation, input_tokens, output_tokens, cached_input_tokens,
+                                   cost, requests), timeout)
+
+    def cancel(self, reservation: Reservation | int | str, keep_requests: bool = False, *,
+               timeout: Timeout = DEFAULT) -> None:
+        """Reservation.cancel(), by its number or its 16 hexadecimal digits."""
+        self._end(base.cancel_call(reservation, keep_requests), timeout)
+
+    def extend(self, reservation: Reservation | int | str, lifetime: float | None = None, *,
+               timeout: Timeout = DEFAULT) -> None:
+        """Reservation.extend(), by its number or its 16 hexadecimal digits."""
+        self._end(base.extend_call(reservation, lifetime), timeout)
+
+    def _end(self, call: base.Call, timeout: Timeout) -> None:
+        form, entry = call
+        base.unless_ended(self._ask_quota(form, entry, timeout, None), entry.reservation)
+
+    def lease(self, subject: Subject, *, lifetime: float | None = None,
+              owner: str | None = None, wait: bool = False, wait_limit: float | None = None,
+              renew: bool = False, tied: bool = False, timeout: Timeout = DEFAULT) -> Lease:
+        """A slot of the subject, and nothing else; raises QuotaDenied when none is free.
+
+        `renew=True` extends it every third of its `lifetime`, by a thread of its own.
+        """
+        if renew and lifetime is None:
+            raise ValueError("renew=True needs a lifetime: how long the slot outlives its holder")
+        form = base.reserve_form(wait, wait_limit, lifetime, owner, tied)
+        entry = base.wanted(subject, 0, 0, 0, 0)
+        since = time.monotonic()
+        outcome = outcome_of(self._ask_quota(form, entry, timeout, wait_limit))
+        base.unless_refused(outcome, entry.subjects)
+        lease = Lease(self, outcome, entry.subjects)
+        if renew and lifetime is not None and lease.id:
+            lease._renew(lifetime, time.monotonic() if wait else since)
+        return lease
+
+    def reserve_many(self, subjects: Iterable[Subjects], *, requests: Numbers = None,
+                     input_tokens: Numbers = None, max_output_tokens: Numbers = None,
+                     costs: Numbers = None, ids: Sequence[Subject | None] | None = None,
+                     lifetime: float | None = None, wait: bool = False,
+                     wait_limit: float | None = None, owner: str | None = None,
+                     tied: bool = False, timeout: Timeout = DEFAULT) -> QuotaResults:
+        """A reservation for each of `subjects`, by itself: some may be denied, none is raised.
+
+        Numbers hold for all, or are one each. `.reservations` has the ids, for settle_many().
+        """
+        entries = base.wanted_many(subjects, requests, input_tokens, max_output_tokens, costs, ids)
+        form = base.reserve_form(wait, wait_limit, lifetime, owner, tied, 0)
+        return self._many(form, entries, self._seconds(timeout, wait, wait_limit))
+
+    def settle_many(self, reservations: Iterable[Reservation | int | str], *,
+                    requests: Numbers = None, input_tokens: Numbers = None,
+                    cached_input_tokens: Numbers = None, output_tokens: Numbers = None,
+                    costs: Numbers = None, timeout: Timeout = DEFAULT) -> QuotaResults:
+        """settle() for each: OK, or why not. What is None stays as reserved."""
+        entries = base.settled_many(reservations, requests, input_tokens, cached_input_tokens,
+                                    output_tokens, costs)
+        return self._many(Form(SETTLE), entries, self._seconds(timeout, False, None))
+
+    def cancel_many(self, reservations: Iterable[Reservation | int | str],
+                    keep_requests: bool = False, *, timeout: Timeout = DEFAULT) -> QuotaResults:
+        """cancel() for each: OK, or why not."""
+        entries = [Settled(base.reservation_id(each)) for each in reservations]
+        return self._many(Form(CANCEL, KEEP_REQUESTS if keep_requests else 0), entries,
+                          self._seconds(timeout, False, None))
+
+    def _many(self, form: Form, entries: Sequence[QuotaEntry],
+              timeout: float | None) -> QuotaResults:
+        results: QuotaResults = self._run_many(
+            lambda sink: ManyCall(self._core, sink, form, entries), timeout)
+        return results
+
+    # --- without a reservation
+
+    def check(self, subjects: Subjects, *, requests: int = 1, input_tokens: int = 0,
+              max_output_tokens: int | None = None, cost: int = 0,
+              timeout: Timeout = DEFAULT) -> Decision:
+        """What reserve() would be told now; changes and creates nothing."""
+        form, entry = base.check_call(subjects, requests, input_tokens, max_output_tokens, cost)
+        return base.decision_of(outcome_of(self._ask_quota(form, entry, timeout, None)))
+
+    def record(self, subjects: Subjects, *, requests: int = 1, input_tokens: int = 0,
+               output_tokens: int = 0, cached_input_tokens: int = 0, cost: int = 0,
+               timeout: Timeout = DEFAULT) -> None:
+        """Charges what was used without asking first."""
+        form, entry = base.record_call(subjects, requests, input_tokens, output_tokens,
+                                       cached_input_tokens, cost)
+        base.unless_refused(self._ask_quota(form, entry, timeout, None), entry.subjects)
+
+    @overload
+    def usage(  # type: ignore[overload-overlap]  # a str is an iterable of them, too
+        self, subjects: Subject, *, timeout: Timeout = DEFAULT) -> Usage: ...
+    @overload
+    def usage(self, subjects: Iterable[Subject], *, timeout: Timeout = DEFAULT) -> list[Usage]: ...
+    def usage(self, subjects: Subjects, *, timeout: Timeout = DEFAULT) -> Usage | list[Usage]:
+        """How a subject stands, or each of many; one that nobody knows has source "none"."""
+        if isinstance(subjects, (str, bytes)):
+            return self._usage([base.subject_bytes(subjects)], timeout)[0]
+        return self._usage([base.subject_bytes(subject) for subject in subjects], timeout)
+
+    def _usage(self, names: Sequence[bytes], timeout: Timeout) -> list[Usage]:
+        return [usage for group in base.groups(names)
+                for usage in self._run_question(self._using(group), timeout)]
+
+    def subjects(self, *, timeout: Timeout = DEFAULT) -> Iterator[Usage]:
+        """Every subject, a page at a time: `timeout` is for each page."""
+        cursor = 0
+        while True:
+            page, cursor = self._run_question(self._paging(cursor), timeout)
+            yield from page
+            if not cursor:
+                return
+
+    # --- quotas
+
+    def set_quota(self, subject: Subject, limits: Limits, *, expired: str | None = None,
+                  overtakers: int | None = None, timeout: Timeout = DEFAULT) -> None:
+        """Puts a subject's quota, which goes before the configuration file's until it is deleted.
+
+        `limits` are Limit values, dicts as in the JSON of the REST API, or a Quota. Usage against a
+        limit that stays the same but for its amount is kept.
+        """
+        name = base.subject_bytes(subject)
+        code = self._run_question(self._putting(name, limits, expired, overtakers), timeout)
+        base.unless_changed(code, name)
+
+    def get_quota(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> Quota | None:
+        """A subject's quota, with its source; None when it has none."""
+        return self.usage(subject, timeout=timeout).quota
+
+    def delete_quota(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> bool:
+        """Deletes what was put: the configuration file's holds again. False: nothing was put."""
+        name = base.subject_bytes(subject)
+        code = self._run_question(self._removing(name), timeout)
+        if code is QuotaCode.NO_SUCH_QUOTA:
+            return False
+        base.unless_changed(code, name)
+        return True
+
+    def reset(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> None:
+        """Forgets what a subject has used; open reservations and their slots stay."""
+        name = base.subject_bytes(subject)
+        base.unless_changed(self._run_question(self._resetting(name), timeout), name)
+
+    def reset_all(self, *, timeout: Timeout = DEFAULT) -> None:
+        """reset() of every subject."""
+        base.unless_changed(self._run_question(self._resetting(b"", True), timeout), b"all")
+
+    # --- by the reference's names
+
+    def can_send(self, model: Subject, tokens: int, *, timeout: Timeout = DEFAULT) -> bool:
+        """Whether one request of so many tokens would be admitted now. Between this and the
+        request others may be faster: reserve() is the way to be sure."""
+        return self.decide(model, tokens, timeout=timeout).allowed
+
+    def decide(self, model: Subject, tokens: int, *, timeout: Timeout = DEFAULT) -> Decision:
+        """check() for one request of so many tokens, by the reference's codes and reasons."""
+        if tokens < 0:
+            return INVALID_TOKENS
+        return self.check(model, input_tokens=tokens, max_output_tokens=0, timeout=timeout)
+
+    def record_usage(self, model: Subject, prompt: int, output: int, *,
+                     timeout: Timeout = DEFAULT) -> None:
+        """record() of one request."""
+        self.record(model, input_tokens=prompt, output_tokens=output, timeout=timeout)
+
+    def wait_for_capacity(self, model: Subject, tokens: int, timeout: float | None = None, *,
+                          lifetime: float | None = None) -> Reservation:
+        """Waits in line for at most `timeout` seconds, and reserves one request of so many tokens.
+
+        Raises QuotaDenied: at once when it never fits, or not in time.
+        """
+        return self.reserve(model, input_tokens=tokens, max_output_tokens=0, wait=True,
+                            wait_limit=timeout, lifetime=lifetime)
+
+    def stats(self, model: Subject, *, timeout: Timeout = DEFAULT) -> Stats:
+        """Requests and tokens of this minute, requests of this day, and what is allowed."""
+        return self.usage(model, timeout=timeout).stats
+
+    def all_stats(self, *, timeout: Timeout = DEFAULT) -> dict[str, Stats]:
+        return {usage.subject: usage.stats for usage in self.subjects(timeout=timeout)}
+
+    def models(self, *, timeout: Timeout = DEFAULT) -> list[str]:
+        """The names of all subjects."""
+        return [usage.subject for usage in self.subjects(timeout=timeout)]

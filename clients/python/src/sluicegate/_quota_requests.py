@@ -1,0 +1,435 @@
+"""What is asked about quotas, and who is told: calls become frames here, and answers outcomes.
+
+Flow:   QuotaBatch: single calls of many callers that agree in their Form, one frame; ManyCall:
+        those of one caller; Cancellation: of what nobody was told of.
+Errors: a sink gets an Outcome or an exception, once. A reservation for one that is done already
+        (timed out, cancelled) is cancelled, unless it has an id of the client's choosing.
+Lives:  not safe for threads; the clients see to that. What a lost connection leaves undecided:
+        settle, cancel and extend are asked once more, as a repeat changes nothing; reserve and
+        check only with requeue=True; record never.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
+
+from . import _frames
+from ._calls import Call, Piece, Positions, pick
+from ._quota_frames import (CALLS_MAX, CANCEL, CHECK, EXTEND, KEEP, MAY_WAIT, RECORD, RESERVE,
+                            SETTLE, UNTOLD, Asked, LimitStates, QuotaAnswers, Used, amounts,
+                            encode_cancel, encode_extend, encode_record, encode_reserve,
+                            encode_settle, encode_subjects, requests)
+from ._requests import Request, copy_of, expect
+from .errors import ConnectionLost, Draining, Unreachable
+from .quota import (CEILINGS, CODE_OF, KINDS, METRICS, LimitState, QuotaCode, QuotaResults,
+                    codes_from_server, word)
+from .verdict import Verdict, from_server
+
+if TYPE_CHECKING:
+    from ._core import Core
+
+QUEUED, DRAINING = int(QuotaCode.QUEUED), int(QuotaCode.DRAINING)
+REPEATABLE = frozenset({SETTLE, CANCEL, EXTEND})  # the same again when repeated
+# What a waiter is told, as Granted has verdicts.
+_OUTCOMES: dict[int, QuotaCode] = {
+    Verdict.APPROVED: QuotaCode.OK, Verdict.WAIT_LIMIT: QuotaCode.WAIT_LIMIT,
+    Verdict.WITHDRAWN: QuotaCode.WITHDRAWN, Verdict.NEVER_FITS: QuotaCode.EXCEEDS_LIMIT,
+    Verdict.DRAINING: QuotaCode.DRAINING}
+
+
+class Form(NamedTuple):
+    """What the calls of one frame have in common."""
+
+    kind: int
+    flags: int = 0
+    wait_limit_ms: int = 0
+    lifetime_ms: int = 0
+    owner: str = ""
+    shard: int = 0  # of the reservations: a frame of one core's is decided without a detour
+
+    @property
+    def may_wait(self) -> bool:
+        return self.kind == RESERVE and bool(self.flags & MAY_WAIT)
+
+    @property
+    def asks(self) -> bool:
+        """Whether somebody has to say yes: then the failure policy may do it."""
+        return self.kind in (RESERVE, CHECK)
+
+
+class Wanted(NamedTuple):
+    """Of reserve and check."""
+
+    subjects: tuple[bytes, ...]
+    requests: int = 1
+    input_tokens: int = 0
+    max_output_tokens: int = UNTOLD
+    cost: int = 0
+    id: bytes = b""
+
+
+class Settled(NamedTuple):
+    """Of settle, cancel and extend, which tell the reservation alone."""
+
+    reservation: int
+    requests: int = KEEP
+    input_tokens: int = UNTOLD
+    cached_input_tokens: int = 0
+    output_tokens: int = UNTOLD
+    cost: int = UNTOLD
+
+
+class Recorded(NamedTuple):
+    subjects: tuple[bytes, ...]
+    requests: int = 1
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    output_tokens: int = 0
+    cost: int = 0
+
+
+QuotaEntry = Union[Wanted, Settled, Recorded]
+
+
+class Outcome(NamedTuple):
+    """What one call was told."""
+
+    code: QuotaCode
+    reservation: int = 0
+    retry_ms: int = 0
+    limits: tuple[LimitState, ...] = ()
+
+
+def outcome_of(told: Outcome | Verdict) -> Outcome:
+    """The failure policy speaks of verdicts."""
+    return Outcome(QuotaCode(int(told)), 0, -1) if isinstance(told, Verdict) else told
+
+
+# ---- frames --------------------------------------------------------------------------------------
+
+def encode(form: Form, frame_id: int, entries: Sequence[Any]) -> bytes:
+    if form.kind == CANCEL:
+        return encode_cancel(frame_id, [entry[0] for entry in entries], form.flags)
+    if form.kind == EXTEND:
+        return encode_extend(frame_id, [entry[0] for entry in entries], form.lifetime_ms,
+                             form.flags)
+    first, *columns = zip(*entries)
+    if form.kind == SETTLE:
+        return encode_settle(frame_id, first, _used(columns, KEEP, UNTOLD), form.flags)
+    subjects = encode_subjects(first)
+    if form.kind == RECORD:
+        return encode_record(frame_id, subjects, _used(columns, 1, 0), form.flags)
+    *wanted, ids = columns
+    return encode_reserve(frame_id, subjects, Asked(
+        form.flags, form.wait_limit_ms, form.lifetime_ms, _requests(wanted[0], 1),
+        _amounts(wanted[1], 0, "input_tokens"), _amounts(wanted[2], UNTOLD, "max_output_tokens"),
+        _amounts(wanted[3], 0, "cost"), ids, form.owner), form.kind)
+
+
+def _requests(values: Sequence[int], default: int) -> _frames.Column | None:
+    return None if values.count(default) == len(values) else requests(values)
+
+
+def _amounts(values: Sequence[int], default: int, what: str) -> _frames.Column | None:
+    return None if values.count(default) == len(values) else amounts(values, what)
+
+
+def _used(columns: Sequence[Sequence[int]], untold_requests: int, untold: int) -> Used:
+    told, inputs, cached, outputs, costs = columns
+    return Used(_requests(told, untold_requests), _amounts(inputs, untold, "input_tokens"),
+                _amounts(cached, 0, "cached_input_tokens"),
+                _amounts(outputs, untold, "output_tokens"), _amounts(costs, untold, "cost"))
+
+
+def states_of(told: LimitStates | None) -> dict[int, list[LimitState]]:
+    """The limits of each entry that has some; subjects are numbered from 0."""
+    found: dict[int, list[LimitState]] = {}
+    if told is None:
+        return found
+    for row in zip(told.entries, told.subjects, told.names, told.metrics, told.kinds,
+                   told.ceilings, told.violated, told.amounts, told.used, told.reserved,
+                   told.remaining, told.period_ms, told.reset_ms):
+        (entry, subject, name, metric, kind, ceiling, violated, amount, used, reserved, remaining,
+         period_ms, reset_ms) = row
+        found.setdefault(entry, []).append(LimitState(
+            subject, name.decode("utf-8", "replace"), word(METRICS, metric), word(KINDS, kind),
+            amount if ceiling == 0 else word(CEILINGS, ceiling),  # type: ignore[arg-type]
+            used, reserved, remaining, period_ms, reset_ms, bool(violated)))
+    return found
+
+
+def outcomes(answer: QuotaAnswers) -> list[Outcome]:
+    """One an entry."""
+    codes = codes_from_server(answer.codes, answer.length)
+    zeros = [0] * answer.length
+    limits = states_of(answer.limits)
+    return [Outcome(CODE_OF[code], reservation, retry_ms, tuple(limits.get(entry, ())))
+            for entry, (code, reservation, retry_ms) in enumerate(zip(
+                codes, answer.reservations or zeros, answer.retry_ms or zeros))]
+
+
+def granted(answer: _frames.GrantedAnswer) -> list[Outcome]:
+    verdicts = answer.verdicts
+    if len(verdicts) != len(answer.entries):
+        verdicts *= len(answer.entries)
+    codes = [_OUTCOMES.get(verdict, QuotaCode.UNKNOWN) for verdict in from_server(verdicts)]
+    reservations = answer.reservations or [0] * len(codes)
+    # What waited may be asked again at once, but for what can never be.
+    return [Outcome(code, reservation, 0 if code.admits or code.retryable else -1)
+            for code, reservation in zip(codes, reservations)]
+
+
+def expect_answers(answer: _frames.Answer, count: int) -> QuotaAnswers:
+    if type(answer) is not QuotaAnswers or answer.length != count:
+        raise _frames.Malformed("not the answer to this frame of quotas")
+    return answer
+
+
+# ---- single calls --------------------------------------------------------------------------------
+
+class QuotaBatch(Request):
+    """Single calls that go in one frame."""
+
+    is_quota_batch = True
+
+    def __init__(self, core: Core, form: Form) -> None:
+        self._core = core
+        self.form = form
+        self._entries: list[QuotaEntry] = []
+        self._sinks: list[Any] = []
+        self._queued: set[int] = set()
+        self._is_again = False
+
+    @property
+    def entries(self) -> int:  # type: ignore[override]
+        return len(self._entries)
+
+    def add(self, entry: QuotaEntry, sink: Any) -> None:
+        if self.form.may_wait:
+            self._core.places[sink] = (self, len(self._entries))
+        self._entries.append(entry)
+        self._sinks.append(sink)
+
+    def _part(self, positions: Iterable[int]) -> QuotaBatch:
+        """A batch of some of the calls, which takes their places."""
+        part = QuotaBatch(self._core, self.form)
+        part._is_again = self._is_again
+        for position in positions:
+            part.add(self._entries[position], self._sinks[position])
+        return part
+
+    def without_done(self) -> QuotaBatch | None:
+        """Calls given up before they were sent are not sent, but for those that give back."""
+        if self.form.kind in REPEATABLE:
+            return self
+        live = self._live(range(len(self._sinks)))
+        return self if len(live) == len(self._sinks) else self._part(live) if live else None
+
+    def _live(self, positions: Sequence[int]) -> list[int]:
+        """Those that somebody waits for; the others are done with."""
+        live = [n for n in positions if not self._sinks[n].done()]
+        for position in positions:
+            if self._sinks[position].done():
+                self._core.places.pop(self._sinks[position], None)
+        self._core.finished(len(positions) - len(live))
+        return live
+
+    def split(self) -> list[Request]:
+        half = len(self._entries) // 2
+        if not half:
+            return super().split()
+        return [self._part(range(half)), self._part(range(half, len(self._entries)))]
+
+    def encode(self, frame_id: int) -> bytes:
+        return encode(self.form, frame_id, self._entries)
+
+    def answered(self, answer: _frames.Answer) -> bool:
+        told = outcomes(expect_answers(answer, len(self._sinks)))
+        queued = {n for n, outcome in enumerate(told) if outcome.code == QUEUED}
+        if queued and not self.form.may_wait:
+            raise _frames.Malformed("a call that must not wait was queued")
+        self._queued = queued
+        for position, outcome in enumerate(told):
+            if position not in queued:
+                self._tell(position, outcome)
+            elif self._sinks[position].done():
+                self._core.withdraw(self.frame_id, position)
+        return not queued
+
+    def withdraw(self, position: int) -> None:
+        """Out of line if it is in line; if it is not yet, its answer will see to it."""
+        if position in self._queued:
+            self._core.withdraw(self.frame_id, position)
+
+    def granted(self, answer: _frames.GrantedAnswer) -> bool:
+        if not self._queued.issuperset(answer.entries):
+            raise _frames.Malformed("a call was granted that does not wait")
+        for position, outcome in zip(answer.entries, granted(answer)):
+            self._queued.discard(position)
+            self._tell(position, outcome)
+        return not self._queued
+
+    def _tell(self, position: int, outcome: Outcome) -> None:
+        sink = self._sinks[position]
+        if outcome.code == DRAINING and self.form.asks:
+            self._lost([position], Draining("the server shuts down"))
+            return
+        self._core.places.pop(sink, None)
+        if not sink.done():
+            sink.set_result(outcome)
+        elif outcome.reservation and not _has_own_id(self._entries[position]):
+            self._core.cancel_unwanted(outcome.reservation)
+        self._core.finished(1)
+
+    def failed(self, error: Exception) -> None:
+        for position in sorted(self._queued) or range(len(self._sinks)):
+            sink = self._sinks[position]
+            self._core.places.pop(sink, None)
+            if not sink.done():
+                sink.set_exception(copy_of(error))
+            self._core.finished(1)
+
+    def lost(self, error: ConnectionLost) -> None:
+        self._lost(sorted(self._queued) or range(len(self._sinks)), error)
+
+    def _lost(self, positions: Sequence[int], error: ConnectionLost) -> None:
+        if self._may_ask_again(error):
+            keeps_all = self.form.kind in REPEATABLE
+            live = list(positions) if keeps_all else self._live(positions)
+            if live:
+                part = self._part(live)
+                part._is_again = True
+                self._core.ask_again(part)
+            return
+        for position in positions:
+            sink = self._sinks[position]
+            self._core.places.pop(sink, None)
+            if sink.done():
+                pass
+            elif self.form.asks:
+                self._core.settle_by_policy(sink, error)
+            else:
+                sink.set_exception(copy_of(error))
+            self._core.finished(1)
+
+    def _may_ask_again(self, error: ConnectionLost) -> bool:
+        if self._core.options.requeue:
+            return self.form.kind != RECORD
+        return (self.form.kind in REPEATABLE and not self._is_again
+                and not isinstance(error, Unreachable))
+
+
+def _has_own_id(entry: QuotaEntry) -> bool:
+    return type(entry) is Wanted and bool(entry.id)
+
+
+class Cancellation(Request):
+    """Reservations that nobody was told of."""
+
+    def __init__(self, reservations: list[int]) -> None:
+        self._reservations = reservations
+        self.entries = len(reservations)
+
+    def encode(self, frame_id: int) -> bytes:
+        return encode_cancel(frame_id, self._reservations)
+
+    def answered(self, answer: _frames.Answer) -> bool:
+        expect(QuotaAnswers, answer)
+        return True
+
+    def failed(self, error: Exception) -> None:
+        pass
+
+    def lost(self, error: ConnectionLost) -> None:
+        """Their lifetime ends them."""
+
+
+# ---- many calls of one caller --------------------------------------------------------------------
+
+class ManyCall(Call):
+    """reserve_many(), settle_many(), cancel_many()."""
+
+    frame_entries_max = CALLS_MAX
+
+    def __init__(self, core: Core, sink: Any, form: Form, entries: Sequence[QuotaEntry]) -> None:
+        super().__init__(core, sink, len(entries))
+        self.form = form
+        self.applies_policy = form.asks
+        self.may_ask_again = form.kind != RECORD
+        self.may_wait = form.may_wait
+        self._entries = entries
+        self._raw = bytearray(self.count)
+        self._reservations = array("Q", bytes(8 * self.count))
+        self._retry_ms = array("q", bytes(8 * self.count))
+        self._was_told = False  # by the failure policy, of what was admitted before
+        self._lost_in = 0  # the connection whose loss was made up for
+
+    def encode(self, frame_id: int, positions: Positions) -> bytes:
+        return encode(self.form, frame_id, pick(self._entries, positions))
+
+    def take(self, piece: Piece, answer: _frames.Answer) -> None:
+        told = outcomes(expect_answers(answer, len(piece.positions)))
+        if any(outcome.code == QUEUED for outcome in told) and not self.may_wait:
+            raise _frames.Malformed("a call that must not wait was queued")
+        piece.queued.update(n for n, outcome in enumerate(told) if outcome.code == QUEUED)
+        self._take_outcomes(piece.positions, told)
+
+    def take_granted(self, piece: Piece, answer: _frames.GrantedAnswer) -> None:
+        if not piece.queued.issuperset(answer.entries):
+            raise _frames.Malformed("a call was granted that does not wait")
+        piece.queued.difference_update(answer.entries)
+        self._take_outcomes([piece.positions[n] for n in answer.entries], granted(answer))
+
+    def _take_outcomes(self, positions: Positions, told: Sequence[Outcome]) -> None:
+        nobody_waits = self.sink.done() or self.is_settled
+        drained = []
+        for position, outcome in zip(positions, told):
+            if outcome.code == DRAINING and self.form.asks:
+                drained.append(position)
+            elif nobody_waits:
+                self._give_back(position, outcome.reservation)
+            else:
+                self._raw[position] = outcome.code
+                self._reservations[position] = outcome.reservation
+                self._retry_ms[position] = outcome.retry_ms
+        if drained:
+            self.entries_lost(drained, Draining("the server shuts down"))
+
+    def _give_back(self, position: int, reservation: int) -> None:
+        if reservation and not _has_own_id(self._entries[position]):
+            self.core.cancel_unwanted(reservation)
+
+    def entries_lost(self, positions: Positions, error: ConnectionLost) -> None:
+        if self._may_repeat(error) and not self.is_settled and not self.sink.done():
+            self._lost_in = self.core.generation
+            self.pieces_out += 1
+            self.core.ask_again(Piece(self, positions))
+        else:
+            super().entries_lost(positions, error)
+
+    def _may_repeat(self, error: ConnectionLost) -> bool:
+        return (self.form.kind in REPEATABLE and not isinstance(error, Unreachable)
+                and self._lost_in in (0, self.core.generation))
+
+    def withdraw(self) -> None:
+        """By who waits no more: what was reserved for it so far goes back."""
+        super().withdraw()
+        if self.form.kind == RESERVE and self.sink.done() and not self._was_told:
+            for position, reservation in enumerate(self._reservations):
+                self._give_back(position, reservation)
+                self._reservations[position] = 0
+
+    def result(self) -> QuotaResults:
+        return QuotaResults(bytes(self._raw), self._reservations, self._retry_ms)
+
+    def partial(self) -> QuotaResults:
+        raw = bytes(0 if code == QUEUED else code for code in self._raw)
+        return QuotaResults(raw, self._reservations[:], self._retry_ms[:])
+
+    def decided_by_policy(self, verdict: Verdict) -> QuotaResults:
+        self._was_told = True
+        partial = self.partial()
+        return QuotaResults(partial.raw.replace(b"\0", bytes([verdict])), partial.reservations,
+                            partial.retry_ms)

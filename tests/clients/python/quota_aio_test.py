@@ -1,0 +1,268 @@
+"""The asyncio client's quotas keep their promises to callers, whatever a server does.
+
+Method: the scripted server of quota_client_test.py, on both event loops. What both clients share is
+tested there; here is what asyncio adds: reservations that are awaited or entered, tasks that are
+cancelled, renewal by a task.
+"""
+
+import asyncio
+import threading
+
+import pytest
+from aio_test import in_turn, run, until  # noqa: F401  (run is a fixture)
+from fake_server import FakeServer, nobody
+from frame_codecs import server_frame
+from quota_client_test import QUEUED, TPM, kinds, lose, serve_quotas, usage_told
+
+import sluicegate
+from sluicegate import AsyncClient, QuotaCode
+
+
+def test_a_reservation_may_be_entered_or_awaited(run):
+    async def main(address):
+        async with AsyncClient(address) as client:
+            async with client.reserve("m", input_tokens=9) as reservation:
+                await reservation.settle(5, 6)
+            awaited = await client.reserve("m")
+            await awaited.extend(5)
+            await awaited.cancel(keep_requests=True)
+            async with client.reserve("m"):
+                pass
+            async with client.lease("printer", owner="me") as lease:
+                assert lease.held
+            await client.wait_for_capacity("m", 7, timeout=1.5)
+    with FakeServer(serve_quotas) as server:
+        run(main(server.address))
+    assert kinds(server.returned[0]) == [
+        "reserve", "settle", "reserve", "extend", "cancel", "reserve", "cancel", "reserve",
+        "cancel", "reserve"]
+    assert server.returned[0][-1].body["waitLimitMs"] == 1_500
+
+
+def test_what_one_turn_of_the_loop_asks_is_one_frame_for_each_form(run):
+    async def main(address):
+        async with AsyncClient(address) as client:
+            held = await asyncio.gather(*[client.reserve(f"s{n}", input_tokens=n)
+                                          for n in range(200)])
+            assert len({reservation.id for reservation in held}) == 200
+            await asyncio.gather(*[reservation.settle(n, n) for n, reservation in enumerate(held)],
+                                 client.record("m", output_tokens=1), client.check("m"))
+    with FakeServer(serve_quotas) as server:
+        run(main(server.address))
+    frames = server.returned[0]
+    assert sorted(kinds(frames)) == ["check", "record", "reserve", "settle"]
+    assert frames[0].body["inputTokens"] == list(range(200))
+
+
+def test_a_task_that_is_cancelled_in_its_block_gives_back(run):
+    async def main(address):
+        async with AsyncClient(address) as client:
+            inside = asyncio.Event()
+
+            async def work():
+                async with client.reserve("m"):
+                    inside.set()
+                    await asyncio.sleep(3600)
+            task = asyncio.ensure_future(work())
+            await inside.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+    with FakeServer(serve_quotas) as server:
+        run(main(server.address))
+    assert kinds(server.returned[0]) == ["reserve", "cancel"]
+
+
+def test_a_task_that_is_cancelled_while_it_asks_gives_back_what_comes(run):
+    asked_for = threading.Event()
+    given_up = threading.Event()
+
+    def script(peer):
+        peer.welcome()
+        asked = peer.read("reserve")
+        asked_for.set()
+        assert given_up.wait(30)
+        peer.quota_answers(asked, reservations=[81])
+        return peer.read("cancel").body["reservations"]
+
+    async def main(address):
+        async with AsyncClient(address) as client:
+            task = asyncio.ensure_future(client.reserve("m").__aenter__())
+            await in_turn(asked_for)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            given_up.set()
+            await until(lambda: client._core.pending == 0)
+            await asyncio.sleep(0)
+    with FakeServer(script) as server:
+        run(main(server.address))
+    assert server.returned == [[81]]
+
+
+def test_a_task_that_is_cancelled_in_line_leaves_it(run):
+    def script(peer):
+        peer.welcome()
+        asked = peer.read("reserve")
+        peer.quota_answers(asked, QUEUED)
+        withdraw = peer.read("withdraw")
+        peer.granted(asked, [0], b"\x0b")
+        peer.done(withdraw)
+        peer.read()
+        return withdraw.body["entries"]
+
+    async def main(address):
+        async with AsyncClient(address) as client:
+            task = asyncio.ensure_future(client.reserve("m", wait=True).__aenter__())
+            await until(lambda: client.welcome and client._core.connection._waiting)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await until(lambda: client._core.pending == 0)
+    with FakeServer(script) as server:
+        run(main(server.address))
+    assert server.returned == [[0]]
+
+
+def test_a_task_that_is_cancelled_just_when_it_is_told_gives_back(run):
+    """The answer is there, and so is the cancellation, before the task runs again."""
+    def script(peer):
+        peer.welcome()
+        peer.quota_answers(peer.read("reserve"), reservations=[82])
+        return peer.read("cancel").body["reservations"]
+
+    async def main(address):
+        async with AsyncClient(address) as client:
+            task = asyncio.ensure_future(client.reserve("m").__aenter__())
+            answered = client._core.finished
+
+            def finished(count):
+                answered(count)
+                task.cancel()
+            client._core.finished = finished
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            client._core.finished = answered
+            await asyncio.sleep(0)
+    with FakeServer(script) as server:
+        run(main(server.address))
+    assert server.returned == [[82]]
+
+
+def test_a_time_out_leaves_the_line(run):
+    def script(peer):
+        peer.welcome()
+        asked = peer.read("reserve")
+        peer.quota_answers(asked, QUEUED)
+        withdraw = peer.read("withdraw")
+        peer.granted(asked, [0], b"\1", reservations=[83])
+        peer.done(withdraw)
+        return peer.read("cancel").body["reservations"]
+
+    async def main(address):
+        async with AsyncClient(address) as client:
+            with pytest.raises(sluicegate.TimedOut):
+                await client.reserve("m", wait=True, timeout=0.05)
+            await until(lambda: client._core.pending == 0)
+            await asyncio.sleep(0)
+    with FakeServer(script) as server:
+        run(main(server.address))
+    assert server.returned == [[83]]
+
+
+def test_many_usage_and_quotas(run):
+    def script(peer):
+        peer.welcome()
+        peer.quota_answers(peer.read("reserve"), b"\1\7", reservations=[5, 0], retryMs=[0, 9])
+        peer.quota_answers(peer.read("settle"))
+        for cursor in (0, 7):
+            peer.send(server_frame(id=peer.read("usage").id,
+                                   usageTold=usage_told(["a"], 7 - cursor)))
+        peer.send(server_frame(id=peer.read("usage").id, usageTold=usage_told(["b"])))
+        for kind in ("quota", "quota", "reset", "reset"):
+            peer.quota_answers(peer.read(kind), count=1)
+        peer.quota_answers(peer.read("check"), TPM, retryMs=[1_500])
+        peer.read()
+
+    async def main(address):
+        async with AsyncClient(address) as client:
+            results = await client.reserve_many(["a", "b"])
+            assert list(results) == [QuotaCode.OK, QuotaCode.TPM_EXCEEDED]
+            assert (await client.settle_many(results.reservations[:1])).all_admitted
+            assert [usage.subject async for usage in client.subjects()] == ["a", "a"]
+            assert (await client.stats("b")).max_tpm == 0
+            await client.set_quota("a", [])
+            assert await client.delete_quota("a")
+            await client.reset("a")
+            await client.reset_all()
+            decision = await client.decide("a", 5)
+            assert not decision and decision.retry_after == 1.5
+            assert not await client.can_send("a", -5)
+    with FakeServer(script) as server:
+        run(main(server.address))
+
+
+def test_a_settlement_is_asked_once_more_after_a_loss(run):
+    async def main(address):
+        async with AsyncClient(address) as client:
+            await client.ping()
+            await client.settle(5)
+    with FakeServer(lose("settle", True), serve_quotas) as server:
+        run(main(server.address))
+    assert kinds(server.returned[1]) == ["settle"]
+
+
+def test_the_failure_policy_decides(run):
+    async def main(address):
+        async with AsyncClient(address, on_failure="open") as client:
+            async with client.reserve("m") as reservation:
+                assert reservation.connection_lost
+            with pytest.raises(sluicegate.Unreachable):
+                await client.record("m")
+        async with AsyncClient(address, on_failure="closed", timeout=0.2, max_pending=1) as client:
+            with pytest.raises(sluicegate.QuotaDenied) as told:
+                await client.reserve("m")
+            assert told.value.code is QuotaCode.DENIED_UNASKED
+    run(main(nobody()))
+
+
+def test_a_lease_is_renewed_until_it_is_released(run):
+    renewed = threading.Semaphore(0)
+
+    def script(peer):
+        peer.welcome()
+        asked = []
+        while (frame := peer.read()) is not None:
+            asked.append(frame)
+            peer.quota_answers(frame, **({"reservations": [5]} if frame.kind == "reserve" else {}))
+            if frame.kind == "extend":
+                renewed.release()
+        return asked
+
+    async def main(address):
+        async with AsyncClient(address) as client:
+            async with client.lease("printer", lifetime=0.15, renew=True) as lease:
+                for _ in range(2):
+                    await asyncio.get_running_loop().run_in_executor(None, renewed.acquire)
+                assert lease.held
+            assert not lease.held
+            await until(lease._renewal.done)
+    with FakeServer(script) as server:
+        run(main(server.address))
+    assert kinds(server.returned[0])[0] == "reserve" and kinds(server.returned[0])[-1] == "cancel"
+
+
+def test_a_lease_that_is_gone_is_not_held(run):
+    def script(peer):
+        peer.welcome()
+        peer.quota_answers(peer.read("reserve"), reservations=[5])
+        peer.quota_answers(peer.read("extend"), b"\x1f")
+        peer.read()
+
+    async def main(address):
+        async with AsyncClient(address) as client:
+            lease = await client.lease("printer", lifetime=0.03, renew=True)
+            await until(lambda: not lease.held)
+            assert not lease.is_open
+    with FakeServer(script) as server:
+        run(main(server.address))

@@ -1,0 +1,116 @@
+"""Quota values mean what the schema, the server and the JSON of the REST API mean by them."""
+
+import re
+
+import pytest
+from native_peer import ROOT, SCHEMA
+
+from sluicegate import (Limit, LimitState, Quota, QuotaCode, QuotaResults, Stats, estimate_tokens,
+                        quota)
+from sluicegate._quota_frames import LimitText, QuotaText
+
+CPP = (ROOT / "src" / "api" / "quota.cpp").read_text()
+MADE_HERE = {"INVALID_TOKENS", "UNKNOWN", "PASSED_UNASKED", "DENIED_UNASKED"}
+
+
+def snake(name):
+    return re.sub("([A-Z])", r"_\1", name).lower()
+
+
+def test_codes_are_the_schemas():
+    codes = {snake(name): n for name, n in SCHEMA.QuotaCode.schema.enumerants.items()}
+    assert {str(code): int(code) for code in QuotaCode if code.name not in MADE_HERE} == codes
+    assert min(QuotaCode[name] for name in MADE_HERE) > 2 * max(codes.values())
+
+
+def test_names_and_reasons_are_the_servers():
+    texts = dict(re.findall(r'\{"(\w+)",\s*"([^"]*)"\}', CPP))
+    assert {str(code): code.reason for code in QuotaCode if code.name not in MADE_HERE} == texts
+    assert all(QuotaCode[name].reason for name in MADE_HERE)
+
+
+def test_what_admits_and_what_may_be_retried():
+    assert {code.name for code in QuotaCode if code} == {
+        "OK", "UNLIMITED", "UNKNOWN_MODEL", "PASSED_UNASKED"}
+    retryable = {code.name for code in QuotaCode if code.retryable}
+    assert {"RPD_EXCEEDED", "TPM_EXCEEDED", "LINE_AHEAD", "WAIT_LIMIT", "DRAINING", "ID_IN_USE",
+            "DENIED_UNASKED"} <= retryable
+    assert not retryable & {"OK", "QUEUED", "WITHDRAWN", "EXCEEDS_LIMIT", "BLOCKED", "UNKNOWN",
+                            "UNKNOWN_SUBJECT", "INVALID_QUOTA"}
+
+
+@pytest.mark.parametrize("words, enum", [
+    (quota.METRICS, "Metric"), (quota.KINDS, "LimitKind"), (quota.CEILINGS, "Ceiling"),
+    (quota.UNITS, "CalendarUnit"), (quota.SOURCES, "QuotaSource")])
+def test_words_are_the_schemas(words, enum):
+    numbers = getattr(SCHEMA, enum).schema.enumerants
+    assert {snake(name): n for name, n in numbers.items()} == {w: n for n, w in enumerate(words)}
+
+
+def test_a_limit_is_its_json():
+    limit = Limit(**{"name": "tpm", "metric": "tokens", "amount": 30_000, "period_ms": 60_000})
+    assert limit.kind == "sliding"
+    assert limit.as_text() == LimitText("tpm", 3, 2, 0, 0, 30_000, 60_000, "", False)
+    assert Limit("c", "concurrency", 4).as_text() == LimitText("c", 5, 0, 0, 0, 4, 0, "", False)
+    assert Limit("d", "requests", 0, kind="rolling_day").as_text().period_ms == 86_400_000
+    assert Limit("m", "cost", "unlimited", kind="calendar", period="month").as_text() == LimitText(
+        "m", 4, 6, 1, 4, 0, 0, "UTC", False)
+
+
+@pytest.mark.parametrize("wrong", [
+    {"name": ""}, {"name": "é" * 17}, {"metric": "cost", "count_cached": True},
+    {"metric": "words"}, {"kind": "slots"}, {"kind": "weekly"}, {"amount": -1},
+    {"amount": 2**63}, {"amount": "some"}, {"period_ms": 9}, {"period_ms": 0},
+    {"period_ms": 365 * 86_400_000 + 1}, {"time_zone": "UTC"}, {"period": "day"},
+    {"kind": "calendar", "period_ms": 0}, {"kind": "calendar", "period": "day"},
+    {"kind": "anchored_day"}, {"metric": "concurrency"}, {"metric": "concurrency", "period_ms": 0,
+                                                          "kind": "fixed"}])
+def test_what_no_server_takes_is_no_limit(wrong):
+    good = {"name": "tpm", "metric": "tokens", "amount": 1, "period_ms": 60_000}
+    Limit(**good)
+    with pytest.raises(ValueError):
+        Limit(**good | wrong)
+
+
+def test_a_quota_comes_back_as_it_was_put():
+    put = Quota((Limit("tpm", "tokens", 5, 60_000), Limit("c", "concurrency", "block"),
+                 Limit("h", "tokens", "unlimited", kind="calendar", period="hour",
+                       time_zone="Europe/Berlin", count_cached=True)), "refund", 7)
+    assert quota.quota_told(put.as_text(), 1) == put
+    assert quota.quota_told(QuotaText(profile="openai (2026-02)"), 3) == Quota(
+        (), source="profile", profile="openai (2026-02)")
+    assert quota.quota_told(QuotaText(), 0) is None
+    for wrong in (Quota(expired="never"), Quota(overtakers=-1), Quota(overtakers=1_001)):
+        with pytest.raises(ValueError):
+            wrong.as_text()
+
+
+def test_a_newer_servers_words_are_unknown():
+    told = quota.limit_told(LimitText("x", 99, 99, 99, 99, 1, 1, "", False))
+    assert (told.metric, told.kind, told.amount, told.period) == ("unknown",) * 4
+    assert quota.CODE_OF[200] is QuotaCode.UNKNOWN and quota.CODE_OF[254] is QuotaCode.UNKNOWN
+
+
+def state(metric, period_ms, used, amount=100, subject=0):
+    return LimitState(subject, "n", metric, "sliding", amount, used, 0, 0, period_ms, 0, False)
+
+
+def test_stats_are_those_of_the_reference():
+    assert quota.stats_of([
+        state("requests", 1_000, 1), state("requests", 60_000, 2), state("tokens", 60_000, 3),
+        state("requests", 86_400_000, 4, "unlimited"), state("tokens", 60_000, 9),
+        state("requests", 60_000, 9, subject=1)]) == Stats(2, 100, 3, 100, 4, 0)
+
+
+def test_results_are_a_sequence_of_codes():
+    results = QuotaResults(bytes([1, 7, 254]), quota.array("Q", [5, 0, 0]),
+                           quota.array("q", [0, 9, 0]))
+    assert results.admitted == [True, False, True] and results.count() == 2
+    assert results.count(QuotaCode.TPM_EXCEEDED) == 1 and results.connection_lost
+    assert not results.all_admitted and results[:1].all_admitted and not results[:2].connection_lost
+    assert repr(results) == "<QuotaResults 3: ok, tpm_exceeded, passed_unasked>"
+
+
+@pytest.mark.parametrize("text, tokens", [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2)])
+def test_an_estimate_is_a_quarter_of_the_characters(text, tokens):
+    assert estimate_tokens(text) == tokens
