@@ -41,7 +41,8 @@ def run(name, server, *arguments):
 
 def test_all_of_them_are_tested():
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {
-        "guard_endpoint", "wait_in_line", "paced_job", "async_workers", "plot_throughput"}
+        "guard_endpoint", "wait_in_line", "paced_job", "async_workers", "plot_throughput",
+        "guard_model", "share_printer"}
 
 
 def test_guard_endpoint(server):
@@ -89,6 +90,20 @@ def test_async_workers(server):
     did = int(re.search(r"did it: (\d+)", out)[1])
     denied = re.search(r"denied: (\d+)", out)
     assert did >= 600 and did + (int(denied[1]) if denied else 0) == 1_000, out
+
+
+def test_guard_model(server):
+    out = run("guard_model", server, "--workers", "6", "--calls", "4", "--tokens", "4000",
+              "--period-ms", "300")
+    answers, tokens = map(int, re.search(r"answers: (\d+), tokens: (\d+)", out).groups())
+    assert answers + out.count("given back: the model hung up") == 24, out
+    assert answers * 50 < tokens and "reserved and never settled: 0" in out
+
+
+def test_share_printer(server):
+    out = run("share_printer", server)
+    assert len(re.findall(r"person \d: held it all the time", out)) == 10, out
+    assert "at most 2 at a time; 0 of 2 slots are taken now" in out
 
 
 def test_plot_throughput(server, tmp_path):

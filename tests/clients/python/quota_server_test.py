@@ -1,0 +1,344 @@
+"""Both clients' quotas against the real server: what is reserved comes back, whatever ends it.
+
+Method: every call on a server per engine, and its effect on usage; clients that are killed, a
+server that is started anew. Subjects are the test's own, so one server serves them all.
+"""
+
+import asyncio
+import itertools
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+from client_test import in_thread
+from server_process import ServerProcess, eventually
+from server_test import ENGINES, serving
+
+import sluicegate
+from sluicegate import AsyncClient, Client, Limit, Quota, QuotaCode, QuotaDenied
+
+HOUR_MS = 3_600_000
+NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def server(request):
+    if request.param.startswith("uring") and os.environ.get("SLUICEGATE_NO_URING") == "1":
+        pytest.skip("SLUICEGATE_NO_URING=1")
+    with serving(request.param) as server:
+        yield server
+
+
+def address_of(server):
+    return f"127.0.0.1:{server.native_port}"
+
+
+@pytest.fixture
+def client(server):
+    with Client(address_of(server)) as client:
+        yield client
+
+
+@pytest.fixture
+def subject():
+    return f"subject{next(NUMBERS)}"
+
+
+TOKENS = Limit("tokens", "tokens", 1_000, HOUR_MS)
+SLOTS = Limit("slots", "concurrency", 2)
+
+
+def used(client, subject):
+    """(used, reserved) of the first limit."""
+    limit = client.usage(subject).limits[0]
+    return limit.used, limit.reserved
+
+
+def test_a_reservation_is_charged_and_settled(client, subject):
+    client.set_quota(subject, [TOKENS, SLOTS])
+    with client.reserve(subject, input_tokens=300, max_output_tokens=200, limits=True) as held:
+        assert held.code is QuotaCode.OK and held.id
+        assert {limit.name: limit.used for limit in held.limits} == {"tokens": 500, "slots": 1}
+        assert used(client, subject) == (500, 500)
+        assert client.usage(subject).open_reservations == 1
+        held.settle(250, 100)
+        held.settle(250, 100)  # a repeat changes nothing
+    assert used(client, subject) == (350, 0)
+    assert client.usage(subject).limits[1].used == 0
+    with pytest.raises(sluicegate.ReservationEnded) as told:
+        held.cancel()
+    assert told.value.code is QuotaCode.ALREADY_SETTLED
+
+
+def test_a_block_without_settling_gives_back(client, subject):
+    client.set_quota(subject, [TOKENS])
+    with client.reserve(subject, input_tokens=300):
+        pass
+    assert used(client, subject) == (0, 0)
+    with pytest.raises(ZeroDivisionError), client.reserve(subject, input_tokens=300):
+        1 / 0
+    assert used(client, subject) == (0, 0)
+
+
+def test_a_denial_charges_nothing_and_names_the_limit(client, subject):
+    tag = f"{{{subject}}}"
+    client.set_quota(tag, [Limit("all", "tokens", 10_000, HOUR_MS)])
+    client.set_quota(tag + "model", [TOKENS])
+    client.record(tag + "model", input_tokens=900)
+    with pytest.raises(QuotaDenied) as told:
+        client.reserve([tag, tag + "model"], input_tokens=200)
+    error = told.value
+    assert error.code is QuotaCode.TOKENS_EXCEEDED and error.retryable and error.retry_after > 0
+    limit, = error.violated
+    assert (limit.name, limit.amount, limit.used, limit.remaining, limit.subject) == (
+        "tokens", 1_000, 900, 100, 1)
+    assert used(client, tag) == (0, 0)
+    with pytest.raises(QuotaDenied) as told:
+        client.reserve([tag, tag + "model"], input_tokens=2_000)
+    assert told.value.code is QuotaCode.EXCEEDS_LIMIT and told.value.retry_after is None
+    with pytest.raises(QuotaDenied) as told:
+        client.reserve([tag, "elsewhere"])
+    assert told.value.code is QuotaCode.SUBJECTS_APART and not told.value.retryable
+
+
+def test_a_repeat_with_the_same_id_gets_the_first_reservation(client, subject):
+    client.set_quota(subject, [TOKENS])
+    first = client.reserve(subject, input_tokens=300, id="mine")
+    assert client.reserve(subject, input_tokens=300, id="mine").id == first.id
+    assert used(client, subject) == (300, 300)
+
+
+def test_who_waits_is_served_by_a_settlement(client, subject):
+    client.set_quota(subject, [TOKENS])
+    first = client.reserve(subject, input_tokens=900)
+    second = in_thread(client.wait_for_capacity, subject, 400)
+    eventually(lambda: client.usage(subject).waiting == 1, "it stands in line")
+    first.settle(100, 0)
+    second().settle(400, 0)
+    assert used(client, subject) == (500, 0)
+
+
+def test_a_wait_that_is_given_up_leaves_the_line(client, subject):
+    client.set_quota(subject, [SLOTS])
+    leases = [client.lease(subject) for _ in range(2)]
+    with pytest.raises(sluicegate.TimedOut):
+        client.lease(subject, wait=True, timeout=0.05)
+    eventually(lambda: client.usage(subject).waiting == 0, "nobody is in line")
+    with pytest.raises(QuotaDenied) as told:
+        client.lease(subject, wait=True, wait_limit=0.05)
+    assert told.value.code is QuotaCode.WAIT_LIMIT
+    for lease in leases:
+        lease.release()
+    assert used(client, subject) == (0, 0)
+
+
+def test_leases_are_slots(client, subject):
+    client.set_quota(subject, [SLOTS, Limit("requests", "requests", 1, HOUR_MS)])
+    with client.lease(subject), client.lease(subject, owner="me"):
+        with pytest.raises(QuotaDenied) as told:
+            client.lease(subject)
+        assert told.value.code is QuotaCode.CONCURRENCY_EXCEEDED
+    assert used(client, subject) == (0, 0)
+
+
+def test_a_lease_lives_by_its_renewal_and_dies_with_its_lifetime(client, subject):
+    client.set_quota(subject, [SLOTS])
+    with client.lease(subject, lifetime=0.3, renew=True) as renewed:
+        client.lease(subject, lifetime=0.1)
+        assert used(client, subject)[0] == 2
+        eventually(lambda: used(client, subject)[0] == 1, "the one nobody renews ends")
+        threading.Event().wait(0.6)
+        assert renewed.held and used(client, subject)[0] == 1
+    assert used(client, subject)[0] == 0
+
+
+def test_a_tied_reservation_ends_with_its_connection(server, client, subject):
+    client.set_quota(subject, [SLOTS])
+    with Client(address_of(server)) as other:
+        tied, free = other.lease(subject, tied=True), other.lease(subject)
+        assert used(client, subject)[0] == 2
+    eventually(lambda: used(client, subject)[0] == 1, "the tied one ends")
+    with pytest.raises(sluicegate.ReservationEnded) as told:
+        client.extend(tied.id)
+    assert told.value.code is QuotaCode.ALREADY_EXPIRED
+    client.cancel(free)
+
+
+def test_a_reservation_outlives_a_lost_connection(client, subject):
+    client.set_quota(subject, [TOKENS])
+    held = client.reserve(subject, input_tokens=300)
+    client._socket.shutdown(socket.SHUT_RDWR)
+    held.settle(200, 0)
+    assert used(client, subject) == (200, 0)
+
+
+KILLED = """
+import os, signal, sys, sluicegate
+client = sluicegate.Client(sys.argv[1])
+with client.lease(sys.argv[2], lifetime=0.5), client.lease(sys.argv[2], tied=True):
+    print("held", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_slots_of_a_process_that_is_killed_come_back(server, client, subject):
+    client.set_quota(subject, [SLOTS])
+    source = os.path.dirname(os.path.dirname(sluicegate.__file__))
+    done = subprocess.run([sys.executable, "-c", KILLED, address_of(server), subject],
+                          env=os.environ | {"PYTHONPATH": source}, capture_output=True, text=True,
+                          timeout=60, check=False)
+    assert done.returncode == -signal.SIGKILL and done.stdout == "held\n", done.stderr
+    eventually(lambda: used(client, subject)[0] == 0, "both slots are free")
+
+
+def test_check_changes_nothing_and_record_asks_nobody(client, subject):
+    assert client.check(subject).code is QuotaCode.UNKNOWN_MODEL
+    assert client.usage(subject).source == "none" and client.get_quota(subject) is None
+    client.set_quota(subject, [Limit("rpm", "requests", 2, 60_000),
+                               Limit("tpm", "tokens", 1_000, 60_000)])
+    assert client.can_send(subject, 1_000) and not client.can_send(subject, 1_001)
+    client.record_usage(subject, 600, 500)
+    decision = client.decide(subject, 10)
+    assert (decision.allowed, str(decision.code), decision.reason) == (
+        False, "tpm_exceeded", "per-minute token limit reached")
+    assert 0 < decision.retry_after <= 120 and decision.stats.tpm == 1_100
+    assert client.stats(subject) == sluicegate.Stats(1, 2, 1_100, 1_000, 0, 0)
+    assert client.all_stats()[subject].rpm == 1 and subject in client.models()
+    client.reset(subject)
+    assert client.can_send(subject, 1_000)
+
+
+def test_cached_tokens_are_charged_where_the_limit_says_so(client, subject):
+    client.set_quota(subject, [TOKENS, Limit("all", "tokens", 1_000, HOUR_MS, count_cached=True)])
+    client.reserve(subject, input_tokens=500).settle(400, 100, cached_input_tokens=300)
+    client.record(subject, input_tokens=50, cached_input_tokens=50)
+    assert [limit.used for limit in client.usage(subject).limits] == [200, 550]
+
+
+def test_quotas_of_every_kind_come_back_as_they_were_put(client, subject):
+    quota = Quota((
+        TOKENS, SLOTS, Limit("fixed", "requests", 5, 10_000, "fixed"),
+        Limit("gcra", "cost", 2**63 - 1, 60_000, "gcra"),
+        Limit("day", "requests", 0, kind="anchored_day"),
+        Limit("rolling", "input_tokens", "unlimited", kind="rolling_day"),
+        Limit("month", "tokens", "block", kind="calendar", period="month",
+              time_zone="America/Los_Angeles", count_cached=True)), "refund", 3)
+    client.set_quota(subject, quota)
+    assert client.get_quota(subject) == quota
+    assert client.delete_quota(subject) and not client.delete_quota(subject)
+    assert client.get_quota(subject) is None
+
+
+def test_a_quota_that_the_server_does_not_take_changes_nothing(client, subject):
+    client.set_quota(subject, [TOKENS])
+    for wrong in ([TOKENS, TOKENS], [Limit("m", "cost", 1, kind="calendar", period="day",
+                                           time_zone="Atlantis/Center")]):
+        with pytest.raises(sluicegate.InvalidQuota):
+            client.set_quota(subject, wrong)
+    assert client.get_quota(subject) == Quota((TOKENS,))
+
+
+def test_pages_tell_every_subject(client, subject):
+    names = {f"{subject}.{n}" for n in range(600)}
+    for name in names:
+        client.set_quota(name, [TOKENS])
+    told = [usage.subject for usage in client.subjects()]
+    assert names <= set(told)
+    usages = client.usage(sorted(names))
+    assert [usage.subject for usage in usages] == sorted(names)
+    assert {usage.source for usage in usages} == {"run_time"}
+
+
+def test_many_are_decided_one_by_one(client, subject):
+    client.set_quota(subject, [Limit("tokens", "tokens", 5_000, HOUR_MS)])
+    results = client.reserve_many([subject] * 6_000, input_tokens=1)
+    assert results.count() == 5_000 and results.count(QuotaCode.TOKENS_EXCEEDED) == 1_000
+    ids = [number for number in results.reservations if number]
+    assert len(set(ids)) == 5_000 and used(client, subject) == (5_000, 5_000)
+    assert client.settle_many(ids[:3_000], input_tokens=0).all_admitted
+    assert client.cancel_many(ids[3_000:]).all_admitted
+    assert used(client, subject) == (0, 0)
+    again = client.settle_many([*ids[:2], ids[-1], 12345])
+    assert list(again) == [QuotaCode.OK, QuotaCode.OK, QuotaCode.ALREADY_CANCELLED,
+                           QuotaCode.UNKNOWN_RESERVATION]
+
+
+def test_threads_never_hold_more_than_the_limit(client, subject):
+    client.set_quota(subject, [SLOTS])
+    lock, holding, most = threading.Lock(), [0], [0]
+
+    def work():
+        for _ in range(10):
+            with client.lease(subject, wait=True):
+                with lock:
+                    holding[0] += 1
+                    most[0] = max(most[0], holding[0])
+                threading.Event().wait(0.001)
+                with lock:
+                    holding[0] -= 1
+    for join in [in_thread(work) for _ in range(12)]:
+        join()
+    assert most == [2] and used(client, subject) == (0, 0)
+
+
+def test_tasks_that_are_cancelled_anywhere_leak_nothing(server, client, subject):
+    """At every point of the exchange, as the loop's turns come."""
+    client.set_quota(subject, [SLOTS, TOKENS])
+
+    async def work(client):
+        async with client.reserve(subject, input_tokens=10, wait=True, lifetime=3600) as held:
+            await asyncio.sleep(0.001)
+            await held.extend(3600)
+
+    async def main():
+        async with AsyncClient(address_of(server)) as client:
+            for turns in range(40):
+                tasks = [asyncio.ensure_future(work(client)) for _ in range(6)]
+                for _ in range(turns):
+                    await asyncio.sleep(0.0002)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+            await client.ping()
+    asyncio.run(main())
+    eventually(lambda: used(client, subject)[0] == 0 and client.usage(subject).waiting == 0,
+               "every slot is free")
+    assert client.usage(subject).limits[1].used == 0
+
+
+def test_ids_of_an_earlier_start_are_unknown(subject):
+    servers = [ServerProcess("epoll", 1)]
+    try:
+        with Client(address_of(servers[0])) as client:
+            held = client.reserve(subject, input_tokens=5)
+            servers[0].kill()
+            servers.append(ServerProcess("epoll", 1,
+                                         native_port=servers[0].native_port))
+            eventually(lambda: answers(client), "connected again")
+            with pytest.raises(sluicegate.UnknownReservation):
+                held.settle(5, 0)
+    finally:
+        for server in servers:
+            server.stop()
+
+
+def answers(client):
+    try:
+        client.ping()
+    except sluicegate.ConnectionLost:
+        return False
+    return True
+
+
+def test_all_usage_is_forgotten_by_reset_all(client, subject):
+    client.set_quota(subject, [TOKENS])
+    client.record(subject, input_tokens=600)
+    held = client.reserve(subject, input_tokens=300)
+    client.reset_all()
+    assert used(client, subject)[1] == 300  # what is open stays
+    held.cancel()
+    assert used(client, subject) == (0, 0)
