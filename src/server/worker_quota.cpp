@@ -205,6 +205,7 @@ void Worker::make_own_calls() noexcept {
                             own_calls_.end());
     own_calls_.resize(own_calls_.size() - count);
     ask(look);
+    deliver_grants();  // of this core's part, while other cores have theirs to do
   }
 }
 

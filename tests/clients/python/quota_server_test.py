@@ -5,10 +5,12 @@ server that is started anew. Subjects are the test's own, so one server serves t
 """
 
 import asyncio
+import contextlib
 import itertools
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -19,7 +21,8 @@ from server_process import ServerProcess, eventually
 from server_test import ENGINES, serving
 
 import sluicegate
-from sluicegate import AsyncClient, Client, Limit, Quota, QuotaCode, QuotaDenied
+from sluicegate import (AsyncClient, Client, Limit, Quota, QuotaCode, QuotaDenied, _frames,
+                        _quota_frames)
 
 HOUR_MS = 3_600_000
 NUMBERS = itertools.count(1)
@@ -193,6 +196,56 @@ def test_the_slots_of_a_process_that_is_killed_come_back(server, client, subject
                           timeout=60, check=False)
     assert done.returncode == -signal.SIGKILL and done.stdout == "held\n", done.stderr
     eventually(lambda: used(client, subject)[0] == 0, "both slots are free")
+
+
+def test_processes_that_are_killed_at_any_moment_leak_nothing(server, client, subject):
+    client.set_quota(subject, [SLOTS, TOKENS])
+
+    def work():
+        with Client(address_of(server)) as own:
+            while True:
+                with own.reserve(subject, input_tokens=10, wait=True, lifetime=0.5) as held:
+                    held.extend(0.5)
+                with own.lease(subject, wait=True, tied=True):
+                    pass
+
+    for turn in range(30):
+        children = []
+        for _ in range(3):
+            child = os.fork()
+            if not child:
+                try:
+                    work()
+                finally:
+                    os._exit(1)
+            children.append(child)
+        threading.Event().wait(0.002 * turn)
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+            assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    eventually(lambda: used(client, subject)[0] == 0 and client.usage(subject).waiting == 0,
+               "every slot is free")
+
+
+def test_a_connection_that_ends_at_any_byte_leaks_nothing(server, client, subject):
+    """In the middle of a frame too, by a close or by a reset."""
+    client.set_quota(subject, [SLOTS])
+    names = _quota_frames.encode_subjects([[subject.encode()]] * 3)
+    flags = _quota_frames.TIED | _quota_frames.MAY_WAIT
+    stream = _frames.encode_hello(1) + b"".join(
+        _quota_frames.encode_reserve(frame_id, names, _quota_frames.Asked(flags))
+        for frame_id in (2, 3))
+    for cut in range(len(stream) + 1):
+        with socket.create_connection((server.host, server.native_port)) as peer:
+            if cut % 2:
+                peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            peer.sendall(stream[:cut])
+            if cut % 3 == 0:
+                peer.settimeout(0.001)
+                with contextlib.suppress(OSError):
+                    peer.recv(1 << 16)
+    eventually(lambda: used(client, subject)[0] == 0 and client.usage(subject).waiting == 0,
+               "every slot is free")
 
 
 def test_check_changes_nothing_and_record_asks_nobody(client, subject):
