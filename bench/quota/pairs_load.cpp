@@ -46,7 +46,7 @@ struct Flags {
   uint32_t subjects = 1;
   uint32_t of_one_call = 1;
   uint32_t batch = 256;
-  uint32_t in_flight = 8;
+  uint32_t in_flight = 16;
   double seconds = 2;
 };
 

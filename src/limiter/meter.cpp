@@ -148,40 +148,41 @@ int64_t Meter::charge(uint64_t amount, bool is_open, const Moment& now) noexcept
 
 // Where a charge lies in the ring; null: forgotten.
 Meter::Place* Meter::place_of(const Charge& charge) const noexcept {
+  const int64_t newest = time(newest_at);
+  if (charge.ns >= newest * shape_.width_ns) return &place(newest);  // most often: no division
   const int64_t sub_window = charge.ns / shape_.width_ns;
-  return time(newest_at) - sub_window > shape_.ring_mask ? nullptr : &place(sub_window);
+  return newest - sub_window > shape_.ring_mask ? nullptr : &place(sub_window);
 }
 
-void Meter::close(uint64_t amount, const Charge& charge) noexcept {
-  if (shape_.kind == LimitKind::slots || !holds(charge)) return;
-  if (is_gcra()) return take(words_[gcra_open_at], amount);
-  if (is_ring()) {
-    Place* const at = place_of(charge);
-    if (at == nullptr) return;
-    amount = std::min(amount, at->open);
-    at->open -= amount;
-  }
-  take(words_[open_at], amount);
-}
-
-void Meter::refund(uint64_t amount, const Charge& charge, const Moment& now) noexcept {
+void Meter::close(uint64_t amount, uint64_t back, const Charge& charge,
+                  const Moment& now) noexcept {
   if (shape_.kind == LimitKind::slots || !holds(charge)) return;
   if (is_gcra()) {
-    // What was charged before it leaks first: until drained_ns some of it is still there. A refund
-    // brings forward when all that was charged before it, and by caution what was charged behind
-    // it, leaks away.
-    const int64_t left_ns = std::max<int64_t>(charge.drained_ns - time(ahead_at) - now.ns, 0);
-    const Wide left = Wide{static_cast<uint64_t>(left_ns)} * shape_.amount;
-    bring_forward(std::min({level(), left, scaled(amount)}));
+    take(words_[gcra_open_at], amount);
+    return give_back(back, charge, now);
+  }
+  if (!is_ring()) {
+    take(words_[open_at], amount);
+    words_[used_at] -= std::min(back, words_[used_at] - words_[open_at]);
     return;
   }
-  if (is_ring()) {
-    Place* const at = place_of(charge);
-    if (at == nullptr) return;
-    amount = std::min(amount, at->used - at->open);
-    at->used -= amount;
-  }
-  words_[used_at] -= std::min(amount, words_[used_at] - words_[open_at]);
+  Place* const at = place_of(charge);
+  if (at == nullptr) return;
+  amount = std::min(amount, at->open);
+  at->open -= amount;
+  words_[open_at] -= amount;
+  back = std::min(back, at->used - at->open);
+  at->used -= back;
+  words_[used_at] -= back;
+}
+
+// Of a gcra. What was charged before it leaks first: until drained_ns some of it is still there. A
+// refund brings forward when all that was charged before it, and by caution what was charged behind
+// it, leaks away.
+void Meter::give_back(uint64_t amount, const Charge& charge, const Moment& now) noexcept {
+  const int64_t left_ns = std::max<int64_t>(charge.drained_ns - time(ahead_at) - now.ns, 0);
+  const Wide left = Wide{static_cast<uint64_t>(left_ns)} * shape_.amount;
+  bring_forward(std::min({level(), left, scaled(amount)}));
 }
 
 void Meter::reset() noexcept {

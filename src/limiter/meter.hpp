@@ -118,11 +118,14 @@ class Meter {
   // Adds to what is used; `is_open`: until close(). Returns gcra's drained_ns, else 0.
   int64_t charge(uint64_t amount, bool is_open, const Moment& now) noexcept;
 
-  // Ends a reservation's hold on what it was charged; the charge stays.
-  void close(uint64_t amount, const Charge& charge) noexcept;
+  // Ends a reservation's hold on the amount that it was charged, of which so much comes back, as
+  // far as its window still runs; the rest stays charged.
+  void close(uint64_t amount, uint64_t back, const Charge& charge, const Moment& now) noexcept;
 
-  // Takes back so much of a closed charge, as far as its window still runs.
-  void refund(uint64_t amount, const Charge& charge, const Moment& now) noexcept;
+  // Takes back so much of a charge that was closed before.
+  void refund(uint64_t amount, const Charge& charge, const Moment& now) noexcept {
+    close(0, amount, charge, now);
+  }
 
   // Forgets all but what is open.
   void reset() noexcept;
@@ -165,6 +168,7 @@ class Meter {
   void roll_ring(const Moment& now) noexcept;
   void roll_calendar(const Moment& now) noexcept;
   void leak(const Moment& now) noexcept;
+  void give_back(uint64_t amount, const Charge& charge, const Moment& now) noexcept;
   void bring_forward(Wide taken) noexcept;
   Place* place_of(const Charge& charge) const noexcept;
   Wide level() const noexcept { return (Wide{words_[level_high_at]} << 64) | words_[level_at]; }

@@ -161,13 +161,10 @@ void Engine::replace(Reservation& reservation, const Amounts& actual, uint64_t c
       const uint64_t before = share_of(shape, reservation.amounts);
       const uint64_t now = share_of(shape, actual, cached);
       const limiter::Charge charge = charge_of(reservation, place, shape);
-      if (is_open) meter.close(before, charge);
       const uint64_t charged = refunded ? 0 : before;
-      if (now < charged && !forgotten) {
-        meter.refund(charged - now, charge, now_);
-      } else if (now > charged) {
-        meter.charge(now - charged, false, now_);
-      }
+      const uint64_t back = now < charged && !forgotten ? charged - now : 0;
+      meter.close(is_open ? before : 0, back, charge, now_);
+      if (now > charged) meter.charge(now - charged, false, now_);
     }
   }
   const uint64_t before = reservation.amounts.input_tokens + reservation.amounts.output_tokens;
@@ -211,8 +208,7 @@ void Engine::expire(Reservation& reservation) noexcept {
       meter.roll(now_);
       const uint64_t share = share_of(shape, reservation.amounts);
       const limiter::Charge charge = charge_of(reservation, place, shape);
-      meter.close(share, charge);
-      if (refunds) meter.refund(share, charge, now_);
+      meter.close(share, refunds ? share : 0, charge, now_);
     }
   }
   // A settle that comes late finds it for as long again.

@@ -45,8 +45,8 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, Crew& crew)
   free_looks_.reserve(looks_max);
   for (route::Look& look : looks_) free_looks_.push_back(&look);
   if (!options.rules.empty() || options.quotas != policy::QuotaRules{}) {
-    auto book = std::make_unique<policy::RuleBook>(options.shard.policy, options.rules,
-                                                   options.quotas);
+    auto book =
+        std::make_unique<policy::RuleBook>(options.shard.policy, options.rules, options.quotas);
     quotas_.adopt(book->quotas(), {});
     shard_.adopt(std::move(book), {});
   }

@@ -183,6 +183,7 @@ class Worker final : private session::Backend {
   uint32_t core_of(const api::QuotaBatch& batch, const api::QuotaCall& call) const noexcept;
   void ask(route::Look& look) noexcept;
   bool go_on(route::Look& look) noexcept;
+  uint32_t next_core(const route::Look& look) const noexcept;
   void decide_quota(route::Look& look) noexcept;
   void on_quota_decided(route::Look& look) noexcept;
   void lead_on(api::QuotaCall& call, api::QuotaAnswer& answer) const noexcept;

@@ -48,6 +48,7 @@ bool names_reservation(QuotaOp op) noexcept {
 
 // What no core has is decided, which is to say refused, here.
 uint32_t Worker::core_of(const api::QuotaBatch& batch, const QuotaCall& call) const noexcept {
+  if (exchange_.alone()) return core_;
   uint32_t core = core_;
   if (names_reservation(call.op)) {
     core = quota::shard_of(call.reservation);
@@ -103,14 +104,18 @@ void Worker::ask(Look& look) noexcept {
 
 // To the next core, from look.shard on, that a call of the batch belongs to. False: there is none.
 bool Worker::go_on(Look& look) noexcept {
+  look.shard = exchange_.alone() ? look.shard : next_core(look);
+  if (look.shard >= exchange_.cores()) return false;
+  send(look);
+  return true;
+}
+
+uint32_t Worker::next_core(const Look& look) const noexcept {
   uint32_t next = exchange_.cores();
   for (const QuotaCall& call : look.batch.calls) {
     if (call.core >= look.shard) next = std::min<uint32_t>(next, call.core);
   }
-  if (next == exchange_.cores()) return false;
-  look.shard = next;
-  send(look);
-  return true;
+  return next;
 }
 
 // At the core whose turn it is.
