@@ -1,0 +1,134 @@
+// Goal: equal quotas share one class, which ends with its last holder; usage goes on when nothing
+//       but the amount changes.
+// Method: classes by example; limits that differ in one field each.
+#include "quota/quota_class.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice::quota {
+namespace {
+
+using api::Limit;
+using api::LimitKind;
+using api::Metric;
+using api::Quota;
+
+Limit tokens(std::string name, uint64_t amount) {
+  return {.name = std::move(name),
+          .metric = Metric::tokens,
+          .kind = LimitKind::fixed,
+          .amount = amount,
+          .period_ms = 60'000,
+          .time_zone = {}};
+}
+
+Quota quota_of(std::vector<Limit> limits) {
+  return {.limits = std::move(limits), .profile = {}};
+}
+
+TEST(QuotaClasses, equal_quotas_share_a_class_until_the_last_holder_lets_go) {
+  QuotaClasses classes;
+  const QuotaClass* const first = classes.hold(quota_of({tokens("tpm", 5)}));
+  EXPECT_EQ(classes.hold(quota_of({tokens("tpm", 5)})), first);
+  QuotaClasses::hold(first);
+  EXPECT_EQ(classes.count(), 1U);
+  classes.let_go(first);
+  classes.let_go(first);
+  EXPECT_EQ(classes.count(), 1U);
+  classes.let_go(first);
+  EXPECT_EQ(classes.count(), 0U);
+}
+
+TEST(QuotaClasses, quotas_that_differ_in_anything_have_classes_of_their_own) {
+  QuotaClasses classes;
+  const Quota quota = quota_of({tokens("tpm", 5)});
+  Quota refunding = quota;
+  refunding.refund_expired = true;
+  Quota passing = quota;
+  passing.overtakers_max = 1;
+  Quota from_profile = quota;
+  from_profile.profile = "openai (2026-02)";
+  Quota cached = quota;
+  cached.limits[0].count_cached = true;
+  for (const Quota& other : {quota, refunding, passing, from_profile, cached, quota_of({})}) {
+    classes.hold(other);
+  }
+  EXPECT_EQ(classes.count(), 6U);
+}
+
+TEST(QuotaClasses, limits_have_words_one_behind_the_other) {
+  QuotaClasses classes;
+  Limit sliding = tokens("s", 5);
+  sliding.kind = LimitKind::sliding;
+  Limit bucket = tokens("g", 5);
+  bucket.kind = LimitKind::gcra;
+  const Limit slots{
+      .name = "c", .metric = Metric::concurrency, .kind = LimitKind::slots, .time_zone = {}};
+  const QuotaClass& made = *classes.hold(quota_of({tokens("f", 5), sliding, slots, bucket}));
+  ASSERT_EQ(made.shapes.size(), 4U);
+  uint32_t words = 0;
+  for (const limiter::MeterShape& shape : made.shapes) {
+    EXPECT_EQ(shape.first_word, words);
+    words += limiter::words_count(shape);
+  }
+  EXPECT_EQ(made.words, words);
+  EXPECT_TRUE(made.has_gcra);
+}
+
+TEST(QuotaClasses, a_quota_limits_when_one_of_its_limits_does) {
+  QuotaClasses classes;
+  Limit unlimited = tokens("u", 0);
+  unlimited.ceiling = api::Ceiling::unlimited;
+  Limit blocked = tokens("b", 0);
+  blocked.ceiling = api::Ceiling::block;
+  EXPECT_FALSE(classes.hold(quota_of({}))->limits_anything);
+  EXPECT_FALSE(classes.hold(quota_of({unlimited}))->limits_anything);
+  EXPECT_TRUE(classes.hold(quota_of({unlimited, tokens("t", 0)}))->limits_anything);
+  EXPECT_TRUE(classes.hold(quota_of({blocked}))->limits_anything);
+}
+
+limiter::MeterShape shape_of(const Limit& limit) {
+  limiter::MeterShape shape = limiter::compile(limit);
+  shape.id = limit_id(limit.name);
+  return shape;
+}
+
+TEST(QuotaClasses, usage_goes_on_when_only_the_amount_or_the_word_for_it_changes) {
+  const limiter::MeterShape before = shape_of(tokens("tpm", 5));
+  EXPECT_TRUE(continues(before, shape_of(tokens("tpm", 0))));
+  Limit limit = tokens("tpm", 5);
+  limit.ceiling = api::Ceiling::unlimited;
+  EXPECT_TRUE(continues(before, shape_of(limit)));
+}
+
+TEST(QuotaClasses, usage_begins_anew_when_anything_else_changes) {
+  const limiter::MeterShape before = shape_of(tokens("tpm", 5));
+  EXPECT_FALSE(continues(before, shape_of(tokens("tpn", 5))));
+  Limit limit = tokens("tpm", 5);
+  limit.metric = Metric::cost;
+  EXPECT_FALSE(continues(before, shape_of(limit)));
+  limit = tokens("tpm", 5);
+  limit.kind = LimitKind::gcra;
+  EXPECT_FALSE(continues(before, shape_of(limit)));
+  limit = tokens("tpm", 5);
+  limit.period_ms = 60'001;
+  EXPECT_FALSE(continues(before, shape_of(limit)));
+  limit = tokens("tpm", 5);
+  limit.count_cached = true;
+  EXPECT_FALSE(continues(before, shape_of(limit)));
+  Limit calendar = tokens("tpm", 5);
+  calendar.kind = LimitKind::calendar;
+  calendar.unit = api::CalendarUnit::day;
+  calendar.time_zone = "UTC";
+  Limit elsewhere = calendar;
+  elsewhere.time_zone = "Europe/Berlin";
+  EXPECT_TRUE(continues(shape_of(calendar), shape_of(calendar)));
+  EXPECT_FALSE(continues(shape_of(calendar), shape_of(elsewhere)));
+}
+
+}  // namespace
+}  // namespace sluice::quota
