@@ -1,0 +1,363 @@
+// Goal: a reservation ends once, gives back what was not used to where it was charged, and always
+//       frees its slot.
+// Method: cases by hand with a virtual clock.
+#include <gtest/gtest.h>
+
+#include "unit/quota/store_driver.hpp"
+
+namespace sluice::quota {
+namespace {
+
+using api::LimitKind;
+using api::Metric;
+using api::Quota;
+using api::QuotaAnswer;
+using api::QuotaCall;
+using api::QuotaCode;
+using api::QuotaOp;
+using api::ReservationState;
+
+// Model "m" with tokens and slots, and a reservation of 60 tokens.
+class Ending : public testing::Test {
+ protected:
+  Ending() { driver_.put("m", {rpm(100), tpm(100), slots(10)}); }
+  uint64_t reserve(uint64_t tokens = 60) {
+    return driver_.reserve({"m"}, asking_tokens(tokens)).reservation;
+  }
+  uint64_t used() { return driver_.used("m", "tpm"); }
+  uint64_t slots_used() { return driver_.used("m", "slots"); }
+
+  StoreDriver driver_;
+};
+
+// -------------------------------------------------------------------------------------- settle
+
+TEST_F(Ending, settle_puts_what_was_used_in_the_place_of_the_estimate) {
+  const uint64_t id = reserve();
+  const QuotaAnswer answer = driver_.settle(id, 30, 12);
+  EXPECT_EQ(answer.code, QuotaCode::ok);
+  EXPECT_EQ(answer.state, ReservationState::settled);
+  EXPECT_FALSE(answer.late);
+  EXPECT_EQ(answer.amounts, (api::Amounts{.requests = 1, .input_tokens = 30, .output_tokens = 12}));
+  EXPECT_EQ(used(), 42U);
+  EXPECT_EQ(driver_.limit("m", "tpm").reserved, 0U);
+  EXPECT_EQ(slots_used(), 0U);
+  EXPECT_EQ(driver_.used("m", "rpm"), 1U);
+}
+
+TEST_F(Ending, settle_counts_once_however_often_it_is_repeated) {
+  const uint64_t id = reserve();
+  const QuotaAnswer first = driver_.settle(id, 30, 12);
+  const QuotaAnswer again = driver_.settle(id, 99, 99);
+  EXPECT_EQ(again.code, first.code);
+  EXPECT_EQ(again.state, first.state);
+  EXPECT_EQ(again.late, first.late);
+  EXPECT_EQ(again.amounts, first.amounts);
+  EXPECT_EQ(used(), 42U);
+  EXPECT_EQ(slots_used(), 0U);
+}
+
+TEST_F(Ending, settle_keeps_the_amounts_that_are_not_told) {
+  const uint64_t id =
+      driver_.reserve({"m"}, asking({.requests = 2, .input_tokens = 20, .output_tokens = 40}))
+          .reservation;
+  const QuotaAnswer answer = driver_.ask({.op = QuotaOp::settle,
+                                          .told = api::given::output_tokens,
+                                          .amounts = {.requests = 9, .input_tokens = 9},
+                                          .reservation = id});
+  EXPECT_EQ(answer.amounts, (api::Amounts{.requests = 2, .input_tokens = 20}));
+  EXPECT_EQ(used(), 20U);
+  EXPECT_EQ(driver_.used("m", "rpm"), 2U);
+}
+
+TEST_F(Ending, settle_does_not_charge_cached_input) {
+  api::Limit counted = limit_of("all", Metric::input_tokens, 100);
+  counted.count_cached = true;
+  driver_.put("m", {tpm(100), counted});
+  driver_.settle(reserve(), 50, 8, 40);
+  EXPECT_EQ(used(), 18U);
+  EXPECT_EQ(driver_.used("m", "all"), 50U);
+}
+
+TEST_F(Ending, a_deficit_goes_above_the_limit_and_the_next_ones_are_denied) {
+  driver_.settle(reserve(60), 60, 90);
+  EXPECT_EQ(used(), 150U);
+  EXPECT_EQ(driver_.limit("m", "tpm").remaining, 0U);
+  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(0)).code, QuotaCode::tpm_exceeded);
+  driver_.advance_ms(60'000);
+  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(100)).code, QuotaCode::ok);
+}
+
+TEST_F(Ending, a_deficit_is_charged_when_it_is_told) {
+  driver_.put("m", {limit_of("l", Metric::tokens, 100, LimitKind::sliding, 15'000)});
+  const uint64_t id = reserve(10);
+  driver_.advance_ms(8'000);
+  driver_.settle(id, 30);
+  driver_.advance_ms(8'000);  // the estimate is forgotten, the deficit is not
+  EXPECT_EQ(driver_.used("m", "l"), 20U);
+}
+
+TEST_F(Ending, a_refund_of_a_period_that_is_over_goes_nowhere) {
+  const uint64_t id = reserve(60);
+  driver_.extend(id, 600'000);
+  driver_.advance_ms(60'000);
+  driver_.record({"m"}, {.requests = 0, .input_tokens = 70});
+  EXPECT_EQ(driver_.settle(id, 10).code, QuotaCode::ok);
+  EXPECT_EQ(used(), 70U);
+}
+
+TEST_F(Ending, a_refund_goes_to_the_sub_window_it_was_charged_in) {
+  driver_.put("m", {limit_of("l", Metric::tokens, 100, LimitKind::sliding, 15'000)});
+  const uint64_t id = reserve(60);
+  driver_.advance_ms(8'000);
+  driver_.record({"m"}, {.input_tokens = 40});
+  driver_.settle(id, 20);
+  EXPECT_EQ(driver_.used("m", "l"), 60U);
+  driver_.advance_ms(8'000);
+  EXPECT_EQ(driver_.used("m", "l"), 40U);
+}
+
+TEST_F(Ending, a_late_settle_still_corrects_what_was_charged) {
+  const uint64_t id = driver_
+                          .reserve({"m"},
+                                   [] {
+                                     QuotaCall call = asking_tokens(60);
+                                     call.lifetime_ms = 1'000;
+                                     return call;
+                                   }())
+                          .reservation;
+  driver_.advance_ms(1'000);
+  EXPECT_EQ(used(), 60U);
+  EXPECT_EQ(slots_used(), 0U);
+  const QuotaAnswer answer = driver_.settle(id, 20);
+  EXPECT_EQ(answer.code, QuotaCode::ok);
+  EXPECT_TRUE(answer.late);
+  EXPECT_EQ(answer.state, ReservationState::settled);
+  EXPECT_EQ(used(), 20U);
+  EXPECT_EQ(driver_.settle(id, 1).amounts.input_tokens, 20U);
+}
+
+TEST_F(Ending, ids_that_were_never_given_are_unknown) {
+  const uint64_t id = reserve();
+  for (const uint64_t wrong :
+       {uint64_t{0}, id + 1, id ^ (uint64_t{1} << 32), id | (uint64_t{1} << 56), ~uint64_t{0}}) {
+    EXPECT_EQ(driver_.settle(wrong, 1).code, QuotaCode::unknown_reservation);
+    EXPECT_EQ(driver_.cancel(wrong).code, QuotaCode::unknown_reservation);
+    EXPECT_EQ(driver_.extend(wrong).code, QuotaCode::unknown_reservation);
+    EXPECT_EQ(driver_.ask({.op = QuotaOp::show, .reservation = wrong}).code,
+              QuotaCode::unknown_reservation);
+  }
+  EXPECT_EQ(used(), 60U);
+}
+
+TEST_F(Ending, ids_of_another_start_are_unknown) {
+  const uint64_t id = reserve();
+  StoreDriver other({.subjects_max = 10, .reservations_max = 10, .waiters_max = 10, .seed = 43});
+  other.put("m", {tpm(100)});
+  other.reserve({"m"}, asking_tokens(60));
+  EXPECT_EQ(other.settle(id, 1).code, QuotaCode::unknown_reservation);
+}
+
+TEST_F(Ending, a_settled_id_is_forgotten_when_its_lifetime_ends) {
+  const uint64_t id = reserve();
+  driver_.settle(id, 1);
+  driver_.advance_ms(59'999);
+  EXPECT_EQ(driver_.settle(id, 1).code, QuotaCode::ok);
+  driver_.advance_ms(1);
+  EXPECT_EQ(driver_.settle(id, 1).code, QuotaCode::unknown_reservation);
+}
+
+// -------------------------------------------------------------------------------------- cancel
+
+TEST_F(Ending, cancel_gives_everything_back) {
+  const uint64_t id = reserve();
+  const QuotaAnswer answer = driver_.cancel(id);
+  EXPECT_EQ(answer.code, QuotaCode::ok);
+  EXPECT_EQ(answer.state, ReservationState::cancelled);
+  EXPECT_EQ(answer.amounts, (api::Amounts{.requests = 0}));
+  EXPECT_EQ(used(), 0U);
+  EXPECT_EQ(driver_.used("m", "rpm"), 0U);
+  EXPECT_EQ(slots_used(), 0U);
+  EXPECT_EQ(driver_.cancel(id).code, QuotaCode::ok);
+  EXPECT_EQ(slots_used(), 0U);
+}
+
+TEST_F(Ending, cancel_keeps_the_request_if_told_to) {
+  driver_.cancel(reserve(), api::quota_flag::keep_requests);
+  EXPECT_EQ(used(), 0U);
+  EXPECT_EQ(driver_.used("m", "rpm"), 1U);
+}
+
+TEST_F(Ending, what_was_settled_is_not_cancelled_nor_the_other_way_round) {
+  const uint64_t settled = reserve(20);
+  driver_.settle(settled, 20);
+  EXPECT_EQ(driver_.cancel(settled).code, QuotaCode::already_settled);
+  EXPECT_EQ(used(), 20U);
+  const uint64_t cancelled = reserve(20);
+  driver_.cancel(cancelled);
+  EXPECT_EQ(driver_.settle(cancelled, 20).code, QuotaCode::already_cancelled);
+  EXPECT_EQ(used(), 20U);
+}
+
+TEST_F(Ending, a_waiter_that_nobody_takes_gives_its_reservation_back) {
+  const uint64_t id = reserve();
+  EXPECT_TRUE(driver_.store.give_back(id, driver_.now()));
+  EXPECT_EQ(used(), 0U);
+  EXPECT_EQ(driver_.used("m", "rpm"), 0U);
+  EXPECT_FALSE(driver_.store.give_back(id + 1, driver_.now()));
+}
+
+// -------------------------------------------------------------------------------------- extend
+
+TEST_F(Ending, extend_gives_it_another_lifetime_from_now) {
+  const uint64_t id = reserve();
+  driver_.advance_ms(50'000);
+  const QuotaAnswer answer = driver_.extend(id, 30'000);
+  EXPECT_EQ(answer.code, QuotaCode::ok);
+  EXPECT_EQ(answer.state, ReservationState::open);
+  EXPECT_EQ(answer.lifetime_ms, 30'000U);
+  driver_.advance_ms(29'999);
+  EXPECT_EQ(slots_used(), 1U);
+  driver_.advance_ms(1);
+  EXPECT_EQ(slots_used(), 0U);
+}
+
+TEST_F(Ending, extend_without_a_lifetime_takes_the_last_one) {
+  const uint64_t id = reserve();
+  driver_.extend(id, 5'000);
+  driver_.advance_ms(4'000);
+  EXPECT_EQ(driver_.extend(id).lifetime_ms, 5'000U);
+  driver_.advance_ms(4'999);
+  EXPECT_EQ(slots_used(), 1U);
+}
+
+TEST_F(Ending, what_has_ended_is_not_extended) {
+  const uint64_t settled = reserve(1);
+  const uint64_t cancelled = reserve(1);
+  const uint64_t expired = reserve(1);
+  driver_.extend(settled, 200'000);
+  driver_.extend(cancelled, 200'000);
+  driver_.settle(settled, 1);
+  driver_.cancel(cancelled);
+  driver_.advance_ms(60'000);
+  EXPECT_EQ(driver_.extend(settled).code, QuotaCode::already_settled);
+  EXPECT_EQ(driver_.extend(cancelled).code, QuotaCode::already_cancelled);
+  EXPECT_EQ(driver_.extend(expired).code, QuotaCode::already_expired);
+}
+
+// -------------------------------------------------------------------------------------- expiry
+
+TEST_F(Ending, expiry_keeps_the_charge_and_frees_the_slot) {
+  driver_.put("m", {limit_of("l", Metric::tokens, 100, LimitKind::fixed, 3'600'000), slots(1)});
+  reserve();
+  driver_.advance_ms(59'999);
+  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::concurrency_exceeded);
+  driver_.advance_ms(1);
+  EXPECT_EQ(driver_.used("m", "l"), 60U);
+  EXPECT_EQ(driver_.limit("m", "l").reserved, 0U);
+  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::ok);
+  EXPECT_EQ(driver_.store.statistics().expired, 1U);
+}
+
+TEST_F(Ending, expiry_refunds_if_the_quota_says_so) {
+  Quota quota =
+      quota_of({limit_of("l", Metric::tokens, 100, LimitKind::fixed, 3'600'000), slots(1)});
+  quota.refund_expired = true;
+  driver_.put("m", quota);
+  const uint64_t id = reserve();
+  driver_.advance_ms(60'000);
+  EXPECT_EQ(driver_.used("m", "l"), 0U);
+  EXPECT_EQ(driver_.used("m", "slots"), 0U);
+  // Who settles late is charged what was used.
+  EXPECT_TRUE(driver_.settle(id, 40).late);
+  EXPECT_EQ(driver_.used("m", "l"), 40U);
+}
+
+TEST_F(Ending, an_expired_one_is_remembered_for_as_long_again) {
+  const uint64_t id = reserve();
+  driver_.advance_ms(119'999);
+  EXPECT_EQ(driver_.settle(id, 1).code, QuotaCode::ok);
+  const uint64_t other = reserve(1);
+  driver_.advance_ms(60'000);
+  driver_.advance_ms(60'000);
+  EXPECT_EQ(driver_.settle(other, 1).code, QuotaCode::unknown_reservation);
+}
+
+TEST_F(Ending, a_lifetime_is_the_servers_when_none_is_told) {
+  policy::QuotaBook book({.rules = {}, .lifetime_ms = 2'000});
+  driver_.store.adopt(book, driver_.now());
+  QuotaCall call = asking_tokens(1);
+  call.lifetime_ms = 0;
+  EXPECT_EQ(driver_.reserve({"m"}, call).lifetime_ms, 2'000U);
+  driver_.advance_ms(2'000);
+  EXPECT_EQ(driver_.store.reservations_count(), 0U);
+}
+
+// ------------------------------------------------------------------------------ ties and leases
+
+TEST_F(Ending, a_connection_that_is_gone_ends_what_is_tied_to_it) {
+  QuotaCall tied = asking_tokens(10);
+  tied.tie = 7;
+  QuotaCall other = asking_tokens(10);
+  other.tie = 7 + 1'024;  // the same list inside
+  const uint64_t first = driver_.reserve({"m"}, tied).reservation;
+  driver_.reserve({"m"}, tied);
+  driver_.reserve({"m"}, other);
+  reserve(10);
+  driver_.settle(first, 5);
+  EXPECT_EQ(driver_.ask({.op = QuotaOp::end_tie, .tie = 7}).code, QuotaCode::ok);
+  EXPECT_EQ(slots_used(), 2U);
+  EXPECT_EQ(used(), 35U);  // expired, not cancelled
+  EXPECT_EQ(driver_.store.statistics().expired, 1U);
+  driver_.ask({.op = QuotaOp::end_tie, .tie = 7 + 1'024});
+  EXPECT_EQ(slots_used(), 1U);
+}
+
+TEST_F(Ending, a_lease_is_given_back_by_its_id) {
+  driver_.put("printer", {slots(2)});
+  const QuotaCall call = asking({.requests = 0});
+  const uint64_t first = driver_.reserve({"printer"}, call).reservation;
+  driver_.reserve({"printer"}, call);
+  const QuotaAnswer third = driver_.reserve({"printer"}, call);
+  EXPECT_EQ(third.code, QuotaCode::concurrency_exceeded);
+  EXPECT_EQ(third.retry_ms, 1'000);  // nobody can know
+  driver_.cancel(first);
+  EXPECT_EQ(driver_.reserve({"printer"}, call).code, QuotaCode::ok);
+}
+
+TEST_F(Ending, slots_stand_beside_a_window_of_the_same_subject) {
+  driver_.put("m", {rpm(3), slots(2)});
+  const uint64_t first = reserve(1);
+  reserve(1);
+  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::concurrency_exceeded);
+  driver_.settle(first, 1);
+  const uint64_t third = reserve(1);
+  driver_.settle(third, 1);
+  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::rpm_exceeded);
+}
+
+TEST_F(Ending, a_slot_limit_put_at_run_time_counts_what_is_open_already) {
+  driver_.put("m", {tpm(100)});
+  const uint64_t first = reserve(1);
+  reserve(1);
+  driver_.put("m", {tpm(100), slots(2)});
+  EXPECT_EQ(slots_used(), 2U);
+  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::concurrency_exceeded);
+  driver_.cancel(first);
+  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::ok);
+}
+
+// A bucket gives back what has not leaked, and to each reservation its own.
+TEST_F(Ending, a_bucket_gives_back_what_has_not_leaked) {
+  driver_.put("m", {limit_of("l", Metric::tokens, 60, LimitKind::gcra, 60'000)});
+  const uint64_t first = reserve(10);
+  driver_.advance_ms(4'000);
+  const uint64_t second = reserve(20);
+  driver_.cancel(first);
+  EXPECT_EQ(driver_.used("m", "l"), 20U);
+  driver_.cancel(second);
+  EXPECT_LE(driver_.used("m", "l"), 1U);
+}
+
+}  // namespace
+}  // namespace sluice::quota
