@@ -262,7 +262,6 @@ void Engine::mark_all(const Reservation& reservation) noexcept {
 
 bool Engine::give_back(uint64_t id, base::Now now) noexcept {
   begin(now);
-  next_call();
   QuotaAnswer answer;
   cancel({.op = api::QuotaOp::cancel, .reservation = id}, answer);
   return answer.code == QuotaCode::ok;

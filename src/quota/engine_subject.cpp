@@ -88,6 +88,7 @@ Engine::~Engine() {
 void Engine::begin(base::Now now) noexcept {
   now_.ns = std::max(now_.ns, now.monotonic_ns);
   now_.wall_ns = wall_.at(now);
+  next_call();  // a window that is opened from here on begins behind all earlier charges
 }
 
 uint64_t Engine::new_id(IdBook::Place place) noexcept {
@@ -201,7 +202,6 @@ const QuotaClass* Engine::class_of(const api::Quota* quota) const noexcept {
 
 void Engine::adopt(policy::QuotaBook& book, base::Now now) noexcept {
   begin(now);
-  next_call();
   book_ = &book;
   ++version_;
   compile_book();

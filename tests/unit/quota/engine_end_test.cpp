@@ -117,6 +117,25 @@ TEST_F(Ending, a_refund_goes_to_the_sub_window_it_was_charged_in) {
   EXPECT_EQ(driver_.used("m", "l"), 40U);
 }
 
+// The window was opened by looking at a line, with no call in between.
+TEST_F(Ending, a_refund_knows_its_window_when_a_waiter_that_left_opened_the_next) {
+  QuotaCall call = asking_tokens(60);
+  call.lifetime_ms = 600'000;
+  const uint64_t all = reserve(100);
+  driver_.reserve({"m"}, waiting(call, 1));
+  const QuotaAnswer second = driver_.reserve({"m"}, waiting(asking_tokens(70), 2));
+  driver_.reserve({"m"}, waiting(asking_tokens(30), 3));
+  driver_.cancel(all);
+  ASSERT_EQ(driver_.served(), std::vector<api::Ticket>{1});
+  const uint64_t first = driver_.granted;
+  driver_.ns += 60 * base::ns_per_s;
+  driver_.store.abandon(second.waiter, 2, driver_.now());
+  ASSERT_EQ(driver_.served(), std::vector<api::Ticket>{3});
+  driver_.cancel(first);
+  EXPECT_EQ(used(), 30U);
+  EXPECT_EQ(driver_.limit("m", "tpm").reserved, 30U);
+}
+
 TEST_F(Ending, a_late_settle_still_corrects_what_was_charged) {
   const uint64_t id = driver_
                           .reserve({"m"},
