@@ -1,0 +1,382 @@
+// Goal: who waits is served in order, as soon as it may be and not earlier, and told so when it
+//       never can be.
+// Method: lines by hand with a virtual clock; tickets name the waiters.
+#include <gtest/gtest.h>
+
+#include "unit/quota/store_driver.hpp"
+
+namespace sluice::quota {
+namespace {
+
+using api::LimitKind;
+using api::Metric;
+using api::Quota;
+using api::QuotaAnswer;
+using api::QuotaCall;
+using api::QuotaCode;
+using api::QuotaOp;
+using api::Ticket;
+using api::Verdict;
+using Tickets = std::vector<Ticket>;
+using Outcomes = std::vector<StoreDriver::Outcome>;
+
+// Model "m" with 100 tokens a minute, all of them held by a reservation.
+class Line : public testing::Test {
+ protected:
+  Line() {
+    driver_.put("m", {tpm(100)});
+    holder_ = driver_.reserve({"m"}, long_lived(asking_tokens(100))).reservation;
+  }
+  static QuotaCall long_lived(QuotaCall call) {
+    call.lifetime_ms = 3'600'000;
+    return call;
+  }
+  QuotaAnswer wait(Ticket ticket, uint64_t tokens, uint32_t wait_ms_max = 0,
+                   const Names& names = {"m"}) {
+    return driver_.reserve(names, waiting(long_lived(asking_tokens(tokens)), ticket, wait_ms_max));
+  }
+  uint32_t waiting_for(const std::string& name) { return driver_.row(name).waiting; }
+
+  StoreDriver driver_;
+  uint64_t holder_ = 0;
+};
+
+// ------------------------------------------------------------------------------- first in, first
+// out
+
+TEST_F(Line, is_served_in_the_order_of_arrival_as_far_as_it_fits) {
+  wait(1, 60);
+  wait(2, 30);
+  wait(3, 20);
+  wait(4, 1);
+  EXPECT_EQ(waiting_for("m"), 4U);
+  driver_.cancel(holder_);
+  EXPECT_EQ(driver_.served(), (Tickets{1, 2}));
+  EXPECT_EQ(driver_.used("m", "tpm"), 90U);
+  EXPECT_EQ(waiting_for("m"), 2U);
+}
+
+TEST_F(Line, a_newcomer_stands_behind_those_who_wait) {
+  wait(1, 60);
+  driver_.settle(holder_, 50);
+  EXPECT_EQ(driver_.served(), Tickets{});
+  EXPECT_EQ(wait(2, 1).code, QuotaCode::queued);
+  const QuotaAnswer answer = driver_.reserve({"m"}, asking_tokens(1));
+  EXPECT_EQ(answer.code, QuotaCode::line_ahead);
+  EXPECT_GT(answer.retry_ms, 0);
+  EXPECT_EQ(driver_.check({"m"}, asking_tokens(1)).code, QuotaCode::line_ahead);
+}
+
+TEST_F(Line, a_large_head_is_not_overtaken_by_small_ones) {
+  wait(1, 100);
+  for (Ticket small = 2; small < 10; ++small) wait(small, 1);
+  driver_.settle(holder_, 50);
+  EXPECT_EQ(driver_.served(), Tickets{});
+  driver_.advance_ms(60'000);
+  EXPECT_EQ(driver_.served(), Tickets{1});
+}
+
+TEST_F(Line, an_outcome_brings_the_reservation) {
+  wait(1, 60);
+  driver_.cancel(holder_);
+  driver_.served();
+  EXPECT_EQ(driver_.settle(driver_.granted, 10).code, QuotaCode::ok);
+  EXPECT_EQ(driver_.used("m", "tpm"), 10U);
+  EXPECT_EQ(driver_.store.statistics().waited, 1U);
+}
+
+// --------------------------------------------------------------------------------- what wakes it
+
+TEST_F(Line, is_woken_by_time_at_the_very_moment) {
+  wait(1, 60);
+  driver_.advance_ns(60 * base::ns_per_s - 1);
+  EXPECT_EQ(driver_.served(), Tickets{});
+  EXPECT_EQ(driver_.store.next_due_ns(), 1'060 * base::ns_per_s);
+  driver_.advance_ns(1);
+  EXPECT_EQ(driver_.served(), Tickets{1});
+}
+
+TEST_F(Line, is_woken_by_a_settle) {
+  wait(1, 60);
+  driver_.settle(holder_, 41);
+  EXPECT_EQ(driver_.served(), Tickets{});
+  driver_.reset("m");
+  EXPECT_EQ(driver_.served(), Tickets{1});
+}
+
+TEST_F(Line, is_woken_by_an_expiry_that_refunds_or_frees_a_slot) {
+  Quota refunding = quota_of({tpm(100)});
+  refunding.refund_expired = true;
+  driver_.put("m", refunding);
+  driver_.extend(holder_, 1'000);
+  wait(1, 60);
+  driver_.advance_ms(1'000);
+  EXPECT_EQ(driver_.served(), Tickets{1});
+
+  driver_.put("printer", {slots(1)});
+  driver_.extend(driver_.reserve({"printer"}, asking({.requests = 0})).reservation, 1'000);
+  wait(2, 0, 0, {"printer"});
+  driver_.advance_ms(999);
+  EXPECT_EQ(driver_.served(), Tickets{});
+  driver_.advance_ms(1);
+  EXPECT_EQ(driver_.served(), Tickets{2});
+}
+
+TEST_F(Line, is_woken_by_a_quota_of_the_file) {
+  policy::QuotaBook small({.rules = {{.subject = "f", .quota = quota_of({tpm(10)})}}});
+  policy::QuotaBook large({.rules = {{.subject = "f", .quota = quota_of({tpm(20)})}}});
+  driver_.store.adopt(small, driver_.now());
+  driver_.record({"f"}, {.input_tokens = 10});
+  wait(1, 10, 0, {"f"});
+  driver_.store.adopt(large, driver_.now());
+  driver_.advance_ns(0);
+  EXPECT_EQ(driver_.served(), Tickets{1});
+}
+
+TEST_F(Line, is_woken_by_a_reset_of_all) {
+  driver_.settle(holder_, 100);
+  wait(1, 60);
+  driver_.ask({.op = QuotaOp::reset_all});
+  EXPECT_LE(driver_.store.next_due_ns(), driver_.ns);
+  driver_.advance_ns(0);
+  EXPECT_EQ(driver_.served(), Tickets{1});
+}
+
+TEST_F(Line, moves_when_its_head_withdraws) {
+  const api::WaiterId head = wait(1, 80).waiter;
+  wait(2, 50);
+  driver_.settle(holder_, 50);
+  EXPECT_FALSE(driver_.store.withdraw(head, 2, driver_.now()));
+  EXPECT_FALSE(driver_.store.withdraw(head, 1, driver_.now(), 3));
+  EXPECT_TRUE(driver_.store.withdraw(head, 1, driver_.now()));
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{1, Verdict::withdrawn}, {2, Verdict::approved}}));
+  EXPECT_FALSE(driver_.store.withdraw(head, 1, driver_.now()));
+}
+
+TEST_F(Line, moves_when_its_head_is_abandoned_without_a_word) {
+  const api::WaiterId head = wait(1, 80).waiter;
+  wait(2, 50);
+  driver_.settle(holder_, 50);
+  EXPECT_TRUE(driver_.store.abandon(head, 1, driver_.now()));
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{2, Verdict::approved}}));
+}
+
+TEST_F(Line, one_that_leaves_the_middle_or_the_end_leaves_the_others) {
+  wait(1, 10);
+  const api::WaiterId middle = wait(2, 10).waiter;
+  wait(3, 10);
+  const api::WaiterId end = wait(4, 10).waiter;
+  driver_.store.abandon(middle, 2, driver_.now());
+  driver_.store.abandon(end, 4, driver_.now());
+  driver_.store.check_invariants(driver_.now());
+  wait(5, 10);
+  driver_.cancel(holder_);
+  EXPECT_EQ(driver_.served(), (Tickets{1, 3, 5}));
+}
+
+// ---------------------------------------------------------------------------------- who cannot
+// wait
+
+TEST_F(Line, who_can_never_be_served_does_not_wait) {
+  const QuotaAnswer answer = wait(1, 101);
+  EXPECT_EQ(answer.code, QuotaCode::exceeds_limit);
+  EXPECT_EQ(answer.retry_ms, api::retry_never);
+  EXPECT_EQ(driver_.store.waiters_count(), 0U);
+}
+
+TEST_F(Line, who_waits_is_told_when_it_never_fits_any_more) {
+  wait(1, 60);
+  wait(2, 50);
+  driver_.put("m", {tpm(55)});
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{1, Verdict::never_fits}}));
+  driver_.put("m", {with(tpm(0), api::Ceiling::block)});
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{2, Verdict::never_fits}}));
+}
+
+TEST_F(Line, who_waits_is_told_when_its_subject_is_denied_from_now_on) {
+  wait(1, 60);
+  policy::QuotaBook denying({.rules = {}, .unknown = policy::UnknownSubjects::deny});
+  driver_.store.adopt(denying, driver_.now());
+  driver_.op(QuotaOp::remove, {}, {"m"});
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{1, Verdict::never_fits}}));
+}
+
+TEST_F(Line, nobody_waits_longer_than_its_limit) {
+  wait(1, 60, 1'000);
+  wait(2, 10, 2'000);
+  driver_.advance_ms(999);
+  EXPECT_EQ(driver_.outcomes(), Outcomes{});
+  driver_.advance_ms(1);
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{1, Verdict::wait_limit}}));
+  driver_.advance_ms(1'000);
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{2, Verdict::wait_limit}}));
+  EXPECT_EQ(driver_.used("m", "tpm"), 100U);
+}
+
+TEST_F(Line, capacity_that_comes_with_the_wait_limit_comes_in_time) {
+  EXPECT_EQ(wait(1, 60, 60'000).code, QuotaCode::queued);
+  driver_.advance_ms(60'000);
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{1, Verdict::approved}}));
+}
+
+TEST_F(Line, a_wait_that_certainly_is_too_short_is_refused_at_once) {
+  driver_.settle(holder_, 100);
+  const QuotaAnswer answer = wait(1, 1, 59'999);
+  EXPECT_EQ(answer.code, QuotaCode::deadline_unmeetable);
+  EXPECT_EQ(answer.retry_ms, 60'000);
+  EXPECT_EQ(wait(2, 1, 60'000).code, QuotaCode::queued);
+}
+
+TEST_F(Line, what_is_open_might_be_refunded_so_nothing_is_certain) {
+  EXPECT_EQ(wait(1, 100, 1).code, QuotaCode::queued);
+  driver_.cancel(holder_);
+  EXPECT_EQ(driver_.served(), Tickets{1});
+}
+
+TEST_F(Line, is_full_in_this_store_or_where_it_came_from) {
+  StoreDriver small({.subjects_max = 10, .reservations_max = 10, .waiters_max = 2});
+  small.put("m", {tpm(100)});
+  small.record({"m"}, {.input_tokens = 100});
+  EXPECT_EQ(small.reserve({"m"}, waiting(asking_tokens(1), 1)).code, QuotaCode::queued);
+  EXPECT_EQ(small.reserve({"m"}, waiting(asking_tokens(1), 2)).code, QuotaCode::queued);
+  const QuotaAnswer answer = small.reserve({"m"}, waiting(asking_tokens(1), 3));
+  EXPECT_EQ(answer.code, QuotaCode::waiters_full);
+  EXPECT_GT(answer.retry_ms, 0);
+  QuotaCall call = waiting(asking_tokens(1), 1);
+  call.flags |= api::quota_flag::waiters_full;
+  EXPECT_EQ(driver_.reserve({"m"}, call).code, QuotaCode::waiters_full);
+}
+
+TEST_F(Line, is_closed_when_the_server_drains) {
+  wait(1, 60);
+  wait(2, 10);
+  driver_.store.drain(driver_.now());
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{1, Verdict::draining}, {2, Verdict::draining}}));
+  QuotaCall call = waiting(asking_tokens(1), 3);
+  call.flags |= api::quota_flag::draining;
+  EXPECT_EQ(driver_.reserve({"m"}, call).code, QuotaCode::draining);
+}
+
+// ------------------------------------------------------------------------------------ overtaking
+
+Quota passing(std::vector<api::Limit> limits, uint32_t overtakers_max) {
+  Quota quota = quota_of(std::move(limits));
+  quota.overtakers_max = overtakers_max;
+  return quota;
+}
+
+TEST_F(Line, small_newcomers_pass_the_head_within_the_bound) {
+  driver_.put("m", passing({tpm(100)}, 2));
+  driver_.settle(holder_, 50);
+  wait(1, 80);
+  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::ok);
+  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::ok);
+  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::line_ahead);
+  driver_.advance_ms(60'000);
+  EXPECT_EQ(driver_.served(), Tickets{1});
+}
+
+TEST_F(Line, small_ones_that_wait_pass_the_head_within_the_bound) {
+  driver_.put("m", passing({tpm(100)}, 2));
+  wait(1, 80);
+  for (Ticket small = 2; small < 6; ++small) wait(small, 10);
+  driver_.settle(holder_, 50);
+  EXPECT_EQ(driver_.served(), (Tickets{2, 3}));
+  driver_.advance_ms(60'000);
+  EXPECT_EQ(driver_.served(), (Tickets{1, 4, 5}));
+}
+
+TEST_F(Line, the_bound_counts_anew_for_each_head) {
+  driver_.put("m", passing({tpm(100)}, 1));
+  driver_.settle(holder_, 50);
+  const api::WaiterId head = wait(1, 80).waiter;
+  wait(2, 70);
+  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::ok);
+  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::line_ahead);
+  driver_.store.abandon(head, 1, driver_.now());
+  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::ok);
+  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::line_ahead);
+}
+
+// --------------------------------------------------------------------------------- several lines
+
+TEST_F(Line, of_several_subjects_is_served_when_it_heads_them_all) {
+  driver_.put("{t}a", {tpm(100)});
+  driver_.put("{t}b", {tpm(100)});
+  const uint64_t a = driver_.reserve({"{t}a"}, long_lived(asking_tokens(100))).reservation;
+  const uint64_t b = driver_.reserve({"{t}b"}, long_lived(asking_tokens(100))).reservation;
+  wait(1, 60, 0, {"{t}a"});
+  wait(2, 60, 0, {"{t}a", "{t}b"});
+  wait(3, 40, 0, {"{t}b"});
+  driver_.cancel(b);
+  EXPECT_EQ(driver_.served(), Tickets{});  // 3 would fit, but stands behind 2
+  driver_.put("{t}a", {tpm(220)});
+  EXPECT_EQ(driver_.served(), (Tickets{1, 2, 3}));
+  driver_.cancel(a);
+  EXPECT_EQ(driver_.used("{t}a", "tpm"), 120U);
+  EXPECT_EQ(driver_.used("{t}b", "tpm"), 100U);
+}
+
+// Whatever the order in which subjects are named, somebody is always served.
+TEST_F(Line, of_subjects_in_any_order_never_stands_still) {
+  const Names names{"{t}a", "{t}b", "{t}c"};
+  for (const std::string& name : names) driver_.put(name, {slots(1)});
+  const std::vector<Names> orders{{"{t}a", "{t}b"}, {"{t}b", "{t}a"}, {"{t}c", "{t}b", "{t}a"},
+                                  {"{t}b", "{t}c"}, {"{t}a", "{t}c"}, {"{t}c"}};
+  uint64_t open = driver_.reserve(names, long_lived(asking({.requests = 0}))).reservation;
+  for (Ticket ticket = 0; ticket < 24; ++ticket) {
+    EXPECT_EQ(wait(ticket, 0, 0, orders[ticket % orders.size()]).code, QuotaCode::queued);
+  }
+  std::vector<uint64_t> held{open};
+  size_t served = 0;
+  while (!held.empty()) {
+    driver_.cancel(held.back());
+    held.pop_back();
+    for (const api::Grant& grant : driver_.store.grants()) {
+      held.push_back(grant.permit.reservation);
+      ++served;
+    }
+    driver_.store.keep_grants(0);
+    driver_.store.check_invariants(driver_.now());
+  }
+  EXPECT_EQ(served, 24U);
+  EXPECT_EQ(driver_.store.waiters_count(), 0U);
+}
+
+TEST_F(Line, one_that_leaves_frees_all_its_lines) {
+  driver_.put("{t}a", {tpm(100)});
+  driver_.put("{t}b", {tpm(100)});
+  driver_.record({"{t}a"}, {.input_tokens = 100});
+  const api::WaiterId both = wait(1, 60, 0, {"{t}a", "{t}b"}).waiter;
+  wait(2, 60, 0, {"{t}b"});
+  driver_.store.abandon(both, 1, driver_.now());
+  EXPECT_EQ(driver_.served(), Tickets{2});
+}
+
+TEST_F(Line, a_waiter_is_served_when_a_reservation_makes_room) {
+  StoreDriver small({.subjects_max = 10, .reservations_max = 1, .waiters_max = 2});
+  small.put("m", {slots(1)});
+  const uint64_t first = small.reserve({"m"}, asking({.requests = 0})).reservation;
+  small.reserve({"m"}, waiting(asking({.requests = 0}), 1));
+  small.cancel(first);  // its place is remembered, and makes room
+  EXPECT_EQ(small.served(), Tickets{1});
+  EXPECT_EQ(small.cancel(first).code, QuotaCode::unknown_reservation);
+}
+
+TEST_F(Line, a_waiter_goes_on_waiting_while_there_is_no_place_for_its_reservation) {
+  StoreDriver small({.subjects_max = 10, .reservations_max = 1, .waiters_max = 2});
+  small.put("a", {tpm(10)});
+  small.put("b", {tpm(10)});
+  small.record({"b"}, {.input_tokens = 10});
+  const uint64_t first = small.reserve({"a"}, long_lived(asking_tokens(1))).reservation;
+  small.reserve({"b"}, with_id(waiting(asking_tokens(1), 1), "id"));
+  small.advance_ms(60'000);
+  EXPECT_EQ(small.served(), Tickets{});
+  EXPECT_EQ(small.reserve({"b"}, with_id(asking_tokens(1), "id")).code, QuotaCode::id_in_use);
+  small.cancel(first);
+  small.advance_ms(1'000);
+  EXPECT_EQ(small.served(), Tickets{1});
+}
+
+}  // namespace
+}  // namespace sluice::quota
