@@ -164,6 +164,7 @@ class Engine {
   void serve_heads(api::WaiterId waiter) noexcept;
   void let_overtake(SubjectIndex subject) noexcept;
   bool heads_all(const Waiter& waiter, api::WaiterId index) noexcept;
+  uint32_t lines_passed_by(api::WaiterId index, std::span<SubjectIndex> lines) const noexcept;
   bool may_overtake(const Waiter& waiter, api::WaiterId index) noexcept;
   bool is_waiting(api::WaiterId waiter, api::Ticket ticket, api::CoreId origin) const noexcept;
   static Link link(api::WaiterId waiter, uint32_t place) noexcept {

@@ -229,15 +229,24 @@ void Engine::let_overtake(SubjectIndex index) noexcept {
     if (!may_overtake(waiters_[candidate], candidate)) continue;
     const Party party = party_of(waiters_[candidate].request);
     if (!fits(party, waiters_[candidate].request.amounts)) continue;
-    const Request request = waiters_[candidate].request;
+    // The lines whose heads it passes; what it heads itself has another head then.
+    std::array<SubjectIndex, limits::call_subjects_max> passed;
+    const uint32_t passed_count = lines_passed_by(candidate, passed);
     if (!serve_waiter(candidate, party)) return;
-    for (uint8_t place = 0; place < request.subjects_count; ++place) {
-      if (request.subjects[place] == no_subject) continue;
-      Subject& subject = subjects_[request.subjects[place]];
-      if (subject.has_line() && !subject.to_serve) ++subject.overtaken;
-    }
+    for (uint32_t line = 0; line < passed_count; ++line) ++subjects_[passed[line]].overtaken;
     if (!subjects_[index].has_line()) return;
   }
+}
+
+uint32_t Engine::lines_passed_by(WaiterId index, std::span<SubjectIndex> lines) const noexcept {
+  const Request& request = waiters_[index].request;
+  uint32_t count = 0;
+  for (uint8_t place = 0; place < request.subjects_count; ++place) {
+    const SubjectIndex subject = request.subjects[place];
+    if (subject == no_subject || subjects_[subject].first_waiter == link(index, place)) continue;
+    lines[count++] = subject;
+  }
+  return count;
 }
 
 bool Engine::may_overtake(const Waiter& waiter, WaiterId index) noexcept {

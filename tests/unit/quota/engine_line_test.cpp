@@ -298,6 +298,22 @@ TEST_F(Line, the_bound_counts_anew_for_each_head) {
   EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::line_ahead);
 }
 
+TEST_F(Line, who_passes_the_heads_of_two_lines_counts_in_both) {
+  driver_.put("{t}a", passing({tpm(100)}, 1));
+  driver_.put("{t}b", passing({tpm(100)}, 1));
+  const uint64_t both =
+      driver_.reserve({"{t}a", "{t}b"}, long_lived(asking_tokens(100))).reservation;
+  wait(1, 90, 0, {"{t}a"});
+  wait(2, 90, 0, {"{t}b"});
+  wait(3, 10, 0, {"{t}a", "{t}b"});
+  wait(4, 10, 0, {"{t}a"});
+  wait(5, 10, 0, {"{t}b"});
+  driver_.settle(both, 50);
+  EXPECT_EQ(driver_.served(), Tickets{3});
+  EXPECT_EQ(driver_.used("{t}a", "tpm"), 60U);
+  EXPECT_EQ(driver_.used("{t}b", "tpm"), 60U);
+}
+
 // --------------------------------------------------------------------------------- several lines
 
 TEST_F(Line, of_several_subjects_is_served_when_it_heads_them_all) {
