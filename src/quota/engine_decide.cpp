@@ -520,9 +520,11 @@ Engine::Index Engine::admit(const Request& request, const Party& party,
     tied_[request.tie % tied_.size()].push_back(reservation);
   }
   for (uint8_t at = 0; at < request.subjects_count; ++at) {
-    if (request.subjects[at] != no_subject) ++subjects_[request.subjects[at]].held;
+    if (request.subjects[at] == no_subject) continue;
+    Subject& subject = subjects_[request.subjects[at]];
+    ++subject.held;
+    ++subject.open;  // of one that has no quota any more, too: end() frees it
   }
-  for (const Member& member : party) ++subjects_[member.index].open;
   charge(reservation, party);
   wheel_.schedule(reservation.timer, base::ceil_ms(now_.ns) + request.lifetime_ms);
   ++open_count_;

@@ -122,6 +122,17 @@ TEST_F(Line, is_woken_by_an_expiry_that_refunds_or_frees_a_slot) {
   EXPECT_EQ(driver_.served(), Tickets{2});
 }
 
+TEST_F(Line, is_woken_by_a_quota_that_was_put_or_removed) {
+  wait(1, 60);
+  driver_.put("m", {tpm(159)});
+  EXPECT_EQ(driver_.served(), Tickets{});
+  driver_.put("m", {tpm(160)});
+  EXPECT_EQ(driver_.served(), Tickets{1});
+  wait(2, 60);
+  driver_.op(QuotaOp::remove, {}, {"m"});
+  EXPECT_EQ(driver_.served(), Tickets{2});
+}
+
 TEST_F(Line, is_woken_by_a_quota_of_the_file) {
   policy::QuotaBook small({.rules = {{.subject = "f", .quota = quota_of({tpm(10)})}}});
   policy::QuotaBook large({.rules = {{.subject = "f", .quota = quota_of({tpm(20)})}}});
