@@ -316,6 +316,8 @@ void Engine::run_due(base::Now now) noexcept {
         }
         break;
       case limit_timer:
+        serve_heads(index);  // what comes with its last moment comes in time
+        if (!waiters_.holds(index)) break;
         settle_waiter(index, Verdict::wait_limit, 0);
         serve_marked();
         break;

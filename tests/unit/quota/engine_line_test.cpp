@@ -230,6 +230,16 @@ TEST_F(Line, capacity_that_comes_with_the_wait_limit_comes_in_time) {
   EXPECT_EQ(driver_.outcomes(), (Outcomes{{1, Verdict::approved}}));
 }
 
+TEST_F(Line, capacity_comes_in_time_for_one_that_was_not_the_head_at_first) {
+  const api::WaiterId head = wait(1, 60).waiter;
+  driver_.advance_ms(700);
+  EXPECT_EQ(wait(2, 60, 59'300).code, QuotaCode::queued);
+  driver_.advance_ms(500);
+  driver_.store.abandon(head, 1, driver_.now());
+  driver_.advance_ms(58'800);
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{2, Verdict::approved}}));
+}
+
 TEST_F(Line, a_wait_that_certainly_is_too_short_is_refused_at_once) {
   driver_.settle(holder_, 100);
   const QuotaAnswer answer = wait(1, 1, 59'999);
