@@ -15,6 +15,10 @@ namespace sluice::quota {
 
 using Names = std::vector<std::string>;
 
+inline std::string numbered(std::string name, int number) {
+  return name.append(std::to_string(number));
+}
+
 inline api::Limit limit_of(std::string name, api::Metric metric, uint64_t amount,
                            api::LimitKind kind = api::LimitKind::fixed,
                            int64_t period_ms = 60'000) {
