@@ -143,8 +143,10 @@ SubjectIndex Engine::make(const NameHash& hash, std::string_view name, const Quo
 
 // Usage against limits that stay the same but for their amount goes on. False: no room for it.
 bool Engine::change_quota(Subject& subject, const QuotaClass* quota, QuotaSource source) noexcept {
-  subject.source = source;
-  if (quota == subject.quota) return true;
+  if (quota == subject.quota) {
+    subject.source = source;
+    return true;
+  }
   BlockArena::Block usage = BlockArena::none;
   if (quota != nullptr) {
     usage = usage_memory_.take(usage_bytes(*quota));
@@ -167,6 +169,7 @@ bool Engine::change_quota(Subject& subject, const QuotaClass* quota, QuotaSource
   }
   subject.usage = usage;
   subject.quota = quota;
+  subject.source = source;
   return true;
 }
 

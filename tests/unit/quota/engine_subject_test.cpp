@@ -166,6 +166,29 @@ TEST(NewQuota, of_a_subject_that_cannot_be_is_refused) {
   EXPECT_EQ(driver.store.subjects_count(), 0U);
 }
 
+TEST(NewQuota, without_room_for_its_usage_leaves_all_as_it_was) {
+  policy::QuotaBook book(file_rules());
+  std::vector<api::Limit> limits;
+  for (int limit = 0; limit < 16; ++limit) {
+    limits.push_back(
+        limit_of(numbered("l", limit), Metric::tokens, 9, LimitKind::rolling_day, 86'400'000));
+  }
+  // Usage has some memory for each subject, of which these take too much.
+  StoreDriver full({.subjects_max = 2'000, .reservations_max = 10, .waiters_max = 10});
+  full.store.adopt(book, full.now());
+  full.record({"exact"}, {.input_tokens = 7});
+  int put = 0;
+  while (full.ask({.op = QuotaOp::put}, {numbered("s", put)}, quota_of(limits)).code ==
+         QuotaCode::ok) {
+    ASSERT_LT(++put, 2'000);
+  }
+  EXPECT_EQ(full.ask({.op = QuotaOp::put}, {"exact"}, quota_of(limits)).code,
+            QuotaCode::subjects_full);
+  EXPECT_EQ(full.row("exact").source, QuotaSource::file);
+  EXPECT_EQ(full.used("exact", "tpm"), 7U);
+  EXPECT_EQ(remove(full, "exact").code, QuotaCode::no_such_quota);
+}
+
 // ---------------------------------------------------------------------------------------- reset
 
 TEST(Reset, forgets_what_was_used_and_keeps_what_is_open) {
