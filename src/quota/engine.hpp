@@ -177,15 +177,16 @@ class Engine {
   NameHash hash(std::string_view name) const noexcept;
   SubjectIndex find(const NameHash& hash) const noexcept;
   SubjectIndex make(const NameHash& hash, std::string_view name, const QuotaClass* quota,
-                    api::QuotaSource source) noexcept;
+                    api::QuotaSource source, const Party& kept) noexcept;
   void configure() noexcept;
   void refresh(SubjectIndex index) noexcept;
   Subject& current(SubjectIndex index) noexcept;
   bool change_quota(Subject& subject, const QuotaClass* quota, api::QuotaSource source) noexcept;
   void forget(SubjectIndex index) noexcept;
   bool is_idle(SubjectIndex index) noexcept;
-  void sweep(uint32_t count) noexcept;
-  bool make_room() noexcept;
+  static bool names(const Party& party, SubjectIndex index) noexcept;
+  void sweep(uint32_t count, const Party& kept) noexcept;
+  bool make_room(const Party& kept) noexcept;
   const QuotaClass* class_of(const api::Quota* quota) const noexcept;
   void compile_book();
   std::string_view name_of(const Subject& subject) const noexcept;
@@ -226,6 +227,7 @@ class Engine {
   static constexpr uint32_t place_mask = 0xFF'FFFF;
 
   const Options options_;
+  const Party nobody_;
   limiter::Moment now_;
   limiter::SteadyWall wall_;
 

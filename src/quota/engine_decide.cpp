@@ -82,7 +82,7 @@ void Engine::decide(QuotaBatch& batch, base::Now now, api::CoreId origin) noexce
       decide_one(batch, first + index, prepared_[index], origin);
     }
   }
-  sweep(1);
+  sweep(1, nobody_);
 }
 
 // Hashes the subjects and fetches what will be looked at, step by step: while one call's line is
@@ -213,7 +213,7 @@ QuotaCode Engine::gather(const QuotaBatch& batch, const QuotaCall& call, const P
       const policy::SubjectQuota own = book_->quota_of(names[place]);
       member.quota = class_of(own.quota);
       if (member.quota != nullptr && may_make) {
-        index = make(hashed, names[place], member.quota, own.source);
+        index = make(hashed, names[place], member.quota, own.source, party);
         if (index == no_subject) return QuotaCode::subjects_full;
       }
     }

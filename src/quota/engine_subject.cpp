@@ -123,8 +123,8 @@ BlockArena::Block Engine::keep_text(std::string_view text) noexcept {
 
 // no_subject: there is no room.
 SubjectIndex Engine::make(const NameHash& hash, std::string_view name, const QuotaClass* quota,
-                          QuotaSource source) noexcept {
-  if (subjects_.used() == subjects_.capacity() && !make_room()) return no_subject;
+                          QuotaSource source, const Party& kept) noexcept {
+  if (subjects_.used() == subjects_.capacity() && !make_room(kept)) return no_subject;
   const BlockArena::Block text = name_memory_.take(name.size());
   if (text == BlockArena::none) return no_subject;
   const SubjectIndex index = subjects_.take();
@@ -239,7 +239,7 @@ void Engine::configure() noexcept {
     SubjectIndex index = find(hashed);
     if (index == no_subject) {
       const policy::SubjectQuota own = book_->quota_of(rule.subject);
-      index = make(hashed, rule.subject, class_of(own.quota), own.source);
+      index = make(hashed, rule.subject, class_of(own.quota), own.source, nobody_);
       if (index == no_subject) return;  // the others are made when they are asked for
     }
     current(index).configured = true;
@@ -258,19 +258,24 @@ bool Engine::is_idle(SubjectIndex index) noexcept {
                      });
 }
 
-// Forgets idle ones among the next `count` subjects.
-void Engine::sweep(uint32_t count) noexcept {
+bool Engine::names(const Party& party, SubjectIndex index) noexcept {
+  return std::any_of(party.begin(), party.end(),
+                     [index](const Member& member) { return member.index == index; });
+}
+
+// Forgets idle ones among the next `count` subjects, but for those that are being looked at.
+void Engine::sweep(uint32_t count, const Party& kept) noexcept {
   for (; count > 0 && subjects_.used() > 0; --count) {
     if (sweep_at_ >= subjects_.index_end()) sweep_at_ = 0;
     const SubjectIndex index = sweep_at_++;
-    if (!subjects_.holds(index) || !is_idle(index)) continue;
+    if (!subjects_.holds(index) || names(kept, index) || !is_idle(index)) continue;
     forget(index);
     ++statistics_.subjects_forgotten;
   }
 }
 
-bool Engine::make_room() noexcept {
-  sweep(eviction_scan);
+bool Engine::make_room(const Party& kept) noexcept {
+  sweep(eviction_scan, kept);
   return subjects_.used() < subjects_.capacity();
 }
 
@@ -295,7 +300,7 @@ void Engine::put(QuotaBatch& batch, size_t index, const NameHash& hashed) noexce
   const QuotaClass* const quota = classes_.hold(batch.new_quotas[index]);
   SubjectIndex subject = find(hashed);
   if (subject == no_subject) {
-    subject = make(hashed, name, quota, QuotaSource::run_time);
+    subject = make(hashed, name, quota, QuotaSource::run_time, nobody_);
   } else if (!change_quota(current(subject), quota, QuotaSource::run_time)) {
     subject = no_subject;
   }

@@ -292,5 +292,17 @@ TEST(IdleSubject, that_was_put_or_is_in_the_file_stays) {
   EXPECT_EQ(driver.store.subjects_count(), 1U);
 }
 
+// The first subject of a call is idle until the call is decided: the second does not take its
+// place.
+TEST(IdleSubject, does_not_make_room_for_another_one_of_the_same_call) {
+  StoreDriver driver({.subjects_max = 1, .reservations_max = 10, .waiters_max = 10});
+  policy::QuotaBook book(
+      {.rules = {{.subject = ".", .is_regex = true, .quota = quota_of({tpm(10)})}}});
+  driver.store.adopt(book, driver.now());
+  EXPECT_EQ(driver.reserve({"{t}a", "{t}b"}, asking_tokens(6)).code, QuotaCode::subjects_full);
+  EXPECT_EQ(driver.record({"{t}a", "{t}b"}, {.input_tokens = 6}).code, QuotaCode::subjects_full);
+  EXPECT_EQ(driver.reserve({"{t}b"}, asking_tokens(10)).code, QuotaCode::ok);
+}
+
 }  // namespace
 }  // namespace sluice::quota
