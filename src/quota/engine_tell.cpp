@@ -159,14 +159,15 @@ void Engine::tell_reservation(QuotaBatch& batch, size_t index) noexcept {
   }
 }
 
-// Subjects in the order of their places: one that lives throughout is told once.
+// Subjects in the order of their places: one that lives throughout is told once. A cursor is the
+// next place and one, for zero is no cursor.
 void Engine::tell_page(QuotaBatch& batch, size_t index) noexcept {
   const api::QuotaCall& call = batch.calls[index];
   api::QuotaAnswer& answer = batch.answers[index];
   answer.code = QuotaCode::ok;
   const uint32_t rows_max =
       call.limit == 0 ? limits::subjects_page_max : std::min(call.limit, limits::subjects_page_max);
-  uint64_t at = call.cursor;
+  uint64_t at = call.cursor - (call.cursor == 0 ? 0 : 1);
   for (; at < subjects_.index_end(); ++at) {
     const auto subject = static_cast<SubjectIndex>(at);
     if (!subjects_.holds(subject)) continue;
@@ -174,7 +175,7 @@ void Engine::tell_page(QuotaBatch& batch, size_t index) noexcept {
     const bool full = answer.rows_count == rows_max ||
                       batch.limits.size() + limits::quota_limits_max > limits::quota_reports_max;
     if (full) {
-      answer.next_cursor = at;
+      answer.next_cursor = at + 1;
       return;
     }
     if (current(subject).quota == nullptr) continue;

@@ -127,6 +127,17 @@ TEST_F(FullAnswer, leaves_limits_out_and_says_so) {
   EXPECT_EQ(batch_.answers[256].code, QuotaCode::ok);
 }
 
+TEST_F(FullAnswer, of_pages_has_a_cursor_to_go_on_with) {
+  ask(QuotaOp::page, 257);
+  EXPECT_EQ(batch_.answers[255].rows_count, 1U);
+  EXPECT_EQ(batch_.answers[255].next_cursor, 0U);
+  EXPECT_EQ(batch_.answers[256].rows_count, 0U);
+  EXPECT_NE(batch_.answers[256].next_cursor, 0U);
+  const QuotaAnswer rest =
+      driver_.ask({.op = QuotaOp::page, .cursor = batch_.answers[256].next_cursor});
+  EXPECT_EQ(rest.rows_count, 1U);
+}
+
 // --------------------------------------------------------------------------------- reservations
 
 TEST(Told, a_reservation_with_its_subjects) {
