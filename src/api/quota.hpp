@@ -193,7 +193,7 @@ struct SubjectRow {
   QuotaSource source = QuotaSource::none;
   uint32_t quota = 0;  // in QuotaBatch::quotas, when source is not none
   uint32_t first_limit = 0;
-  uint32_t limits_count = 0;
+  uint32_t limits_count = 0;  // as many as the quota has, or none: limits_left_out
   uint32_t open_reservations = 0;
   uint32_t waiting = 0;
 };

@@ -107,6 +107,10 @@ void Engine::tell_subject(QuotaBatch& batch, size_t index, uint8_t place,
   }
   row.quota = static_cast<uint32_t>(batch.quotas.size());
   batch.quotas.push_back(member.quota->quota);
+  if (batch.limits.size() + member.quota->shapes.size() > limits::quota_reports_max) {
+    answer.limits_left_out = true;
+    return;
+  }
   for (size_t at = 0; at < member.quota->shapes.size(); ++at) {
     const MeterShape& shape = member.quota->shapes[at];
     Meter(shape, member.words).roll(now_);

@@ -127,6 +127,16 @@ TEST_F(FullAnswer, leaves_limits_out_and_says_so) {
   EXPECT_EQ(batch_.answers[256].code, QuotaCode::ok);
 }
 
+TEST_F(FullAnswer, of_rows_leaves_limits_out_and_says_so) {
+  ask(QuotaOp::usage, 300);
+  EXPECT_LE(batch_.limits.size(), limits::quota_reports_max);
+  EXPECT_EQ(batch_.rows[255].limits_count, 16U);
+  EXPECT_FALSE(batch_.answers[255].limits_left_out);
+  EXPECT_TRUE(batch_.answers[299].limits_left_out);
+  EXPECT_EQ(batch_.rows[batch_.answers[299].first_row].limits_count, 0U);
+  EXPECT_EQ(batch_.rows[batch_.answers[299].first_row].source, QuotaSource::run_time);
+}
+
 TEST_F(FullAnswer, of_pages_has_a_cursor_to_go_on_with) {
   ask(QuotaOp::page, 257);
   EXPECT_EQ(batch_.answers[255].rows_count, 1U);
