@@ -38,11 +38,22 @@ Limit calendar(api::CalendarUnit unit, uint64_t amount, std::string zone = "UTC"
   return limit;
 }
 
+uint32_t words_count(const MeterShape& shape) {
+  return head_words(shape) + ring_words(shape);
+}
+
+// As the only limit of its subject.
+MeterShape shape_of(const Limit& limit) {
+  MeterShape shape = compile(limit);
+  shape.ring_word = static_cast<uint16_t>(head_words(shape));
+  return shape;
+}
+
 // One subject's usage of one limit; each call has an order of its own.
 class Driver {
  public:
   explicit Driver(const Limit& limit, int64_t ns = 0, int64_t wall_ns = 0)
-      : shape_(compile(limit)), words_(words_count(shape_)) {
+      : shape_(shape_of(limit)), words_(words_count(shape_)) {
     now_ = {.ns = ns, .wall_ns = wall_ns, .order = 1};
     meter().begin(now_);
   }
@@ -66,8 +77,7 @@ class Driver {
   }
   // A reservation is settled with less than it was charged.
   void give_back(uint64_t charged, uint64_t back, const Charge& charge) {
-    meter().close(charged, charge);
-    meter().refund(back, charge, now_);
+    meter().close(charged, back, charge, now_);
     meter().check();
   }
   uint64_t used() { return meter().used(); }
@@ -80,8 +90,8 @@ class Driver {
 
   void change_to(const Limit& limit) {
     const MeterShape before = shape_;
-    const std::vector<uint64_t> words = words_;
-    shape_ = compile(limit);
+    std::vector<uint64_t> words = words_;
+    shape_ = shape_of(limit);
     meter().begin(now_);
     meter().take_over(before, words.data(), now_);
   }
@@ -191,7 +201,7 @@ TEST(Meter, tells_what_is_open_apart) {
     const Charge held = driver.charge(20, true);
     EXPECT_EQ(driver.used(), 30U);
     EXPECT_EQ(driver.open(), 20U);
-    driver.meter().close(20, held);
+    driver.meter().close(20, 0, held, driver.now());
     EXPECT_EQ(driver.used(), 30U);
     EXPECT_EQ(driver.open(), 0U);
   }

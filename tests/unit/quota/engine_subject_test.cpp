@@ -270,7 +270,8 @@ TEST(IdleSubject, is_kept_while_a_reservation_or_the_memory_of_one_names_it) {
   policy::QuotaBook book(
       {.rules = {{.subject = ".", .is_regex = true, .quota = quota_of({slots(1)})}}});
   driver.store.adopt(book, driver.now());
-  const uint64_t id = driver.reserve({"s"}, asking_tokens(0)).reservation;
+  // With an id of its client's a repeat is told of its subjects.
+  const uint64_t id = driver.reserve({"s"}, with_id(asking_tokens(0), "id")).reservation;
   driver.settle(id, 0);
   const auto look = [&driver] {
     for (int batch = 0; batch < 10; ++batch) driver.check({"x"}, asking_tokens(1));

@@ -60,7 +60,7 @@ TEST(QuotaClasses, quotas_that_differ_in_anything_have_classes_of_their_own) {
   EXPECT_EQ(classes.count(), 6U);
 }
 
-TEST(QuotaClasses, limits_have_words_one_behind_the_other) {
+TEST(QuotaClasses, the_heads_of_all_limits_lie_together_and_rings_behind_them) {
   QuotaClasses classes;
   Limit sliding = tokens("s", 5);
   sliding.kind = LimitKind::sliding;
@@ -72,8 +72,13 @@ TEST(QuotaClasses, limits_have_words_one_behind_the_other) {
   ASSERT_EQ(made.shapes.size(), 4U);
   uint32_t words = 0;
   for (const limiter::MeterShape& shape : made.shapes) {
-    EXPECT_EQ(shape.first_word, words);
-    words += limiter::words_count(shape);
+    EXPECT_EQ(shape.head_word, words);
+    words += limiter::head_words(shape);
+  }
+  EXPECT_EQ(made.head_words, words);
+  for (const limiter::MeterShape& shape : made.shapes) {
+    EXPECT_EQ(shape.ring_word, words);
+    words += limiter::ring_words(shape);
   }
   EXPECT_EQ(made.words, words);
   EXPECT_TRUE(made.has_gcra);
