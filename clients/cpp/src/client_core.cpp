@@ -1,0 +1,293 @@
+#include "client_core.hpp"
+
+#include <algorithm>
+#include <ctime>
+#include <unordered_map>
+
+#include "batch.hpp"
+
+namespace sluicegate {
+namespace {
+
+using Clock = Waiter::Clock;
+
+// The kernel's clock as of its last tick, and a tick more: it costs a fraction of an exact one, and
+// time-outs of callbacks are not worth that.
+Clock::time_point about_now() noexcept {
+  constexpr auto tick = std::chrono::milliseconds{10};  // the longest that kernels are built with
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return Clock::time_point{std::chrono::seconds{now.tv_sec} +
+                           std::chrono::nanoseconds{now.tv_nsec} + tick};
+}
+
+// Throws where a key got no handle; `outcomes` are those of the keys that were asked for.
+std::vector<uint32_t> require_interned(std::vector<uint32_t> handles,
+                                       const std::unordered_map<uint32_t, Verdict>& outcomes) {
+  std::vector<Verdict> verdicts(handles.size(), Verdict::approved);
+  size_t failed = 0;
+  std::string first;
+  for (size_t i = 0; i < handles.size(); ++i) {
+    const auto outcome = outcomes.find(handles[i]);
+    if (outcome == outcomes.end() || outcome->second == Verdict::approved) continue;
+    verdicts[i] = outcome->second;
+    handles[i] = no_handle;
+    if (++failed == 1) first = name(outcome->second);
+  }
+  if (failed == 0) return handles;
+  const std::string text = std::to_string(failed) + " of " + std::to_string(handles.size()) +
+                           " keys got no handle, the first of them: " + first;
+  throw NotInterned(text, std::move(handles), std::move(verdicts));
+}
+
+}  // namespace
+
+void ClientCore::throw_failure(Failure failure, const Lane& lane) const {
+  const std::string why = lane.last_error();
+  const std::string cause = why.empty() ? "" : ": " + why;
+  switch (failure) {
+    case Failure::connection_lost:
+      throw ConnectionLost(
+          "the connection was lost before the answer came, so a permit may be "
+          "taken" +
+          cause);
+    case Failure::timed_out:
+      throw TimedOut("no answer in time" + cause);
+    case Failure::overloaded:
+      throw Overloaded("as many calls are open as pending_max allows (" +
+                       std::to_string(options_.pending_max) + ")");
+    case Failure::draining:
+      throw Refused(ErrorCode::draining, "it shuts down");
+    case Failure::closed:
+      throw Closed("the client was closed");
+    case Failure::unreachable:
+    case Failure::refused:  // has an exception of its own
+    case Failure::none:
+      break;
+  }
+  throw ConnectionLost("there is no connection" + cause);
+}
+
+Outcome ClientCore::call(const Call& call, const std::stop_token& stop) {
+  const Inside inside{*this};
+  Verdict verdict = Verdict::none;
+  Waiter waiter{{&verdict, 1}};
+  Lane& lane = lane_of(call.key);
+  const auto deadline = deadline_of(call.options);
+  Call timed = call;
+  if (deadline) timed.deadline = *deadline;
+  const Ticket ticket = lane.add(timed, {.waiter = &waiter, .index = 0, .callback = {}});
+  {
+    std::optional<std::stop_callback<std::function<void()>>> canceller;
+    if (stop.stop_possible()) canceller.emplace(stop, [&] { lane.cancel(ticket); });
+    lane.await(waiter, deadline);
+  }
+  const Failure failure = waiter.failure();
+  if (failure == Failure::refused) throw waiter.refusal();
+  if (failure != Failure::none && options_.on_failure == OnFailure::error) {
+    throw_failure(failure, lane);
+  }
+  return {verdict, failure};
+}
+
+Ticket ClientCore::call_async(const Call& call, Client::Callback done) {
+  Call timed = call;
+  if (const auto limit = patience(call.options, options_.call_timeout)) {
+    timed.deadline = about_now() + *limit;
+  }
+  return lane_of(call.key).add(timed, {.waiter = nullptr, .index = 0, .callback = std::move(done)});
+}
+
+// Over one lane the caller reads by itself; over several the I/O thread does.
+void ClientCore::run(Waiter& waiter, std::vector<Jobs> jobs_by_lane, Lane::Deadline deadline) {
+  std::vector<uint32_t> used;
+  for (uint32_t lane = 0; lane < jobs_by_lane.size(); ++lane) {
+    if (!jobs_by_lane[lane].empty()) used.push_back(lane);
+  }
+  const auto reader = used.size() == 1 ? Lane::Reader::caller : Lane::Reader::io;
+  for (const uint32_t lane : used) lanes_[lane].add(std::move(jobs_by_lane[lane]), reader);
+  if (used.size() == 1) return lanes_[used.front()].await(waiter, deadline);
+  wait_for(waiter, deadline);
+}
+
+// While the I/O thread reads.
+void ClientCore::wait_for(Waiter& waiter, Lane::Deadline deadline) {
+  while (!waiter.is_done()) {
+    waiter.wait_until(deadline);
+    if (waiter.is_done() || !deadline || Clock::now() < *deadline) continue;
+    for (uint32_t lane = 0; lane < lanes_.count(); ++lane) lanes_[lane].leave(waiter);
+    deadline.reset();
+  }
+}
+
+BatchOutcome ClientCore::result(Waiter& waiter, std::vector<Verdict> verdicts) const {
+  return result({std::move(verdicts), waiter.failed(), waiter.failure()});
+}
+
+BatchOutcome ClientCore::result(BatchOutcome outcome) const {
+  const bool is_error =
+      options_.on_failure == OnFailure::error || outcome.failure == Failure::refused;
+  if (outcome.failed > 0 && is_error) {
+    throw Incomplete(std::move(outcome));
+  }
+  return outcome;
+}
+
+// Entries that may wait are single calls: each has an outcome and a time of its own.
+BatchOutcome ClientCore::one_by_one(std::span<const std::string_view> keys,
+                                    const AcquireOptions& options) {
+  std::vector<Verdict> verdicts(keys.size());
+  Waiter waiter{verdicts};
+  const auto deadline = deadline_of(options);
+  Call call{.key = {}, .options = options};
+  if (deadline) call.deadline = *deadline;
+  for (uint32_t i = 0; i < keys.size(); ++i) {
+    call.key = keys[i];
+    lane_of(keys[i]).add(call, {.waiter = &waiter, .index = i, .callback = {}});
+  }
+  for (uint32_t lane = 0; lane < lanes_.count(); ++lane) lanes_[lane].find_reader();
+  wait_for(waiter, deadline);
+  return result(waiter, std::move(verdicts));
+}
+
+BatchOutcome ClientCore::batch(std::span<const std::string_view> keys,
+                               const AcquireOptions& options) {
+  const Inside inside{*this};
+  if (keys.empty()) return {};
+  if (options.may_wait) return one_by_one(keys, options);
+  return result(ask(keys, options));
+}
+
+// Without waiting, and without a word on failures.
+BatchOutcome ClientCore::ask(std::span<const std::string_view> keys,
+                             const AcquireOptions& options) {
+  std::vector<Verdict> verdicts(keys.size());
+  Waiter waiter{verdicts};
+  const BatchColumns columns{options, std::min(keys.size(), slice_keys_max)};
+  const auto shares =
+      share_out(keys, lanes_.count(), [this](std::string_view key) { return lane_index(key); });
+  std::vector<Jobs> jobs(shares.size());
+  for (size_t lane = 0; lane < shares.size(); ++lane) {
+    for (const Cut& cut : cut_keys(shares[lane].entries, 2 + columns.bytes(2) / 2)) {
+      jobs[lane].push_back(std::make_unique<KeySlice>(
+          options_.on_failure, waiter, cut.first, shares[lane].places_of(cut),
+          shares[lane].entries.subspan(cut.first, cut.count), cut.key_bytes, columns));
+    }
+  }
+  run(waiter, std::move(jobs), deadline_of(options));
+  return {std::move(verdicts), waiter.failed(), waiter.failure()};
+}
+
+BatchOutcome ClientCore::batch(std::span<const uint32_t> handles, const AcquireOptions& options) {
+  const Inside inside{*this};
+  if (handles.empty()) return {};
+  const uint32_t largest = *std::max_element(handles.begin(), handles.end());
+  if (largest >= handles_.count()) {
+    throw std::invalid_argument("this client gave no handle " + std::to_string(largest));
+  }
+  if (options.may_wait) {
+    std::vector<std::string_view> keys;
+    for (const uint32_t handle : handles) keys.push_back(handles_.key(handle));
+    return one_by_one(keys, options);
+  }
+  std::vector<Verdict> verdicts(handles.size());
+  Waiter waiter{verdicts};
+  const BatchColumns columns{options, std::min(handles.size(), slice_handles_max)};
+  const auto shares = share_out(handles, lanes_.count(), [this](uint32_t handle) {
+    return usable_lane(lane_of_tag(HandleTable::link_tag_of(handles_.seat(handle))));
+  });
+  std::vector<Jobs> jobs(shares.size());
+  for (uint32_t lane = 0; lane < shares.size(); ++lane) {
+    for (const Cut& cut : cut_handles(shares[lane].entries.size())) {
+      jobs[lane].push_back(std::make_unique<HandleSlice>(
+          options_.on_failure, waiter, cut.first, shares[lane].places_of(cut),
+          shares[lane].entries.subspan(cut.first, cut.count), columns, handles_,
+          lanes_[lane].link_tag()));
+    }
+  }
+  const auto deadline = deadline_of(options);
+  run(waiter, std::move(jobs), deadline);
+  const auto not_held = std::find(verdicts.begin(), verdicts.end(), HandleSlice::not_held);
+  if (not_held == verdicts.end()) return result(waiter, std::move(verdicts));
+  return ask_rest_by_key(handles, {std::move(verdicts), waiter.failed(), waiter.failure()},
+                         options);
+}
+
+// What no connection held a number for: the keys that a server had no room to intern again.
+BatchOutcome ClientCore::ask_rest_by_key(std::span<const uint32_t> handles, BatchOutcome outcome,
+                                         const AcquireOptions& options) {
+  std::vector<uint32_t> places;
+  std::vector<std::string_view> keys;
+  for (uint32_t i = 0; i < handles.size(); ++i) {
+    if (outcome.verdicts[i] != HandleSlice::not_held) continue;
+    places.push_back(i);
+    keys.push_back(handles_.key(handles[i]));
+  }
+  BatchOutcome rest = ask(keys, options);
+  for (size_t i = 0; i < places.size(); ++i) outcome.verdicts[places[i]] = rest.verdicts[i];
+  outcome.failed += rest.failed;
+  if (outcome.failure == Failure::none) outcome.failure = rest.failure;
+  return result(std::move(outcome));
+}
+
+// Asks one question and has its answer taken; throws where there is none, whatever the policy.
+void ClientCore::ask(uint32_t lane, Question::Encode encode, Question::Take take) {
+  const Inside inside{*this};
+  Verdict unused = Verdict::none;
+  Waiter waiter{{&unused, 1}};
+  Jobs jobs;
+  jobs.push_back(
+      std::make_unique<Question>(OnFailure::error, waiter, std::move(encode), std::move(take)));
+  lanes_[lane].add(std::move(jobs), Lane::Reader::caller);
+  lanes_[lane].await(waiter, Clock::now() + options_.call_timeout);
+  if (waiter.failure() == Failure::refused) throw waiter.refusal();
+  if (waiter.failure() != Failure::none) throw_failure(waiter.failure(), lanes_[lane]);
+}
+
+// Keys whose seats are not of the connection that their lane has now.
+void ClientCore::intern_on(uint32_t lane, std::span<const uint32_t> handles,
+                           std::vector<Verdict>& verdicts) {
+  std::vector<std::string_view> keys;
+  for (const uint32_t handle : handles) keys.push_back(handles_.key(handle));
+  for (const Cut& cut : cut_keys(keys, 2)) {
+    const auto asked = std::span{keys}.subspan(cut.first, cut.count);
+    ask(
+        lane,
+        [&](uint64_t id, std::vector<uint64_t>& out) { encode(id, Intern{.keys = asked}, out); },
+        [&](const Answer& answer) {
+          const auto* interned = std::get_if<Interned>(&answer);
+          if (interned == nullptr || interned->handles.size() != cut.count) {
+            throw_unexpected(answer);
+          }
+          for (uint32_t i = 0; i < cut.count; ++i) {
+            verdicts.push_back(interned->verdicts[i]);
+            if (verdicts.back() != Verdict::approved) continue;
+            handles_.set_seat(handles[cut.first + i], lanes_[lane].link_tag(),
+                              interned->handles[i]);
+          }
+        });
+  }
+}
+
+std::vector<uint32_t> ClientCore::intern(std::span<const std::string_view> keys) {
+  std::vector<uint32_t> handles(keys.size());
+  std::vector<std::vector<uint32_t>> missing_by_lane(LaneSet::lanes_max);
+  std::unordered_map<uint32_t, Verdict> outcomes;  // of those that have no seat yet
+  for (size_t i = 0; i < keys.size(); ++i) {
+    handles[i] = handles_.add(keys[i]);
+    const uint32_t lane = lane_index(keys[i]);
+    const bool is_held = lanes_[lane].holds(HandleTable::link_tag_of(handles_.seat(handles[i])));
+    if (is_held || !outcomes.emplace(handles[i], Verdict::none).second) continue;
+    missing_by_lane[lane].push_back(handles[i]);
+  }
+  for (uint32_t lane = 0; lane < missing_by_lane.size(); ++lane) {
+    const auto& missing = missing_by_lane[lane];
+    if (missing.empty()) continue;
+    std::vector<Verdict> verdicts;
+    intern_on(lane, missing, verdicts);
+    for (size_t i = 0; i < missing.size(); ++i) outcomes[missing[i]] = verdicts[i];
+  }
+  return require_interned(std::move(handles), outcomes);
+}
+
+}  // namespace sluicegate

@@ -1,0 +1,124 @@
+// What a Client is made of: its lanes, who connects them, and how calls are made over them.
+// Lives:  as long as its Client; nobody is inside any more when it goes.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "connector.hpp"
+#include "handle_table.hpp"
+#include "io_thread.hpp"
+#include "lane_set.hpp"
+#include "patience.hpp"
+#include "routing.hpp"
+#include "sluicegate/address.hpp"
+
+namespace sluicegate {
+
+class ClientCore {
+ public:
+  ClientCore(Address address, ClientOptions given)
+      : options_{std::move(given)}, connector_{address.host, address.port, options_} {
+    lanes_.add(std::make_unique<Lane>(0, options_, io_, connector_));
+    io_.start(lanes_);
+    connector_.start(lanes_, io_, routing_, handles_);
+  }
+  ~ClientCore() {
+    close();
+    // Whose calls were just completed may not have left them.
+    while (callers_.load() > 0) std::this_thread::sleep_for(std::chrono::microseconds{100});
+  }
+  ClientCore(const ClientCore&) = delete;
+  ClientCore& operator=(const ClientCore&) = delete;
+
+  void close() {
+    if (io_.is_current()) throw std::logic_error("a callback must not close its client");
+    if (is_closed_.exchange(true)) return;
+    connector_.stop();
+    for (uint32_t i = 0; i < lanes_.count(); ++i) lanes_[i].close();
+    io_.stop();
+  }
+
+  Outcome call(const Call& call, const std::stop_token& stop);
+  Ticket call_async(const Call& call, Client::Callback done);
+  BatchOutcome batch(std::span<const std::string_view> keys, const AcquireOptions& options);
+  BatchOutcome batch(std::span<const uint32_t> handles, const AcquireOptions& options);
+  std::vector<uint32_t> intern(std::span<const std::string_view> keys);
+  void ask(uint32_t lane, Question::Encode encode, Question::Take take);
+  void cancel(const Ticket& ticket) { lanes_[ticket.lane].cancel(ticket); }
+
+  size_t pending() {
+    size_t sum = 0;
+    for (uint32_t i = 0; i < lanes_.count(); ++i) sum += lanes_[i].pending();
+    return sum;
+  }
+
+  size_t connections() {
+    size_t sum = 0;
+    for (uint32_t i = 0; i < lanes_.count(); ++i) sum += lanes_[i].is_up() ? 1 : 0;
+    return sum;
+  }
+
+  Lane& lane_of(std::string_view key) { return lanes_[lane_index(key)]; }
+  uint32_t lane_index(std::string_view key) noexcept { return usable_lane(routing_.lane_of(key)); }
+  // The lane itself, or while it has no connection one that has: a shard that does not own a key
+  // has it decided all the same.
+  uint32_t usable_lane(uint32_t lane) noexcept {
+    const bool is_there = lane < lanes_.count();
+    if (is_there && lanes_[lane].is_up()) return lane;
+    return is_there && !lanes_[0].is_up() ? lane : 0;
+  }
+  Lane::Deadline deadline_of(const AcquireOptions& options) const {
+    const auto limit = patience(options, options_.call_timeout);
+    return limit ? Lane::Deadline{Lane::Clock::now() + *limit} : std::nullopt;
+  }
+
+ private:
+  // Counts a blocking call, and refuses it to callbacks: they would wait for themselves.
+  class Inside {
+   public:
+    explicit Inside(ClientCore& core) : core_{core} {
+      if (core.io_.is_current()) {
+        throw std::logic_error("a callback must not call what blocks: it is what others wait for");
+      }
+      ++core_.callers_;
+    }
+    ~Inside() { --core_.callers_; }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+
+   private:
+    ClientCore& core_;
+  };
+
+  using Jobs = std::vector<std::unique_ptr<Job>>;
+
+  [[noreturn]] void throw_failure(Failure failure, const Lane& lane) const;
+  void run(Waiter& waiter, std::vector<Jobs> jobs_by_lane, Lane::Deadline deadline);
+  void wait_for(Waiter& waiter, Lane::Deadline deadline);
+  void intern_on(uint32_t lane, std::span<const uint32_t> handles, std::vector<Verdict>& verdicts);
+  BatchOutcome result(Waiter& waiter, std::vector<Verdict> verdicts) const;
+  BatchOutcome result(BatchOutcome outcome) const;
+  BatchOutcome ask(std::span<const std::string_view> keys, const AcquireOptions& options);
+  BatchOutcome ask_rest_by_key(std::span<const uint32_t> handles, BatchOutcome outcome,
+                               const AcquireOptions& options);
+  BatchOutcome one_by_one(std::span<const std::string_view> keys, const AcquireOptions& options);
+
+  const ClientOptions options_;
+  Routing routing_;
+  HandleTable handles_;
+  IoThread io_;
+  Connector connector_;
+  LaneSet lanes_;
+  std::atomic<uint32_t> callers_{0};
+  std::atomic<bool> is_closed_{false};
+};
+
+}  // namespace sluicegate

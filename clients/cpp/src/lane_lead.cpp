@@ -1,0 +1,232 @@
+// The reading of a lane: who leads, what answers complete, and who is told.
+#include <algorithm>
+#include <utility>
+
+#include "connector.hpp"
+#include "io_thread.hpp"
+#include "lane.hpp"
+
+namespace sluicegate {
+
+bool Lane::may_lead(const Waiter& waiter) const noexcept {
+  return leader_ == Leader::none && callbacks_ == 0 && state_ == State::up && !is_lost_ &&
+         !waiter.is_in_line;
+}
+
+void Lane::await(Waiter& waiter, Deadline deadline) {
+  if (waiter.is_done()) return;
+  Lock lock{mutex_};
+  waiter.next = waiters_;
+  if (waiters_ != nullptr) waiters_->previous = &waiter;
+  waiters_ = &waiter;
+  waiter.is_listed = true;
+  while (!waiter.is_done()) {
+    if (deadline && Clock::now() >= *deadline) {
+      lock.unlock();
+      leave(waiter);
+      lock.lock();
+      deadline.reset();
+    } else if (may_lead(waiter)) {
+      lead(lock, waiter, deadline);
+    } else {
+      lock.unlock();
+      waiter.wait_until(deadline);
+      lock.lock();
+    }
+  }
+  if (waiter.next != nullptr) waiter.next->previous = waiter.previous;
+  (waiter.previous != nullptr ? waiter.previous->next : waiters_) = waiter.next;
+  if (leader_ == Leader::none) hand_on();
+}
+
+// Reads for everybody until the waiter's own answer is there, or it stands in the server's line, or
+// calls with callbacks have come, which are the I/O thread's.
+void Lane::lead(Lock& lock, Waiter& waiter, Deadline deadline) {
+  leader_ = Leader::caller;
+  while (!waiter.is_done() && !waiter.is_in_line && callbacks_ == 0 && !is_lost_) {
+    lock.unlock();
+    bool is_ready = false;
+    std::string error;
+    try {
+      is_ready = link_->poll_until(POLLIN, deadline);
+    } catch (const Error& fault) {
+      error = fault.what();
+    }
+    lock.lock();
+    if (!error.empty()) lose(lock, error);
+    if (!is_ready) break;
+    read_answers(lock);
+  }
+  leader_ = Leader::none;
+  changed_.notify_all();
+  if (!waiter.is_done()) hand_on();  // else await() does
+}
+
+// Finds the next leader: a caller that waits, or else the I/O thread.
+void Lane::hand_on() {
+  if (state_ != State::up || is_lost_) return;
+  if (Waiter* next = candidate()) return next->poke();
+  if (wants_io_leader() || !is_watched_) io_.signal();
+}
+
+void Lane::find_reader() {
+  const Lock lock{mutex_};
+  if (leader_ == Leader::none) hand_on();
+}
+
+// A caller that may lead. Callbacks are the I/O thread's, so while some are open it leads itself.
+Waiter* Lane::candidate() const noexcept {
+  if (callbacks_ > 0) return nullptr;
+  Waiter* each = waiters_;
+  while (each != nullptr && (each->is_in_line || each->is_done())) each = each->next;
+  return each;
+}
+
+bool Lane::wants_io_leader() const noexcept {
+  return !in_flight_.empty() || !waiting_.empty();
+}
+
+// What the socket holds. The caller leads.
+void Lane::read_answers(Lock& lock) {
+  std::string error;
+  lock.unlock();
+  try {
+    if (link_->read_some()) {
+      while (const auto frame = link_->next_frame()) {
+        const Answer answer = decode(*frame);
+        lock.lock();
+        settle(lock, answer);
+        lock.unlock();
+      }
+    }
+  } catch (const Error& fault) {
+    error = fault.what();
+  }
+  if (!lock.owns_lock()) lock.lock();
+  if (!error.empty()) return lose(lock, error);
+  flush(lock);
+}
+
+// Throws for answers that end the connection.
+void Lane::settle(Lock& lock, const Answer& answer) {
+  if (std::holds_alternative<GoAway>(answer)) return go_away(lock);
+  const uint64_t id = id_of(answer);
+  if (id == 0) throw_unexpected(answer);
+  note_answer();
+  if (find(id) == nullptr) {
+    throw ProtocolError("the server answered a frame that it was not sent");
+  }
+  // The server may be faster than who wrote the frame is at noting that it did.
+  changed_.wait(lock, [&] {
+    const Job* job = find(id);
+    return job == nullptr || !job->is_being_written;
+  });
+  const Job* job = find(id);
+  if (job == nullptr) return;  // lost meanwhile, and completed by that
+  if (job->will_wait(answer)) return settle_waiting(lock, answer, id);
+  std::unique_ptr<Job> detached = detach(id);
+  lock.unlock();
+  thread_local Finished finished;
+  finished.clear();
+  try {
+    detached->take(answer, finished);
+  } catch (...) {
+    detached->fail(Failure::connection_lost, finished);
+    lock.lock();
+    finish(lock, finished, id);
+    throw;
+  }
+  lock.lock();
+  finish(lock, finished, id);
+  recycle(std::move(detached));
+}
+
+// A server that greets and answers nothing is no better than none: only answers end a backoff.
+void Lane::note_answer() {
+  if (std::exchange(is_proven_, true)) return;
+  connector_.note_answer();
+}
+
+// Others may cancel or leave entries of a frame that stays: hence under the lock.
+void Lane::settle_waiting(Lock& lock, const Answer& answer, uint64_t id) {
+  if (!waiting_.contains(id)) waiting_.emplace(id, detach(id));
+  auto& calls = static_cast<Calls&>(*waiting_.at(id));
+  Finished finished;
+  try {
+    calls.take(answer, finished);
+  } catch (...) {
+    finish(lock, finished, id);
+    throw;  // lose() completes what is left of it
+  }
+  std::unique_ptr<Job> complete;
+  if (calls.left() == 0) complete = detach(id);
+  finish(lock, finished, id);
+  if (complete) recycle(std::move(complete));
+}
+
+Job* Lane::find(uint64_t id) noexcept {
+  if (const auto found = waiting_.find(id); found != waiting_.end()) return found->second.get();
+  for (const auto& job : in_flight_) {
+    if (job->id == id) return job.get();
+  }
+  return nullptr;
+}
+
+std::unique_ptr<Job> Lane::detach(uint64_t id) {
+  if (const auto found = waiting_.find(id); found != waiting_.end()) {
+    auto job = std::move(found->second);
+    waiting_.erase(found);
+    return job;
+  }
+  const auto found = std::find_if(in_flight_.begin(), in_flight_.end(),
+                                  [id](const auto& job) { return job->id == id; });
+  auto job = std::move(*found);
+  in_flight_.erase(found);
+  in_flight_bytes_ -= job->counted_bytes;
+  return job;
+}
+
+// Tells everybody, and does what follows: callbacks run on the I/O thread only.
+void Lane::finish(Lock& lock, Finished& finished, uint64_t id) {
+  pending_ -= finished.calls;
+  callbacks_ -= finished.callbacks;
+  if (blocked_ > 0) room_.notify_all();
+  lock.unlock();
+  const bool on_io = io_.is_current();
+  for (FinishedEntry& each : finished.entries) {
+    if (each.target.waiter != nullptr) {
+      each.target.waiter->complete(each.target.index, each.outcome);
+    } else if (each.target.callback && on_io) {
+      each.target.callback(each.outcome);
+    } else if (each.target.callback) {
+      io_.post(std::move(each));
+    }
+  }
+  lock.lock();
+  if (state_ == State::closed) return;
+  if (!finished.to_withdraw.empty()) {
+    stage(std::make_unique<Question>(
+        options_.on_failure, [target = id, entries = std::move(finished.to_withdraw)](
+                                 uint64_t own_id, std::vector<uint64_t>& out) {
+          encode(own_id, Withdraw{.target = target, .entries = entries}, out);
+        }));
+  }
+  give_back(finished);
+}
+
+// Permits that came for callers who had left.
+void Lane::give_back(const Finished& finished) {
+  for (const GiveBack& each : finished.to_give_back) {
+    const AcquireOptions options{.cost = each.cost};
+    Calls& calls = gathering({.is_release = true}, each.key.size());
+    calls.add(each.key, options, {}, Clock::time_point::max());
+    ++pending_;
+  }
+}
+
+void Lane::go_away(Lock& lock) {
+  is_draining_ = true;
+  fail(lock, take_staged(), Failure::draining);
+}
+
+}  // namespace sluicegate
