@@ -1,59 +1,13 @@
 // Frames into answers, in place. kj exceptions end here: they become ProtocolError.
-#include <capnp/any.h>
-#include <capnp/serialize.h>
-
 #include <type_traits>
 
-#include "sluicegate.capnp.h"
-#include "sluicegate/frames.hpp"
+#include "decode_columns.hpp"
 
 namespace sluicegate {
 namespace {
 
-namespace schema = sluice::schema;
-
 constexpr size_t answer_segments_max = 64;
 constexpr size_t answer_words_max = 8 * 1024 * 1024;  // 64 MiB: a sane peer stays far below
-
-template <typename T>
-constexpr capnp::ElementSize element_size = sizeof(T) == 8
-                                                ? capnp::ElementSize::EIGHT_BYTES
-                                                : (sizeof(T) == 4 ? capnp::ElementSize::FOUR_BYTES
-                                                                  : capnp::ElementSize::TWO_BYTES);
-
-// A list's elements where they lie. A struct list in its place is accepted by the library, but
-// its raw bytes are something else: refused.
-template <typename T>
-std::span<const T> column(typename capnp::List<T>::Reader list) {
-  if (list.size() == 0) return {};
-  const capnp::AnyList::Reader any = capnp::toAny(list);
-  if (any.getElementSize() != element_size<T>) {
-    throw ProtocolError("the server sent a column of another element size");
-  }
-  return {reinterpret_cast<const T*>(any.getRawBytes().begin()), list.size()};
-}
-
-std::string_view text(capnp::Text::Reader from) {
-  return {from.cStr(), from.size()};
-}
-
-VerdictColumn verdict_column(capnp::Data::Reader bytes, size_t count) {
-  if (bytes.size() != count && !(bytes.size() == 1 && count > 0)) {
-    throw ProtocolError("the server sent " + std::to_string(bytes.size()) + " verdicts for " +
-                        std::to_string(count) + " entries");
-  }
-  return {std::span<const uint8_t>{bytes.begin(), bytes.size()}, count};
-}
-
-// A detail column is absent, or has an element per entry.
-template <typename T>
-std::span<const T> detail_column(typename capnp::List<T>::Reader list, size_t count) {
-  const std::span<const T> elements = column<T>(list);
-  if (!elements.empty() && elements.size() != count) {
-    throw ProtocolError("the server sent a detail column of another length than its verdicts");
-  }
-  return elements;
-}
 
 Details details(schema::Details::Reader from, size_t count) {
   return {detail_column<uint32_t>(from.getLimit(), count),
@@ -86,18 +40,19 @@ Welcome welcome(schema::Welcome::Reader from) {
 
 Verdicts verdicts(uint64_t id, schema::Verdicts::Reader from) {
   const size_t count = from.getCount();
-  return {id, verdict_column(from.getVerdicts(), count), details(from.getDetails(), count)};
+  return {id, code_column<Verdict>(from.getVerdicts(), count), details(from.getDetails(), count)};
 }
 
 Granted granted(uint64_t id, schema::Granted::Reader from) {
   const std::span<const uint32_t> entries = column<uint32_t>(from.getEntries());
-  return {id, entries, verdict_column(from.getVerdicts(), entries.size()),
-          details(from.getDetails(), entries.size())};
+  return {id, entries, code_column<Verdict>(from.getVerdicts(), entries.size()),
+          details(from.getDetails(), entries.size()),
+          detail_column<uint64_t>(from.getReservations(), entries.size())};
 }
 
 Interned interned(uint64_t id, schema::Interned::Reader from) {
   const std::span<const uint32_t> handles = column<uint32_t>(from.getHandles());
-  return {id, handles, verdict_column(from.getVerdicts(), handles.size())};
+  return {id, handles, code_column<Verdict>(from.getVerdicts(), handles.size())};
 }
 
 Inspected inspected(uint64_t id, schema::Inspected::Reader from) {
@@ -182,6 +137,10 @@ Answer answer(schema::ServerFrame::Reader frame) {
                      text(frame.getError().getText())};
     case schema::ServerFrame::GO_AWAY:
       return GoAway{text(frame.getGoAway().getReason())};
+    case schema::ServerFrame::QUOTA_ANSWERS:
+      return quota_answers(id, frame.getQuotaAnswers());
+    case schema::ServerFrame::USAGE_TOLD:
+      return usage_told(id, frame.getUsageTold());
     case schema::ServerFrame::UNSET:
       break;
   }

@@ -1,19 +1,10 @@
 // Requests into frames of one segment, laid out in place at the end of the output by FrameLayout.
 // The schema's offsets below are pinned by golden files of the `capnp` tool.
-#include <cstring>
-
-#include "frame_layout.hpp"
-#include "sluicegate.capnp.h"
+#include "encode_columns.hpp"
 #include "sluicegate/frames.hpp"
 
 namespace sluicegate {
 namespace {
-
-namespace schema = sluice::schema;
-
-template <typename Struct>
-constexpr FrameLayout::Shape shape_of{Struct::_capnpPrivate::dataWordSize,
-                                      Struct::_capnpPrivate::pointerCount};
 
 // Byte offsets into a struct's data, and indexes of its pointers.
 namespace hello_at {
@@ -22,9 +13,6 @@ constexpr size_t version = 0, wanted_shard = 4, client_name = 0;
 // Of Acquire and AcquireByHandle.
 namespace question_at {
 constexpr size_t details = 0, flags = 1, wait_limit_ms = 4;
-}
-namespace keys_at {
-constexpr size_t keys = 0, sizes = 1;  // of every struct that has keys
 }
 namespace release_at {
 constexpr size_t costs = 2;
@@ -38,69 +26,6 @@ constexpr size_t cursor = 0, limit = 8, key = 0;
 constexpr size_t handles_at = 0;
 constexpr size_t acquire_columns_at = 2;    // the first optional one
 constexpr size_t by_handle_columns_at = 1;  // likewise
-
-using Kind = schema::ClientFrame::Which;
-
-template <typename Struct>
-FrameLayout begin_frame(std::vector<uint64_t>& out, uint64_t id, Kind kind, size_t lists_words) {
-  return {out, id, static_cast<uint16_t>(kind), shape_of<Struct>, lists_words};
-}
-
-void require_column(size_t column_size, size_t entries_count, const char* column) {
-  if (column_size == 0 || column_size == entries_count) return;
-  throw LimitExceeded("the column " + std::string{column} + " has " + std::to_string(column_size) +
-                      " elements for " + std::to_string(entries_count) + " entries");
-}
-
-size_t key_bytes_sum(std::span<const std::string_view> keys) {
-  size_t sum = 0;
-  size_t longest = 0;
-  for (const std::string_view key : keys) {
-    sum += key.size();
-    longest = std::max(longest, key.size());
-  }
-  if (longest > UINT16_MAX) throw LimitExceeded("a key is longer than 65535 bytes");
-  return sum;
-}
-
-size_t keys_words(size_t key_bytes, size_t count) {
-  return list_words<char>(key_bytes) + list_words<uint16_t>(count);
-}
-
-template <typename Part>
-void copy_ends(char* to, std::string_view from) noexcept {
-  Part first, last;
-  std::memcpy(&first, from.data(), sizeof first);
-  std::memcpy(&last, from.data() + from.size() - sizeof last, sizeof last);
-  std::memcpy(to, &first, sizeof first);
-  std::memcpy(to + from.size() - sizeof last, &last, sizeof last);
-}
-
-// Most keys are short: two moves that may overlap cost less than a call.
-void copy_key(char* to, std::string_view key) noexcept {
-  struct Sixteen {
-    uint64_t words[2];
-  };
-  if (key.size() >= 8 && key.size() <= 16) return copy_ends<uint64_t>(to, key);
-  if (key.size() > 16 && key.size() <= 32) return copy_ends<Sixteen>(to, key);
-  if (!key.empty()) std::memcpy(to, key.data(), key.size());
-}
-
-void add_keys(FrameLayout& frame, std::span<const std::string_view> keys, size_t key_bytes) {
-  char* at = frame.add_list<char>(keys_at::keys, key_bytes);
-  auto* sizes = frame.add_list<uint16_t>(keys_at::sizes, keys.size());
-  for (const std::string_view key : keys) {
-    copy_key(at, key);
-    at += key.size();
-    *sizes++ = static_cast<uint16_t>(key.size());
-  }
-}
-
-// An absent column stays a null pointer.
-void add_column(FrameLayout& frame, size_t pointer, std::span<const uint32_t> from) {
-  if (from.empty()) return;
-  std::memcpy(frame.add_list<uint32_t>(pointer, from.size()), from.data(), from.size_bytes());
-}
 
 // --------------------------------------- what Acquire and AcquireByHandle have in common
 

@@ -94,6 +94,7 @@ void expect(const Granted& granted, const Json& message) {
   EXPECT_EQ(numbers(granted.entries), numbers(json, "entries"));
   expect_verdicts(granted.verdicts, json, granted.entries.size());
   expect_details(granted.details, json);
+  EXPECT_EQ(numbers(granted.reservations), numbers(json, "reservations"));
 }
 
 void expect(const Interned& interned, const Json& message) {
@@ -148,9 +149,107 @@ void expect(const Done&, const Json& message) {
 void expect(const Pong&, const Json& message) {
   EXPECT_TRUE(message.contains("pong"));
 }
-// The client does not speak of quotas.
 void expect(const UnknownAnswer&, const Json& message) {
-  EXPECT_TRUE(message.contains("quotaAnswers") || message.contains("usageTold")) << message;
+  FAIL() << "not read: " << message;
+}
+
+std::string bytes_of(const Json& parent, const char* column) {
+  std::string text;
+  for (const uint64_t byte : numbers(parent, column)) text += static_cast<char>(byte);
+  return text;
+}
+
+void expect_limits(const std::vector<LimitState>& states, const Json& json) {
+  const auto expect_column = [&](const char* column, auto value_of) {
+    std::vector<uint64_t> values;
+    for (const LimitState& state : states) values.push_back(static_cast<uint64_t>(value_of(state)));
+    EXPECT_EQ(values, numbers(json, column)) << column;
+  };
+  std::string names;
+  for (const LimitState& state : states) names += state.name;
+  EXPECT_EQ(names, bytes_of(json, "names"));
+  expect_column("entries", [](const LimitState& state) { return state.entry; });
+  expect_column("subjects", [](const LimitState& state) { return state.subject; });
+  expect_column("nameSizes", [](const LimitState& state) { return state.name.size(); });
+  expect_column("metrics", [](const LimitState& state) { return state.metric; });
+  expect_column("kinds", [](const LimitState& state) { return state.kind; });
+  expect_column("ceilings", [](const LimitState& state) { return state.ceiling; });
+  expect_column("violated", [](const LimitState& state) { return state.violated; });
+  expect_column("amounts", [](const LimitState& state) { return state.amount; });
+  expect_column("used", [](const LimitState& state) { return state.used; });
+  expect_column("reserved", [](const LimitState& state) { return state.reserved; });
+  expect_column("remaining", [](const LimitState& state) { return state.remaining; });
+  expect_column("periodMs", [](const LimitState& state) { return state.period_ms; });
+  expect_column("resetMs", [](const LimitState& state) { return state.reset_ms; });
+}
+
+// `retryMs` may be negative.
+std::vector<int64_t> signed_numbers(const Json& parent, const char* column) {
+  std::vector<int64_t> values;
+  if (!parent.contains(column)) return values;
+  for (const Json& value : parent.at(column))
+    values.push_back(std::stoll(value.get<std::string>()));
+  return values;
+}
+
+Json limits_of(const Json& json) {
+  return json.contains("limits") ? json.at("limits") : Json::object();
+}
+
+uint64_t number_or_zero(const Json& parent, const char* field) {
+  return parent.contains(field) ? number(parent.at(field)) : 0;
+}
+
+void expect(const QuotaAnswers& answers, const Json& message) {
+  const Json& json = message.at("quotaAnswers");
+  const uint64_t count = number_or_zero(json, "count");
+  auto codes = numbers(json, "codes");
+  if (codes.size() == 1) codes.assign(count, codes[0]);
+  EXPECT_EQ(numbers(answers.codes), codes);
+  EXPECT_EQ(numbers(answers.reservations), numbers(json, "reservations"));
+  EXPECT_EQ((std::vector<int64_t>{answers.retry_ms.begin(), answers.retry_ms.end()}),
+            signed_numbers(json, "retryMs"));
+  expect_limits(answers.limits, limits_of(json));
+  EXPECT_EQ(answers.limits_left_out, number_or_zero(limits_of(json), "leftOut"));
+}
+
+void expect_quota(const Quota& quota, const Json& json) {
+  EXPECT_EQ(quota.refund_expired, json.at("refundExpired"));
+  EXPECT_EQ(quota.overtakers_max, json.at("overtakersMax"));
+  EXPECT_EQ(quota.profile, json.value("profile", ""));
+  const Json limits = json.contains("limits") ? json.at("limits") : Json::array();
+  ASSERT_EQ(quota.limits.size(), limits.size());
+  for (size_t i = 0; i < limits.size(); ++i) {
+    EXPECT_EQ(quota.limits[i].name, limits[i].at("name"));
+    EXPECT_EQ(name(quota.limits[i].metric), limits[i].at("metric"));
+    EXPECT_EQ(name(quota.limits[i].kind), limits[i].at("kind"));
+    EXPECT_EQ(name(quota.limits[i].ceiling), limits[i].at("ceiling"));
+    EXPECT_EQ(name(quota.limits[i].unit), limits[i].at("unit"));
+    EXPECT_EQ(quota.limits[i].amount, number(limits[i].at("amount")));
+    EXPECT_EQ(quota.limits[i].period_ms, number(limits[i].at("periodMs")));
+    EXPECT_EQ(quota.limits[i].time_zone, limits[i].value("timeZone", ""));
+    EXPECT_EQ(quota.limits[i].count_cached, limits[i].at("countCached"));
+  }
+}
+
+void expect(const UsageTold& told, const Json& message) {
+  const Json& json = message.at("usageTold");
+  const auto sizes = numbers(json, "nameSizes");
+  ASSERT_EQ(told.page.subjects.size(), sizes.size());
+  std::vector<LimitState> states;
+  size_t at = 0;
+  for (size_t i = 0; i < sizes.size(); at += sizes[i++]) {
+    const SubjectState& subject = told.page.subjects[i];
+    EXPECT_EQ(subject.name, bytes_of(json, "names").substr(at, sizes[i]));
+    EXPECT_EQ(static_cast<uint64_t>(subject.source), numbers(json, "sources")[i]);
+    EXPECT_EQ(subject.open_reservations, numbers(json, "openReservations")[i]);
+    EXPECT_EQ(subject.waiting, numbers(json, "waiting")[i]);
+    expect_quota(subject.quota, json.at("quotas")[i]);
+    states.insert(states.end(), subject.limits.begin(), subject.limits.end());
+  }
+  expect_limits(states, limits_of(json));
+  EXPECT_EQ(told.page.cursor, number_or_zero(json, "cursor"));
+  EXPECT_EQ(told.page.left_out, number_or_zero(limits_of(json), "leftOut"));
 }
 
 TEST(Golden, answers_are_read_as_their_json_says) {

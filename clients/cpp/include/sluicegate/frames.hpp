@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "sluicegate/error.hpp"
+#include "sluicegate/quota_frames.hpp"
 #include "sluicegate/verdict.hpp"
 
 namespace sluicegate {
@@ -101,6 +102,16 @@ void encode(uint64_t id, const Inspect&, std::vector<uint64_t>& out);
 void encode(uint64_t id, const Intern&, std::vector<uint64_t>& out);
 void encode(uint64_t id, const Forget&, std::vector<uint64_t>& out);
 void encode(uint64_t id, const Ping&, std::vector<uint64_t>& out);
+void encode(uint64_t id, const Reserve&, std::vector<uint64_t>& out);
+void encode(uint64_t id, const Check&, std::vector<uint64_t>& out);
+void encode(uint64_t id, const Settle&, std::vector<uint64_t>& out);
+void encode(uint64_t id, const Cancel&, std::vector<uint64_t>& out);
+void encode(uint64_t id, const Extend&, std::vector<uint64_t>& out);
+void encode(uint64_t id, const Record&, std::vector<uint64_t>& out);
+void encode(uint64_t id, const AskUsage&, std::vector<uint64_t>& out);
+void encode(uint64_t id, const PutQuota&, std::vector<uint64_t>& out);
+void encode(uint64_t id, const RemoveQuota&, std::vector<uint64_t>& out);
+void encode(uint64_t id, const Reset&, std::vector<uint64_t>& out);
 
 // --------------------------------------------------------------------------------- answers
 
@@ -142,9 +153,10 @@ struct Verdicts {
 // Late outcomes of entries that were answered `queued`.
 struct Granted {
   uint64_t id = 0;
-  std::span<const uint32_t> entries;  // indexes in the Acquire
+  std::span<const uint32_t> entries;  // indexes in the Acquire, or Reserve
   VerdictColumn verdicts;
   Details details;
+  std::span<const uint64_t> reservations;  // of a Reserve; empty: none
 };
 
 struct Done {
@@ -197,7 +209,7 @@ struct UnknownAnswer {
 };
 
 using Answer = std::variant<UnknownAnswer, Welcome, Verdicts, Granted, Done, Interned, Inspected,
-                            Pong, Refusal, GoAway>;
+                            Pong, Refusal, GoAway, QuotaAnswers, UsageTold>;
 
 // The id of the request that is answered; 0 where there is none.
 uint64_t id_of(const Answer&) noexcept;

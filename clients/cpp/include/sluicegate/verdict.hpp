@@ -35,22 +35,24 @@ inline constexpr size_t verdicts_count = 15;
 // "approved", "table_full", ...; "unknown" for a verdict of a newer server.
 std::string_view name(Verdict) noexcept;
 
-// A verdict per entry. Where all agree, one byte on the wire stands for all of them.
-class VerdictColumn {
+// A verdict, or another code of one byte, per entry. Where all agree, one byte on the wire stands
+// for all of them.
+template <typename Code>
+class CodeColumn {
  public:
-  VerdictColumn() = default;
+  CodeColumn() = default;
   // `bytes` holds one byte, or `count` of them.
-  VerdictColumn(std::span<const uint8_t> bytes, size_t count) noexcept
+  CodeColumn(std::span<const uint8_t> bytes, size_t count) noexcept
       : bytes_{bytes}, count_{count} {}
 
   size_t size() const noexcept { return count_; }
-  Verdict operator[](size_t index) const noexcept {
-    return static_cast<Verdict>(bytes_[bytes_.size() == 1 ? 0 : index]);
+  Code operator[](size_t index) const noexcept {
+    return static_cast<Code>(bytes_[bytes_.size() == 1 ? 0 : index]);
   }
   // Into the caller's own places, size() of them.
-  void copy_to(std::span<Verdict> to) const noexcept {
+  void copy_to(std::span<Code> to) const noexcept {
     if (bytes_.size() == 1) {
-      std::fill_n(to.begin(), count_, static_cast<Verdict>(bytes_[0]));
+      std::fill_n(to.begin(), count_, static_cast<Code>(bytes_[0]));
     } else if (count_ > 0) {
       std::memcpy(to.data(), bytes_.data(), count_);
     }
@@ -62,5 +64,7 @@ class VerdictColumn {
   std::span<const uint8_t> bytes_;
   size_t count_ = 0;
 };
+
+using VerdictColumn = CodeColumn<Verdict>;
 
 }  // namespace sluicegate

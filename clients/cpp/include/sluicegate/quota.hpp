@@ -1,0 +1,248 @@
+// Quotas as values: what a subject may use, how much of it is used, and what a reservation got.
+// Shape:  numbers of enumerations are those on the wire (proto/sluicegate.capnp), never reused.
+// Units:  tokens, requests, micro-units of cost; milliseconds.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sluicegate/error.hpp"
+
+namespace sluicegate {
+
+// -------------------------------------------------------------------------------- outcomes
+
+enum class QuotaCode : uint8_t {
+  none = 0,  // never sent: the client says so where it has no answer
+  ok = 1,
+  unlimited = 2,      // admitted: none of its limits limits
+  unknown_model = 3,  // admitted: subjects without a quota are allowed
+  queued = 4,         // waits; never the outcome of a call
+  // Denied; asking again later may help.
+  rpd_exceeded = 5,  // a daily limit of requests
+  rpm_exceeded = 6,  // a limit of requests per minute
+  tpm_exceeded = 7,  // a limit of tokens per minute
+  requests_exceeded = 8,
+  input_tokens_exceeded = 9,
+  output_tokens_exceeded = 10,
+  tokens_exceeded = 11,
+  cost_exceeded = 12,
+  concurrency_exceeded = 13,
+  line_ahead = 14,           // it would fit, but others wait, and it may not
+  deadline_unmeetable = 15,  // what it would wait for comes after its wait limit
+  wait_limit = 16,           // waited as long as allowed
+  withdrawn = 17,
+  draining = 18,
+  waiters_full = 19,
+  reservations_full = 20,
+  subjects_full = 21,
+  id_in_use = 22,
+  // Denied for good.
+  exceeds_limit = 23,    // more than a limit allows at all
+  blocked = 24,          // a limit that lets nothing pass
+  unknown_subject = 25,  // subjects without a quota are denied
+  subjects_apart = 26,   // not held together by one {tag}
+  invalid_subject = 27,
+  // Of a reservation.
+  unknown_reservation = 28,
+  already_settled = 29,
+  already_cancelled = 30,
+  already_expired = 31,
+  // Of a quota.
+  invalid_quota = 32,
+  no_such_quota = 33,
+};
+inline constexpr size_t quota_codes_count = 34;
+
+// "tpm_exceeded", ...; "unknown" for the code of a newer server.
+std::string_view name(QuotaCode) noexcept;
+// The sentence that explains it: "per-minute token limit reached".
+std::string_view reason(QuotaCode) noexcept;
+constexpr bool admits(QuotaCode code) noexcept {
+  return code == QuotaCode::ok || code == QuotaCode::unlimited || code == QuotaCode::unknown_model;
+}
+// Whether the same call may be admitted later without anybody changing a quota.
+bool may_retry(QuotaCode code) noexcept;
+
+// --------------------------------------------------------------------------------- quotas
+
+enum class Metric : uint8_t {
+  requests = 0,
+  input_tokens = 1,
+  output_tokens = 2,
+  tokens = 3,  // input and output
+  cost = 4,
+  concurrency = 5,  // reservations that are open
+};
+
+enum class LimitKind : uint8_t {
+  slots = 0,  // concurrency: no time at all
+  fixed = 1,
+  sliding = 2,
+  gcra = 3,
+  anchored_day = 4,
+  rolling_day = 5,
+  calendar = 6,
+};
+
+enum class Ceiling : uint8_t {
+  number = 0,     // `amount` holds
+  unlimited = 1,  // counted, never refused
+  block = 2,      // nothing passes
+};
+
+enum class CalendarUnit : uint8_t { none = 0, hour = 1, day = 2, week = 3, month = 4 };
+
+// Where a subject's quota came from.
+enum class QuotaSource : uint8_t {
+  none = 0,      // unknown subject
+  run_time = 1,  // put_quota(); holds until it is removed
+  file = 2,
+  profile = 3,
+  standard = 4,  // the file's default for unknown subjects
+};
+
+std::string_view name(Metric) noexcept;
+std::string_view name(LimitKind) noexcept;
+std::string_view name(Ceiling) noexcept;
+std::string_view name(CalendarUnit) noexcept;
+std::string_view name(QuotaSource) noexcept;
+
+struct Limit {
+  std::string name;  // unique in its quota, 1 to 32 bytes
+  Metric metric = Metric::requests;
+  LimitKind kind = LimitKind::sliding;  // of concurrency: slots
+  Ceiling ceiling = Ceiling::number;
+  uint64_t amount = 0;
+  uint64_t period_ms = 0;  // slots and calendar: 0
+  CalendarUnit unit = CalendarUnit::none;
+  std::string time_zone;      // calendar: an IANA name; empty: UTC
+  bool count_cached = false;  // cached input tokens count as input, too
+
+  bool operator==(const Limit&) const = default;
+};
+
+struct Quota {
+  std::vector<Limit> limits;    // at most 16
+  bool refund_expired = false;  // an expired reservation gives its charge back
+  uint32_t overtakers_max = 0;  // how many may pass the head of the line
+  std::string profile;          // told, never asked: where it came from
+
+  bool operator==(const Quota&) const = default;
+};
+
+// A limit as it stands.
+struct LimitState {
+  uint32_t entry = 0;   // of its frame; of a call's outcome always 0
+  uint8_t subject = 0;  // its place among the entry's subjects
+  std::string name;
+  Metric metric = Metric::requests;
+  LimitKind kind = LimitKind::slots;
+  Ceiling ceiling = Ceiling::number;
+  bool violated = false;  // it denies the call
+  uint64_t amount = 0;
+  uint64_t used = 0;       // all that is charged; may exceed the amount
+  uint64_t reserved = 0;   // the part of it that is still open
+  uint64_t remaining = 0;  // never below 0
+  uint64_t period_ms = 0;
+  uint64_t reset_ms = 0;  // until nothing of it is used any more if nobody asks
+
+  bool operator==(const LimitState&) const = default;
+};
+
+struct SubjectState {
+  std::string name;
+  QuotaSource source = QuotaSource::none;
+  uint32_t open_reservations = 0;
+  uint32_t waiting = 0;
+  Quota quota;
+  std::vector<LimitState> limits;
+};
+
+struct SubjectPage {
+  std::vector<SubjectState> subjects;
+  uint64_t cursor = 0;    // for the next page; 0: this was the last
+  uint32_t left_out = 0;  // subjects whose limits are not all told for want of room
+};
+
+// ----------------------------------------------------------------------------------- calls
+
+struct ReserveOptions {
+  uint32_t requests = 1;
+  uint64_t input_tokens = 0;
+  std::optional<uint64_t> max_output_tokens;  // nothing: the server's default
+  uint64_t cost = 0;
+  bool may_wait = false;
+  uint32_t wait_limit_ms = 0;  // 0: none of its own
+  uint32_t lifetime_ms = 0;    // 0: the server's default
+  std::string_view id;         // of the caller's choosing: the call is admitted once
+  std::string_view owner;      // who holds it, for people to read
+  bool tied = false;           // ends, as if its lifetime had, when the connection ends
+  bool tell_violated = false;  // with a denial, the limits that deny
+  bool tell_limits = false;    // every limit of every subject
+  // Of this call, from the end of its wait limit; 0: `call_timeout` of the client's options.
+  std::chrono::milliseconds timeout{0};
+};
+
+// What was used. Settling, what is not told stays as it was reserved; recording, it is one request
+// and nothing else.
+struct Used {
+  std::optional<uint32_t> requests;
+  std::optional<uint64_t> input_tokens;
+  std::optional<uint64_t> output_tokens;
+  std::optional<uint64_t> cost;
+  uint64_t cached_input_tokens = 0;  // a part of the input that most limits do not count
+};
+
+struct QuotaOutcome {
+  QuotaCode code = QuotaCode::none;
+  Failure failure = Failure::none;  // none: the code is the server's
+  uint64_t reservation = 0;         // 0: there is none
+  int64_t retry_ms = 0;             // when asking again may help; -1: never
+  std::vector<LimitState> limits;   // where asked for
+
+  bool admitted() const noexcept { return admits(code); }
+  explicit operator bool() const noexcept { return admitted(); }
+};
+
+// An entry of a batch.
+struct ReserveEntry {
+  std::string_view subject;
+  uint32_t requests = 1;
+  uint64_t input_tokens = 0;
+  std::optional<uint64_t> max_output_tokens;
+  uint64_t cost = 0;
+};
+
+struct SettleEntry {
+  uint64_t reservation = 0;
+  Used used;
+};
+
+struct QuotaBatchOutcome {
+  std::vector<QuotaCode> codes;        // of each entry, in their order
+  std::vector<uint64_t> reservations;  // of reserve_batch: 0 where there is none
+  size_t failed = 0;                   // entries whose code is the client's, not the server's
+  Failure failure = Failure::none;     // of the first that was noticed
+
+  bool all_admitted() const noexcept;
+};
+
+// Some entries of a batch have no answer of the server's; OnFailure::error.
+class QuotaIncomplete : public Error {
+ public:
+  explicit QuotaIncomplete(QuotaBatchOutcome outcome);
+
+  // With QuotaCode::none for those that failed. What was admitted is reserved.
+  const QuotaBatchOutcome& outcome() const noexcept { return outcome_; }
+
+ private:
+  QuotaBatchOutcome outcome_;
+};
+
+}  // namespace sluicegate

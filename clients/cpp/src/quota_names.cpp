@@ -1,0 +1,112 @@
+// Names of what quota.hpp has; the same as in files, JSON and metrics.
+#include <algorithm>
+#include <array>
+
+#include "sluicegate/quota.hpp"
+
+namespace sluicegate {
+namespace {
+
+struct CodeText {
+  std::string_view name;
+  std::string_view reason;
+};
+
+constexpr std::array<CodeText, quota_codes_count> code_texts{{
+    {"none", ""},
+    {"ok", "within quota"},
+    {"unlimited", "all limits are unlimited"},
+    {"unknown_model", "model has no configured quota"},
+    {"queued", "waiting in line"},
+    {"rpd_exceeded", "daily request limit reached"},
+    {"rpm_exceeded", "per-minute request limit reached"},
+    {"tpm_exceeded", "per-minute token limit reached"},
+    {"requests_exceeded", "request limit reached"},
+    {"input_tokens_exceeded", "input token limit reached"},
+    {"output_tokens_exceeded", "output token limit reached"},
+    {"tokens_exceeded", "token limit reached"},
+    {"cost_exceeded", "cost limit reached"},
+    {"concurrency_exceeded", "all slots are in use"},
+    {"line_ahead", "others wait in line before it: wait too, or ask again later"},
+    {"deadline_unmeetable", "no capacity can come before the wait limit: allow a longer wait"},
+    {"wait_limit", "waited as long as allowed"},
+    {"withdrawn", "taken out of line by the client"},
+    {"draining", "the server is shutting down: ask another one, or this one again"},
+    {"waiters_full", "too many requests wait (--max-waiters)"},
+    {"reservations_full", "too many reservations are open (--max-reservations)"},
+    {"subjects_full", "too many subjects are in use (--max-subjects)"},
+    {"id_in_use", "this id names another request, or one that still waits: choose another one"},
+    {"exceeds_limit", "more than the limit allows at all: ask for less"},
+    {"blocked", "a limit blocks everything"},
+    {"unknown_subject", "subject has no configured quota, and unknown ones are denied"},
+    {"subjects_apart", "subjects of one request must share the same {tag} in their names"},
+    {"invalid_subject", "subjects must be 1 to 8 different names that are not empty or too long"},
+    {"unknown_reservation", "no reservation has this id, or it ended and is forgotten"},
+    {"already_settled", "the reservation was settled before"},
+    {"already_cancelled", "the reservation was cancelled before"},
+    {"already_expired", "the reservation's lifetime has ended"},
+    {"invalid_quota", "the quota is not valid"},
+    {"no_such_quota", "no quota was put for this subject: the configuration file's stays"},
+}};
+
+template <typename Value, size_t Count>
+std::string_view name_of(Value value, const std::array<std::string_view, Count>& names) noexcept {
+  const auto index = static_cast<size_t>(value);
+  return index < Count ? names[index] : "unknown";
+}
+
+}  // namespace
+
+std::string_view name(QuotaCode code) noexcept {
+  const auto index = static_cast<size_t>(code);
+  return index < code_texts.size() ? code_texts[index].name : "unknown";
+}
+
+std::string_view reason(QuotaCode code) noexcept {
+  const auto index = static_cast<size_t>(code);
+  return index < code_texts.size() ? code_texts[index].reason : "";
+}
+
+bool may_retry(QuotaCode code) noexcept {
+  return code >= QuotaCode::rpd_exceeded && code <= QuotaCode::id_in_use &&
+         code != QuotaCode::withdrawn;
+}
+
+std::string_view name(Metric metric) noexcept {
+  static constexpr std::array<std::string_view, 6> names{
+      "requests", "input_tokens", "output_tokens", "tokens", "cost", "concurrency"};
+  return name_of(metric, names);
+}
+
+std::string_view name(LimitKind kind) noexcept {
+  static constexpr std::array<std::string_view, 7> names{
+      "slots", "fixed", "sliding", "gcra", "anchored_day", "rolling_day", "calendar"};
+  return name_of(kind, names);
+}
+
+std::string_view name(Ceiling ceiling) noexcept {
+  static constexpr std::array<std::string_view, 3> names{"number", "unlimited", "block"};
+  return name_of(ceiling, names);
+}
+
+std::string_view name(CalendarUnit unit) noexcept {
+  static constexpr std::array<std::string_view, 5> names{"none", "hour", "day", "week", "month"};
+  return name_of(unit, names);
+}
+
+std::string_view name(QuotaSource source) noexcept {
+  static constexpr std::array<std::string_view, 5> names{"none", "run_time", "file", "profile",
+                                                         "default"};
+  return name_of(source, names);
+}
+
+bool QuotaBatchOutcome::all_admitted() const noexcept {
+  return std::all_of(codes.begin(), codes.end(), admits);
+}
+
+QuotaIncomplete::QuotaIncomplete(QuotaBatchOutcome outcome)
+    : Error{std::to_string(outcome.failed) + " of " + std::to_string(outcome.codes.size()) +
+            " entries have no answer: " + std::string{name(outcome.failure)}},
+      outcome_{std::move(outcome)} {}
+
+}  // namespace sluicegate
