@@ -1,7 +1,8 @@
 // What a lane sends as one frame, and who is told of its answers. Part of Client.
 // Flow:   staged by a caller -> encode() by whoever writes -> take() its answers -> Finished
-// Shape:  Calls gathers single calls of many callers; Slice is a part of one caller's batch;
-//         Question is any other frame. A job has one id for life, which is its frame's.
+// Shape:  what is Gathered (gathered.hpp) has single calls of many callers; Slice is a part of one
+//         caller's batch; Question is any other frame. A job has one id for life, which is its
+//         frame's.
 // Errors: take() throws ProtocolError for an answer that does not fit.
 // Lives:  a Slice and a Question use what their caller has until they are complete, or the caller
 //         has left them.
@@ -29,13 +30,24 @@ class HandleTable;
 // server would wait for each other by turns.
 constexpr size_t batch_window = 16;
 
+constexpr size_t head_bytes = 24 * sizeof(uint64_t);  // of any frame, its columns' pointers too
+
+// A list's elements fill whole words.
+constexpr size_t list_bytes(size_t bytes) noexcept {
+  return (bytes + 7) / 8 * 8;
+}
+
 // Whoever is told of one entry's outcome: a place of a waiting caller, a callback, or nobody.
 struct Target {
   Waiter* waiter = nullptr;
   uint32_t index = 0;  // the waiter's place
   Client::Callback callback;
+  // Of calls about quotas: what there is to say beyond the Outcome. Stays as long as waiter or
+  // callback.
+  QuotaOutcome* place = nullptr;
 
-  bool is_there() const noexcept { return waiter != nullptr || callback; }
+  // Into `place`, where no answer of the server's stands yet.
+  void note(const Outcome& outcome) const noexcept;
 };
 
 struct FinishedEntry {
@@ -46,6 +58,7 @@ struct FinishedEntry {
 struct GiveBack {
   std::string key;
   uint32_t cost = 1;
+  uint64_t reservation = 0;  // to be cancelled, instead of a key's permits
 };
 
 // What follows from an answer, to be done without the lane's lock.
@@ -68,9 +81,15 @@ struct Finished {
   }
 };
 
+// A server that shuts down is no caller's mistake.
+Failure failure_of(const Refusal& refusal) noexcept;
+[[noreturn]] void throw_misfit();
+
 // What a Failure means, by the client's options.
 Outcome outcome_of(Failure failure, OnFailure policy) noexcept;
 Outcome outcome_of(Verdict verdict, OnFailure policy) noexcept;
+
+class Gathered;
 
 class Job {
  public:
@@ -100,6 +119,8 @@ class Job {
   virtual void take(const Answer& answer, Finished& finished) = 0;
   // Completes what is left.
   virtual void fail(Failure failure, Finished& finished) = 0;
+  // Itself, where it is one that calls may join.
+  virtual Gathered* gathered() noexcept { return nullptr; }
   // Of no use on another connection.
   virtual bool dies_with_link() const noexcept { return false; }
   // Whether anything is left that a caller waits for.
@@ -116,95 +137,6 @@ class Job {
 
  protected:
   OnFailure policy_;
-};
-
-// ------------------------------------------------------------------------------- single calls
-
-// What all entries of one frame share.
-struct CallTerms {
-  bool is_release = false;
-  bool may_wait = false;
-  uint32_t wait_limit_ms = 0;
-
-  bool operator==(const CallTerms&) const = default;
-};
-
-class Calls final : public Job {
- public:
-  using Clock = Waiter::Clock;
-  struct Bounds {
-    size_t entries_max;
-    size_t bytes_max;
-  };
-
-  Calls(const ClientOptions& options, CallTerms terms)
-      : Job{options.on_failure}, window_{options.frames_in_flight}, terms_{terms} {}
-  // As if it were new, but for the memory that it has.
-  void begin_anew(CallTerms terms);
-
-  bool prepare() override;
-  bool has_room(const CallTerms& terms, size_t key_bytes, const Bounds& bounds) const noexcept;
-  // Returns the entry's number.
-  uint32_t add(std::string_view key, const AcquireOptions& options, Target target,
-               Clock::time_point deadline);
-
-  bool encode(std::vector<uint64_t>& out) override;
-  size_t frame_bytes() const override;
-  bool will_wait(const Answer& answer) const override;
-  void take(const Answer& answer, Finished& finished) override;
-  void fail(Failure failure, Finished& finished) override;
-  bool leave(const Waiter& waiter, Finished& finished) override;
-  bool begin_repeat() override;
-  Clock::time_point expire(Clock::time_point now, Finished& finished) override;
-  size_t window() const noexcept override { return window_; }
-
-  size_t left() const noexcept { return left_; }
-  bool has_open_entries() const noexcept override { return left_ > 0; }
-  // Wants an entry out of its line, now or as soon as it stands there.
-  void cancel(uint32_t entry, Finished& finished);
-
- private:
-  // `used`: abandoned by who went ahead all the same.
-  enum State : uint8_t {
-    open = 0,
-    queued = 1,
-    cancelled = 2,
-    abandoned = 4,
-    used = 8,
-    complete = 16
-  };
-
-  std::string_view key(size_t entry) const noexcept;
-  // Completes one entry at once; the server's answer to it, when it comes, is undone.
-  void abandon(uint32_t entry, Finished& finished);
-  void take_verdicts(const Verdicts& verdicts, Finished& finished);
-  void take_granted(const Granted& granted, Finished& finished);
-  void take_refusal(const Refusal& refusal, Finished& finished);
-  void decide(size_t entry, Verdict verdict, Finished& finished);
-  void finish(size_t entry, const Outcome& outcome, Finished& finished);
-  void put_in_line(size_t entry, Finished& finished);
-  size_t asked_count() const noexcept { return order_.empty() ? targets_.size() : order_.size(); }
-  size_t entry_at(size_t place) const noexcept { return order_.empty() ? place : order_[place]; }
-  void withdraw(size_t entry, Finished& finished) const;
-  std::span<const uint32_t> asked(const std::vector<uint32_t>& column,
-                                  std::vector<uint32_t>& scratch) const;
-  static void put(std::vector<uint32_t>& column, size_t entry, uint32_t value, uint32_t absent);
-
-  size_t window_;
-  CallTerms terms_;
-  std::string key_bytes_;
-  std::vector<uint32_t> key_ends_;
-  std::vector<uint32_t> costs_;  // this and the next: empty while all are the default
-  std::vector<uint32_t> max_requests_;
-  std::vector<uint32_t> max_requests_in_queue_;
-  std::vector<Target> targets_;
-  std::vector<Clock::time_point> deadlines_;
-  std::vector<uint8_t> states_;
-  std::vector<uint32_t> order_;  // the entries that are asked; empty: all
-  bool has_gaps_ = false;        // some entries are not to be asked
-  bool is_sent_ = false;
-  bool is_decided_ = false;  // its Verdicts have come
-  size_t left_ = 0;
 };
 
 // ------------------------------------------------------------------------- parts of a batch

@@ -42,23 +42,23 @@ std::optional<Failure> Lane::failure_now() const noexcept {
   return std::nullopt;
 }
 
-Ticket Lane::add(const Call& call, Target target) {
+template <typename AnyCall>
+Ticket Lane::add_call(const AnyCall& call, Target target) {
   Lock lock{mutex_};
-  const bool has_room = wait_for_room(lock, call, target);
+  const bool has_room = wait_for_room(lock, call.deadline, target);
   const auto failure = has_room ? failure_now() : Failure::overloaded;
   if (failure) {
     refuse(lock, std::move(target), *failure);
     return {};
   }
-  const CallTerms terms{call.is_release, call.options.may_wait, call.options.wait_limit_ms};
   const bool has_callback = target.waiter == nullptr;
-  Calls& calls = gathering(terms, call.key.size());
+  auto& frame = gathering(call);
   ++pending_;
   callbacks_ += target.callback ? 1 : 0;
   // Who waits looks at the clock himself.
   const auto deadline = has_callback ? call.deadline : Clock::time_point::max();
-  const uint32_t entry = calls.add(call.key, call.options, std::move(target), deadline);
-  const Ticket ticket{.lane = index_, .entry = entry, .frame = calls.id};
+  const uint32_t entry = frame.add(call, std::move(target), deadline);
+  const Ticket ticket{.lane = index_, .entry = entry, .frame = frame.id};
   earliest_deadline_ = std::min(earliest_deadline_, deadline);
   flush(lock);
   const bool needs_reader = has_callback && leader_ == Leader::none && state_ == State::up;
@@ -66,8 +66,23 @@ Ticket Lane::add(const Call& call, Target target) {
   return ticket;
 }
 
+template Ticket Lane::add_call(const Call& call, Target target);
+template Ticket Lane::add_call(const QuotaCall& call, Target target);
+
+void Lane::send_off(const QuotaCall& call) {
+  Lock lock{mutex_};
+  if (failure_now()) return;
+  gathering(call).add(call, {}, call.deadline);
+  earliest_deadline_ = std::min(earliest_deadline_, call.deadline);
+  ++pending_;
+  flush(lock);
+  if ((leader_ == Leader::none && state_ == State::up) || call.deadline < watched_until_) {
+    io_.signal();
+  }
+}
+
 // False where there is none and the caller does not wait for it.
-bool Lane::wait_for_room(Lock& lock, const Call& call, const Target& target) {
+bool Lane::wait_for_room(Lock& lock, Clock::time_point deadline, const Target& target) {
   if (pending_ < options_.pending_max) return true;
   if (options_.when_full == WhenFull::refuse || io_.is_current()) return false;
   // Nobody reads for callers who have not yet a waiter in the list but the I/O thread.
@@ -75,10 +90,10 @@ bool Lane::wait_for_room(Lock& lock, const Call& call, const Target& target) {
   io_.signal();
   const auto has_room = [&] { return pending_ < options_.pending_max || state_ == State::closed; };
   bool in_time = true;
-  if (call.deadline == Clock::time_point::max() || target.callback) {
+  if (deadline == Clock::time_point::max() || target.callback) {
     room_.wait(lock, has_room);
   } else {
-    in_time = room_.wait_until(lock, call.deadline, has_room);
+    in_time = room_.wait_until(lock, deadline, has_room);
   }
   --blocked_;
   return in_time;
@@ -88,6 +103,7 @@ bool Lane::wait_for_room(Lock& lock, const Call& call, const Target& target) {
 void Lane::refuse(Lock& lock, Target target, Failure failure) {
   const Outcome outcome = outcome_of(failure, options_.on_failure);
   lock.unlock();
+  target.note(outcome);
   if (target.waiter != nullptr) {
     target.waiter->complete(target.index, outcome);
   } else if (target.callback && failure == Failure::overloaded) {
@@ -97,28 +113,56 @@ void Lane::refuse(Lock& lock, Target target, Failure failure) {
   }
 }
 
-// The frame that a call joins: the last one staged, where it has the same terms and room.
-Calls& Lane::gathering(const CallTerms& terms, size_t key_bytes) {
-  const Calls::Bounds bounds{options_.frame_entries_max, frame_bytes_max};
-  if (gathering_ != nullptr && gathering_->has_room(terms, key_bytes, bounds)) return *gathering_;
-  std::unique_ptr<Calls> calls;
-  if (spare_.empty()) {
-    calls = std::make_unique<Calls>(options_, terms);
-  } else {
-    calls = std::move(spare_.back());
-    spare_.pop_back();
-    calls->begin_anew(terms);
+// The frame that a call joins: the last one staged that has the same terms and room, where it may
+// overtake all that were staged behind it.
+template <typename AnyCall>
+typename AnyCall::Frame& Lane::gathering(const AnyCall& call) {
+  using Frame = typename AnyCall::Frame;
+  const Gathered::Bounds bounds{options_.frame_entries_max, frame_bytes_max};
+  for (auto job = staged_.rbegin(); job != staged_.rend(); ++job) {
+    Gathered* there = (*job)->gathered();
+    if (there == nullptr || !there->may_be_joined()) break;
+    auto* frame = dynamic_cast<Frame*>(there);
+    if (frame != nullptr && frame->has_room(call, bounds)) return *frame;
+    if (!call.may_overtake(*there)) break;
   }
-  Calls& added = *calls;
-  stage(std::move(calls));
-  gathering_ = &added;
+  auto frame = new_frame(call);
+  Frame& added = *frame;
+  stage(std::move(frame));
   return added;
+}
+
+std::unique_ptr<Calls> Lane::new_frame(const Call& first) {
+  if (spare_.empty()) return std::make_unique<Calls>(options_, first);
+  std::unique_ptr<Calls> calls = std::move(spare_.back());
+  spare_.pop_back();
+  calls->begin_anew(first);
+  return calls;
+}
+
+std::unique_ptr<QuotaCalls> Lane::new_frame(const QuotaCall& first) {
+  return std::make_unique<QuotaCalls>(options_, first);
 }
 
 void Lane::stage(std::unique_ptr<Job> job) {
   job->id = next_id_++;
-  gathering_ = nullptr;
   staged_.push_back(std::move(job));
+}
+
+// What came for callers who had left.
+void Lane::give_back(const Finished& finished) {
+  constexpr auto never = Clock::time_point::max();
+  for (const GiveBack& each : finished.to_give_back) {
+    ++pending_;
+    if (each.reservation != 0) {
+      const QuotaCall call{.kind = QuotaCall::Kind::cancel, .reservation = each.reservation};
+      gathering(call).add(call, {}, never);
+      continue;
+    }
+    const AcquireOptions options{.cost = each.cost};
+    const Call call{.key = each.key, .options = options, .is_release = true};
+    gathering(call).add(call, {}, never);
+  }
 }
 
 void Lane::recycle(std::unique_ptr<Job> job) {
@@ -156,11 +200,7 @@ void Lane::leave(Waiter& waiter) {
     if (finished.calls > 0) left.emplace_back(job.id, std::move(finished));
     return is_over;
   };
-  std::erase_if(staged_, [&](const auto& job) {
-    const bool is_over = leave_job(*job);
-    if (is_over && gathering_ == job.get()) gathering_ = nullptr;
-    return is_over;
-  });
+  std::erase_if(staged_, [&](const auto& job) { return leave_job(*job); });
   for (const auto& job : in_flight_) leave_job(*job);
   for (const auto& [id, job] : waiting_) leave_job(*job);
   for (auto& [id, finished] : left) finish(lock, finished, id);
@@ -172,7 +212,7 @@ void Lane::cancel(const Ticket& ticket) {
   Finished finished;
   for_each_job([&](Job& job) {
     if (job.id != ticket.frame) return;
-    if (auto* calls = dynamic_cast<Calls*>(&job)) calls->cancel(ticket.entry, finished);
+    if (Gathered* frame = job.gathered()) frame->cancel(ticket.entry, finished);
   });
   finish(lock, finished, ticket.frame);
   flush(lock);
@@ -189,11 +229,7 @@ void Lane::expire(Lock& lock) {
     earliest_deadline_ = std::min(earliest_deadline_, job.expire(now, finished));
     if (finished.calls > 0) expired.emplace_back(job.id, std::move(finished));
   });
-  std::erase_if(staged_, [this](const auto& job) {
-    if (job->has_open_entries()) return false;
-    if (gathering_ == job.get()) gathering_ = nullptr;
-    return true;
-  });
+  std::erase_if(staged_, [](const auto& job) { return !job->has_open_entries(); });
   for (auto& [id, finished] : expired) finish(lock, finished, id);
   flush(lock);
 }
@@ -282,7 +318,6 @@ std::vector<std::unique_ptr<Job>> Lane::take_staged() {
   std::vector<std::unique_ptr<Job>> staged{std::make_move_iterator(staged_.begin()),
                                            std::make_move_iterator(staged_.end())};
   staged_.clear();
-  gathering_ = nullptr;
   return staged;
 }
 

@@ -24,7 +24,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "job.hpp"
+#include "calls.hpp"
+#include "quota_calls.hpp"
 #include "sluicegate/link.hpp"
 #include "waiter.hpp"
 
@@ -32,14 +33,6 @@ namespace sluicegate {
 
 class Connector;
 class IoThread;
-
-// One entry of a frame of single calls, as its caller asks for it.
-struct Call {
-  std::string_view key;
-  const AcquireOptions& options;
-  bool is_release = false;
-  Waiter::Clock::time_point deadline = Waiter::Clock::time_point::max();
-};
 
 class Lane {
  public:
@@ -53,7 +46,10 @@ class Lane {
   // ---------------------------------------------------------------------------- by callers
   // Adds a call; its outcome may be there when this returns. With a target that is a waiter, the
   // caller goes on to await().
-  Ticket add(const Call& call, Target target);
+  Ticket add(const Call& call, Target target) { return add_call(call, std::move(target)); }
+  Ticket add(const QuotaCall& call, Target target) { return add_call(call, std::move(target)); }
+  // Sends a call that nobody waits for, whatever is pending, and never blocks.
+  void send_off(const QuotaCall& call);
   // Adds the parts of a batch, or a question. `reader`: who is to read, where nobody does.
   enum class Reader : uint8_t { caller, io };
   void add(std::vector<std::unique_ptr<Job>> jobs, Reader reader);
@@ -95,8 +91,13 @@ class Lane {
   enum class Leader : uint8_t { none, caller, io };
 
   std::optional<Failure> failure_now() const noexcept;
-  bool wait_for_room(Lock& lock, const Call& call, const Target& target);
-  Calls& gathering(const CallTerms& terms, size_t key_bytes);
+  template <typename AnyCall>
+  Ticket add_call(const AnyCall& call, Target target);
+  bool wait_for_room(Lock& lock, Clock::time_point deadline, const Target& target);
+  template <typename AnyCall>
+  typename AnyCall::Frame& gathering(const AnyCall& call);
+  std::unique_ptr<Calls> new_frame(const Call& first);
+  std::unique_ptr<QuotaCalls> new_frame(const QuotaCall& first);
   void stage(std::unique_ptr<Job> job);
   void give_back(const Finished& finished);
   void refuse(Lock& lock, Target target, Failure failure);
@@ -156,7 +157,6 @@ class Lane {
 
   uint64_t next_id_ = 1;
   std::deque<std::unique_ptr<Job>> staged_;
-  Calls* gathering_ = nullptr;  // the last staged, while calls may join it
   std::vector<std::unique_ptr<Job>> in_flight_;
   size_t in_flight_bytes_ = 0;
   std::unordered_map<uint64_t, std::unique_ptr<Job>>

@@ -150,7 +150,7 @@ void Lane::note_answer() {
 // Others may cancel or leave entries of a frame that stays: hence under the lock.
 void Lane::settle_waiting(Lock& lock, const Answer& answer, uint64_t id) {
   if (!waiting_.contains(id)) waiting_.emplace(id, detach(id));
-  auto& calls = static_cast<Calls&>(*waiting_.at(id));
+  Gathered& calls = *waiting_.at(id)->gathered();
   Finished finished;
   try {
     calls.take(answer, finished);
@@ -212,16 +212,6 @@ void Lane::finish(Lock& lock, Finished& finished, uint64_t id) {
         }));
   }
   give_back(finished);
-}
-
-// Permits that came for callers who had left.
-void Lane::give_back(const Finished& finished) {
-  for (const GiveBack& each : finished.to_give_back) {
-    const AcquireOptions options{.cost = each.cost};
-    Calls& calls = gathering({.is_release = true}, each.key.size());
-    calls.add(each.key, options, {}, Clock::time_point::max());
-    ++pending_;
-  }
 }
 
 void Lane::go_away(Lock& lock) {

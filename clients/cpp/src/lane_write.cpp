@@ -48,7 +48,6 @@ void Lane::pick_outgoing() {
   while (may_send()) {
     std::unique_ptr<Job> job = std::move(staged_.front());
     staged_.pop_front();
-    if (gathering_ == job.get()) gathering_ = nullptr;
     if (!job->prepare()) {
       recycle(std::move(job));
       continue;

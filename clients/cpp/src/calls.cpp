@@ -1,0 +1,97 @@
+#include "calls.hpp"
+
+namespace sluicegate {
+
+void Calls::begin_anew(const Call& first) {
+  Gathered::begin_anew(first.options.may_wait);
+  terms_ = first.terms();
+  key_bytes_.clear();
+  key_ends_.clear();
+  costs_.clear();
+  max_requests_.clear();
+  max_requests_in_queue_.clear();
+}
+
+bool Calls::has_room(const Call& call, const Bounds& bounds) const noexcept {
+  return call.terms() == terms_ && entries_count() < bounds.entries_max &&
+         frame_bytes() + call.key.size() + 32 <= bounds.bytes_max;
+}
+
+uint32_t Calls::add(const Call& call, Target target, Clock::time_point deadline) {
+  const uint32_t entry = add_entry(std::move(target), deadline);
+  key_bytes_.append(call.key);
+  key_ends_.push_back(static_cast<uint32_t>(key_bytes_.size()));
+  put(costs_, entry, call.options.cost, 1U);
+  put(max_requests_, entry, call.options.max_requests, keep);
+  put(max_requests_in_queue_, entry, call.options.max_requests_in_queue, keep);
+  return entry;
+}
+
+std::string_view Calls::key(size_t entry) const noexcept {
+  const size_t begin = entry == 0 ? 0 : key_ends_[entry - 1];
+  return std::string_view{key_bytes_}.substr(begin, key_ends_[entry] - begin);
+}
+
+size_t Calls::frame_bytes() const {
+  size_t bytes = head_bytes + list_bytes(key_bytes_.size()) + list_bytes(2 * entries_count());
+  for (const auto* column : {&costs_, &max_requests_, &max_requests_in_queue_}) {
+    bytes += list_bytes(4 * column->size());
+  }
+  return bytes;
+}
+
+bool Calls::encode(std::vector<uint64_t>& out) {
+  thread_local std::vector<std::string_view> keys;
+  thread_local std::vector<uint32_t> costs, max_requests, max_requests_in_queue;
+  keys.clear();
+  for (size_t place = 0; place < asked_count(); ++place) keys.push_back(key(entry_at(place)));
+  if (terms_.is_release) {
+    sluicegate::encode(id, Release{.keys = keys, .costs = asked(costs_, costs)}, out);
+    return true;
+  }
+  sluicegate::encode(
+      id,
+      Acquire{.keys = keys,
+              .costs = asked(costs_, costs),
+              .max_requests = asked(max_requests_, max_requests),
+              .max_requests_in_queue = asked(max_requests_in_queue_, max_requests_in_queue),
+              .all_may_wait = terms_.may_wait,
+              .wait_limit_ms = terms_.wait_limit_ms},
+      out);
+  return true;
+}
+
+void Calls::take(const Answer& answer, Finished& finished) {
+  if (const auto* refusal = std::get_if<Refusal>(&answer)) return take_refusal(*refusal, finished);
+  if (terms_.is_release) {
+    if (!std::holds_alternative<Done>(answer)) throw_unexpected(answer);
+    for (size_t i = 0; i < asked_count(); ++i) decide(entry_at(i), Verdict::approved, finished);
+  } else if (const auto* verdicts = std::get_if<Verdicts>(&answer)) {
+    take_verdicts(*verdicts, finished);
+  } else if (const auto* granted = std::get_if<Granted>(&answer)) {
+    take_granted(*granted, finished);
+  } else {
+    throw_unexpected(answer);
+  }
+}
+
+void Calls::take_verdicts(const Verdicts& verdicts, Finished& finished) {
+  note_decided(verdicts.verdicts.size());
+  for (size_t i = 0; i < asked_count(); ++i) decide(entry_at(i), verdicts.verdicts[i], finished);
+}
+
+void Calls::take_granted(const Granted& granted, Finished& finished) {
+  for (size_t i = 0; i < granted.entries.size(); ++i) {
+    decide(take_out_of_line(granted.entries[i]), granted.verdicts[i], finished);
+  }
+}
+
+void Calls::decide(size_t entry, Verdict verdict, Finished& finished) {
+  if (verdict == Verdict::queued) return put_in_line(entry, finished);
+  const bool is_nobodys = conclude(entry, outcome_of(verdict, policy_), finished);
+  if (!is_nobodys || verdict != Verdict::approved || terms_.is_release) return;
+  const uint32_t cost = costs_.empty() ? 1 : costs_[entry];
+  finished.to_give_back.push_back({.key = std::string{key(entry)}, .cost = cost});
+}
+
+}  // namespace sluicegate

@@ -1,0 +1,108 @@
+// A frame of single calls of many callers: who is told of each entry, and which of them are over.
+// Part of Client.
+// Flow:   entries join while it is staged -> prepare() -> sent -> decided, or in the server's line
+//         -> complete
+// Shape:  what the entries ask, and what is answered, is of the classes below it.
+// Threads: as every job.
+#pragma once
+
+#include "job.hpp"
+
+namespace sluicegate {
+
+class Gathered : public Job {
+ public:
+  using Clock = Waiter::Clock;
+  struct Bounds {
+    size_t entries_max;
+    size_t bytes_max;
+  };
+
+  Gathered(const ClientOptions& options, bool may_wait)
+      : Job{options.on_failure}, window_{options.frames_in_flight}, may_wait_{may_wait} {}
+
+  bool prepare() override;
+  bool will_wait(const Answer& answer) const override;
+  void fail(Failure failure, Finished& finished) override;
+  bool leave(const Waiter& waiter, Finished& finished) override;
+  bool begin_repeat() override;
+  Clock::time_point expire(Clock::time_point now, Finished& finished) override;
+  size_t window() const noexcept override { return window_; }
+  bool has_open_entries() const noexcept override { return left_ > 0; }
+  Gathered* gathered() noexcept override { return this; }
+
+  // Not sent a second time: calls may join while it is staged.
+  bool may_be_joined() const noexcept { return may_be_joined_; }
+  size_t left() const noexcept { return left_; }
+  // Wants an entry out of its line, now or as soon as it stands there.
+  void cancel(uint32_t entry, Finished& finished);
+
+ protected:
+  // As if it were new, but for the memory that it has.
+  void begin_anew(bool may_wait);
+  // Returns the entry's number.
+  uint32_t add_entry(Target target, Clock::time_point deadline);
+  size_t entries_count() const noexcept { return targets_.size(); }
+  const Target& target(size_t entry) const noexcept { return targets_[entry]; }
+
+  // The entries that are asked, in their order in the frame.
+  size_t asked_count() const noexcept { return order_.empty() ? targets_.size() : order_.size(); }
+  size_t entry_at(size_t place) const noexcept { return order_.empty() ? place : order_[place]; }
+  // A column's elements of the entries that are asked.
+  template <typename T>
+  std::span<const T> asked(const std::vector<T>& column, std::vector<T>& scratch) const {
+    if (order_.empty() || column.empty()) return column;
+    scratch.clear();
+    for (const uint32_t entry : order_) scratch.push_back(column[entry]);
+    return scratch;
+  }
+  // Adds to a column that is empty while all its elements are `absent`.
+  template <typename T>
+  static void put(std::vector<T>& column, size_t entry, T value, T absent) {
+    if (column.empty()) {
+      if (value == absent) return;
+      column.assign(entry, absent);
+    }
+    column.push_back(value);
+  }
+
+  // Its first answer has come, for so many entries; throws for another number, or a second one.
+  void note_decided(size_t answered_count);
+  // The entry at a place that is granted leaves the line; throws for one that stands in none.
+  size_t take_out_of_line(uint32_t place);
+  void put_in_line(size_t entry, Finished& finished);
+  // True where its caller has left and does not go ahead: what it got is nobody's.
+  bool conclude(size_t entry, const Outcome& outcome, Finished& finished);
+  bool is_left(size_t entry) const noexcept { return (states_[entry] & abandoned) != 0; }
+  void take_refusal(const Refusal& refusal, Finished& finished);
+
+ private:
+  // `used`: abandoned by who went ahead all the same.
+  enum State : uint8_t {
+    open = 0,
+    queued = 1,
+    cancelled = 2,
+    abandoned = 4,
+    used = 8,
+    complete = 16
+  };
+
+  // Completes one entry at once; the server's answer to it, when it comes, is undone.
+  void abandon(uint32_t entry, Finished& finished);
+  void finish(size_t entry, const Outcome& outcome, Finished& finished);
+  void withdraw(size_t entry, Finished& finished) const;
+
+  size_t window_;
+  bool may_wait_;
+  std::vector<Target> targets_;
+  std::vector<Clock::time_point> deadlines_;
+  std::vector<uint8_t> states_;
+  std::vector<uint32_t> order_;  // the entries that are asked; empty: all
+  bool has_gaps_ = false;        // some entries are not to be asked
+  bool is_sent_ = false;
+  bool is_decided_ = false;  // its first answer has come
+  bool may_be_joined_ = true;
+  size_t left_ = 0;
+};
+
+}  // namespace sluicegate

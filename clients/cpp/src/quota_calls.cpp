@@ -1,0 +1,225 @@
+#include "quota_calls.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace sluicegate {
+namespace {
+
+using Kind = QuotaCall::Kind;
+
+// After a wait outcomes are told as verdicts.
+QuotaCode code_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::approved:
+      return QuotaCode::ok;
+    case Verdict::wait_limit:
+      return QuotaCode::wait_limit;
+    case Verdict::withdrawn:
+      return QuotaCode::withdrawn;
+    case Verdict::never_fits:
+      return QuotaCode::exceeds_limit;
+    case Verdict::draining:
+      return QuotaCode::draining;
+    default:
+      throw ProtocolError("the server ended a wait with a verdict that is none of its ends");
+  }
+}
+
+}  // namespace
+
+// What only adds up, and what ends a reservation, changes nothing for each other.
+bool QuotaCall::may_overtake(const Gathered& frame) const noexcept {
+  const auto* other = dynamic_cast<const QuotaCalls*>(&frame);
+  const bool gives_back = kind == Kind::settle || kind == Kind::cancel;
+  return gives_back && other != nullptr && other->only_takes();
+}
+
+QuotaCalls::QuotaCalls(const ClientOptions& options, const QuotaCall& first)
+    : Gathered{options, first.may_wait()},
+      kind_{first.kind},
+      names_subjects_{first.names_subjects()},
+      flags_{first.flags},
+      wait_limit_ms_{first.wait_limit_ms},
+      lifetime_ms_{first.lifetime_ms},
+      owner_{first.owner} {}
+
+bool QuotaCalls::has_room(const QuotaCall& call, const Bounds& bounds) const noexcept {
+  const bool agrees = call.kind == kind_ && call.flags == flags_ &&
+                      call.wait_limit_ms == wait_limit_ms_ && call.lifetime_ms == lifetime_ms_ &&
+                      call.owner == owner_;
+  if (!agrees || entries_count() >= std::min<size_t>(bounds.entries_max, quota_entries_max)) {
+    return false;
+  }
+  size_t bytes = frame_bytes() + call.client_id.size() + 64;
+  for (const std::string_view subject : call.subjects) bytes += subject.size() + 2;
+  return bytes <= bounds.bytes_max;
+}
+
+QuotaCalls::Text QuotaCalls::keep_text(std::string_view text) {
+  const auto begin = static_cast<uint32_t>(texts_.size());
+  texts_.append(text);
+  return {begin, static_cast<uint32_t>(text.size())};
+}
+
+uint32_t QuotaCalls::add(const QuotaCall& call, Target target, Clock::time_point deadline) {
+  const uint32_t entry = add_entry(std::move(target), deadline);
+  if (names_subjects_) {
+    first_subjects_.push_back(static_cast<uint32_t>(subjects_.size()));
+    subject_counts_.push_back(static_cast<uint8_t>(call.subjects.size()));
+    for (const std::string_view subject : call.subjects) subjects_.push_back(keep_text(subject));
+    client_ids_.push_back(keep_text(call.client_id));
+    has_client_ids_ |= !call.client_id.empty();
+  } else {
+    reservations_.push_back(call.reservation);
+  }
+  put(requests_, entry, call.requests, keep);
+  put(input_tokens_, entry, call.input_tokens, untold);
+  put(cached_input_tokens_, entry, call.cached_input_tokens, untold);
+  put(output_tokens_, entry, call.output_tokens, untold);
+  put(costs_, entry, call.cost, untold);
+  return entry;
+}
+
+size_t QuotaCalls::frame_bytes() const {
+  size_t bytes = head_bytes + list_bytes(texts_.size()) + list_bytes(owner_.size() + 1) +
+                 list_bytes(2 * subjects_.size()) + list_bytes(subject_counts_.size()) +
+                 list_bytes(2 * client_ids_.size()) + list_bytes(8 * reservations_.size()) +
+                 list_bytes(4 * requests_.size());
+  for (const auto* column : {&input_tokens_, &cached_input_tokens_, &output_tokens_, &costs_}) {
+    bytes += 8 * column->size();
+  }
+  return bytes;
+}
+
+bool QuotaCalls::encode(std::vector<uint64_t>& out) {
+  if (names_subjects_) {
+    encode_taking(out);
+  } else {
+    encode_ending(out);
+  }
+  return true;
+}
+
+// Reserve, Check and Record.
+void QuotaCalls::encode_taking(std::vector<uint64_t>& out) {
+  thread_local std::vector<std::string_view> subjects, client_ids;
+  thread_local std::vector<uint8_t> counts;
+  thread_local std::vector<uint32_t> requests;
+  thread_local std::array<std::vector<uint64_t>, 4> amounts;
+  subjects.clear();
+  client_ids.clear();
+  counts.clear();
+  for (size_t place = 0; place < asked_count(); ++place) {
+    const size_t entry = entry_at(place);
+    for (uint32_t i = 0; i < subject_counts_[entry]; ++i) {
+      subjects.push_back(view(subjects_[first_subjects_[entry] + i]));
+    }
+    counts.push_back(subject_counts_[entry]);
+    if (has_client_ids_) client_ids.push_back(view(client_ids_[entry]));
+  }
+  const bool one_each = std::all_of(counts.begin(), counts.end(), [](auto n) { return n == 1; });
+  if (one_each) counts.clear();
+  if (kind_ == Kind::record) {
+    const Record record{.flags = flags_,
+                        .subjects = subjects,
+                        .subject_counts = counts,
+                        .requests = asked(requests_, requests),
+                        .input_tokens = asked(input_tokens_, amounts[0]),
+                        .cached_input_tokens = asked(cached_input_tokens_, amounts[1]),
+                        .output_tokens = asked(output_tokens_, amounts[2]),
+                        .costs = asked(costs_, amounts[3])};
+    return sluicegate::encode(id, record, out);
+  }
+  const Reserve reserve{.flags = flags_,
+                        .wait_limit_ms = wait_limit_ms_,
+                        .lifetime_ms = lifetime_ms_,
+                        .subjects = subjects,
+                        .subject_counts = counts,
+                        .requests = asked(requests_, requests),
+                        .input_tokens = asked(input_tokens_, amounts[0]),
+                        .max_output_tokens = asked(output_tokens_, amounts[1]),
+                        .costs = asked(costs_, amounts[2]),
+                        .ids = client_ids,
+                        .owner = owner_};
+  if (kind_ == Kind::check) return sluicegate::encode(id, Check{reserve}, out);
+  sluicegate::encode(id, reserve, out);
+}
+
+// Settle, Cancel and Extend.
+void QuotaCalls::encode_ending(std::vector<uint64_t>& out) {
+  thread_local std::vector<uint64_t> reservations;
+  thread_local std::vector<uint32_t> requests;
+  thread_local std::array<std::vector<uint64_t>, 4> amounts;
+  const auto named = asked(reservations_, reservations);
+  if (kind_ == Kind::cancel) {
+    return sluicegate::encode(id, Cancel{.flags = flags_, .reservations = named}, out);
+  }
+  if (kind_ == Kind::extend) {
+    return sluicegate::encode(id, Extend{.reservations = named, .lifetime_ms = lifetime_ms_}, out);
+  }
+  sluicegate::encode(id,
+                     Settle{.reservations = named,
+                            .requests = asked(requests_, requests),
+                            .input_tokens = asked(input_tokens_, amounts[0]),
+                            .cached_input_tokens = asked(cached_input_tokens_, amounts[1]),
+                            .output_tokens = asked(output_tokens_, amounts[2]),
+                            .costs = asked(costs_, amounts[3])},
+                     out);
+}
+
+void QuotaCalls::take(const Answer& answer, Finished& finished) {
+  if (const auto* refusal = std::get_if<Refusal>(&answer)) return take_refusal(*refusal, finished);
+  if (const auto* answers = std::get_if<QuotaAnswers>(&answer)) {
+    take_answers(*answers, finished);
+  } else if (const auto* granted = std::get_if<Granted>(&answer)) {
+    take_granted(*granted, finished);
+  } else {
+    throw_unexpected(answer);
+  }
+}
+
+void QuotaCalls::take_answers(const QuotaAnswers& answers, Finished& finished) {
+  note_decided(answers.codes.size());
+  auto limit = answers.limits.begin();
+  for (size_t place = 0; place < asked_count(); ++place) {
+    const size_t entry = entry_at(place);
+    QuotaOutcome* told = is_left(entry) ? nullptr : target(entry).place;
+    const auto first = limit;
+    while (limit != answers.limits.end() && limit->entry == place) ++limit;
+    if (told != nullptr) {
+      told->retry_ms = answers.retry_ms.empty() ? 0 : answers.retry_ms[place];
+      told->limits.assign(first, limit);
+      for (LimitState& each : told->limits) each.entry = 0;
+    }
+    const uint64_t reservation = answers.reservations.empty() ? 0 : answers.reservations[place];
+    decide(entry, answers.codes[place], reservation, finished);
+  }
+}
+
+void QuotaCalls::take_granted(const Granted& granted, Finished& finished) {
+  for (size_t i = 0; i < granted.entries.size(); ++i) {
+    const uint64_t reservation = granted.reservations.empty() ? 0 : granted.reservations[i];
+    const size_t entry = take_out_of_line(granted.entries[i]);
+    decide(entry, code_of(granted.verdicts[i]), reservation, finished);
+  }
+}
+
+void QuotaCalls::decide(size_t entry, QuotaCode code, uint64_t reservation, Finished& finished) {
+  if (code == QuotaCode::queued) return put_in_line(entry, finished);
+  const Verdict verdict = admits(code)                  ? Verdict::approved
+                          : code == QuotaCode::draining ? Verdict::draining
+                                                        : Verdict::denied;
+  if (QuotaOutcome* told = is_left(entry) ? nullptr : target(entry).place) {
+    told->code = code;
+    told->reservation = reservation;
+  }
+  // One with the caller's own id is found again by who asks with that.
+  const bool has_client_id = names_subjects_ && client_ids_[entry].size > 0;
+  const bool is_nobodys = conclude(entry, outcome_of(verdict, policy_), finished);
+  if (is_nobodys && reservation != 0 && !has_client_id) {
+    finished.to_give_back.push_back({.key = {}, .reservation = reservation});
+  }
+}
+
+}  // namespace sluicegate

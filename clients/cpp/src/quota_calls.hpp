@@ -1,0 +1,86 @@
+// Single calls about quotas: reserving, and what follows a reservation. Part of Client.
+#pragma once
+
+#include "gathered.hpp"
+
+namespace sluicegate {
+
+class QuotaCalls;
+
+// One entry, as its caller asks for it.
+struct QuotaCall {
+  using Frame = QuotaCalls;
+  enum class Kind : uint8_t { reserve, check, settle, cancel, extend, record };
+
+  Kind kind = Kind::reserve;
+  uint8_t flags = 0;  // bits of quota_flag::
+  uint32_t wait_limit_ms = 0;
+  uint32_t lifetime_ms = 0;
+  std::string_view owner;
+  std::span<const std::string_view> subjects;  // of reserve, check and record
+  std::string_view client_id;
+  uint32_t requests = keep;  // this and the next: as if the column were absent
+  uint64_t input_tokens = untold;
+  uint64_t cached_input_tokens = untold;
+  uint64_t output_tokens = untold;
+  uint64_t cost = untold;
+  uint64_t reservation = 0;  // of settle, cancel and extend
+  std::chrono::milliseconds timeout{0};
+  Waiter::Clock::time_point deadline = Waiter::Clock::time_point::max();
+
+  bool may_wait() const noexcept { return (flags & quota_flag::may_wait) != 0; }
+  bool names_subjects() const noexcept {
+    return kind == Kind::reserve || kind == Kind::check || kind == Kind::record;
+  }
+  // What gives back goes ahead of what takes: nothing can be lost by that.
+  bool may_overtake(const Gathered& frame) const noexcept;
+};
+
+class QuotaCalls final : public Gathered {
+ public:
+  QuotaCalls(const ClientOptions& options, const QuotaCall& first);
+
+  bool has_room(const QuotaCall& call, const Bounds& bounds) const noexcept;
+  uint32_t add(const QuotaCall& call, Target target, Clock::time_point deadline);
+  bool only_takes() const noexcept { return names_subjects_; }
+
+  bool encode(std::vector<uint64_t>& out) override;
+  size_t frame_bytes() const override;
+  void take(const Answer& answer, Finished& finished) override;
+
+ private:
+  void encode_taking(std::vector<uint64_t>& out);
+  void encode_ending(std::vector<uint64_t>& out);
+  void take_answers(const QuotaAnswers& answers, Finished& finished);
+  void take_granted(const Granted& granted, Finished& finished);
+  void decide(size_t entry, QuotaCode code, uint64_t reservation, Finished& finished);
+  struct Text {
+    uint32_t begin;
+    uint32_t size;
+  };
+  Text keep_text(std::string_view text);
+  std::string_view view(Text text) const noexcept {
+    return std::string_view{texts_}.substr(text.begin, text.size);
+  }
+
+  QuotaCall::Kind kind_;
+  bool names_subjects_;
+  uint8_t flags_;
+  uint32_t wait_limit_ms_;
+  uint32_t lifetime_ms_;
+  std::string owner_;
+  std::string texts_;  // subjects and ids, in the order they came
+  std::vector<Text> subjects_;
+  std::vector<uint32_t> first_subjects_;  // of each entry
+  std::vector<uint8_t> subject_counts_;
+  std::vector<Text> client_ids_;
+  bool has_client_ids_ = false;
+  std::vector<uint64_t> reservations_;
+  std::vector<uint32_t> requests_;  // this and the next: empty while nothing is told
+  std::vector<uint64_t> input_tokens_;
+  std::vector<uint64_t> cached_input_tokens_;
+  std::vector<uint64_t> output_tokens_;
+  std::vector<uint64_t> costs_;
+};
+
+}  // namespace sluicegate
