@@ -21,18 +21,25 @@ struct Cut {
   size_t key_bytes;
 };
 
-// Cuts keys into frames, none of them above the bounds.
-inline std::vector<Cut> cut_keys(std::span<const std::string_view> keys, size_t entry_bytes) {
+// Cuts entries into frames, none of them above the bounds.
+template <typename Entry, typename TextBytes>
+std::vector<Cut> cut_entries(std::span<const Entry> entries, size_t entry_bytes,
+                             TextBytes text_bytes_of) {
   std::vector<Cut> cuts;
-  for (uint32_t i = 0; i < keys.size(); ++i) {
+  for (uint32_t i = 0; i < entries.size(); ++i) {
+    const size_t text_bytes = text_bytes_of(entries[i]);
     const bool is_full =
         cuts.empty() || cuts.back().count == slice_keys_max ||
-        cuts.back().key_bytes + keys[i].size() + cuts.back().count * entry_bytes > slice_bytes_max;
+        cuts.back().key_bytes + text_bytes + cuts.back().count * entry_bytes > slice_bytes_max;
     if (is_full) cuts.push_back({i, 0, 0});
     ++cuts.back().count;
-    cuts.back().key_bytes += keys[i].size();
+    cuts.back().key_bytes += text_bytes;
   }
   return cuts;
+}
+
+inline std::vector<Cut> cut_keys(std::span<const std::string_view> keys, size_t entry_bytes) {
+  return cut_entries(keys, entry_bytes, [](std::string_view key) { return key.size(); });
 }
 
 inline std::vector<Cut> cut_handles(size_t count) {

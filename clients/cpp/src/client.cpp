@@ -14,7 +14,7 @@ constexpr uint32_t amount_max = 1'000'000'000;
 constexpr uint32_t wait_limit_ms_max = 3'600'000;
 
 // What the server would refuse a whole frame for: other callers' entries may be in it.
-void check(const AcquireOptions& options) {
+void require_valid(const AcquireOptions& options) {
   const auto is_override = [](uint32_t value, uint32_t least) {
     return value == keep || (value >= least && value <= amount_max);
   };
@@ -31,13 +31,13 @@ void check(const AcquireOptions& options) {
   }
 }
 
-void check(std::string_view key) {
+void require_valid(std::string_view key) {
   if (key.size() > UINT16_MAX) {
     throw std::invalid_argument("a key has 65535 bytes at most, not " + std::to_string(key.size()));
   }
 }
 
-void check(const ClientOptions& options) {
+void require_valid(const ClientOptions& options) {
   if (options.pending_max == 0 || options.frame_entries_max == 0 || options.frames_in_flight == 0) {
     throw std::invalid_argument(
         "pending_max, frame_entries_max and frames_in_flight are at least 1");
@@ -66,7 +66,7 @@ bool BatchOutcome::all_approved() const noexcept {
 }
 
 Client::Client(const std::string& address, ClientOptions options) {
-  check(options);
+  require_valid(options);
   core_ = std::make_unique<ClientCore>(parse_address(address), std::move(options));
 }
 
@@ -88,14 +88,14 @@ void Client::close() {
 
 Outcome Client::acquire(std::string_view key, const AcquireOptions& options,
                         const std::stop_token& stop) {
-  check(key);
-  check(options);
+  require_valid(key);
+  require_valid(options);
   return core_->call({.key = key, .options = options}, stop);
 }
 
 Ticket Client::acquire_async(std::string_view key, Callback done, const AcquireOptions& options) {
-  check(key);
-  check(options);
+  require_valid(key);
+  require_valid(options);
   return core_->call_async({.key = key, .options = options}, std::move(done));
 }
 
@@ -113,20 +113,20 @@ void Client::cancel(const Ticket& ticket) {
 
 void Client::release(std::string_view key, uint32_t cost) {
   const AcquireOptions options{.cost = cost};
-  check(key);
-  check(options);
+  require_valid(key);
+  require_valid(options);
   core_->call({.key = key, .options = options, .is_release = true}, {});
 }
 
 void Client::release_async(std::string_view key, uint32_t cost, Callback done) {
   const AcquireOptions options{.cost = cost};
-  check(key);
-  check(options);
+  require_valid(key);
+  require_valid(options);
   core_->call_async({.key = key, .options = options, .is_release = true}, std::move(done));
 }
 
 std::optional<KeyState> Client::inspect(std::string_view key) {
-  check(key);
+  require_valid(key);
   std::optional<KeyState> state;
   core_->ask(
       core_->lane_index(key),
@@ -158,19 +158,19 @@ void Client::ping() {
 
 BatchOutcome Client::acquire_batch(std::span<const std::string_view> keys,
                                    const AcquireOptions& options) {
-  for (const std::string_view key : keys) check(key);
-  check(options);
+  for (const std::string_view key : keys) require_valid(key);
+  require_valid(options);
   return core_->batch(keys, options);
 }
 
 BatchOutcome Client::acquire_batch(std::span<const uint32_t> handles,
                                    const AcquireOptions& options) {
-  check(options);
+  require_valid(options);
   return core_->batch(handles, options);
 }
 
 std::vector<uint32_t> Client::intern(std::span<const std::string_view> keys) {
-  for (const std::string_view key : keys) check(key);
+  for (const std::string_view key : keys) require_valid(key);
   return core_->intern(keys);
 }
 

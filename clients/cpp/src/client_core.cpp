@@ -11,16 +11,6 @@ namespace {
 
 using Clock = Waiter::Clock;
 
-// The kernel's clock as of its last tick, and a tick more: it costs a fraction of an exact one, and
-// time-outs of callbacks are not worth that.
-Clock::time_point about_now() noexcept {
-  constexpr auto tick = std::chrono::milliseconds{10};  // the longest that kernels are built with
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  return Clock::time_point{std::chrono::seconds{now.tv_sec} +
-                           std::chrono::nanoseconds{now.tv_nsec} + tick};
-}
-
 // Throws where a key got no handle; `outcomes` are those of the keys that were asked for.
 std::vector<uint32_t> require_interned(std::vector<uint32_t> handles,
                                        const std::unordered_map<uint32_t, Verdict>& outcomes) {
@@ -41,6 +31,16 @@ std::vector<uint32_t> require_interned(std::vector<uint32_t> handles,
 }
 
 }  // namespace
+
+// The kernel's clock as of its last tick, and a tick more: it costs a fraction of an exact one, and
+// time-outs of callbacks are not worth that.
+Clock::time_point about_now() noexcept {
+  constexpr auto tick = std::chrono::milliseconds{10};  // the longest that kernels are built with
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return Clock::time_point{std::chrono::seconds{now.tv_sec} +
+                           std::chrono::nanoseconds{now.tv_nsec} + tick};
+}
 
 void ClientCore::throw_failure(Failure failure, const Lane& lane) const {
   const std::string why = lane.last_error();
@@ -68,26 +68,21 @@ void ClientCore::throw_failure(Failure failure, const Lane& lane) const {
   throw ConnectionLost("there is no connection" + cause);
 }
 
-Outcome ClientCore::call(const Call& call, const std::stop_token& stop) {
-  const Inside inside{*this};
-  Verdict verdict = Verdict::none;
-  Waiter waiter{{&verdict, 1}};
-  Lane& lane = lane_of(call.key);
-  const auto deadline = deadline_of(call.options);
-  Call timed = call;
-  if (deadline) timed.deadline = *deadline;
-  const Ticket ticket = lane.add(timed, {.waiter = &waiter, .index = 0, .callback = {}});
-  {
-    std::optional<std::stop_callback<std::function<void()>>> canceller;
-    if (stop.stop_possible()) canceller.emplace(stop, [&] { lane.cancel(ticket); });
-    lane.await(waiter, deadline);
-  }
+void ClientCore::throw_if_failed(const Waiter& waiter, const Lane& lane) const {
   const Failure failure = waiter.failure();
   if (failure == Failure::refused) throw waiter.refusal();
   if (failure != Failure::none && options_.on_failure == OnFailure::error) {
     throw_failure(failure, lane);
   }
-  return {verdict, failure};
+}
+
+Outcome ClientCore::call(const Call& call, const std::stop_token& stop) {
+  const Inside inside{*this};
+  Verdict verdict = Verdict::none;
+  Waiter waiter{{&verdict, 1}};
+  call_on(lane_of(call.key), call, call.options, {.waiter = &waiter, .index = 0, .callback = {}},
+          stop);
+  return {verdict, waiter.failure()};
 }
 
 Ticket ClientCore::call_async(const Call& call, Client::Callback done) {

@@ -66,6 +66,26 @@ class ClientCore {
     return sum;
   }
 
+  // ---------------------------------------------------------------------------------- quotas
+  // See client_quota.cpp. The first two throw std::invalid_argument.
+  QuotaOutcome call(const QuotaCall& call, const std::stop_token& stop);
+  using QuotaDone = std::function<void(QuotaOutcome)>;
+  Ticket call_async(const QuotaCall& call, QuotaDone done);
+  void send_off(const QuotaCall& call);
+  Reservation guard(QuotaOutcome outcome) noexcept { return {*this, std::move(outcome)}; }
+  QuotaBatchOutcome batch(std::span<const ReserveEntry> entries, const ReserveOptions& shared);
+  QuotaBatchOutcome batch(std::span<const SettleEntry> entries);
+  SubjectPage ask_usage(uint32_t lane, const AskUsage& question);
+  template <typename Change>
+  QuotaCode ask_change(std::string_view subject, const Change& change);
+
+  Lane& lane_of(const QuotaCall& call) {
+    return call.names_subjects() ? lane_of(call.subjects.front()) : lanes_[home(call.reservation)];
+  }
+  // The lane of the shard that a reservation's id names.
+  uint32_t home(uint64_t reservation) noexcept {
+    return usable_lane(static_cast<uint32_t>(reservation >> 56));
+  }
   Lane& lane_of(std::string_view key) { return lanes_[lane_index(key)]; }
   uint32_t lane_index(std::string_view key) noexcept { return usable_lane(routing_.lane_of(key)); }
   // The lane itself, or while it has no connection one that has: a shard that does not own a key
@@ -100,6 +120,18 @@ class ClientCore {
 
   using Jobs = std::vector<std::unique_ptr<Job>>;
 
+  // Over one lane; returns when the outcome is there.
+  template <typename AnyCall>
+  void call_on(Lane& lane, AnyCall call, const AcquireOptions& options, Target target,
+               const std::stop_token& stop);
+  // Of a blocking call, by the policy.
+  void throw_if_failed(const Waiter& waiter, const Lane& lane) const;
+  template <typename SliceType, typename Entry, typename LaneOf, typename TextBytes, typename Make>
+  QuotaBatchOutcome ask_batch(std::span<const Entry> entries, const AcquireOptions& options,
+                              LaneOf lane_of, TextBytes text_bytes_of, Make make_slice);
+  QuotaBatchOutcome result(QuotaBatchOutcome outcome) const;
+  QuotaBatchOutcome one_by_one(std::span<const ReserveEntry> entries, const ReserveOptions& shared);
+
   [[noreturn]] void throw_failure(Failure failure, const Lane& lane) const;
   void run(Waiter& waiter, std::vector<Jobs> jobs_by_lane, Lane::Deadline deadline);
   void wait_for(Waiter& waiter, Lane::Deadline deadline);
@@ -120,5 +152,23 @@ class ClientCore {
   std::atomic<uint32_t> callers_{0};
   std::atomic<bool> is_closed_{false};
 };
+
+template <typename AnyCall>
+void ClientCore::call_on(Lane& lane, AnyCall call, const AcquireOptions& options, Target target,
+                         const std::stop_token& stop) {
+  Waiter& waiter = *target.waiter;
+  const auto deadline = deadline_of(options);
+  if (deadline) call.deadline = *deadline;
+  const Ticket ticket = lane.add(call, std::move(target));
+  {
+    std::optional<std::stop_callback<std::function<void()>>> canceller;
+    if (stop.stop_possible()) canceller.emplace(stop, [&] { lane.cancel(ticket); });
+    lane.await(waiter, deadline);
+  }
+  throw_if_failed(waiter, lane);
+}
+
+// A deadline of calls whose caller does not wait, from the kernel's clock as of its last tick.
+Lane::Clock::time_point about_now() noexcept;
 
 }  // namespace sluicegate

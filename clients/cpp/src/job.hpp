@@ -159,12 +159,12 @@ class Slice : public Job {
   // Completes all entries with what is no answer of the server's.
   void complete_with(Verdict verdict, Finished& finished);
   Waiter* waiter() noexcept { return waiter_; }
-
- private:
-  void note_draining();
   size_t place(size_t entry) const noexcept {
     return places_.empty() ? first_ + entry : places_[entry];
   }
+
+ private:
+  void note_draining();
 
   Waiter* waiter_;
   uint32_t first_;

@@ -29,6 +29,8 @@
 
 #include "sluicegate/connection.hpp"
 #include "sluicegate/error.hpp"
+#include "sluicegate/quota.hpp"
+#include "sluicegate/reservation.hpp"
 #include "sluicegate/verdict.hpp"
 
 namespace sluicegate {
@@ -117,6 +119,8 @@ class ClientCore;
 class Client {
  public:
   using Callback = std::function<void(const Outcome&)>;
+  using ReserveCallback = std::function<void(Reservation)>;
+  using QuotaCallback = std::function<void(const QuotaOutcome&)>;
 
   // `address`: HOST:PORT of the native protocol, [::1]:8081 for IPv6. Returns at once and connects
   // meanwhile; calls made before that wait for the attempt's outcome.
@@ -160,6 +164,49 @@ class Client {
   // client interns its keys again by itself. A key that has one keeps it.
   // Throws NotInterned when some got none, LimitExceeded beyond 16 million keys.
   std::vector<uint32_t> intern(std::span<const std::string_view> keys);
+
+  // ----------------------------------------------------------------------------------- quotas
+  // A denial is a value: code, when to ask again, and the limits that deny where asked for.
+  // Blocking, callbacks, futures and `stop` as above.
+
+  // Takes what a call may need, all of it or nothing. Destroyed, the guard cancels what is open.
+  Reservation reserve(const Subjects& subjects, const ReserveOptions& options = {},
+                      const std::stop_token& stop = {});
+  Ticket reserve_async(const Subjects& subjects, ReserveCallback done,
+                       const ReserveOptions& options = {});
+  std::future<Reservation> reserve_future(const Subjects& subjects,
+                                          const ReserveOptions& options = {});
+  // A slot of each limit of concurrency, and no request: `requests` is taken for 0.
+  Reservation lease(const Subjects& subjects, ReserveOptions options = {},
+                    const std::stop_token& stop = {});
+  // What reserve() would say now, without a wait.
+  QuotaOutcome check(const Subjects& subjects, const ReserveOptions& options = {});
+  // Charges without asking.
+  QuotaOutcome record(const Subjects& subjects, const Used& used = {});
+  void record_async(const Subjects& subjects, const Used& used, QuotaCallback done = {});
+
+  // The same for reservations that no guard holds. A repeat has the same outcome.
+  QuotaOutcome settle(uint64_t reservation, const Used& used = {});
+  void settle_async(uint64_t reservation, const Used& used, QuotaCallback done = {});
+  QuotaOutcome cancel_reservation(uint64_t reservation, bool keep_requests = false);
+  QuotaOutcome extend(uint64_t reservation, uint32_t lifetime_ms = 0);
+
+  // Frames of many entries. What is reserved has no guard: settle_batch() is the caller's to call.
+  QuotaBatchOutcome reserve_batch(std::span<const ReserveEntry> entries,
+                                  const ReserveOptions& shared = {});
+  QuotaBatchOutcome settle_batch(std::span<const SettleEntry> entries);
+
+  // What is used of a subject, and its quota; of one that nobody knows the source is `none`.
+  SubjectState usage(std::string_view subject);
+  std::vector<SubjectState> usage(std::span<const std::string_view> subjects);
+  SubjectPage usage_page(uint64_t cursor = 0, uint32_t limit = 0);
+  // Holds until it is removed, before all that the server's file says.
+  QuotaCode put_quota(std::string_view subject, const Quota& quota);
+  std::optional<Quota> get_quota(std::string_view subject);
+  QuotaCode remove_quota(std::string_view subject);
+  // Forgets what was used; open reservations and their slots stay.
+  QuotaCode reset(std::string_view subject);
+  QuotaCode reset_all();
 
   // Calls that are not complete, as counted against `pending_max`, over all connections.
   size_t pending() const;

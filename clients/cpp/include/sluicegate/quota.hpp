@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -171,6 +172,28 @@ struct SubjectPage {
 };
 
 // ----------------------------------------------------------------------------------- calls
+
+// One subject, or several that one {tag} holds together. For the length of a call.
+class Subjects {
+ public:
+  Subjects(const char* one) : one_{one} {}
+  Subjects(const std::string& one) : one_{one} {}
+  Subjects(std::string_view one) : one_{one} {}
+  Subjects(std::span<const std::string_view> several) : several_{several}, is_one_{false} {}
+  Subjects(const std::vector<std::string_view>& several)
+      : Subjects{std::span<const std::string_view>{several}} {}
+  Subjects(std::initializer_list<std::string_view> several)
+      : Subjects{std::span<const std::string_view>{several.begin(), several.size()}} {}
+
+  std::span<const std::string_view> names() const noexcept {
+    return is_one_ ? std::span<const std::string_view>{&one_, 1} : several_;
+  }
+
+ private:
+  std::string_view one_;
+  std::span<const std::string_view> several_;
+  bool is_one_ = true;
+};
 
 struct ReserveOptions {
   uint32_t requests = 1;

@@ -1,0 +1,448 @@
+// The calls of a Client about quotas: what they may ask, where they go, and what comes of them.
+#include <algorithm>
+#include <future>
+#include <iterator>
+#include <stdexcept>
+
+#include "batch.hpp"
+#include "client_core.hpp"
+#include "quota_slice.hpp"
+#include "sluicegate/client.hpp"
+
+namespace sluicegate {
+namespace {
+
+using Kind = QuotaCall::Kind;
+
+constexpr size_t subjects_max = 8;
+constexpr size_t usage_subjects_max = 256;
+constexpr size_t label_bytes_max = 128;  // of an id, and of an owner
+constexpr uint32_t wait_limit_ms_max = 3'600'000;
+constexpr uint32_t lifetime_ms_min = 10;
+constexpr uint32_t lifetime_ms_max = 2'592'000'000;
+
+// What the server would refuse a whole frame for: other callers' entries may be in it.
+void require(bool is_right, const char* rule) {
+  if (!is_right) throw std::invalid_argument(rule);
+}
+
+void require_subject(std::string_view subject) {
+  require(subject.size() <= UINT16_MAX, "a subject has 65535 bytes at most");
+}
+
+void require_amounts(const QuotaCall& call) {
+  for (const uint64_t amount :
+       {call.input_tokens, call.cached_input_tokens, call.output_tokens, call.cost}) {
+    require(amount <= amount_max || amount == untold, "an amount is 2^63 - 1 at most");
+  }
+  if (call.cached_input_tokens == untold) return;
+  const bool is_within = call.kind == Kind::record && call.input_tokens == untold
+                             ? call.cached_input_tokens == 0
+                             : call.cached_input_tokens <= call.input_tokens;
+  require(is_within, "cached_input_tokens are a part of input_tokens");
+}
+
+void require_valid(const QuotaCall& call) {
+  if (call.names_subjects()) {
+    require(!call.subjects.empty() && call.subjects.size() <= subjects_max,
+            "a call names 1 to 8 subjects");
+  }
+  for (const std::string_view subject : call.subjects) require_subject(subject);
+  require(call.client_id.size() <= label_bytes_max, "an id has 128 bytes at most");
+  require(call.owner.size() <= label_bytes_max, "an owner has 128 bytes at most");
+  require(call.wait_limit_ms <= wait_limit_ms_max, "wait_limit_ms is 3600000 at most");
+  require(call.lifetime_ms == 0 ||
+              (call.lifetime_ms >= lifetime_ms_min && call.lifetime_ms <= lifetime_ms_max),
+          "lifetime_ms is 10 to 2592000000, or 0 for the server's default");
+  require_amounts(call);
+}
+
+// What is the default anyway is not told.
+uint64_t told(uint64_t amount) noexcept {
+  return amount == 0 ? untold : amount;
+}
+
+QuotaCall call_of(Kind kind, const Subjects& subjects, const ReserveOptions& options) {
+  require(options.requests < keep, "requests are 4294967294 at most");
+  require(options.input_tokens <= amount_max && options.cost <= amount_max &&
+              options.max_output_tokens.value_or(0) <= amount_max,
+          "an amount is 2^63 - 1 at most");
+  return {.kind = kind,
+          .flags = flags_of(options),
+          .wait_limit_ms = options.wait_limit_ms,
+          .lifetime_ms = options.lifetime_ms,
+          .owner = options.owner,
+          .subjects = subjects.names(),
+          .client_id = options.id,
+          .requests = options.requests == 1 ? keep : options.requests,
+          .input_tokens = told(options.input_tokens),
+          .output_tokens = options.max_output_tokens.value_or(untold),
+          .cost = told(options.cost),
+          .timeout = options.timeout};
+}
+
+void put_used(QuotaCall& call, const Used& used) {
+  require(used.requests.value_or(0) < keep, "requests are 4294967294 at most");
+  require(used.input_tokens.value_or(0) <= amount_max && used.cost.value_or(0) <= amount_max &&
+              used.output_tokens.value_or(0) <= amount_max &&
+              used.cached_input_tokens <= amount_max,
+          "an amount is 2^63 - 1 at most");
+  call.requests = used.requests.value_or(keep);
+  call.input_tokens = used.input_tokens.value_or(untold);
+  call.cached_input_tokens = told(used.cached_input_tokens);
+  call.output_tokens = used.output_tokens.value_or(untold);
+  call.cost = used.cost.value_or(untold);
+}
+
+QuotaCall settle_of(uint64_t reservation, const Used& used) {
+  QuotaCall call{.kind = Kind::settle, .reservation = reservation};
+  put_used(call, used);
+  return call;
+}
+
+QuotaCall cancel_of(uint64_t reservation, bool keep_requests) {
+  return {.kind = Kind::cancel,
+          .flags = keep_requests ? quota_flag::keep_requests : uint8_t{0},
+          .reservation = reservation};
+}
+
+QuotaCall extend_of(uint64_t reservation, uint32_t lifetime_ms) {
+  return {.kind = Kind::extend, .lifetime_ms = lifetime_ms, .reservation = reservation};
+}
+
+QuotaCall record_of(const Subjects& subjects, const Used& used) {
+  QuotaCall call{.kind = Kind::record, .subjects = subjects.names()};
+  put_used(call, used);
+  return call;
+}
+
+ReserveOptions with_entry(ReserveOptions options, const ReserveEntry& entry) {
+  options.requests = entry.requests;
+  options.input_tokens = entry.input_tokens;
+  options.max_output_tokens = entry.max_output_tokens;
+  options.cost = entry.cost;
+  return options;
+}
+
+ClientCore::QuotaDone or_nothing(Client::QuotaCallback done) {
+  if (done) return done;
+  return [](const QuotaOutcome&) {};
+}
+
+// How long a call may take.
+AcquireOptions patience_of(const QuotaCall& call) {
+  return {
+      .may_wait = call.may_wait(), .wait_limit_ms = call.wait_limit_ms, .timeout = call.timeout};
+}
+
+// The only answer of a question that changes something.
+QuotaCode code_of(const Answer& answer) {
+  const auto* answers = std::get_if<QuotaAnswers>(&answer);
+  if (answers == nullptr || answers->codes.size() != 1) throw_unexpected(answer);
+  return answers->codes[0];
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------------------------- core
+
+QuotaOutcome ClientCore::call(const QuotaCall& call, const std::stop_token& stop) {
+  require_valid(call);
+  const Inside inside{*this};
+  Verdict verdict = Verdict::none;
+  QuotaOutcome outcome;
+  Waiter waiter{{&verdict, 1}};
+  call_on(lane_of(call), call, patience_of(call),
+          {.waiter = &waiter, .index = 0, .callback = {}, .place = &outcome}, stop);
+  return outcome;
+}
+
+Ticket ClientCore::call_async(const QuotaCall& call, QuotaDone done) {
+  require_valid(call);
+  QuotaCall timed = call;
+  if (const auto limit = patience(patience_of(call), options_.call_timeout)) {
+    timed.deadline = about_now() + *limit;
+  }
+  const auto place = std::make_shared<QuotaOutcome>();
+  const auto tell = [place, done = std::move(done)](const Outcome&) { done(std::move(*place)); };
+  return lane_of(call).add(timed,
+                           {.waiter = nullptr, .index = 0, .callback = tell, .place = place.get()});
+}
+
+void ClientCore::send_off(const QuotaCall& call) {
+  QuotaCall timed = call;
+  timed.deadline = about_now() + options_.call_timeout;
+  lane_of(call).send_off(timed);
+}
+
+QuotaBatchOutcome ClientCore::result(QuotaBatchOutcome outcome) const {
+  const bool is_error =
+      options_.on_failure == OnFailure::error || outcome.failure == Failure::refused;
+  if (outcome.failed > 0 && is_error) throw QuotaIncomplete(std::move(outcome));
+  return outcome;
+}
+
+// `make_slice(waiter, cut, places, entries, columns)`: a frame's job.
+template <typename SliceType, typename Entry, typename LaneOf, typename TextBytes, typename Make>
+QuotaBatchOutcome ClientCore::ask_batch(std::span<const Entry> entries,
+                                        const AcquireOptions& options, LaneOf lane_of,
+                                        TextBytes text_bytes_of, Make make_slice) {
+  const Inside inside{*this};
+  const size_t count = entries.size();
+  QuotaColumns columns{std::vector<QuotaCode>(count),
+                       std::vector<uint64_t>(SliceType::makes_reservations ? count : 0)};
+  std::vector<Verdict> verdicts(count);
+  Waiter waiter{verdicts};
+  const auto shares = share_out(entries, lanes_.count(), lane_of);
+  std::vector<Jobs> jobs(shares.size());
+  for (size_t lane = 0; lane < shares.size(); ++lane) {
+    for (const Cut& cut :
+         cut_entries(shares[lane].entries, SliceType::entry_bytes, text_bytes_of)) {
+      jobs[lane].push_back(make_slice(waiter, cut, shares[lane].places_of(cut),
+                                      shares[lane].entries.subspan(cut.first, cut.count), columns));
+    }
+  }
+  run(waiter, std::move(jobs), deadline_of(options));
+  for (size_t i = 0; i < count; ++i) {
+    const bool went_ahead = columns.codes[i] == QuotaCode::none && verdicts[i] == Verdict::approved;
+    if (went_ahead) columns.codes[i] = QuotaCode::ok;
+  }
+  return result({std::move(columns.codes), std::move(columns.reservations), waiter.failed(),
+                 waiter.failure()});
+}
+
+QuotaBatchOutcome ClientCore::batch(std::span<const ReserveEntry> entries,
+                                    const ReserveOptions& shared) {
+  if (entries.empty()) return {};
+  if (shared.may_wait) return one_by_one(entries, shared);
+  return ask_batch<ReserveSlice>(
+      entries, {.timeout = shared.timeout},
+      [this](const ReserveEntry& entry) { return lane_index(entry.subject); },
+      [](const ReserveEntry& entry) { return entry.subject.size(); },
+      [&](Waiter& waiter, const Cut& cut, std::span<const uint32_t> places,
+          std::span<const ReserveEntry> part, QuotaColumns& columns) {
+        return std::make_unique<ReserveSlice>(options_.on_failure, waiter, cut.first, places, part,
+                                              cut.key_bytes, shared, columns);
+      });
+}
+
+QuotaBatchOutcome ClientCore::batch(std::span<const SettleEntry> entries) {
+  if (entries.empty()) return {};
+  return ask_batch<SettleSlice>(
+      entries, {}, [this](const SettleEntry& entry) { return home(entry.reservation); },
+      [](const SettleEntry&) { return size_t{0}; },
+      [&](Waiter& waiter, const Cut& cut, std::span<const uint32_t> places,
+          std::span<const SettleEntry> part, QuotaColumns& columns) {
+        return std::make_unique<SettleSlice>(options_.on_failure, waiter, cut.first, places, part,
+                                             columns);
+      });
+}
+
+// Entries that may wait are single calls: each has an outcome and a time of its own.
+QuotaBatchOutcome ClientCore::one_by_one(std::span<const ReserveEntry> entries,
+                                         const ReserveOptions& shared) {
+  const Inside inside{*this};
+  std::vector<Verdict> verdicts(entries.size());
+  std::vector<QuotaOutcome> outcomes(entries.size());
+  Waiter waiter{verdicts};
+  const auto deadline = deadline_of(
+      {.may_wait = true, .wait_limit_ms = shared.wait_limit_ms, .timeout = shared.timeout});
+  for (uint32_t i = 0; i < entries.size(); ++i) {
+    const std::string_view subject = entries[i].subject;
+    QuotaCall call = call_of(Kind::reserve, subject, with_entry(shared, entries[i]));
+    call.subjects = {&subject, 1};
+    if (deadline) call.deadline = *deadline;
+    lane_of(subject).add(call,
+                         {.waiter = &waiter, .index = i, .callback = {}, .place = &outcomes[i]});
+  }
+  for (uint32_t lane = 0; lane < lanes_.count(); ++lane) lanes_[lane].find_reader();
+  wait_for(waiter, deadline);
+  QuotaBatchOutcome batch{{}, {}, waiter.failed(), waiter.failure()};
+  for (const QuotaOutcome& outcome : outcomes) {
+    batch.codes.push_back(outcome.code);
+    batch.reservations.push_back(outcome.reservation);
+  }
+  return result(std::move(batch));
+}
+
+// --------------------------------------------------------------------------------- the guard
+
+QuotaOutcome Reservation::settle(const Used& used) {
+  const QuotaCall call = settle_of(id(), used);
+  ClientCore* core = std::exchange(core_, nullptr);
+  if (core == nullptr) return {.code = QuotaCode::ok};
+  return core->call(call, {});
+}
+
+QuotaOutcome Reservation::cancel(bool keep_requests) {
+  ClientCore* core = std::exchange(core_, nullptr);
+  if (core == nullptr) return {.code = QuotaCode::ok};
+  return core->call(cancel_of(id(), keep_requests), {});
+}
+
+QuotaOutcome Reservation::extend(uint32_t lifetime_ms) {
+  if (core_ == nullptr) return {.code = QuotaCode::ok};
+  return core_->call(extend_of(id(), lifetime_ms), {});
+}
+
+void Reservation::give_up() noexcept {
+  ClientCore* core = std::exchange(core_, nullptr);
+  if (core == nullptr) return;
+  try {
+    core->send_off(cancel_of(id(), false));
+  } catch (const std::exception&) {
+    // No memory, or no time: it ends with its lifetime.
+  }
+}
+
+// ------------------------------------------------------------------------------------ client
+
+Reservation Client::reserve(const Subjects& subjects, const ReserveOptions& options,
+                            const std::stop_token& stop) {
+  return core_->guard(core_->call(call_of(Kind::reserve, subjects, options), stop));
+}
+
+Ticket Client::reserve_async(const Subjects& subjects, ReserveCallback done,
+                             const ReserveOptions& options) {
+  return core_->call_async(call_of(Kind::reserve, subjects, options),
+                           [core = core_.get(), done = std::move(done)](QuotaOutcome outcome) {
+                             done(core->guard(std::move(outcome)));
+                           });
+}
+
+std::future<Reservation> Client::reserve_future(const Subjects& subjects,
+                                                const ReserveOptions& options) {
+  const auto promise = std::make_shared<std::promise<Reservation>>();
+  auto future = promise->get_future();
+  reserve_async(
+      subjects, [promise](Reservation got) { promise->set_value(std::move(got)); }, options);
+  return future;
+}
+
+Reservation Client::lease(const Subjects& subjects, ReserveOptions options,
+                          const std::stop_token& stop) {
+  options.requests = 0;
+  return reserve(subjects, options, stop);
+}
+
+QuotaOutcome Client::check(const Subjects& subjects, const ReserveOptions& options) {
+  QuotaCall call = call_of(Kind::check, subjects, options);
+  call.flags &= quota_flag::wants_limits | quota_flag::wants_violated;
+  call.wait_limit_ms = 0;
+  return core_->call(call, {});
+}
+
+QuotaOutcome Client::record(const Subjects& subjects, const Used& used) {
+  return core_->call(record_of(subjects, used), {});
+}
+
+void Client::record_async(const Subjects& subjects, const Used& used, QuotaCallback done) {
+  core_->call_async(record_of(subjects, used), or_nothing(std::move(done)));
+}
+
+QuotaOutcome Client::settle(uint64_t reservation, const Used& used) {
+  return core_->call(settle_of(reservation, used), {});
+}
+
+void Client::settle_async(uint64_t reservation, const Used& used, QuotaCallback done) {
+  core_->call_async(settle_of(reservation, used), or_nothing(std::move(done)));
+}
+
+QuotaOutcome Client::cancel_reservation(uint64_t reservation, bool keep_requests) {
+  return core_->call(cancel_of(reservation, keep_requests), {});
+}
+
+QuotaOutcome Client::extend(uint64_t reservation, uint32_t lifetime_ms) {
+  return core_->call(extend_of(reservation, lifetime_ms), {});
+}
+
+QuotaBatchOutcome Client::reserve_batch(std::span<const ReserveEntry> entries,
+                                        const ReserveOptions& shared) {
+  require(shared.id.empty(), "an id is of one entry: reserve_batch() has none");
+  for (const ReserveEntry& entry : entries) {
+    QuotaCall call = call_of(Kind::reserve, entry.subject, with_entry(shared, entry));
+    call.subjects = {&entry.subject, 1};
+    require_valid(call);
+  }
+  return core_->batch(entries, shared);
+}
+
+QuotaBatchOutcome Client::settle_batch(std::span<const SettleEntry> entries) {
+  for (const SettleEntry& entry : entries) require_valid(settle_of(entry.reservation, entry.used));
+  return core_->batch(entries);
+}
+
+SubjectPage ClientCore::ask_usage(uint32_t lane, const AskUsage& question) {
+  SubjectPage page;
+  ask(
+      lane, [&](uint64_t id, std::vector<uint64_t>& out) { encode(id, question, out); },
+      [&](const Answer& answer) {
+        const auto* told = std::get_if<UsageTold>(&answer);
+        if (told == nullptr) throw_unexpected(answer);
+        page = told->page;
+      });
+  return page;
+}
+
+template <typename Change>
+QuotaCode ClientCore::ask_change(std::string_view subject, const Change& change) {
+  require_subject(subject);
+  QuotaCode code = QuotaCode::none;
+  ask(
+      lane_index(subject),
+      [&](uint64_t id, std::vector<uint64_t>& out) { encode(id, change, out); },
+      [&](const Answer& answer) { code = code_of(answer); });
+  return code;
+}
+
+SubjectState Client::usage(std::string_view subject) {
+  auto subjects = usage(std::span{&subject, 1});
+  return std::move(subjects.front());
+}
+
+std::vector<SubjectState> Client::usage(std::span<const std::string_view> subjects) {
+  std::vector<SubjectState> states;
+  for (size_t first = 0; first < subjects.size(); first += usage_subjects_max) {
+    const auto some =
+        subjects.subspan(first, std::min(usage_subjects_max, subjects.size() - first));
+    for (const std::string_view subject : some) {
+      require_subject(subject);
+      require(!subject.empty(), "a subject is not empty");
+    }
+    SubjectPage page = core_->ask_usage(core_->lane_index(some.front()), {.subjects = some});
+    if (page.subjects.size() != some.size()) {
+      throw LimitExceeded("a subject is longer than the server allows");
+    }
+    std::move(page.subjects.begin(), page.subjects.end(), std::back_inserter(states));
+  }
+  return states;
+}
+
+SubjectPage Client::usage_page(uint64_t cursor, uint32_t limit) {
+  return core_->ask_usage(0, {.subjects = {}, .cursor = cursor, .limit = limit});
+}
+
+QuotaCode Client::put_quota(std::string_view subject, const Quota& quota) {
+  return core_->ask_change(subject, PutQuota{subject, quota});
+}
+
+std::optional<Quota> Client::get_quota(std::string_view subject) {
+  SubjectState state = usage(subject);
+  if (state.source == QuotaSource::none) return std::nullopt;
+  return std::move(state.quota);
+}
+
+QuotaCode Client::remove_quota(std::string_view subject) {
+  return core_->ask_change(subject, RemoveQuota{subject});
+}
+
+QuotaCode Client::reset(std::string_view subject) {
+  require(!subject.empty(), "a subject is not empty");
+  return core_->ask_change(subject, Reset{subject});
+}
+
+QuotaCode Client::reset_all() {
+  return core_->ask_change({}, Reset{});
+}
+
+}  // namespace sluicegate

@@ -1,0 +1,126 @@
+#include "quota_slice.hpp"
+
+#include <algorithm>
+
+namespace sluicegate {
+namespace {
+
+// A column that is absent while nothing is told.
+template <typename T>
+class Column {
+ public:
+  void begin() noexcept { values_.clear(); }
+  void add(size_t entry, T value, T absent) {
+    if (values_.empty()) {
+      if (value == absent) return;
+      values_.assign(entry, absent);
+    }
+    values_.push_back(value);
+  }
+  operator std::span<const T>() const noexcept { return values_; }
+
+ private:
+  std::vector<T> values_;
+};
+
+}  // namespace
+
+uint8_t flags_of(const ReserveOptions& options) noexcept {
+  uint8_t flags = 0;
+  if (options.may_wait) flags |= quota_flag::may_wait;
+  if (options.tied) flags |= quota_flag::tied;
+  if (options.tell_limits) flags |= quota_flag::wants_limits;
+  if (options.tell_violated) flags |= quota_flag::wants_violated;
+  return flags;
+}
+
+void QuotaSlice::take(const Answer& answer, Finished& finished) {
+  const auto* answers = std::get_if<QuotaAnswers>(&answer);
+  if (answers == nullptr) return Slice::take(answer, finished);
+  if (answers->codes.size() != count()) throw_misfit();
+  if (waiter() == nullptr) {  // its caller has left: what was reserved is nobody's
+    for (const uint64_t reservation : answers->reservations) {
+      if (reservation != 0)
+        finished.to_give_back.push_back({.key = {}, .reservation = reservation});
+    }
+    return;
+  }
+  size_t failed = 0;
+  for (size_t i = 0; i < count(); ++i) {
+    const QuotaCode code = answers->codes[i];
+    const bool is_draining = code == QuotaCode::draining;
+    failed += is_draining ? 1 : 0;
+    columns_.codes[place(i)] = is_draining ? QuotaCode::none : code;
+    if (!answers->reservations.empty() && !columns_.reservations.empty()) {
+      columns_.reservations[place(i)] = answers->reservations[i];
+    }
+    waiter()->verdicts()[place(i)] = is_draining    ? outcome_of(Failure::draining, policy_).verdict
+                                     : admits(code) ? Verdict::approved
+                                                    : Verdict::denied;
+  }
+  if (failed > 0) waiter()->note_failure(Failure::draining, failed);
+  ++finished.calls;
+  waiter()->complete(count());
+}
+
+bool ReserveSlice::encode(std::vector<uint64_t>& out) {
+  thread_local std::vector<std::string_view> subjects;
+  thread_local Column<uint32_t> requests;
+  thread_local Column<uint64_t> input_tokens, output_tokens, costs;
+  subjects.clear();
+  requests.begin();
+  for (auto* column : {&input_tokens, &output_tokens, &costs}) column->begin();
+  for (size_t i = 0; i < count(); ++i) {
+    const ReserveEntry& entry = entries_[i];
+    subjects.push_back(entry.subject);
+    requests.add(i, entry.requests, 1);
+    input_tokens.add(i, entry.input_tokens, 0);
+    output_tokens.add(i, entry.max_output_tokens.value_or(untold), untold);
+    costs.add(i, entry.cost, 0);
+  }
+  sluicegate::encode(id,
+                     Reserve{.flags = flags_of(shared_),
+                             .wait_limit_ms = 0,
+                             .lifetime_ms = shared_.lifetime_ms,
+                             .subjects = subjects,
+                             .subject_counts = {},
+                             .requests = requests,
+                             .input_tokens = input_tokens,
+                             .max_output_tokens = output_tokens,
+                             .costs = costs,
+                             .ids = {},
+                             .owner = shared_.owner},
+                     out);
+  return true;
+}
+
+bool SettleSlice::encode(std::vector<uint64_t>& out) {
+  thread_local std::vector<uint64_t> reservations;
+  thread_local Column<uint32_t> requests;
+  thread_local Column<uint64_t> input_tokens, cached_input_tokens, output_tokens, costs;
+  reservations.clear();
+  requests.begin();
+  for (auto* column : {&input_tokens, &cached_input_tokens, &output_tokens, &costs}) {
+    column->begin();
+  }
+  for (size_t i = 0; i < count(); ++i) {
+    const Used& used = entries_[i].used;
+    reservations.push_back(entries_[i].reservation);
+    requests.add(i, used.requests.value_or(keep), keep);
+    input_tokens.add(i, used.input_tokens.value_or(untold), untold);
+    cached_input_tokens.add(i, used.cached_input_tokens, 0);
+    output_tokens.add(i, used.output_tokens.value_or(untold), untold);
+    costs.add(i, used.cost.value_or(untold), untold);
+  }
+  sluicegate::encode(id,
+                     Settle{.reservations = reservations,
+                            .requests = requests,
+                            .input_tokens = input_tokens,
+                            .cached_input_tokens = cached_input_tokens,
+                            .output_tokens = output_tokens,
+                            .costs = costs},
+                     out);
+  return true;
+}
+
+}  // namespace sluicegate
