@@ -3,7 +3,6 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <unordered_set>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -20,7 +19,8 @@ using policy::Json;
 
 constexpr std::string_view invalid_request = "invalid_request";
 constexpr std::string_view invalid_request_title = "the request is not valid";
-constexpr int body_depth_max = 16;
+constexpr size_t body_depth_max = 16;
+constexpr size_t usual_names = 16;  // of the outermost object
 
 QuotaProblem bad_request(std::string detail) {
   return {.code = invalid_request, .title = invalid_request_title, .detail = std::move(detail)};
@@ -39,26 +39,80 @@ QuotaProblem problem_of(QuotaCode code, std::string detail) {
 
 // --- The body as a whole -------------------------------------------------------------------
 
-// Notices what the library lets pass: a name that comes twice, and nesting without end.
-class BodyWatch {
+// Builds the body from what the library reads, and notices what it lets pass: a name that comes
+// twice, and nesting without end. After a complaint it only listens for worse: text that is no
+// JSON.
+class BodyBuilder {
  public:
-  void see(int depth, Json::parse_event_t event, const Json& parsed) {
-    if (!complaint_.empty()) return;
-    if (depth > body_depth_max) complaint_ = "the body: nested too deeply";
-    if (event == Json::parse_event_t::object_start) names_.emplace_back();
-    if (event == Json::parse_event_t::object_end) names_.pop_back();
-    if (event == Json::parse_event_t::key) see_name(parsed.get_ref<const std::string&>());
+  const std::string& complaint() const noexcept { return complaint_; }
+  Json take() { return std::move(root_); }
+
+  // As nlohmann::json_sax has them; true: read on.
+  bool null() { return add(nullptr); }
+  bool boolean(bool value) { return add(value); }
+  bool number_integer(int64_t value) { return add(value); }
+  bool number_unsigned(uint64_t value) { return add(value); }
+  bool number_float(double value, const std::string&) { return add(value); }
+  bool string(std::string& value) { return add(std::move(value)); }
+  bool binary(Json::binary_t&) { return false; }  // JSON text has none
+  bool start_object(size_t) { return open(Json::value_t::object); }
+  bool start_array(size_t) { return open(Json::value_t::array); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+
+  bool key(std::string& name) {
+    if (!goes_on()) return true;
+    auto& object = open_.back()->get_ref<Json::object_t&>();
+    // A map that grows copies all that it holds.
+    if (open_.size() == 1 && object.empty()) object.reserve(usual_names);
+    const auto [place, is_new] = object.emplace(name, nullptr);
+    if (!is_new) complaint_ = policy::in_quotes(name) + ": comes twice; tell it once";
+    value_ = &place->second;
+    return true;
   }
 
-  const std::string& complaint() const noexcept { return complaint_; }
+  bool parse_error(size_t, const std::string&, const Json::exception& error) {
+    complaint_ = "the body: " + policy::syntax_complaint(error);
+    return false;
+  }
 
  private:
-  void see_name(const std::string& name) {
-    if (names_.back().insert(name).second) return;
-    complaint_ = policy::in_quotes(name) + ": comes twice; tell it once";
+  bool goes_on() {
+    if (complaint_.empty() && open_.size() > body_depth_max) {
+      complaint_ = "the body: nested too deeply";
+    }
+    return complaint_.empty();
   }
 
-  std::vector<std::unordered_set<std::string>> names_;  // of the objects that are open
+  // Where the next value stands.
+  Json& place() {
+    if (open_.empty()) return root_;
+    if (open_.back()->is_object()) return *value_;
+    return open_.back()->emplace_back(nullptr);
+  }
+
+  template <typename Value>
+  bool add(Value&& value) {
+    if (goes_on()) place() = std::forward<Value>(value);
+    return true;
+  }
+
+  bool open(Json::value_t type) {
+    if (!goes_on()) return true;
+    Json& opened = place();
+    opened = type;
+    open_.push_back(&opened);
+    return true;
+  }
+
+  bool close() {
+    if (complaint_.empty()) open_.pop_back();
+    return true;
+  }
+
+  Json root_;
+  std::vector<Json*> open_;  // arrays and objects, from the outermost
+  Json* value_ = nullptr;    // of the name that was read last
   std::string complaint_;
 };
 
@@ -66,17 +120,10 @@ std::variant<Json, QuotaProblem> parse_body(std::string_view body) {
   if (trim_white_space(body).empty()) {
     return bad_request("the body: missing; send a JSON object (GET /openapi.json describes it)");
   }
-  BodyWatch watch;
-  Json parsed;
-  try {
-    parsed = Json::parse(body, [&watch](int depth, Json::parse_event_t event, const Json& value) {
-      watch.see(depth, event, value);
-      return true;
-    });
-  } catch (const Json::exception& error) {
-    return bad_request("the body: " + policy::syntax_complaint(error));
-  }
-  if (!watch.complaint().empty()) return bad_request(watch.complaint());
+  BodyBuilder builder;
+  Json::sax_parse(body, &builder);
+  if (!builder.complaint().empty()) return bad_request(builder.complaint());
+  Json parsed = builder.take();
   if (!parsed.is_object()) {
     return bad_request("the body: must be a JSON object, not " + policy::shown(parsed));
   }
@@ -179,7 +226,7 @@ class BodyReader {
       : shape_(shape), options_(options), request_(request) {}
 
   std::optional<QuotaProblem> read(const Json& body) {
-    for (const auto& [name, value] : body.items()) {
+    for (const auto& [name, value] : body.get_ref<const Json::object_t&>()) {
       read_field(name, value);
       if (problem_) return std::move(problem_);
     }
