@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <span>
 
 #include "base/assert.hpp"
 #include "policy/quota_text.hpp"
+#include "wire/json_writer.hpp"
 #include "wire/rest_quota.hpp"
 
 namespace sluice::wire {
@@ -15,13 +15,15 @@ using api::QuotaAnswer;
 using api::QuotaBatch;
 using api::QuotaCode;
 using api::QuotaOp;
-using policy::Json;
 
 constexpr std::string_view application_json = "application/json";
 constexpr std::string_view problem_json = "application/problem+json";
 
 // Names of subjects that violated limits repeat, together: what is behind them is only counted.
 constexpr size_t violated_names_bytes_max = 128 * 1024;
+
+// Of an answer as most are: it does not have to grow.
+constexpr size_t usual_body_bytes = 1'024;
 
 uint16_t status_of(QuotaCode code) noexcept {
   switch (code) {
@@ -79,56 +81,78 @@ std::string hex_text(uint64_t number) {
   return text;
 }
 
-QuotaReply json_reply(const Json& body) {
-  return {.content_type = application_json, .body = policy::one_line(body)};
+// An object whose fields `write(json)` writes.
+template <typename Write>
+std::string object_text(Write write) {
+  std::string text;
+  text.reserve(usual_body_bytes);
+  JsonWriter json{text};
+  json.open_object();
+  write(json);
+  json.close_object();
+  return text;
 }
 
-Json problem_json_of(std::string_view code, std::string_view title, uint16_t status) {
-  return {{"type", "urn:sluicegate:problem:" + std::string(code)},
-          {"title", title},
-          {"status", status},
-          {"code", code}};
+template <typename Write>
+QuotaReply json_reply(Write write) {
+  return {.content_type = application_json, .body = object_text(write)};
 }
 
-QuotaReply problem_reply_of(const Json& body, uint16_t status) {
-  return {.status = status, .content_type = problem_json, .body = policy::one_line(body)};
+struct Problem {
+  std::string_view code;
+  std::string_view title;
+  uint16_t status = 0;
+};
+
+// `write_more(json)` writes what it has beside the fields of all problems.
+template <typename Write>
+QuotaReply problem_reply_of(const Problem& problem, Write write_more) {
+  const auto write = [&](JsonWriter& json) {
+    json.field("type", "urn:sluicegate:problem:" + std::string(problem.code));
+    json.field("title", problem.title);
+    json.field("status", problem.status);
+    json.field("code", problem.code);
+    write_more(json);
+  };
+  return {.status = problem.status, .content_type = problem_json, .body = object_text(write)};
 }
 
 // --- Limits --------------------------------------------------------------------------------
 
-Json ceiling_json(const LimitReport& limit) {
+void write_ceiling(const LimitReport& limit, JsonWriter& json) {
   switch (limit.ceiling) {
     case api::Ceiling::unlimited:
-      return "unlimited";
+      return json.field("limit", "unlimited");
     case api::Ceiling::block:
-      return "block";
+      return json.field("limit", "block");
     case api::Ceiling::number:
-      break;
+      return json.field("limit", limit.amount);
   }
-  return limit.amount;
 }
 
-// Nothing that ends is left of what has no end.
-Json remaining_json(const LimitReport& limit) {
-  return limit.ceiling == api::Ceiling::unlimited ? Json(nullptr) : Json(limit.remaining);
+void write_usage(const LimitReport& limit, JsonWriter& json) {
+  json.field("used", limit.used);
+  json.field("reserved", limit.reserved);
+  // Nothing that ends is left of what has no end.
+  if (limit.ceiling == api::Ceiling::unlimited) {
+    json.field("remaining", nullptr);
+  } else {
+    json.field("remaining", limit.remaining);
+  }
+  json.field("reset_ms", limit.reset_ms);
 }
 
-void add_usage(const LimitReport& limit, Json& out) {
-  out["used"] = limit.used;
-  out["reserved"] = limit.reserved;
-  out["remaining"] = remaining_json(limit);
-  out["reset_ms"] = limit.reset_ms;
-}
-
-Json limit_json(const LimitReport& limit) {
-  Json json{{"name", limit.name_text()}, {"metric", api::metric_name(limit.metric)}};
+void write_limit(const LimitReport& limit, JsonWriter& json) {
+  json.open_object();
+  json.field("name", limit.name_text());
+  json.field("metric", api::metric_name(limit.metric));
   if (limit.kind != api::LimitKind::slots) {
-    json["kind"] = api::kind_name(limit.kind);
-    json["period_ms"] = limit.period_ms;
+    json.field("kind", api::kind_name(limit.kind));
+    json.field("period_ms", limit.period_ms);
   }
-  json["limit"] = ceiling_json(limit);
-  add_usage(limit, json);
-  return json;
+  write_ceiling(limit, json);
+  write_usage(limit, json);
+  json.close_object();
 }
 
 std::span<const LimitReport> limits_of(const QuotaBatch& batch, const QuotaAnswer& answer) {
@@ -166,34 +190,42 @@ std::vector<ToldLimit> row_limits(const QuotaBatch& batch, const QuotaAnswer& an
 }
 
 // All subjects that were asked, in their order, each with its limits.
-Json subjects_json(const QuotaRequest& request, const std::vector<ToldLimit>& told) {
-  Json subjects = Json::array();
+void write_subjects(const QuotaRequest& request, const std::vector<ToldLimit>& told,
+                    JsonWriter& json) {
+  json.name("subjects");
+  json.open_array();
   for (const std::string& subject : request.subjects) {
-    Json limits = Json::array();
+    json.open_object();
+    json.field("name", subject);
+    json.name("limits");
+    json.open_array();
     for (const ToldLimit& limit : told) {
-      if (limit.subject == subject) limits.push_back(limit_json(*limit.report));
+      if (limit.subject == subject) write_limit(*limit.report, json);
     }
-    subjects.push_back({{"name", subject}, {"limits", std::move(limits)}});
+    json.close_array();
+    json.close_object();
   }
-  return subjects;
+  json.close_array();
 }
 
-Json violated_json(const std::vector<ToldLimit>& told) {
-  Json violated = Json::array();
+void write_violated(const std::vector<ToldLimit>& told, JsonWriter& json) {
+  json.name("violated");
+  json.open_array();
   size_t names_bytes = 0;
   for (const ToldLimit& limit : told) {
     const LimitReport& report = *limit.report;
     if (!report.violated) continue;
     names_bytes += limit.subject.size();
     if (names_bytes > violated_names_bytes_max) break;
-    Json json{{"subject", limit.subject},
-              {"name", report.name_text()},
-              {"metric", api::metric_name(report.metric)},
-              {"limit", ceiling_json(report)}};
-    add_usage(report, json);
-    violated.push_back(std::move(json));
+    json.open_object();
+    json.field("subject", limit.subject);
+    json.field("name", report.name_text());
+    json.field("metric", api::metric_name(report.metric));
+    write_ceiling(report, json);
+    write_usage(report, json);
+    json.close_object();
   }
-  return violated;
+  json.close_array();
 }
 
 // --- Reserve, check, record ----------------------------------------------------------------
@@ -206,13 +238,13 @@ struct Admission {
 
 QuotaReply admitted_reply(const QuotaRequest& request, const Admission& admission,
                           const std::vector<ToldLimit>& told, int64_t wall_ns) {
-  Json body = Json::object();
-  const bool reserves = request.call.op == QuotaOp::reserve;
-  if (reserves) body["reservation"] = reservation_text(admission.reservation);
-  body["code"] = api::code_name(admission.code);
-  if (reserves) body["ttl_ms"] = admission.lifetime_ms;
-  body["subjects"] = subjects_json(request, told);
-  QuotaReply reply = json_reply(body);
+  QuotaReply reply = json_reply([&](JsonWriter& json) {
+    const bool reserves = request.call.op == QuotaOp::reserve;
+    if (reserves) json.field("reservation", reservation_text(admission.reservation));
+    json.field("code", api::code_name(admission.code));
+    if (reserves) json.field("ttl_ms", admission.lifetime_ms);
+    write_subjects(request, told, json);
+  });
   reply.headers = limit_headers(told, request.style, wall_ns);
   return reply;
 }
@@ -232,16 +264,20 @@ void add_retry_headers(const QuotaRequest& request, int64_t retry_ms, std::strin
 QuotaReply denial_reply(const QuotaRequest& request, const Denial& denial,
                         const std::vector<ToldLimit>& told, int64_t wall_ns) {
   const uint16_t status = status_of(denial.code);
-  Json body = problem_json_of(api::code_name(denial.code), api::code_reason(denial.code), status);
   const bool is_decision = status == 429 || status == 503;
   const bool can_retry =
       is_decision && api::may_retry(denial.code) && denial.retry_ms != api::retry_never;
-  if (is_decision) {
-    body["violated"] = violated_json(told);
-    body["retry_after_ms"] = can_retry ? Json(denial.retry_ms) : Json(nullptr);
-    body["retryable"] = can_retry;
-  }
-  QuotaReply reply = problem_reply_of(body, status);
+  const Problem problem{api::code_name(denial.code), api::code_reason(denial.code), status};
+  QuotaReply reply = problem_reply_of(problem, [&](JsonWriter& json) {
+    if (!is_decision) return;
+    write_violated(told, json);
+    if (can_retry) {
+      json.field("retry_after_ms", denial.retry_ms);
+    } else {
+      json.field("retry_after_ms", nullptr);
+    }
+    json.field("retryable", can_retry);
+  });
   reply.headers = limit_headers(told, request.style, wall_ns);
   reply.closes = denial.code == QuotaCode::draining;
   if (can_retry) add_retry_headers(request, denial.retry_ms, reply.headers);
@@ -262,49 +298,60 @@ QuotaReply decided_reply(const QuotaRequest& request, const QuotaBatch& batch, i
 
 // Nothing in it changes with time: a repeat is told the very same.
 QuotaReply ended_reply(const QuotaAnswer& answer) {
-  return json_reply({{"reservation", reservation_text(answer.reservation)},
-                     {"state", api::state_name(answer.state)},
-                     {"requests", answer.amounts.requests},
-                     {"input_tokens", answer.amounts.input_tokens},
-                     {"output_tokens", answer.amounts.output_tokens},
-                     {"cost", answer.amounts.cost},
-                     {"late", answer.late}});
+  return json_reply([&](JsonWriter& json) {
+    json.field("reservation", reservation_text(answer.reservation));
+    json.field("state", api::state_name(answer.state));
+    json.field("requests", answer.amounts.requests);
+    json.field("input_tokens", answer.amounts.input_tokens);
+    json.field("output_tokens", answer.amounts.output_tokens);
+    json.field("cost", answer.amounts.cost);
+    json.field("late", answer.late);
+  });
 }
 
 QuotaReply extended_reply(const QuotaAnswer& answer) {
-  return json_reply({{"reservation", reservation_text(answer.reservation)},
-                     {"state", api::state_name(answer.state)},
-                     {"ttl_ms", answer.lifetime_ms}});
+  return json_reply([&](JsonWriter& json) {
+    json.field("reservation", reservation_text(answer.reservation));
+    json.field("state", api::state_name(answer.state));
+    json.field("ttl_ms", answer.lifetime_ms);
+  });
 }
 
 // --- Of subjects ---------------------------------------------------------------------------
 
 // A limit's definition, and how it stands beside it.
-Json row_limits_json(const api::Quota& quota, std::span<const LimitReport> reports) {
-  Json limits = Json::array();
+void write_row_limits(const api::Quota& quota, std::span<const LimitReport> reports,
+                      JsonWriter& json) {
+  json.name("limits");
+  json.open_array();
   for (const api::Limit& limit : quota.limits) {
-    Json json = policy::limit_json(limit);
+    json.open_object();
+    const policy::Json definition = policy::limit_json(limit);
+    for (const auto& [name, value] : definition.get_ref<const policy::Json::object_t&>()) {
+      json.name(name);
+      json.written(policy::one_line(value));
+    }
     const auto found = std::find_if(reports.begin(), reports.end(), [&limit](const auto& report) {
       return report.name_text() == limit.name;
     });
-    if (found != reports.end()) add_usage(*found, json);
-    limits.push_back(std::move(json));
+    if (found != reports.end()) write_usage(*found, json);
+    json.close_object();
   }
-  return limits;
+  json.close_array();
 }
 
-Json row_json(const QuotaBatch& batch, const api::SubjectRow& row) {
-  Json json{{"name", batch.name_of(row)}, {"source", api::source_name(row.source)}};
+void write_row(const QuotaBatch& batch, const api::SubjectRow& row, JsonWriter& json) {
+  json.field("name", batch.name_of(row));
+  json.field("source", api::source_name(row.source));
   if (row.source != api::QuotaSource::none) {
     const api::Quota& quota = batch.quotas[row.quota];
-    if (!quota.profile.empty()) json["profile"] = quota.profile;
-    json["limits"] = row_limits_json(quota, limits_of(batch, row));
-    json["expired"] = quota.refund_expired ? "refund" : "keep";
-    json["overtakers"] = quota.overtakers_max;
+    if (!quota.profile.empty()) json.field("profile", quota.profile);
+    write_row_limits(quota, limits_of(batch, row), json);
+    json.field("expired", quota.refund_expired ? "refund" : "keep");
+    json.field("overtakers", quota.overtakers_max);
   }
-  json["open_reservations"] = row.open_reservations;
-  json["waiting"] = row.waiting;
-  return json;
+  json.field("open_reservations", row.open_reservations);
+  json.field("waiting", row.waiting);
 }
 
 QuotaReply subject_reply(const QuotaRequest& request, const QuotaBatch& batch,
@@ -315,19 +362,27 @@ QuotaReply subject_reply(const QuotaRequest& request, const QuotaBatch& batch,
                           .code = api::code_name(QuotaCode::unknown_subject),
                           .title = "subject has no configured quota"});
   }
-  QuotaReply reply = json_reply(row_json(batch, rows[0]));
+  QuotaReply reply = json_reply([&](JsonWriter& json) { write_row(batch, rows[0], json); });
   reply.headers = limit_headers(row_limits(batch, answer), request.style, wall_ns);
   return reply;
 }
 
 QuotaReply page_reply(const QuotaBatch& batch, const QuotaAnswer& answer) {
-  Json subjects = Json::array();
-  for (const api::SubjectRow& row : rows_of(batch, answer)) {
-    subjects.push_back(row_json(batch, row));
-  }
-  const bool has_more = answer.next_cursor != 0;
-  return json_reply({{"subjects", std::move(subjects)},
-                     {"cursor", has_more ? Json(hex_text(answer.next_cursor)) : Json(nullptr)}});
+  return json_reply([&](JsonWriter& json) {
+    json.name("subjects");
+    json.open_array();
+    for (const api::SubjectRow& row : rows_of(batch, answer)) {
+      json.open_object();
+      write_row(batch, row, json);
+      json.close_object();
+    }
+    json.close_array();
+    if (answer.next_cursor != 0) {
+      json.field("cursor", hex_text(answer.next_cursor));
+    } else {
+      json.field("cursor", nullptr);
+    }
+  });
 }
 
 }  // namespace
@@ -337,10 +392,14 @@ std::string reservation_text(uint64_t reservation) {
 }
 
 QuotaReply problem_reply(const QuotaProblem& problem) {
-  Json body = problem_json_of(problem.code, problem.title, problem.status);
-  if (!problem.detail.empty()) body["detail"] = problem.detail;
-  if (!problem.complaints.empty()) body["complaints"] = problem.complaints;
-  return problem_reply_of(body, problem.status);
+  return problem_reply_of({problem.code, problem.title, problem.status}, [&](JsonWriter& json) {
+    if (!problem.detail.empty()) json.field("detail", problem.detail);
+    if (problem.complaints.empty()) return;
+    json.name("complaints");
+    json.open_array();
+    for (const std::string& complaint : problem.complaints) json.value(complaint);
+    json.close_array();
+  });
 }
 
 QuotaReply denied_reply(const QuotaRequest& request, QuotaCode code) {
@@ -368,9 +427,9 @@ QuotaReply quota_reply(const QuotaRequest& request, const QuotaBatch& batch, int
     case QuotaOp::page:
       return page_reply(batch, answer);
     case QuotaOp::reset:
-      return json_reply({{"subject", request.subjects[0]}});
+      return json_reply([&](JsonWriter& json) { json.field("subject", request.subjects[0]); });
     case QuotaOp::reset_all:
-      return json_reply(Json::object());
+      return json_reply([](JsonWriter&) {});
     default:
       break;
   }
