@@ -37,8 +37,8 @@ LAYERS = {
     "route": ["base", "api", "proto"],
     "session": ["base", "api", "log", "net", "wire", "route"],
     "config": ["base", "api", "log"],
-    "server": ["proto", "base", "api", "limiter", "policy", "shard", "quota", "io", "log", "net", "wire",
-               "route", "session", "config"],
+    "server": ["proto", "base", "api", "limiter", "policy", "shard", "quota", "io", "log", "net",
+               "wire", "route", "session", "config"],
     "cli": ["base", "api", "policy", "config", "log", "server", "clients"],
     "main.cpp": ["base", "config", "cli"],
 }

@@ -93,7 +93,8 @@ class LimitModel {
     for (Charge& charge : charges_) {
       if (!charge.open) charge.amount = 0;
     }
-    std::erase_if(queue_, [this](const Leaking& leaking) { return !charges_[leaking.charge].open; });
+    std::erase_if(queue_,
+                  [this](const Leaking& leaking) { return !charges_[leaking.charge].open; });
     exact_ = false;
   }
 
