@@ -37,6 +37,9 @@ MeterShape compile(const api::Limit& limit) noexcept {
     shape.ring_mask = static_cast<uint16_t>(places - 1);
     shape.width_ns = (shape.period_ns + shape.ring_mask - 1) / shape.ring_mask;
   }
+  // A bucket without a number leaks as fast as can be: at no rate it would never be empty again.
+  const bool is_word = limit.ceiling != api::Ceiling::number;
+  if (limit.kind == LimitKind::gcra && is_word) shape.amount = limits::amount_max;
   if (limit.kind == LimitKind::calendar) shape.zone = find_zone(limit.time_zone);
   return shape;
 }
@@ -66,6 +69,12 @@ void Meter::take_over(const MeterShape& before, uint64_t* words, const Moment& n
   std::copy_n(old.words_, head_words(shape_), words_);
   std::copy_n(old.ring_, ring_words(shape_), ring_);
   if (!is_gcra()) return;
+  if (before.amount == 0) {
+    // Nobody knows when what is there would have leaked away: no refund finds it any more.
+    words_[gcra_since_at] = now.order;
+    words_[gcra_open_at] = 0;
+    return;
+  }
   // What leaks faster is gone earlier than was foreseen when it was charged.
   if (shape_.amount <= before.amount) return;
   const int64_t sooner_ns = old.leaks_in_ns(level()) - leaks_in_ns(level());
@@ -198,6 +207,7 @@ void Meter::reset() noexcept {
 void Meter::bring_forward(Wide taken) noexcept {
   if (taken == 0) return;
   set_level(level() - taken);
+  if (shape_.amount == 0) return;  // nothing leaks
   set_time(ahead_at, time(ahead_at) + leaks_in_ns(taken) + 1);
 }
 

@@ -184,6 +184,7 @@ class LimitModel {
   // First in, first out: as a bucket leaks that has not mixed.
   void leak(int64_t ns) {
     Wide leaked = wide(static_cast<uint64_t>(ns - leaked_ns_)) * limit_.amount;
+    if (ns > leaked_ns_ && limit_.ceiling != api::Ceiling::number) queue_.clear();
     leaked_ns_ = ns;
     while (!queue_.empty() && leaked > 0) {
       const Wide part = std::min(leaked, queue_.front().left);

@@ -449,6 +449,39 @@ TEST(GcraMeter, a_refund_does_not_bring_back_what_another_one_gave) {
   EXPECT_EQ(driver.used(), 30U);
 }
 
+// A bucket without a number has no rate: it would never be empty again.
+TEST(GcraMeter, without_a_number_forgets_at_once) {
+  const Limit limit = limit_of(LimitKind::gcra, 10);
+  for (const Ceiling ceiling : {Ceiling::unlimited, Ceiling::block}) {
+    Limit word = limit_of(LimitKind::gcra, 0);
+    word.ceiling = ceiling;
+    Driver driver(word);
+    driver.charge(1'000'000);
+    EXPECT_LE(driver.empty_at(), driver.now().ns + 1);
+    EXPECT_EQ(driver.at(1).used(), 0U);
+    driver.change_to(limit);
+    EXPECT_TRUE(driver.fits(10));
+  }
+}
+
+TEST(GcraMeter, of_nothing_bears_any_number_of_resets_and_changes) {
+  Driver driver(limit_of(LimitKind::gcra, 10));
+  for (int round = 0; round < 5; ++round) {
+    driver.charge(5);
+    driver.change_to(limit_of(LimitKind::gcra, 0));
+    driver.meter().reset();
+    EXPECT_EQ(driver.used(), 0U);
+    driver.charge(7);
+    driver.change_to(limit_of(LimitKind::gcra, 10));
+    EXPECT_EQ(driver.used(), 7U);
+    driver.meter().reset();
+  }
+  const Charge held = driver.charge(10, true);
+  EXPECT_EQ(driver.empty_at(), driver.now().ns + 60 * s);
+  driver.give_back(10, 10, held);
+  EXPECT_EQ(driver.used(), 0U);
+}
+
 // -------------------------------------------------------------------------------------- days
 
 TEST(AnchoredDayMeter, begins_with_the_first_use_and_again_with_the_first_use_behind_it) {
