@@ -55,6 +55,22 @@ TEST(QuotaStore, an_ended_reservation_with_an_id_of_its_clients_makes_room) {
   EXPECT_NE(again.reservation, second);
 }
 
+// What a settle gives back serves a waiter, whose reservation takes the settled one's place.
+TEST(QuotaStore, an_answer_is_of_the_reservation_that_ended_even_when_its_place_is_taken) {
+  for (const bool settles : {true, false}) {
+    StoreDriver driver({.subjects_max = 3, .reservations_max = 1, .waiters_max = 2});
+    driver.put("m", {slots(1)});
+    const uint64_t id = driver.reserve({"m"}, asking_tokens(10)).reservation;
+    driver.reserve({"m"}, waiting(asking_tokens(77), 1));
+    const QuotaAnswer answer = settles ? driver.settle(id, 4) : driver.cancel(id);
+    ASSERT_EQ(driver.served(), std::vector<api::Ticket>{1});
+    EXPECT_EQ(answer.reservation, id);
+    EXPECT_EQ(answer.state,
+              settles ? api::ReservationState::settled : api::ReservationState::cancelled);
+    EXPECT_EQ(answer.amounts.input_tokens, settles ? 4U : 0U);
+  }
+}
+
 // Twice as many ids as reservations, and one, are remembered; then the first that ended makes room.
 TEST(QuotaStore, an_id_does_not_name_the_next_one_in_its_place) {
   StoreDriver driver({.subjects_max = 3, .reservations_max = 1, .waiters_max = 2});
