@@ -1,0 +1,205 @@
+// Goal: the C++ client and a real server agree on what is reserved, used and given back; nothing
+// leaks when clients go, and a limit is never exceeded by who reserves first. Method: the binary
+// that SLUICEGATE names, with one and with two shards.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server_program.hpp"
+#include "sluicegate/client.hpp"
+
+namespace sluicegate {
+namespace {
+
+using namespace std::chrono_literals;
+using test::ping;
+using test::Server;
+
+class CppQuota : public ::testing::TestWithParam<const char*> {
+ protected:
+  CppQuota() : server_{{"--shards", GetParam()}}, client_{server_.address()} { ping(client_); }
+
+  void put(std::string_view subject, std::vector<Limit> limits) {
+    ASSERT_EQ(client_.put_quota(subject, {.limits = std::move(limits)}), QuotaCode::ok);
+  }
+  LimitState state(std::string_view subject, size_t index = 0) {
+    return client_.usage(subject).limits.at(index);
+  }
+  // Until that many reservations are open.
+  void wait_until_open(std::string_view subject, uint32_t count) {
+    for (int attempt = 0; client_.usage(subject).open_reservations != count; ++attempt) {
+      ASSERT_LT(attempt, 6'000);
+      std::this_thread::sleep_for(10ms);
+    }
+  }
+
+  Server server_;
+  Client client_;
+};
+
+Limit tokens(uint64_t amount) {
+  return {.name = "tokens",
+          .metric = Metric::tokens,
+          .kind = LimitKind::fixed,
+          .amount = amount,
+          .period_ms = 3'600'000};
+}
+
+Limit slots(uint64_t amount) {
+  return {
+      .name = "slots", .metric = Metric::concurrency, .kind = LimitKind::slots, .amount = amount};
+}
+
+TEST_P(CppQuota, what_was_not_used_comes_back) {
+  put("gpt-4o", {tokens(1'000)});
+  Reservation call = client_.reserve("gpt-4o", {.input_tokens = 300, .max_output_tokens = 500});
+  ASSERT_TRUE(call);
+  EXPECT_EQ(state("gpt-4o").used, 800u);
+  EXPECT_EQ(state("gpt-4o").reserved, 800u);
+  const Reservation denied =
+      client_.reserve("gpt-4o", {.input_tokens = 300, .tell_violated = true});
+  EXPECT_FALSE(denied);
+  EXPECT_EQ(denied.outcome().code, QuotaCode::tokens_exceeded);
+  EXPECT_GT(denied.outcome().retry_ms, 0);
+  ASSERT_EQ(denied.outcome().limits.size(), 1u);
+  EXPECT_EQ(denied.outcome().limits[0].remaining, 200u);
+  const uint64_t id = call.id();
+  EXPECT_EQ(call.settle({.input_tokens = 280, .output_tokens = 120}).code, QuotaCode::ok);
+  EXPECT_EQ(client_.settle(id, {.output_tokens = 9'999}).code, QuotaCode::ok);  // a repeat
+  EXPECT_EQ(state("gpt-4o").used, 400u);
+  EXPECT_EQ(client_.cancel_reservation(id).code, QuotaCode::already_settled);
+  EXPECT_EQ(client_.settle(id ^ 1).code, QuotaCode::unknown_reservation);
+}
+
+TEST_P(CppQuota, a_guard_that_is_forgotten_gives_back) {
+  put("gpt-4o", {tokens(1'000), slots(1)});
+  { const Reservation forgotten = client_.reserve("gpt-4o", {.input_tokens = 900}); }
+  wait_until_open("gpt-4o", 0);
+  EXPECT_EQ(state("gpt-4o").used, 0u);
+  EXPECT_TRUE(client_.reserve("gpt-4o", {.input_tokens = 1'000}));
+}
+
+TEST_P(CppQuota, leases_are_handed_on_in_line) {
+  put("gpu", {slots(2)});
+  std::atomic<int> held{0}, most{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 20; ++round) {
+        Reservation slot = client_.lease("gpu", {.may_wait = true});
+        ASSERT_TRUE(slot) << name(slot.outcome().code);
+        const int now = ++held;
+        for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+        }
+        --held;
+        slot.release();
+      }
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  EXPECT_LE(most, 2);
+  EXPECT_EQ(client_.usage("gpu").open_reservations, 0u);
+}
+
+TEST_P(CppQuota, what_is_tied_ends_with_its_client) {
+  put("gpu", {slots(1)});
+  {
+    Client other{server_.address()};
+    ping(other);
+    EXPECT_NE(other.lease("gpu", {.tied = true}).detach(), 0u);
+    EXPECT_FALSE(client_.lease("gpu"));
+  }
+  wait_until_open("gpu", 0);
+  EXPECT_TRUE(client_.lease("gpu"));
+}
+
+TEST_P(CppQuota, threads_never_exceed_what_they_reserve) {
+  put("gpt-4o", {tokens(10'000)});
+  std::atomic<uint64_t> used{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 16; ++i) {
+    threads.emplace_back([&] {
+      for (;;) {
+        Reservation call = client_.reserve("gpt-4o", {.max_output_tokens = 50});
+        if (!call) return;
+        call.settle({.output_tokens = 30});
+        used += 30;
+      }
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  EXPECT_EQ(state("gpt-4o").used, used);
+  EXPECT_LE(used, 10'000u);
+  EXPECT_GT(used, 9'000u);
+}
+
+TEST_P(CppQuota, several_subjects_are_taken_together) {
+  put("{acme}", {tokens(100)});
+  put("{acme}.gpt-4o", {tokens(1'000)});
+  const Reservation call = client_.reserve({"{acme}", "{acme}.gpt-4o"}, {.input_tokens = 90});
+  EXPECT_TRUE(call);
+  const Reservation denied = client_.reserve({"{acme}", "{acme}.gpt-4o"}, {.input_tokens = 90});
+  EXPECT_FALSE(denied);
+  EXPECT_EQ(state("{acme}.gpt-4o").used, 90u);
+  EXPECT_EQ(client_.reserve({"one", "two"}).outcome().code, QuotaCode::subjects_apart);
+}
+
+TEST_P(CppQuota, batches_reserve_and_settle_over_all_shards) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 300; ++i) names.push_back("model:" + std::to_string(i));
+  for (const std::string& name : names) put(name, {tokens(100)});
+  std::vector<ReserveEntry> wanted;
+  for (const std::string& name : names) {
+    wanted.push_back({.subject = name, .input_tokens = 60});
+    wanted.push_back({.subject = name, .input_tokens = 60});
+  }
+  const auto got = client_.reserve_batch(wanted);
+  std::vector<SettleEntry> used;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_EQ(got.codes[i], i % 2 == 0 ? QuotaCode::ok : QuotaCode::tokens_exceeded);
+    if (got.reservations[i] != 0) used.push_back({got.reservations[i], {.input_tokens = 10}});
+  }
+  ASSERT_EQ(used.size(), names.size());
+  EXPECT_TRUE(client_.settle_batch(used).all_admitted());
+  for (const std::string& name : {names.front(), names.back()}) EXPECT_EQ(state(name).used, 10u);
+}
+
+TEST_P(CppQuota, check_and_record_and_reset) {
+  put("gpt-4o", {tokens(100)});
+  EXPECT_TRUE(client_.check("gpt-4o", {.input_tokens = 100}));
+  EXPECT_EQ(client_.record("gpt-4o", {.input_tokens = 70, .output_tokens = 50}).code,
+            QuotaCode::ok);
+  EXPECT_EQ(state("gpt-4o").used, 120u);
+  EXPECT_FALSE(client_.check("gpt-4o", {.input_tokens = 1}));
+  EXPECT_EQ(client_.reset("gpt-4o"), QuotaCode::ok);
+  EXPECT_EQ(state("gpt-4o").used, 0u);
+}
+
+TEST_P(CppQuota, quotas_are_put_paged_and_removed) {
+  put("gpt-4o", {tokens(100), slots(3)});
+  put("claude", {tokens(100)});
+  EXPECT_EQ(client_.get_quota("gpt-4o")->limits.at(1).name, "slots");
+  EXPECT_EQ(client_.put_quota("bad", {.limits = {tokens(1), tokens(2)}}), QuotaCode::invalid_quota);
+  std::vector<std::string> names;
+  uint64_t cursor = 0;
+  do {
+    const SubjectPage page = client_.usage_page(cursor, 1);
+    for (const SubjectState& each : page.subjects) names.push_back(each.name);
+    cursor = page.cursor;
+  } while (cursor != 0);
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"claude", "gpt-4o"}));
+  EXPECT_EQ(client_.remove_quota("gpt-4o"), QuotaCode::ok);
+  EXPECT_EQ(client_.remove_quota("gpt-4o"), QuotaCode::no_such_quota);
+  EXPECT_EQ(client_.reset_all(), QuotaCode::ok);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, CppQuota, ::testing::Values("1", "2"));
+
+}  // namespace
+}  // namespace sluicegate
