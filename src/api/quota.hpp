@@ -219,7 +219,7 @@ struct QuotaBatch {
     return std::string_view(answer_text).substr(row.name_begin, row.name_bytes);
   }
   void clear() noexcept;
-  // Copies every text that is asked with, so that the batch outlives the bytes it came in.
+  // Copies every text that is asked with, so that the batch outlives the bytes it came in. Once.
   void own_texts();
   // The answers' lists, made as long as the calls and empty.
   void make_answers();

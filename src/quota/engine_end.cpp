@@ -197,6 +197,11 @@ void Engine::end(Reservation& reservation, ReservationState state) noexcept {
 void Engine::expire(Reservation& reservation) noexcept {
   ++statistics_.expired;
   reservation.expired_order = now_.order;
+  if (reservation.client_id.is_set()) {
+    // Its client may ask again under the id: the lifetime in which it gets the same answer is over.
+    id_index_.erase(reservation.client_id.low, index_of(reservation));
+    reservation.client_id = {};
+  }
   for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
     if (reservation.subjects[place] == no_subject) continue;
     Subject& subject = current(reservation.subjects[place]);

@@ -118,6 +118,7 @@ class World {
         continue;
       }
       held.state = ReservationState::expired;
+      held.client_id.clear();
       held.due_ms = ceil_now_ms() + held.lifetime_ms;
       for (const std::string& name : held.subjects) {
         SubjectModel& subject = subjects_.at(name);

@@ -341,6 +341,18 @@ TEST(ClientId, a_repeat_gets_the_first_answer_while_it_is_open) {
   EXPECT_EQ(driver.store.reservations_count(), 1U);
 }
 
+TEST(ClientId, a_repeat_after_the_lifetime_is_decided_anew) {
+  StoreDriver driver;
+  driver.put("m", {tpm(100)});
+  QuotaCall call = with_id(asking_tokens(60), "id");
+  call.lifetime_ms = 1'000;
+  const uint64_t first = driver.reserve({"m"}, call).reservation;
+  driver.advance_ms(1'000);  // it expires, and is remembered for a late settle
+  EXPECT_EQ(driver.reserve({"m"}, call).code, QuotaCode::tpm_exceeded);
+  driver.settle(first, 10);
+  EXPECT_NE(driver.reserve({"m"}, call).reservation, first);
+}
+
 TEST(ClientId, a_repeat_gets_the_first_answer_when_it_has_ended) {
   StoreDriver driver;
   driver.put("m", {tpm(100), slots(5)});
