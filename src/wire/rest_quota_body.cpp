@@ -21,6 +21,7 @@ constexpr std::string_view invalid_request = "invalid_request";
 constexpr std::string_view invalid_request_title = "the request is not valid";
 constexpr size_t body_depth_max = 16;
 constexpr size_t usual_names = 16;  // of the outermost object
+constexpr size_t names_max = 64;    // of any: each is compared with those before it
 
 QuotaProblem bad_request(std::string detail) {
   return {.code = invalid_request, .title = invalid_request_title, .detail = std::move(detail)};
@@ -67,6 +68,7 @@ class BodyBuilder {
     if (open_.size() == 1 && object.empty()) object.reserve(usual_names);
     const auto [place, is_new] = object.emplace(name, nullptr);
     if (!is_new) complaint_ = policy::in_quotes(name) + ": comes twice; tell it once";
+    if (object.size() > names_max) complaint_ = "the body: too many fields";
     value_ = &place->second;
     return true;
   }

@@ -122,6 +122,16 @@ TEST(RestQuotaRequest, refuses_endless_nesting) {
             "400 invalid_request: the body: nested too deeply");
 }
 
+TEST(RestQuotaRequest, refuses_endless_fields) {
+  const auto refuse = [](int names_count) {
+    std::string body = "{";
+    for (int i = 0; i < names_count; ++i) body += "\"x" + std::to_string(i) + "\": 1, ";
+    return refusal(QuotaEndpoint::reserve, body + R"("subjects": ["a"]})");
+  };
+  EXPECT_EQ(refuse(63).find("400 invalid_request: \"x0\": not known here"), 0u);
+  EXPECT_EQ(refuse(64), "400 invalid_request: the body: too many fields");
+}
+
 TEST(RestQuotaRequest, names_the_field_and_the_cure) {
   const auto refuse = [](std::string_view more) {
     return refusal(QuotaEndpoint::reserve, R"({"subjects": ["a"], )" + std::string(more) + "}");
