@@ -370,6 +370,8 @@ void NativePeer::on_frame(schema::ServerFrame::Reader frame) {
     case schema::ServerFrame::GO_AWAY:
       if (!world_.draining) fail("was told to go away");
       return;
+    case schema::ServerFrame::QUOTA_ANSWERS:
+    case schema::ServerFrame::USAGE_TOLD:
     case schema::ServerFrame::UNSET:
       fail("got a frame of a kind that it cannot get");
   }

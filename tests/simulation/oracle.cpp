@@ -480,6 +480,10 @@ void Oracle::run_due(shard::Shard& shard, base::Now now) {
 std::unique_ptr<policy::RuleBook> Oracle::adopt(shard::Shard& shard,
                                                 std::unique_ptr<policy::RuleBook> rules,
                                                 base::Now now) {
+  // A worker's first rules come before it is watched; they are the model's.
+  const bool watched =
+      std::ranges::any_of(cores_, [&](const Core& core) { return &core.worker.shard() == &shard; });
+  if (!watched) return real::adopt(shard, std::move(rules), now);
   Core& core = core_of(shard);
   trace("new rules");
   // Those that nobody has looked at since the last rules would pass them over.

@@ -10,9 +10,12 @@
 
 #include "frames.hpp"
 #include "io/sim/sim_io.hpp"
+#include "io/sim/sim_network.hpp"
 #include "oracle.hpp"
 
 namespace sluice::simulation {
+
+class QuotaBooks;
 
 // What all peers of a run share.
 struct World {
@@ -24,7 +27,9 @@ struct World {
   Oracle& oracle;
   Failure& failure;
   std::vector<std::string> keys;
-  uint64_t operations = 0;  // requests and frames sent, connections made and ended
+  io::SimNetwork* network = nullptr;
+  QuotaBooks* books = nullptr;  // none: a run without quotas
+  uint64_t operations = 0;      // requests and frames sent, connections made and ended
   uint32_t cost_max = 3;
   uint32_t limit_max = 10;  // of overrides
   uint32_t wait_ms_max = 500;

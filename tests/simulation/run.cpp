@@ -9,6 +9,10 @@
 #include "io/sim/sim_network.hpp"
 #include "native_peer.hpp"
 #include "oracle.hpp"
+#include "quota_books.hpp"
+#include "quota_http_peer.hpp"
+#include "quota_peer.hpp"
+#include "quota_watch.hpp"
 #include "server/worker.hpp"
 
 namespace sluice::simulation {
@@ -21,6 +25,9 @@ constexpr uint64_t settle_turns_max = 400'000;
 constexpr uint64_t let_go_turns = 128;  // of a core that has work: more than its handles take
 constexpr int64_t settle_ns_min = 60 * base::ns_per_s;  // a line of twenty, a second for each
 constexpr uint64_t drain_turns = 200;
+constexpr uint64_t quota_hurry_turns = 64;  // between two pushes of the clock, while they wait
+constexpr int64_t quota_hurry_ns = 10 * base::ns_per_ms;
+constexpr int64_t lifetimes_ns = 3 * base::ns_per_s;  // longer than any reservation lives
 constexpr int64_t a_day_ms = 24 * 3'600 * 1'000;
 
 template <typename T, size_t count>
@@ -59,6 +66,15 @@ session::Options draw_sessions(Random& random, const shard::Options& shard, bool
     options.send_timeout_ms = a_day_ms;
     options.linger_ms = a_day_ms;
   }
+  return options;
+}
+
+quota::Options draw_quotas(Random& random) {
+  quota::Options options;
+  options.subjects_max = pick<uint32_t, 3>(random, {24, 64, 1'000});
+  options.reservations_max = pick<uint32_t, 4>(random, {3, 20, 100, 2'000});
+  options.waiters_max = pick<uint32_t, 3>(random, {2, 20, 500});
+  options.seed = random.next();
   return options;
 }
 
@@ -126,11 +142,14 @@ class Run {
   void operate();
   void step();
   void settle();
+  void end_quotas();
+  void turn_until_over();
   void turn_all(int64_t wait_ns, bool all);
   bool sleeps_on(Core& core);
   void turn(Core& core, int64_t wait_ns);
   void advance_if_all_sleep();
   void connect_some();
+  std::unique_ptr<Peer> new_peer();
   void adopt_some();
   void receive_all();
   void check_idle();
@@ -149,6 +168,9 @@ class Run {
   const io::SimOptions io_options_;
   io::SimNetwork network_;
   Oracle oracle_;
+  // None: a run without quotas.
+  std::unique_ptr<QuotaBooks> books_;
+  std::unique_ptr<QuotaWatch> quotas_;
   std::unique_ptr<server::Crew> crew_;
   World world_;
   std::vector<Core> cores_;
@@ -182,8 +204,17 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t cores_count)
   world_.time_outs = time_outs_;
   world_.can_set_rate = shard_.requests_can_set_rate;
   world_.can_mod_queue = shard_.requests_can_mod_queue;
-  server::WorkerOptions options{
-      .sessions = draw_sessions(random_, shard_, time_outs_), .shard = shard_, .splits = {}};
+  server::WorkerOptions options{.sessions = draw_sessions(random_, shard_, time_outs_),
+                                .shard = shard_,
+                                .quota = draw_quotas(random_),
+                                .splits = {}};
+  if (random_.chance(0.5)) {
+    books_ = std::make_unique<QuotaBooks>(random_, failure_);
+    quotas_ = std::make_unique<QuotaWatch>(random_, *books_, failure_);
+    options.quotas = books_->first_rules();
+  }
+  world_.network = &network_;
+  world_.books = books_.get();
   // Fewer connections than clients: some are turned away.
   world_.connections_full = random_.chance(0.1);
   options.connections_max = world_.connections_full ? 1 + peers_max_ / 2 : 64;
@@ -207,6 +238,7 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t cores_count)
     cores_[core].worker = std::make_unique<server::Worker>(*cores_[core].io, options, *crew_);
     world_.ios.push_back(cores_[core].io.get());
     oracle_.watch(*cores_[core].worker, *cores_[core].io);
+    if (quotas_) quotas_->watch(*cores_[core].worker);
   }
 }
 
@@ -262,18 +294,25 @@ void Run::advance_if_all_sleep() {
 
 void Run::connect_some() {
   if (peers_.size() >= peers_max_ || !random_.chance(0.3)) return;
-  if (random_.chance(0.5)) {
-    peers_.push_back(std::make_unique<NativePeer>(world_));
-  } else {
-    peers_.push_back(std::make_unique<HttpPeer>(world_));
+  peers_.push_back(new_peer());
+}
+
+std::unique_ptr<Peer> Run::new_peer() {
+  const bool native = random_.chance(0.5);
+  if (books_ && random_.chance(0.6)) {
+    if (native) return std::make_unique<QuotaPeer>(world_);
+    return std::make_unique<QuotaHttpPeer>(world_);
   }
+  if (native) return std::make_unique<NativePeer>(world_);
+  return std::make_unique<HttpPeer>(world_);
 }
 
 // As the rule watch does it, between two turns of a core; never at once for all.
 void Run::adopt_some() {
   if (!changes_rules_ || !random_.chance(0.05)) return;
   Core& core = cores_[random_.below(cores_.size())];
-  core.worker->adopt(std::make_unique<policy::RuleBook>(shard_.policy, draw_rules(random_)));
+  core.worker->adopt(std::make_unique<policy::RuleBook>(
+      shard_.policy, draw_rules(random_), books_ ? books_->changed_rules() : policy::QuotaRules{}));
 }
 
 void Run::receive_all() {
@@ -333,6 +372,23 @@ std::string Run::owed() const {
 // Faults stop, nobody asks any more: everything must come to its end by itself.
 void Run::settle() {
   network_.faults().calm();
+  turn_until_over();
+  if (quotas_ && !failure_) end_quotas();
+  // Handles of connections that have ended go in slices.
+  for (uint64_t turns = 0; turns < let_go_turns && !failure_; ++turns) turn_all(0, true);
+}
+
+// Every lifetime ends; then nothing is held by anybody, and a client sees that it is so.
+void Run::end_quotas() {
+  network_.advance(lifetimes_ns);
+  for (uint64_t turns = 0; turns < let_go_turns && !failure_; ++turns) turn_all(0, true);
+  if (!failure_) quotas_->check_empty();
+  if (world_.draining || failure_) return;
+  peers_.push_back(std::make_unique<QuotaPeer>(world_, true));
+  turn_until_over();
+}
+
+void Run::turn_until_over() {
   const int64_t until_ns = network_.clock().monotonic_ns + settle_ns_min;
   for (uint64_t turns = 0; !all_over() && !failure_; ++turns) {
     if (turns >= settle_turns_max && network_.clock().monotonic_ns >= until_ns) {
@@ -341,11 +397,11 @@ void Run::settle() {
       return;
     }
     for (const auto& peer : peers_) peer->settle();
+    // Lines of quotas may have to wait for many lifetimes, one after the other.
+    if (quotas_ && turns % quota_hurry_turns == 0) network_.advance(quota_hurry_ns);
     turn_all(INT64_MAX, true);
     receive_all();
   }
-  // Handles of connections that have ended go in slices.
-  for (uint64_t turns = 0; turns < let_go_turns && !failure_; ++turns) turn_all(0, true);
 }
 
 void Run::check_idle() {
@@ -402,6 +458,10 @@ RunResult Run::play() {
   events_[static_cast<uint32_t>(CoreEvent::given_back)] = oracle_.given_back();
   events_[static_cast<uint32_t>(CoreEvent::given_back_late)] = oracle_.given_back_late();
   result.core_events = events_;
+  if (quotas_) {
+    result.quota_events = quotas_->events();
+    result.usages_checked = books_->usages_checked();
+  }
   return result;
 }
 

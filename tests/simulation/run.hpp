@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "io/sim/sim_faults.hpp"
+#include "quota_watch.hpp"
 
 namespace sluice::simulation {
 
@@ -39,6 +40,8 @@ struct RunResult {
   uint64_t evicted = 0;
   uint64_t adopted = 0;  // new rules, by every core that took some
   std::array<uint64_t, core_events_count> core_events{};
+  std::array<uint64_t, quota_events_count> quota_events{};
+  uint64_t usages_checked = 0;  // amounts told, against the clients' books
 };
 
 RunResult simulate(uint64_t seed, uint64_t operations_count, uint32_t cores_count);

@@ -57,6 +57,8 @@ struct Totals {
   std::array<uint64_t, io::faults_count> faults{};
   std::array<uint64_t, 16> verdicts{};
   std::array<uint64_t, core_events_count> core_events{};
+  std::array<uint64_t, quota_events_count> quota_events{};
+  uint64_t usages_checked = 0;
 
   void add(const RunResult& result) {
     ++runs;
@@ -71,6 +73,8 @@ struct Totals {
     for (size_t i = 0; i < faults.size(); ++i) faults[i] += result.faults[i];
     for (size_t i = 0; i < verdicts.size(); ++i) verdicts[i] += result.verdicts[i];
     for (size_t i = 0; i < core_events.size(); ++i) core_events[i] += result.core_events[i];
+    for (size_t i = 0; i < quota_events.size(); ++i) quota_events[i] += result.quota_events[i];
+    usages_checked += result.usages_checked;
   }
 };
 
@@ -134,11 +138,21 @@ std::string_view name_of_fault(uint32_t index) {
   return io::fault_name(static_cast<io::Fault>(index));
 }
 
+std::string_view name_of_quota_event(uint32_t index) {
+  return quota_event_name(static_cast<QuotaEvent>(index));
+}
+
+void demand_quotas(const Totals& totals) {
+  demand_all(totals.quota_events, name_of_quota_event, quota_events_count);
+  std::printf("%12lu amounts told that lie within the books\n", totals.usages_checked);
+}
+
 TEST(Simulation, every_seed_agrees_with_the_model_and_drains) {
   const Totals totals = play("every_seed_*", {1});
   if (HasFailure()) return;
   tell(totals);
   demand_all(totals.faults, name_of_fault, static_cast<uint32_t>(io::Fault::delayed_wake));
+  demand_quotas(totals);
   if (std::getenv("SEED") == nullptr) {
     EXPECT_GT(totals.evicted, 0u);
     EXPECT_GT(totals.adopted, 0u);
@@ -156,6 +170,7 @@ TEST(Simulation, several_cores_agree_with_the_model_and_drain) {
       totals.core_events,
       [](uint32_t index) { return core_event_name(static_cast<CoreEvent>(index)); },
       core_events_count);
+  demand_quotas(totals);
   if (std::getenv("SEED") == nullptr) {
     EXPECT_GT(totals.drained, 0u);
     EXPECT_GT(totals.adopted, 0u);

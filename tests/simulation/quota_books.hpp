@@ -1,0 +1,151 @@
+// The books that clients keep on quotas: what they asked, what they were told, and so what has to
+// be charged and what may be. They know nothing of the store, and no order but that of the wire.
+// Flow:   a peer says what it asks before it is sent, and what it was told -> bounds of what each
+//         subject is charged; usage that a peer is shown has to lie between them all the while.
+// Shape:  each subject has two limits that only count (`all` tokens, `calls`), for a year, beside
+//         small ones that refuse. New quotas differ in amounts alone, and never allow more than the
+//         first.
+// Errors: reported to the run's Failure.
+// Lives:  one per run.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "api/quota.hpp"
+#include "io/sim/sim_faults.hpp"
+#include "oracle.hpp"
+#include "policy/quota_book.hpp"
+
+namespace sluice::simulation {
+
+// What the two limits that only count are charged.
+struct Tally {
+  uint64_t tokens = 0;
+  uint64_t requests = 0;
+};
+
+// A call that charges.
+struct Charge {
+  std::vector<std::string> subjects;
+  Tally may;   // the most that is charged for it now
+  Tally must;  // ... and the least
+  api::Amounts reserved;
+  uint64_t id = 0;            // of its reservation, once told
+  std::vector<Tally> ends;    // by the settles and cancels that were asked
+  bool ended = false;         // one of them was told to have happened
+  int64_t open_from_ns = 0;   // since it was told
+  int64_t open_until_ns = 0;  // at least, unless it is ended
+  bool tied = false;
+  std::map<std::string, std::string> told;  // REST: the answer to each way to end it
+};
+using ChargePtr = std::shared_ptr<Charge>;
+
+// A reserve with an id of its client's, to be repeated.
+struct NamedReserve {
+  std::string client_id;
+  std::vector<std::string> subjects;
+  api::Amounts amounts;
+  std::multiset<int64_t> unanswered;  // when it was asked; what was lost on its way stays
+  ChargePtr charge;                   // the last that was admitted
+};
+
+// Of every reserve with an id, so that a repeat asks for the same.
+inline constexpr uint32_t named_lifetime_ms = 300;
+
+// Who asks for a subject's usage, until it is told.
+struct UsageQuestion {
+  std::string subject;
+  Tally least;
+  Tally most;
+};
+using QuestionPtr = std::shared_ptr<UsageQuestion>;
+
+class QuotaBooks {
+ public:
+  QuotaBooks(io::Random& random, Failure& failure);
+
+  // What the configuration file says: the first time, and when it changes.
+  policy::QuotaRules first_rules();
+  policy::QuotaRules changed_rules();
+  api::Quota changed_quota(const std::string& subject);
+
+  const std::vector<std::string>& subjects() const { return subjects_; }
+  // 1 to 3 of one tag; or, seldom, some that are held by no tag.
+  std::vector<std::string> draw_call(bool& apart);
+  const std::string& draw_subject();
+  api::Amounts draw_amounts();
+  uint32_t draw_lifetime_ms();
+  bool strict() const { return overtakers_max_ == 0; }
+  bool changes() const { return changes_; }
+  bool resets() const { return resets_; }
+  uint32_t default_lifetime_ms() const { return lifetime_ms_; }
+  // How many may hold a slot of it at a time.
+  uint64_t slots_of(const std::string& subject) const;
+
+  // Reserve and record: before it is sent, and when the answer has come.
+  ChargePtr ask_charge(const std::vector<std::string>& subjects, const api::Amounts& amounts);
+  void denied(Charge& charge);
+  void recorded(Charge& charge);
+  // `asked_ns`: when it was sent. Returns the charge that this reservation has already, if it does.
+  ChargePtr admitted(const ChargePtr& charge, uint64_t id, int64_t asked_ns, int64_t now_ns,
+                     uint32_t lifetime_ms, bool tied);
+
+  // Settle and cancel.
+  void ask_end(uint64_t id, const Tally& tally);
+  void ended(uint64_t id);
+  Charge* find(uint64_t id);
+  uint64_t draw_reservation();  // 0: none was told yet
+  // With an id: new, or again. What is asked while a reservation is surely open is told the same.
+  NamedReserve& name(const std::vector<std::string>& subjects, const api::Amounts& amounts);
+  NamedReserve* draw_named();
+  void ask_named(NamedReserve& named, int64_t now_ns) { named.unanswered.insert(now_ns); }
+  void denied_named(const std::string& client_id, int64_t asked_ns);
+  void admitted_named(const std::string& client_id, const ChargePtr& charge, int64_t asked_ns,
+                      int64_t now_ns);
+  // `text` of the same end has to be the same.
+  void check_end(uint64_t id, const std::string& way, const std::string& text);
+
+  QuestionPtr ask_usage(const std::string& subject);
+  void check_usage(const UsageQuestion& question, const std::string& limit, uint64_t used);
+  void forget(const QuestionPtr& question) { questions_.remove(question); }
+  uint64_t usages_checked() const { return usages_checked_; }
+
+ private:
+  struct Kept {
+    api::Quota quota;  // the first
+    Tally may;
+    Tally must;
+  };
+
+  api::Quota draw_quota();
+  policy::QuotaRules rules(bool changed);
+  NamedReserve& find_named(const std::string& client_id);
+  template <typename Change>
+  void change(Charge& charge, Change apply);
+
+  io::Random& random_;
+  Failure& failure_;
+  const bool changes_;
+  const bool resets_;
+  const bool refunds_expired_;
+  const uint32_t overtakers_max_;
+  const uint32_t lifetime_ms_;
+  const policy::UnknownSubjects unknown_;
+  std::vector<std::string> subjects_;
+  std::map<std::string, Kept> kept_;
+  api::Quota standard_;
+  std::map<uint64_t, ChargePtr> charges_;  // by reservation
+  std::vector<uint64_t> ids_;
+  std::vector<std::unique_ptr<NamedReserve>> named_;
+  std::list<QuestionPtr> questions_;
+  uint64_t usages_checked_ = 0;
+};
+
+}  // namespace sluice::simulation

@@ -1,0 +1,63 @@
+// A client of REST's quotas: what is under /v1/, pipelined; it reserves, waits, ends, changes and
+// looks. Answers come in the order asked.
+// Lives:  as Peer.
+#pragma once
+
+#include <deque>
+#include <functional>
+
+#include "peer.hpp"
+#include "quota_books.hpp"
+
+namespace sluice::simulation {
+
+class QuotaHttpPeer final : public Peer {
+ public:
+  explicit QuotaHttpPeer(World& world);
+  std::string describe() const override { return "(http, quotas)"; }
+
+ private:
+  using OnAnswer = std::function<void(int status, const std::string& body)>;
+
+  struct Asked {
+    std::string what;
+    std::vector<int> statuses;  // that it may be answered with, beside 503
+    OnAnswer on_answer;
+  };
+
+  struct Reserve {
+    ChargePtr charge;
+    std::string client_id;
+    int64_t asked_ns = 0;
+    uint32_t lifetime_ms = 0;
+  };
+
+  void ask() override;
+  void take_answers() override;
+  bool is_owed() const override { return !asked_.empty(); }
+  void check_graceful_end() override;
+
+  void ask_reserve();
+  void ask_settle();
+  void ask_cancel();
+  void ask_extend();
+  void ask_record();
+  void ask_check();
+  void ask_usage();
+  void ask_change();
+  void ask_reset();
+  void end(const std::string& way, uint64_t reservation, const std::string& body,
+           const std::string& told_as);
+  void say_request(const std::string& method, const std::string& target, const std::string& body,
+                   std::vector<int> statuses, OnAnswer on_answer);
+  bool take_answer();
+  void on_reserved(const Reserve& asked, int status, const std::string& body);
+  void on_usage(const QuestionPtr& question, int status, const std::string& body);
+  int64_t now_ns() const { return world_.network->clock().monotonic_ns; }
+
+  QuotaBooks& books_;
+  std::deque<Asked> asked_;
+  bool may_ever_wait_ = false;
+};
+
+}  // namespace sluice::simulation

@@ -1,0 +1,464 @@
+#include "quota_peer.hpp"
+
+#include <algorithm>
+
+#include "base/limits.hpp"
+#include "io/sim/sim_network.hpp"
+#include "quota_frames.hpp"
+#include "server/worker.hpp"
+
+namespace sluice::simulation {
+namespace {
+
+using api::QuotaCode;
+
+constexpr size_t outstanding_max = 12;
+constexpr uint64_t entries_max = 6;
+
+QuotaCode code_at(schema::QuotaAnswers::Reader answers, uint32_t index) {
+  const capnp::Data::Reader codes = answers.getCodes();
+  return static_cast<QuotaCode>(codes.size() == 1 ? codes[0] : codes[index]);
+}
+
+}  // namespace
+
+QuotaPeer::QuotaPeer(World& world, bool audits)
+    : Peer(world, server::native_listener), books_(*world.books), audits_(audits) {
+  if (!audits_) return;
+  say_hello();
+  ask_usage();
+}
+
+int64_t QuotaPeer::now_ns() const {
+  return world_.network->clock().monotonic_ns;
+}
+
+// ------------------------------------------------------------------------------------- asking
+
+void QuotaPeer::say_frame(const Fill& fill) {
+  const uint32_t segment_words = world_.random.chance(0.1) ? 24 : 4'096;
+  say(build_frame(segment_words, fill));
+}
+
+QuotaPeer::Asked& QuotaPeer::expect(Kind kind) {
+  ++world_.operations;
+  Asked& asked = asked_[++last_id_];
+  asked.kind = kind;
+  asked.asked_ns = now_ns();
+  return asked;
+}
+
+void QuotaPeer::say_hello() {
+  said_hello_ = true;
+  expect(Kind::hello);
+  say_frame([&](schema::ClientFrame::Builder frame) {
+    frame.setId(last_id_);
+    auto hello = frame.initHello();
+    hello.setVersion(1);
+    if (world_.random.chance(0.5)) {
+      hello.setWantedShard(static_cast<uint32_t>(world_.random.below(world_.ios.size() + 1)));
+    }
+  });
+}
+
+void QuotaPeer::ask() {
+  if (!said_hello_) return say_hello();
+  if (!welcomed_ || asked_.size() >= outstanding_max) return;
+  const uint64_t dice = world_.random.below(100);
+  if (dice < 45) return ask_reserve();
+  if (dice < 62) return ask_settle();
+  if (dice < 70) return ask_cancel();
+  if (dice < 74) return ask_extend();
+  if (dice < 78) return ask_record();
+  if (dice < 81) return ask_check();
+  if (dice < 87) return ask_usage();
+  if (dice < 88) return ask_page();
+  if (dice < 92) return ask_withdraw();
+  if (dice < 95) return ask_ping();
+  if (dice < 97) return ask_reset();
+  ask_change();
+}
+
+QuotaPeer::Entry QuotaPeer::draw_entry() {
+  Entry entry;
+  entry.subjects = books_.draw_call(entry.apart);
+  entry.amounts = books_.draw_amounts();
+  return entry;
+}
+
+// With an id of its own: asked for the first time, or again.
+QuotaPeer::Entry QuotaPeer::draw_named() {
+  Entry entry = draw_entry();
+  if (entry.apart) return entry;
+  NamedReserve* named = world_.random.chance(0.5) ? books_.draw_named() : nullptr;
+  if (named == nullptr) named = &books_.name(entry.subjects, entry.amounts);
+  entry.subjects = named->subjects;
+  entry.amounts = named->amounts;
+  entry.client_id = named->client_id;
+  books_.ask_named(*named, now_ns());
+  return entry;
+}
+
+void QuotaPeer::ask_reserve() {
+  io::Random& random = world_.random;
+  Asked& asked = expect(Kind::reserve);
+  const bool named = random.chance(0.3);
+  asked.lifetime_ms = named ? named_lifetime_ms : books_.draw_lifetime_ms();
+  asked.tied = !named && random.chance(0.3);
+  for (uint64_t count = 1 + random.below(entries_max); count > 0; --count) {
+    Entry entry = named ? draw_named() : draw_entry();
+    if (!entry.apart) entry.charge = books_.ask_charge(entry.subjects, entry.amounts);
+    asked.entries.push_back(std::move(entry));
+  }
+  const bool waits = random.chance(0.6);
+  may_ever_wait_ |= waits;
+  ReserveFrame frame{.id = last_id_, .lifetime_ms = asked.lifetime_ms};
+  frame.flags = static_cast<uint8_t>((waits ? schema::QUOTA_MAY_WAIT : 0) |
+                                     (asked.tied ? schema::QUOTA_TIED : 0) |
+                                     (random.chance(0.2) ? schema::QUOTA_WANTS_LIMITS : 0) |
+                                     (random.chance(0.2) ? schema::QUOTA_WANTS_VIOLATED : 0));
+  if (random.chance(0.4)) frame.wait_limit_ms = 1 + static_cast<uint32_t>(random.below(400));
+  for (const Entry& entry : asked.entries) {
+    frame.entries.push_back(
+        {.subjects = entry.subjects, .amounts = entry.amounts, .client_id = entry.client_id});
+  }
+  say_frame([&](schema::ClientFrame::Builder builder) { fill_reserve(builder, frame); });
+}
+
+void QuotaPeer::ask_check() {
+  Asked& asked = expect(Kind::check);
+  ReserveFrame frame{.id = last_id_, .checks = true};
+  for (uint64_t count = 1 + world_.random.below(entries_max); count > 0; --count) {
+    asked.entries.push_back(draw_entry());
+    frame.entries.push_back({.subjects = asked.entries.back().subjects,
+                             .amounts = asked.entries.back().amounts,
+                             .client_id = {}});
+  }
+  say_frame([&](schema::ClientFrame::Builder builder) { fill_reserve(builder, frame); });
+}
+
+// Of any client's; and seldom what nobody was given.
+std::vector<uint64_t> QuotaPeer::draw_reservations() {
+  std::vector<uint64_t> reservations;
+  for (uint64_t count = 1 + world_.random.below(4); count > 0; --count) {
+    const uint64_t drawn = books_.draw_reservation();
+    const bool bogus = drawn == 0 || world_.random.chance(0.02);
+    reservations.push_back(bogus ? world_.random.next() : drawn);
+  }
+  return reservations;
+}
+
+// Mostly with the same amounts, for a repeat's sake.
+void QuotaPeer::ask_settle() {
+  io::Random& random = world_.random;
+  Asked& asked = expect(Kind::end);
+  SettleFrame frame{.id = last_id_};
+  for (const uint64_t reservation : draw_reservations()) {
+    const uint64_t seed = random.chance(0.7) ? reservation : random.next();
+    Settled settled{.reservation = reservation,
+                    .requests = 1 + seed % 2,
+                    .input_tokens = seed % 23,
+                    .output_tokens = seed % 29};
+    settled.cached = random.chance(0.2) ? settled.input_tokens / 2 : 0;
+    books_.ask_end(reservation,
+                   {.tokens = settled.input_tokens - settled.cached + settled.output_tokens,
+                    .requests = settled.requests});
+    frame.settled.push_back(settled);
+    asked.entries.push_back({.subjects = {}, .client_id = {}, .reservation = reservation});
+  }
+  say_frame([&](schema::ClientFrame::Builder builder) { fill_settle(builder, frame); });
+}
+
+void QuotaPeer::ask_cancel() {
+  Asked& asked = expect(Kind::end);
+  const bool keeps = world_.random.chance(0.3);
+  const std::vector<uint64_t> reservations = draw_reservations();
+  for (const uint64_t reservation : reservations) {
+    const Charge* charge = books_.find(reservation);
+    const uint64_t requests = keeps && charge != nullptr ? charge->reserved.requests : 0;
+    books_.ask_end(reservation, {.tokens = 0, .requests = requests});
+    asked.entries.push_back({.subjects = {}, .client_id = {}, .reservation = reservation});
+  }
+  say_frame([&](schema::ClientFrame::Builder frame) {
+    frame.setId(last_id_);
+    auto cancel = frame.initCancel();
+    cancel.setFlags(keeps ? schema::QUOTA_KEEP_REQUESTS : 0);
+    fill_numbers(cancel.initReservations(static_cast<uint32_t>(reservations.size())), reservations);
+  });
+}
+
+void QuotaPeer::ask_extend() {
+  Asked& asked = expect(Kind::extend);
+  const std::vector<uint64_t> reservations = draw_reservations();
+  const uint32_t lifetime_ms = books_.draw_lifetime_ms();
+  for (const uint64_t reservation : reservations) {
+    asked.entries.push_back({.subjects = {}, .client_id = {}, .reservation = reservation});
+    // A short one may end it sooner than it was to.
+    if (Charge* charge = books_.find(reservation)) charge->open_until_ns = 0;
+  }
+  say_frame([&](schema::ClientFrame::Builder frame) {
+    frame.setId(last_id_);
+    auto extend = frame.initExtend();
+    extend.setLifetimeMs(lifetime_ms);
+    fill_numbers(extend.initReservations(static_cast<uint32_t>(reservations.size())), reservations);
+  });
+}
+
+void QuotaPeer::ask_record() {
+  Asked& asked = expect(Kind::record);
+  ReserveFrame frame{.id = last_id_};
+  for (uint64_t count = 1 + world_.random.below(entries_max); count > 0; --count) {
+    Entry entry = draw_entry();
+    if (!entry.apart) entry.charge = books_.ask_charge(entry.subjects, entry.amounts);
+    frame.entries.push_back(
+        {.subjects = entry.subjects, .amounts = entry.amounts, .client_id = {}});
+    asked.entries.push_back(std::move(entry));
+  }
+  say_frame([&](schema::ClientFrame::Builder builder) { fill_record(builder, frame); });
+}
+
+void QuotaPeer::ask_usage() {
+  Asked& asked = expect(Kind::usage);
+  std::vector<std::string> subjects = {books_.draw_subject()};
+  if (audits_) subjects = books_.subjects();
+  for (const std::string& subject : subjects) asked.questions.push_back(books_.ask_usage(subject));
+  say_frame([&](schema::ClientFrame::Builder frame) {
+    frame.setId(last_id_);
+    auto usage = frame.initUsage();
+    fill_names(usage, subjects);
+  });
+}
+
+void QuotaPeer::ask_page() {
+  expect(Kind::page);
+  say_frame([&](schema::ClientFrame::Builder frame) {
+    frame.setId(last_id_);
+    frame.initUsage().setLimit(static_cast<uint32_t>(world_.random.below(8)));
+  });
+}
+
+// A quota that is put, or removed again.
+void QuotaPeer::ask_change() {
+  if (!books_.changes()) return ask_ping();
+  expect(Kind::change);
+  const std::string& subject = books_.draw_subject();
+  say_frame([&](schema::ClientFrame::Builder frame) {
+    frame.setId(last_id_);
+    auto change = frame.initQuota();
+    change.setSubject(data_of(subject));
+    if (world_.random.chance(0.4)) {
+      change.setRemove(true);
+    } else {
+      fill_quota(change.initQuota(), books_.changed_quota(subject));
+    }
+  });
+}
+
+void QuotaPeer::ask_reset() {
+  if (!books_.resets()) return ask_ping();
+  expect(Kind::change);
+  const bool all = world_.random.chance(0.3);
+  const std::string& subject = books_.draw_subject();
+  say_frame([&](schema::ClientFrame::Builder frame) {
+    frame.setId(last_id_);
+    auto reset = frame.initReset();
+    reset.setAll(all);
+    if (!all) reset.setSubject(data_of(subject));
+  });
+}
+
+// Of a frame that waits, all of it or some; or of one that nobody knows.
+void QuotaPeer::ask_withdraw() {
+  uint64_t target = world_.random.next();
+  std::vector<uint32_t> entries;
+  for (const auto& [id, asked] : asked_) {
+    if (asked.kind != Kind::reserve || !world_.random.chance(0.5)) continue;
+    target = id;
+    for (const uint32_t entry : asked.waiting) {
+      if (world_.random.chance(0.5)) entries.push_back(entry);
+    }
+    break;
+  }
+  expect(Kind::withdraw);
+  say_frame([&](schema::ClientFrame::Builder frame) {
+    frame.setId(last_id_);
+    auto withdraw = frame.initWithdraw();
+    withdraw.setTarget(target);
+    fill_numbers(withdraw.initEntries(static_cast<uint32_t>(entries.size())), entries);
+  });
+}
+
+void QuotaPeer::ask_ping() {
+  expect(Kind::ping);
+  say_frame([&](schema::ClientFrame::Builder frame) {
+    frame.setId(last_id_);
+    frame.setPing();
+  });
+}
+
+// ------------------------------------------------------------------------------------ answers
+
+void QuotaPeer::take_answers() {
+  while (!over() && take_frame(inbox_, [&](auto frame) { on_frame(frame); })) {
+  }
+}
+
+QuotaPeer::Asked* QuotaPeer::find(uint64_t id) {
+  const auto found = asked_.find(id);
+  if (found != asked_.end()) return &found->second;
+  fail("got an answer that it did not ask for, to frame " + std::to_string(id));
+  return nullptr;
+}
+
+void QuotaPeer::on_frame(schema::ServerFrame::Reader frame) {
+  const uint64_t id = frame.getId();
+  switch (frame.which()) {
+    case schema::ServerFrame::WELCOME:
+      welcomed_ = true;
+      asked_.erase(id);
+      return;
+    case schema::ServerFrame::QUOTA_ANSWERS:
+      return on_answers(id, frame.getQuotaAnswers());
+    case schema::ServerFrame::GRANTED:
+      return on_granted(id, frame.getGranted());
+    case schema::ServerFrame::USAGE_TOLD:
+      return on_usage(id, frame.getUsageTold());
+    case schema::ServerFrame::DONE:
+    case schema::ServerFrame::PONG:
+      if (const Asked* asked = find(id)) {
+        const bool fits = asked->kind == Kind::withdraw || asked->kind == Kind::ping;
+        if (!fits) return fail("got Done or Pong for something else");
+        asked_.erase(id);
+      }
+      return;
+    case schema::ServerFrame::ERROR:
+      return on_error(frame.getError());
+    case schema::ServerFrame::GO_AWAY:
+      if (!world_.draining) fail("was told to go away");
+      return;
+    default:
+      fail("got a frame of a kind that it cannot get");
+  }
+}
+
+void QuotaPeer::on_answers(uint64_t id, schema::QuotaAnswers::Reader answers) {
+  Asked* asked = find(id);
+  if (asked == nullptr) return;
+  if (asked->answered) return fail("was answered twice");
+  asked->answered = true;
+  const auto count = static_cast<uint32_t>(asked->entries.size());
+  if (asked->kind != Kind::change && answers.getCount() != count) {
+    return fail("got too few or too many answers");
+  }
+  for (uint32_t index = 0; index < count && !over(); ++index) {
+    const QuotaCode code = code_at(answers, index);
+    const Entry& entry = asked->entries[index];
+    if (entry.apart && code != QuotaCode::subjects_apart && code != QuotaCode::draining) {
+      return fail("asked for subjects that are apart, and was told " +
+                  std::string(api::code_name(code)));
+    }
+    if (entry.apart) continue;
+    if (asked->kind == Kind::reserve) {
+      const auto reservations = answers.getReservations();
+      on_reserved(*asked, index, code, index < reservations.size() ? reservations[index] : 0);
+    } else if (asked->kind == Kind::end && code == QuotaCode::ok) {
+      books_.ended(entry.reservation);
+    } else if (asked->kind == Kind::record && code == QuotaCode::ok) {
+      books_.recorded(*entry.charge);
+    } else if (asked->kind == Kind::record && !api::admits(code)) {
+      books_.denied(*entry.charge);
+    }
+  }
+  if (asked->waiting.empty()) asked_.erase(id);
+}
+
+void QuotaPeer::on_reserved(Asked& asked, uint32_t index, QuotaCode code, uint64_t reservation) {
+  const Entry& entry = asked.entries[index];
+  if (code == QuotaCode::queued) {
+    asked.waiting.insert(index);
+  } else if (api::admits(code)) {
+    on_admitted(asked, entry, reservation);
+  } else {
+    if (reservation != 0) return fail("was denied, and got a reservation");
+    on_denied(asked, entry);
+  }
+}
+
+void QuotaPeer::on_admitted(const Asked& asked, const Entry& entry, uint64_t reservation) {
+  if (reservation == 0) return fail("was admitted without a reservation");
+  const ChargePtr charge = books_.admitted(entry.charge, reservation, asked.asked_ns, now_ns(),
+                                           asked.lifetime_ms, asked.tied);
+  if (entry.client_id.empty()) return;
+  books_.admitted_named(entry.client_id, charge, asked.asked_ns, now_ns());
+}
+
+void QuotaPeer::on_granted(uint64_t id, schema::Granted::Reader granted) {
+  Asked* asked = find(id);
+  if (asked == nullptr) return;
+  if (!asked->answered) return fail("got a grant before the answers");
+  const auto entries = granted.getEntries();
+  const capnp::Data::Reader verdicts = granted.getVerdicts();
+  const auto reservations = granted.getReservations();
+  for (uint32_t i = 0; i < entries.size() && !over(); ++i) {
+    if (asked->waiting.erase(entries[i]) == 0) return fail("got a grant for no waiting entry");
+    const auto verdict = static_cast<api::Verdict>(verdicts[verdicts.size() == 1 ? 0 : i]);
+    const uint64_t reservation = i < reservations.size() ? reservations[i] : 0;
+    const Entry& entry = asked->entries[entries[i]];
+    if (verdict == api::Verdict::approved) {
+      on_admitted(*asked, entry, reservation);
+    } else if (reservation != 0) {
+      fail("was not granted anything, and got a reservation");
+    } else {
+      on_denied(*asked, entry);
+    }
+  }
+  if (asked->waiting.empty()) asked_.erase(id);
+}
+
+void QuotaPeer::on_denied(const Asked& asked, const Entry& entry) {
+  books_.denied(*entry.charge);
+  if (!entry.client_id.empty()) books_.denied_named(entry.client_id, asked.asked_ns);
+}
+
+void QuotaPeer::on_usage(uint64_t id, schema::UsageTold::Reader told) {
+  Asked* asked = find(id);
+  if (asked == nullptr) return;
+  const schema::LimitStates::Reader limits = told.getLimits();
+  const capnp::Data::Reader names = limits.getNames();
+  size_t offset = 0;
+  for (uint32_t row = 0; row < limits.getNameSizes().size() && asked->kind == Kind::usage; ++row) {
+    const uint8_t size = limits.getNameSizes()[row];
+    const std::string name(reinterpret_cast<const char*>(names.begin()) + offset, size);
+    offset += size;
+    books_.check_usage(*asked->questions[limits.getEntries()[row]], name, limits.getUsed()[row]);
+    if (audits_ && (name == "slots" ? limits.getUsed() : limits.getReserved())[row] != 0) {
+      fail("finds " + name + " of " + asked->questions[limits.getEntries()[row]]->subject +
+           " held at the end");
+    }
+  }
+  for (const uint32_t open : told.getOpenReservations()) {
+    if (audits_ && open != 0) fail("finds a reservation open at the end");
+  }
+  for (const uint32_t waiting : told.getWaiting()) {
+    if (audits_ && waiting != 0) fail("finds one who waits at the end");
+  }
+  for (const QuestionPtr& question : asked->questions) books_.forget(question);
+  asked_.erase(id);
+}
+
+void QuotaPeer::on_error(schema::Error::Reader error) {
+  const auto code = static_cast<ErrorCode>(error.getCode());
+  const bool busy = code == ErrorCode::too_many_connections && world_.connections_full;
+  const bool late = code == ErrorCode::hello_timeout && world_.time_outs;
+  const bool leaving = code == ErrorCode::draining && world_.draining;
+  if (!busy && !late && !leaving) return fail("got error " + std::string(error_name(code)));
+  may_be_ended_ = true;
+}
+
+void QuotaPeer::check_graceful_end() {
+  const bool may_lack_answers = may_ever_wait_ || may_be_ended_ || world_.draining ||
+                                world_.time_outs || world_.connections_full;
+  if (!asked_.empty() && !may_lack_answers) fail("ended with frames unanswered");
+}
+
+}  // namespace sluice::simulation

@@ -1,0 +1,99 @@
+// A client of the native protocol that asks for quotas: frames of every kind, with entries of
+// several cores, tied or not, and again what was asked before.
+// Lives:  as Peer.
+#pragma once
+
+#include <map>
+#include <set>
+
+#include "peer.hpp"
+#include "quota_books.hpp"
+
+namespace sluice::simulation {
+
+class QuotaPeer final : public Peer {
+ public:
+  // `audits`: asks once for the usage of every subject; nothing may be held.
+  explicit QuotaPeer(World& world, bool audits = false);
+  std::string describe() const override { return "(native, quotas)"; }
+
+ private:
+  enum class Kind : uint8_t {
+    hello,
+    reserve,
+    check,
+    end,  // settle or cancel
+    extend,
+    record,
+    usage,
+    page,
+    change,  // of a quota, or a reset
+    withdraw,
+    ping
+  };
+
+  struct Entry {
+    std::vector<std::string> subjects;
+    api::Amounts amounts;
+    std::string client_id;
+    uint64_t reservation = 0;
+    bool apart = false;
+    ChargePtr charge;
+  };
+
+  struct Asked {
+    Kind kind = Kind::ping;
+    std::vector<Entry> entries;
+    uint32_t lifetime_ms = 0;
+    bool tied = false;
+    bool answered = false;       // a reserve of which some wait
+    std::set<uint32_t> waiting;  // entries
+    int64_t asked_ns = 0;
+    std::vector<QuestionPtr> questions;
+  };
+
+  void ask() override;
+  void take_answers() override;
+  bool is_owed() const override { return !asked_.empty(); }
+  void check_graceful_end() override;
+
+  void say_hello();
+  void ask_reserve();
+  void ask_check();
+  void ask_settle();
+  void ask_cancel();
+  void ask_extend();
+  void ask_record();
+  void ask_usage();
+  void ask_page();
+  void ask_change();
+  void ask_reset();
+  void ask_withdraw();
+  void ask_ping();
+  Entry draw_entry();
+  Entry draw_named();
+  std::vector<uint64_t> draw_reservations();
+  Asked& expect(Kind kind);
+  void say_frame(const Fill& fill);
+  int64_t now_ns() const;
+
+  void on_frame(schema::ServerFrame::Reader frame);
+  void on_answers(uint64_t id, schema::QuotaAnswers::Reader answers);
+  void on_reserved(Asked& asked, uint32_t index, api::QuotaCode code, uint64_t reservation);
+  void on_admitted(const Asked& asked, const Entry& entry, uint64_t reservation);
+  void on_denied(const Asked& asked, const Entry& entry);
+  void on_granted(uint64_t id, schema::Granted::Reader granted);
+  void on_usage(uint64_t id, schema::UsageTold::Reader told);
+  void on_error(schema::Error::Reader error);
+  Asked* find(uint64_t id);
+
+  QuotaBooks& books_;
+  std::map<uint64_t, Asked> asked_;  // by frame id
+  uint64_t last_id_ = 0;
+  bool said_hello_ = false;
+  bool welcomed_ = false;
+  bool may_ever_wait_ = false;
+  const bool audits_;
+};
+
+}  // namespace sluice::simulation

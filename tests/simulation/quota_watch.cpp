@@ -1,0 +1,392 @@
+#include "quota_watch.hpp"
+
+#include <algorithm>
+
+#include "quota_calls.hpp"
+
+namespace sluice::simulation {
+namespace {
+
+using api::QuotaCode;
+using api::QuotaOp;
+using api::ReservationState;
+
+constexpr api::CoreId nobody = 0xFFFF;  // decides what is not its turn
+
+std::string code_text(QuotaCode code) {
+  return std::string(api::code_name(code));
+}
+
+}  // namespace
+
+std::string_view quota_event_name(QuotaEvent event) {
+  constexpr std::array<std::string_view, quota_events_count> names = {
+      "reserved",   "denied",   "waited",  "granted",      "withdrawn",   "abandoned",
+      "given back", "repeated", "settled", "settled late", "ended twice", "cancelled",
+      "extended",   "expired",  "untied",  "recorded",     "checked",     "reset",
+      "put",        "removed",  "apart",   "batched"};
+  return names[static_cast<uint32_t>(event)];
+}
+
+QuotaWatch::QuotaWatch(io::Random& random, QuotaBooks& books, Failure& failure)
+    : books_(books), failure_(failure), single_steps_(random.chance(0.5)) {
+  install(this);
+}
+
+QuotaWatch::~QuotaWatch() {
+  install(static_cast<QuotaWatch*>(nullptr));
+}
+
+QuotaWatch::Core& QuotaWatch::core_of(const quota::QuotaStore& store) {
+  return *std::ranges::find_if(cores_,
+                               [&](const Core& core) { return &core.worker.quotas() == &store; });
+}
+
+uint32_t QuotaWatch::open_count() const {
+  uint32_t count = 0;
+  for (const Core& core : cores_) count += core.open_count;
+  return count;
+}
+
+void QuotaWatch::check_empty() {
+  for (const Core& core : cores_) {
+    check_counts(core, core.worker.quotas());
+    if (core.open_count != 0) {
+      failure_.report(std::to_string(core.open_count) + " reservations are open at the end");
+    }
+    if (!core.waiting.empty()) {
+      failure_.report(std::to_string(core.waiting.size()) + " wait for quotas at the end");
+    }
+  }
+}
+
+void QuotaWatch::decide(quota::QuotaStore& store, api::QuotaBatch& batch, base::Now now,
+                        api::CoreId origin) {
+  Core& core = core_of(store);
+  // What ends with its connection may serve others of the same one: their order is told by steps.
+  const bool has_end = std::ranges::any_of(
+      batch.calls, [](const api::QuotaCall& call) { return call.op == QuotaOp::end_tie; });
+  if (single_steps_ || has_end) {
+    decide_singly(core, store, batch, now, origin);
+  } else {
+    decide_some(core, store, batch, now, origin);
+  }
+}
+
+void QuotaWatch::decide_singly(Core& core, quota::QuotaStore& store, api::QuotaBatch& batch,
+                               base::Now now, api::CoreId origin) {
+  std::vector<api::CoreId> owners;
+  for (api::QuotaCall& call : batch.calls) owners.push_back(std::exchange(call.core, nobody));
+  for (size_t index = 0; index < batch.calls.size(); ++index) {
+    batch.calls[index].core = owners[index];
+    decide_some(core, store, batch, now, origin);
+    batch.calls[index].core = nobody;
+  }
+  for (size_t index = 0; index < owners.size(); ++index) batch.calls[index].core = owners[index];
+}
+
+void QuotaWatch::decide_some(Core& core, quota::QuotaStore& store, api::QuotaBatch& batch,
+                             base::Now now, api::CoreId origin) {
+  const auto own = static_cast<api::CoreId>(&core - cores_.data());
+  real::decide(store, batch, now, origin);
+  std::vector<Newcomer> newcomers;
+  uint32_t calls = 0;
+  for (size_t index = 0; index < batch.calls.size(); ++index) {
+    if (batch.calls[index].core != own) continue;
+    follow(core, batch, index, now, origin, newcomers);
+    if (++calls > 1) count(QuotaEvent::batched);
+  }
+  after(core, store, now);
+  for (const Newcomer& newcomer : newcomers) {
+    check_order(core, *newcomer.asked, newcomer.sequence, "a newcomer");
+  }
+}
+
+void QuotaWatch::follow(Core& core, const api::QuotaBatch& batch, size_t index, base::Now now,
+                        api::CoreId origin, std::vector<Newcomer>& newcomers) {
+  const api::QuotaCall& call = batch.calls[index];
+  const api::QuotaAnswer& answer = batch.answers[index];
+  const bool done = answer.code == QuotaCode::ok;
+  switch (call.op) {
+    case QuotaOp::reserve:
+      return follow_reserve(core, batch, index, now, origin, newcomers);
+    case QuotaOp::settle:
+    case QuotaOp::cancel:
+      return follow_end(core, call, answer);
+    case QuotaOp::extend:
+      return follow_extend(core, call, answer, now);
+    case QuotaOp::end_tie:
+      return end_tie(core, call.tie);
+    case QuotaOp::record:
+      return count(QuotaEvent::recorded);
+    case QuotaOp::check:
+      return count(QuotaEvent::checked);
+    case QuotaOp::reset:
+    case QuotaOp::reset_all:
+      return count(QuotaEvent::reset);
+    case QuotaOp::put:
+      if (done) count(QuotaEvent::put);
+      return;
+    case QuotaOp::remove:
+      if (done) count(QuotaEvent::removed);
+      return;
+    default:
+      return;
+  }
+}
+
+void QuotaWatch::follow_reserve(Core& core, const api::QuotaBatch& batch, size_t index,
+                                base::Now now, api::CoreId origin,
+                                std::vector<Newcomer>& newcomers) {
+  const api::QuotaCall& call = batch.calls[index];
+  const api::QuotaAnswer& answer = batch.answers[index];
+  if (follow_repeat(core, call, answer, now)) return;
+  Asked asked{
+      .subjects = {},
+      .client_id = std::string(call.client_id),
+      .tie = call.tie,
+      .lifetime_ms = call.lifetime_ms != 0 ? call.lifetime_ms : books_.default_lifetime_ms()};
+  for (uint32_t place = 0; place < call.subjects_count; ++place) {
+    asked.subjects.emplace_back(batch.subjects[call.first_subject + place]);
+  }
+  if (answer.code == QuotaCode::queued) {
+    count(QuotaEvent::waited);
+    const auto [at, fresh] = core.waiting.emplace(TicketName{origin, call.ticket},
+                                                  Waiting{.sequence = ++sequence_, .asked = asked});
+    if (!fresh) failure_.report("a ticket stands in line twice");
+    return;
+  }
+  if (!api::admits(answer.code)) {
+    count(answer.code == QuotaCode::subjects_apart ? QuotaEvent::apart : QuotaEvent::denied);
+    if (answer.reservation != 0) failure_.report("a denial came with a reservation");
+    return;
+  }
+  count(QuotaEvent::reserved);
+  if (const Asked* opened = open_up(core, answer.reservation, std::move(asked), now)) {
+    newcomers.push_back({.sequence = ++sequence_, .asked = opened});
+  }
+}
+
+// Of one whose lifetime lasts the first answer is told again. One that has ended may be forgotten
+// for the sake of another's place.
+bool QuotaWatch::follow_repeat(Core& core, const api::QuotaCall& call,
+                               const api::QuotaAnswer& answer, base::Now now) {
+  const auto known = core.by_client.find(std::string(call.client_id));
+  if (call.client_id.empty() || known == core.by_client.end()) return false;
+  Reserved& before = core.reserved.at(known->second);
+  if (answer.reservation == known->second) {
+    before.was_repeated = true;
+    count(QuotaEvent::repeated);
+    return true;
+  }
+  // Until the store has seen that its lifetime is over.
+  const bool lasts = before.state == ReservationState::open;
+  if (lasts && base::floor_ms(now.monotonic_ns) < before.due_ms) {
+    failure_.report("a repeat of " + known->first + " was answered " + code_text(answer.code) +
+                    " while its reservation is open");
+  }
+  return false;
+}
+
+const QuotaWatch::Asked* QuotaWatch::open_up(Core& core, uint64_t id, Asked asked, base::Now now) {
+  const int64_t due_ms = base::ceil_ms(now.monotonic_ns) + asked.lifetime_ms;
+  if (id == 0 || core.reserved.contains(id)) {
+    failure_.report("an admission without a reservation of its own");
+    return nullptr;
+  }
+  if (!asked.client_id.empty()) core.by_client[asked.client_id] = id;
+  Reserved& reserved = core.reserved[id];
+  reserved = {.asked = std::move(asked), .due_ms = due_ms, .amounts = {}};
+  ++core.open_count;
+  for (const std::string& subject : reserved.asked.subjects) {
+    const uint64_t open = ++core.open[subject];
+    if (open > books_.slots_of(subject)) {
+      failure_.report(std::to_string(open) + " hold a slot of " + subject + ", which has " +
+                      std::to_string(books_.slots_of(subject)));
+    }
+  }
+  return &reserved.asked;
+}
+
+void QuotaWatch::close(Core& core, Reserved& reserved, ReservationState state) {
+  if (reserved.state == ReservationState::open) {
+    --core.open_count;
+    for (const std::string& subject : reserved.asked.subjects) --core.open[subject];
+  }
+  reserved.state = state;
+}
+
+void QuotaWatch::follow_end(Core& core, const api::QuotaCall& call,
+                            const api::QuotaAnswer& answer) {
+  const auto found = core.reserved.find(call.reservation);
+  if (found == core.reserved.end()) {
+    if (answer.code != QuotaCode::unknown_reservation) {
+      failure_.report("what was never reserved ended: " + code_text(answer.code));
+    }
+    return;
+  }
+  Reserved& reserved = found->second;
+  const bool settles = call.op == QuotaOp::settle;
+  const ReservationState wanted = settles ? ReservationState::settled : ReservationState::cancelled;
+  const bool open = reserved.state == ReservationState::open;
+  if (answer.code == QuotaCode::unknown_reservation && !open) return;  // forgotten by now
+  if (open || reserved.state == ReservationState::expired) {
+    if (answer.code != QuotaCode::ok || answer.late == open) {
+      failure_.report("an end of a reservation that is " + std::string(open ? "open" : "expired") +
+                      " was answered " + code_text(answer.code) + (answer.late ? ", late" : ""));
+    }
+    count(settles ? QuotaEvent::settled : QuotaEvent::cancelled);
+    if (settles && !open) count(QuotaEvent::settled_late);
+    close(core, reserved, wanted);
+    reserved.late = answer.late;
+    reserved.amounts = answer.amounts;
+    return;
+  }
+  const bool same = answer.state == reserved.state && answer.late == reserved.late &&
+                    answer.amounts == reserved.amounts;
+  if (!same || (answer.code == QuotaCode::ok) != (reserved.state == wanted)) {
+    failure_.report("a repeated end was answered " + code_text(answer.code) +
+                    ", other than the first");
+  }
+  count(QuotaEvent::ended_twice);
+}
+
+void QuotaWatch::follow_extend(Core& core, const api::QuotaCall& call,
+                               const api::QuotaAnswer& answer, base::Now now) {
+  const auto found = core.reserved.find(call.reservation);
+  const bool open = found != core.reserved.end() && found->second.state == ReservationState::open;
+  if (open != (answer.code == QuotaCode::ok)) {
+    failure_.report(std::string("an extend of what is ") + (open ? "open" : "not open") +
+                    " was answered " + code_text(answer.code));
+  }
+  if (!open) return;
+  count(QuotaEvent::extended);
+  Reserved& reserved = found->second;
+  if (call.lifetime_ms != 0) reserved.asked.lifetime_ms = call.lifetime_ms;
+  reserved.due_ms = base::ceil_ms(now.monotonic_ns) + reserved.asked.lifetime_ms;
+}
+
+void QuotaWatch::end_tie(Core& core, uint64_t tie) {
+  for (auto& [id, reserved] : core.reserved) {
+    if (reserved.asked.tie != tie || reserved.state != ReservationState::open) continue;
+    count(QuotaEvent::untied);
+    close(core, reserved, ReservationState::expired);
+  }
+}
+
+// In the order of the outcomes: each is for one who waits, and nobody who came earlier is passed.
+void QuotaWatch::follow_grants(Core& core, quota::QuotaStore& store, base::Now now) {
+  for (; core.grants_seen < store.grants().size(); ++core.grants_seen) {
+    const api::Grant& grant = store.grants()[core.grants_seen];
+    const auto found = core.waiting.find({grant.origin, grant.ticket});
+    if (found == core.waiting.end()) return failure_.report("an outcome for nobody who waits");
+    Waiting waiting = std::move(found->second);
+    core.waiting.erase(found);
+    if (grant.verdict == api::Verdict::withdrawn) count(QuotaEvent::withdrawn);
+    if (grant.verdict != api::Verdict::approved) continue;
+    count(QuotaEvent::granted);
+    check_order(core, waiting.asked, waiting.sequence, "a waiter");
+    open_up(core, grant.permit.reservation, std::move(waiting.asked), now);
+  }
+}
+
+void QuotaWatch::check_order(const Core& core, const Asked& asked, uint64_t sequence,
+                             const char* who) {
+  if (!books_.strict()) return;
+  for (const auto& [ticket, waiting] : core.waiting) {
+    if (waiting.sequence >= sequence) continue;
+    for (const std::string& subject : asked.subjects) {
+      if (std::ranges::count(waiting.asked.subjects, subject) == 0) continue;
+      failure_.report(std::string(who) + " overtook one that waits for " + subject);
+    }
+  }
+}
+
+void QuotaWatch::check_counts(const Core& core, const quota::QuotaStore& store) {
+  if (store.reservations_count() != core.open_count) {
+    failure_.report(std::to_string(store.reservations_count()) +
+                    " reservations are open where there should be " +
+                    std::to_string(core.open_count));
+  }
+  if (store.waiters_count() != core.waiting.size()) {
+    failure_.report(std::to_string(store.waiters_count()) + " wait for quotas where " +
+                    std::to_string(core.waiting.size()) + " should");
+  }
+}
+
+void QuotaWatch::after(Core& core, quota::QuotaStore& store, base::Now now) {
+  follow_grants(core, store, now);
+  if (!failure_) check_counts(core, store);
+}
+
+bool QuotaWatch::withdraw(quota::QuotaStore& store, api::WaiterId waiter, api::Ticket ticket,
+                          base::Now now, api::CoreId origin) {
+  Core& core = core_of(store);
+  const bool waits = core.waiting.contains({origin, ticket});
+  const bool withdrawn = real::withdraw(store, waiter, ticket, now, origin);
+  if (withdrawn != waits) failure_.report("a withdrawal from a quota's line went another way");
+  after(core, store, now);
+  return withdrawn;
+}
+
+bool QuotaWatch::abandon(quota::QuotaStore& store, api::WaiterId waiter, api::Ticket ticket,
+                         base::Now now, api::CoreId origin) {
+  Core& core = core_of(store);
+  const bool waited = core.waiting.erase({origin, ticket}) > 0;
+  const bool abandoned = real::abandon(store, waiter, ticket, now, origin);
+  if (abandoned != waited) failure_.report("an abandonment of a quota's line went another way");
+  if (abandoned) count(QuotaEvent::abandoned);
+  after(core, store, now);
+  return abandoned;
+}
+
+bool QuotaWatch::give_back(quota::QuotaStore& store, uint64_t reservation, base::Now now) {
+  Core& core = core_of(store);
+  const bool taken = real::give_back(store, reservation, now);
+  const auto found = core.reserved.find(reservation);
+  if (found == core.reserved.end()) {
+    failure_.report("what was never reserved is given back");
+  } else if (taken) {
+    count(QuotaEvent::given_back);
+    // Under its id somebody else was told of it.
+    if (found->second.was_repeated) failure_.report("what another client holds is given back");
+    found->second.late = found->second.state != ReservationState::open;
+    found->second.amounts = {.requests = 0};
+    close(core, found->second, ReservationState::cancelled);
+  }
+  after(core, store, now);
+  return taken;
+}
+
+void QuotaWatch::drain(quota::QuotaStore& store, base::Now now) {
+  real::drain(store, now);
+  after(core_of(store), store, now);
+}
+
+void QuotaWatch::adopt(quota::QuotaStore& store, policy::QuotaBook& book, base::Now now) {
+  real::adopt(store, book, now);
+  // A worker's first rules come before it is watched.
+  const bool watched = std::ranges::any_of(
+      cores_, [&](const Core& core) { return &core.worker.quotas() == &store; });
+  if (watched) after(core_of(store), store, now);
+}
+
+void QuotaWatch::run_due(quota::QuotaStore& store, base::Now now) {
+  Core& core = core_of(store);
+  for (auto& [id, reserved] : core.reserved) {
+    if (reserved.state != ReservationState::open) continue;
+    if (base::floor_ms(now.monotonic_ns) < reserved.due_ms) continue;
+    count(QuotaEvent::expired);
+    close(core, reserved, ReservationState::expired);
+  }
+  real::run_due(store, now);
+  after(core, store, now);
+}
+
+void QuotaWatch::keep_grants(quota::QuotaStore& store, size_t count) {
+  Core& core = core_of(store);
+  real::keep_grants(store, count);
+  core.grants_seen = count;
+}
+
+}  // namespace sluice::simulation
