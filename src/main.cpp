@@ -12,9 +12,13 @@
 #include "cli/completion_command.hpp"
 #include "cli/debug_command.hpp"
 #include "cli/ping_command.hpp"
+#include "cli/quota_command.hpp"
 #include "cli/release_command.hpp"
+#include "cli/reserve_command.hpp"
 #include "cli/serve_command.hpp"
+#include "cli/settle_command.hpp"
 #include "cli/top_command.hpp"
+#include "cli/usage_command.hpp"
 #include "config/flags.hpp"
 
 int main(int argc, char** argv) {
@@ -25,6 +29,10 @@ int main(int argc, char** argv) {
   config::add_server_flags(app, config);
   cli::add_acquire_command(app, run);
   cli::add_release_command(app, run);
+  cli::add_reserve_command(app, run);
+  cli::add_settle_command(app, run);
+  cli::add_quota_command(app, run);
+  cli::add_usage_command(app, run);
   cli::add_debug_command(app, run);
   cli::add_ping_command(app, run);
   cli::add_bench_command(app, run);

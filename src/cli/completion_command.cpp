@@ -33,6 +33,10 @@ std::string first_line(std::string text) {
   return text;
 }
 
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* command) { return !command->get_group().empty(); });
+}
+
 std::vector<Word> flags_of(const CLI::App& app) {
   std::vector<Word> words;
   for (const CLI::Option* option : app.get_options()) {
@@ -44,8 +48,17 @@ std::vector<Word> flags_of(const CLI::App& app) {
   return words;
 }
 
-std::vector<const CLI::App*> commands_of(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App* command) { return !command->get_group().empty(); });
+// What may come behind a command's name: its flags, or its own commands and all of theirs.
+std::vector<Word> words_behind(const CLI::App& command) {
+  std::vector<Word> words = flags_of(command);
+  for (const CLI::App* inner : commands_of(command)) {
+    words.push_back({inner->get_name(), first_line(inner->get_description())});
+    for (const Word& word : flags_of(*inner)) {
+      const auto is_same = [&](const Word& other) { return other.text == word.text; };
+      if (std::ranges::none_of(words, is_same)) words.push_back(word);
+    }
+  }
+  return words;
 }
 
 // What may come behind the program's name alone.
@@ -69,7 +82,8 @@ std::string bash_script(const CLI::App& app) {
       "  local words\n"
       "  case \"${COMP_WORDS[1]}\" in\n";
   for (const CLI::App* command : commands_of(app)) {
-    script += "    " + command->get_name() + ") words='" + joined(flags_of(*command)) + "' ;;\n";
+    script +=
+        "    " + command->get_name() + ") words='" + joined(words_behind(*command)) + "' ;;\n";
   }
   script += "    *) words='" + joined(first_words(app)) +
             "' ;;\n"
@@ -101,8 +115,8 @@ std::string zsh_script(const CLI::App& app) {
       "  else\n"
       "    case \"${words[2]}\" in\n";
   for (const CLI::App* command : commands_of(app)) {
-    script += "      " + command->get_name() + ") words_next=(" + zsh_values(flags_of(*command)) +
-              ") ;;\n";
+    script += "      " + command->get_name() + ") words_next=(" +
+              zsh_values(words_behind(*command)) + ") ;;\n";
   }
   script += "      *) words_next=(" + zsh_values(first_words(app)) +
             ") ;;\n"
@@ -134,7 +148,8 @@ std::string fish_lines(const std::vector<Word>& words, const std::string& condit
 std::string fish_script(const CLI::App& app) {
   std::string script = fish_lines(first_words(app), "__fish_use_subcommand");
   for (const CLI::App* command : commands_of(app)) {
-    script += fish_lines(flags_of(*command), "__fish_seen_subcommand_from " + command->get_name());
+    script +=
+        fish_lines(words_behind(*command), "__fish_seen_subcommand_from " + command->get_name());
   }
   return script;
 }

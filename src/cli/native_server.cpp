@@ -29,6 +29,15 @@ sluicegate::ConnectOptions connect_options(const NativeServer& server, const std
       .client_name = "sluicegate-" + command, .connect_timeout = timeout, .call_timeout = timeout};
 }
 
+sluicegate::ClientOptions client_options(const NativeServer& server, const std::string& command) {
+  const std::chrono::milliseconds timeout{server.timeout_ms};
+  sluicegate::ClientOptions options;
+  options.client_name = "sluicegate-" + command;
+  options.connect_timeout = timeout;
+  options.call_timeout = timeout;
+  return options;
+}
+
 std::unique_ptr<sluicegate::Connection> connect(const NativeServer& server,
                                                 const std::string& command) {
   const sluicegate::Address at = sluicegate::parse_address(server.address);

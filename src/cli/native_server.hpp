@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "sluicegate/client.hpp"
 #include "sluicegate/connection.hpp"
 
 namespace sluice::cli {
@@ -26,6 +27,7 @@ void add_native_server(CLI::App& command, NativeServer& server);
 
 // The server sees the client as "sluicegate-COMMAND".
 sluicegate::ConnectOptions connect_options(const NativeServer& server, const std::string& command);
+sluicegate::ClientOptions client_options(const NativeServer& server, const std::string& command);
 std::unique_ptr<sluicegate::Connection> connect(const NativeServer& server,
                                                 const std::string& command);
 

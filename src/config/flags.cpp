@@ -392,7 +392,9 @@ int report_parse_error(const CLI::App& app, const CLI::ParseError& error, std::o
   }
   err << HelpFormatter().make_short_help(used) << "\nError: " << error.what() << '\n';
   // 1 is an answer of these.
-  const std::array answering = {"acquire", "release", "debug", "ping", "check-config"};
+  const std::array answering = {"acquire", "release", "debug", "ping",  "check-config",
+                                "reserve", "settle",  "usage", "quota", "show",
+                                "set",     "remove",  "reset"};
   const bool answers =
       std::ranges::any_of(answering, [&](const char* command) { return used.check_name(command); });
   return answers ? 2 : 1;

@@ -1,0 +1,169 @@
+#include "cli/quota_command.hpp"
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/native_server.hpp"
+#include "cli/quota_words.hpp"
+#include "sluicegate/client.hpp"
+
+namespace sluice::cli {
+namespace {
+
+using sluicegate::QuotaCode;
+
+constexpr const char* description =
+    R"(Shows and changes what a subject (a model, a tenant, an API key) may use.
+
+  sluicegate quota set gpt-4o --limit tpm:tokens:30000/60s --limit slots:concurrency:4
+  sluicegate quota set gpt-4o --limit budget:cost:5000000/month@America/Los_Angeles
+  sluicegate quota set gpt-4o --file quota.json
+  sluicegate quota show gpt-4o
+  sluicegate quota reset gpt-4o
+
+A limit is NAME:METRIC:AMOUNT[/PERIOD][:KIND].
+  METRIC  requests, input_tokens, output_tokens, tokens, cost or concurrency
+  AMOUNT  a number, unlimited or block
+  PERIOD  250ms, 60s, 5m, 1h, 1d; or hour, day, week, month of the calendar, [@TIME_ZONE]
+  KIND    sliding, fixed, gcra, anchored_day or rolling_day; left out: sliding
+)";
+
+constexpr const char* show_text =
+    R"(  sluicegate quota show gpt-4o --json
+
+Exit code: 0 when it was shown, 1 when there is no quota, 2 when there was no answer.)";
+
+constexpr const char* set_text =
+    R"(  sluicegate quota set gpt-4o --limit tpm:tokens:30000/60s:gcra --limit slots:concurrency:4
+  sluicegate quota set gpt-4o --file quota.json
+
+It stays until it is removed. Without any limit the subject is unlimited.
+Exit code: 0 when done, 1 when not, 2 when there was no answer or a limit is wrong.)";
+
+constexpr const char* remove_text =
+    R"(The configuration file's quota holds again.
+Exit code: 0 when done, 1 when nothing was put, 2 when there was no answer.)";
+
+constexpr const char* reset_text =
+    R"(  sluicegate quota reset gpt-4o
+  sluicegate quota reset --all
+
+Open reservations and their slots stay.
+Exit code: 0 when done, 2 when there was no answer.)";
+
+struct QuotaFlags {
+  std::string name;
+  std::vector<std::string> limits;
+  std::string file;
+  NativeServer server;
+  bool json = false;
+  bool all = false;
+};
+
+std::string text_of(const std::string& file) {
+  if (file == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw std::invalid_argument("cannot read " + file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+int told(QuotaCode code, const char* done) {
+  if (code == QuotaCode::ok) {
+    std::puts(done);
+    return 0;
+  }
+  std::fprintf(stderr, "%s: %s\n", std::string{name(code)}.c_str(),
+               std::string{reason(code)}.c_str());
+  return 1;
+}
+
+int show(const QuotaFlags& flags, sluicegate::Client& client) {
+  const sluicegate::SubjectState subject = client.usage(flags.name);
+  if (subject.source == sluicegate::QuotaSource::none) {
+    std::fprintf(stderr, "%s has no quota\n", printable(flags.name).c_str());
+    return 1;
+  }
+  if (flags.json) {
+    std::puts(subject_json(subject).dump(2).c_str());
+    return 0;
+  }
+  std::fputs(subjects_text({subject}).c_str(), stdout);
+  const std::string profile =
+      subject.quota.profile.empty() ? "" : ": " + printable(subject.quota.profile);
+  std::printf("source %s%s, %u open, %u waiting\n", std::string{name(subject.source)}.c_str(),
+              profile.c_str(), subject.open_reservations, subject.waiting);
+  return 0;
+}
+
+int set(const QuotaFlags& flags, sluicegate::Client& client) {
+  const sluicegate::Quota quota =
+      flags.file.empty() ? quota_of_words(flags.limits) : quota_of_json(text_of(flags.file));
+  return told(client.put_quota(flags.name, quota), "set");
+}
+
+int remove(const QuotaFlags& flags, sluicegate::Client& client) {
+  return told(client.remove_quota(flags.name), "removed");
+}
+
+int reset(const QuotaFlags& flags, sluicegate::Client& client) {
+  if (flags.name.empty() && !flags.all) throw std::invalid_argument("NAME or --all is required");
+  return told(flags.all ? client.reset_all() : client.reset(flags.name), "reset");
+}
+
+}  // namespace
+
+void add_quota_command(CLI::App& app, std::function<int()>& run) {
+  CLI::App* quota = app.add_subcommand("quota", description);
+  quota->require_subcommand(1);
+  const auto flags = std::make_shared<QuotaFlags>();
+  using Action = int (*)(const QuotaFlags&, sluicegate::Client&);
+  const auto add = [&](const char* word, const char* text, const char* more, Action action) {
+    CLI::App* command = quota->add_subcommand(word, text);
+    command->footer(more);
+    add_native_server(*command, flags->server);
+    command->callback([flags, action, &run] {
+      run = [flags, action] {
+        sluicegate::Client client{flags->server.address, client_options(flags->server, "quota")};
+        return action(*flags, client);
+      };
+    });
+    return command;
+  };
+  const auto add_name = [&](CLI::App* command) {
+    return command->add_option("NAME", flags->name, "which subject")->type_name("");
+  };
+
+  CLI::App* shown = add("show", "Shows a subject's quota and what is used of it.", show_text, show);
+  add_name(shown)->required();
+  shown->add_flag("--json", flags->json, "as JSON, with all that REST tells");
+
+  CLI::App* changed =
+      add("set", "Puts a quota, in the place of what the subject had.", set_text, set);
+  add_name(changed)->required();
+  auto* limits = changed
+                     ->add_option("--limit", flags->limits,
+                                  "NAME:METRIC:AMOUNT[/PERIOD][:KIND]; as often as needed")
+                     ->type_name("LIMIT")
+                     ->expected(1)
+                     ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  changed->add_option("--file", flags->file, "JSON as a PUT over REST has it; -: standard input")
+      ->type_name("FILE")
+      ->excludes(limits);
+
+  CLI::App* removed = add("remove", "Removes what was put.", remove_text, remove);
+  add_name(removed)->required();
+
+  CLI::App* cleared = add("reset", "Forgets what was used.", reset_text, reset);
+  auto* name = add_name(cleared);
+  cleared->add_flag("--all", flags->all, "of every subject")->excludes(name);
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,272 @@
+#include "cli/quota_words.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <stdexcept>
+
+#include "cli/native_server.hpp"
+#include "policy/quota_text.hpp"
+
+namespace sluice::cli {
+namespace {
+
+using policy::Json;
+using sluicegate::Ceiling;
+using sluicegate::LimitKind;
+using sluicegate::LimitState;
+
+[[noreturn]] void refuse(const std::string& limit, const std::string& why) {
+  throw std::invalid_argument("--limit '" + limit + "': " + why +
+                              "; it is NAME:METRIC:AMOUNT[/PERIOD][:KIND], as "
+                              "tpm:tokens:30000/60s:sliding");
+}
+
+std::optional<uint64_t> number_in(std::string_view text) {
+  uint64_t value = 0;
+  const auto [stop, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (fault != std::errc{} || stop != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// 60s: 60000; nothing for what is no time.
+std::optional<uint64_t> milliseconds_in(std::string_view text) {
+  struct Unit {
+    std::string_view name;
+    uint64_t milliseconds;
+  };
+  static constexpr std::array<Unit, 5> units{
+      {{"ms", 1}, {"s", 1'000}, {"m", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}}};
+  constexpr uint64_t longest = uint64_t{366} * 86'400'000;
+  for (const Unit& unit : units) {
+    if (!text.ends_with(unit.name)) continue;
+    const auto number = number_in(text.substr(0, text.size() - unit.name.size()));
+    if (number && *number <= longest / unit.milliseconds) return *number * unit.milliseconds;
+  }
+  return std::nullopt;
+}
+
+void put_period(Json& json, std::string_view period, const std::string& limit) {
+  if (const auto milliseconds = milliseconds_in(period)) {
+    json["period_ms"] = *milliseconds;
+    return;
+  }
+  const size_t at = period.find('@');
+  const std::string_view unit = period.substr(0, at);
+  if (unit != "hour" && unit != "day" && unit != "week" && unit != "month") {
+    refuse(limit, "'" + std::string{period} + "' is no period");
+  }
+  json["kind"] = "calendar";
+  json["period"] = unit;
+  if (at != period.npos) json["time_zone"] = period.substr(at + 1);
+}
+
+// The next word, up to `end`.
+std::string_view take(std::string_view& rest, char end) {
+  const size_t at = std::min(rest.find(end), rest.size());
+  const std::string_view word = rest.substr(0, at);
+  rest.remove_prefix(std::min(at + 1, rest.size()));
+  return word;
+}
+
+Json limit_json(const std::string& limit) {
+  std::string_view rest = limit;
+  Json json{{"name", take(rest, ':')}, {"metric", take(rest, ':')}};
+  std::string_view most = take(rest, ':');
+  const std::string_view kind = rest;
+  const std::string_view amount = take(most, '/');
+  if (amount.empty()) refuse(limit, "there is no amount");
+  if (const auto number = number_in(amount)) {
+    json["amount"] = *number;
+  } else {
+    json["amount"] = amount;
+  }
+  if (!most.empty()) put_period(json, most, limit);
+  if (!kind.empty()) json["kind"] = kind;
+  return json;
+}
+
+sluicegate::Limit client_limit(const api::Limit& from) {
+  return {.name = from.name,
+          .metric = static_cast<sluicegate::Metric>(from.metric),
+          .kind = static_cast<LimitKind>(from.kind),
+          .ceiling = static_cast<Ceiling>(from.ceiling),
+          .amount = from.amount,
+          .period_ms = static_cast<uint64_t>(from.period_ms),
+          .unit = static_cast<sluicegate::CalendarUnit>(from.unit),
+          .time_zone = from.time_zone,
+          .count_cached = from.count_cached};
+}
+
+Json ceiling_json(Ceiling ceiling, uint64_t amount) {
+  return ceiling == Ceiling::number ? Json(amount) : Json(name(ceiling));
+}
+
+void put_state(Json& json, const LimitState& state) {
+  json["used"] = state.used;
+  json["reserved"] = state.reserved;
+  json["remaining"] = state.ceiling == Ceiling::unlimited ? Json(nullptr) : Json(state.remaining);
+  json["reset_ms"] = state.reset_ms;
+}
+
+Json limit_json(const sluicegate::Limit& limit) {
+  Json json{{"name", limit.name},
+            {"metric", name(limit.metric)},
+            {"amount", ceiling_json(limit.ceiling, limit.amount)}};
+  if (limit.kind == LimitKind::slots) return json;
+  if (limit.kind != LimitKind::calendar) json["period_ms"] = limit.period_ms;
+  json["kind"] = name(limit.kind);
+  if (limit.kind == LimitKind::calendar) {
+    json["period"] = name(limit.unit);
+    json["time_zone"] = limit.time_zone;
+  }
+  if (limit.count_cached) json["count_cached"] = true;
+  return json;
+}
+
+std::string amount_text(Ceiling ceiling, uint64_t amount) {
+  return ceiling == Ceiling::number ? std::to_string(amount) : std::string{name(ceiling)};
+}
+
+std::string remaining_text(const LimitState& state) {
+  return state.ceiling == Ceiling::unlimited ? "-" : std::to_string(state.remaining);
+}
+
+using Row = std::array<std::string, 8>;
+
+Row row_of(const std::string& subject, const LimitState& state) {
+  return {subject,
+          state.name,
+          std::string{name(state.metric)},
+          amount_text(state.ceiling, state.amount),
+          std::to_string(state.used),
+          std::to_string(state.reserved),
+          remaining_text(state),
+          std::to_string(state.reset_ms)};
+}
+
+// Text to the left, numbers to the right.
+std::string in_columns(const std::vector<Row>& rows) {
+  constexpr size_t texts = 3;
+  std::array<size_t, std::tuple_size_v<Row>> widths{};
+  for (const Row& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (i > 0) line += "  ";
+      line += i < texts ? fmt::format("{:<{}}", row[i], widths[i])
+                        : fmt::format("{:>{}}", row[i], widths[i]);
+    }
+    line.resize(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+sluicegate::Quota quota_of_json(std::string_view text) {
+  const policy::ParsedQuota parsed = policy::parse_quota(text);
+  if (!parsed.complaints.empty()) {
+    std::string all = "the quota is not valid:";
+    for (const std::string& complaint : parsed.complaints) all += "\n  " + complaint;
+    throw std::invalid_argument(all);
+  }
+  sluicegate::Quota quota{.limits = {},
+                          .refund_expired = parsed.quota.refund_expired,
+                          .overtakers_max = parsed.quota.overtakers_max,
+                          .profile = {}};
+  for (const api::Limit& limit : parsed.quota.limits) quota.limits.push_back(client_limit(limit));
+  return quota;
+}
+
+sluicegate::Quota quota_of_words(const std::vector<std::string>& limits) {
+  Json json{{"limits", Json::array()}};
+  for (const std::string& limit : limits) json["limits"].push_back(limit_json(limit));
+  return quota_of_json(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+std::string reservation_text(uint64_t reservation) {
+  return fmt::format("{:016x}", reservation);
+}
+
+uint64_t parse_reservation(std::string_view text) {
+  uint64_t value = 0;
+  const auto [stop, fault] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  if (fault != std::errc{} || stop != text.data() + text.size() || text.size() != 16) {
+    throw std::invalid_argument("'" + std::string{text} +
+                                "' is no reservation: it is 16 hexadecimal digits, as reserve "
+                                "prints them");
+  }
+  return value;
+}
+
+Json subject_json(const sluicegate::SubjectState& subject) {
+  Json json{{"name", subject.name}, {"source", name(subject.source)}};
+  if (!subject.quota.profile.empty()) json["profile"] = subject.quota.profile;
+  json["limits"] = Json::array();
+  for (const sluicegate::Limit& limit : subject.quota.limits) {
+    Json shown = limit_json(limit);
+    const auto state =
+        std::find_if(subject.limits.begin(), subject.limits.end(),
+                     [&](const LimitState& each) { return each.name == limit.name; });
+    if (state != subject.limits.end()) put_state(shown, *state);
+    json["limits"].push_back(std::move(shown));
+  }
+  json["expired"] = subject.quota.refund_expired ? "refund" : "keep";
+  json["overtakers"] = subject.quota.overtakers_max;
+  json["open_reservations"] = subject.open_reservations;
+  json["waiting"] = subject.waiting;
+  return json;
+}
+
+Json outcome_json(const sluicegate::QuotaOutcome& outcome) {
+  Json json{{"code", name(outcome.code)}, {"title", reason(outcome.code)}};
+  if (outcome.reservation != 0) json["reservation"] = reservation_text(outcome.reservation);
+  if (outcome.admitted()) return json;
+  json["retryable"] = may_retry(outcome.code);
+  const bool can_retry = may_retry(outcome.code) && outcome.retry_ms >= 0;
+  json["retry_after_ms"] = can_retry ? Json(outcome.retry_ms) : Json(nullptr);
+  json["violated"] = Json::array();
+  for (const LimitState& state : outcome.limits) {
+    Json violated{{"name", state.name},
+                  {"metric", name(state.metric)},
+                  {"limit", ceiling_json(state.ceiling, state.amount)}};
+    put_state(violated, state);
+    json["violated"].push_back(std::move(violated));
+  }
+  return json;
+}
+
+std::string subjects_text(const std::vector<sluicegate::SubjectState>& subjects) {
+  std::vector<Row> rows{
+      {"SUBJECT", "LIMIT", "METRIC", "AMOUNT", "USED", "RESERVED", "LEFT", "RESET ms"}};
+  for (const sluicegate::SubjectState& subject : subjects) {
+    const std::string shown = printable(subject.name);
+    for (const LimitState& state : subject.limits) rows.push_back(row_of(shown, state));
+    if (subject.limits.empty()) rows.push_back({shown, "no limits", "", "", "", "", "", ""});
+  }
+  return in_columns(rows);
+}
+
+std::string denial_text(const sluicegate::QuotaOutcome& outcome) {
+  std::string text = fmt::format("{}: {}", name(outcome.code), reason(outcome.code));
+  if (may_retry(outcome.code) && outcome.retry_ms > 0) {
+    text += fmt::format("; again in {} ms", outcome.retry_ms);
+  }
+  text += "\n";
+  for (const LimitState& state : outcome.limits) {
+    text += fmt::format("  {}: {} of {} used, {} of it reserved, {} left\n", printable(state.name),
+                        state.used, amount_text(state.ceiling, state.amount), state.reserved,
+                        remaining_text(state));
+  }
+  return text;
+}
+
+}  // namespace sluice::cli

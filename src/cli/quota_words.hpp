@@ -1,0 +1,35 @@
+// Quotas on the command line: limits as words, and what is told of them as text and as JSON.
+// Shape:  NAME:METRIC:AMOUNT[/PERIOD][:KIND], as tpm:tokens:30000/60s:sliding. PERIOD is a number
+//         with ms, s, m, h or d, or hour, day, week or month of the calendar, [@TIME_ZONE].
+//         JSON has the fields of docs/rest.md.
+// Errors: std::invalid_argument, with every complaint in a line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "policy/json_text.hpp"
+#include "sluicegate/client.hpp"
+
+namespace sluice::cli {
+
+sluicegate::Quota quota_of_words(const std::vector<std::string>& limits);
+// As the body of a PUT has it: {"limits": [...]}.
+sluicegate::Quota quota_of_json(std::string_view text);
+
+// 16 hexadecimal digits.
+std::string reservation_text(uint64_t reservation);
+uint64_t parse_reservation(std::string_view text);
+
+policy::Json subject_json(const sluicegate::SubjectState& subject);
+policy::Json outcome_json(const sluicegate::QuotaOutcome& outcome);
+
+// A heading, and a line for each limit; in columns.
+std::string subjects_text(const std::vector<sluicegate::SubjectState>& subjects);
+// "tpm_exceeded: per-minute token limit reached; again in 12345 ms", and a line for each limit that
+// denies.
+std::string denial_text(const sluicegate::QuotaOutcome& outcome);
+
+}  // namespace sluice::cli

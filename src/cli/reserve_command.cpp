@@ -1,0 +1,91 @@
+#include "cli/reserve_command.hpp"
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/native_server.hpp"
+#include "cli/quota_words.hpp"
+#include "sluicegate/client.hpp"
+
+namespace sluice::cli {
+namespace {
+
+constexpr const char* description =
+    R"(Reserves of a subject's quota what a call may need, and prints the reservation's id.
+
+  sluicegate reserve gpt-4o --input-tokens 900 --max-output-tokens 500
+  sluicegate reserve '{acme}' '{acme}.gpt-4o' --wait --wait-limit-ms 2000
+  sluicegate reserve gpu --requests 0 --lifetime-ms 600000 --owner "job 7"
+
+Several subjects have to share one {tag}. `sluicegate settle ID` tells what was used.
+
+Exit code: 0 when it was admitted, 1 when not, 2 when there was no answer.
+)";
+
+struct ReserveFlags {
+  std::vector<std::string> names;
+  NativeServer server;
+  sluicegate::ReserveOptions options;
+  std::string id;
+  std::string owner;
+  std::optional<uint64_t> max_output_tokens;
+  bool json = false;
+};
+
+int reserve(const ReserveFlags& flags) {
+  sluicegate::Client client{flags.server.address, client_options(flags.server, "reserve")};
+  sluicegate::ReserveOptions options = flags.options;
+  options.id = flags.id;
+  options.owner = flags.owner;
+  options.max_output_tokens = flags.max_output_tokens;
+  options.tell_violated = true;
+  const std::vector<std::string_view> names{flags.names.begin(), flags.names.end()};
+  sluicegate::Reservation call = client.reserve(names, options);
+  call.detach();  // it is whoever's has the id
+  const sluicegate::QuotaOutcome& outcome = call.outcome();
+  if (flags.json) {
+    std::puts(outcome_json(outcome).dump().c_str());
+  } else if (outcome.admitted()) {
+    const bool has_id = outcome.reservation != 0;  // none where there is nothing to be settled
+    std::puts(has_id ? reservation_text(outcome.reservation).c_str() : "unlimited");
+  } else {
+    std::fputs(denial_text(outcome).c_str(), stderr);
+  }
+  return outcome.admitted() ? 0 : 1;
+}
+
+}  // namespace
+
+void add_reserve_command(CLI::App& app, std::function<int()>& run) {
+  CLI::App* command = app.add_subcommand("reserve", description);
+  const auto flags = std::make_shared<ReserveFlags>();
+  const auto add = [&](const char* name, auto& value, const char* text, const char* type) {
+    return command->add_option(name, value, text)->type_name(type);
+  };
+  add("NAME", flags->names, "of which subjects; 1 to 8", "")->required();
+  add_native_server(*command, flags->server);
+  add("--requests", flags->options.requests, "how many", "N")->capture_default_str();
+  add("--input-tokens", flags->options.input_tokens, "how many", "N")->capture_default_str();
+  add("--max-output-tokens", flags->max_output_tokens,
+      "the most there may be; left out: the server's default", "N");
+  add("--cost", flags->options.cost, "in millionths of what is paid in", "N")
+      ->capture_default_str();
+  auto* wait = command->add_flag("--wait", flags->options.may_wait, "wait in line when denied");
+  add("--wait-limit-ms", flags->options.wait_limit_ms, "wait no longer than that; 0: no limit", "N")
+      ->needs(wait)
+      ->capture_default_str();
+  add("--lifetime-ms", flags->options.lifetime_ms,
+      "until it ends by itself; 0: the server's default", "N")
+      ->capture_default_str();
+  add("--id", flags->id, "of your choosing: the same again gets the same reservation", "TEXT");
+  add("--owner", flags->owner, "who holds it, for people to read", "TEXT");
+  command->add_flag("--json", flags->json, "the answer as a line of JSON");
+  command->callback([flags, &run] { run = [flags] { return reserve(*flags); }; });
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,75 @@
+#include "cli/usage_command.hpp"
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/native_server.hpp"
+#include "cli/quota_words.hpp"
+#include "sluicegate/client.hpp"
+
+namespace sluice::cli {
+namespace {
+
+constexpr const char* description =
+    R"(Shows what is used of subjects: of all that are known, or of those named.
+
+  sluicegate usage
+  sluicegate usage gpt-4o claude --json
+
+Exit code: 0 when it was shown, 1 when a subject that was named has no quota, 2 when there was no
+answer.
+)";
+
+struct UsageFlags {
+  std::vector<std::string> names;
+  NativeServer server;
+  bool json = false;
+};
+
+std::vector<sluicegate::SubjectState> all_subjects(sluicegate::Client& client) {
+  std::vector<sluicegate::SubjectState> all;
+  uint64_t cursor = 0;
+  do {
+    sluicegate::SubjectPage page = client.usage_page(cursor);
+    std::move(page.subjects.begin(), page.subjects.end(), std::back_inserter(all));
+    cursor = page.cursor;
+  } while (cursor != 0);
+  return all;
+}
+
+bool is_unknown(const sluicegate::SubjectState& subject) {
+  return subject.source == sluicegate::QuotaSource::none;
+}
+
+int usage(const UsageFlags& flags) {
+  sluicegate::Client client{flags.server.address, client_options(flags.server, "usage")};
+  const std::vector<std::string_view> names{flags.names.begin(), flags.names.end()};
+  const auto subjects = names.empty() ? all_subjects(client) : client.usage(names);
+  if (flags.json) {
+    for (const auto& subject : subjects) std::puts(subject_json(subject).dump().c_str());
+  } else {
+    std::fputs(subjects_text(subjects).c_str(), stdout);
+  }
+  const bool some_unknown = std::any_of(subjects.begin(), subjects.end(), is_unknown);
+  return !names.empty() && some_unknown ? 1 : 0;
+}
+
+}  // namespace
+
+void add_usage_command(CLI::App& app, std::function<int()>& run) {
+  CLI::App* command = app.add_subcommand("usage", description);
+  const auto flags = std::make_shared<UsageFlags>();
+  command->add_option("NAME", flags->names, "which subjects; none: all")->type_name("");
+  add_native_server(*command, flags->server);
+  command->add_flag("--json", flags->json, "a line of JSON for each");
+  command->callback([flags, &run] { run = [flags] { return usage(*flags); }; });
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,168 @@
+"""The commands about quotas, against the real server. Method: their exit codes, and what they
+print."""
+
+import json
+import subprocess
+
+import pytest
+
+from server_process import TIMEOUT_S, binary, clean_environment, eventually, run_binary
+
+
+def command(server, *words):
+    return run_binary(*words, "--address", f"127.0.0.1:{server.native_port}")
+
+
+@pytest.fixture
+def model(server, key):
+    result = command(server, "quota", "set", key, "--limit", "tph:tokens:1000/1h:fixed",
+                     "--limit", "slots:concurrency:2")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "set\n", "")
+    return key
+
+
+def shown(server, subject):
+    result = command(server, "quota", "show", subject, "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    return json.loads(result.stdout)
+
+
+def reserve(server, *words):
+    result = command(server, "reserve", *words)
+    assert (result.returncode, result.stderr) == (0, ""), result.stderr
+    return result.stdout.strip()
+
+
+def test_quota_is_shown_as_rest_tells_it(server, model):
+    quota = shown(server, model)
+    assert quota["source"] == "run_time"
+    tokens, slots = quota["limits"]
+    assert tokens == {"name": "tph", "metric": "tokens", "amount": 1000, "period_ms": 3600000,
+                      "kind": "fixed", "used": 0, "reserved": 0, "remaining": 1000, "reset_ms": 0}
+    assert slots["metric"] == "concurrency" and "period_ms" not in slots
+    lines = command(server, "quota", "show", model).stdout.splitlines()
+    assert lines[0].split()[:4] == ["SUBJECT", "LIMIT", "METRIC", "AMOUNT"]
+    assert lines[1].split()[:4] == [model, "tph", "tokens", "1000"]
+    assert lines[-1] == "source run_time, 0 open, 0 waiting"
+
+
+def test_quota_from_a_file(server, key, tmp_path):
+    file = tmp_path / "quota.json"
+    file.write_text(json.dumps({"limits": [{"name": "budget", "metric": "cost", "amount": 7,
+                                            "kind": "calendar", "period": "month",
+                                            "time_zone": "America/Los_Angeles"}],
+                                "expired": "refund"}))
+    assert command(server, "quota", "set", key, "--file", str(file)).returncode == 0
+    quota = shown(server, key)
+    assert quota["limits"][0]["time_zone"] == "America/Los_Angeles"
+    assert quota["expired"] == "refund"
+
+
+def test_quota_removed_and_unknown(server, model):
+    assert command(server, "quota", "remove", model).returncode == 0
+    result = command(server, "quota", "remove", model)
+    assert result.returncode == 1 and result.stderr.startswith("no_such_quota")
+    result = command(server, "quota", "show", model)
+    assert (result.returncode, result.stderr) == (1, f"{model} has no quota\n")
+
+
+def test_reserve_settle_and_usage(server, model):
+    reservation = reserve(server, model, "--input-tokens", "300", "--max-output-tokens", "500")
+    assert shown(server, model)["open_reservations"] == 1
+    result = command(server, "reserve", model, "--input-tokens", "300")
+    assert result.returncode == 1 and result.stdout == ""
+    assert result.stderr.startswith("tokens_exceeded: ")
+    assert "  tph: 800 of 1000 used, 800 of it reserved, 200 left" in result.stderr
+    for _ in range(2):  # a repeat is the same
+        result = command(server, "settle", reservation, "--input-tokens", "280",
+                         "--output-tokens", "120")
+        assert (result.returncode, result.stdout) == (0, "settled\n")
+    result = command(server, "usage", model, "--json")
+    assert json.loads(result.stdout)["limits"][0]["used"] == 400
+    result = command(server, "settle", reservation, "--cancel")
+    assert result.returncode == 1 and result.stderr.startswith("already_settled")
+
+
+def test_denial_as_json(server, model):
+    result = command(server, "reserve", model, "--input-tokens", "1001", "--json")
+    assert result.returncode == 1
+    denial = json.loads(result.stdout)
+    assert denial["code"] == "exceeds_limit" and denial["retryable"] is False
+    assert denial["retry_after_ms"] is None
+
+
+def test_cancel_gives_back(server, model):
+    reservation = reserve(server, model, "--input-tokens", "900")
+    result = command(server, "settle", reservation, "--cancel")
+    assert (result.returncode, result.stdout) == (0, "cancelled\n")
+    assert shown(server, model)["limits"][0]["used"] == 0
+
+
+def test_reserve_waits(server, model):
+    slots = [reserve(server, model, "--requests", "0") for _ in range(2)]
+    waiting = subprocess.Popen(
+        [binary(), "reserve", model, "--wait", "--address", f"127.0.0.1:{server.native_port}"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean_environment())
+    try:
+        eventually(lambda: shown(server, model)["waiting"] == 1, "it waits")
+        assert command(server, "settle", slots[0]).returncode == 0
+        out, err = waiting.communicate(timeout=TIMEOUT_S)
+    finally:
+        waiting.kill()
+        waiting.wait()
+    assert (waiting.returncode, err) == (0, "")
+    assert len(out.strip()) == 16
+
+
+def test_the_same_id_gets_the_same_reservation(server, model):
+    first = reserve(server, model, "--id", "call-1", "--owner", "job 7")
+    assert reserve(server, model, "--id", "call-1", "--owner", "job 7") == first
+    assert shown(server, model)["open_reservations"] == 1
+
+
+def test_reset_forgets_what_was_used(server, model):
+    reservation = reserve(server, model, "--input-tokens", "900")
+    assert command(server, "settle", reservation).returncode == 0
+    assert command(server, "quota", "reset", model).returncode == 0
+    assert shown(server, model)["limits"][0]["used"] == 0
+    assert command(server, "quota", "reset", "--all").returncode == 0
+
+
+def test_usage_of_all(start_server):
+    server = start_server("--shards", "2")
+    names = [f"model-{number}" for number in range(40)]
+    for name in names:
+        assert command(server, "quota", "set", name, "--limit", "rpm:requests:5/1m").returncode == 0
+    lines = command(server, "usage").stdout.splitlines()
+    assert sorted(line.split()[0] for line in lines[1:]) == sorted(names)
+    result = command(server, "usage", "model-1", "nobody")
+    assert result.returncode == 1 and "nobody" in result.stdout
+
+
+@pytest.mark.parametrize("words, complaint", [
+    (["quota", "set", "m", "--limit", "tpm:tokens:5/60"], "'60' is no period"),
+    (["quota", "set", "m", "--limit", "tpm:tokns:5/60s"], "metric"),
+    (["quota", "reset"], "NAME or --all"),
+    (["settle", "0123"], "16 hexadecimal digits"),
+    (["reserve", "m", "--lifetime-ms", "5"], "lifetime_ms"),
+])
+def test_what_cannot_be_is_trouble(server, words, complaint):
+    result = command(server, *words)
+    assert result.returncode == 2 and complaint in result.stderr
+
+
+def test_usage_errors_are_trouble():
+    for words in (["quota"], ["quota", "set"], ["reserve"], ["settle"]):
+        assert run_binary(*words).returncode == 2
+
+
+def test_help_teaches():
+    for words in (["quota"], ["quota", "set"], ["reserve"], ["settle"], ["usage"]):
+        result = run_binary(*words, "--help")
+        assert result.returncode == 0 and f"  sluicegate {words[0]}" in result.stdout
+
+
+def test_completion_knows_them():
+    script = run_binary("completion", "bash").stdout
+    line, = [line for line in script.splitlines() if line.strip().startswith("quota)")]
+    assert {"show", "set", "remove", "reset", "--limit"} <= set(line.replace("'", " ").split())

@@ -1,0 +1,83 @@
+// Goal: limits as words become what the same JSON would, and complaints teach the form. Method:
+// words in, values or complaints out.
+#include "cli/quota_words.hpp"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace sluice::cli {
+namespace {
+
+using sluicegate::Ceiling;
+using sluicegate::LimitKind;
+using sluicegate::Metric;
+
+sluicegate::Limit limit_of(const std::string& words) {
+  return quota_of_words({words}).limits.at(0);
+}
+
+std::string complaint_of(const std::string& words) {
+  try {
+    quota_of_words({words});
+  } catch (const std::invalid_argument& fault) {
+    return fault.what();
+  }
+  return "";
+}
+
+TEST(QuotaWords, a_limit_has_name_metric_amount_period_and_kind) {
+  const sluicegate::Limit limit = limit_of("tpm:tokens:30000/60s:fixed");
+  EXPECT_EQ(limit.name, "tpm");
+  EXPECT_EQ(limit.metric, Metric::tokens);
+  EXPECT_EQ(limit.amount, 30'000u);
+  EXPECT_EQ(limit.period_ms, 60'000u);
+  EXPECT_EQ(limit.kind, LimitKind::fixed);
+  EXPECT_EQ(limit_of("tpm:tokens:1/250ms").kind, LimitKind::sliding);
+  EXPECT_EQ(limit_of("tpm:tokens:1/250ms").period_ms, 250u);
+  EXPECT_EQ(limit_of("rph:requests:1/2h").period_ms, 7'200'000u);
+}
+
+TEST(QuotaWords, periods_of_the_calendar_may_name_a_zone) {
+  const sluicegate::Limit limit = limit_of("budget:cost:5/month@America/Los_Angeles");
+  EXPECT_EQ(limit.kind, LimitKind::calendar);
+  EXPECT_EQ(limit.unit, sluicegate::CalendarUnit::month);
+  EXPECT_EQ(limit.time_zone, "America/Los_Angeles");
+  EXPECT_EQ(limit_of("budget:cost:5/day").time_zone, "UTC");
+}
+
+TEST(QuotaWords, slots_have_no_period_and_amounts_may_be_words) {
+  EXPECT_EQ(limit_of("slots:concurrency:4").kind, LimitKind::slots);
+  EXPECT_EQ(limit_of("rpm:requests:block/60s").ceiling, Ceiling::block);
+  EXPECT_EQ(limit_of("rpm:requests:unlimited/60s").ceiling, Ceiling::unlimited);
+}
+
+TEST(QuotaWords, a_complaint_names_the_word_and_the_form) {
+  EXPECT_NE(complaint_of("tpm:tokens").find("there is no amount"), std::string::npos);
+  EXPECT_NE(complaint_of("tpm:tokens:5/60").find("'60' is no period"), std::string::npos);
+  EXPECT_NE(complaint_of("tpm:tokens:5/60").find("tpm:tokens:30000/60s:sliding"),
+            std::string::npos);
+  EXPECT_NE(complaint_of("tpm:tokns:5/60s").find("metric"), std::string::npos);
+  EXPECT_NE(complaint_of("tpm:tokens:5").find("period"), std::string::npos);
+}
+
+TEST(QuotaWords, a_reservation_is_16_hexadecimal_digits) {
+  EXPECT_EQ(reservation_text(0xAB), "00000000000000ab");
+  EXPECT_EQ(parse_reservation("02000011abcdef01"), 0x0200'0011'ABCD'EF01u);
+  EXPECT_THROW(parse_reservation("ab"), std::invalid_argument);
+  EXPECT_THROW(parse_reservation("0x000011abcdef01"), std::invalid_argument);
+}
+
+TEST(QuotaWords, a_denial_says_why_and_when) {
+  sluicegate::QuotaOutcome outcome{.code = sluicegate::QuotaCode::tpm_exceeded, .retry_ms = 1'500};
+  outcome.limits.push_back({.name = "tpm", .amount = 100, .used = 90, .remaining = 10});
+  EXPECT_EQ(denial_text(outcome),
+            "tpm_exceeded: per-minute token limit reached; again in 1500 ms\n"
+            "  tpm: 90 of 100 used, 0 of it reserved, 10 left\n");
+  EXPECT_EQ(outcome_json(outcome).at("retry_after_ms"), 1'500);
+  outcome.code = sluicegate::QuotaCode::exceeds_limit;
+  EXPECT_TRUE(outcome_json(outcome).at("retry_after_ms").is_null());
+}
+
+}  // namespace
+}  // namespace sluice::cli
