@@ -30,6 +30,13 @@ def test_guard_endpoint_stays_open_without_a_server(start_server):
     assert lines[-1] == "bob: 20 served, 0 told to slow down"
 
 
+def test_guard_model(start_server):
+    line, = run_example("guard_model", start_server("--shards", "2"))
+    # 100 tokens of input each, and 20, 30 or 40 of output.
+    used = sum(120 + prompt % 3 * 10 for prompt in range(100) if prompt % 10 != 9)
+    assert line == f"90 answered, 10 failed, {used} tokens used, 0 calls open"
+
+
 def test_wait_in_line(start_server):
     line, = run_example("wait_in_line", start_server(*LONG_WINDOW))
     assert re.fullmatch("8 pages on 2 printers, at most [12] at once", line)
