@@ -265,8 +265,11 @@ void Engine::mark_all(const Reservation& reservation) noexcept {
   }
 }
 
+// One with an id of its client's stays: asked again, perhaps already, it is told of it.
 bool Engine::give_back(uint64_t id, base::Now now) noexcept {
   begin(now);
+  const Reservation* const reservation = find(id);
+  if (reservation != nullptr && reservation->client_id.is_set()) return false;
   QuotaAnswer answer;
   cancel({.op = api::QuotaOp::cancel, .reservation = id}, answer);
   return answer.code == QuotaCode::ok;
