@@ -14,6 +14,7 @@ using api::QuotaCode;
 
 constexpr size_t outstanding_max = 12;
 constexpr uint64_t entries_max = 6;
+constexpr uint32_t tied_lifetime_ms = 2'500;  // longer than most connections live
 
 QuotaCode code_at(schema::QuotaAnswers::Reader answers, uint32_t index) {
   const capnp::Data::Reader codes = answers.getCodes();
@@ -105,6 +106,7 @@ void QuotaPeer::ask_reserve() {
   const bool named = random.chance(0.3);
   asked.lifetime_ms = named ? named_lifetime_ms : books_.draw_lifetime_ms();
   asked.tied = !named && random.chance(0.3);
+  if (asked.tied && random.chance(0.5)) asked.lifetime_ms = tied_lifetime_ms;
   for (uint64_t count = 1 + random.below(entries_max); count > 0; --count) {
     Entry entry = named ? draw_named() : draw_entry();
     if (!entry.apart) entry.charge = books_.ask_charge(entry.subjects, entry.amounts);

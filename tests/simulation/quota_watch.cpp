@@ -48,6 +48,15 @@ uint32_t QuotaWatch::open_count() const {
   return count;
 }
 
+void QuotaWatch::check_ties() {
+  for (const Core& core : cores_) {
+    for (const auto& [id, reserved] : core.reserved) {
+      if (reserved.asked.tie == 0 || reserved.state != ReservationState::open) continue;
+      failure_.report("a reservation outlives the connection that it was tied to");
+    }
+  }
+}
+
 void QuotaWatch::check_empty() {
   for (const Core& core : cores_) {
     check_counts(core, core.worker.quotas());
@@ -198,14 +207,18 @@ const QuotaWatch::Asked* QuotaWatch::open_up(Core& core, uint64_t id, Asked aske
   Reserved& reserved = core.reserved[id];
   reserved = {.asked = std::move(asked), .due_ms = due_ms, .amounts = {}};
   ++core.open_count;
-  for (const std::string& subject : reserved.asked.subjects) {
-    const uint64_t open = ++core.open[subject];
-    if (open > books_.slots_of(subject)) {
-      failure_.report(std::to_string(open) + " hold a slot of " + subject + ", which has " +
-                      std::to_string(books_.slots_of(subject)));
-    }
-  }
+  for (const std::string& subject : reserved.asked.subjects) ++core.open[subject];
+  if (ending_tie_ == 0) check_slots(core, reserved.asked);
   return &reserved.asked;
+}
+
+void QuotaWatch::check_slots(const Core& core, const Asked& asked) {
+  for (const std::string& subject : asked.subjects) {
+    const uint64_t open = core.open.at(subject);
+    if (open <= books_.slots_of(subject)) continue;
+    failure_.report(std::to_string(open) + " hold a slot of " + subject + ", which has " +
+                    std::to_string(books_.slots_of(subject)));
+  }
 }
 
 void QuotaWatch::close(Core& core, Reserved& reserved, ReservationState state) {
@@ -267,6 +280,7 @@ void QuotaWatch::follow_extend(Core& core, const api::QuotaCall& call,
 }
 
 void QuotaWatch::end_tie(Core& core, uint64_t tie) {
+  ending_tie_ = tie;
   for (auto& [id, reserved] : core.reserved) {
     if (reserved.asked.tie != tie || reserved.state != ReservationState::open) continue;
     count(QuotaEvent::untied);
@@ -276,6 +290,7 @@ void QuotaWatch::end_tie(Core& core, uint64_t tie) {
 
 // In the order of the outcomes: each is for one who waits, and nobody who came earlier is passed.
 void QuotaWatch::follow_grants(Core& core, quota::QuotaStore& store, base::Now now) {
+  granted_.clear();
   for (; core.grants_seen < store.grants().size(); ++core.grants_seen) {
     const api::Grant& grant = store.grants()[core.grants_seen];
     const auto found = core.waiting.find({grant.origin, grant.ticket});
@@ -286,8 +301,24 @@ void QuotaWatch::follow_grants(Core& core, quota::QuotaStore& store, base::Now n
     if (grant.verdict != api::Verdict::approved) continue;
     count(QuotaEvent::granted);
     check_order(core, waiting.asked, waiting.sequence, "a waiter");
-    open_up(core, grant.permit.reservation, std::move(waiting.asked), now);
+    if (open_up(core, grant.permit.reservation, std::move(waiting.asked), now) != nullptr) {
+      granted_.push_back(grant.permit.reservation);
+    }
   }
+  if (ending_tie_ != 0) end_granted(core, store);
+}
+
+// What ends with a tie may serve others of the same connection, and the first of them end as well;
+// the last finds nobody, and is given back.
+void QuotaWatch::end_granted(Core& core, const quota::QuotaStore& store) {
+  const uint64_t tie = std::exchange(ending_tie_, 0);
+  for (const uint64_t id : granted_) {
+    Reserved& reserved = core.reserved.at(id);
+    if (reserved.asked.tie != tie || core.open_count <= store.reservations_count()) continue;
+    count(QuotaEvent::untied);
+    close(core, reserved, ReservationState::expired);
+  }
+  for (const uint64_t id : granted_) check_slots(core, core.reserved.at(id).asked);
 }
 
 void QuotaWatch::check_order(const Core& core, const Asked& asked, uint64_t sequence,

@@ -59,6 +59,9 @@ class QuotaWatch {
   // The workers in the order of their cores.
   void watch(const server::Worker& worker) { cores_.emplace_back(worker); }
 
+  // When all connections are gone: nothing that was tied to one is open.
+  void check_ties();
+
   // Nothing is left: no reservation is open, nobody waits.
   void check_empty();
 
@@ -135,6 +138,8 @@ class QuotaWatch {
                      base::Now now);
   void end_tie(Core& core, uint64_t tie);
   void follow_grants(Core& core, quota::QuotaStore& store, base::Now now);
+  void end_granted(Core& core, const quota::QuotaStore& store);
+  void check_slots(const Core& core, const Asked& asked);
   const Asked* open_up(Core& core, uint64_t id, Asked asked, base::Now now);
   void close(Core& core, Reserved& reserved, api::ReservationState state);
   void check_order(const Core& core, const Asked& asked, uint64_t sequence, const char* who);
@@ -147,6 +152,8 @@ class QuotaWatch {
   const bool single_steps_;
   std::vector<Core> cores_;
   uint64_t sequence_ = 0;
+  uint64_t ending_tie_ = 0;        // of the call that is followed, if it ends one
+  std::vector<uint64_t> granted_;  // by the call that is followed
   std::array<uint64_t, quota_events_count> events_{};
 };
 

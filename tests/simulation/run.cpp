@@ -380,6 +380,7 @@ void Run::settle() {
 
 // Every lifetime ends; then nothing is held by anybody, and a client sees that it is so.
 void Run::end_quotas() {
+  quotas_->check_ties();
   network_.advance(lifetimes_ns);
   for (uint64_t turns = 0; turns < let_go_turns && !failure_; ++turns) turn_all(0, true);
   if (!failure_) quotas_->check_empty();
