@@ -78,7 +78,7 @@ void Meter::take_over(const MeterShape& before, uint64_t* words, const Moment& n
   // What leaks faster is gone earlier than was foreseen when it was charged.
   if (shape_.amount <= before.amount) return;
   const int64_t sooner_ns = old.leaks_in_ns(level()) - leaks_in_ns(level());
-  set_time(ahead_at, time(ahead_at) + sooner_ns + 1);
+  words_[ahead_at] += static_cast<uint64_t>(sooner_ns) + 1;
 }
 
 // A window has ended: what was charged before `order` is not in this one.
@@ -139,7 +139,9 @@ int64_t Meter::charge(uint64_t amount, bool is_open, const Moment& now) noexcept
     if (scaled(amount) > room) amount = static_cast<uint64_t>(room / scaled(1));
     if (is_open) words_[gcra_open_at] += amount;
     set_level(level() + scaled(amount));
-    return now.ns + leaks_in_ns(level()) + time(ahead_at);
+    const auto drained =
+        static_cast<uint64_t>(now.ns) + static_cast<uint64_t>(leaks_in_ns(level()));
+    return static_cast<int64_t>(drained + words_[ahead_at]);
   }
   amount = std::min(amount, limits::amount_max - words_[used_at]);
   const uint64_t open = is_open ? amount : 0;
@@ -189,7 +191,10 @@ void Meter::close(uint64_t amount, uint64_t back, const Charge& charge,
 // refund brings forward when all that was charged before it, and by caution what was charged behind
 // it, leaks away.
 void Meter::give_back(uint64_t amount, const Charge& charge, const Moment& now) noexcept {
-  const int64_t left_ns = std::max<int64_t>(charge.drained_ns - time(ahead_at) - now.ns, 0);
+  // Both count on for ever, and may wrap around: only their difference counts.
+  const uint64_t past = words_[ahead_at] + static_cast<uint64_t>(now.ns);
+  const auto difference = static_cast<int64_t>(static_cast<uint64_t>(charge.drained_ns) - past);
+  const int64_t left_ns = std::max<int64_t>(difference, 0);
   const Wide left = Wide{static_cast<uint64_t>(left_ns)} * shape_.amount;
   bring_forward(std::min({level(), left, scaled(amount)}));
 }
@@ -208,7 +213,7 @@ void Meter::bring_forward(Wide taken) noexcept {
   if (taken == 0) return;
   set_level(level() - taken);
   if (shape_.amount == 0) return;  // nothing leaks
-  set_time(ahead_at, time(ahead_at) + leaks_in_ns(taken) + 1);
+  words_[ahead_at] += static_cast<uint64_t>(leaks_in_ns(taken)) + 1;
 }
 
 int64_t Meter::leaks_in_ns(Wide level) const noexcept {

@@ -181,6 +181,10 @@ ParsedRules parse_rules(std::string_view text, const ReadProfile& read_profile) 
     parsed.complaints.emplace_back("is empty: a file without rules is {\"keys\": []}");
     return parsed;
   }
+  if (text.find('\0') != text.npos) {  // to the library it is the end
+    parsed.complaints.emplace_back("not JSON: there is a NUL byte");
+    return parsed;
+  }
   try {
     read_file(Json::parse(text), read_profile, parsed);
   } catch (const Json::exception& error) {

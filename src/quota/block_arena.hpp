@@ -1,6 +1,6 @@
 // Memory in blocks of many sizes, named by number: names, usage, and what few reservations have.
 // Shape:  one reserved region; a block is one of a few sizes, and goes to the list of its size when
-//         it is given back. Blocks are never split or joined.
+//         it is given back. When the region is used up a larger block is split; none are joined.
 // Units:  bytes; a block begins at a multiple of 16.
 // Errors: take() gives `none` when the region is full.
 // Lives:  one core; pages are committed as blocks come into use.
@@ -28,13 +28,9 @@ class BlockArena {
 
   Block take(size_t bytes) noexcept {
     const size_t size = size_class(bytes);
-    if (free_[size] != none) {
-      const Block block = free_[size];
-      std::memcpy(&free_[size], at(block), sizeof(Block));
-      return block;
-    }
+    if (free_[size] != none) return pop(size);
     const size_t begin = end_;
-    if (region_.size() - begin < class_bytes(size)) return none;
+    if (region_.size() - begin < class_bytes(size)) return split_larger(size);
     end_ += class_bytes(size);
     return static_cast<Block>(begin / grain);
   }
@@ -42,9 +38,7 @@ class BlockArena {
   // With the size that it was taken with.
   void give_back(Block block, size_t bytes) noexcept {
     if (block == none) return;
-    const size_t size = size_class(bytes);
-    std::memcpy(at(block), &free_[size], sizeof(Block));
-    free_[size] = block;
+    push(block, size_class(bytes));
   }
 
   std::byte* at(Block block) noexcept { return region_.data() + size_t{block} * grain; }
@@ -68,6 +62,36 @@ class BlockArena {
   static size_t class_bytes(size_t size) noexcept {
     if (size % 2 == 0) return grain << (size / 2);
     return (size_t{3} << ((size + 1) / 2 + 2));
+  }
+
+  Block pop(size_t size) noexcept {
+    const Block block = free_[size];
+    std::memcpy(&free_[size], at(block), sizeof(Block));
+    return block;
+  }
+  void push(Block block, size_t size) noexcept {
+    std::memcpy(at(block), &free_[size], sizeof(Block));
+    free_[size] = block;
+  }
+
+  // The front of a free block that is larger; the rest of it goes to the lists of its parts.
+  Block split_larger(size_t size) noexcept {
+    size_t larger = size + 1;
+    while (larger < classes_count && free_[larger] == none) ++larger;
+    if (larger == classes_count) return none;
+    const Block block = pop(larger);
+    size_t used = class_bytes(size);
+    while (used < class_bytes(larger)) {
+      const size_t part = largest_within(class_bytes(larger) - used);
+      push(block + static_cast<Block>(used / grain), part);
+      used += class_bytes(part);
+    }
+    return block;
+  }
+  static size_t largest_within(size_t bytes) noexcept {
+    const size_t size = size_class(bytes);
+    if (class_bytes(size) == bytes) return size;
+    return size == 2 ? 0 : size - 1;  // nothing has 24 bytes
   }
 
   base::MappedRegion region_;

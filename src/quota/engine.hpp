@@ -112,6 +112,7 @@ class Engine {
   bool fits(const Party& party, const api::Amounts& amounts) noexcept;
   void begin_meters(const QuotaClass& quota, uint64_t* words) const noexcept;
   Obstacle obstacle(const Party& party, const api::Amounts& amounts) noexcept;
+  void stand_behind(Obstacle& against) const noexcept;
   Index admit(const Request& request, const Party& party, std::string_view owner) noexcept;
   void charge(Reservation& reservation, const Party& party) noexcept;
   Stamp* take_stamps(Reservation& reservation, const Party& party) noexcept;
@@ -211,6 +212,11 @@ class Engine {
   void begin(base::Now now) noexcept;
   void next_call() noexcept { ++now_.order; }
   int64_t now_ms() const noexcept { return base::floor_ms(now_.ns); }
+  // Rounded up, but never more than it was given.
+  uint32_t lifetime_left_ms(const Reservation& reservation) const noexcept {
+    const int64_t left = std::max<int64_t>(reservation.timer.due_ms() - now_ms(), 0);
+    return static_cast<uint32_t>(std::min<int64_t>(left, reservation.lifetime_ms));
+  }
   uint64_t new_id(IdBook::Place place) noexcept;
 
   // Timers tell by their owner's upper bits whose they are.

@@ -20,8 +20,9 @@ using limiter::MeterShape;
 
 namespace {
 
-// When asking again may help, if it is a slot that is missing: nobody can know.
-constexpr int64_t slot_retry_ns = base::ns_per_s;
+// When asking again may help, where nobody can know: a slot is missing, others stand in line, the
+// server is full.
+constexpr int64_t unknown_retry_ns = base::ns_per_s;
 constexpr int64_t day_ms = 24LL * 3600 * 1000;
 constexpr int64_t minute_ms = 60'000;
 
@@ -59,6 +60,16 @@ QuotaCode code_of(const MeterShape& shape) noexcept {
       return QuotaCode::concurrency_exceeded;
   }
   return QuotaCode::none;
+}
+
+// Alone, or all with the same tag: a name without one is not with the tag of its text.
+bool are_together(std::span<const std::string_view> names) noexcept {
+  if (names.size() == 1) return true;
+  const std::string_view tag = proto::routed_part(names[0]);
+  return std::all_of(names.begin(), names.end(), [tag](std::string_view name) {
+    const std::string_view part = proto::routed_part(name);
+    return part == tag && part.size() < name.size();
+  });
 }
 
 // What nobody can wait for comes first; else the reference's order, which is the codes'.
@@ -202,9 +213,7 @@ QuotaCode Engine::gather(const QuotaBatch& batch, const QuotaCall& call, const P
                          bool may_make, Party& party) noexcept {
   if (!are_valid(batch, call)) return QuotaCode::invalid_subject;
   const auto names = std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
-  for (const std::string_view name : names.subspan(1)) {
-    if (proto::routed_part(name) != proto::routed_part(names[0])) return QuotaCode::subjects_apart;
-  }
+  if (!are_together(names)) return QuotaCode::subjects_apart;
   for (uint8_t place = 0; place < names.size(); ++place) {
     const NameHash& hashed = prepared.hashes[place];
     SubjectIndex index = find(hashed);
@@ -344,7 +353,7 @@ Engine::Obstacle Engine::obstacle(const Party& party, const api::Amounts& amount
       } else if (share > shape.amount) {
         add(QuotaCode::exceeds_limit, base::never_ns, base::never_ns);
       } else if (shape.kind == api::LimitKind::slots) {
-        add(code_of(shape), now_.ns + slot_retry_ns, now_.ns);
+        add(code_of(shape), now_.ns + unknown_retry_ns, now_.ns);
       } else {
         add(code_of(shape), meter.fits_at_ns(share, false, now_),
             meter.fits_at_ns(share, true, now_));
@@ -378,9 +387,14 @@ bool Engine::answer_repeat(const Request& request, QuotaAnswer& answer) noexcept
   answer.state = reservation.state;
   answer.reservation = reservation.id;
   answer.amounts = reservation.amounts;
-  answer.lifetime_ms =
-      static_cast<uint32_t>(std::max<int64_t>(reservation.timer.due_ms() - now_ms(), 0));
+  answer.lifetime_ms = lifetime_left_ms(reservation);
   return true;
+}
+
+// It would fit, but for those who wait.
+void Engine::stand_behind(Obstacle& against) const noexcept {
+  against.code = QuotaCode::line_ahead;
+  against.fits_at_ns = now_.ns + unknown_retry_ns;
 }
 
 void Engine::reserve(QuotaBatch& batch, size_t index, const Prepared& prepared,
@@ -389,6 +403,8 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const Prepared& prepared,
   QuotaAnswer& answer = batch.answers[index];
   const auto answered = [&](QuotaCode code) {
     answer.code = code;
+    const bool full = api::may_retry(code) && answer.retry_ms == 0;  // deny() knows better
+    if (full) answer.retry_ms = base::ceil_ms(unknown_retry_ns);
     ++statistics_.reserves[static_cast<size_t>(code)];
   };
   Party party;
@@ -414,7 +430,7 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const Prepared& prepared,
       }
     } else {
       Obstacle against = obstacle(party, request.amounts);
-      if (against.code == QuotaCode::ok) against.code = QuotaCode::line_ahead;
+      if (against.code == QuotaCode::ok) stand_behind(against);
       QuotaCode code = against.code;
       if ((call.flags & api::quota_flag::may_wait) != 0) {
         code = join(call, request, against, origin, answer);
@@ -457,7 +473,7 @@ void Engine::check(QuotaBatch& batch, size_t index, const Prepared& prepared) no
   const Request request = request_of(batch, call, party);
   const bool in_line = must_wait(party);
   Obstacle against = obstacle(party, request.amounts);
-  if (against.code == QuotaCode::ok && in_line) against.code = QuotaCode::line_ahead;
+  if (against.code == QuotaCode::ok && in_line) stand_behind(against);
   if (against.code != QuotaCode::ok) {
     return deny(batch, index, party, request, against.code, against);
   }

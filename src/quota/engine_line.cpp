@@ -253,8 +253,8 @@ bool Engine::may_overtake(const Waiter& waiter, WaiterId index) noexcept {
   for (uint8_t place = 0; place < waiter.request.subjects_count; ++place) {
     if (waiter.request.subjects[place] == no_subject) continue;
     const Subject& subject = current(waiter.request.subjects[place]);
-    if (subject.first_waiter == link(index, place)) continue;
     if (subject.quota == nullptr) return false;
+    if (subject.first_waiter == link(index, place)) continue;
     if (subject.overtaken >= subject.quota->quota.overtakers_max) return false;
   }
   return true;

@@ -125,7 +125,8 @@ BlockArena::Block Engine::keep_text(std::string_view text) noexcept {
 SubjectIndex Engine::make(const NameHash& hash, std::string_view name, const QuotaClass* quota,
                           QuotaSource source, const Party& kept) noexcept {
   if (subjects_.used() == subjects_.capacity() && !make_room(kept)) return no_subject;
-  const BlockArena::Block text = name_memory_.take(name.size());
+  BlockArena::Block text = name_memory_.take(name.size());
+  if (text == BlockArena::none && make_room(kept)) text = name_memory_.take(name.size());
   if (text == BlockArena::none) return no_subject;
   const SubjectIndex index = subjects_.take();
   Subject& subject = subjects_[index];
@@ -240,7 +241,7 @@ void Engine::configure() noexcept {
     if (index == no_subject) {
       const policy::SubjectQuota own = book_->quota_of(rule.subject);
       index = make(hashed, rule.subject, class_of(own.quota), own.source, nobody_);
-      if (index == no_subject) return;  // the others are made when they are asked for
+      if (index == no_subject) continue;  // made when it is asked for
     }
     current(index).configured = true;
   }

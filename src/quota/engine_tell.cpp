@@ -153,8 +153,7 @@ void Engine::tell_reservation(QuotaBatch& batch, size_t index) noexcept {
   answer.state = reservation->state;
   answer.late = reservation->late;
   answer.amounts = reservation->amounts;
-  answer.lifetime_ms =
-      static_cast<uint32_t>(std::max<int64_t>(reservation->timer.due_ms() - now_ms(), 0));
+  answer.lifetime_ms = lifetime_left_ms(*reservation);
   for (uint8_t place = 0; place < reservation->subjects_count; ++place) {
     const SubjectIndex subject = reservation->subjects[place];
     if (subject != no_subject) {

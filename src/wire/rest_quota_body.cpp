@@ -122,6 +122,9 @@ std::variant<Json, QuotaProblem> parse_body(std::string_view body) {
   if (trim_white_space(body).empty()) {
     return bad_request("the body: missing; send a JSON object (GET /openapi.json describes it)");
   }
+  if (body.find('\0') != body.npos) {  // to the library it is the end
+    return bad_request("the body: not JSON: there is a NUL byte");
+  }
   BodyBuilder builder;
   Json::sax_parse(body, &builder);
   if (!builder.complaint().empty()) return bad_request(builder.complaint());

@@ -177,6 +177,12 @@ TEST(RuleFile, all_complaints_come_at_once) {
   EXPECT_EQ(complaints.back(), "and 400 more");
 }
 
+TEST(RuleFile, a_nul_byte_does_not_end_it) {
+  const Complaints complaints = complaints_about(std::string("{\"keys\": []}\0}", 14));
+  ASSERT_EQ(complaints.size(), 1U);
+  EXPECT_EQ(complaints[0], "not JSON: there is a NUL byte");
+}
+
 TEST(RuleFile, what_is_not_json_is_told_where) {
   EXPECT_TRUE(complaints_about("{\"keys\": [\n  {\"key_pattern\": }]}")[0].starts_with(
       "not JSON, line 2, column 19: "));

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <set>
 #include <vector>
 
 namespace sluice::quota {
@@ -56,6 +57,25 @@ TEST(BlockArena, gives_none_when_it_is_full_and_goes_on_with_what_comes_back) {
   arena.give_back(blocks.back(), 4'096);
   EXPECT_EQ(arena.take(4'096), blocks.back());
   EXPECT_EQ(arena.take(4'096), BlockArena::none);
+}
+
+TEST(BlockArena, splits_larger_blocks_when_it_is_full) {
+  BlockArena arena(64 * 1024, "blocks");
+  std::vector<BlockArena::Block> large;
+  for (BlockArena::Block block = arena.take(768); block != BlockArena::none;
+       block = arena.take(768)) {
+    large.push_back(block);
+  }
+  while (arena.take(16) != BlockArena::none) continue;  // what was left at the end
+  for (const BlockArena::Block block : large) arena.give_back(block, 768);
+  // All that came back is there again, in parts that lie apart.
+  std::set<BlockArena::Block> small;
+  for (BlockArena::Block block = arena.take(48); block != BlockArena::none;
+       block = arena.take(48)) {
+    EXPECT_TRUE(small.insert(block).second);
+    std::memset(arena.at(block), 0xAB, 48);
+  }
+  EXPECT_GE(small.size() * 48, large.size() * 768 * 3 / 4);
 }
 
 TEST(BlockArena, to_give_none_back_does_nothing) {

@@ -320,6 +320,9 @@ TEST(Subjects, of_one_call_are_held_together_by_one_tag) {
   StoreDriver driver;
   EXPECT_EQ(driver.reserve({"a", "b"}, asking_tokens(1)).code, QuotaCode::subjects_apart);
   EXPECT_EQ(driver.reserve({"{t}a", "{u}b"}, asking_tokens(1)).code, QuotaCode::subjects_apart);
+  // On the same core, but not by a tag.
+  EXPECT_EQ(driver.reserve({"{t}a", "t"}, asking_tokens(1)).code, QuotaCode::subjects_apart);
+  EXPECT_EQ(driver.reserve({"t", "{t}"}, asking_tokens(1)).code, QuotaCode::subjects_apart);
   EXPECT_EQ(driver.reserve({"{t}a", "x{t}"}, asking_tokens(1)).code, QuotaCode::unknown_model);
   EXPECT_EQ(driver.check({"a", "b"}, asking_tokens(1)).retry_ms, api::retry_never);
 }

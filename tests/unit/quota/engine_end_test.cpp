@@ -367,6 +367,18 @@ TEST_F(Ending, a_slot_limit_put_at_run_time_counts_what_is_open_already) {
 }
 
 // A bucket gives back what has not leaked, and to each reservation its own.
+// Each brings forward by a year what leaks: so much time is no number any more.
+TEST_F(Ending, a_bucket_of_a_year_gives_everything_back_however_often) {
+  driver_.put("m", {limit_of("l", Metric::tokens, 60, LimitKind::gcra, 365LL * 86'400'000)});
+  for (int pair = 0; pair < 1'000; ++pair) {
+    const uint64_t id = reserve(60);
+    ASSERT_NE(id, 0U) << pair;
+    driver_.cancel(id);
+    ASSERT_LE(driver_.used("m", "l"), 1U) << pair;
+    driver_.put("m", {limit_of("l", Metric::tokens, 60, LimitKind::gcra, 365LL * 86'400'000)});
+  }
+}
+
 TEST_F(Ending, a_bucket_gives_back_what_has_not_leaked) {
   driver_.put("m", {limit_of("l", Metric::tokens, 60, LimitKind::gcra, 60'000)});
   const uint64_t first = reserve(10);

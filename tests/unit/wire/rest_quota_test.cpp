@@ -168,6 +168,11 @@ TEST(RestQuotaRequest, calls_negative_tokens_by_their_own_name) {
             0u);
 }
 
+TEST(RestQuotaRequest, a_nul_byte_does_not_end_a_body) {
+  EXPECT_EQ(refusal(QuotaEndpoint::record, std::string_view("{\"subjects\": [\"a\"]}\0}", 21)),
+            "400 invalid_request: the body: not JSON: there is a NUL byte");
+}
+
 TEST(RestQuotaRequest, refuses_more_cached_tokens_than_tokens) {
   EXPECT_EQ(refusal(QuotaEndpoint::record,
                     R"({"subjects": ["a"], "cached_input_tokens": 2, "input_tokens": 1})"),
