@@ -265,11 +265,13 @@ void Engine::mark_all(const Reservation& reservation) noexcept {
   }
 }
 
-// One with an id of its client's stays: asked again, perhaps already, it is told of it.
+// One with an id of its client's stays, unless it is tied: asked again, perhaps already, it is
+// told.
 bool Engine::give_back(uint64_t id, base::Now now) noexcept {
   begin(now);
   const Reservation* const reservation = find(id);
-  if (reservation != nullptr && reservation->client_id.is_set()) return false;
+  const bool is_shared = reservation != nullptr && reservation->client_id.is_set();
+  if (is_shared && reservation->tie == 0) return false;
   QuotaAnswer answer;
   cancel({.op = api::QuotaOp::cancel, .reservation = id}, answer);
   return answer.code == QuotaCode::ok;
