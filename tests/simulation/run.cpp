@@ -217,7 +217,7 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t cores_count)
   world_.books = books_.get();
   // Fewer connections than clients: some are turned away.
   world_.connections_full = random_.chance(0.1);
-  options.connections_max = world_.connections_full ? 1 + peers_max_ / 2 : 64;
+  options.connections_max = world_.connections_full ? 1 + peers_max_ / 2 : 256;
   world_.greedy_share = greedy_share_;
   crew_ = std::make_unique<server::Crew>(cores_count == 1 ? route::MeshOptions{}
                                                           : draw_mesh(random_, cores_count));
