@@ -271,7 +271,8 @@ void QuotaHttpPeer::on_reserved(const Reserve& asked, int status, const std::str
 void QuotaHttpPeer::on_usage(const QuestionPtr& question, int status, const std::string& body) {
   books_.forget(question);
   if (status != 200) return;
-  for (const Json& limit : Json::parse(body).at("limits")) {
+  const Json told = Json::parse(body);
+  for (const Json& limit : told.at("limits")) {
     books_.check_usage(*question, limit.at("name"), limit.at("used"));
   }
 }
