@@ -191,6 +191,8 @@ void Meter::close(uint64_t amount, uint64_t back, const Charge& charge,
 // refund brings forward when all that was charged before it, and by caution what was charged behind
 // it, leaks away.
 void Meter::give_back(uint64_t amount, const Charge& charge, const Moment& now) noexcept {
+  // Since the amount is zero nothing leaks, and time tells nothing: what was charged is there.
+  if (shape_.amount == 0) return bring_forward(std::min(level(), scaled(amount)));
   // Both count on for ever, and may wrap around: only their difference counts.
   const uint64_t past = words_[ahead_at] + static_cast<uint64_t>(now.ns);
   const auto difference = static_cast<int64_t>(static_cast<uint64_t>(charge.drained_ns) - past);

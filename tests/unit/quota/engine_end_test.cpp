@@ -367,6 +367,15 @@ TEST_F(Ending, a_slot_limit_put_at_run_time_counts_what_is_open_already) {
 }
 
 // A bucket gives back what has not leaked, and to each reservation its own.
+TEST_F(Ending, a_bucket_whose_limit_became_zero_gives_back_what_was_reserved) {
+  driver_.put("m", {limit_of("l", Metric::tokens, 60, LimitKind::gcra, 60'000)});
+  const uint64_t id = reserve(60);
+  driver_.put("m", {limit_of("l", Metric::tokens, 0, LimitKind::gcra, 60'000)});
+  EXPECT_EQ(driver_.used("m", "l"), 60U);
+  driver_.cancel(id);
+  EXPECT_EQ(driver_.used("m", "l"), 0U);
+}
+
 // Each brings forward by a year what leaks: so much time is no number any more.
 TEST_F(Ending, a_bucket_of_a_year_gives_everything_back_however_often) {
   driver_.put("m", {limit_of("l", Metric::tokens, 60, LimitKind::gcra, 365LL * 86'400'000)});
