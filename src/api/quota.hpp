@@ -94,6 +94,12 @@ enum class QuotaOp : uint8_t {
   end_tie,    // ends what is tied to a connection that is gone
 };
 
+// Whether a call is about a reservation by its id; others name subjects, or none.
+constexpr bool names_reservation(QuotaOp op) noexcept {
+  return op == QuotaOp::settle || op == QuotaOp::cancel || op == QuotaOp::extend ||
+         op == QuotaOp::show;
+}
+
 struct Amounts {
   uint64_t requests = 1;
   uint64_t input_tokens = 0;

@@ -122,11 +122,6 @@ class Meter {
   // far as its window still runs; the rest stays charged.
   void close(uint64_t amount, uint64_t back, const Charge& charge, const Moment& now) noexcept;
 
-  // Takes back so much of a charge that was closed before.
-  void refund(uint64_t amount, const Charge& charge, const Moment& now) noexcept {
-    close(0, amount, charge, now);
-  }
-
   // Forgets all but what is open.
   void reset() noexcept;
 

@@ -107,6 +107,7 @@ class Engine {
   Request request_of(const api::QuotaBatch& batch, const api::QuotaCall& call,
                      const Party& party) const noexcept;
   Party party_of(const Request& request) noexcept;
+  Member member_of(uint8_t place, SubjectIndex index) noexcept;
   uint64_t default_output(const Party& party, const api::Amounts& amounts) const noexcept;
   static bool fits(const limiter::MeterShape& shape, const Member& member, uint64_t share) noexcept;
   bool fits(const Party& party, const api::Amounts& amounts) noexcept;
@@ -140,7 +141,7 @@ class Engine {
   void answer_ending(Reservation& reservation, api::ReservationState state,
                      api::QuotaAnswer& answer) noexcept;
   void answer_ended(api::ReservationState wanted, api::QuotaAnswer& answer) noexcept;
-  std::optional<IdRecord> find_ended(uint64_t id) noexcept;
+  std::optional<IdRecord> find_record(uint64_t id) noexcept;
   static Index index_of(const Reservation& reservation) noexcept {
     return static_cast<Index>(reservation.timer.owner);
   }
@@ -192,6 +193,8 @@ class Engine {
   void compile_book();
   std::string_view name_of(const Subject& subject) const noexcept;
   uint64_t* words_of(const Subject& subject) noexcept;
+  bool names_one(const api::QuotaBatch& batch, const api::QuotaCall& call,
+                 api::QuotaAnswer& answer) const noexcept;
   void put(api::QuotaBatch& batch, size_t index, const NameHash& hash) noexcept;
   void remove(api::QuotaBatch& batch, size_t index, const NameHash& hash) noexcept;
   void reset(api::QuotaBatch& batch, size_t index, const NameHash& hash) noexcept;
@@ -202,6 +205,7 @@ class Engine {
   void tell_limits(api::QuotaBatch& batch, size_t index, const Party& party,
                    const api::Amounts& amounts, bool violated_only) noexcept;
   void tell_usage(api::QuotaBatch& batch, size_t index, const Prepared& prepared) noexcept;
+  static void tell_record(const IdRecord& record, api::QuotaAnswer& answer) noexcept;
   void tell_reservation(api::QuotaBatch& batch, size_t index) noexcept;
   void tell_page(api::QuotaBatch& batch, size_t index) noexcept;
   void tell_subject(api::QuotaBatch& batch, size_t index, uint8_t place, SubjectIndex subject,

@@ -29,10 +29,6 @@ constexpr int64_t minute_ms = 60'000;
 // Fewer subjects than these are in the cache.
 constexpr uint32_t fetched_from = 512;
 
-bool names_reservation(QuotaOp op) noexcept {
-  return op == QuotaOp::settle || op == QuotaOp::cancel || op == QuotaOp::extend;
-}
-
 bool is_daily(const MeterShape& shape) noexcept {
   return shape.kind == api::LimitKind::anchored_day || shape.kind == api::LimitKind::rolling_day ||
          shape.unit == api::CalendarUnit::day || shape.period_ns == day_ms * base::ns_per_ms;
@@ -101,7 +97,7 @@ void Engine::decide(QuotaBatch& batch, base::Now now, api::CoreId origin) noexce
 void Engine::prepare(const QuotaBatch& batch, size_t first, size_t count) noexcept {
   for (size_t index = 0; index < count; ++index) {
     const QuotaCall& call = batch.calls[first + index];
-    if (names_reservation(call.op)) {
+    if (api::names_reservation(call.op)) {
       ids_.prefetch(id_place(call.reservation));
     } else {
       hash_subjects(batch, call, prepared_[index]);
@@ -138,12 +134,12 @@ void Engine::hash_subjects(const QuotaBatch& batch, const QuotaCall& call,
 
 void Engine::add_subjects(const QuotaCall& call, const Prepared& prepared,
                           Fetched& fetched) noexcept {
-  if (names_reservation(call.op)) {
+  if (api::names_reservation(call.op)) {
     const Reservation* const reservation = find(call.reservation);
     if (reservation == nullptr) return;
     for (uint8_t place = 0; place < reservation->subjects_count; ++place) {
-      if (reservation->subjects[place] != no_subject)
-        fetched.push_back(reservation->subjects[place]);
+      const SubjectIndex subject = reservation->subjects[place];
+      if (subject != no_subject) fetched.push_back(subject);
     }
     return;
   }
@@ -227,11 +223,7 @@ QuotaCode Engine::gather(const QuotaBatch& batch, const QuotaCall& call, const P
       }
     }
     if (index != no_subject) {
-      const Subject& subject = current(index);
-      member.index = index;
-      member.quota = subject.quota;
-      member.words = words_of(subject);
-      member.open = subject.open;
+      member = member_of(place, index);
     } else if (member.quota != nullptr) {
       const size_t words = size_t{place} * scratch_words_.size() / limits::call_subjects_max;
       member.words = scratch_words_.data() + words;
@@ -239,8 +231,8 @@ QuotaCode Engine::gather(const QuotaBatch& batch, const QuotaCall& call, const P
     }
     if (member.quota == nullptr) {
       ++statistics_.unknown_subjects;
-      if (book_->rules().unknown == policy::UnknownSubjects::deny)
-        return QuotaCode::unknown_subject;
+      const bool denied = book_->rules().unknown == policy::UnknownSubjects::deny;
+      if (denied) return QuotaCode::unknown_subject;
       continue;
     }
     party.push_back(member);
@@ -253,15 +245,20 @@ Engine::Party Engine::party_of(const Request& request) noexcept {
   for (uint8_t place = 0; place < request.subjects_count; ++place) {
     const SubjectIndex index = request.subjects[place];
     if (index == no_subject) continue;
-    const Subject& subject = current(index);
-    if (subject.quota == nullptr) continue;
-    party.push_back({.place = place,
-                     .index = index,
-                     .quota = subject.quota,
-                     .words = words_of(subject),
-                     .open = subject.open});
+    const Member member = member_of(place, index);
+    if (member.quota != nullptr) party.push_back(member);
   }
   return party;
+}
+
+// A subject as its rules are now; without a quota when it has none any more.
+Engine::Member Engine::member_of(uint8_t place, SubjectIndex index) noexcept {
+  const Subject& subject = current(index);
+  return {.place = place,
+          .index = index,
+          .quota = subject.quota,
+          .words = words_of(subject),
+          .open = subject.open};
 }
 
 // Of a request that tells none: the server's default, or what the tightest limit leaves beside the

@@ -83,14 +83,12 @@ void Engine::answer_ending(Reservation& reservation, ReservationState state,
 
 // It ended before, or is unknown. The same end again has the same answer.
 void Engine::answer_ended(ReservationState wanted, QuotaAnswer& answer) noexcept {
-  const std::optional<IdRecord> ended = find_ended(answer.reservation);
+  const std::optional<IdRecord> ended = find_record(answer.reservation);
   if (!ended) {
     answer.code = QuotaCode::unknown_reservation;
     return;
   }
-  answer.state = ended->state;
-  answer.late = ended->late;
-  answer.amounts = ended->amounts;
+  tell_record(*ended, answer);
   if (ended->state == wanted) {
     answer.code = QuotaCode::ok;
   } else {
@@ -99,7 +97,7 @@ void Engine::answer_ended(ReservationState wanted, QuotaAnswer& answer) noexcept
   }
 }
 
-std::optional<IdRecord> Engine::find_ended(uint64_t id) noexcept {
+std::optional<IdRecord> Engine::find_record(uint64_t id) noexcept {
   if (const Reservation* const reservation = find(id)) return record_of(*reservation);
   const IdRecord* const record = ids_.find(id, id_place(id), now_ms());
   return record == nullptr ? std::nullopt : std::optional(*record);
@@ -237,9 +235,8 @@ void Engine::forget(Reservation& reservation, const IdRecord& record) noexcept {
   ids_[place] = record;
   ids_.end(place);
   if (reservation.client_id.is_set()) id_index_.erase(reservation.client_id.low, index);
-  extra_memory_.give_back(reservation.owner, std::max<size_t>(reservation.owner_bytes, 1));
-  extra_memory_.give_back(reservation.stamps,
-                          std::max<size_t>(reservation.stamps_count, 1) * sizeof(Stamp));
+  extra_memory_.give_back(reservation.owner, reservation.owner_bytes);
+  extra_memory_.give_back(reservation.stamps, reservation.stamps_count * sizeof(Stamp));
   for (uint8_t at = 0; at < reservation.subjects_count; ++at) {
     if (reservation.subjects[at] != no_subject) --subjects_[reservation.subjects[at]].held;
   }

@@ -62,8 +62,9 @@ QuotaCode Engine::join(const api::QuotaCall& call, const Request& request, const
   waiter.ticket = call.ticket;
   waiter.origin = origin;
   waiter.owner = keep_text(call.owner);
-  if (waiter.owner != BlockArena::none)
+  if (waiter.owner != BlockArena::none) {
     waiter.owner_bytes = static_cast<uint8_t>(call.owner.size());
+  }
   if (request.id.is_set()) id_index_.insert(request.id.low, index | waiter_bit);
   for (uint8_t place = 0; place < request.subjects_count; ++place) {
     if (request.subjects[place] == no_subject) continue;
@@ -126,7 +127,7 @@ void Engine::leave(WaiterId index) noexcept {
   if (waiter.request.id.is_set()) id_index_.erase(waiter.request.id.low, index | waiter_bit);
   base::TimerWheel::cancel(waiter.limit);
   base::TimerWheel::cancel(waiter.wake);
-  extra_memory_.give_back(waiter.owner, std::max<size_t>(waiter.owner_bytes, 1));
+  extra_memory_.give_back(waiter.owner, waiter.owner_bytes);
   waiters_.give_back(index);
 }
 

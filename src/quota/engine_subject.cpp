@@ -290,13 +290,18 @@ void Engine::reset_meters(Subject& subject, uint64_t order) noexcept {
   }
 }
 
+// Of a call about one subject's quota; if not, that is the answer.
+bool Engine::names_one(const QuotaBatch& batch, const api::QuotaCall& call,
+                       api::QuotaAnswer& answer) const noexcept {
+  if (call.subjects_count == 1 && are_valid(batch, call)) return true;
+  answer.code = QuotaCode::invalid_subject;
+  return false;
+}
+
 void Engine::put(QuotaBatch& batch, size_t index, const NameHash& hashed) noexcept {
   const api::QuotaCall& call = batch.calls[index];
   api::QuotaAnswer& answer = batch.answers[index];
-  if (call.subjects_count != 1 || !are_valid(batch, call)) {
-    answer.code = QuotaCode::invalid_subject;
-    return;
-  }
+  if (!names_one(batch, call, answer)) return;
   const std::string_view name = batch.subjects[call.first_subject];
   const QuotaClass* const quota = classes_.hold(batch.new_quotas[index]);
   SubjectIndex subject = find(hashed);
@@ -319,10 +324,7 @@ void Engine::put(QuotaBatch& batch, size_t index, const NameHash& hashed) noexce
 void Engine::remove(QuotaBatch& batch, size_t index, const NameHash& hashed) noexcept {
   const api::QuotaCall& call = batch.calls[index];
   api::QuotaAnswer& answer = batch.answers[index];
-  if (call.subjects_count != 1 || !are_valid(batch, call)) {
-    answer.code = QuotaCode::invalid_subject;
-    return;
-  }
+  if (!names_one(batch, call, answer)) return;
   const std::string_view name = batch.subjects[call.first_subject];
   const SubjectIndex found = find(hashed);
   if (found == no_subject || current(found).source != QuotaSource::run_time) {
@@ -347,10 +349,7 @@ void Engine::remove(QuotaBatch& batch, size_t index, const NameHash& hashed) noe
 void Engine::reset(QuotaBatch& batch, size_t index, const NameHash& hashed) noexcept {
   const api::QuotaCall& call = batch.calls[index];
   api::QuotaAnswer& answer = batch.answers[index];
-  if (call.subjects_count != 1 || !are_valid(batch, call)) {
-    answer.code = QuotaCode::invalid_subject;
-    return;
-  }
+  if (!names_one(batch, call, answer)) return;
   const SubjectIndex found = find(hashed);
   answer.code = QuotaCode::ok;  // nothing is used of what is not there
   if (found == no_subject) return;

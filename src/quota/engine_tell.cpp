@@ -87,13 +87,11 @@ void Engine::tell_subject(QuotaBatch& batch, size_t index, uint8_t place,
   batch.answer_text.append(name);
   Member member{.place = place, .index = subject_index};
   if (subject_index != no_subject) {
-    const Subject& subject = current(subject_index);
+    member = member_of(place, subject_index);
+    const Subject& subject = subjects_[subject_index];
     row.source = subject.source;
     row.open_reservations = subject.open;
     row.waiting = subject.waiting;
-    member.quota = subject.quota;
-    member.words = words_of(subject);
-    member.open = subject.open;
   } else {
     const policy::SubjectQuota own = book_->quota_of(name);
     row.source = own.source;
@@ -132,27 +130,25 @@ void Engine::tell_usage(QuotaBatch& batch, size_t index, const Prepared& prepare
   }
 }
 
+void Engine::tell_record(const IdRecord& record, api::QuotaAnswer& answer) noexcept {
+  answer.state = record.state;
+  answer.late = record.late;
+  answer.amounts = record.amounts;
+}
+
 void Engine::tell_reservation(QuotaBatch& batch, size_t index) noexcept {
   const api::QuotaCall& call = batch.calls[index];
   api::QuotaAnswer& answer = batch.answers[index];
   answer.reservation = call.reservation;
-  const Reservation* const reservation = find(call.reservation);
-  if (reservation == nullptr) {
-    const std::optional<IdRecord> ended = find_ended(call.reservation);
-    if (!ended) {
-      answer.code = QuotaCode::unknown_reservation;
-      return;
-    }
-    answer.code = ended->admission;
-    answer.state = ended->state;
-    answer.late = ended->late;
-    answer.amounts = ended->amounts;
-    return;  // its subjects are forgotten
+  const std::optional<IdRecord> record = find_record(call.reservation);
+  if (!record) {
+    answer.code = QuotaCode::unknown_reservation;
+    return;
   }
-  answer.code = reservation->admission;
-  answer.state = reservation->state;
-  answer.late = reservation->late;
-  answer.amounts = reservation->amounts;
+  answer.code = record->admission;
+  tell_record(*record, answer);
+  const Reservation* const reservation = find(call.reservation);
+  if (reservation == nullptr) return;  // its subjects are forgotten
   answer.lifetime_ms = lifetime_left_ms(*reservation);
   for (uint8_t place = 0; place < reservation->subjects_count; ++place) {
     const SubjectIndex subject = reservation->subjects[place];

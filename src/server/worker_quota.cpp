@@ -1,8 +1,7 @@
 // Batches of quota calls: to the cores that decide them, and back.
 // Shape:  a batch travels as a look does. One with calls of several cores goes from core to core,
-// in
-//         their order; so does a call that is every core's. Calls of the worker's own wait until a
-//         look is free.
+//         in their order; so does a call that is every core's. Calls of the worker's own wait until
+//         a look is free.
 #include <algorithm>
 
 #include "base/assert.hpp"
@@ -39,18 +38,13 @@ bool names_subjects(QuotaOp op) noexcept {
   }
 }
 
-bool names_reservation(QuotaOp op) noexcept {
-  return op == QuotaOp::settle || op == QuotaOp::cancel || op == QuotaOp::extend ||
-         op == QuotaOp::show;
-}
-
 }  // namespace
 
 // What no core has is decided, which is to say refused, here.
 uint32_t Worker::core_of(const api::QuotaBatch& batch, const QuotaCall& call) const noexcept {
   if (exchange_.alone()) return core_;
   uint32_t core = core_;
-  if (names_reservation(call.op)) {
+  if (api::names_reservation(call.op)) {
     core = quota::shard_of(call.reservation);
   } else if (names_subjects(call.op) && call.subjects_count > 0) {
     core = exchange_.owner_of(batch.subjects[call.first_subject]);

@@ -1,8 +1,7 @@
 // Quotas: Reserve, Check, Settle, Cancel, Extend, Record, Usage, QuotaChange, Reset.
 // Flow:   a frame becomes the calls of a batch, which the backend has decided -> on_quota(), at
-// once
-//         or later -> QuotaAnswers or UsageTold. What waits is remembered, withdrawn and told as
-//         entries of an Acquire are.
+//         once or later -> QuotaAnswers or UsageTold. What waits is remembered, withdrawn and told
+//         as entries of an Acquire are.
 // Shape:  frames of entries are outstanding until they are answered. Usage, QuotaChange and Reset
 //         are looks: nothing behind one is read before its answer.
 #include <algorithm>
