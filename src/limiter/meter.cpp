@@ -19,10 +19,6 @@ int64_t period_ns(const api::Limit& limit) noexcept {
   return is_day ? day_ns : limit.period_ms * base::ns_per_ms;
 }
 
-void take(uint64_t& from, uint64_t amount) noexcept {
-  from -= std::min(from, amount);
-}
-
 }  // namespace
 
 MeterShape compile(const api::Limit& limit) noexcept {
@@ -132,59 +128,13 @@ uint64_t Meter::open() const noexcept {
   return is_gcra() ? std::min(words_[gcra_open_at], used()) : words_[open_at];
 }
 
-int64_t Meter::charge(uint64_t amount, bool is_open, const Moment& now) noexcept {
-  if (shape_.kind == LimitKind::slots) return 0;
-  if (is_gcra()) {
-    const Wide room = scaled(limits::amount_max) - std::min(level(), scaled(limits::amount_max));
-    if (scaled(amount) > room) amount = static_cast<uint64_t>(room / scaled(1));
-    if (is_open) words_[gcra_open_at] += amount;
-    set_level(level() + scaled(amount));
-    const auto drained =
-        static_cast<uint64_t>(now.ns) + static_cast<uint64_t>(leaks_in_ns(level()));
-    return static_cast<int64_t>(drained + words_[ahead_at]);
-  }
-  amount = std::min(amount, limits::amount_max - words_[used_at]);
-  const uint64_t open = is_open ? amount : 0;
-  words_[used_at] += amount;
-  words_[open_at] += open;
-  if (is_ring()) {
-    Place& newest = place(time(newest_at));
-    newest.used += amount;
-    newest.open += open;
-  } else if (words_[end_at] == 0 && amount > 0) {
-    set_time(end_at, now.ns + shape_.period_ns);  // the first use anchors the window
-  }
-  return 0;
-}
-
-// Where a charge lies in the ring; null: forgotten.
-Meter::Place* Meter::place_of(const Charge& charge) const noexcept {
-  const int64_t newest = time(newest_at);
-  if (charge.ns >= newest * shape_.width_ns) return &place(newest);  // most often: no division
-  const int64_t sub_window = charge.ns / shape_.width_ns;
-  return newest - sub_window > shape_.ring_mask ? nullptr : &place(sub_window);
-}
-
-void Meter::close(uint64_t amount, uint64_t back, const Charge& charge,
-                  const Moment& now) noexcept {
-  if (shape_.kind == LimitKind::slots || !holds(charge)) return;
-  if (is_gcra()) {
-    take(words_[gcra_open_at], amount);
-    return give_back(back, charge, now);
-  }
-  if (!is_ring()) {
-    take(words_[open_at], amount);
-    words_[used_at] -= std::min(back, words_[used_at] - words_[open_at]);
-    return;
-  }
-  Place* const at = place_of(charge);
-  if (at == nullptr) return;
-  amount = std::min(amount, at->open);
-  at->open -= amount;
-  words_[open_at] -= amount;
-  back = std::min(back, at->used - at->open);
-  at->used -= back;
-  words_[used_at] -= back;
+int64_t Meter::charge_bucket(uint64_t amount, bool is_open, const Moment& now) noexcept {
+  const Wide room = scaled(limits::amount_max) - std::min(level(), scaled(limits::amount_max));
+  if (scaled(amount) > room) amount = static_cast<uint64_t>(room / scaled(1));
+  if (is_open) words_[gcra_open_at] += amount;
+  set_level(level() + scaled(amount));
+  const auto drained = static_cast<uint64_t>(now.ns) + static_cast<uint64_t>(leaks_in_ns(level()));
+  return static_cast<int64_t>(drained + words_[ahead_at]);
 }
 
 // Of a gcra. What was charged before it leaks first: until drained_ns some of it is still there. A

@@ -19,6 +19,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "api/limit.hpp"
@@ -68,27 +69,27 @@ MeterShape compile(const api::Limit& limit) noexcept;
 uint32_t head_words(const MeterShape& shape) noexcept;
 uint32_t ring_words(const MeterShape& shape) noexcept;
 
-// What a limit counts of these amounts. `cached` input tokens are not counted unless it says so.
-inline uint64_t share_of(const MeterShape& shape, const api::Amounts& amounts,
-                         uint64_t cached = 0) noexcept {
-  const uint64_t input =
-      amounts.input_tokens - (shape.count_cached ? 0 : std::min(cached, amounts.input_tokens));
-  switch (shape.metric) {
-    case api::Metric::requests:
-      return amounts.requests;
-    case api::Metric::input_tokens:
-      return input;
-    case api::Metric::output_tokens:
-      return amounts.output_tokens;
-    case api::Metric::tokens:
-      return input + amounts.output_tokens;
-    case api::Metric::cost:
-      return amounts.cost;
-    case api::Metric::concurrency:
-      return 1;
+// What limits count of some amounts: worked out once, for all limits of all subjects of a call.
+class Shares {
+ public:
+  // `cached` input tokens are counted only by limits that say so.
+  explicit Shares(const api::Amounts& amounts, uint64_t cached = 0) noexcept
+      : by_metric_{of_each(amounts, amounts.input_tokens - std::min(cached, amounts.input_tokens)),
+                   of_each(amounts, amounts.input_tokens)} {}
+
+  uint64_t of(const MeterShape& shape) const noexcept {
+    return by_metric_[shape.count_cached ? 1 : 0][static_cast<size_t>(shape.metric)];
   }
-  return 0;
-}
+
+ private:
+  using ByMetric = std::array<uint64_t, api::metrics_count>;
+  static ByMetric of_each(const api::Amounts& amounts, uint64_t input) noexcept {
+    return {amounts.requests, input, amounts.output_tokens, input + amounts.output_tokens,
+            amounts.cost,     1};
+  }
+
+  std::array<ByMetric, 2> by_metric_;  // without and with what was cached
+};
 
 class Meter {
  public:
@@ -165,6 +166,8 @@ class Meter {
   void leak(const Moment& now) noexcept;
   void give_back(uint64_t amount, const Charge& charge, const Moment& now) noexcept;
   void bring_forward(Wide taken) noexcept;
+  int64_t charge_bucket(uint64_t amount, bool is_open, const Moment& now) noexcept;
+  void close_ring(uint64_t amount, uint64_t back, const Charge& charge) noexcept;
   Place* place_of(const Charge& charge) const noexcept;
   Wide level() const noexcept { return (Wide{words_[level_high_at]} << 64) | words_[level_at]; }
   void set_level(Wide level) noexcept;
@@ -213,6 +216,54 @@ inline bool Meter::fits(uint64_t amount) const noexcept {
   if (is_gcra()) return level() + scaled(amount) <= scaled(shape_.amount);
   const uint64_t used = words_[used_at];
   return amount <= shape_.amount && used <= shape_.amount - amount;
+}
+
+inline int64_t Meter::charge(uint64_t amount, bool is_open, const Moment& now) noexcept {
+  if (shape_.kind == api::LimitKind::slots) return 0;
+  if (is_gcra()) return charge_bucket(amount, is_open, now);
+  amount = std::min(amount, limits::amount_max - words_[used_at]);
+  const uint64_t open = is_open ? amount : 0;
+  words_[used_at] += amount;
+  words_[open_at] += open;
+  if (is_ring()) {
+    Place& newest = place(time(newest_at));
+    newest.used += amount;
+    newest.open += open;
+  } else if (words_[end_at] == 0 && amount > 0) {
+    set_time(end_at, now.ns + shape_.period_ns);  // the first use anchors the window
+  }
+  return 0;
+}
+
+inline void Meter::close(uint64_t amount, uint64_t back, const Charge& charge,
+                         const Moment& now) noexcept {
+  if (shape_.kind == api::LimitKind::slots || !holds(charge)) return;
+  if (is_ring()) return close_ring(amount, back, charge);
+  if (is_gcra()) {
+    words_[gcra_open_at] -= std::min(words_[gcra_open_at], amount);
+    return give_back(back, charge, now);
+  }
+  words_[open_at] -= std::min(words_[open_at], amount);
+  words_[used_at] -= std::min(back, words_[used_at] - words_[open_at]);
+}
+
+inline void Meter::close_ring(uint64_t amount, uint64_t back, const Charge& charge) noexcept {
+  Place* const at = place_of(charge);
+  if (at == nullptr) return;
+  amount = std::min(amount, at->open);
+  at->open -= amount;
+  words_[open_at] -= amount;
+  back = std::min(back, at->used - at->open);
+  at->used -= back;
+  words_[used_at] -= back;
+}
+
+// Where a charge lies in the ring; null: forgotten.
+inline Meter::Place* Meter::place_of(const Charge& charge) const noexcept {
+  const int64_t newest = time(newest_at);
+  if (charge.ns >= newest * shape_.width_ns) return &place(newest);  // most often: no division
+  const int64_t sub_window = charge.ns / shape_.width_ns;
+  return newest - sub_window > shape_.ring_mask ? nullptr : &place(sub_window);
 }
 
 }  // namespace sluice::limiter

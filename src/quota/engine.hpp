@@ -135,8 +135,11 @@ class Engine {
   static IdRecord record_of(const Reservation& reservation) noexcept;
   Reservation* find(uint64_t id) noexcept;
   Index take_reservation() noexcept;
-  limiter::Charge charge_of(const Reservation& reservation, uint8_t place,
-                            const limiter::MeterShape& shape) const noexcept;
+  static limiter::Charge charge_of(const Reservation& reservation) noexcept {
+    return {.ns = reservation.charged_ns, .order = reservation.order};
+  }
+  int64_t drained_ns(const Reservation& reservation, uint8_t place,
+                     const limiter::MeterShape& shape) const noexcept;
   void mark_all(const Reservation& reservation) noexcept;
   void answer_ending(Reservation& reservation, api::ReservationState state,
                      api::QuotaAnswer& answer) noexcept;
@@ -275,5 +278,48 @@ class Engine {
   std::array<Prepared, group_calls> prepared_;
   std::vector<uint64_t> scratch_words_;  // of subjects that check does not make
 };
+
+// ------------------------------------------------------------------------- what every call takes
+
+inline uint64_t* Engine::words_of(const Subject& subject) noexcept {
+  return reinterpret_cast<uint64_t*>(usage_memory_.at(subject.usage));
+}
+
+inline SubjectIndex Engine::find(const NameHash& hash) const noexcept {
+  return subject_index_.find(hash.low,
+                             [&](uint32_t index) { return subjects_[index].hash == hash; });
+}
+
+// A subject by the rules that hold now.
+inline Subject& Engine::current(SubjectIndex index) noexcept {
+  Subject& subject = subjects_[index];
+  if (subject.version != version_ || subject.resets != resets_) refresh(index);
+  return subject;
+}
+
+// A subject as its rules are now; without a quota when it has none any more.
+inline Engine::Member Engine::member_of(uint8_t place, SubjectIndex index) noexcept {
+  const Subject& subject = current(index);
+  return {.place = place,
+          .index = index,
+          .quota = subject.quota,
+          .words = words_of(subject),
+          .open = subject.open};
+}
+
+// Of a meter that was rolled.
+inline bool Engine::fits(const limiter::MeterShape& shape, const Member& member,
+                         uint64_t share) noexcept {
+  if (shape.kind != api::LimitKind::slots) return limiter::Meter(shape, member.words).fits(share);
+  if (shape.ceiling != api::Ceiling::number) return shape.ceiling == api::Ceiling::unlimited;
+  return member.open < shape.amount;
+}
+
+// What more there is of it than its record. An id of another shard has another nonce.
+inline Reservation* Engine::find(uint64_t id) noexcept {
+  const IdRecord* const record = ids_.find(id, id_place(id), now_ms());
+  if (record == nullptr || record->reservation == IdRecord::ended) return nullptr;
+  return &reservations_[record->reservation];
+}
 
 }  // namespace sluice::quota

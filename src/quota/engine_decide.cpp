@@ -251,16 +251,6 @@ Engine::Party Engine::party_of(const Request& request) noexcept {
   return party;
 }
 
-// A subject as its rules are now; without a quota when it has none any more.
-Engine::Member Engine::member_of(uint8_t place, SubjectIndex index) noexcept {
-  const Subject& subject = current(index);
-  return {.place = place,
-          .index = index,
-          .quota = subject.quota,
-          .words = words_of(subject),
-          .open = subject.open};
-}
-
 // Of a request that tells none: the server's default, or what the tightest limit leaves beside the
 // input, so that a small quota does not refuse the first call.
 uint64_t Engine::default_output(const Party& party, const api::Amounts& amounts) const noexcept {
@@ -309,20 +299,12 @@ Request Engine::request_of(const QuotaBatch& batch, const QuotaCall& call,
   return request;
 }
 
-// Of a meter that was rolled.
-bool Engine::fits(const MeterShape& shape, const Member& member, uint64_t share) noexcept {
-  if (shape.kind != api::LimitKind::slots) {
-    return Meter(shape, member.words).fits(share);
-  }
-  if (shape.ceiling != api::Ceiling::number) return shape.ceiling == api::Ceiling::unlimited;
-  return member.open < shape.amount;
-}
-
 bool Engine::fits(const Party& party, const api::Amounts& amounts) noexcept {
+  const limiter::Shares shares(amounts);
   for (const Member& member : party) {
     for (const MeterShape& shape : member.quota->shapes) {
       Meter(shape, member.words).roll(now_);
-      if (!fits(shape, member, share_of(shape, amounts))) return false;
+      if (!fits(shape, member, shares.of(shape))) return false;
     }
   }
   return true;
@@ -334,6 +316,7 @@ void Engine::begin_meters(const QuotaClass& quota, uint64_t* words) const noexce
 
 Engine::Obstacle Engine::obstacle(const Party& party, const api::Amounts& amounts) noexcept {
   Obstacle worst{.fits_at_ns = now_.ns, .earliest_ns = now_.ns};
+  const limiter::Shares shares(amounts);
   const auto add = [&worst](QuotaCode code, int64_t fits_at_ns, int64_t earliest_ns) {
     if (outweighs(code, worst.code)) worst.code = code;
     worst.fits_at_ns = std::max(worst.fits_at_ns, fits_at_ns);
@@ -343,7 +326,7 @@ Engine::Obstacle Engine::obstacle(const Party& party, const api::Amounts& amount
     for (const MeterShape& shape : member.quota->shapes) {
       Meter meter(shape, member.words);
       meter.roll(now_);
-      const uint64_t share = share_of(shape, amounts);
+      const uint64_t share = shares.of(shape);
       if (fits(shape, member, share)) continue;
       if (shape.ceiling == api::Ceiling::block) {
         add(QuotaCode::blocked, base::never_ns, base::never_ns);
@@ -423,7 +406,7 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const Prepared& prepared,
         answer.state = api::ReservationState::open;
         answer.lifetime_ms = request.lifetime_ms;
         if (waiters_.used() > 0) pass(party);
-        answered(admission_code(party));
+        answered(reservations_[made].admission);
       }
     } else {
       Obstacle against = obstacle(party, request.amounts);
@@ -489,11 +472,12 @@ void Engine::record(QuotaBatch& batch, size_t index, const Prepared& prepared) n
     if (!api::may_retry(answer.code)) answer.retry_ms = api::retry_never;
     return;
   }
+  const limiter::Shares shares(call.amounts, call.cached_input_tokens);
   for (const Member& member : party) {
     for (const MeterShape& shape : member.quota->shapes) {
       Meter meter(shape, member.words);
       meter.roll(now_);
-      meter.charge(share_of(shape, call.amounts, call.cached_input_tokens), false, now_);
+      meter.charge(shares.of(shape), false, now_);
     }
   }
   ++statistics_.recorded;
@@ -545,11 +529,12 @@ Engine::Index Engine::admit(const Request& request, const Party& party,
 }
 
 void Engine::charge(Reservation& reservation, const Party& party) noexcept {
+  const limiter::Shares shares(reservation.amounts);
   Stamp* stamp = take_stamps(reservation, party);
   for (const Member& member : party) {
     for (const MeterShape& shape : member.quota->shapes) {
       Meter meter(shape, member.words);
-      const int64_t drained_ns = meter.charge(share_of(shape, reservation.amounts), true, now_);
+      const int64_t drained_ns = meter.charge(shares.of(shape), true, now_);
       if (stamp == nullptr || shape.kind != api::LimitKind::gcra) continue;
       *stamp++ = {.limit = shape.id, .subject = member.place, .drained_ns = drained_ns};
     }

@@ -39,13 +39,6 @@ bool has_ended(const Reservation& reservation) noexcept {
 
 }  // namespace
 
-// What more there is of it than its record. An id of another shard has another nonce.
-Reservation* Engine::find(uint64_t id) noexcept {
-  const IdRecord* const record = ids_.find(id, id_place(id), now_ms());
-  if (record == nullptr || record->reservation == IdRecord::ended) return nullptr;
-  return &reservations_[record->reservation];
-}
-
 void Engine::settle(const QuotaCall& call, QuotaAnswer& answer) noexcept {
   answer.reservation = call.reservation;
   Reservation* const reservation = find(call.reservation);
@@ -129,23 +122,24 @@ void Engine::extend(const QuotaCall& call, QuotaAnswer& answer) noexcept {
   answer.lifetime_ms = reservation->lifetime_ms;
 }
 
-limiter::Charge Engine::charge_of(const Reservation& reservation, uint8_t place,
-                                  const MeterShape& shape) const noexcept {
-  limiter::Charge charge{.ns = reservation.charged_ns, .order = reservation.order};
-  if (shape.kind != api::LimitKind::gcra || reservation.stamps == BlockArena::none) return charge;
+// Of a gcra limit's charge; long ago, if nothing was written down.
+int64_t Engine::drained_ns(const Reservation& reservation, uint8_t place,
+                           const MeterShape& shape) const noexcept {
+  if (reservation.stamps == BlockArena::none) return 0;
   const auto* stamps = reinterpret_cast<const Stamp*>(extra_memory_.at(reservation.stamps));
   for (uint8_t at = 0; at < reservation.stamps_count; ++at) {
-    if (stamps[at].limit == shape.id && stamps[at].subject == place) {
-      charge.drained_ns = stamps[at].drained_ns;
-    }
+    if (stamps[at].limit == shape.id && stamps[at].subject == place) return stamps[at].drained_ns;
   }
-  return charge;
+  return 0;
 }
 
 // Puts the actual amounts in the place of those that are charged: a surplus goes back to where it
 // was charged, a deficit is charged now.
 void Engine::replace(Reservation& reservation, const Amounts& actual, uint64_t cached) noexcept {
   const bool is_open = reservation.state == ReservationState::open;
+  const limiter::Shares reserved(reservation.amounts);
+  const limiter::Shares used(actual, cached);
+  limiter::Charge charge = charge_of(reservation);
   for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
     if (reservation.subjects[place] == no_subject) continue;
     Subject& subject = current(reservation.subjects[place]);
@@ -156,9 +150,11 @@ void Engine::replace(Reservation& reservation, const Amounts& actual, uint64_t c
     for (const MeterShape& shape : subject.quota->shapes) {
       Meter meter(shape, words_of(subject));
       meter.roll(now_);
-      const uint64_t before = share_of(shape, reservation.amounts);
-      const uint64_t now = share_of(shape, actual, cached);
-      const limiter::Charge charge = charge_of(reservation, place, shape);
+      const uint64_t before = reserved.of(shape);
+      const uint64_t now = used.of(shape);
+      if (shape.kind == api::LimitKind::gcra) {
+        charge.drained_ns = drained_ns(reservation, place, shape);
+      }
       const uint64_t charged = refunded ? 0 : before;
       const uint64_t back = now < charged && !forgotten ? charged - now : 0;
       meter.close(is_open ? before : 0, back, charge, now_);
@@ -174,10 +170,9 @@ void Engine::replace(Reservation& reservation, const Amounts& actual, uint64_t c
 // Frees its slots, if they are not free yet, and remembers it. What came back may serve others.
 // Gone afterwards, but for one that expired or has an id of its client's.
 void Engine::end(Reservation& reservation, ReservationState state) noexcept {
-  if (reservation.state == ReservationState::open) {
+  const bool was_open = reservation.state == ReservationState::open;
+  if (was_open) {
     --open_count_;
-    reservation.unlink();
-    ended_.push_back(reservation);
     for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
       if (reservation.subjects[place] != no_subject) --subjects_[reservation.subjects[place]].open;
     }
@@ -186,6 +181,9 @@ void Engine::end(Reservation& reservation, ReservationState state) noexcept {
   mark_all(reservation);
   if (has_ended(reservation) && !reservation.client_id.is_set()) {
     forget(reservation, record_of(reservation));
+  } else if (was_open) {
+    reservation.unlink();  // from those of its tie
+    ended_.push_back(reservation);
   }
   serve_marked();
 }
@@ -200,6 +198,8 @@ void Engine::expire(Reservation& reservation) noexcept {
     id_index_.erase(reservation.client_id.low, index_of(reservation));
     reservation.client_id = {};
   }
+  const limiter::Shares reserved(reservation.amounts);
+  limiter::Charge charge = charge_of(reservation);
   for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
     if (reservation.subjects[place] == no_subject) continue;
     Subject& subject = current(reservation.subjects[place]);
@@ -209,8 +209,10 @@ void Engine::expire(Reservation& reservation) noexcept {
     for (const MeterShape& shape : subject.quota->shapes) {
       Meter meter(shape, words_of(subject));
       meter.roll(now_);
-      const uint64_t share = share_of(shape, reservation.amounts);
-      const limiter::Charge charge = charge_of(reservation, place, shape);
+      const uint64_t share = reserved.of(shape);
+      if (shape.kind == api::LimitKind::gcra) {
+        charge.drained_ns = drained_ns(reservation, place, shape);
+      }
       meter.close(share, refunds ? share : 0, charge, now_);
     }
   }

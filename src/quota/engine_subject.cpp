@@ -105,15 +105,6 @@ std::string_view Engine::name_of(const Subject& subject) const noexcept {
   return {reinterpret_cast<const char*>(name_memory_.at(subject.name)), subject.name_bytes};
 }
 
-uint64_t* Engine::words_of(const Subject& subject) noexcept {
-  return reinterpret_cast<uint64_t*>(usage_memory_.at(subject.usage));
-}
-
-SubjectIndex Engine::find(const NameHash& hash) const noexcept {
-  return subject_index_.find(hash.low,
-                             [&](uint32_t index) { return subjects_[index].hash == hash; });
-}
-
 BlockArena::Block Engine::keep_text(std::string_view text) noexcept {
   if (text.empty()) return BlockArena::none;
   const BlockArena::Block block = extra_memory_.take(text.size());
@@ -181,13 +172,6 @@ void Engine::forget(SubjectIndex index) noexcept {
   subject_index_.erase(subject.hash.low, index);
   name_memory_.give_back(subject.name, subject.name_bytes);
   subjects_.give_back(index);
-}
-
-// A subject by the rules that hold now.
-Subject& Engine::current(SubjectIndex index) noexcept {
-  Subject& subject = subjects_[index];
-  if (subject.version != version_ || subject.resets != resets_) refresh(index);
-  return subject;
 }
 
 void Engine::refresh(SubjectIndex index) noexcept {

@@ -55,6 +55,7 @@ void Engine::tell_limits(QuotaBatch& batch, size_t index, const Party& party,
   api::QuotaAnswer& answer = batch.answers[index];
   answer.first_limit = static_cast<uint32_t>(batch.limits.size());
   const bool denied = !api::admits(answer.code);
+  const limiter::Shares shares(amounts);
   for (const Member& told : party) {
     Member member = told;
     if (member.index != no_subject) member.open = subjects_[member.index].open;
@@ -63,7 +64,7 @@ void Engine::tell_limits(QuotaBatch& batch, size_t index, const Party& party,
       Meter meter(shape, member.words);
       meter.roll(now_);
       LimitReport told_limit = report(shape, member.quota->quota.limits[at], member);
-      if (denied) told_limit.violated = !fits(shape, member, share_of(shape, amounts));
+      if (denied) told_limit.violated = !fits(shape, member, shares.of(shape));
       if (violated_only && !told_limit.violated) continue;
       if (batch.limits.size() == limits::quota_reports_max) {
         answer.limits_left_out = true;

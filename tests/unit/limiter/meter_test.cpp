@@ -555,7 +555,7 @@ TEST(MeterShare, is_what_the_metric_counts) {
   const api::Amounts amounts{
       .requests = 2, .input_tokens = 300, .output_tokens = 50, .cost = 7'000};
   const auto share = [&amounts](Metric metric, bool count_cached, uint64_t cached) {
-    return share_of({.metric = metric, .count_cached = count_cached}, amounts, cached);
+    return Shares(amounts, cached).of({.metric = metric, .count_cached = count_cached});
   };
   EXPECT_EQ(share(Metric::requests, false, 100), 2U);
   EXPECT_EQ(share(Metric::input_tokens, false, 100), 200U);
@@ -571,7 +571,7 @@ TEST(MeterShare, is_what_the_metric_counts) {
 TEST(MeterShare, of_both_tokens_at_their_greatest_does_not_wrap_around) {
   const api::Amounts amounts{.input_tokens = limits::amount_max,
                              .output_tokens = limits::amount_max};
-  EXPECT_EQ(share_of({.metric = Metric::tokens}, amounts), 2 * limits::amount_max);
+  EXPECT_EQ(Shares(amounts).of({.metric = Metric::tokens}), 2 * limits::amount_max);
   Driver driver(limit_of(LimitKind::sliding, limits::amount_max));
   EXPECT_FALSE(driver.fits(2 * limits::amount_max));
   EXPECT_EQ(driver.fits_at(2 * limits::amount_max), base::never_ns);
