@@ -193,8 +193,8 @@ size_t encode_granted(uint64_t id, std::span<const uint32_t> entries,
   writer.add_column<uint32_t>(body, granted_at::entries, entries, std::identity{});
   add_verdicts(writer, body, granted_at::verdicts, verdicts);
   add_details(writer, body, granted_at::details, details, detail_bits);
-  const bool some_approved =
-      std::any_of(reservations.begin(), reservations.end(), [](uint64_t id) { return id != 0; });
+  const bool some_approved = std::any_of(reservations.begin(), reservations.end(),
+                                         [](uint64_t reservation) { return reservation != 0; });
   if (some_approved) {
     writer.add_column<uint64_t>(body, granted_at::reservations, reservations, std::identity{});
   }

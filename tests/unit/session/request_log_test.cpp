@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -119,7 +120,7 @@ TEST_F(RequestLogTest, obeys_switches_and_level) {
   start(log::Level::error);
   RequestLog log(memory_, everything);
   EXPECT_FALSE(log.warns());
-  for (const uint16_t status : {200, 400, 503}) {
+  for (const uint16_t status : std::initializer_list<uint16_t>{200, 400, 503}) {
     log.keep(head("/rate/k"), {});
     log.refused("not told");
     log.answered(status, 0);
