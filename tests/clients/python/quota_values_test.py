@@ -7,6 +7,7 @@ from native_peer import ROOT, SCHEMA
 
 from sluicegate import (Limit, LimitState, Quota, QuotaCode, QuotaResults, Stats, estimate_tokens,
                         quota)
+from sluicegate._quota_base import reservation_id
 from sluicegate._quota_frames import LimitText, QuotaText
 
 CPP = (ROOT / "src" / "api" / "quota.cpp").read_text()
@@ -114,3 +115,15 @@ def test_results_are_a_sequence_of_codes():
 @pytest.mark.parametrize("text, tokens", [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2)])
 def test_an_estimate_is_a_quarter_of_the_characters(text, tokens):
     assert estimate_tokens(text) == tokens
+
+
+@pytest.mark.parametrize("reservation", ["00ab00000000000f", "00AB00000000000F", 0xab00000000000f])
+def test_a_reservation_is_named_by_its_digits_or_its_number(reservation):
+    assert reservation_id(reservation) == 0xab00000000000f
+
+
+@pytest.mark.parametrize("wrong", ["zz", "", "f", "0xab0000000000f", " 0ab00000000000f",
+                                   "00ab_0000_0000_f", "-0ab00000000000f", "00ab00000000000ff"])
+def test_what_is_no_reservation_is_said_to_be_none(wrong):
+    with pytest.raises(ValueError, match="is no reservation: that is 16 hexadecimal digits"):
+        reservation_id(wrong)

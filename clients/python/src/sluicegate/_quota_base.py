@@ -8,6 +8,7 @@ Errors: what can not be sent is refused here, before anything is queued, as it w
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ Subjects = Subject | Iterable[Subject]
 Limits = Quota | Iterable[Limit | Mapping[str, object]]
 Call = tuple[Form, Any]  # and its entry
 
+ID_TEXT = re.compile("[0-9a-fA-F]{16}")
 USAGE_BYTES_MAX = 65_536  # of the names in one frame
 ENDED = frozenset({QuotaCode.ALREADY_SETTLED, QuotaCode.ALREADY_CANCELLED,
                    QuotaCode.ALREADY_EXPIRED})
@@ -85,7 +87,7 @@ def told_or(what: str, value: int | None, untold: int) -> int:
 
 
 def lifetime_ms(seconds: float | None) -> int:
-    """Rounded up; 0 stands for the server's default."""
+    """Rounded up; 0 stands for the server's default, or what the reservation has."""
     if seconds is None:
         return 0
     lowest, highest = LIFETIME_MS
@@ -108,6 +110,9 @@ def reservation_id(reservation: Any) -> int:
     """Of a reservation, or its number as text of 16 hexadecimal digits, or as a number."""
     value = getattr(reservation, "id", reservation)
     if isinstance(value, str):
+        if not ID_TEXT.fullmatch(value):
+            raise ValueError(f"{value!r:.80} is no reservation: that is 16 hexadecimal digits, as "
+                             "REST and the command line tell it, or a number")
         value = int(value, 16)
     return whole("reservation", value, 0, 2**64 - 1)
 
