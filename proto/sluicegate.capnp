@@ -195,7 +195,7 @@ struct Cancel {
 struct Extend {
   flags @0 :UInt8;                    # none yet
   reservations @1 :List(UInt64);
-  lifetimeMs @2 :UInt32;              # from now on; 0: the server's default
+  lifetimeMs @2 :UInt32;              # from now on; 0: as long as it last got
 }
 
 struct Record {

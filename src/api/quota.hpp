@@ -132,7 +132,7 @@ struct QuotaCall {
   uint8_t subjects_count = 0;
   CoreId core = 0;             // that decides it; the worker's
   uint32_t first_subject = 0;  // in QuotaBatch::subjects
-  uint32_t lifetime_ms = 0;    // reserve, extend; 0: the server's default
+  uint32_t lifetime_ms = 0;    // reserve, 0: the server's default; extend, 0: as it last got
   uint32_t wait_ms_max = 0;    // may_wait; 0: no limit of its own
   Ticket ticket = no_ticket;   // may_wait
   uint32_t limit = 0;          // page: at most so many rows

@@ -43,7 +43,7 @@ class Reservation {
   QuotaOutcome cancel(bool keep_requests = false);
   // Of a lease: frees its slot.
   QuotaOutcome release() { return cancel(); }
-  // A lifetime from now on; 0: the server's default.
+  // A lifetime from now on; 0: as long as it last got.
   QuotaOutcome extend(uint32_t lifetime_ms = 0);
   // Leaves it open, for who has the id.
   uint64_t detach() noexcept {

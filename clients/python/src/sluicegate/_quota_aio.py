@@ -71,7 +71,7 @@ class AsyncReservation(Held):
             await self._client.cancel(self.id, keep_requests, timeout=timeout)
 
     async def extend(self, lifetime: float | None = None, *, timeout: Timeout = DEFAULT) -> None:
-        """Lives for `lifetime` seconds from now on; None: the server's default."""
+        """Lives for `lifetime` seconds from now on; None: for as long as it last got."""
         if self.id:
             try:
                 await self._client.extend(self.id, lifetime, timeout=timeout)

@@ -99,7 +99,7 @@ class Reservation(Held):
             self._client.cancel(self.id, keep_requests, timeout=timeout)
 
     def extend(self, lifetime: float | None = None, *, timeout: Timeout = DEFAULT) -> None:
-        """Lives for `lifetime` seconds from now on; None: the server's default."""
+        """Lives for `lifetime` seconds from now on; None: for as long as it last got."""
         if self.id:
             try:
                 self._client.extend(self.id, lifetime, timeout=timeout)
