@@ -122,10 +122,12 @@ void fill_ids(QuotaBatch& batch, const wire::ReserveRequest& request) noexcept {
 
 void NativeSession::on_reserve(uint64_t id, size_t frame_bytes, QuotaOp op,
                                const wire::ReserveRequest& request) noexcept {
-  if (said_go_away_) return answer_with(id, request.entries_count(), QuotaCode::draining);
+  const bool reserves = op == QuotaOp::reserve;
+  if (said_go_away_ && reserves) {
+    return answer_with(id, request.entries_count(), QuotaCode::draining);
+  }
   if (!admit_batch(id, frame_bytes, request.entries_count())) return;
   QuotaBatch& batch = context_.backend.take_batch();
-  const bool reserves = op == QuotaOp::reserve;
   const bool tied = reserves && (request.flags & wire::quota_bit::tied) != 0;
   const bool waits = reserves && request.may_wait();
   add_calls(batch, op, request);

@@ -477,6 +477,21 @@ TEST_F(NativeSessionQuotaTest, reserves_nothing_after_go_away_but_settles) {
   EXPECT_EQ(backend_.batches.size(), 1u);
 }
 
+// It takes nothing, and REST answers it, too.
+TEST_F(NativeSessionQuotaTest, checks_after_go_away) {
+  context_.draining = true;
+  session_.begin_drain();
+  send(7, [](ClientFrame frame) {
+    auto check = frame.initCheck();
+    check.setSubjects(kj::StringPtr("gpt").asBytes());
+    check.setSubjectSizes({3});
+  });
+  ASSERT_EQ(backend_.batches.size(), 1u);
+  EXPECT_EQ(asked().calls[0].op, QuotaOp::check);
+  answer_with({QuotaCode::ok});
+  EXPECT_EQ(told(1).getQuotaAnswers().getCodes()[0], static_cast<uint8_t>(QuotaCode::ok));
+}
+
 // ------------------------------------------------------------------------ how a connection ends
 
 TEST_F(NativeSessionQuotaTest, ends_a_tie_once_with_its_connection) {
