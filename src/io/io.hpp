@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/time.hpp"
@@ -104,6 +105,10 @@ class Io {
 
   // Closes a descriptor that was released and that nobody adopts.
   virtual void discard(int fd) noexcept = 0;
+
+  // Who is at the other end, for people: "192.0.2.7:51234"; empty when it has gone. Asks the
+  // kernel, and allocates. Not after close() or release().
+  virtual std::string peer(SocketId socket) noexcept = 0;
 
   // Submits what the calls above have queued, waits until there is an event or `wait_ns` have
   // passed (0: does not wait), and fills `events`; returns how many. Reads the clock.

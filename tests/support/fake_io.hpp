@@ -27,6 +27,7 @@ class FakeIo final : public io::Io {
     return {};
   }
   void discard(int) noexcept override { calls.push_back("discard"); }
+  std::string peer(io::SocketId) noexcept override { return "fake"; }
   size_t poll(std::span<io::Event>, int64_t) noexcept override { return 0; }
   base::Now now() const noexcept override { return {}; }
   void wake() noexcept override {}

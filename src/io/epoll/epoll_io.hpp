@@ -16,6 +16,7 @@
 #include "io/accept_errors.hpp"
 #include "io/io.hpp"
 #include "io/options.hpp"
+#include "io/peer_name.hpp"
 #include "io/socket_table.hpp"
 #include "io/wake_signal.hpp"
 
@@ -37,6 +38,9 @@ class EpollIo final : public Io {
   void release(SocketId socket) noexcept override;
   std::optional<SocketId> adopt(int fd) noexcept override;
   void discard(int fd) noexcept override { ::close(fd); }
+  std::string peer(SocketId socket) noexcept override {
+    return peer_name(sockets_.usable(socket).fd);
+  }
   size_t poll(std::span<Event> events, int64_t wait_ns) noexcept override;
   base::Now now() const noexcept override { return now_; }
   void wake() noexcept override { wake_signal_.raise(); }

@@ -109,6 +109,10 @@ void SimIo::discard(int fd) noexcept {
   network_.link(network_.take(fd)).close_server_side();
 }
 
+std::string SimIo::peer(SocketId socket) noexcept {
+  return "sim:" + std::to_string(link_of(socket));
+}
+
 size_t SimIo::poll(std::span<Event> events, int64_t wait_ns) noexcept {
   ASSERT(!events.empty());
   ++polls_;

@@ -54,6 +54,7 @@ class SimIo final : public Io {
   void release(SocketId socket) noexcept override;
   std::optional<SocketId> adopt(int fd) noexcept override;
   void discard(int fd) noexcept override;
+  std::string peer(SocketId socket) noexcept override;
   size_t poll(std::span<Event> events, int64_t wait_ns) noexcept override;
   base::Now now() const noexcept override { return now_; }
   void wake() noexcept override { woken_.store(true, std::memory_order_release); }

@@ -54,6 +54,13 @@ TYPED_TEST(IoLife, close_with_everything_in_flight_tells_sent_then_closed_once) 
   EXPECT_FALSE(this->told(socket).after_closed);
 }
 
+TYPED_TEST(IoLife, a_socket_knows_its_peer) {
+  this->build();
+  const Client client(this->port_);
+  const SocketId socket = this->accept_one();
+  EXPECT_EQ(this->io_->peer(socket), "127.0.0.1:" + std::to_string(client.own_port()));
+}
+
 TYPED_TEST(IoLife, close_lets_the_end_through_while_receiving) {
   this->build();
   Client client(this->port_);
