@@ -51,6 +51,7 @@ class Engine {
   int64_t next_due_ns() const noexcept;
   std::span<api::Grant> grants() noexcept { return grants_; }
   void keep_grants(size_t count) noexcept { grants_.resize(count); }
+  std::string_view unknown_subject() const noexcept { return unknown_subject_; }
   uint32_t subjects_count() const noexcept { return subjects_.used(); }
   uint32_t reservations_count() const noexcept { return open_count_; }
   uint32_t waiters_count() const noexcept { return waiters_.used(); }
@@ -271,6 +272,8 @@ class Engine {
   std::vector<SubjectIndex> to_serve_;
   std::vector<api::Grant> grants_;
   uint32_t refresh_waiters_at_ = 0;  // waiters' subjects from here on may have old rules
+
+  std::string_view unknown_subject_;  // of the batch that is decided, or was
 
   base::TimerWheel wheel_{0};
   Statistics statistics_;

@@ -80,6 +80,7 @@ bool outweighs(QuotaCode one, QuotaCode other) noexcept {
 
 void Engine::decide(QuotaBatch& batch, base::Now now, api::CoreId origin) noexcept {
   begin(now);
+  unknown_subject_ = {};
   for (size_t first = 0; first < batch.calls.size(); first += prepared_.size()) {
     const size_t count = std::min(prepared_.size(), batch.calls.size() - first);
     prepare(batch, first, count);
@@ -231,6 +232,7 @@ QuotaCode Engine::gather(const QuotaBatch& batch, const QuotaCall& call, const P
     }
     if (member.quota == nullptr) {
       ++statistics_.unknown_subjects;
+      unknown_subject_ = names[place];
       const bool denied = book_->rules().unknown == policy::UnknownSubjects::deny;
       if (denied) return QuotaCode::unknown_subject;
       continue;

@@ -49,6 +49,10 @@ void QuotaStore::keep_grants(size_t count) noexcept {
   engine_->keep_grants(count);
 }
 
+std::string_view QuotaStore::unknown_subject() const noexcept {
+  return engine_->unknown_subject();
+}
+
 uint32_t QuotaStore::subjects_count() const noexcept {
   return engine_->subjects_count();
 }

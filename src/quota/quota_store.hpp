@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include "api/entry.hpp"
 #include "api/quota.hpp"
@@ -78,6 +79,10 @@ class QuotaStore {
   // Outcomes that nobody has fetched, oldest first.
   std::span<api::Grant> grants() noexcept;
   void keep_grants(size_t count) noexcept;
+
+  // One that the last decide() was asked for and that has no quota; empty: there was none. Until
+  // its batch changes.
+  std::string_view unknown_subject() const noexcept;
 
   uint32_t subjects_count() const noexcept;
   uint32_t reservations_count() const noexcept;  // open

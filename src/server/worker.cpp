@@ -37,6 +37,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, Crew& crew)
       spin_ns_(options.spin_ns),
       shard_(options.shard),
       quotas_(quota_options(options)),
+      quota_log_(core_),
       exchange_(crew.mesh(), static_cast<api::CoreId>(core_), options.splits),
       context_(*this, options.sessions),
       sessions_(options.connections_max + spare_sockets, options.sessions.key_bytes_max),

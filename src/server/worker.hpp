@@ -22,6 +22,7 @@
 #include "server/census.hpp"
 #include "server/crew.hpp"
 #include "server/look.hpp"
+#include "server/quota_log.hpp"
 #include "server/session_table.hpp"
 #include "session/context.hpp"
 #include "shard/shard.hpp"
@@ -206,6 +207,7 @@ class Worker final : private session::Backend {
   const int64_t spin_ns_;
   shard::Shard shard_;
   quota::QuotaStore quotas_;
+  QuotaLog quota_log_;
   route::Exchange exchange_;
   session::Context context_;
   SessionTable sessions_;

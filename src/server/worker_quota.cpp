@@ -118,6 +118,9 @@ void Worker::decide_quota(Look& look) noexcept {
     for (QuotaCall& call : look.batch.calls) call.flags |= api::quota_flag::draining;
   }
   quotas_.decide(look.batch, context_.now, look.origin);
+  if (const std::string_view unknown = quotas_.unknown_subject(); !unknown.empty()) {
+    quota_log_.note_unknown(unknown, quotas_.statistics().unknown_subjects, context_.now);
+  }
 }
 
 // Back at the core that asked: its calls of core look.shard are decided.
@@ -156,7 +159,11 @@ void Worker::lead_on(QuotaCall& call, api::QuotaAnswer& answer) const noexcept {
 
 void Worker::on_decided(Look& look) noexcept {
   session::Session* const session = sessions_.find({look.session, look.generation});
-  if (session != nullptr && !session->ended()) {
+  const bool goes_on = session != nullptr && !session->ended();
+  if (QuotaLog::tells(look.batch)) {
+    QuotaLog::tell_change(look.batch, goes_on ? io_.peer(session->connection().socket()) : "");
+  }
+  if (goes_on) {
     session->on_quota(look.id, look.batch);
   } else if (!look.is_own) {
     take_back(look.batch);

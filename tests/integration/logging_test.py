@@ -10,7 +10,8 @@ import time
 import pytest
 
 from conftest import LONG_WINDOW
-from http_peer import HttpPeer, ask, metrics, request
+from http_peer import HttpPeer, ask, metrics, request, totals
+from native_peer import NativePeer
 from server_process import NO_CONFIG_FILE, TIMEOUT_S, binary, clean_environment, eventually
 
 UNKNOWN_RELEASE = "Received release request for unknown instance"
@@ -134,6 +135,62 @@ def test_expired_keys_are_told_when_debugging(start_server, key):
     ask(server, "POST", f"/rate/{key}")
     line = lines(server, "key expired", 1)[0]
     assert (line["level"], line["key"]) == ("DEBUG", key)
+
+
+def name_of(peer):
+    return "%s:%d" % peer.socket.getsockname()
+
+
+def changes_told(server, count):
+    """The lines about quotas, without what every line has."""
+    def found():
+        return [{name: value for name, value in line.items()
+                 if name not in ("time", "level", "source")}
+                for line in server.log if line["level"] == "INFO" and "peer" in line]
+    return eventually(lambda: len(found()) >= count and found(), f"{count} changes")
+
+
+def test_who_changes_quotas_is_told(start_server):
+    """Over both dialects, of subjects of every core; what is refused changes nothing."""
+    server = start_server()
+    names = [f"gpt{number}" for number in range(8)]
+    limit = {"name": "rpm", "metric": "requests", "amount": 5, "period_ms": 60_000,
+             "kind": "sliding"}
+    body = json.dumps({"limits": [limit], "overtakers": 2}).encode()
+    with HttpPeer(server) as rest, NativePeer(server) as native:
+        expected = []
+        rest_name, native_name = name_of(rest), name_of(native)
+        for name in names:
+            rest.ask("PUT", f"/v1/subjects/{name}", f"Content-Length: {len(body)}", body=body)
+            expected.append({"message": "quota put", "peer": rest_name, "subject": name,
+                             "quota": {"limits": [limit], "overtakers": 2}})
+            assert native.call("reset", {"subject": name.encode()}).codes == ["ok"]
+            expected.append({"message": "usage reset", "peer": native_name, "subject": name})
+            assert rest.ask("DELETE", f"/v1/subjects/{name}").status == 204
+            assert rest.ask("DELETE", f"/v1/subjects/{name}").status == 404
+            expected.append({"message": "quota removed", "peer": rest_name, "subject": name})
+        assert rest.ask("POST", "/v1/reset-all", "Content-Length: 0").status == 200
+        expected.append({"message": "usage of all subjects reset", "peer": rest_name})
+        assert rest.ask("PUT", "/v1/subjects/bad", "Content-Length: 2", body=b"{}").status == 400
+        told = changes_told(server, len(expected))
+    # Cores write at the same time, each in its order.
+    for peer in (rest_name, native_name):
+        assert ([line for line in told if line["peer"] == peer] ==
+                [line for line in expected if line["peer"] == peer])
+    assert len(told) == len(expected)
+
+
+def test_unknown_subjects_are_told_once_in_a_while(start_server, key):
+    server = start_server()
+    body = json.dumps({"subjects": [key]}).encode()
+    with HttpPeer(server) as peer:
+        for _ in range(50):
+            assert peer.ask("POST", "/v1/reserve", f"Content-Length: {len(body)}",
+                            body=body).status == 200
+    line = lines(server, "subject without a quota", 1)[0]
+    assert (line["level"], line["subject"], line["times"]) == ("WARN", key, 1)
+    assert server.messages().count("subject without a quota") == 1
+    assert totals(server)["sluicegate_quota_unknown_subjects_total"] == 50
 
 
 def test_nothing_but_errors_when_so_told(engine):

@@ -1,0 +1,67 @@
+#include "server/quota_log.hpp"
+
+#include <string>
+
+#include "base/assert.hpp"
+#include "log/log.hpp"
+#include "policy/quota_text.hpp"
+
+namespace sluice::server {
+namespace {
+
+using api::QuotaOp;
+
+constexpr size_t name_bytes_max = 1'024;
+
+std::string told(std::string_view name) {
+  if (name.size() <= name_bytes_max) return std::string{name};
+  return std::string{name.substr(0, name_bytes_max)} + "\u2026";
+}
+
+bool is_change(QuotaOp op) noexcept {
+  return op == QuotaOp::put || op == QuotaOp::remove || op == QuotaOp::reset ||
+         op == QuotaOp::reset_all;
+}
+
+std::string_view message_of(QuotaOp op) noexcept {
+  switch (op) {
+    case QuotaOp::put:
+      return "quota put";
+    case QuotaOp::remove:
+      return "quota removed";
+    case QuotaOp::reset:
+      return "usage reset";
+    default:
+      ASSERT(op == QuotaOp::reset_all);
+      return "usage of all subjects reset";
+  }
+}
+
+}  // namespace
+
+bool QuotaLog::tells(const api::QuotaBatch& batch) noexcept {
+  return !batch.calls.empty() && is_change(batch.calls.front().op) &&
+         api::admits(batch.answers.front().code) && log::wants(log::Level::info);
+}
+
+void QuotaLog::tell_change(const api::QuotaBatch& batch, std::string_view peer) noexcept {
+  ASSERT(tells(batch));
+  const api::QuotaCall& call = batch.calls.front();
+  log::Fields fields{{"peer", peer.empty() ? "gone" : peer}};
+  if (call.subjects_count > 0) fields["subject"] = told(batch.subjects[call.first_subject]);
+  if (call.op == QuotaOp::put) {
+    const policy::Json quota = policy::quota_json(batch.new_quotas.front());
+    fields["quota"] = log::Fields::parse(policy::one_line(quota));
+  }
+  log::info(message_of(call.op), fields);
+}
+
+void QuotaLog::note_unknown(std::string_view subject, uint64_t times, base::Now now) noexcept {
+  if (now.monotonic_ns < quiet_until_ns_ || !log::wants(log::Level::warning)) return;
+  quiet_until_ns_ = now.monotonic_ns + unknown_pause_ns;
+  log::warning("subject without a quota",
+               {{"subject", told(subject)}, {"times", times - told_times_}, {"shard", shard_}});
+  told_times_ = times;
+}
+
+}  // namespace sluice::server

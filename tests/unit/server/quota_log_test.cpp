@@ -1,0 +1,123 @@
+// Goal: the log says who changed what about quotas, and of subjects without one only so often.
+// Method: lines are written into a file and read back.
+#include "server/quota_log.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "log/log.hpp"
+
+namespace sluice::server {
+namespace {
+
+using api::QuotaCode;
+using api::QuotaOp;
+using Json = nlohmann::json;
+
+class QuotaLogTest : public testing::Test {
+ protected:
+  QuotaLogTest() {
+    log::start({.level = log::Level::info, .includes_source = false, .stream = file_});
+  }
+  ~QuotaLogTest() override { std::fclose(file_); }
+
+  std::vector<Json> lines() {
+    EXPECT_TRUE(log::stop(std::chrono::seconds(5)));
+    std::rewind(file_);
+    std::vector<Json> found;
+    std::string line;
+    for (int c = std::fgetc(file_); c != EOF; c = std::fgetc(file_)) {
+      if (c != '\n') {
+        line += static_cast<char>(c);
+        continue;
+      }
+      found.push_back(Json::parse(line));
+      found.back().erase("time");
+      line.clear();
+    }
+    return found;
+  }
+
+  static void tell(QuotaOp op, const std::string& subject, QuotaCode code = QuotaCode::ok,
+                   std::string_view peer = "192.0.2.7:51234") {
+    api::QuotaBatch batch;
+    batch.calls.push_back({.op = op});
+    if (!subject.empty()) {
+      batch.subjects.push_back(subject);
+      batch.calls[0].subjects_count = 1;
+    }
+    if (op == QuotaOp::put) {
+      batch.new_quotas.push_back(
+          {.limits =
+               {{.name = "tpm", .metric = api::Metric::tokens, .amount = 5, .period_ms = 60'000}},
+           .overtakers_max = 1});
+    }
+    batch.make_answers();
+    batch.answers[0].code = code;
+    if (QuotaLog::tells(batch)) QuotaLog::tell_change(batch, peer);
+  }
+
+  static base::Now at(int64_t ns) { return {.monotonic_ns = ns, .wall_ns = 0}; }
+
+  std::FILE* const file_ = std::tmpfile();
+};
+
+TEST_F(QuotaLogTest, tells_who_changed_what) {
+  tell(QuotaOp::put, "gpt");
+  tell(QuotaOp::remove, "gpt");
+  tell(QuotaOp::reset, "gpt");
+  tell(QuotaOp::reset_all, "");
+  const std::vector<Json> told = lines();
+  ASSERT_EQ(told.size(), 4u);
+  EXPECT_EQ(told[0], Json::parse(R"({"level": "INFO", "message": "quota put",
+      "peer": "192.0.2.7:51234", "subject": "gpt", "quota": {"limits": [{"name": "tpm",
+      "metric": "tokens", "amount": 5, "period_ms": 60000, "kind": "sliding"}],
+      "overtakers": 1}})"));
+  EXPECT_EQ(told[1], Json::parse(R"({"level": "INFO", "message": "quota removed",
+      "peer": "192.0.2.7:51234", "subject": "gpt"})"));
+  EXPECT_EQ(told[2]["message"], "usage reset");
+  EXPECT_EQ(told[3], Json::parse(R"({"level": "INFO", "message": "usage of all subjects reset",
+      "peer": "192.0.2.7:51234"})"));
+}
+
+TEST_F(QuotaLogTest, says_nothing_of_what_was_refused) {
+  tell(QuotaOp::put, "gpt", QuotaCode::subjects_full);
+  tell(QuotaOp::remove, "gpt", QuotaCode::no_such_quota);
+  EXPECT_TRUE(lines().empty());
+}
+
+TEST_F(QuotaLogTest, knows_a_peer_that_has_gone_and_names_of_any_bytes) {
+  tell(QuotaOp::remove, "\xFF" + std::string(2'000, 'x'), QuotaCode::ok, "");
+  const std::vector<Json> told = lines();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0]["peer"], "gone");
+  EXPECT_EQ(told[0]["subject"], "\xEF\xBF\xBD" + std::string(1'023, 'x') + "\u2026");
+}
+
+TEST_F(QuotaLogTest, warns_of_unknown_subjects_once_in_a_while) {
+  QuotaLog log(3);
+  log.note_unknown("first", 2, at(5));
+  log.note_unknown("second", 3, at(unknown_pause_ns + 4));
+  log.note_unknown("third", 10, at(unknown_pause_ns + 5));
+  const std::vector<Json> told = lines();
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[0], Json::parse(R"({"level": "WARN", "message": "subject without a quota",
+      "subject": "first", "times": 2, "shard": 3})"));
+  EXPECT_EQ(told[1]["subject"], "third");
+  EXPECT_EQ(told[1]["times"], 8);
+}
+
+TEST_F(QuotaLogTest, other_batches_change_nothing) {
+  api::QuotaBatch batch;
+  EXPECT_FALSE(QuotaLog::tells(batch));
+  batch.calls.push_back({.op = QuotaOp::reserve});
+  batch.make_answers();
+  batch.answers[0].code = QuotaCode::ok;
+  EXPECT_FALSE(QuotaLog::tells(batch));
+}
+
+}  // namespace
+}  // namespace sluice::server
