@@ -92,7 +92,8 @@ int show(const QuotaFlags& flags, sluicegate::Client& client) {
     return 1;
   }
   if (flags.json) {
-    std::puts(subject_json(subject).dump(2).c_str());
+    const auto replace = policy::Json::error_handler_t::replace;  // what is not UTF-8
+    std::puts(subject_json(subject).dump(2, ' ', false, replace).c_str());
     return 0;
   }
   std::fputs(subjects_text({subject}).c_str(), stdout);

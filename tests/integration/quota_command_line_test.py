@@ -58,6 +58,14 @@ def test_quota_from_a_file(server, key, tmp_path):
     assert quota["expired"] == "refund"
 
 
+def test_names_that_are_not_utf_8_leave_json_valid(server, key):
+    name = key + "\udcff"  # as Python passes the byte FF
+    assert command(server, "quota", "set", name, "--limit", "slots:concurrency:1").returncode == 0
+    assert shown(server, name)["name"] == key + "\ufffd"
+    result = command(server, "usage", name, "--json")
+    assert (result.returncode, json.loads(result.stdout)["name"]) == (0, key + "\ufffd")
+
+
 def test_quota_removed_and_unknown(server, model):
     assert command(server, "quota", "remove", model).returncode == 0
     result = command(server, "quota", "remove", model)

@@ -1,76 +1,14 @@
 """REST: quotas under /v1/, from a reservation to its end. Method: raw requests; every test has
 subjects of its own, with periods of an hour unless time is what it is about."""
 
-import json
 import time
 
 import pytest
 
 from http_peer import HttpPeer, ask, request
+from quota_calls import (HOUR_MS, PROBLEM, call, encoded, limit_of, put, reserve, show, slots,
+                         tokens, used, waiting_call)
 from server_process import eventually
-
-PROBLEM = "application/problem+json"
-HOUR_MS = 3_600_000
-
-
-def encoded(body):
-    return body if isinstance(body, bytes) else json.dumps(body).encode()
-
-
-def call(server, name, body, *headers, query=""):
-    """POSTs to /v1/`name`."""
-    data = encoded(body)
-    return ask(server, "POST", f"/v1/{name}{query}", f"Content-Length: {len(data)}", *headers,
-               body=data)
-
-
-def put(server, subject, *limits, **quota):
-    """Gives a subject a quota; a limit's period is an hour unless it says more."""
-    full = [limit if "kind" in limit or "period_ms" in limit or limit["metric"] == "concurrency"
-            else {**limit, "period_ms": HOUR_MS} for limit in limits]
-    data = encoded({"limits": full, **quota})
-    response = ask(server, "PUT", f"/v1/subjects/{subject}", f"Content-Length: {len(data)}",
-                   body=data)
-    assert response.status == 200, response
-    return response.json()
-
-
-def show(server, subject):
-    response = ask(server, "GET", f"/v1/subjects/{subject}")
-    assert response.status == 200, response
-    return response.json()
-
-
-def limit_of(subject, name):
-    return next(limit for limit in subject["limits"] if limit["name"] == name)
-
-
-def used(server, subject, name="tph"):
-    return limit_of(show(server, subject), name)["used"]
-
-
-def reserve(server, *subjects, **fields):
-    response = call(server, "reserve", {"subjects": subjects, **fields})
-    assert response.status == 200, response
-    return response.json()
-
-
-def tokens(amount, name="tph"):
-    return {"name": name, "metric": "tokens", "amount": amount}
-
-
-def slots(amount):
-    return {"name": "slots", "metric": "concurrency", "amount": amount}
-
-
-def waiting_call(server, subject, **fields):
-    """A client that stands in the subject's line."""
-    before = show(server, subject)["waiting"]
-    data = encoded({"subjects": [subject], "max_wait_ms": 60_000, **fields})
-    peer = HttpPeer(server)
-    peer.send(request("POST", "/v1/reserve", f"Content-Length: {len(data)}", body=data))
-    eventually(lambda: show(server, subject)["waiting"] == before + 1, "it waits")
-    return peer
 
 
 # ------------------------------------------------------------------------------------ subjects
