@@ -235,9 +235,11 @@ Json outcome_json(const sluicegate::QuotaOutcome& outcome) {
   json["retry_after_ms"] = can_retry ? Json(outcome.retry_ms) : Json(nullptr);
   json["violated"] = Json::array();
   for (const LimitState& state : outcome.limits) {
+    const Json amount = ceiling_json(state.ceiling, state.amount);
     Json violated{{"name", state.name},
                   {"metric", name(state.metric)},
-                  {"limit", ceiling_json(state.ceiling, state.amount)}};
+                  {"amount", amount},
+                  {"limit", amount}};
     put_state(violated, state);
     json["violated"].push_back(std::move(violated));
   }

@@ -119,15 +119,22 @@ QuotaReply problem_reply_of(const Problem& problem, Write write_more) {
 
 // --- Limits --------------------------------------------------------------------------------
 
-void write_ceiling(const LimitReport& limit, JsonWriter& json) {
+void write_ceiling(std::string_view name, const LimitReport& limit, JsonWriter& json) {
   switch (limit.ceiling) {
     case api::Ceiling::unlimited:
-      return json.field("limit", "unlimited");
+      return json.field(name, "unlimited");
     case api::Ceiling::block:
-      return json.field("limit", "block");
+      return json.field(name, "block");
     case api::Ceiling::number:
-      return json.field("limit", limit.amount);
+      return json.field(name, limit.amount);
   }
+}
+
+// As definitions call it, and as headers do. A GET tells `amount` alone: what it tells can be
+// edited and put back, where two names for one number could disagree.
+void write_ceilings(const LimitReport& limit, JsonWriter& json) {
+  write_ceiling("amount", limit, json);
+  write_ceiling("limit", limit, json);
 }
 
 void write_usage(const LimitReport& limit, JsonWriter& json) {
@@ -150,7 +157,7 @@ void write_limit(const LimitReport& limit, JsonWriter& json) {
     json.field("kind", api::kind_name(limit.kind));
     json.field("period_ms", limit.period_ms);
   }
-  write_ceiling(limit, json);
+  write_ceilings(limit, json);
   write_usage(limit, json);
   json.close_object();
 }
@@ -221,7 +228,7 @@ void write_violated(const std::vector<ToldLimit>& told, JsonWriter& json) {
     json.field("subject", limit.subject);
     json.field("name", report.name_text());
     json.field("metric", api::metric_name(report.metric));
-    write_ceiling(report, json);
+    write_ceilings(report, json);
     write_usage(report, json);
     json.close_object();
   }

@@ -97,6 +97,7 @@ def test_denial_as_json(server, model):
     denial = json.loads(result.stdout)
     assert denial["code"] == "exceeds_limit" and denial["retryable"] is False
     assert denial["retry_after_ms"] is None
+    assert [limit["amount"] for limit in denial["violated"]] == [1000]
 
 
 def test_cancel_gives_back(server, model):

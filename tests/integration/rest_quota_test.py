@@ -220,8 +220,8 @@ def test_denial_names_what_it_violates_and_takes_nothing(server, key):
     assert body["retryable"] is True
     assert {limit["name"] for limit in body["violated"]} == {"tph", "rph"}
     limit = next(limit for limit in body["violated"] if limit["name"] == "tph")
-    assert limit == {"subject": key, "name": "tph", "metric": "tokens", "limit": 100, "used": 60,
-                     "reserved": 60, "remaining": 40, "reset_ms": limit["reset_ms"]}
+    assert limit == {"subject": key, "name": "tph", "metric": "tokens", "amount": 100, "limit": 100,
+                     "used": 60, "reserved": 60, "remaining": 40, "reset_ms": limit["reset_ms"]}
     assert 0 < body["retry_after_ms"] <= HOUR_MS * 2
     seconds = int(denied.header("Retry-After"))
     assert seconds - 1 <= body["retry_after_ms"] / 1000 <= seconds

@@ -85,9 +85,9 @@ TEST(RestQuotaReply, tells_a_reservation_with_its_limits) {
       reply.body,
       R"({"reservation":"00ab00000000000f","code":"ok","ttl_ms":60000,"subjects":[{"name":"m",)"
       R"("limits":[{"name":"tpm","metric":"tokens","kind":"sliding","period_ms":60000,)"
-      R"("limit":1000,"used":900,"reserved":300,"remaining":100,"reset_ms":1500},)"
-      R"({"name":"slots","metric":"concurrency","limit":4,"used":1,"reserved":0,"remaining":3,)"
-      R"("reset_ms":0}]}]})");
+      R"("amount":1000,"limit":1000,"used":900,"reserved":300,"remaining":100,"reset_ms":1500},)"
+      R"({"name":"slots","metric":"concurrency","amount":4,"limit":4,"used":1,"reserved":0,)"
+      R"("remaining":3,"reset_ms":0}]}]})");
 }
 
 TEST(RestQuotaReply, tells_every_subject_in_the_order_asked) {
@@ -131,9 +131,9 @@ TEST(RestQuotaReply, names_what_a_denial_violates) {
   EXPECT_EQ(reply.body,
             R"({"type":"urn:sluicegate:problem:tpm_exceeded",)"
             R"("title":"per-minute token limit reached","status":429,"code":"tpm_exceeded",)"
-            R"("violated":[{"subject":"m","name":"tpm","metric":"tokens","limit":1000,"used":900,)"
-            R"("reserved":0,"remaining":100,"reset_ms":1500}],"retry_after_ms":1001,)"
-            R"("retryable":true})");
+            R"("violated":[{"subject":"m","name":"tpm","metric":"tokens","amount":1000,)"
+            R"("limit":1000,"used":900,"reserved":0,"remaining":100,"reset_ms":1500}],)"
+            R"("retry_after_ms":1001,"retryable":true})");
   EXPECT_EQ(reply.headers,
             "RateLimit: \"tpm\";r=100;t=2, \"rpm\";r=10;t=2\r\n"
             "RateLimit-Policy: \"tpm\";q=1000;w=60, \"rpm\";q=10;w=60\r\nRetry-After: 2\r\n");
