@@ -39,7 +39,8 @@ struct QuotaProblem {
   std::string_view code;                // static
   std::string_view title;               // static
   std::string detail;                   // field and cure; empty: the title says all
-  std::vector<std::string> complaints;  // of a quota: each thing that is wrong with it
+  std::vector<std::string> complaints;  // of a quota: the first things that are wrong with it
+  size_t complaints_left_out = 0;       // how many more there are
 };
 
 struct QuotaOptions {

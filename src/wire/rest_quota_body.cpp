@@ -20,8 +20,9 @@ using policy::Json;
 constexpr std::string_view invalid_request = "invalid_request";
 constexpr std::string_view invalid_request_title = "the request is not valid";
 constexpr size_t body_depth_max = 16;
-constexpr size_t usual_names = 16;  // of the outermost object
-constexpr size_t names_max = 64;    // of any: each is compared with those before it
+constexpr size_t usual_names = 16;     // of the outermost object
+constexpr size_t names_max = 64;       // of any: each is compared with those before it
+constexpr size_t complaints_max = 20;  // of a quota: the others are only counted
 
 QuotaProblem bad_request(std::string detail) {
   return {.code = invalid_request, .title = invalid_request_title, .detail = std::move(detail)};
@@ -464,6 +465,10 @@ std::optional<QuotaProblem> read_put(std::string_view body, QuotaRequest& reques
   request.quota = policy::read_quota(std::get<Json>(parsed), "", {}, complaints);
   if (complaints.empty()) return std::nullopt;
   QuotaProblem problem = problem_of(QuotaCode::invalid_quota, complaints.front());
+  if (complaints.size() > complaints_max) {
+    problem.complaints_left_out = complaints.size() - complaints_max;
+    complaints.resize(complaints_max);
+  }
   problem.complaints = std::move(complaints);
   return problem;
 }

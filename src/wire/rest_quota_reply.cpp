@@ -406,6 +406,9 @@ QuotaReply problem_reply(const QuotaProblem& problem) {
     json.open_array();
     for (const std::string& complaint : problem.complaints) json.value(complaint);
     json.close_array();
+    if (problem.complaints_left_out > 0) {
+      json.field("complaints_left_out", problem.complaints_left_out);
+    }
   });
 }
 

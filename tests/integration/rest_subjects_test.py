@@ -2,7 +2,16 @@
 subjects of its own."""
 
 from http_peer import ask
-from quota_calls import call, put, show, tokens
+from quota_calls import call, encoded, put, show, tokens
+
+
+def test_only_the_first_things_that_are_wrong_are_told(server, key):
+    data = encoded({"limits": [{f"field{number}": 0 for number in range(60)}] * 16})
+    response = ask(server, "PUT", f"/v1/subjects/{key}", f"Content-Length: {len(data)}", body=data)
+    body = response.json()
+    assert response.status == 400 and len(response.body) < 8_000
+    assert len(body["complaints"]) == 20
+    assert body["complaints_left_out"] >= 16 * 60 - 20
 
 
 def test_names_that_are_not_utf_8_leave_json_valid(server, key):

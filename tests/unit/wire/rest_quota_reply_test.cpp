@@ -300,5 +300,11 @@ TEST(RestQuotaReply, tells_problems_by_code_title_and_detail) {
             R"("status":400,"code":"invalid_quota","detail":"a","complaints":["a","b"]})");
 }
 
+TEST(RestQuotaReply, counts_the_complaints_that_it_does_not_tell) {
+  const QuotaReply reply = problem_reply({.complaints = {"a"}, .complaints_left_out = 3});
+  EXPECT_EQ(body_of(reply)["complaints"].size(), 1u);
+  EXPECT_EQ(body_of(reply)["complaints_left_out"], 3);
+}
+
 }  // namespace
 }  // namespace sluice::wire

@@ -2,6 +2,7 @@
 // by its field. Method: one body per row, compared with the call or the complaint it gives.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -243,6 +244,19 @@ TEST(RestQuotaRequest, tells_all_that_is_wrong_with_a_quota) {
   EXPECT_EQ(wrong->code, "invalid_quota");
   EXPECT_EQ(wrong->complaints.size(), 2u);
   EXPECT_EQ(wrong->detail, wrong->complaints[0]);
+}
+
+// 16 limits of 63 fields that there are not.
+TEST(RestQuotaRequest, tells_the_first_things_that_are_wrong_and_counts_the_others) {
+  nlohmann::json limit{{"name", "a"}};
+  for (int field = 0; field < 63; ++field) limit[std::to_string(field)] = 0;
+  const nlohmann::json quota{{"limits", std::vector<nlohmann::json>(16, limit)}};
+  const auto result = put("m", quota.dump());
+  const auto* wrong = std::get_if<QuotaProblem>(&result);
+  ASSERT_NE(wrong, nullptr);
+  EXPECT_EQ(wrong->complaints.size(), 20u);
+  // And metric and amount are missing, 15 names are taken.
+  EXPECT_EQ(wrong->complaints.size() + wrong->complaints_left_out, 16u * 65 + 15);
 }
 
 TEST(RestQuotaRequest, refuses_subjects_in_paths_that_are_too_long) {
