@@ -155,7 +155,9 @@ void add_quota_command(CLI::App& app, std::function<int()>& run) {
                      ->type_name("LIMIT")
                      ->expected(1)
                      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  changed->add_option("--file", flags->file, "JSON as a PUT over REST has it; -: standard input")
+  changed
+      ->add_option("--file", flags->file,
+                   "JSON as a PUT over REST has it, or as show --json tells it; -: standard input")
       ->type_name("FILE")
       ->excludes(limits);
 

@@ -70,6 +70,12 @@ constexpr std::array<std::string_view, 8> limit_fields{
     "name", "metric", "amount", "period_ms", "kind", "period", "time_zone", "count_cached"};
 constexpr std::array<std::string_view, 3> quota_fields{"limits", "expired", "overtakers"};
 
+// What a GET adds (wire/rest_quota_reply.cpp).
+constexpr std::array<std::string_view, 4> told_limit_fields{"used", "reserved", "remaining",
+                                                            "reset_ms"};
+constexpr std::array<std::string_view, 5> told_quota_fields{"name", "source", "profile",
+                                                            "open_reservations", "waiting"};
+
 bool contains(std::span<const std::string_view> words, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
 }
@@ -217,7 +223,7 @@ constexpr std::string_view name_is_taken =
 // Reads one limit, field by field. A field that cannot be read is complained of once.
 class LimitReader {
  public:
-  LimitReader(size_t index, const Json& entry, const std::string& place,
+  LimitReader(size_t index, const Json& entry, const std::string& place, Form form,
               std::vector<std::string>& complaints)
       : complaints_(complaints) {
     const bool is_object = entry.is_object();
@@ -229,6 +235,7 @@ class LimitReader {
       return;
     }
     for (const auto& [field, value] : entry.items()) {
+      if (form == Form::told && contains(told_limit_fields, field)) continue;
       if (!contains(limit_fields, field)) {
         complain(in_quotes(field), "no such field; there are " + listed_fields());
       } else if (!value.is_null()) {
@@ -349,7 +356,7 @@ class LimitReader {
   std::unordered_set<std::string> bad_;
 };
 
-void read_limits(const Json& value, const std::string& place, Quota& quota,
+void read_limits(const Json& value, const std::string& place, Form form, Quota& quota,
                  std::vector<std::string>& complaints) {
   if (!value.is_array()) {
     complaints.push_back(joined(place, "limits") + ": must be an array, not " + shown(value));
@@ -360,7 +367,7 @@ void read_limits(const Json& value, const std::string& place, Quota& quota,
     return;
   }
   for (size_t i = 0; i < value.size(); ++i) {
-    quota.limits.push_back(LimitReader(i, value[i], place, complaints).take());
+    quota.limits.push_back(LimitReader(i, value[i], place, form, complaints).take());
   }
   check_names_differ(quota.limits, [&](size_t i) {
     complaints.push_back(joined(joined(place, place_of(i, quota.limits[i].name)), "name") + ": " +
@@ -398,7 +405,8 @@ std::string no_such_field(std::span<const std::string_view> others) {
 }  // namespace
 
 Quota read_quota(const Json& object, const std::string& place,
-                 std::span<const std::string_view> others, std::vector<std::string>& complaints) {
+                 std::span<const std::string_view> others, std::vector<std::string>& complaints,
+                 Form form) {
   Quota quota;
   if (!object.is_object()) {
     const std::string start = place.empty() ? "" : place + ": ";
@@ -408,13 +416,14 @@ Quota read_quota(const Json& object, const std::string& place,
   bool has_limits = false;
   for (const auto& [field, value] : object.items()) {
     if (contains(others, field)) continue;
+    if (form == Form::told && contains(told_quota_fields, field)) continue;
     if (!contains(quota_fields, field)) {
       complaints.push_back(joined(place, in_quotes(field)) + ": " + no_such_field(others));
     } else if (value.is_null()) {
       continue;
     } else if (field == "limits") {
       has_limits = true;
-      read_limits(value, place, quota, complaints);
+      read_limits(value, place, form, quota, complaints);
     } else if (field == "expired") {
       read_expired(value, place, quota, complaints);
     } else {
@@ -431,7 +440,7 @@ Quota read_quota(const Json& object, const std::string& place,
 ParsedQuota parse_quota(std::string_view text) {
   ParsedQuota parsed;
   try {
-    parsed.quota = read_quota(Json::parse(text), "", {}, parsed.complaints);
+    parsed.quota = read_quota(Json::parse(text), "", {}, parsed.complaints, Form::told);
   } catch (const Json::exception& error) {
     parsed.complaints.push_back(syntax_complaint(error));
   }

@@ -4,11 +4,13 @@
 // Shape:  {"limits": [{"name": "tpm", "metric": "tokens", "amount": 30000, "period_ms": 60000,
 //                      "kind": "sliding"}, ...], "expired": "keep", "overtakers": 0}
 //         `amount` may be "unlimited" or "block". Calendar: `period` and `time_zone` in the place
-//         of `period_ms`. Concurrency: none of them, no `kind`. null: not told.
+//         of `period_ms`. Concurrency: none of them, no `kind`. null: not told. As a GET tells it
+//         there is more: how each limit stands, and where the quota came from.
 // Errors: a complaint names the limit by its place and name, the field, and the cure; all of them
 //         are told at once.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,12 +26,18 @@ struct ParsedQuota {
   std::vector<std::string> complaints;  // none: the quota is good
 };
 
+enum class Form : uint8_t {
+  written,  // every field counts
+  told,     // or as a GET tells it: what that adds is passed over, so that it can be put back
+};
+
+// Of Form::told.
 ParsedQuota parse_quota(std::string_view text);
 
 // Complaints begin with `place`, if it is not empty. Fields named in `others` are the caller's.
 api::Quota read_quota(const Json& object, const std::string& place,
                       std::span<const std::string_view> others,
-                      std::vector<std::string>& complaints);
+                      std::vector<std::string>& complaints, Form form = Form::written);
 
 // Of a quota that did not come as JSON: what is wrong with it. What may be left out is filled in.
 std::vector<std::string> check_quota(api::Quota& quota);

@@ -462,7 +462,8 @@ std::optional<QuotaProblem> read_put(std::string_view body, QuotaRequest& reques
   auto parsed = parse_body(body);
   if (auto* problem = std::get_if<QuotaProblem>(&parsed)) return std::move(*problem);
   std::vector<std::string> complaints;
-  request.quota = policy::read_quota(std::get<Json>(parsed), "", {}, complaints);
+  request.quota =
+      policy::read_quota(std::get<Json>(parsed), "", {}, complaints, policy::Form::told);
   if (complaints.empty()) return std::nullopt;
   QuotaProblem problem = problem_of(QuotaCode::invalid_quota, complaints.front());
   if (complaints.size() > complaints_max) {

@@ -58,6 +58,14 @@ def test_quota_from_a_file(server, key, tmp_path):
     assert quota["expired"] == "refund"
 
 
+def test_quota_as_it_is_shown_can_be_set_again(server, model, tmp_path):
+    file = tmp_path / "quota.json"
+    before = shown(server, model)
+    file.write_text(json.dumps(before))
+    assert command(server, "quota", "set", model + "copy", "--file", str(file)).returncode == 0
+    assert shown(server, model + "copy") == {**before, "name": model + "copy"}
+
+
 def test_names_that_are_not_utf_8_leave_json_valid(server, key):
     name = key + "\udcff"  # as Python passes the byte FF
     assert command(server, "quota", "set", name, "--limit", "slots:concurrency:1").returncode == 0

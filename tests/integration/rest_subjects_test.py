@@ -2,7 +2,7 @@
 subjects of its own."""
 
 from http_peer import ask
-from quota_calls import call, encoded, put, show, tokens
+from quota_calls import HOUR_MS, call, encoded, limit_of, put, show, tokens
 
 
 def test_only_the_first_things_that_are_wrong_are_told(server, key):
@@ -12,6 +12,47 @@ def test_only_the_first_things_that_are_wrong_are_told(server, key):
     assert response.status == 400 and len(response.body) < 8_000
     assert len(body["complaints"]) == 20
     assert body["complaints_left_out"] >= 16 * 60 - 20
+
+
+EVERY_KIND = [
+    {"name": "fixed", "metric": "requests", "amount": 7, "period_ms": 60_000, "kind": "fixed"},
+    {"name": "sliding", "metric": "tokens", "amount": 1_000, "period_ms": HOUR_MS},
+    {"name": "gcra", "metric": "input_tokens", "amount": 9, "period_ms": HOUR_MS,
+     "kind": "gcra", "count_cached": True},
+    {"name": "anchored", "metric": "output_tokens", "amount": 0, "kind": "anchored_day"},
+    {"name": "rolling", "metric": "requests", "amount": "unlimited", "kind": "rolling_day"},
+    {"name": "month", "metric": "cost", "amount": 2**63 - 1, "kind": "calendar",
+     "period": "month", "time_zone": "America/Los_Angeles"},
+    {"name": "hour", "metric": "cost", "amount": 5, "kind": "calendar", "period": "hour"},
+    {"name": "blocked", "metric": "cost", "amount": "block", "period_ms": 60_000},
+    {"name": "slots", "metric": "concurrency", "amount": 4},
+    {"name": "all \u00fc \"slots\"", "metric": "concurrency", "amount": "unlimited"}]
+
+
+def test_what_was_got_can_be_edited_and_put(server, key):
+    put(server, key, *EVERY_KIND, expired="refund", overtakers=3)
+    call(server, "record", {"subjects": [key], "requests": 2, "input_tokens": 5})
+    first = show(server, key)
+    data = encoded(first)
+    again = ask(server, "PUT", f"/v1/subjects/{key}", f"Content-Length: {len(data)}", body=data)
+    assert again.status == 200, again
+    timeless = [[{**limit, "reset_ms": 0} for limit in told["limits"]]
+                for told in (first, again.json())]
+    assert timeless[0] == timeless[1]  # usage too, for nothing has changed
+    assert {**first, "limits": []} == {**again.json(), "limits": []}
+    limit_of(first, "fixed")["amount"] = 9
+    first.update(name="another", overtakers=0)
+    data = encoded(first)
+    edited = ask(server, "PUT", f"/v1/subjects/{key}", f"Content-Length: {len(data)}", body=data)
+    told = edited.json()
+    assert (told["name"], told["overtakers"]) == (key, 0)
+    assert (limit_of(told, "fixed")["amount"], limit_of(told, "fixed")["used"]) == (9, 2)
+    # Misspelt, or of answers alone: then it would not be known what was meant.
+    for wrong in ("limit", "useds"):
+        limit = {**limit_of(first, "fixed"), wrong: 8}
+        data = encoded({"limits": [limit]})
+        assert ask(server, "PUT", f"/v1/subjects/{key}", f"Content-Length: {len(data)}",
+                   body=data).json()["code"] == "invalid_quota"
 
 
 def test_names_that_are_not_utf_8_leave_json_valid(server, key):

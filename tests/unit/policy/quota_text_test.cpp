@@ -301,6 +301,22 @@ TEST(QuotaText, unknown_fields_are_not_overlooked) {
                        "kind, period, time_zone and count_cached"});
 }
 
+TEST(QuotaText, what_a_get_adds_is_passed_over) {
+  const std::string told =
+      R"json({"name": 7, "source": "file", "profile": "p (2026-02)", "expired": "keep",
+          "overtakers": 0, "open_reservations": 2, "waiting": 1, "limits": [
+          {"name": "rpm", "metric": "requests", "amount": 5, "period_ms": 60000,
+           "kind": "sliding", "used": -1, "reserved": [], "remaining": null, "reset_ms": 3}]})json";
+  EXPECT_EQ(quota_of(told), Quota{.limits = {a_limit()}});
+  EXPECT_EQ(complaints_about(R"({"limits": [], "used": 1})"),
+            Complaints{R"("used": no such field; there are limits, expired and overtakers)"});
+  EXPECT_EQ(complaints_about_limit(requests_of_a_minute + R"("limit": 5)").size(), 1U)
+      << "which of two names for one number counts?";
+  Complaints complaints;
+  read_quota(Json::parse(told), "", {}, complaints);
+  EXPECT_EQ(complaints.size(), 9U) << "in a file every field counts";
+}
+
 TEST(QuotaText, what_is_no_object_is_no_quota) {
   EXPECT_EQ(complaints_about("[]"), Complaints{"must be an object with \"limits\", not an array"});
   const Complaints complaints = complaints_about("{\"limits\": [}");

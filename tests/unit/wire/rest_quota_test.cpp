@@ -259,6 +259,19 @@ TEST(RestQuotaRequest, tells_the_first_things_that_are_wrong_and_counts_the_othe
   EXPECT_EQ(wrong->complaints.size() + wrong->complaints_left_out, 16u * 65 + 15);
 }
 
+TEST(RestQuotaRequest, reads_a_quota_as_a_get_tells_it) {
+  const auto result = put("m", R"json({"name": "other", "source": "profile",
+      "profile": "openai (2026-02)", "limits": [{"name": "tpm", "metric": "tokens",
+      "amount": 1000, "period_ms": 60000, "kind": "sliding", "used": 900, "reserved": 0,
+      "remaining": 100, "reset_ms": 1500}], "expired": "keep", "overtakers": 0,
+      "open_reservations": 2, "waiting": 1})json");
+  ASSERT_EQ(problem(result), "none");
+  const QuotaRequest& request = std::get<QuotaRequest>(result);
+  EXPECT_EQ(request.subjects, std::vector<std::string>{"m"}) << "the path's";
+  EXPECT_EQ(request.quota.limits.size(), 1u);
+  EXPECT_EQ(request.quota.profile, "");
+}
+
 TEST(RestQuotaRequest, refuses_subjects_in_paths_that_are_too_long) {
   EXPECT_EQ(problem(put(std::string(65, 'x'), "{}")).find("400 invalid_subject"), 0u);
 }
