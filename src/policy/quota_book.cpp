@@ -35,10 +35,15 @@ int QuotaBook::rule_of(std::string_view subject) {
 SubjectQuota QuotaBook::quota_of(std::string_view subject) {
   if (const int index = rule_of(subject); index >= 0) {
     const QuotaRule& rule = rules_.rules[static_cast<size_t>(index)];
-    return {.quota = &rule.quota, .source = rule.source};
+    return {.quota = &rule.quota, .source = rule.source, .place = static_cast<uint32_t>(index)};
   }
   if (rules_.unknown != UnknownSubjects::standard) return {};
-  return {.quota = &rules_.standard, .source = api::QuotaSource::standard};
+  return {
+      .quota = &rules_.standard, .source = api::QuotaSource::standard, .place = places_end() - 1};
+}
+
+bool QuotaBook::names(std::string_view subject) const {
+  return names_.contains(subject) || profile_names_.contains(subject);
 }
 
 }  // namespace sluice::policy

@@ -41,6 +41,7 @@ struct QuotaRules {
 struct SubjectQuota {
   const api::Quota* quota = nullptr;  // until the book ends; null: the subject is unknown
   api::QuotaSource source = api::QuotaSource::none;
+  uint32_t place = 0;  // of the quota, among the book's: its rule's index, or the last one
 };
 
 class QuotaBook {
@@ -53,6 +54,10 @@ class QuotaBook {
   SubjectQuota quota_of(std::string_view subject);
   // The rule that gives it, by its index; -1: none.
   int rule_of(std::string_view subject);
+  // Whether a rule names it, in the file or a profile; also one that another rule comes before.
+  bool names(std::string_view subject) const;
+  // Quotas have places below this.
+  uint32_t places_end() const noexcept { return static_cast<uint32_t>(rules_.rules.size()) + 1; }
 
  private:
   using Names = std::unordered_map<std::string_view, int>;

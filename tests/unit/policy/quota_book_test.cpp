@@ -86,6 +86,27 @@ TEST(QuotaBook, names_are_whole_and_of_bytes) {
   }
 }
 
+TEST(QuotaBook, names_what_a_rule_names_though_another_one_comes_before) {
+  QuotaBook book{
+      {.rules = {pattern("^a", 1), of_profile("abc", 2), named("def", 3), of_profile("def", 4)},
+       .unknown = UnknownSubjects::standard,
+       .standard = quota_of(5)}};
+  EXPECT_TRUE(book.names("abc"));
+  EXPECT_TRUE(book.names("def"));
+  for (const char* other : {"a", "ab", "^a", "d", "x", ""})
+    EXPECT_FALSE(book.names(other)) << other;
+}
+
+TEST(QuotaBook, every_quota_has_a_place_of_its_own) {
+  QuotaBook book{{.rules = {pattern("^a", 1), of_profile("abc", 2), named("def", 3)},
+                  .unknown = UnknownSubjects::standard,
+                  .standard = quota_of(5)}};
+  EXPECT_EQ(book.places_end(), 4U);
+  EXPECT_EQ(book.quota_of("abc").place, 0U);
+  EXPECT_EQ(book.quota_of("def").place, 2U);
+  EXPECT_EQ(book.quota_of("x").place, 3U);
+}
+
 TEST(QuotaBook, denied_unknown_subjects_have_no_quota) {
   QuotaBook book{{.unknown = UnknownSubjects::deny, .standard = quota_of(1)}};
   EXPECT_EQ(find(book, "m"), Found{});
