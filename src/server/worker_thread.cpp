@@ -32,8 +32,6 @@ WorkerThread::~WorkerThread() {
   }
   changed_.notify_all();
   thread_.join();
-  delete new_rules_.load();
-  tidy();
 }
 
 void WorkerThread::command(Command command) noexcept {
@@ -47,14 +45,8 @@ void WorkerThread::wake() noexcept {
 }
 
 void WorkerThread::adopt(std::unique_ptr<policy::RuleBook> rules) noexcept {
-  delete new_rules_.exchange(rules.release());
+  rules_.put(std::move(rules));
   wake();
-}
-
-// At most one replaced book waits to be thrown away elsewhere.
-void WorkerThread::take_rules(Worker& worker) noexcept {
-  std::unique_ptr<policy::RuleBook> rules{new_rules_.exchange(nullptr)};
-  delete old_rules_.exchange(worker.adopt(std::move(rules)).release());
 }
 
 void WorkerThread::stop() noexcept {
@@ -102,7 +94,11 @@ void WorkerThread::run(io::Backend backend, io::Options io_options, const Worker
 void WorkerThread::loop(Worker& worker) noexcept {
   while (true) {
     worker.turn(base::never_ns);
-    if (new_rules_.load(std::memory_order_relaxed) != nullptr) take_rules(worker);
+    if (rules_.full()) {
+      rules_.take([&worker](std::unique_ptr<policy::RuleBook> rules) {
+        return worker.adopt(std::move(rules));
+      });
+    }
     const Command command = command_.load(std::memory_order_relaxed);
     if (command == Command::stop) return;
     if (command != Command::drain) continue;

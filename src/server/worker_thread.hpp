@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "io/probe.hpp"
+#include "server/swap_slot.hpp"
 #include "server/worker.hpp"
 
 namespace sluice::server {
@@ -44,7 +45,7 @@ class WorkerThread {
   // New rules, taken over between two turns; those that nobody has taken yet are passed over.
   void adopt(std::unique_ptr<policy::RuleBook> rules) noexcept;
   // Throws away the rules that the worker has replaced, which may take a while.
-  void tidy() noexcept { delete old_rules_.exchange(nullptr); }
+  void tidy() noexcept { rules_.tidy(); }
 
   // Ends the loop; returns when it has made its last turn.
   void stop() noexcept;
@@ -57,14 +58,12 @@ class WorkerThread {
   void run(io::Backend backend, io::Options io_options, const WorkerOptions& options, Crew& crew,
            WorkerPlace place) noexcept;
   void loop(Worker& worker) noexcept;
-  void take_rules(Worker& worker) noexcept;
   void set_drained(const Worker& worker) noexcept;
 
   std::promise<WorkerStarted> started_;
   std::atomic<Command> command_{Command::none};
   std::atomic<uint64_t> cut_off_{0};
-  std::atomic<policy::RuleBook*> new_rules_{nullptr};
-  std::atomic<policy::RuleBook*> old_rules_{nullptr};
+  SwapSlot<policy::RuleBook> rules_;
   std::mutex mutex_;  // of what follows; never taken while serving
   std::condition_variable changed_;
   io::Io* io_ = nullptr;  // to be woken; null before the loop and after it
