@@ -4,7 +4,7 @@
 //         admit, deny or join the lines. What gives something back serves the lines it may help.
 // Shape:  engine_decide.cpp (reserve, check, record), engine_end.cpp (settle, cancel, extend,
 //         expiry), engine_line.cpp (waiters), engine_subject.cpp (subjects and their quotas),
-//         engine_tell.cpp (limits and rows of answers).
+//         engine_adopt.cpp (another book), engine_tell.cpp (limits and rows of answers).
 // Units:  as QuotaStore.
 // Errors: none: every outcome is a QuotaCode.
 // Lives:  as QuotaStore, which is its public face.
@@ -16,7 +16,6 @@
 #include <optional>
 #include <span>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/object_pool.hpp"
@@ -184,7 +183,6 @@ class Engine {
   SubjectIndex find(const NameHash& hash) const noexcept;
   SubjectIndex make(const NameHash& hash, std::string_view name, const QuotaClass* quota,
                     api::QuotaSource source, const Party& kept) noexcept;
-  void configure() noexcept;
   void refresh(SubjectIndex index) noexcept;
   Subject& current(SubjectIndex index) noexcept;
   bool change_quota(Subject& subject, const QuotaClass* quota, api::QuotaSource source) noexcept;
@@ -193,8 +191,7 @@ class Engine {
   static bool names(const Party& party, SubjectIndex index) noexcept;
   void sweep(uint32_t count, const Party& kept) noexcept;
   bool make_room(const Party& kept) noexcept;
-  const QuotaClass* class_of(const api::Quota* quota) const noexcept;
-  void compile_book();
+  const QuotaClass* class_of(const policy::SubjectQuota& own) noexcept;
   std::string_view name_of(const Subject& subject) const noexcept;
   uint64_t* words_of(const Subject& subject) noexcept;
   bool names_one(const api::QuotaBatch& batch, const api::QuotaCall& call,
@@ -204,6 +201,13 @@ class Engine {
   void reset(api::QuotaBatch& batch, size_t index, const NameHash& hash) noexcept;
   void reset_all() noexcept;
   void reset_meters(Subject& subject, uint64_t order) noexcept;
+
+  // engine_adopt.cpp
+  void go_on_adopting() noexcept;
+  uint32_t adopt_step() noexcept;
+  void look_whether_named(SubjectIndex index) noexcept;
+  uint32_t adopt_place(uint32_t place) noexcept;
+  uint32_t adopt_name(std::string_view name) noexcept;
 
   // engine_tell.cpp
   void tell_limits(api::QuotaBatch& batch, size_t index, const Party& party,
@@ -234,6 +238,9 @@ class Engine {
     return (uint64_t{kind} << timer_kind_shift) | index;
   }
 
+  // Subjects that are looked at for an idle one when the pool is full.
+  static constexpr uint32_t eviction_scan = 1'024;
+
   // Of a number in id_index_: it is a waiter's.
   static constexpr uint32_t waiter_bit = 0x8000'0000;
 
@@ -251,13 +258,24 @@ class Engine {
   uint32_t resets_ = 0;   // of all subjects
   uint64_t resets_order_ = 0;
   QuotaClasses classes_;
-  std::unordered_map<const api::Quota*, const QuotaClass*> class_by_quota_;  // of the book's
+  BookClasses book_classes_{classes_};
+
+  // What of adopting the book has been done for all subjects and all rules.
+  struct Adoption {
+    bool under_way = false;
+    SubjectIndex subject = 0;  // the next one to be looked at ...
+    SubjectIndex subjects_end = 0;
+    uint32_t place = 0;       // ... and then the next of the book's quotas
+    uint32_t scans_left = 0;  // that may find no room; then names without a subject stay so
+  };
+  Adoption adoption_;
 
   base::ObjectPool<Subject> subjects_;
   HashIndex subject_index_;
   BlockArena name_memory_;
   BlockArena usage_memory_;
   uint32_t sweep_at_ = 0;
+  uint32_t room_scans_ = 0;
 
   base::ObjectPool<Reservation> reservations_;
   HashIndex id_index_;  // reservations by the client's id; of waiters, with waiter_bit

@@ -217,7 +217,7 @@ QuotaCode Engine::gather(const QuotaBatch& batch, const QuotaCall& call, const P
     Member member{.place = place};
     if (index == no_subject) {
       const policy::SubjectQuota own = book_->quota_of(names[place]);
-      member.quota = class_of(own.quota);
+      member.quota = class_of(own);
       if (member.quota != nullptr && may_make) {
         index = make(hashed, names[place], member.quota, own.source, party);
         if (index == no_subject) return QuotaCode::subjects_full;

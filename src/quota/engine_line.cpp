@@ -294,6 +294,7 @@ void Engine::drain(base::Now now) noexcept {
 
 void Engine::run_due(base::Now now) noexcept {
   begin(now);
+  go_on_adopting();
   for (uint32_t count = 0; count < refreshed_max && refresh_waiters_at_ < waiters_.index_end();
        ++count, ++refresh_waiters_at_) {
     if (!waiters_.holds(refresh_waiters_at_)) continue;
@@ -339,6 +340,7 @@ void Engine::serve_heads(WaiterId index) noexcept {
 }
 
 int64_t Engine::next_due_ns() const noexcept {
+  if (adoption_.under_way) return 0;
   if (refresh_waiters_at_ < waiters_.index_end() && waiters_.used() > 0) return 0;
   const int64_t due_ms = wheel_.next_due_ms();
   return due_ms == INT64_MAX ? base::never_ns : due_ms * base::ns_per_ms;

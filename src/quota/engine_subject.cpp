@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "base/assert.hpp"
-#include "proto/key_hash.hpp"
 #include "quota/engine.hpp"
 
 namespace sluice::quota {
@@ -27,9 +26,6 @@ constexpr size_t reservation_bytes = 128;
 constexpr size_t arena_bytes_min = 4 * 1024 * 1024;
 
 constexpr size_t tie_lists = 1'024;
-
-// Subjects that are looked at for an idle one when the pool is full.
-constexpr uint32_t eviction_scan = 1'024;
 
 // A quota's words at most: 16 rolling days.
 constexpr size_t quota_words_max =
@@ -181,54 +177,11 @@ void Engine::refresh(SubjectIndex index) noexcept {
   if (subject.source == QuotaSource::run_time) return;
   const policy::SubjectQuota own = book_->quota_of(name_of(subject));
   // Without room for other usage it keeps what it has.
-  change_quota(subject, class_of(own.quota), own.source);
+  change_quota(subject, class_of(own), own.source);
 }
 
-const QuotaClass* Engine::class_of(const api::Quota* quota) const noexcept {
-  return quota == nullptr ? nullptr : class_by_quota_.find(quota)->second;
-}
-
-void Engine::adopt(policy::QuotaBook& book, base::Now now) noexcept {
-  begin(now);
-  book_ = &book;
-  ++version_;
-  compile_book();
-  configure();
-  refresh_waiters_at_ = 0;
-}
-
-// The book's quotas, each compiled once.
-void Engine::compile_book() {
-  std::unordered_map<const api::Quota*, const QuotaClass*> compiled;
-  const policy::QuotaRules& rules = book_->rules();
-  for (const policy::QuotaRule& rule : rules.rules) {
-    compiled.emplace(&rule.quota, classes_.hold(rule.quota));
-  }
-  compiled.emplace(&rules.standard, classes_.hold(rules.standard));
-  class_by_quota_.swap(compiled);
-  for (const auto& [quota, held] : compiled) classes_.let_go(held);
-}
-
-// Subjects that the configuration names are there before anybody asks, so that they are listed.
-void Engine::configure() noexcept {
-  for (SubjectIndex index = 0; index < subjects_.index_end(); ++index) {
-    if (!subjects_.holds(index)) continue;
-    Subject& subject = subjects_[index];
-    subject.configured = subject.source == QuotaSource::run_time;
-  }
-  for (const policy::QuotaRule& rule : book_->rules().rules) {
-    if (rule.is_regex || rule.subject.size() > options_.name_bytes_max) continue;
-    const uint64_t routed = proto::routing_hash(rule.subject, options_.routing_seed);
-    if (proto::owner_shard(routed, options_.shards) != options_.shard) continue;
-    const NameHash hashed = hash(rule.subject);
-    SubjectIndex index = find(hashed);
-    if (index == no_subject) {
-      const policy::SubjectQuota own = book_->quota_of(rule.subject);
-      index = make(hashed, rule.subject, class_of(own.quota), own.source, nobody_);
-      if (index == no_subject) continue;  // made when it is asked for
-    }
-    current(index).configured = true;
-  }
+const QuotaClass* Engine::class_of(const policy::SubjectQuota& own) noexcept {
+  return own.quota == nullptr ? nullptr : book_classes_.of(own.place, *own.quota);
 }
 
 bool Engine::is_idle(SubjectIndex index) noexcept {
@@ -260,6 +213,7 @@ void Engine::sweep(uint32_t count, const Party& kept) noexcept {
 }
 
 bool Engine::make_room(const Party& kept) noexcept {
+  ++room_scans_;
   sweep(eviction_scan, kept);
   return subjects_.used() < subjects_.capacity();
 }
@@ -317,14 +271,11 @@ void Engine::remove(QuotaBatch& batch, size_t index, const NameHash& hashed) noe
   }
   const policy::SubjectQuota own = book_->quota_of(name);
   Subject& subject = subjects_[found];
-  if (!change_quota(subject, class_of(own.quota), own.source)) {
+  if (!change_quota(subject, class_of(own), own.source)) {
     answer.code = QuotaCode::subjects_full;
     return;
   }
-  const auto& rules = book_->rules().rules;
-  subject.configured = std::any_of(
-      rules.begin(), rules.end(),
-      [name](const policy::QuotaRule& rule) { return !rule.is_regex && rule.subject == name; });
+  subject.configured = book_->names(name);
   answer.code = QuotaCode::ok;
   serve(found);
   if (is_idle(found)) forget(found);

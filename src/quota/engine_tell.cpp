@@ -96,7 +96,7 @@ void Engine::tell_subject(QuotaBatch& batch, size_t index, uint8_t place,
   } else {
     const policy::SubjectQuota own = book_->quota_of(name);
     row.source = own.source;
-    member.quota = class_of(own.quota);
+    member.quota = class_of(own);
     member.words = scratch_words_.data();
     if (member.quota != nullptr) begin_meters(*member.quota, member.words);
   }

@@ -38,27 +38,66 @@ std::unique_ptr<QuotaClass> compile(const api::Quota& quota) {
 
 }  // namespace
 
+// By the hash's upper bits: the tables themselves use the others.
+QuotaClasses::Table& QuotaClasses::table_of(size_t hash) noexcept {
+  static_assert(tables_count == 256);
+  return tables_[hash >> 56];
+}
+
 const QuotaClass* QuotaClasses::hold(const api::Quota& quota) {
   const size_t hash = hash_of(quota);
-  const auto [begin, end] = classes_.equal_range(hash);
+  Table& table = table_of(hash);
+  const auto [begin, end] = table.equal_range(hash);
   for (auto at = begin; at != end; ++at) {
     if (at->second->quota != quota) continue;
     ++at->second->holders;
     return at->second.get();
   }
-  const auto made = classes_.emplace(hash, compile(quota));
+  const auto made = table.emplace(hash, compile(quota));
   made->second->holders = 1;
   return made->second.get();
 }
 
 void QuotaClasses::let_go(const QuotaClass* of) noexcept {
   if (--of->holders > 0) return;
-  const auto [begin, end] = classes_.equal_range(hash_of(of->quota));
+  const size_t hash = hash_of(of->quota);
+  Table& table = table_of(hash);
+  const auto [begin, end] = table.equal_range(hash);
   for (auto at = begin; at != end; ++at) {
     if (at->second.get() != of) continue;
-    classes_.erase(at);
+    table.erase(at);
     return;
   }
+}
+
+size_t QuotaClasses::count() const noexcept {
+  size_t count = 0;
+  for (const Table& table : tables_) count += table.size();
+  return count;
+}
+
+void BookClasses::begin(uint32_t places) {
+  for (std::unique_ptr<Piece>& piece : pieces_) {
+    if (piece != nullptr) earlier_.push_back(std::move(piece));
+  }
+  pieces_.clear();
+  pieces_.resize((places + piece_places - 1) / piece_places);
+}
+
+const QuotaClass* BookClasses::of(uint32_t place, const api::Quota& quota) {
+  std::unique_ptr<Piece>& piece = pieces_[place / piece_places];
+  if (piece == nullptr) piece = std::make_unique<Piece>();
+  const QuotaClass*& found = (*piece)[place % piece_places];
+  if (found == nullptr) found = classes_.hold(quota);
+  return found;
+}
+
+void BookClasses::let_go_some() noexcept {
+  if (earlier_.empty()) return;
+  for (const QuotaClass* const held : *earlier_.back()) {
+    if (held != nullptr) classes_.let_go(held);
+  }
+  earlier_.pop_back();
 }
 
 uint32_t limit_id(std::string_view name) noexcept {

@@ -1,10 +1,14 @@
 // A quota, compiled: shared by all subjects that have the same one.
 // Flow:   a quota of the book, or one that was put -> QuotaClasses -> a class, which stays while
 //         somebody holds it.
-// Shape:  classes have a place of their own that does not move; equal quotas share one.
-// Lives:  one core. Making one allocates: that happens when quotas change, never for a request.
+// Shape:  classes have a place of their own that does not move; equal quotas share one. They lie in
+//         many small tables, so that none takes long to grow.
+// Lives:  one core. Making one allocates: that happens when quotas change, and while a book is
+//         being adopted for who first asks for one of its quotas; never again for a request.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -32,10 +36,39 @@ class QuotaClasses {
   const QuotaClass* hold(const api::Quota& quota);
   static void hold(const QuotaClass* of) noexcept { ++of->holders; }
   void let_go(const QuotaClass* of) noexcept;
-  size_t count() const noexcept { return classes_.size(); }
+  size_t count() const noexcept;
 
  private:
-  std::unordered_multimap<size_t, std::unique_ptr<QuotaClass>> classes_;
+  using Table = std::unordered_multimap<size_t, std::unique_ptr<QuotaClass>>;
+  static constexpr size_t tables_count = 256;
+
+  Table& table_of(size_t hash) noexcept;
+
+  std::array<Table, tables_count> tables_;
+};
+
+// The classes of a book's quotas, by their places in the book, each made when it is first asked
+// for. Those of earlier books are let go of piece by piece.
+class BookClasses {
+ public:
+  static constexpr uint32_t piece_places = 256;
+
+  explicit BookClasses(QuotaClasses& classes) : classes_(classes) {}
+
+  // Another book's from now on.
+  void begin(uint32_t places);
+  const QuotaClass* of(uint32_t place, const api::Quota& quota);
+
+  // Earlier books' that are still held, and letting go of at most piece_places of them.
+  bool has_earlier() const noexcept { return !earlier_.empty(); }
+  void let_go_some() noexcept;
+
+ private:
+  using Piece = std::array<const QuotaClass*, piece_places>;
+
+  QuotaClasses& classes_;
+  std::vector<std::unique_ptr<Piece>> pieces_;   // null: none of its places was asked for
+  std::vector<std::unique_ptr<Piece>> earlier_;  // all there; no more than were made
 };
 
 // What tells a limit of a quota from the others when the quota changes, and in stamps of charges.

@@ -32,6 +32,7 @@ struct Options {
   uint32_t waiters_max = 100'000;
   uint32_t name_bytes_max = 1'024;
   uint64_t seed = 0;  // of hashes and ids, drawn at start: ids of another start are unknown
+  uint32_t adopt_work = 2'048;  // of another book at once: units of about a tenth of a microsecond
 };
 
 struct Statistics {
@@ -67,12 +68,13 @@ class QuotaStore {
   bool give_back(uint64_t reservation, base::Now now) noexcept;
   void drain(base::Now now) noexcept;
 
-  // Quotas that hold from now on. The book outlives the next adopt(). Usage against a limit that
-  // stays the same but for its amount is kept.
+  // Quotas that hold from now on, for whoever is asked for. The book outlives the next adopt().
+  // Usage against a limit that stays the same but for its amount is kept. What there is to do for
+  // all subjects and names is begun, and left to run_due().
   void adopt(policy::QuotaBook& book, base::Now now) noexcept;
 
-  // Lifetimes that end, wait limits, lines whose head may fit; bounded work, call again while
-  // next_due_ns() has passed.
+  // Lifetimes that end, wait limits, lines whose head may fit, a book that is being adopted;
+  // bounded work, call again while next_due_ns() has passed.
   void run_due(base::Now now) noexcept;
   int64_t next_due_ns() const noexcept;
 

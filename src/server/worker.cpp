@@ -49,6 +49,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, Crew& crew)
     auto book =
         std::make_unique<policy::RuleBook>(options.shard.policy, options.rules, options.quotas);
     quotas_.adopt(book->quotas(), {});
+    while (quotas_.next_due_ns() == 0) quotas_.run_due({});  // nobody waits yet
     shard_.adopt(std::move(book), {});
   }
   if (!exchange_.alone()) early_grants_.reserve(options.splits.entries_max);

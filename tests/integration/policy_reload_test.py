@@ -338,3 +338,46 @@ def test_a_profile_that_is_named_later_is_watched_too(with_profile, tmp_path):
     eventually(lambda: reloads(server) == 1, "it has come")
     rename_over(other, profile_text(8))
     eventually(lambda: reloads(server) == 2, "it has changed")
+
+
+# --------------------------------------------------------------------------------- large files
+
+def subjects_text(count, amount):
+    limits = [{"name": "tpm", "metric": "tokens", "amount": amount, "period_ms": 60_000}]
+    return json.dumps({"quotas": {"subjects": [
+        {"subject": f"subject{number}", "limits": limits} for number in range(count)]}})
+
+
+def subjects_listed(peer):
+    names, cursor = [], ""
+    while cursor is not None:
+        page = peer.ask("GET", f"/v1/subjects?limit=256{cursor and f'&cursor={cursor}'}").json()
+        names += [subject["name"] for subject in page["subjects"]]
+        cursor = page["cursor"]
+    return names
+
+
+def amount_of(peer, subject):
+    limits = peer.ask("GET", f"/v1/subjects/{subject}").json().get("limits")
+    return limits[0]["amount"] if limits else None
+
+
+def test_many_subjects_hold_at_once_and_are_all_listed_soon(reloading):
+    """They are gone through in slices; a few thousand take many."""
+    count = 5_000
+    with HttpPeer(reloading) as peer:
+        for amount in (10, 20):
+            rename_over(reloading.policy_file, subjects_text(count, amount))
+            eventually(lambda: amount_of(peer, f"subject{count - 1}") == amount, "the new quota")
+            eventually(lambda: len(subjects_listed(peer)) == count, "all of them")
+        rename_over(reloading.policy_file, subjects_text(3, 30))
+        eventually(lambda: sorted(subjects_listed(peer)) == [f"subject{n}" for n in range(3)],
+                   "those that are gone are listed no more")
+    assert refused_log(reloading) == []
+
+
+def test_many_subjects_are_all_listed_when_the_server_listens(start_server, tmp_path):
+    path = tmp_path / "limits.json"
+    path.write_text(subjects_text(5_000, 10))
+    with HttpPeer(start_server("--config-file", str(path))) as peer:
+        assert len(set(subjects_listed(peer))) == 5_000

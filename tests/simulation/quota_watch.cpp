@@ -37,6 +37,12 @@ QuotaWatch::~QuotaWatch() {
   install(static_cast<QuotaWatch*>(nullptr));
 }
 
+// A worker adopts its first rules before it is watched.
+bool QuotaWatch::watches(const quota::QuotaStore& store) const {
+  return std::ranges::any_of(cores_,
+                             [&](const Core& core) { return &core.worker.quotas() == &store; });
+}
+
 QuotaWatch::Core& QuotaWatch::core_of(const quota::QuotaStore& store) {
   return *std::ranges::find_if(cores_,
                                [&](const Core& core) { return &core.worker.quotas() == &store; });
@@ -396,13 +402,11 @@ void QuotaWatch::drain(quota::QuotaStore& store, base::Now now) {
 
 void QuotaWatch::adopt(quota::QuotaStore& store, policy::QuotaBook& book, base::Now now) {
   real::adopt(store, book, now);
-  // A worker's first rules come before it is watched.
-  const bool watched = std::ranges::any_of(
-      cores_, [&](const Core& core) { return &core.worker.quotas() == &store; });
-  if (watched) after(core_of(store), store, now);
+  if (watches(store)) after(core_of(store), store, now);
 }
 
 void QuotaWatch::run_due(quota::QuotaStore& store, base::Now now) {
+  if (!watches(store)) return real::run_due(store, now);
   Core& core = core_of(store);
   for (auto& [id, reserved] : core.reserved) {
     if (reserved.state != ReservationState::open) continue;

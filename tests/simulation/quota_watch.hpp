@@ -122,6 +122,7 @@ class QuotaWatch {
     const Asked* asked;
   };
 
+  bool watches(const quota::QuotaStore& store) const;
   Core& core_of(const quota::QuotaStore& store);
   void decide_some(Core& core, quota::QuotaStore& store, api::QuotaBatch& batch, base::Now now,
                    api::CoreId origin);

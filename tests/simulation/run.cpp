@@ -75,6 +75,7 @@ quota::Options draw_quotas(Random& random) {
   options.reservations_max = pick<uint32_t, 4>(random, {3, 20, 100, 2'000});
   options.waiters_max = pick<uint32_t, 3>(random, {2, 20, 500});
   options.seed = random.next();
+  options.adopt_work = 1 + options.seed % 64;  // a book takes many turns
   return options;
 }
 

@@ -96,6 +96,51 @@ TEST(QuotaClasses, a_quota_limits_when_one_of_its_limits_does) {
   EXPECT_TRUE(classes.hold(quota_of({blocked}))->limits_anything);
 }
 
+TEST(BookClasses, make_a_class_when_it_is_first_asked_for) {
+  QuotaClasses classes;
+  BookClasses of_book(classes);
+  of_book.begin(100'000);
+  EXPECT_EQ(classes.count(), 0U);
+  const QuotaClass* const made = of_book.of(99'999, quota_of({tokens("tpm", 5)}));
+  EXPECT_EQ(of_book.of(99'999, quota_of({tokens("tpm", 5)})), made);
+  EXPECT_EQ(of_book.of(7, quota_of({tokens("tpm", 5)})), made);
+  EXPECT_EQ(classes.count(), 1U);
+  EXPECT_EQ(made->holders, 2U);
+}
+
+TEST(BookClasses, let_go_of_earlier_ones_piece_by_piece) {
+  constexpr uint32_t places = 4 * BookClasses::piece_places;
+  QuotaClasses classes;
+  BookClasses of_book(classes);
+  for (uint64_t book = 0; book < 3; ++book) {
+    of_book.begin(places);
+    for (uint32_t place = 0; place < places; ++place) {
+      of_book.of(place, quota_of({tokens("tpm", book * places + place)}));
+    }
+  }
+  EXPECT_EQ(classes.count(), 3U * places);
+  for (uint32_t left = 3 * places; left > places;) {
+    ASSERT_TRUE(of_book.has_earlier());
+    of_book.let_go_some();
+    left -= BookClasses::piece_places;
+    ASSERT_EQ(classes.count(), left);
+  }
+  EXPECT_FALSE(of_book.has_earlier());
+  of_book.let_go_some();
+  EXPECT_EQ(classes.count(), places);
+}
+
+TEST(BookClasses, what_somebody_else_holds_outlives_its_book) {
+  QuotaClasses classes;
+  BookClasses of_book(classes);
+  of_book.begin(1);
+  const QuotaClass* const made = of_book.of(0, quota_of({tokens("tpm", 5)}));
+  QuotaClasses::hold(made);
+  of_book.begin(1);
+  while (of_book.has_earlier()) of_book.let_go_some();
+  EXPECT_EQ(of_book.of(0, quota_of({tokens("tpm", 5)})), made);
+}
+
 limiter::MeterShape shape_of(const Limit& limit) {
   limiter::MeterShape shape = limiter::compile(limit);
   shape.id = limit_id(limit.name);
