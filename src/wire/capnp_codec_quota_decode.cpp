@@ -86,11 +86,12 @@ bool are_amounts(Column<uint64_t> column) noexcept {
   return outside == 0;
 }
 
-// Cached tokens are a part of the input, as far as that is told.
-bool cached_within(Column<uint64_t> cached, Column<uint64_t> input) noexcept {
+// Cached tokens are a part of the input; `if_untold`: of one that is not told.
+bool cached_within(Column<uint64_t> cached, Column<uint64_t> input, uint64_t if_untold) noexcept {
   uint64_t outside = 0;
   for (size_t index = 0; index < cached.size(); ++index) {
-    outside |= static_cast<uint64_t>(cached[index] > input[index]) & (cached[index] != untold);
+    const uint64_t most = input[index] == untold ? if_untold : input[index];
+    outside |= static_cast<uint64_t>(cached[index] > most) & (cached[index] != untold);
   }
   return outside == 0;
 }
@@ -112,7 +113,7 @@ Checked check_amounts(const EntryAmounts& amounts, size_t entries_count) noexcep
   if (!right_lengths) return refuse(ErrorCode::bad_columns);
   if (!right_values) return refuse(ErrorCode::bad_amount);
   if (!amounts.input_tokens.empty() &&
-      !cached_within(amounts.cached_input_tokens, amounts.input_tokens)) {
+      !cached_within(amounts.cached_input_tokens, amounts.input_tokens, untold)) {
     return refuse(ErrorCode::bad_amount);
   }
   return {};
@@ -336,7 +337,9 @@ DecodedBody check_quota(const RecordRequest& request) noexcept {
                      .and_then([&] { return check_amounts(request, request.entries_count()); })
                      .and_then([&]() -> Checked {
                        // Nothing told is no input: none of it is cached.
-                       if (!request.input_tokens.empty() || none_told(request.cached_input_tokens))
+                       const Column<uint64_t> cached = request.cached_input_tokens;
+                       const Column<uint64_t> input = request.input_tokens;
+                       if (input.empty() ? none_told(cached) : cached_within(cached, input, 0))
                          return check_flags(request.flags, quota_bit::wants_limits);
                        return refuse(ErrorCode::bad_amount);
                      }),

@@ -3,6 +3,7 @@
 //         right error, and that both ways of decoding agree, is capnp_codec_decode_test.cpp's.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "tests/support/golden_files.hpp"
 #include "wire/capnp_codec.hpp"
 #include "wire/frame_reader.hpp"
+#include "wire/quota_decode.hpp"
 
 namespace sluice::wire {
 namespace {
@@ -52,6 +54,37 @@ TEST(CapnpCodecQuotaDecode, tells_a_check_from_a_reserve) {
   EXPECT_EQ(check.subjects, "gpt-4o");
   EXPECT_EQ(check.input_tokens[0], 900u);
   EXPECT_FALSE(check.may_wait());
+}
+
+// Two entries' cached tokens and input tokens, whether they are taken.
+bool takes_record(const std::array<uint64_t, 2>& cached, const std::array<uint64_t, 2>& input) {
+  const std::array<uint16_t, 2> sizes{1, 1};
+  RecordRequest request{};
+  request.subjects = "ab";
+  request.subject_sizes = {sizes.data(), sizes.size()};
+  request.cached_input_tokens = {cached.data(), cached.size()};
+  request.input_tokens = {input.data(), input.size()};
+  return check_quota(request).has_value();
+}
+
+bool takes_settle(const std::array<uint64_t, 2>& cached, const std::array<uint64_t, 2>& input) {
+  const std::array<uint64_t, 2> reservations{1, 2};
+  SettleRequest request{};
+  request.reservations = {reservations.data(), reservations.size()};
+  request.cached_input_tokens = {cached.data(), cached.size()};
+  request.input_tokens = {input.data(), input.size()};
+  return check_quota(request).has_value();
+}
+
+TEST(CapnpCodecQuotaDecode, takes_no_more_cached_tokens_than_tokens) {
+  EXPECT_TRUE(takes_record({3, untold}, {3, untold}));
+  EXPECT_FALSE(takes_record({3, 4}, {3, 3}));
+  EXPECT_TRUE(takes_settle({3, untold}, {3, 0}));
+  EXPECT_FALSE(takes_settle({3, 4}, {3, 3}));
+  // Nothing told is none of a record, and of a settle what was reserved.
+  EXPECT_FALSE(takes_record({3, 1}, {3, untold}));
+  EXPECT_TRUE(takes_record({3, 0}, {3, untold}));
+  EXPECT_TRUE(takes_settle({3, 1}, {3, untold}));
 }
 
 TEST(CapnpCodecQuotaDecode, gives_a_quota_as_it_was_put) {

@@ -178,6 +178,8 @@ TEST(RestQuotaRequest, refuses_more_cached_tokens_than_tokens) {
   EXPECT_EQ(refusal(QuotaEndpoint::record,
                     R"({"subjects": ["a"], "cached_input_tokens": 2, "input_tokens": 1})"),
             "400 invalid_request: cached_input_tokens: must be a part of input_tokens, not more");
+  EXPECT_EQ(refusal(QuotaEndpoint::record, R"({"subjects": ["a"], "cached_input_tokens": 1})"),
+            "400 invalid_request: cached_input_tokens: must be a part of input_tokens, not more");
   // What stays as it was reserved is not known here.
   EXPECT_EQ(refusal(QuotaEndpoint::settle,
                     R"({"reservation": "0000000000000001", "cached_input_tokens": 2})"),
