@@ -79,6 +79,25 @@ TEST_F(Ending, settle_does_not_charge_cached_input) {
   EXPECT_EQ(driver_.used("m", "all"), 50U);
 }
 
+// As much input as was reserved, when none is told: no more than that is cached.
+TEST_F(Ending, cached_input_is_a_part_of_the_input_that_stays) {
+  api::Limit counted = limit_of("all", Metric::input_tokens, 100);
+  counted.count_cached = true;
+  driver_.put("m", {tpm(100), counted});
+  const auto settle_cached = [&](uint64_t id, uint64_t cached) {
+    return driver_.ask({.op = QuotaOp::settle,
+                        .told = api::given::output_tokens,
+                        .amounts = {.output_tokens = 8},
+                        .cached_input_tokens = cached,
+                        .reservation = id});
+  };
+  EXPECT_EQ(settle_cached(reserve(30), 20).amounts.input_tokens, 30U);
+  EXPECT_EQ(used(), 18U);
+  EXPECT_EQ(settle_cached(reserve(30), 50).amounts.input_tokens, 30U);
+  EXPECT_EQ(used(), 26U);
+  EXPECT_EQ(driver_.used("m", "all"), 60U);
+}
+
 TEST_F(Ending, a_deficit_goes_above_the_limit_and_the_next_ones_are_denied) {
   driver_.settle(reserve(60), 60, 90);
   EXPECT_EQ(used(), 150U);
