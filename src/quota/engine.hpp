@@ -127,7 +127,11 @@ class Engine {
   void settle(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
   void cancel(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
   void extend(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
+  void tie_up(Reservation& reservation, uint64_t tie) noexcept;
+  void untie(Reservation& reservation) noexcept;
   void end_tie(uint64_t tie) noexcept;
+  void end_ties() noexcept;
+  uint32_t find_tie(uint64_t tie) const noexcept;
   void replace(Reservation& reservation, const api::Amounts& actual, uint64_t cached) noexcept;
   void end(Reservation& reservation, api::ReservationState state) noexcept;
   void expire(Reservation& reservation) noexcept;
@@ -163,11 +167,19 @@ class Engine {
   void serve(SubjectIndex subject) noexcept;
   void serve_marked() noexcept;
   void mark(SubjectIndex subject) noexcept;
+  SubjectIndex take_marked() noexcept;
+  void mark_lines(const Waiter& waiter) noexcept;
+  bool may_have_turn(const Waiter& waiter) const noexcept;
   void serve_line(SubjectIndex subject) noexcept;
   bool try_head(api::WaiterId waiter) noexcept;
   bool serve_waiter(api::WaiterId waiter, const Party& party) noexcept;
-  void serve_heads(api::WaiterId waiter) noexcept;
   void let_overtake(SubjectIndex subject) noexcept;
+  bool overtake(api::WaiterId waiter) noexcept;
+  bool lets_pass(const Subject& subject) const noexcept;
+  void drain_some() noexcept;
+  void refresh_waiters() noexcept;
+  void fire_timers() noexcept;
+  void end_wait(api::WaiterId waiter) noexcept;
   bool heads_all(const Waiter& waiter, api::WaiterId index) noexcept;
   uint32_t lines_passed_by(api::WaiterId index, std::span<SubjectIndex> lines) const noexcept;
   bool may_overtake(const Waiter& waiter, api::WaiterId index) noexcept;
@@ -223,6 +235,11 @@ class Engine {
 
   void begin(base::Now now) noexcept;
   void next_call() noexcept { ++now_.order; }
+
+  // Where many may move at once a step does what it may, and run_due() goes on with the rest.
+  void refill() noexcept { work_left_ = options_.step_work; }
+  void spend(uint32_t subjects_count) noexcept { work_left_ -= int64_t{subjects_count} + 1; }
+  bool may_go_on() const noexcept { return work_left_ > 0; }
   int64_t now_ms() const noexcept { return base::floor_ms(now_.ns); }
   // Rounded up, but never more than it was given.
   uint32_t lifetime_left_ms(const Reservation& reservation) const noexcept {
@@ -282,14 +299,22 @@ class Engine {
   BlockArena extra_memory_;
   Reservations ended_;  // remembered in their places, the first to be forgotten first
   IdBook ids_;
-  std::vector<Reservations> tied_;  // open, by a hash of their tie
+  base::ObjectPool<Tie> ties_;
+  HashIndex tie_index_;
+  Ties ending_ties_;  // of connections that are gone, the first first
   uint32_t open_count_ = 0;
   uint64_t ids_given_ = 0;
 
   base::ObjectPool<Waiter> waiters_;
-  std::vector<SubjectIndex> to_serve_;
+  SubjectIndex first_to_serve_ = no_subject;  // lines, through Subject::next_to_serve
+  SubjectIndex last_to_serve_ = no_subject;
+  int64_t work_left_ = 0;
+  static constexpr api::WaiterId not_draining = api::no_waiter;
+  api::WaiterId drain_at_ = not_draining;  // waiters from here on are still to be told
   std::vector<api::Grant> grants_;
-  uint32_t refresh_waiters_at_ = 0;  // waiters' subjects from here on may have old rules
+  static constexpr api::WaiterId none_to_refresh = api::no_waiter;
+  // The subjects of waiters from here on may have old rules.
+  api::WaiterId refresh_waiters_at_ = none_to_refresh;
 
   std::string_view unknown_subject_;  // of the batch that is decided, or was
 

@@ -514,10 +514,7 @@ Engine::Index Engine::admit(const Request& request, const Party& party,
   if (reservation.owner != BlockArena::none) {
     reservation.owner_bytes = static_cast<uint8_t>(owner.size());
   }
-  if (request.tie != 0) {
-    reservation.tie = request.tie;
-    tied_[request.tie % tied_.size()].push_back(reservation);
-  }
+  if (request.tie != 0) tie_up(reservation, request.tie);
   for (uint8_t at = 0; at < request.subjects_count; ++at) {
     if (request.subjects[at] == no_subject) continue;
     Subject& subject = subjects_[request.subjects[at]];

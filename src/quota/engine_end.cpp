@@ -31,6 +31,11 @@ Amounts actual_amounts(const QuotaCall& call, const Amounts& reserved) noexcept 
   };
 }
 
+// Ties are counted up, and a core's stand in the upper bits: both tell in the upper half.
+uint64_t tie_hash(uint64_t tie) noexcept {
+  return (tie ^ tie >> 32) * 0x9E37'79B9'7F4A'7C15;
+}
+
 // For good: an expired one may still be settled.
 bool has_ended(const Reservation& reservation) noexcept {
   return reservation.state == ReservationState::settled ||
@@ -173,6 +178,7 @@ void Engine::end(Reservation& reservation, ReservationState state) noexcept {
   const bool was_open = reservation.state == ReservationState::open;
   if (was_open) {
     --open_count_;
+    if (reservation.tie != 0) untie(reservation);
     for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
       if (reservation.subjects[place] != no_subject) --subjects_[reservation.subjects[place]].open;
     }
@@ -182,7 +188,6 @@ void Engine::end(Reservation& reservation, ReservationState state) noexcept {
   if (has_ended(reservation) && !reservation.client_id.is_set()) {
     forget(reservation, record_of(reservation));
   } else if (was_open) {
-    reservation.unlink();  // from those of its tie
     ended_.push_back(reservation);
   }
   serve_marked();
@@ -191,6 +196,7 @@ void Engine::end(Reservation& reservation, ReservationState state) noexcept {
 // Its lifetime has ended. The charge stays, or comes back where the quota says so; the slot is
 // free.
 void Engine::expire(Reservation& reservation) noexcept {
+  spend(reservation.subjects_count);
   ++statistics_.expired;
   reservation.expired_order = now_.order;
   if (reservation.client_id.is_set()) {
@@ -221,11 +227,43 @@ void Engine::expire(Reservation& reservation) noexcept {
   end(reservation, ReservationState::expired);
 }
 
+uint32_t Engine::find_tie(uint64_t tie) const noexcept {
+  return tie_index_.find(tie_hash(tie), [&](uint32_t place) { return ties_[place].of == tie; });
+}
+
+// One that is made while its connection's tie ends joins those that end.
+void Engine::tie_up(Reservation& reservation, uint64_t tie) noexcept {
+  uint32_t place = find_tie(tie);
+  if (place == HashIndex::none) {
+    place = ties_.take(tie);
+    ASSERT(place != ties_.none);  // there are no more than open reservations
+    tie_index_.insert(tie_hash(tie), place);
+  }
+  reservation.tie = tie;
+  reservation.tie_place = place;
+  ties_[place].open.push_back(reservation);
+}
+
+// It ends; the last of them takes the tie with it.
+void Engine::untie(Reservation& reservation) noexcept {
+  reservation.unlink();
+  if (!ties_[reservation.tie_place].open.empty()) return;
+  tie_index_.erase(tie_hash(reservation.tie), reservation.tie_place);
+  ties_.give_back(reservation.tie_place);
+}
+
 void Engine::end_tie(uint64_t tie) noexcept {
-  Reservations& bucket = tied_[tie % tied_.size()];
-  for (auto at = bucket.begin(); at != bucket.end();) {
-    Reservation& reservation = *at++;
-    if (reservation.tie == tie) expire(reservation);
+  const uint32_t place = find_tie(tie);
+  if (place == HashIndex::none) return;
+  if (!ties_[place].is_linked()) ending_ties_.push_back(ties_[place]);
+  end_ties();
+}
+
+// A connection may have tied every reservation to itself: they end in slices.
+void Engine::end_ties() noexcept {
+  while (!ending_ties_.empty() && may_go_on()) {
+    next_call();
+    expire(ending_ties_.front().open.front());
   }
 }
 

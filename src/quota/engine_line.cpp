@@ -32,8 +32,13 @@ bool Engine::must_wait(const Party& party) noexcept {
   return std::any_of(party.begin(), party.end(), [this](const Member& member) {
     if (member.index == no_subject) return false;
     const Subject& subject = subjects_[member.index];
-    return subject.has_line() && subject.overtaken >= member.quota->quota.overtakers_max;
+    return subject.has_line() && (subject.to_serve || !lets_pass(subject));
   });
+}
+
+// Of a subject with a line.
+bool Engine::lets_pass(const Subject& subject) const noexcept {
+  return subject.quota != nullptr && subject.overtaken < subject.quota->quota.overtakers_max;
 }
 
 // The party was admitted past the heads of its lines.
@@ -53,8 +58,9 @@ QuotaCode Engine::join(const api::QuotaCall& call, const Request& request, const
   if (wait_ns != 0 && against.earliest_ns > now_.ns + wait_ns) {
     return QuotaCode::deadline_unmeetable;
   }
+  // Each has a place for its outcome, which somebody may not have fetched yet.
+  if (waiters_.used() + grants_.size() >= waiters_.capacity()) return QuotaCode::waiters_full;
   const WaiterId index = waiters_.take(uint64_t{0}, uint64_t{0});
-  if (index == waiters_.none) return QuotaCode::waiters_full;
   Waiter& waiter = waiters_[index];
   waiter.limit.owner = timer_owner(limit_timer, index);
   waiter.wake.owner = timer_owner(wake_timer, index);
@@ -113,7 +119,6 @@ void Engine::leave(WaiterId index) noexcept {
     if (before == no_link) {
       subject.first_waiter = behind;
       subject.overtaken = 0;
-      mark(subject_index);
     } else {
       waiters_[waiter_of(before)].behind[place_of(before)] = behind;
     }
@@ -123,6 +128,7 @@ void Engine::leave(WaiterId index) noexcept {
       waiters_[waiter_of(behind)].before[place_of(behind)] = before;
     }
     --subject.waiting;
+    if (subject.has_line() && before == no_link) mark(subject_index);
   }
   if (waiter.request.id.is_set()) id_index_.erase(waiter.request.id.low, index | waiter_bit);
   base::TimerWheel::cancel(waiter.limit);
@@ -149,9 +155,42 @@ void Engine::settle_waiter(WaiterId index, Verdict verdict, uint64_t reservation
   leave(index);
 }
 
+// In the order in which they were marked: no line waits for ever while others move.
 void Engine::mark(SubjectIndex index) noexcept {
-  if (std::exchange(subjects_[index].to_serve, true)) return;
-  to_serve_.push_back(index);
+  Subject& subject = subjects_[index];
+  if (std::exchange(subject.to_serve, true)) return;
+  subject.next_to_serve = no_subject;
+  if (last_to_serve_ == no_subject) {
+    first_to_serve_ = index;
+  } else {
+    subjects_[last_to_serve_].next_to_serve = index;
+  }
+  last_to_serve_ = index;
+}
+
+SubjectIndex Engine::take_marked() noexcept {
+  const SubjectIndex index = first_to_serve_;
+  Subject& subject = subjects_[index];
+  subject.to_serve = false;
+  first_to_serve_ = subject.next_to_serve;
+  if (first_to_serve_ == no_subject) last_to_serve_ = no_subject;
+  return index;
+}
+
+void Engine::mark_lines(const Waiter& waiter) noexcept {
+  for (uint8_t place = 0; place < waiter.request.subjects_count; ++place) {
+    const SubjectIndex subject = waiter.request.subjects[place];
+    if (subject != no_subject) mark(subject);
+  }
+}
+
+// One of its lines is still to be served.
+bool Engine::may_have_turn(const Waiter& waiter) const noexcept {
+  const auto& subjects = waiter.request.subjects;
+  return std::any_of(subjects.begin(), subjects.begin() + waiter.request.subjects_count,
+                     [this](SubjectIndex subject) {
+                       return subject != no_subject && subjects_[subject].to_serve;
+                     });
 }
 
 void Engine::serve(SubjectIndex index) noexcept {
@@ -159,30 +198,33 @@ void Engine::serve(SubjectIndex index) noexcept {
   serve_marked();
 }
 
-// Serving one line may make others move: until none does. Each step takes a waiter out, or ends a
-// line's turn.
+// Serving one line may make others move: until none does, or this step has done enough. Each turn
+// takes a waiter out, or ends a line's turn. Those who are told that the server drains are not
+// served.
 void Engine::serve_marked() noexcept {
-  while (!to_serve_.empty()) {
-    const SubjectIndex index = to_serve_.back();
-    to_serve_.pop_back();
-    subjects_[index].to_serve = false;
-    serve_line(index);
-  }
+  if (drain_at_ != not_draining) return;
+  while (first_to_serve_ != no_subject && may_go_on()) serve_line(take_marked());
 }
 
 void Engine::serve_line(SubjectIndex index) noexcept {
   while (subjects_[index].has_line()) {
+    if (!may_go_on()) return;  // whoever left has marked it again
     const WaiterId head = waiter_of(subjects_[index].first_waiter);
     if (!heads_all(waiters_[head], head)) break;  // served when its other lines have moved
     if (!try_head(head)) break;
   }
-  if (subjects_[index].has_line()) let_overtake(index);
+  if (subjects_[index].has_line()) {
+    let_overtake(index);
+  } else {
+    spend(0);
+  }
 }
 
 // True: it was served, or can never be, and has left.
 bool Engine::try_head(WaiterId index) noexcept {
   Waiter& waiter = waiters_[index];
   const Party party = party_of(waiter.request);
+  spend(waiter.request.subjects_count);
   const bool denied = party.size() < waiter.request.subjects_count &&
                       book_->rules().unknown == policy::UnknownSubjects::deny;
   if (!denied && fits(party, waiter.request.amounts)) return serve_waiter(index, party);
@@ -225,18 +267,27 @@ void Engine::let_overtake(SubjectIndex index) noexcept {
   Link at = subjects_[index].first_waiter;
   at = waiters_[waiter_of(at)].behind[place_of(at)];
   for (int looked_at = 0; looked_at < overtakers_looked_at && at != no_link; ++looked_at) {
+    if (!lets_pass(current(index))) return;
     const WaiterId candidate = waiter_of(at);
     at = waiters_[candidate].behind[place_of(at)];
-    if (!may_overtake(waiters_[candidate], candidate)) continue;
-    const Party party = party_of(waiters_[candidate].request);
-    if (!fits(party, waiters_[candidate].request.amounts)) continue;
-    // The lines whose heads it passes; what it heads itself has another head then.
-    std::array<SubjectIndex, limits::call_subjects_max> passed;
-    const uint32_t passed_count = lines_passed_by(candidate, passed);
-    if (!serve_waiter(candidate, party)) return;
-    for (uint32_t line = 0; line < passed_count; ++line) ++subjects_[passed[line]].overtaken;
+    overtake(candidate);
     if (!subjects_[index].has_line()) return;
   }
+}
+
+// True: it was served before the heads of lines in which it stands behind.
+bool Engine::overtake(WaiterId index) noexcept {
+  Waiter& waiter = waiters_[index];
+  spend(waiter.request.subjects_count);
+  if (!may_overtake(waiter, index)) return false;
+  const Party party = party_of(waiter.request);
+  if (!fits(party, waiter.request.amounts)) return false;
+  // What it heads itself has another head then.
+  std::array<SubjectIndex, limits::call_subjects_max> passed;
+  const uint32_t passed_count = lines_passed_by(index, passed);
+  if (!serve_waiter(index, party)) return false;
+  for (uint32_t line = 0; line < passed_count; ++line) ++subjects_[passed[line]].overtaken;
+  return true;
 }
 
 uint32_t Engine::lines_passed_by(WaiterId index, std::span<SubjectIndex> lines) const noexcept {
@@ -250,13 +301,13 @@ uint32_t Engine::lines_passed_by(WaiterId index, std::span<SubjectIndex> lines) 
   return count;
 }
 
+// Every line in which it stands behind lets one more pass.
 bool Engine::may_overtake(const Waiter& waiter, WaiterId index) noexcept {
   for (uint8_t place = 0; place < waiter.request.subjects_count; ++place) {
     if (waiter.request.subjects[place] == no_subject) continue;
     const Subject& subject = current(waiter.request.subjects[place]);
-    if (subject.quota == nullptr) return false;
     if (subject.first_waiter == link(index, place)) continue;
-    if (subject.overtaken >= subject.quota->quota.overtakers_max) return false;
+    if (!lets_pass(subject)) return false;
   }
   return true;
 }
@@ -286,27 +337,52 @@ bool Engine::abandon(WaiterId waiter, api::Ticket ticket, base::Now now,
 
 void Engine::drain(base::Now now) noexcept {
   begin(now);
-  for (WaiterId index = 0; index < waiters_.index_end(); ++index) {
-    if (waiters_.holds(index)) settle_waiter(index, Verdict::draining, 0);
-  }
-  serve_marked();
+  drain_at_ = 0;
+  drain_some();
 }
 
+void Engine::drain_some() noexcept {
+  if (drain_at_ == not_draining) return;
+  for (; waiters_.used() > 0 && drain_at_ < waiters_.index_end(); ++drain_at_) {
+    if (!may_go_on()) return;
+    spend(0);
+    if (waiters_.holds(drain_at_)) settle_waiter(drain_at_, Verdict::draining, 0);
+  }
+  drain_at_ = not_draining;
+}
+
+// Each part has its own share of work, so that none makes the others wait.
 void Engine::run_due(base::Now now) noexcept {
   begin(now);
   go_on_adopting();
+  refill();
+  end_ties();
+  refill();
+  drain_some();
+  refresh_waiters();
+  serve_marked();
+  refill();
+  fire_timers();
+  serve_marked();
+  refill();  // for the calls until the next time
+}
+
+// The rules have changed, or all was reset: lines are looked at, those of the first waiters first.
+void Engine::refresh_waiters() noexcept {
   for (uint32_t count = 0; count < refreshed_max && refresh_waiters_at_ < waiters_.index_end();
        ++count, ++refresh_waiters_at_) {
-    if (!waiters_.holds(refresh_waiters_at_)) continue;
-    for (const SubjectIndex subject : waiters_[refresh_waiters_at_].request.subjects) {
-      if (subject != no_subject && subjects_[subject].has_line()) mark(subject);
-    }
-    serve_marked();
+    if (waiters_.holds(refresh_waiters_at_)) mark_lines(waiters_[refresh_waiters_at_]);
   }
+  // Who comes later knows the rules.
+  if (refresh_waiters_at_ >= waiters_.index_end()) refresh_waiters_at_ = none_to_refresh;
+}
+
+void Engine::fire_timers() noexcept {
   wheel_.advance(now_ms());
-  for (int fired = 0; fired < timers_max; ++fired) {
+  for (int fired = 0; fired < timers_max && may_go_on(); ++fired) {
     const base::Timer* timer = wheel_.pop_due();
     if (timer == nullptr) return;
+    spend(0);
     next_call();
     const auto index = static_cast<uint32_t>(timer->owner);
     switch (static_cast<TimerKind>(timer->owner >> timer_kind_shift)) {
@@ -318,30 +394,34 @@ void Engine::run_due(base::Now now) noexcept {
         }
         break;
       case limit_timer:
-        serve_heads(index);  // what comes with its last moment comes in time
-        if (!waiters_.holds(index)) break;
-        settle_waiter(index, Verdict::wait_limit, 0);
-        serve_marked();
+        end_wait(index);
         break;
       case wake_timer:
-        serve_heads(index);
+        mark_lines(waiters_[index]);  // once for all who are woken with it
         break;
     }
   }
 }
 
-// The waiter heads its lines, or did: they are looked at.
-void Engine::serve_heads(WaiterId index) noexcept {
-  for (uint8_t place = 0; place < waiters_[index].request.subjects_count; ++place) {
-    const SubjectIndex subject = waiters_[index].request.subjects[place];
-    if (subject != no_subject) mark(subject);
+// What comes with its last moment comes in time, also when there are many whose turn comes first.
+void Engine::end_wait(WaiterId index) noexcept {
+  Waiter& waiter = waiters_[index];
+  if (!std::exchange(waiter.limit_passed, true)) mark_lines(waiter);
+  serve_marked();
+  if (!waiters_.holds(index)) return;
+  if (may_have_turn(waiter)) {
+    wheel_.schedule(waiter.limit, now_ms());  // looked at again when more is done
+    return;
   }
+  settle_waiter(index, Verdict::wait_limit, 0);
   serve_marked();
 }
 
 int64_t Engine::next_due_ns() const noexcept {
   if (adoption_.under_way) return 0;
   if (refresh_waiters_at_ < waiters_.index_end() && waiters_.used() > 0) return 0;
+  const bool serves = first_to_serve_ != no_subject || drain_at_ != not_draining;
+  if (serves || !ending_ties_.empty()) return 0;
   const int64_t due_ms = wheel_.next_due_ms();
   return due_ms == INT64_MAX ? base::never_ns : due_ms * base::ns_per_ms;
 }

@@ -25,7 +25,6 @@ constexpr size_t subject_usage_bytes = 2'048;
 constexpr size_t reservation_bytes = 128;
 constexpr size_t arena_bytes_min = 4 * 1024 * 1024;
 
-constexpr size_t tie_lists = 1'024;
 
 // A quota's words at most: 16 rolling days.
 constexpr size_t quota_words_max =
@@ -63,7 +62,8 @@ Engine::Engine(const Options& options)
       extra_memory_(arena_bytes(options.reservations_max, reservation_bytes),
                     "reservations (--max-reservations)"),
       ids_(options.reservations_max),
-      tied_(tie_lists),
+      ties_(options.reservations_max, "ties of reservations (--max-reservations)"),
+      tie_index_(options.reservations_max, "ties of reservations (--max-reservations)"),
       waiters_(options.waiters_max, "quota waiters (--max-waiters)"),
       scratch_words_(limits::call_subjects_max * quota_words_max) {
   ASSERT(ids_.capacity() <= place_mask);
@@ -71,14 +71,12 @@ Engine::Engine(const Options& options)
   subjects_.advise_huge();
   reservations_.advise_huge();
   grants_.reserve(options.waiters_max);
-  to_serve_.reserve(std::min<size_t>(options.subjects_max,
-                                     size_t{options.waiters_max} * limits::call_subjects_max));
+  refill();
 }
 
 Engine::~Engine() {
   // Timers and list hooks unlink themselves.
   ended_.clear();
-  for (Reservations& list : tied_) list.clear();
 }
 
 void Engine::begin(base::Now now) noexcept {
@@ -186,7 +184,9 @@ const QuotaClass* Engine::class_of(const policy::SubjectQuota& own) noexcept {
 
 bool Engine::is_idle(SubjectIndex index) noexcept {
   const Subject& subject = current(index);
-  if (subject.configured || subject.has_line() || subject.held > 0) return false;
+  if (subject.configured || subject.has_line() || subject.held > 0 || subject.to_serve) {
+    return false;
+  }
   if (subject.quota == nullptr) return true;
   return std::all_of(subject.quota->shapes.begin(), subject.quota->shapes.end(),
                      [&](const MeterShape& shape) {
@@ -303,7 +303,8 @@ uint64_t Engine::reserved_bytes() const noexcept {
   return subjects_.reserved_bytes() + subject_index_.reserved_bytes() +
          name_memory_.reserved_bytes() + usage_memory_.reserved_bytes() +
          reservations_.reserved_bytes() + id_index_.reserved_bytes() + ids_.reserved_bytes() +
-         extra_memory_.reserved_bytes() + waiters_.reserved_bytes();
+         extra_memory_.reserved_bytes() + ties_.reserved_bytes() + tie_index_.reserved_bytes() +
+         waiters_.reserved_bytes();
 }
 
 void Engine::check_invariants(base::Now) const noexcept {
@@ -326,12 +327,17 @@ void Engine::check_invariants(base::Now) const noexcept {
     }
   }
   ASSERT(open == open_count_);
+  uint32_t to_serve = 0;
+  for (SubjectIndex at = first_to_serve_; at != no_subject; at = subjects_[at].next_to_serve) {
+    ASSERT(subjects_[at].to_serve);
+    ++to_serve;
+  }
   for (SubjectIndex index = 0; index < subjects_.index_end(); ++index) {
     if (!subjects_.holds(index)) continue;
     const Subject& subject = subjects_[index];
     ASSERT(subject.held == held_of[index] && subject.open == open_of[index]);
-    ASSERT(!subject.to_serve);
     ASSERT(find(subject.hash) == index);
+    to_serve -= subject.to_serve ? 1 : 0;
     uint32_t waiting = 0;
     Link before = no_link;
     for (Link at = subject.first_waiter; at != no_link; ++waiting) {
@@ -348,6 +354,7 @@ void Engine::check_invariants(base::Now) const noexcept {
       Meter(shape, words).check();
     }
   }
+  ASSERT(to_serve == 0);
 }
 
 }  // namespace sluice::quota

@@ -31,6 +31,7 @@ struct Options {
   uint32_t reservations_max = 1'000'000;  // open; as many that have ended are remembered
   uint32_t waiters_max = 100'000;
   uint32_t name_bytes_max = 1'024;
+  uint32_t step_work = 2'048;  // what one step does where many move at once: subjects looked at
   uint64_t seed = 0;  // of hashes and ids, drawn at start: ids of another start are unknown
   uint32_t adopt_work = 2'048;  // of another book at once: units of about a tenth of a microsecond
 };
@@ -73,8 +74,8 @@ class QuotaStore {
   // all subjects and names is begun, and left to run_due().
   void adopt(policy::QuotaBook& book, base::Now now) noexcept;
 
-  // Lifetimes that end, wait limits, lines whose head may fit, a book that is being adopted;
-  // bounded work, call again while next_due_ns() has passed.
+  // Lifetimes that end, wait limits, lines whose head may fit, a book that is being adopted, and what
+  // a call that moves many has left to do; bounded work, call again while next_due_ns() has passed.
   void run_due(base::Now now) noexcept;
   int64_t next_due_ns() const noexcept;
 

@@ -52,6 +52,7 @@ struct Reservation
   uint32_t lifetime_ms = 0;
   BlockArena::Block owner = BlockArena::none;
   BlockArena::Block stamps = BlockArena::none;
+  uint32_t tie_place = 0;  // of its Tie, while it is open
   uint8_t owner_bytes = 0;
   uint8_t stamps_count = 0;
   uint8_t subjects_count = 0;
@@ -65,17 +66,29 @@ struct Reservation
 using Reservations =
     boost::intrusive::list<Reservation, boost::intrusive::constant_time_size<false>>;
 
+// The open reservations that end with one connection. There is one as long as it has any.
+struct Tie
+    : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+  explicit Tie(uint64_t of_connection) noexcept : of(of_connection) {}
+
+  uint64_t of;
+  Reservations open;
+};
+
+using Ties = boost::intrusive::list<Tie, boost::intrusive::constant_time_size<false>>;
+
 struct Waiter {
   Waiter(uint64_t limit_owner, uint64_t wake_owner) noexcept
       : limit(limit_owner), wake(wake_owner) {}
 
   base::Timer limit;  // the wait limit
-  base::Timer wake;   // of one that heads all its lines: when it may fit
+  base::Timer wake;   // of one that heads all its lines, or may pass the heads: when it may fit
   Request request;
   api::Ticket ticket = api::no_ticket;
   api::CoreId origin = 0;
   BlockArena::Block owner = BlockArena::none;
   uint8_t owner_bytes = 0;
+  bool limit_passed = false;  // told so when its lines have been looked at once more
   std::array<Link, limits::call_subjects_max> before{};
   std::array<Link, limits::call_subjects_max> behind{};
 };

@@ -36,13 +36,14 @@ struct alignas(64) Subject {
   uint32_t overtaken = 0;  // how many have passed the present head of its line
   api::QuotaSource source = api::QuotaSource::none;
   bool configured = false;  // named by the configuration file, or put: stays while it is idle
-  bool to_serve = false;
+  bool to_serve = false;    // its line: somebody may have a turn
 
   BlockArena::Block name = BlockArena::none;
   uint16_t name_bytes = 0;
   Link last_waiter = no_link;
-  uint32_t waiting = 0;      // in its line
-  uint64_t reset_order = 0;  // of the call that reset it last
+  uint32_t waiting = 0;                  // in its line
+  uint64_t reset_order = 0;              // of the call that reset it last
+  uint32_t next_to_serve = 0xFFFF'FFFF;  // behind it, of the lines that are to be served
 
   bool has_line() const noexcept { return first_waiter != no_link; }
 };

@@ -1,0 +1,337 @@
+// What moves many is done in steps, and comes to the same as if it were done in one go; while it is
+// under way nobody overtakes anybody.
+// Method: random calls, most of them with a wait, to a store that does next to nothing in a step
+// and to one that does everything, which have to end alike; and to one that is asked on and on
+// without being let finish, whose lines are followed by hand. SEED=n repeats a run.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "property/seeds.hpp"
+#include "quota/quota_store.hpp"
+
+namespace sluice::quota {
+namespace {
+
+using api::QuotaAnswer;
+using api::QuotaBatch;
+using api::QuotaCall;
+using api::QuotaCode;
+using api::QuotaOp;
+using api::Ticket;
+using api::Verdict;
+using Names = std::vector<std::string>;
+
+constexpr std::array<const char*, 4> all_names{"{t}a", "{t}b", "{t}c", "{t}d"};
+constexpr uint64_t ties = 3;
+
+api::Quota some_quota(Dice& dice) {
+  api::Limit tokens{.name = "tokens",
+                    .metric = api::Metric::tokens,
+                    .kind = dice.percent(50) ? api::LimitKind::fixed : api::LimitKind::sliding,
+                    .amount = 5 + dice.below(60),
+                    .period_ms = 1'000,
+                    .time_zone = {}};
+  if (dice.percent(5)) tokens.ceiling = api::Ceiling::unlimited;
+  const api::Limit slots{.name = "slots",
+                         .metric = api::Metric::concurrency,
+                         .kind = api::LimitKind::slots,
+                         .amount = 1 + dice.below(12),
+                         .time_zone = {}};
+  return {.limits = {tokens, slots}, .refund_expired = dice.percent(30), .profile = {}};
+}
+
+// A store, and what its callers know under numbers of their own.
+class Side {
+ public:
+  Side(uint64_t seed, uint32_t step_work)
+      : store(Options{.subjects_max = 8,
+                      .reservations_max = 4'096,
+                      .waiters_max = 512,
+                      .step_work = step_work,
+                      .seed = seed}) {}
+
+  QuotaAnswer ask(const QuotaCall& call, const Names& names, const api::Quota& quota,
+                  base::Now now) {
+    batch_.clear();
+    batch_.calls.push_back(call);
+    batch_.calls[0].subjects_count = static_cast<uint8_t>(names.size());
+    for (const std::string& name : names) batch_.subjects.push_back(name);
+    if (call.op == QuotaOp::put) batch_.new_quotas.push_back(quota);
+    batch_.make_answers();
+    store.decide(batch_, now);
+    return batch_.answers[0];
+  }
+  // Until nothing is left to do at this time.
+  void finish(base::Now now) {
+    do {
+      store.run_due(now);
+    } while (store.next_due_ns() <= now.monotonic_ns);
+  }
+  std::map<Ticket, Verdict> fetch_outcomes() {
+    std::map<Ticket, Verdict> told;
+    for (const api::Grant& grant : store.grants()) {
+      told[grant.ticket] = grant.verdict;
+      reservations[grant.ticket] = grant.permit.reservation;
+      waiters.erase(grant.ticket);
+    }
+    store.keep_grants(0);
+    return told;
+  }
+  std::vector<std::pair<uint64_t, uint32_t>> usage(base::Now now) {
+    std::vector<std::pair<uint64_t, uint32_t>> told;
+    for (const char* name : all_names) {
+      ask({.op = QuotaOp::usage}, {name}, {}, now);
+      for (const api::LimitReport& report : batch_.limits) told.emplace_back(report.used, 0);
+      for (const api::SubjectRow& row : batch_.rows) {
+        told.emplace_back(row.open_reservations, row.waiting);
+      }
+    }
+    return told;
+  }
+
+  QuotaStore store;
+  std::map<uint64_t, uint64_t> reservations;  // by the ticket that was asked with
+  std::map<Ticket, api::WaiterId> waiters;
+
+ private:
+  QuotaBatch batch_;
+};
+
+// What is asked next, the same of every side.
+struct Step {
+  QuotaCall call;
+  Names names;
+  api::Quota quota;
+  uint64_t of = 0;  // an earlier ticket
+};
+
+// What ends at the same time has no order, and who is looked at later may find more: so lifetimes
+// end in even milliseconds, and waits in odd ones of their own.
+class Caller {
+ public:
+  explicit Caller(uint64_t seed) : dice_(seed) {}
+
+  base::Now now() const {
+    return {.monotonic_ns = ms_ * 1'000'000,
+            .wall_ns = 1'750'000'000'000'000'000 + ms_ * 1'000'000};
+  }
+  // The time of the next call, or of what is due before it; true: it is the call's.
+  bool advance(int64_t due_ns) {
+    const bool arrives = due_ns >= call_ms_ * 1'000'000;
+    ms_ = arrives ? call_ms_ : std::max(ms_, base::ceil_ms(due_ns));
+    return arrives;
+  }
+  Step next() {
+    if (dice_.percent(20)) call_ms_ += 2 * dice_.between(0, 200);
+    const uint64_t kind = dice_.below(100);
+    if (kind < 62) return reserve();
+    Step step{.call = {}, .names = {}, .quota = {}, .of = 1 + dice_.below(tickets_ + 1)};
+    if (kind < 72) {
+      step.call = {.op = QuotaOp::settle,
+                   .told = api::given::input_tokens,
+                   .amounts = {.input_tokens = dice_.below(12)}};
+    } else if (kind < 80) {
+      step.call = {.op = QuotaOp::cancel};
+    } else if (kind < 84) {
+      step.call = {.op = QuotaOp::end_tie, .tie = 1 + dice_.below(ties)};
+    } else if (kind < 90) {
+      step.call = {.op = QuotaOp::put};
+      step.names = {all_names[dice_.below(all_names.size())]};
+      step.quota = some_quota(dice_);
+    } else if (kind < 93) {
+      step.call = {.op = dice_.percent(50) ? QuotaOp::reset : QuotaOp::remove};
+      step.names = {all_names[dice_.below(all_names.size())]};
+    } else if (kind < 94) {
+      step.call = {.op = QuotaOp::reset_all};
+    } else {
+      leaves_ = dice_.percent(50);
+      step.call = {.op = QuotaOp::page};  // it leaves the line
+    }
+    return step;
+  }
+  bool leaves_silently() const { return leaves_; }
+  bool percent(uint64_t chance) { return dice_.percent(chance); }
+
+ private:
+  Step reserve() {
+    Step step;
+    const uint64_t first = dice_.below(all_names.size());
+    const uint64_t count = dice_.percent(60) ? 1 : 2 + dice_.below(2);
+    for (uint64_t index = 0; index < count; ++index) {
+      step.names.emplace_back(all_names[(first + index) % all_names.size()]);
+    }
+    step.call = {.op = QuotaOp::reserve,
+                 .told = 15,
+                 .lifetime_ms = static_cast<uint32_t>(2 * dice_.between(50, 1'500)),
+                 .ticket = static_cast<Ticket>(++tickets_),
+                 .amounts = {.input_tokens = dice_.below(12)}};
+    if (dice_.percent(85)) {
+      step.call.flags = api::quota_flag::may_wait;
+    } else {
+      step.call.tie = 1 + dice_.below(ties);
+    }
+    if (dice_.percent(40)) step.call.wait_ms_max = some_wait_ms();
+    return step;
+  }
+  uint32_t some_wait_ms() {
+    int64_t wait_ms = 1 + 2 * dice_.between(0, 450);
+    while (!wait_ends_ms_.insert(call_ms_ + wait_ms).second) wait_ms += 2;
+    return static_cast<uint32_t>(wait_ms);
+  }
+
+  Dice dice_;
+  std::set<int64_t> wait_ends_ms_;
+  int64_t ms_ = 1'000;
+  int64_t call_ms_ = 1'000;
+  uint64_t tickets_ = 0;
+  bool leaves_ = false;
+};
+
+// Asks one side. What names a reservation or a waiter names its own.
+QuotaAnswer take_step(Side& side, const Step& step, bool silently, base::Now now) {
+  QuotaCall call = step.call;
+  if (call.op == QuotaOp::page) {
+    const auto waiter = side.waiters.find(static_cast<Ticket>(step.of));
+    if (waiter == side.waiters.end()) return {};
+    const auto [ticket, index] = *waiter;
+    side.waiters.erase(waiter);
+    if (silently) {
+      side.store.abandon(index, ticket, now);
+    } else {
+      side.store.withdraw(index, ticket, now);
+    }
+    return {};
+  }
+  if (api::names_reservation(call.op)) {
+    const auto found = side.reservations.find(step.of);
+    if (found == side.reservations.end()) return {};
+    call.reservation = found->second;
+  }
+  const QuotaAnswer answer = side.ask(call, step.names, step.quota, now);
+  if (call.op == QuotaOp::reserve) {
+    if (answer.reservation != 0) side.reservations[call.ticket] = answer.reservation;
+    if (answer.code == QuotaCode::queued) side.waiters[call.ticket] = answer.waiter;
+  }
+  return answer;
+}
+
+void compare(uint64_t seed, int steps) {
+  Caller caller(seed);
+  Side slow(seed, static_cast<uint32_t>(1 + seed % 7));
+  Side whole(seed, 1'000'000);
+  base::Now now = caller.now();
+  for (int count = 0; count < steps; ++count) {
+    const Step step = caller.next();
+    for (bool arrives = false; !arrives;) {
+      arrives = caller.advance(std::min(slow.store.next_due_ns(), whole.store.next_due_ns()));
+      now = caller.now();
+      for (Side* side : {&slow, &whole}) side->finish(now);
+    }
+    const QuotaAnswer one = take_step(slow, step, caller.leaves_silently(), now);
+    const QuotaAnswer other = take_step(whole, step, caller.leaves_silently(), now);
+    ASSERT_EQ(one.code, other.code) << count;
+    ASSERT_EQ(one.retry_ms, other.retry_ms) << count;
+    slow.store.check_invariants(now);
+    for (Side* side : {&slow, &whole}) side->finish(now);
+    ASSERT_EQ(slow.fetch_outcomes(), whole.fetch_outcomes()) << count;
+    ASSERT_EQ(slow.usage(now), whole.usage(now)) << count;
+  }
+  slow.store.drain(now);
+  whole.store.drain(now);
+  for (Side* side : {&slow, &whole}) side->finish(now);
+  ASSERT_EQ(slow.fetch_outcomes(), whole.fetch_outcomes());
+  ASSERT_EQ(slow.store.waiters_count(), 0U);
+}
+
+TEST(QuotaSteps, come_to_the_same_as_one_that_does_all_at_once) {
+  for (const uint64_t seed : property_seeds(300)) {
+    SCOPED_TRACE("SEED=" + std::to_string(seed));
+    compare(seed, 1'000);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+// Who stands in line, in the order of arrival.
+class Lines {
+ public:
+  void join(Ticket ticket, const Names& names) { waiting_[ticket] = names; }
+  void leave(Ticket ticket) { waiting_.erase(ticket); }
+  // Tickets are counted up.
+  bool overtakes(Ticket ticket, const Names& names) const {
+    return std::any_of(waiting_.begin(), waiting_.end(), [&](const auto& waiter) {
+      const auto& [other, others] = waiter;
+      return other < ticket &&
+             std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+               return std::find(others.begin(), others.end(), name) != others.end();
+             });
+    });
+  }
+  const Names& names_of(Ticket ticket) const { return waiting_.at(ticket); }
+  bool holds(Ticket ticket) const { return waiting_.contains(ticket); }
+  size_t count() const { return waiting_.size(); }
+
+ private:
+  std::map<Ticket, Names> waiting_;
+};
+
+void follow(Side& side, Lines& lines) {
+  for (const api::Grant& grant : side.store.grants()) {
+    ASSERT_TRUE(lines.holds(grant.ticket));
+    const Names names = lines.names_of(grant.ticket);
+    lines.leave(grant.ticket);
+    if (grant.verdict != Verdict::approved) continue;
+    ASSERT_FALSE(lines.overtakes(grant.ticket, names)) << grant.ticket;
+  }
+  side.fetch_outcomes();
+  ASSERT_EQ(side.store.waiters_count(), lines.count());
+}
+
+// A subject without a quota has no line: removed ones are asked for by nobody.
+void hurry(uint64_t seed, int steps) {
+  Caller caller(seed);
+  Side side(seed, static_cast<uint32_t>(1 + seed % 5));
+  Lines lines;
+  base::Now now = caller.now();
+  Dice quotas(seed);
+  for (const char* name : all_names)
+    side.ask({.op = QuotaOp::put}, {name}, some_quota(quotas), now);
+  for (int count = 0; count < steps; ++count) {
+    const Step step = caller.next();
+    caller.advance(base::never_ns);
+    now = caller.now();
+    if (caller.percent(30)) side.store.run_due(now);
+    follow(side, lines);
+    if (testing::Test::HasFatalFailure()) return;
+    if (step.call.op == QuotaOp::remove) continue;
+    if (step.call.op == QuotaOp::page && caller.leaves_silently()) {
+      lines.leave(static_cast<Ticket>(step.of));
+    }
+    const QuotaAnswer answer = take_step(side, step, caller.leaves_silently(), now);
+    if (answer.code == QuotaCode::queued) lines.join(step.call.ticket, step.names);
+    if (step.call.op == QuotaOp::reserve && api::admits(answer.code)) {
+      ASSERT_FALSE(lines.overtakes(step.call.ticket, step.names)) << count;
+    }
+    side.store.check_invariants(now);
+  }
+  side.store.drain(now);
+  side.finish(now);
+  follow(side, lines);
+  ASSERT_EQ(lines.count(), 0U);
+}
+
+TEST(QuotaSteps, nobody_overtakes_anybody_meanwhile) {
+  for (const uint64_t seed : property_seeds(300)) {
+    SCOPED_TRACE("SEED=" + std::to_string(seed));
+    hurry(seed, 1'000);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::quota

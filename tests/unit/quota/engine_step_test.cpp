@@ -1,0 +1,301 @@
+// Goal: what moves many at once is done in steps, in order, and nobody gets in between.
+// Method: thousands that wait or are tied, one call that moves them all, and a count of what each
+//         step does.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "unit/quota/store_driver.hpp"
+
+namespace sluice::quota {
+namespace {
+
+using api::Metric;
+using api::Quota;
+using api::QuotaCall;
+using api::QuotaCode;
+using api::QuotaOp;
+using api::Ticket;
+using api::Verdict;
+using Tickets = std::vector<Ticket>;
+
+constexpr uint32_t many = 5'000;
+constexpr uint32_t step_work = 200;  // a waiter of one subject takes two, at least
+
+class Steps : public testing::Test {
+ protected:
+  // So many calls about one subject.
+  void ask(const std::string& name, QuotaCall call, uint32_t count = many,
+           Ticket first_ticket = 1) {
+    api::QuotaBatch& batch = driver_.batch;
+    batch.clear();
+    call.subjects_count = 1;
+    for (uint32_t index = 0; index < count; ++index) {
+      if ((call.flags & api::quota_flag::may_wait) != 0) call.ticket = first_ticket + index;
+      call.first_subject = index;
+      batch.calls.push_back(call);
+      batch.subjects.emplace_back(name);
+    }
+    batch.make_answers();
+    driver_.store.decide(batch, driver_.now());
+  }
+  // All of its tokens are used, and many wait for one each.
+  void make_line(const Quota& quota, uint32_t wait_ms_max = 0) {
+    driver_.put("m", quota);
+    driver_.record({"m"}, {.input_tokens = many});
+    ask("m", waiting(asking_tokens(1), 0, wait_ms_max));
+    ASSERT_EQ(driver_.store.waiters_count(), many);
+  }
+  // Some are served by now, and the rest step by step, in order.
+  void expect_all_in_steps(Verdict verdict) {
+    Tickets told;
+    while (told.size() < many) {
+      const std::vector<StoreDriver::Outcome> outcomes = driver_.outcomes();
+      ASSERT_GT(outcomes.size(), 0U);
+      ASSERT_LE(outcomes.size(), step_work);
+      for (const StoreDriver::Outcome& outcome : outcomes) {
+        ASSERT_EQ(outcome.verdict, verdict);
+        told.push_back(outcome.ticket);
+      }
+      if (told.size() < many) ASSERT_LE(driver_.store.next_due_ns(), driver_.ns);
+      driver_.advance_ns(0);
+    }
+    ASSERT_GT(driver_.store.next_due_ns(), driver_.ns);
+    Tickets in_order(many);
+    std::iota(in_order.begin(), in_order.end(), 1);
+    EXPECT_EQ(told, in_order);
+    EXPECT_EQ(driver_.store.waiters_count(), 0U);
+  }
+
+  StoreDriver driver_{{.subjects_max = 100,
+                       .reservations_max = 2 * many,
+                       .waiters_max = many,
+                       .step_work = step_work,
+                       .seed = 42}};
+};
+
+TEST_F(Steps, a_quota_that_allows_all_serves_them_in_order) {
+  make_line(quota_of({tpm(many)}));
+  driver_.put("m", {with(tpm(0), api::Ceiling::unlimited)});
+  expect_all_in_steps(Verdict::approved);
+}
+
+TEST_F(Steps, a_reset_serves_them_in_order) {
+  make_line(quota_of({tpm(many)}));
+  driver_.reset("m");
+  expect_all_in_steps(Verdict::approved);
+}
+
+TEST_F(Steps, a_reset_of_all_serves_them_in_order) {
+  make_line(quota_of({tpm(many)}));
+  driver_.ask({.op = QuotaOp::reset_all});
+  driver_.advance_ns(0);
+  expect_all_in_steps(Verdict::approved);
+}
+
+TEST_F(Steps, a_refund_serves_them_in_order) {
+  driver_.put("m", {tpm(many)});
+  const uint64_t all = driver_.reserve({"m"}, asking_tokens(many)).reservation;
+  ask("m", waiting(asking_tokens(1), 0));
+  driver_.cancel(all);
+  expect_all_in_steps(Verdict::approved);
+}
+
+TEST_F(Steps, time_serves_them_in_order) {
+  make_line(quota_of({tpm(many)}));
+  driver_.advance_ms(60'000);
+  expect_all_in_steps(Verdict::approved);
+}
+
+TEST_F(Steps, whose_turn_has_come_in_time_is_not_too_late) {
+  make_line(quota_of({tpm(many)}), 60'000);
+  driver_.advance_ms(60'000);
+  expect_all_in_steps(Verdict::approved);
+}
+
+// Also who is nearly the last of those whose turn has come, and had the least time to wait.
+TEST_F(Steps, whose_turn_has_come_is_served_though_its_limit_passes_before_that) {
+  driver_.put("m", {tpm(many)});
+  driver_.record({"m"}, {.input_tokens = many});
+  for (uint32_t ticket = 1; ticket <= many; ++ticket) {
+    ask("m", waiting(asking_tokens(1), 0, 70'000 - ticket), 1, ticket);
+  }
+  driver_.advance_ms(80'000);
+  expect_all_in_steps(Verdict::approved);
+}
+
+TEST_F(Steps, wait_limits_end_in_order) {
+  driver_.put("m", {tpm(many)});
+  QuotaCall holding = asking_tokens(many);
+  holding.lifetime_ms = 600'000;
+  driver_.reserve({"m"}, holding);
+  ask("m", waiting(asking_tokens(1), 0, 50'000));
+  driver_.advance_ms(50'000);
+  expect_all_in_steps(Verdict::wait_limit);
+}
+
+TEST_F(Steps, those_who_never_fit_any_more_are_told_in_order) {
+  make_line(quota_of({tpm(many)}));
+  driver_.put("m", {with(tpm(0), api::Ceiling::block)});
+  expect_all_in_steps(Verdict::never_fits);
+}
+
+TEST_F(Steps, a_drain_tells_all) {
+  make_line(quota_of({tpm(many)}));
+  driver_.store.drain(driver_.now());
+  expect_all_in_steps(Verdict::draining);
+}
+
+TEST_F(Steps, nobody_is_served_while_all_are_told_that_the_server_drains) {
+  make_line(quota_of({tpm(many)}));
+  driver_.store.drain(driver_.now());
+  driver_.reset("m");
+  expect_all_in_steps(Verdict::draining);
+}
+
+TEST_F(Steps, a_newcomer_does_not_come_before_those_whose_turn_it_is) {
+  Quota quota = quota_of({tpm(2 * many)});
+  quota.overtakers_max = 1'000;
+  driver_.put("m", quota);
+  driver_.record({"m"}, {.input_tokens = 2 * many});
+  ask("m", waiting(asking_tokens(1), 0));
+  driver_.reset("m");
+  while (driver_.store.waiters_count() > 0) {
+    ASSERT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::line_ahead);
+    driver_.advance_ns(0);
+  }
+  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::ok);
+}
+
+TEST_F(Steps, another_line_moves_between_two_long_ones) {
+  constexpr uint32_t half = many / 2;
+  for (const char* name : {"k", "m"}) {
+    driver_.put(name, {tpm(many)});
+    driver_.record({name}, {.input_tokens = many});
+  }
+  driver_.put("n", {slots(1)});
+  const uint64_t slot = driver_.reserve({"n"}, asking({.requests = 0})).reservation;
+  driver_.reserve({"n"}, waiting(asking({.requests = 0}), many));
+  ask("k", waiting(asking_tokens(1), 0), half - 1, 1);
+  ask("m", waiting(asking_tokens(1), 0), half, half);
+  driver_.reset("k");
+  driver_.cancel(slot);
+  driver_.reset("m");
+  driver_.advance_ns(0);
+  const Tickets served = driver_.served();
+  EXPECT_EQ(std::count(served.begin(), served.end(), many), 1);
+  EXPECT_GT(driver_.store.waiters_count(), half);
+}
+
+// A line that somebody has a turn in ends, and its subject goes, before it is looked at.
+TEST_F(Steps, a_subject_stays_until_its_line_was_looked_at) {
+  make_line(quota_of({tpm(many)}));
+  driver_.put("n", {slots(1)});
+  const uint64_t slot = driver_.reserve({"n"}, asking({.requests = 0})).reservation;
+  driver_.outcomes();
+  driver_.store.withdraw(0, 1, driver_.now());
+  const api::WaiterId waiter =
+      driver_.reserve({"n"}, waiting(asking({.requests = 0}), many + 1)).waiter;
+  driver_.outcomes();
+  driver_.reset("m");
+  driver_.cancel(slot);
+  driver_.store.abandon(waiter, many + 1, driver_.now());
+  driver_.op(QuotaOp::remove, {}, {"n"});
+  driver_.put("o", {slots(1)});
+  while (driver_.store.next_due_ns() <= driver_.ns) driver_.advance_ns(0);
+  EXPECT_EQ(driver_.store.waiters_count(), 0U);
+}
+
+TEST_F(Steps, every_waiter_has_a_place_for_its_outcome) {
+  make_line(quota_of({tpm(many)}));
+  driver_.reset("m");
+  const size_t served = driver_.store.grants().size();
+  ASSERT_GT(served, 0U);
+  // As many as were served are gone, but what they are told is still here.
+  EXPECT_EQ(driver_.reserve({"m"}, waiting(asking_tokens(1), many + 1)).code,
+            QuotaCode::waiters_full);
+  driver_.outcomes();
+  EXPECT_EQ(driver_.reserve({"m"}, waiting(asking_tokens(1), many + 1)).code, QuotaCode::queued);
+}
+
+// ----------------------------------------------------------------------------------------- ties
+
+class Ties : public Steps {
+ protected:
+  Ties() { driver_.put("m", {slots(2 * many)}); }
+  static QuotaCall tied(uint64_t tie) {
+    QuotaCall call = asking({.requests = 0});
+    call.tie = tie;
+    return call;
+  }
+  void end_tie(uint64_t tie) { driver_.ask({.op = QuotaOp::end_tie, .tie = tie}); }
+  uint32_t open() { return driver_.store.reservations_count(); }
+};
+
+TEST_F(Ties, many_end_in_steps) {
+  ask("m", tied(7));
+  driver_.reserve({"m"}, tied(8));
+  end_tie(7);
+  for (uint32_t before = many + 1; before > 1;) {
+    const uint32_t left = open();
+    ASSERT_LT(left, before);
+    ASSERT_LE(before - left, step_work);
+    ASSERT_EQ(driver_.store.next_due_ns() <= driver_.ns, left > 1);
+    driver_.advance_ns(0);
+    before = left;
+  }
+  EXPECT_GT(driver_.store.next_due_ns(), driver_.ns);
+  end_tie(8);
+  EXPECT_EQ(open(), 0U);
+}
+
+TEST_F(Ties, several_end_at_a_time) {
+  for (uint64_t tie = 1; tie <= 5; ++tie) ask("m", tied(tie), many / 5);
+  driver_.reserve({"m"}, tied(6));
+  for (uint64_t tie = 1; tie <= 5; ++tie) end_tie(tie);
+  end_tie(3);
+  end_tie(99);
+  EXPECT_GT(open(), many / 2);
+  while (driver_.store.next_due_ns() <= driver_.ns) driver_.advance_ns(0);
+  EXPECT_EQ(open(), 1U);
+}
+
+TEST_F(Ties, what_is_tied_while_its_tie_ends_ends_as_well) {
+  ask("m", tied(7));
+  end_tie(7);
+  const uint64_t late = driver_.reserve({"m"}, tied(7)).reservation;
+  EXPECT_EQ(driver_.ask({.op = QuotaOp::show, .reservation = late}).state,
+            api::ReservationState::open);
+  while (driver_.store.next_due_ns() <= driver_.ns) driver_.advance_ns(0);
+  EXPECT_EQ(open(), 0U);
+  // The next is a new one, until its tie is said to have ended.
+  driver_.reserve({"m"}, tied(7));
+  EXPECT_EQ(open(), 1U);
+}
+
+TEST_F(Ties, one_that_ends_in_another_way_leaves_its_tie) {
+  const uint64_t first = driver_.reserve({"m"}, tied(7)).reservation;
+  const uint64_t second = driver_.reserve({"m"}, tied(7)).reservation;
+  driver_.cancel(second);
+  driver_.cancel(first);
+  end_tie(7);
+  EXPECT_EQ(driver_.store.statistics().expired, 0U);
+  ask("m", tied(7));
+  end_tie(7);
+  while (driver_.store.next_due_ns() <= driver_.ns) driver_.advance_ns(0);
+  EXPECT_EQ(driver_.store.statistics().expired, many);
+}
+
+// What an ending frees goes to those who wait, also of other connections.
+TEST_F(Ties, slots_that_come_free_are_served_in_steps) {
+  driver_.put("m", {slots(many)});
+  ask("m", tied(7));
+  ask("m", waiting(tied(8), 0));
+  ASSERT_EQ(driver_.store.waiters_count(), many);
+  end_tie(7);
+  expect_all_in_steps(Verdict::approved);
+  EXPECT_EQ(open(), many);
+}
+
+}  // namespace
+}  // namespace sluice::quota
