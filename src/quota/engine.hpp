@@ -172,6 +172,7 @@ class Engine {
   bool may_have_turn(const Waiter& waiter) const noexcept;
   void serve_line(SubjectIndex subject) noexcept;
   bool try_head(api::WaiterId waiter) noexcept;
+  bool is_denied(const Waiter& waiter, const Party& party) const noexcept;
   bool serve_waiter(api::WaiterId waiter, const Party& party) noexcept;
   void let_overtake(SubjectIndex subject) noexcept;
   bool overtake(api::WaiterId waiter) noexcept;

@@ -89,8 +89,8 @@ QuotaCode Engine::join(const api::QuotaCall& call, const Request& request, const
   }
   if (wait_ns != 0) wheel_.schedule(waiter.limit, base::ceil_ms(now_.ns + wait_ns));
   answer.waiter = index;
-  // Whoever heads all its lines has to be looked at when it may fit.
-  if (heads_all(waiter, index)) wake_at(waiter, against.fits_at_ns);
+  // Who heads all its lines, or may pass those that do, has to be looked at when it may fit.
+  if (may_overtake(waiter, index)) wake_at(waiter, against.fits_at_ns);
   return QuotaCode::queued;
 }
 
@@ -107,7 +107,7 @@ bool Engine::heads_all(const Waiter& waiter, WaiterId index) noexcept {
   return true;
 }
 
-// Takes the waiter out of all its lines, and marks those that have another head now.
+// Takes the waiter out of all its lines, and marks those where somebody comes nearer to a turn.
 void Engine::leave(WaiterId index) noexcept {
   Waiter& waiter = waiters_[index];
   for (uint8_t place = 0; place < waiter.request.subjects_count; ++place) {
@@ -128,7 +128,7 @@ void Engine::leave(WaiterId index) noexcept {
       waiters_[waiter_of(behind)].before[place_of(behind)] = before;
     }
     --subject.waiting;
-    if (subject.has_line() && before == no_link) mark(subject_index);
+    if (subject.has_line() && (before == no_link || lets_pass(subject))) mark(subject_index);
   }
   if (waiter.request.id.is_set()) id_index_.erase(waiter.request.id.low, index | waiter_bit);
   base::TimerWheel::cancel(waiter.limit);
@@ -210,8 +210,8 @@ void Engine::serve_line(SubjectIndex index) noexcept {
   while (subjects_[index].has_line()) {
     if (!may_go_on()) return;  // whoever left has marked it again
     const WaiterId head = waiter_of(subjects_[index].first_waiter);
-    if (!heads_all(waiters_[head], head)) break;  // served when its other lines have moved
-    if (!try_head(head)) break;
+    // One that is behind in other lines is served when they have moved, if it may not pass.
+    if (!(heads_all(waiters_[head], head) ? try_head(head) : overtake(head))) break;
   }
   if (subjects_[index].has_line()) {
     let_overtake(index);
@@ -225,8 +225,7 @@ bool Engine::try_head(WaiterId index) noexcept {
   Waiter& waiter = waiters_[index];
   const Party party = party_of(waiter.request);
   spend(waiter.request.subjects_count);
-  const bool denied = party.size() < waiter.request.subjects_count &&
-                      book_->rules().unknown == policy::UnknownSubjects::deny;
+  const bool denied = is_denied(waiter, party);
   if (!denied && fits(party, waiter.request.amounts)) return serve_waiter(index, party);
   const Obstacle against = obstacle(party, waiter.request.amounts);
   if (denied || against.fits_at_ns == base::never_ns) {
@@ -235,6 +234,11 @@ bool Engine::try_head(WaiterId index) noexcept {
   }
   wake_at(waiter, against.fits_at_ns);
   return false;
+}
+
+bool Engine::is_denied(const Waiter& waiter, const Party& party) const noexcept {
+  return party.size() < waiter.request.subjects_count &&
+         book_->rules().unknown == policy::UnknownSubjects::deny;
 }
 
 // False: no place for another reservation; it goes on waiting.
@@ -275,13 +279,19 @@ void Engine::let_overtake(SubjectIndex index) noexcept {
   }
 }
 
-// True: it was served before the heads of lines in which it stands behind.
+// True: it was served before the heads of lines in which it stands behind. If it does not fit, it
+// is looked at again when it may: the heads may have to wait for longer.
 bool Engine::overtake(WaiterId index) noexcept {
   Waiter& waiter = waiters_[index];
   spend(waiter.request.subjects_count);
   if (!may_overtake(waiter, index)) return false;
   const Party party = party_of(waiter.request);
-  if (!fits(party, waiter.request.amounts)) return false;
+  if (is_denied(waiter, party)) return false;  // told so when it is a head
+  if (!fits(party, waiter.request.amounts)) {
+    const Obstacle against = obstacle(party, waiter.request.amounts);
+    if (against.fits_at_ns != base::never_ns) wake_at(waiter, against.fits_at_ns);
+    return false;
+  }
   // What it heads itself has another head then.
   std::array<SubjectIndex, limits::call_subjects_max> passed;
   const uint32_t passed_count = lines_passed_by(index, passed);

@@ -335,6 +335,89 @@ TEST_F(Line, who_passes_the_heads_of_two_lines_counts_in_both) {
   EXPECT_EQ(driver_.used("{t}b", "tpm"), 60U);
 }
 
+// 100 tokens that leak away, one a second.
+api::Limit leaking() {
+  return limit_of("tpm", Metric::tokens, 100, LimitKind::gcra, 100'000);
+}
+
+TEST_F(Line, one_that_may_pass_is_woken_when_it_fits_before_the_head) {
+  driver_.put("m", passing({leaking()}, 1));
+  driver_.record({"m"}, {.input_tokens = 100});
+  wait(1, 80);
+  wait(2, 10);
+  driver_.advance_ms(9'999);
+  EXPECT_EQ(driver_.served(), Tickets{});
+  driver_.advance_ms(1);
+  EXPECT_EQ(driver_.served(), Tickets{2});
+  driver_.advance_ms(80'000);
+  EXPECT_EQ(driver_.served(), Tickets{1});
+}
+
+TEST_F(Line, those_who_may_pass_from_now_on_are_woken_one_after_the_other) {
+  driver_.put("m", {leaking()});
+  driver_.record({"m"}, {.input_tokens = 100});
+  wait(1, 80);
+  wait(2, 10);
+  wait(3, 20);
+  wait(4, 1);
+  driver_.put("m", passing({leaking()}, 2));
+  driver_.advance_ms(1'000);
+  EXPECT_EQ(driver_.served(), Tickets{4});
+  driver_.advance_ms(10'000);
+  EXPECT_EQ(driver_.served(), Tickets{2});
+  driver_.advance_ms(20'000);
+  EXPECT_EQ(driver_.served(), Tickets{});  // two have passed
+  driver_.advance_ms(60'000);
+  EXPECT_EQ(driver_.served(), (Tickets{1}));
+}
+
+TEST_F(Line, who_comes_to_head_one_line_may_pass_the_head_of_another) {
+  driver_.put("{t}a", passing({tpm(100)}, 1));
+  driver_.put("{t}b", {tpm(100)});
+  const uint64_t b = driver_.reserve({"{t}b"}, long_lived(asking_tokens(100))).reservation;
+  driver_.record({"{t}a"}, {.input_tokens = 50});
+  wait(1, 80, 0, {"{t}a"});
+  wait(2, 50, 0, {"{t}b"});
+  wait(3, 10, 0, {"{t}a", "{t}b"});
+  driver_.cancel(b);
+  EXPECT_EQ(driver_.served(), (Tickets{2, 3}));
+}
+
+TEST_F(Line, who_comes_near_enough_to_the_head_may_pass) {
+  driver_.put("m", passing({tpm(100)}, 1));
+  wait(1, 80);
+  const api::WaiterId second = wait(2, 60).waiter;
+  for (Ticket large = 3; large < 18; ++large) wait(large, 60);
+  wait(18, 10);
+  driver_.settle(holder_, 50);
+  EXPECT_EQ(driver_.served(), Tickets{});  // the seventeenth behind the head
+  driver_.store.abandon(second, 2, driver_.now());
+  EXPECT_EQ(driver_.served(), Tickets{18});
+}
+
+// It is looked at every second, not all the time.
+TEST_F(Line, one_that_may_pass_waits_for_a_place_for_its_reservation) {
+  StoreDriver small({.subjects_max = 10, .reservations_max = 1, .waiters_max = 2});
+  small.put("a", {tpm(10)});
+  small.put("m", passing({leaking()}, 1));
+  const uint64_t first = small.reserve({"a"}, long_lived(asking_tokens(1))).reservation;
+  small.record({"m"}, {.input_tokens = 100});
+  small.reserve({"m"}, waiting(asking_tokens(80), 1));
+  small.reserve({"m"}, waiting(asking_tokens(10), 2));
+  small.advance_ms(10'000);
+  int wakes = 0;
+  for (const int64_t end_ns = small.ns + 10 * base::ns_per_s; small.ns < end_ns; ++wakes) {
+    const int64_t due_ns = small.store.next_due_ns();
+    small.advance_ns(std::max<int64_t>(due_ns - small.ns, 1'000));
+  }
+  EXPECT_GE(wakes, 10);
+  EXPECT_LE(wakes, 60);
+  EXPECT_EQ(small.served(), Tickets{});
+  small.cancel(first);
+  small.advance_ms(1'000);
+  EXPECT_EQ(small.served(), Tickets{2});
+}
+
 // --------------------------------------------------------------------------------- several lines
 
 TEST_F(Line, of_several_subjects_is_served_when_it_heads_them_all) {
