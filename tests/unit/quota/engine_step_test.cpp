@@ -57,7 +57,9 @@ class Steps : public testing::Test {
         ASSERT_EQ(outcome.verdict, verdict);
         told.push_back(outcome.ticket);
       }
-      if (told.size() < many) ASSERT_LE(driver_.store.next_due_ns(), driver_.ns);
+      if (told.size() < many) {
+        ASSERT_LE(driver_.store.next_due_ns(), driver_.ns);
+      }
       driver_.advance_ns(0);
     }
     ASSERT_GT(driver_.store.next_due_ns(), driver_.ns);
