@@ -24,7 +24,7 @@ WORK = ROOT / "build" / "mutants"
 TREE = WORK / "tree"
 BUILD = WORK / "build"
 COPIED = ["meson.build", "meson_options.txt", "proto", "src", "clients", "tests", "bench", "tools",
-          "subprojects", "docs", ".clang-format"]
+          "subprojects", "docs", "packaging", ".clang-format"]
 
 
 class Mutant:
