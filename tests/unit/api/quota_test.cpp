@@ -162,7 +162,7 @@ TEST(QuotaBatch, answers_are_as_many_as_calls_and_empty) {
   batch.limits.resize(2);
   batch.rows.resize(2);
   batch.quotas.resize(2);
-  batch.answer_text = "x";
+  batch.answer_text.push_back('x');
   batch.make_answers();
   ASSERT_EQ(batch.answers.size(), 3U);
   EXPECT_EQ(batch.answers[1].code, QuotaCode::none);

@@ -71,14 +71,15 @@ TEST(LogLine, line_separators_are_escaped) {
 TEST(LogLine, says_which_line_of_code_speaks) {
   const Source here = Source::here();
   const std::string text = make_line(Format::json, Level::info, "m", Fields::object(), &here);
-  const Fields read = Fields::parse("{" + text.substr(1));
+  const Fields read = Fields::parse(std::string{"{"}.append(text, 1));
   EXPECT_EQ(read["source"]["line"], here.line);
   EXPECT_TRUE(read["source"]["file"].get<std::string>().ends_with("line_test.cpp"));
   EXPECT_EQ(read["source"]["function"], "TestBody");
   EXPECT_EQ(read.begin().key(), "level");
   const std::string plain = make_line(Format::text, Level::info, "m", Fields::object(), &here);
   EXPECT_TRUE(plain.starts_with("level=INFO source=")) << plain;
-  EXPECT_TRUE(plain.ends_with(":" + std::to_string(here.line) + " message=m")) << plain;
+  const std::string line = std::to_string(here.line);
+  EXPECT_TRUE(plain.ends_with(std::string{":"}.append(line).append(" message=m"))) << plain;
 }
 
 TEST(LogLine, names_every_level) {

@@ -59,7 +59,8 @@ class NativeClient {
   void keep(const sluicegate::Answer& answer) {
     if (const auto* told = std::get_if<sluicegate::Verdicts>(&answer)) {
       for (size_t i = 0; i < told->verdicts.size(); ++i) {
-        verdicts += (verdicts.empty() ? "" : " ") + std::string(name(told->verdicts[i]));
+        if (!verdicts.empty()) verdicts += ' ';
+        verdicts += name(told->verdicts[i]);
       }
     }
     if (const auto* told = std::get_if<sluicegate::Interned>(&answer)) {
