@@ -48,6 +48,7 @@ struct Event {
   ListenerId listener = 0;     // accepted, accept_failed, listener_closed
   SocketId socket;             // all but accept_failed, listener_closed and woken
   int32_t result = 0;          // sent, failed, accept_failed, released
+  uint32_t untaken_bytes = 0;  // sent, failed: of its end, that certainly never were the kernel's
   std::span<std::byte> bytes;  // received
 };
 

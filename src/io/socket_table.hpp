@@ -48,7 +48,8 @@ struct SocketSlot {
   bool closed = false;
   bool released = false;
   int32_t send_result = 0;
-  int32_t failure = 0;  // negative errno; also of a failed send
+  uint32_t untaken_bytes = 0;  // of a failed send
+  int32_t failure = 0;         // negative errno; also of a failed send
   SlotLink untold;
 
   bool leaving() const noexcept { return closing || releasing; }
@@ -122,13 +123,17 @@ class SocketTable {
     slot.sending = true;
     slot.unsent = bytes;
     slot.send_bytes = static_cast<int32_t>(bytes.size());
+    slot.untaken_bytes = 0;
   }
 
   void note_sent(uint32_t index) noexcept { note_send_result(index, slots_[index].send_bytes); }
 
-  void note_send_failure(uint32_t index, int32_t failure) noexcept {
+  // `untaken`: of the bytes that are left, those that the kernel has not taken either.
+  void note_send_failure(uint32_t index, int32_t failure,
+                         std::span<const std::byte> untaken) noexcept {
     // A reset is reported once by the kernel: the receive then finds only an end.
     if (failure != -EPIPE) slots_[index].failure = failure;
+    slots_[index].untaken_bytes = static_cast<uint32_t>(untaken.size());
     note_send_result(index, failure);
   }
 
@@ -212,7 +217,10 @@ class SocketTable {
     const SocketId socket = id_of(index);
     if (slot.sent) {
       if (sink.full()) return false;
-      sink.push({.kind = EventKind::sent, .socket = socket, .result = slot.send_result});
+      sink.push({.kind = EventKind::sent,
+                 .socket = socket,
+                 .result = slot.send_result,
+                 .untaken_bytes = slot.untaken_bytes});
       slot.sent = slot.sending = false;
     }
     if (slot.hang_up_untold) {

@@ -100,7 +100,9 @@ void EpollIo::send_finish(SocketId socket) noexcept {
 void EpollIo::close(SocketId socket) noexcept {
   Slot& slot = sockets_.closable(socket);
   sockets_.begin_close(socket.index);
-  if (slot.sending && !slot.sent) sockets_.note_send_failure(socket.index, -ECANCELED);
+  if (slot.sending && !slot.sent) {
+    sockets_.note_send_failure(socket.index, -ECANCELED, slot.unsent);
+  }
   ::close(std::exchange(slot.fd, -1));  // epoll forgets it
   sockets_.note_closed(socket.index);
 }
@@ -335,9 +337,9 @@ void EpollIo::send_more(uint32_t index) noexcept {
       changed_.push(index);
       return;
     } else if (errno != EINTR) {
-      slot.unsent = {};
+      const int32_t failure = -errno;
       changed_.push(index);
-      return sockets_.note_send_failure(index, -errno);
+      return sockets_.note_send_failure(index, failure, std::exchange(slot.unsent, {}));
     }
   }
   if (slot.watched != unwatched && (slot.watched & EPOLLOUT) != 0) changed_.push(index);

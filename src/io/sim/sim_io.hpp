@@ -37,6 +37,15 @@ struct SimOptions {
   base::Now start = sim_start;  // of a network of its own
 };
 
+// Sees what the kernel takes of every send: a connection's bytes in their order.
+class TakenWatch {
+ public:
+  virtual void on_taken(uint32_t link, std::span<const std::byte> bytes) = 0;
+
+ protected:
+  ~TakenWatch() = default;
+};
+
 class SimIo final : public Io {
  public:
   SimIo(const SimOptions& options, Random& random);
@@ -63,6 +72,7 @@ class SimIo final : public Io {
   // ------------------------------------------------------------------------- the test's side
   // To this core's listener, wherever the connection goes from there.
   SimClient connect(ListenerId listener);
+  void watch_taken(TakenWatch& watch) noexcept { taken_watch_ = &watch; }
   SimNetwork& network() noexcept { return network_; }
   Faults& faults() noexcept { return faults_; }
 
@@ -180,6 +190,7 @@ class SimIo final : public Io {
   std::vector<Candidate> candidates_;
   uint32_t sockets_open_ = 0;
   uint64_t polls_ = 0;
+  TakenWatch* taken_watch_ = nullptr;
   std::atomic<bool> woken_ = false;
   Statistics statistics_;
 };

@@ -45,7 +45,9 @@ void SimIo::move_send(Slot& slot) noexcept {
     faults_.count(Fault::short_send);
     piece_bytes = 1 + random_.below(piece_bytes - 1);
   }
-  link.to_client.push(send.bytes.subspan(send.taken_bytes, piece_bytes));
+  const auto piece = send.bytes.subspan(send.taken_bytes, piece_bytes);
+  if (taken_watch_ != nullptr) taken_watch_->on_taken(slot.link, piece);
+  link.to_client.push(piece);
   send.taken_bytes += piece_bytes;
   if (send.taken_bytes == send.bytes.size()) {
     finish_send(slot, static_cast<int32_t>(send.bytes.size()));
@@ -66,7 +68,11 @@ std::optional<Event> SimIo::sent_event(uint32_t index) noexcept {
   }
   ASSERT(checksum(slot.send.bytes) == slot.send.checksum);
   slot.send.in_flight = false;
-  return Event{.kind = EventKind::sent, .socket = id_of(index, slot), .result = slot.send.result};
+  const size_t untaken_bytes = slot.send.bytes.size() - slot.send.taken_bytes;
+  return Event{.kind = EventKind::sent,
+               .socket = id_of(index, slot),
+               .result = slot.send.result,
+               .untaken_bytes = static_cast<uint32_t>(untaken_bytes)};
 }
 
 // Completions of the multishot receive, as long as it is in flight.

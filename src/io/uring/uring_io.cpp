@@ -120,7 +120,7 @@ void UringIo::close(SocketId socket) noexcept {
   sockets_.begin_close(socket.index);
   stop_for_good(socket.index);
   if (std::exchange(slot.send_due, false)) {
-    sockets_.note_send_failure(socket.index, -ECANCELED);
+    sockets_.note_send_failure(socket.index, -ECANCELED, slot.unsent);
   }
   if (slot.in_flight > 0) ::shutdown(slot.fd, SHUT_RDWR);
 }
@@ -532,8 +532,13 @@ void UringIo::complete_send(const io_uring_cqe& cqe, uint32_t index) noexcept {
   }
   if (slot.unsent.empty()) return sockets_.note_sent(index);
   const bool go_on = cqe.res >= 0 || cqe.res == -EINTR || cqe.res == -EAGAIN;
-  if (!go_on) return sockets_.note_send_failure(index, cqe.res);
-  if (slot.closing) return sockets_.note_send_failure(index, -ECANCELED);
+  if (!go_on) {
+    // Linux 6.0 does not tell what it had taken of a send that is cancelled.
+    const bool is_known = cqe.res != -ECANCELED;
+    const auto untaken = is_known ? slot.unsent : std::span<const std::byte>{};
+    return sockets_.note_send_failure(index, cqe.res, untaken);
+  }
+  if (slot.closing) return sockets_.note_send_failure(index, -ECANCELED, slot.unsent);
   slot.send_due = true;
   changed_.push(index);
 }

@@ -122,6 +122,7 @@ struct Told {
   uint64_t last_receive_in = 0;  // which turn
   uint32_t sents = 0;
   int32_t sent_result = 0;
+  uint32_t untaken_bytes = 0;
   int32_t failure = 0;
   bool after_closed = false;  // anything after `closed` or `released`
 };
@@ -200,6 +201,7 @@ class IoTest : public testing::Test {
       case EventKind::sent:
         ++told.sents;
         told.sent_result = event.result;
+        told.untaken_bytes = event.untaken_bytes;
         return;
       case EventKind::closed:
         ++told.closes;

@@ -211,10 +211,45 @@ TYPED_TEST(IoStream, ends_a_send_to_a_peer_that_reset) {
   ASSERT_TRUE(this->until(
       [&] { return this->told(socket).sents == 1 && this->told(socket).failures == 1; }, 2'000));
   EXPECT_LT(this->told(socket).sent_result, 0);
+  EXPECT_GT(this->told(socket).untaken_bytes, 0u);
+  EXPECT_LT(this->told(socket).untaken_bytes, text.size());
   EXPECT_EQ(this->told(socket).failure, -ECONNRESET);
   EXPECT_EQ(this->told(socket).ends, 0u);
   this->close_and_wait(socket);
   EXPECT_EQ(this->told(socket).sents, 1u);
+}
+
+// What is told to be untaken never reaches the peer; io_uring may not know, and tells less.
+TYPED_TEST(IoStream, tells_what_a_closed_send_left) {
+  this->build();
+  Client client(this->port_);
+  const SocketId socket = this->accept_one();
+  const std::string text = pattern(size_t{16} << 20);
+  this->io_->send(socket, bytes_of(text));
+  std::string got;
+  while (got.size() < 100'000) {
+    this->turn();
+    client.read(got);
+  }
+  this->close_and_wait(socket);
+  ASSERT_EQ(this->told(socket).sents, 1u);
+  EXPECT_LT(this->told(socket).sent_result, 0);
+  this->read_to_end(client, got);
+  EXPECT_LT(got.size(), text.size());
+  EXPECT_LE(got.size(), text.size() - this->told(socket).untaken_bytes);
+  EXPECT_TRUE(text.starts_with(got));
+}
+
+TYPED_TEST(IoStream, a_send_to_a_peer_that_is_gone_leaves_all_of_it) {
+  this->build();
+  Client client(this->port_);
+  const SocketId socket = this->accept_one();
+  client.reset();
+  this->settle();
+  this->io_->send(socket, bytes_of("nobody reads this"));
+  ASSERT_TRUE(this->until([&] { return this->told(socket).sents == 1; }, 2'000));
+  EXPECT_LT(this->told(socket).sent_result, 0);
+  EXPECT_EQ(this->told(socket).untaken_bytes, 17u);
 }
 
 TYPED_TEST(IoStream, completes_a_large_send_to_a_slow_reader_once) {
