@@ -115,6 +115,7 @@ inline constexpr uint8_t draining = 4;      // the server shuts down: nobody may
 inline constexpr uint8_t wants_limits = 8;  // report every limit of every subject
 inline constexpr uint8_t wants_violated = 16;  // report the limits that deny
 inline constexpr uint8_t keep_requests = 32;   // cancel: the request was made all the same
+inline constexpr uint8_t untold = 64;  // cancel: nobody was told of it; one with a client id stays
 }  // namespace quota_flag
 
 // Which amounts a call told; the others are the defaults, or stay as they were reserved.

@@ -42,6 +42,11 @@ bool has_ended(const Reservation& reservation) noexcept {
          reservation.state == ReservationState::cancelled;
 }
 
+// Asked again under its client's id, perhaps already, it is told; after its lifetime no more.
+bool has_client_id(const Reservation& reservation) noexcept {
+  return reservation.id_request != 0;
+}
+
 }  // namespace
 
 void Engine::settle(const QuotaCall& call, QuotaAnswer& answer) noexcept {
@@ -61,6 +66,10 @@ void Engine::cancel(const QuotaCall& call, QuotaAnswer& answer) noexcept {
   Reservation* const reservation = find(call.reservation);
   if (reservation == nullptr || has_ended(*reservation)) {
     return answer_ended(ReservationState::cancelled, answer);
+  }
+  if ((call.flags & api::quota_flag::untold) != 0 && has_client_id(*reservation)) {
+    answer.code = QuotaCode::id_in_use;
+    return;
   }
   const bool keeps = (call.flags & api::quota_flag::keep_requests) != 0;
   reservation->late = reservation->state == ReservationState::expired;
@@ -302,12 +311,11 @@ void Engine::mark_all(const Reservation& reservation) noexcept {
   }
 }
 
-// One with an id of its client's stays, unless it is tied: asked again, perhaps already, it is
-// told.
+// One with an id of its client's stays, unless it is tied.
 bool Engine::give_back(uint64_t id, base::Now now) noexcept {
   begin(now);
   const Reservation* const reservation = find(id);
-  const bool is_shared = reservation != nullptr && reservation->client_id.is_set();
+  const bool is_shared = reservation != nullptr && has_client_id(*reservation);
   if (is_shared && reservation->tie == 0) return false;
   QuotaAnswer answer;
   cancel({.op = api::QuotaOp::cancel, .reservation = id}, answer);

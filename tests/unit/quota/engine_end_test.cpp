@@ -245,6 +245,34 @@ TEST_F(Ending, a_waiter_that_nobody_takes_gives_its_reservation_back) {
   EXPECT_FALSE(driver_.store.give_back(id + 1, driver_.now()));
 }
 
+TEST_F(Ending, what_nobody_was_told_of_comes_back) {
+  const uint64_t id = reserve();
+  EXPECT_EQ(driver_.cancel(id, api::quota_flag::untold).code, QuotaCode::ok);
+  EXPECT_EQ(used(), 0U);
+  EXPECT_EQ(slots_used(), 0U);
+}
+
+// Another client may have asked for it under its id, and been told: then it is in use.
+TEST_F(Ending, what_has_an_id_stays_although_an_answer_was_lost) {
+  const QuotaCall call = with_id(asking_tokens(60), "call");
+  const uint64_t id = driver_.reserve({"m"}, call).reservation;
+  ASSERT_EQ(driver_.reserve({"m"}, call).reservation, id);
+  EXPECT_EQ(driver_.cancel(id, api::quota_flag::untold).code, QuotaCode::id_in_use);
+  EXPECT_FALSE(driver_.store.give_back(id, driver_.now()));
+  EXPECT_EQ(used(), 60U);
+  EXPECT_EQ(slots_used(), 1U);
+}
+
+TEST_F(Ending, what_had_an_id_stays_charged_when_it_has_expired) {
+  driver_.put("n", {limit_of("hour", Metric::tokens, 100, LimitKind::fixed, 3'600'000)});
+  const uint64_t id = driver_.reserve({"n"}, with_id(asking_tokens(60), "call")).reservation;
+  driver_.advance_ms(60'000);
+  ASSERT_EQ(driver_.row("n").open_reservations, 0U);
+  EXPECT_EQ(driver_.cancel(id, api::quota_flag::untold).code, QuotaCode::id_in_use);
+  EXPECT_FALSE(driver_.store.give_back(id, driver_.now()));
+  EXPECT_EQ(driver_.used("n", "hour"), 60U);
+}
+
 // -------------------------------------------------------------------------------------- extend
 
 TEST_F(Ending, extend_gives_it_another_lifetime_from_now) {
