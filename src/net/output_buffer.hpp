@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <span>
 
 #include "base/assert.hpp"
@@ -35,6 +36,11 @@ class OutputBuffer {
   }
 
   size_t waiting() const noexcept { return used_; }
+  std::span<const std::byte> written() const noexcept { return memory_[writing_].first(used_); }
+  std::span<const std::byte> sending() const noexcept {
+    return memory_[writing_ ^ 1].first(in_flight_);
+  }
+  uint64_t sends_count() const noexcept { return sends_count_; }
   bool in_flight() const noexcept { return in_flight_ > 0; }
   bool empty() const noexcept { return used_ == 0 && in_flight_ == 0; }
   size_t touched() const noexcept { return touched_; }
@@ -44,6 +50,7 @@ class OutputBuffer {
     const auto bytes = memory_[writing_].first(used_);
     in_flight_ = used_;
     used_ = 0;
+    ++sends_count_;
     writing_ ^= 1;
     return bytes;
   }
@@ -61,6 +68,7 @@ class OutputBuffer {
   size_t in_flight_ = 0;  // of the other
   size_t writing_ = 0;
   size_t touched_ = 0;
+  uint64_t sends_count_ = 0;  // begun
 };
 
 }  // namespace sluice::net

@@ -26,6 +26,12 @@ quota::Options quota_options(const WorkerOptions& options) noexcept {
   return quota;
 }
 
+// Reservations that nobody was told of: all that can be open, and what answers name beside them.
+size_t untold_max(const quota::Options& quota) noexcept {
+  return size_t{quota.reservations_max} * quota.shards +
+         size_t{looks_max} * limits::quota_calls_max;
+}
+
 }  // namespace
 
 Worker::Worker(io::Io& io, const WorkerOptions& options, Crew& crew)
@@ -45,6 +51,8 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, Crew& crew)
       looks_(looks_max) {
   free_looks_.reserve(looks_max);
   for (route::Look& look : looks_) free_looks_.push_back(&look);
+  untold_.reserve(untold_max(quota_options(options)));
+  ended_ties_.reserve(options.connections_max + spare_sockets + looks_max);
   if (!options.rules.empty() || options.quotas != policy::QuotaRules{}) {
     auto book =
         std::make_unique<policy::RuleBook>(options.shard.policy, options.rules, options.quotas);
@@ -80,6 +88,7 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   for (const io::Event& event : std::span(events_).first(count)) on_event(event);
   execute();
   if (exchange_.receive(*this) || count > 0) busy_ns_ = context_.now.monotonic_ns;
+  make_own_calls();
   unblock();
   resume_ready();
   shard_.run_due(context_.now);
@@ -121,7 +130,7 @@ void Worker::send_off() noexcept {
 // An idle worker looks around for a while before it sleeps; one that will sleep says so first, and
 // looks once more, so that whoever sends it something either is seen or wakes it.
 int64_t Worker::settle_down() noexcept {
-  const bool idle = own_calls_.empty() && context_.ready.empty() && context_.dirty.empty() &&
+  const bool idle = !has_own_calls() && context_.ready.empty() && context_.dirty.empty() &&
                     !room_made_ && context_.departed_handles.empty();
   if (!idle || context_.now.monotonic_ns - busy_ns_ < spin_ns_) return 0;
   const int64_t wait = wait_ns();
@@ -177,7 +186,7 @@ void Worker::on_session_event(const io::Event& event) noexcept {
   if (event.kind == io::EventKind::end_of_stream) session->on_end_of_stream();
   if (event.kind == io::EventKind::hung_up) session->on_hung_up();
   if (event.kind == io::EventKind::failed) session->on_failed();
-  if (event.kind == io::EventKind::sent) session->on_sent(event.result);
+  if (event.kind == io::EventKind::sent) session->on_sent(event.result, event.untaken_bytes);
 }
 
 // Connections are spread evenly over the cores, whichever of them the kernel gave this one to.
@@ -321,7 +330,7 @@ bool Worker::drained() const noexcept {
 }
 
 bool Worker::idle() const noexcept {
-  return moves_.empty() && own_calls_.empty() && exchange_.idle() &&
+  return moves_.empty() && !has_own_calls() && exchange_.idle() &&
          context_.waits.tickets_count() == 0;
 }
 
@@ -337,7 +346,8 @@ void Worker::check_drain() noexcept {
 
 uint64_t Worker::reserved_bytes() const noexcept {
   return shard_.reserved_bytes() + quotas_.reserved_bytes() + context_.waits.reserved_bytes() +
-         sessions_.reserved_bytes() + exchange_.book().reserved_bytes();
+         sessions_.reserved_bytes() + exchange_.book().reserved_bytes() +
+         untold_.capacity() * sizeof(uint64_t);
 }
 
 }  // namespace sluice::server

@@ -120,6 +120,7 @@ class Worker final : private session::Backend {
   api::QuotaBatch& take_batch() noexcept override;
   void ask(session::Session& session, uint64_t id, api::QuotaBatch& batch) noexcept override;
   bool spans_cores(const api::QuotaBatch& batch) const noexcept override;
+  void give_back(uint64_t reservation) noexcept override;
   void end_tie(uint64_t tie) noexcept override;
   void move(session::Session& session, uint32_t shard) noexcept override;
 
@@ -190,7 +191,9 @@ class Worker final : private session::Backend {
   void lead_on(api::QuotaCall& call, api::QuotaAnswer& answer) const noexcept;
   void on_decided(route::Look& look) noexcept;
   void take_back(const api::QuotaBatch& batch) noexcept;
+  bool has_own_calls() const noexcept { return !untold_.empty() || !ended_ties_.empty(); }
   void make_own_calls() noexcept;
+  void fill_own_calls(api::QuotaBatch& batch) noexcept;
 
   // Connections that are on their way to another core: where each goes.
   struct Move {
@@ -215,8 +218,9 @@ class Worker final : private session::Backend {
   std::vector<Move> moves_;
   std::vector<route::Look> looks_;
   std::vector<route::Look*> free_looks_;
-  route::Look* filling_ = nullptr;         // whose batch a session has taken, and not asked yet
-  std::vector<api::QuotaCall> own_calls_;  // of nobody's session, to be made
+  route::Look* filling_ = nullptr;    // whose batch a session has taken, and not asked yet
+  std::vector<uint64_t> untold_;      // reservations to be given back
+  std::vector<uint64_t> ended_ties_;  // whose reservations are to end
   std::string metrics_text_;
   WorkerStatistics statistics_;
   RateWindow rates_;

@@ -187,31 +187,46 @@ void Worker::take_back(const api::QuotaBatch& batch) noexcept {
         context_.waits.give_back(call.ticket);
       }
     }
-    // With an id of its own the client can ask again, and is told the same.
-    if (answer.reservation == 0 || !call.client_id.empty()) continue;
-    own_calls_.push_back({.op = QuotaOp::cancel, .reservation = answer.reservation});
   }
+  session::give_back_untold(*this, batch);
   // Some core may have heard of the tie's end before it made these.
   if (!batch.calls.empty() && batch.calls[0].tie != 0) end_tie(batch.calls[0].tie);
 }
 
+// There are never more of them than connections and looks: whoever begins a tie needs a look, and
+// none is free before those that ended are told.
 void Worker::end_tie(uint64_t tie) noexcept {
-  own_calls_.push_back({.op = QuotaOp::end_tie, .tie = tie});
+  ended_ties_.push_back(tie);
 }
 
+// All that can be open has room. Only answers that name the same again and again, under an id, can
+// be more: then what comes last ends with its lifetime.
+void Worker::give_back(uint64_t reservation) noexcept {
+  if (untold_.size() < untold_.capacity()) untold_.push_back(reservation);
+}
+
+// Before sessions ask for themselves: else they could take every look that comes free.
 void Worker::make_own_calls() noexcept {
-  while (!own_calls_.empty() && may_look()) {
+  while (has_own_calls() && may_look()) {
     Look& look = take_look();
     look.kind = Look::Kind::quota;
     look.is_own = true;
     look.session = session::WaitingEntry::no_session;
     look.batch.clear();
-    const size_t count = std::min<size_t>(own_calls_.size(), limits::quota_calls_max);
-    look.batch.calls.assign(own_calls_.end() - static_cast<std::ptrdiff_t>(count),
-                            own_calls_.end());
-    own_calls_.resize(own_calls_.size() - count);
+    fill_own_calls(look.batch);
     ask(look);
     deliver_grants();  // of this core's part, while other cores have theirs to do
+  }
+}
+
+void Worker::fill_own_calls(api::QuotaBatch& batch) noexcept {
+  const auto has_room = [&] { return batch.calls.size() < limits::quota_calls_max; };
+  for (; !untold_.empty() && has_room(); untold_.pop_back()) {
+    batch.calls.push_back(
+        {.op = QuotaOp::cancel, .flags = api::quota_flag::untold, .reservation = untold_.back()});
+  }
+  for (; !ended_ties_.empty() && has_room(); ended_ties_.pop_back()) {
+    batch.calls.push_back({.op = QuotaOp::end_tie, .tie = ended_ties_.back()});
   }
 }
 

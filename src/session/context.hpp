@@ -82,6 +82,9 @@ class Backend {
   // several cores: the session has to hold what comes behind them (spans_cores()).
   virtual void ask(Session& session, uint64_t id, api::QuotaBatch& batch) noexcept = 0;
   virtual bool spans_cores(const api::QuotaBatch& batch) const noexcept = 0;
+  // Nobody was told of this reservation, and nobody will be: it is cancelled, by its core, soon.
+  // One with an id of its client's stays, for it may be asked again.
+  virtual void give_back(uint64_t reservation) noexcept = 0;
   // The connection is gone: what is tied to it ends, on every core.
   virtual void end_tie(uint64_t tie) noexcept = 0;
 
@@ -92,6 +95,17 @@ class Backend {
  protected:
   ~Backend() = default;
 };
+
+// Of a batch whose answers reach nobody. With an id of its own the client can ask again, and is
+// told the same.
+inline void give_back_untold(Backend& backend, const api::QuotaBatch& batch) noexcept {
+  for (size_t index = 0; index < batch.calls.size(); ++index) {
+    const api::QuotaCall& call = batch.calls[index];
+    const uint64_t reservation = batch.answers[index].reservation;
+    if (call.op != api::QuotaOp::reserve || !call.client_id.empty()) continue;
+    if (reservation != 0) backend.give_back(reservation);
+  }
+}
 
 struct ReadyTag;
 struct DirtyTag;

@@ -14,6 +14,13 @@
 
 namespace sluice::session {
 
+// A reservation that an answer tells, until the answer is sent.
+struct ToldReservation {
+  uint64_t reservation;
+  uint64_t send;     // OutputBuffer::sends_count(), when the answer is on its way
+  size_t end_bytes;  // of the answer, in what that send sends
+};
+
 struct HttpQuota {
   enum class Stage : uint8_t {
     body,     // not all of it has come
@@ -58,6 +65,9 @@ struct HttpQuota {
         return wire::fill_check(request, batch);
     }
   }
+
+  // It waited, and is told soon what came of it.
+  bool has_outcome() const noexcept { return outcome != api::Verdict::none; }
 
   // The head's texts, which end with the bytes they came in.
   wire::QuotaEndpoint endpoint;

@@ -417,9 +417,13 @@ void HttpSession::write_settled() noexcept {
 }
 
 void HttpSession::drop_waiting() noexcept {
-  if (ticket_ == api::no_ticket) return;
-  context_.backend.abandon(context_.waits[ticket_]);
-  ticket_ = api::no_ticket;
+  if (!has_waiting()) return;
+  if (ticket_ == api::no_ticket) {
+    drop_outcome();
+  } else {
+    context_.backend.abandon(context_.waits[ticket_]);
+    ticket_ = api::no_ticket;
+  }
   log_.vanished();
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "session/debug_walk.hpp"
 #include "session/http_quota.hpp"
@@ -43,7 +44,11 @@ class HttpSession final : public Session {
   void write_refusal() noexcept override;
   void write_settled() noexcept override;
   void drop_waiting() noexcept override;
-  bool has_waiting() const noexcept override { return ticket_ != api::no_ticket; }
+  void on_lost(uint64_t send, std::span<const std::byte> written,
+               size_t taken_bytes) noexcept override;
+  bool has_waiting() const noexcept override {
+    return ticket_ != api::no_ticket || (quota_ && quota_->has_outcome());
+  }
   bool has_undecided() const noexcept override { return undecided_ > 0; }
   int64_t deadline_ms() const noexcept override;
   void on_deadline() noexcept override;
@@ -56,8 +61,10 @@ class HttpSession final : public Session {
   void ask_quota() noexcept;
   void wait_for_quota(api::Ticket ticket) noexcept;
   void on_quota_granted(const api::Grant& grant) noexcept;
+  void drop_outcome() noexcept;
   void answer_quota_batch(const api::QuotaBatch& batch) noexcept;
   void answer_quota(const wire::QuotaReply& reply) noexcept;
+  void answer_reserved(const wire::QuotaReply& reply, uint64_t reservation) noexcept;
   void refuse_look(const wire::ReplyHead& head) noexcept;
   void start_debug(const wire::HttpRequest& request, const wire::RestDebug& asked) noexcept;
   void begin_debug_stream() noexcept;
@@ -85,6 +92,7 @@ class HttpSession final : public Session {
   RequestLog log_;
   std::unique_ptr<DebugWalk> debug_;
   std::unique_ptr<HttpQuota> quota_;
+  std::vector<ToldReservation> told_;
   api::Ticket ticket_ = api::no_ticket;  // of the waiting request
   uint32_t waiting_key_bytes_ = 0;
   uint8_t waiting_kind_ = 0;

@@ -77,11 +77,12 @@ void HttpSession::on_quota(uint64_t, const api::QuotaBatch& batch) noexcept {
   }
   release_hold(held_by_look);
   if (!gone) return answer_quota_batch(batch);
+  give_back_untold(context_.backend, batch);
   if (queued) {
     log_.vanished();
-  } else {
+  } else if (quota_->question == Question::itself) {
     log_.answered(client_left, 0);
-  }
+  }  // Else drop_outcome() came first.
   quota_.reset();
 }
 
@@ -108,11 +109,19 @@ void HttpSession::on_quota_granted(const api::Grant& grant) noexcept {
   release_hold(held_by_decision);
 }
 
+// The connection ends between the outcome and its answer.
+void HttpSession::drop_outcome() noexcept {
+  if (quota_->reservation != 0) context_.backend.give_back(quota_->reservation);
+  quota_->reservation = 0;
+  quota_->outcome = api::Verdict::none;
+}
+
 void HttpSession::answer_quota_batch(const api::QuotaBatch& batch) noexcept {
   wire::QuotaRequest& request = quota_->request;
   const int64_t wall_ns = context_.now.wall_ns;
   if (quota_->question == Question::show) {
-    return answer_quota(wire::granted_reply(request, quota_->reservation, batch, wall_ns));
+    const uint64_t reservation = quota_->reservation;
+    return answer_reserved(wire::granted_reply(request, reservation, batch, wall_ns), reservation);
   }
   if (quota_->question == Question::check) {
     const QuotaCode code = code_of(quota_->outcome, batch.answers[0].code);
@@ -125,7 +134,27 @@ void HttpSession::answer_quota_batch(const api::QuotaBatch& batch) noexcept {
     quota_->stage = Stage::to_ask;
     return;
   }
+  if (request.call.op == QuotaOp::reserve) {
+    return answer_reserved(reply, batch.answers[0].reservation);
+  }
   answer_quota(reply);
+}
+
+void HttpSession::answer_reserved(const wire::QuotaReply& reply, uint64_t reservation) noexcept {
+  answer_quota(reply);
+  if (reservation == 0) return;
+  const net::OutputBuffer& output = connection_.output();
+  const uint64_t sends = output.sends_count();
+  const uint64_t first_unsent = output.in_flight() ? sends : sends + 1;
+  std::erase_if(told_, [&](const ToldReservation& told) { return told.send < first_unsent; });
+  told_.push_back({.reservation = reservation, .send = sends + 1, .end_bytes = output.waiting()});
+}
+
+void HttpSession::on_lost(uint64_t send, std::span<const std::byte>, size_t taken_bytes) noexcept {
+  for (const ToldReservation& told : told_) {
+    const bool is_lost = told.send == send && told.end_bytes > taken_bytes;
+    if (is_lost) context_.backend.give_back(told.reservation);
+  }
 }
 
 void HttpSession::answer_quota(const wire::QuotaReply& reply) noexcept {

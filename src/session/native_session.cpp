@@ -481,6 +481,7 @@ void NativeSession::drop_entries(WaitingEntries& entries, bool still_wait) noexc
     if (still_wait) {
       context_.backend.abandon(entry);
     } else {
+      if (entry.reservation != 0) context_.backend.give_back(entry.reservation);
       context_.waits.give_back(entry.ticket);
     }
   }

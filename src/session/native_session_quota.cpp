@@ -8,6 +8,7 @@
 
 #include "base/assert.hpp"
 #include "session/native_session.hpp"
+#include "wire/frame_reader.hpp"
 
 namespace sluice::session {
 namespace {
@@ -282,6 +283,7 @@ void NativeSession::on_quota(uint64_t id, const QuotaBatch& batch) noexcept {
   if (outstanding_frames_ == 0) release_hold(held_by_decision);
   if (connection_.closing() || connection_.finishing()) {
     abandon_waiting(batch);
+    give_back_untold(context_.backend, batch);
     // Some core may have heard of the tie's end before it made this.
     if ((batch.kind & batch_bit::tied) != 0) context_.backend.end_tie(tie_);
     return;
@@ -351,6 +353,20 @@ void NativeSession::abandon_waiting(const QuotaBatch& batch) noexcept {
       context_.backend.abandon(context_.waits[ticket]);
     } else {
       context_.waits.give_back(ticket);
+    }
+  }
+}
+
+// The output holds whole frames. One of which the kernel lacks a part tells nobody anything.
+void NativeSession::on_lost(uint64_t, std::span<const std::byte> written,
+                            size_t taken_bytes) noexcept {
+  for (size_t begin = 0; begin < written.size();) {
+    const auto read = wire::read_frame(written.subspan(begin), limits::output_bytes);
+    const wire::Frame frame = std::get<base::Complete<wire::Frame>>(read).value;
+    begin += frame.size();
+    if (begin <= taken_bytes) continue;
+    for (const uint64_t reservation : wire::told_reservations(frame)) {
+      if (reservation != 0) context_.backend.give_back(reservation);
     }
   }
 }

@@ -44,7 +44,7 @@ class Session : public SessionHook<ReadyTag>,
   void on_end_of_stream() noexcept;
   void on_hung_up() noexcept;
   void on_failed() noexcept;
-  void on_sent(int32_t result) noexcept;
+  void on_sent(int32_t result, uint32_t untaken_bytes) noexcept;
   void on_timer() noexcept;
 
   // Goes on with what is held in the input buffer; called for members of the ready list.
@@ -102,6 +102,10 @@ class Session : public SessionHook<ReadyTag>,
   virtual void write_refusal() noexcept = 0;
   virtual void write_settled() noexcept {}
   virtual void drop_waiting() noexcept = 0;
+  // Of what was written for this send (OutputBuffer::sends_count()) the kernel has taken only the
+  // first bytes: nobody is told of what the others reserve.
+  virtual void on_lost(uint64_t send, std::span<const std::byte> written,
+                       size_t taken_bytes) noexcept = 0;
   virtual bool has_waiting() const noexcept = 0;
   virtual bool has_undecided() const noexcept = 0;  // requests that other cores still decide
 

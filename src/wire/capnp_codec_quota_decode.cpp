@@ -34,6 +34,8 @@ enum Record {
 };
 // QuotaChange's and Reset's.
 enum OneSubject { subject };
+enum QuotaAnswers { answered_reservations = 1 };
+enum Granted { granted_reservations = 3 };
 }  // namespace pointer_of
 
 constexpr uint8_t known_reserve_flags =
@@ -379,6 +381,18 @@ std::optional<api::Quota> quota_of(const QuotaChangeRequest& request) {
   for (const auto limit : told.getLimits()) quota.limits.push_back(limit_of(limit));
   if (!policy::check_quota(quota).empty()) return std::nullopt;
   return quota;
+}
+
+Column<uint64_t> told_reservations(Frame frame) noexcept {
+  FrameMessage message(frame);
+  const schema::ServerFrame::Reader root = message.server_root();
+  if (root.isQuotaAnswers()) {
+    return ColumnReader(root.getQuotaAnswers()).column<uint64_t>(pointer_of::answered_reservations);
+  }
+  if (root.isGranted()) {
+    return ColumnReader(root.getGranted()).column<uint64_t>(pointer_of::granted_reservations);
+  }
+  return {};
 }
 
 }  // namespace sluice::wire

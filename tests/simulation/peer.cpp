@@ -77,6 +77,12 @@ void Peer::leave() {
   }
 }
 
+void Peer::vanish() {
+  if (over_) return;
+  world_.random.chance(0.5) ? client_.reset() : client_.close();
+  over_ = true;
+}
+
 void Peer::receive() {
   if (over_ || (!reads_ && !settling_)) return;
   if (client_.refused()) return end();

@@ -56,6 +56,9 @@ class Peer {
   // Takes and checks what has arrived.
   void receive();
 
+  // Ends at once, whatever it is owed.
+  void vanish();
+
   // From now on: asks nothing new, reads everything, and ends when nothing is owed to it.
   void settle();
 

@@ -21,10 +21,10 @@ std::string code_text(QuotaCode code) {
 
 std::string_view quota_event_name(QuotaEvent event) {
   constexpr std::array<std::string_view, quota_events_count> names = {
-      "reserved",   "denied",   "waited",  "granted",      "withdrawn",   "abandoned",
-      "given back", "repeated", "settled", "settled late", "ended twice", "cancelled",
-      "extended",   "expired",  "untied",  "recorded",     "checked",     "reset",
-      "put",        "removed",  "apart",   "batched"};
+      "reserved", "denied",   "waited",       "granted",     "withdrawn", "abandoned", "given back",
+      "repeated", "settled",  "settled late", "ended twice", "cancelled", "extended",  "expired",
+      "untied",   "recorded", "checked",      "reset",       "put",       "removed",   "apart",
+      "batched",  "untold",   "stayed",       "left"};
   return names[static_cast<uint32_t>(event)];
 }
 
@@ -59,6 +59,21 @@ void QuotaWatch::check_ties() {
     for (const auto& [id, reserved] : core.reserved) {
       if (reserved.asked.tie == 0 || reserved.state != ReservationState::open) continue;
       failure_.report("a reservation outlives the connection that it was tied to");
+    }
+  }
+}
+
+void QuotaWatch::on_all_left() {
+  count(QuotaEvent::left);
+  check_untold();
+}
+
+void QuotaWatch::check_untold() {
+  for (const Core& core : cores_) {
+    for (const auto& [id, reserved] : core.reserved) {
+      const bool open = reserved.state == ReservationState::open;
+      if (!open || !reserved.asked.client_id.empty() || told_.knows(id)) continue;
+      failure_.report("a reservation is open that nobody was told of, and all clients are gone");
     }
   }
 }
@@ -126,7 +141,9 @@ void QuotaWatch::follow(Core& core, const api::QuotaBatch& batch, size_t index, 
     case QuotaOp::reserve:
       return follow_reserve(core, batch, index, now, origin, newcomers);
     case QuotaOp::settle:
+      return follow_end(core, call, answer);
     case QuotaOp::cancel:
+      if ((call.flags & api::quota_flag::untold) != 0) return follow_untold(core, call, answer);
       return follow_end(core, call, answer);
     case QuotaOp::extend:
       return follow_extend(core, call, answer, now);
@@ -268,6 +285,28 @@ void QuotaWatch::follow_end(Core& core, const api::QuotaCall& call,
                     ", other than the first");
   }
   count(QuotaEvent::ended_twice);
+}
+
+// Cancelled by the worker that found nobody to tell; or it ended by itself, and may be forgotten.
+void QuotaWatch::follow_untold(Core& core, const api::QuotaCall& call,
+                               const api::QuotaAnswer& answer) {
+  const auto found = core.reserved.find(call.reservation);
+  if (found == core.reserved.end()) return failure_.report("what never was is given back");
+  Reserved& reserved = found->second;
+  const bool open = reserved.state == ReservationState::open;
+  if (!open && reserved.state != ReservationState::expired) return;
+  if (!open && answer.code == QuotaCode::unknown_reservation) return;
+  const bool stays = !reserved.asked.client_id.empty();
+  if (answer.code != (stays ? QuotaCode::id_in_use : QuotaCode::ok)) {
+    failure_.report("what nobody was told of was given back with " + code_text(answer.code));
+  }
+  count(stays ? QuotaEvent::stayed : QuotaEvent::untold);
+  if (stays) return;
+  if (books_.find(call.reservation) != nullptr)
+    failure_.report("what a client holds is given back");
+  close(core, reserved, ReservationState::cancelled);
+  reserved.late = answer.late;
+  reserved.amounts = answer.amounts;
 }
 
 void QuotaWatch::follow_extend(Core& core, const api::QuotaCall& call,

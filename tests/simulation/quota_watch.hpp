@@ -17,6 +17,7 @@
 #include "oracle.hpp"
 #include "quota/quota_store.hpp"
 #include "quota_books.hpp"
+#include "quota_told.hpp"
 #include "server/worker.hpp"
 
 namespace sluice::simulation {
@@ -45,8 +46,11 @@ enum class QuotaEvent : uint8_t {
   removed,
   apart,    // refused: no common tag
   batched,  // calls that came together
+  untold,   // cancelled: admitted, and the connection had ended before its answer was sent
+  stayed,   // ... and has an id, so that it stays
+  left,     // all clients at once: nothing that nobody was told of is open
 };
-inline constexpr uint32_t quota_events_count = 22;
+inline constexpr uint32_t quota_events_count = 25;
 std::string_view quota_event_name(QuotaEvent event);
 
 class QuotaWatch {
@@ -59,8 +63,12 @@ class QuotaWatch {
   // The workers in the order of their cores.
   void watch(const server::Worker& worker) { cores_.emplace_back(worker); }
 
-  // When all connections are gone: nothing that was tied to one is open.
+  // When all connections are gone: nothing that was tied to one is open, and nothing without an id
+  // that nobody was told of.
   void check_ties();
+  void check_untold();
+  void on_all_left();
+  io::TakenWatch& taken_watch() { return told_; }
 
   // Nothing is left: no reservation is open, nobody waits.
   void check_empty();
@@ -135,6 +143,7 @@ class QuotaWatch {
   bool follow_repeat(Core& core, const api::QuotaCall& call, const api::QuotaAnswer& answer,
                      base::Now now);
   void follow_end(Core& core, const api::QuotaCall& call, const api::QuotaAnswer& answer);
+  void follow_untold(Core& core, const api::QuotaCall& call, const api::QuotaAnswer& answer);
   void follow_extend(Core& core, const api::QuotaCall& call, const api::QuotaAnswer& answer,
                      base::Now now);
   void end_tie(Core& core, uint64_t tie);
@@ -149,6 +158,7 @@ class QuotaWatch {
   void count(QuotaEvent event) { ++events_[static_cast<uint32_t>(event)]; }
 
   QuotaBooks& books_;
+  QuotaTold told_;
   Failure& failure_;
   const bool single_steps_;
   std::vector<Core> cores_;

@@ -25,6 +25,7 @@ constexpr uint64_t settle_turns_max = 400'000;
 constexpr uint64_t let_go_turns = 128;  // of a core that has work: more than its handles take
 constexpr int64_t settle_ns_min = 60 * base::ns_per_s;  // a line of twenty, a second for each
 constexpr uint64_t drain_turns = 200;
+constexpr uint64_t vanish_turns_max = 5'000;
 constexpr uint64_t quota_hurry_turns = 64;  // between two pushes of the clock, while they wait
 constexpr int64_t quota_hurry_ns = 10 * base::ns_per_ms;
 constexpr int64_t lifetimes_ns = 3 * base::ns_per_s;  // longer than any reservation lives
@@ -142,6 +143,7 @@ class Run {
  private:
   void operate();
   void step();
+  void vanish();
   void settle();
   void end_quotas();
   void turn_until_over();
@@ -239,7 +241,9 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t cores_count)
     cores_[core].worker = std::make_unique<server::Worker>(*cores_[core].io, options, *crew_);
     world_.ios.push_back(cores_[core].io.get());
     oracle_.watch(*cores_[core].worker, *cores_[core].io);
-    if (quotas_) quotas_->watch(*cores_[core].worker);
+    if (!quotas_) continue;
+    quotas_->watch(*cores_[core].worker);
+    cores_[core].io->watch_taken(quotas_->taken_watch());
   }
 }
 
@@ -379,9 +383,22 @@ void Run::settle() {
   for (uint64_t turns = 0; turns < let_go_turns && !failure_; ++turns) turn_all(0, true);
 }
 
+// All clients are gone at once, at whatever point they are: what none of them was told of ends, and
+// long before its lifetime. The clock stands still where it may.
+void Run::vanish() {
+  network_.faults().calm();
+  for (const auto& peer : peers_) peer->vanish();
+  receive_all();
+  for (uint64_t turns = 0; !all_over() && turns < vanish_turns_max && !failure_; ++turns) {
+    turn_all(0, true);
+  }
+  if (all_over() && !failure_) quotas_->on_all_left();
+}
+
 // Every lifetime ends; then nothing is held by anybody, and a client sees that it is so.
 void Run::end_quotas() {
   quotas_->check_ties();
+  quotas_->check_untold();
   network_.advance(lifetimes_ns);
   for (uint64_t turns = 0; turns < let_go_turns && !failure_; ++turns) turn_all(0, true);
   if (!failure_) quotas_->check_empty();
@@ -430,6 +447,7 @@ RunResult Run::play() {
   network_.faults().draw();
   for (Core& core : cores_) core.worker->start();
   operate();
+  if (!failure_ && quotas_ && random_.chance(0.5)) vanish();
   if (!failure_) settle();
   if (!failure_) check_idle();
   RunResult result{.failure = failure_.text(),

@@ -43,6 +43,19 @@ TEST_F(OutputBufferTest, leaves_what_is_in_flight_untouched) {
   EXPECT_EQ(text_of(buffer_.take_for_sending()), "next");
 }
 
+TEST_F(OutputBufferTest, shows_what_is_written_and_what_flies) {
+  write("flying");
+  EXPECT_EQ(text_of(buffer_.written()), "flying");
+  EXPECT_EQ(buffer_.sends_count(), 0U);
+  buffer_.take_for_sending();
+  write("next");
+  EXPECT_EQ(text_of(buffer_.sending()), "flying");
+  EXPECT_EQ(text_of(buffer_.written()), "next");
+  EXPECT_EQ(buffer_.sends_count(), 1U);
+  buffer_.sent();
+  EXPECT_EQ(text_of(buffer_.sending()), "");
+}
+
 TEST_F(OutputBufferTest, is_empty_only_when_nothing_waits_or_flies) {
   EXPECT_TRUE(buffer_.empty());
   write("x");

@@ -1,0 +1,48 @@
+#include "quota_told.hpp"
+
+#include <cstdlib>
+
+namespace sluice::simulation {
+namespace {
+
+constexpr std::string_view field = "\"reservation\":\"";
+constexpr size_t id_digits = 16;
+
+}  // namespace
+
+// The first byte of a frame is a count of segments, and small.
+void QuotaTold::on_taken(uint32_t link, std::span<const std::byte> bytes) {
+  Stream& stream = streams_[link];
+  const bool is_text = !stream.text.empty() ||
+                       (stream.frames.empty() && bytes.front() == static_cast<std::byte>('H'));
+  if (is_text) {
+    stream.text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    read_text(stream.text);
+  } else {
+    stream.frames.insert(stream.frames.end(), bytes.begin(), bytes.end());
+    read_frames(stream.frames);
+  }
+}
+
+void QuotaTold::read_frames(Bytes& frames) {
+  const auto add = [this](auto reservations) {
+    for (const uint64_t reservation : reservations) told_.insert(reservation);
+  };
+  while (take_frame(frames, [&](schema::ServerFrame::Reader frame) {
+    if (frame.isQuotaAnswers()) add(frame.getQuotaAnswers().getReservations());
+    if (frame.isGranted()) add(frame.getGranted().getReservations());
+  })) {
+  }
+}
+
+// What is left is never empty, so that the stream stays one of text.
+void QuotaTold::read_text(std::string& text) {
+  const size_t whole = field.size() + id_digits;
+  for (size_t at = 0; (at = text.find(field, at)) != std::string::npos; at += field.size()) {
+    if (at + whole > text.size()) break;
+    told_.insert(std::strtoull(text.substr(at + field.size(), id_digits).c_str(), nullptr, 16));
+  }
+  if (text.size() > whole) text.erase(0, text.size() - whole);
+}
+
+}  // namespace sluice::simulation

@@ -1,0 +1,214 @@
+// Goal: what a REST client has reserved, and was not and will not be told of, is given back,
+//       wherever between decision and answer its connection ends.
+// Method: a session over a backend that only keeps what it is asked, to be answered by the test.
+#include "session/http_session.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "tests/support/fake_io.hpp"
+#include "tests/unit/session/keeping_backend.hpp"
+
+namespace sluice::session {
+namespace {
+
+using api::QuotaCode;
+using api::QuotaOp;
+using Reservations = std::vector<uint64_t>;
+
+class HttpSessionQuotaTest : public ::testing::Test {
+ protected:
+  HttpSessionQuotaTest() { session_.begin(); }
+  ~HttpSessionQuotaTest() override {
+    session_.close();
+    for (Asked& asked : backend_.batches) session_.on_quota(asked.id, *asked.batch);
+  }
+
+  void send(std::string text) {
+    session_.on_received(std::as_writable_bytes(std::span(text)));
+    end_turn();
+  }
+  void post(const std::string& name, const std::string& body) {
+    send("POST /v1/" + name + " HTTP/1.1\r\nHost: x\r\nContent-Length: " +
+         std::to_string(body.size()) + "\r\n\r\n" + body);
+  }
+  void reserve() { post("reserve", R"({"subjects": ["gpt"]})"); }
+
+  api::QuotaBatch& asked() { return *backend_.batches.at(0).batch; }
+  void answer(QuotaCode code, uint64_t reservation = 0) {
+    const Asked asked = std::move(backend_.batches.front());
+    backend_.batches.pop_front();
+    asked.batch->answers[0].code = code;
+    asked.batch->answers[0].reservation = reservation;
+    session_.on_quota(asked.id, *asked.batch);
+    end_turn();
+  }
+
+  // One that waits, and then has this outcome.
+  void reserve_later(api::Verdict verdict, uint64_t reservation) {
+    post("reserve", R"({"subjects": ["gpt"], "max_wait_ms": 500})");
+    const api::Ticket ticket = asked().calls[0].ticket;
+    answer(QuotaCode::queued);
+    session_.on_granted(context_.waits[ticket], {.ticket = ticket,
+                                                 .verdict = verdict,
+                                                 .permit = {.reservation = reservation},
+                                                 .quota = true});
+    end_turn();
+  }
+
+  void end_turn() {
+    while (!context_.ready.empty()) context_.ready.front().resume();
+    if (!session_.ended()) session_.end_turn();
+    if (!peer_reads_) return;
+    for (const std::string& sent : io_.sent) {
+      told_ += sent;
+      session_.on_sent(static_cast<int32_t>(sent.size()), 0);
+    }
+    io_.sent.clear();
+  }
+
+  support::FakeIo io_;
+  KeepingBackend backend_;
+  Context context_{backend_, {.waiters_max = 100}};
+  net::ConnectionMemory memory_{1};
+  std::array<char, 1'024> key_memory_{};
+  std::vector<char> log_memory_ = std::vector<char>(RequestLog::memory_bytes);
+  HttpSession session_{context_, io_, {0, 1}, memory_, key_memory_, log_memory_};
+  std::string told_;
+  bool peer_reads_ = true;  // else what is sent stays in flight
+};
+
+TEST_F(HttpSessionQuotaTest, keeps_what_was_told) {
+  reserve();
+  answer(QuotaCode::ok, 77);
+  EXPECT_NE(told_.find("\"reservation\":\"000000000000004d\""), std::string::npos) << told_;
+  session_.on_failed();
+  EXPECT_EQ(backend_.given_back, Reservations{});
+}
+
+TEST_F(HttpSessionQuotaTest, gives_back_what_is_admitted_after_it_ended) {
+  reserve();
+  session_.on_failed();
+  answer(QuotaCode::ok, 77);
+  EXPECT_EQ(backend_.given_back, Reservations{77});
+}
+
+// Its client can ask again, and is told the same.
+TEST_F(HttpSessionQuotaTest, gives_nothing_back_that_has_an_id) {
+  post("reserve", R"({"subjects": ["gpt"], "id": "call"})");
+  session_.on_failed();
+  answer(QuotaCode::ok, 77);
+  EXPECT_EQ(backend_.given_back, Reservations{});
+}
+
+// The store names the reservation in answers to everything that is about one.
+TEST_F(HttpSessionQuotaTest, gives_nothing_back_that_was_told_before) {
+  post("extend", R"({"reservation": "000000000000004d"})");
+  session_.on_failed();
+  answer(QuotaCode::ok, 77);
+  EXPECT_EQ(backend_.given_back, Reservations{});
+}
+
+// ---------------------------------------------------------------- granted after it had waited
+
+TEST_F(HttpSessionQuotaTest, tells_what_was_granted) {
+  reserve_later(api::Verdict::approved, 77);
+  EXPECT_EQ(asked().calls[0].op, QuotaOp::show);
+  answer(QuotaCode::ok, 77);
+  EXPECT_NE(told_.find("\"reservation\":\"000000000000004d\""), std::string::npos) << told_;
+  EXPECT_EQ(context_.waits.tickets_count(), 0u);
+  session_.on_failed();
+  EXPECT_EQ(backend_.given_back, Reservations{});
+}
+
+TEST_F(HttpSessionQuotaTest, gives_back_what_was_granted_while_its_limits_are_asked_for) {
+  reserve_later(api::Verdict::approved, 77);
+  session_.on_failed();
+  EXPECT_EQ(backend_.given_back, Reservations{77});
+  answer(QuotaCode::ok, 77);
+  EXPECT_EQ(backend_.given_back, Reservations{77});
+}
+
+TEST_F(HttpSessionQuotaTest, gives_back_what_was_granted_while_there_is_no_room_to_ask) {
+  post("reserve", R"({"subjects": ["gpt"], "max_wait_ms": 500})");
+  const api::Ticket ticket = asked().calls[0].ticket;
+  answer(QuotaCode::queued);
+  backend_.has_room = false;
+  session_.on_granted(context_.waits[ticket], {.ticket = ticket,
+                                               .verdict = api::Verdict::approved,
+                                               .permit = {.reservation = 77},
+                                               .quota = true});
+  end_turn();
+  EXPECT_TRUE(backend_.batches.empty());
+  session_.on_failed();
+  EXPECT_EQ(backend_.given_back, Reservations{77});
+}
+
+// As of one that waits: whoever ends its side before the outcome is told does not want it.
+TEST_F(HttpSessionQuotaTest, gives_back_what_was_granted_when_its_client_goes) {
+  reserve_later(api::Verdict::approved, 77);
+  session_.on_end_of_stream();
+  end_turn();
+  EXPECT_EQ(backend_.given_back, Reservations{77});
+  answer(QuotaCode::ok, 77);
+  EXPECT_EQ(told_, "");
+  EXPECT_EQ(backend_.given_back, Reservations{77});
+}
+
+TEST_F(HttpSessionQuotaTest, has_nothing_to_give_back_of_what_was_denied) {
+  reserve_later(api::Verdict::wait_limit, 0);
+  EXPECT_EQ(asked().calls[0].op, QuotaOp::check);
+  session_.on_failed();
+  answer(QuotaCode::rpm_exceeded);
+  EXPECT_EQ(backend_.given_back, Reservations{});
+}
+
+// ---------------------------------------------------------------------- written, and not sent
+
+TEST_F(HttpSessionQuotaTest, gives_back_what_is_written_and_is_not_sent) {
+  peer_reads_ = false;
+  reserve();
+  answer(QuotaCode::ok, 77);  // on its way
+  reserve();
+  answer(QuotaCode::ok, 78);
+  reserve_later(api::Verdict::approved, 79);
+  answer(QuotaCode::ok, 79);
+  post("extend", R"({"reservation": "0000000000000005"})");
+  answer(QuotaCode::ok, 5);
+  EXPECT_EQ(backend_.given_back, Reservations{});
+  session_.on_failed();
+  EXPECT_EQ(backend_.given_back, (Reservations{78, 79}));
+}
+
+// Of a send that fails the kernel may have taken a part; a part of an answer is of no use.
+TEST_F(HttpSessionQuotaTest, gives_back_what_the_kernel_did_not_take) {
+  peer_reads_ = false;
+  for (const uint64_t reservation : {76, 77, 78}) {
+    reserve();
+    answer(QuotaCode::ok, reservation);
+  }
+  const auto answer_bytes = static_cast<uint32_t>(io_.sent.at(0).size());
+  session_.on_sent(static_cast<int32_t>(answer_bytes), 0);
+  end_turn();
+  ASSERT_EQ(io_.sent.at(1).size(), 2 * answer_bytes);
+  reserve();
+  answer(QuotaCode::ok, 79);
+  session_.on_sent(-104, answer_bytes - 1);
+  EXPECT_EQ(backend_.given_back, (Reservations{78, 79}));
+}
+
+TEST_F(HttpSessionQuotaTest, keeps_what_was_sent_before_what_is_not) {
+  reserve();
+  answer(QuotaCode::ok, 77);
+  peer_reads_ = false;
+  send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");  // on its way
+  send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+  session_.on_failed();
+  EXPECT_EQ(backend_.given_back, Reservations{});
+}
+
+}  // namespace
+}  // namespace sluice::session

@@ -1,0 +1,67 @@
+// A backend of sessions under test that only keeps what it is asked about quotas, to be answered by
+// the test.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "session/context.hpp"
+
+namespace sluice::session {
+
+// A batch that was asked and is not answered yet.
+struct Asked {
+  uint64_t id;
+  std::unique_ptr<api::QuotaBatch> batch;
+};
+
+class KeepingBackend final : public Backend {
+ public:
+  void execute() noexcept override {}
+  bool admits(uint32_t, size_t) const noexcept override { return true; }
+  bool is_here(std::string_view) const noexcept override { return true; }
+  bool awaits(const Session&, uint64_t id) const noexcept override {
+    for (const Asked& asked : batches) {
+      if (asked.id == id) return true;
+    }
+    return false;
+  }
+  api::Handle intern(std::string_view) noexcept override { return api::no_handle; }
+  void let_go(api::Handle) noexcept override {}
+  std::string_view key_of(api::Handle) const noexcept override { return {}; }
+  void withdraw(WaitingEntry& entry) noexcept override { withdrawn.push_back(entry.ticket); }
+  void abandon(WaitingEntry& entry) noexcept override { abandoned.push_back(entry.ticket); }
+  bool may_look() const noexcept override { return has_room; }
+  void inspect(Session&, uint64_t, std::string_view) noexcept override {}
+  void page(Session&, uint64_t, uint64_t, uint32_t) noexcept override {}
+  void count_keys(Session&, uint64_t) noexcept override {}
+  void metrics(Session&, uint64_t) noexcept override {}
+  void top(Session&, uint64_t, uint32_t) noexcept override {}
+  api::QuotaBatch& take_batch() noexcept override {
+    batches.push_back({0, std::make_unique<api::QuotaBatch>()});
+    return *batches.back().batch;
+  }
+  void ask(Session&, uint64_t id, api::QuotaBatch& batch) noexcept override {
+    EXPECT_EQ(&batch, batches.back().batch.get());
+    batches.back().id = id;
+    batch.own_texts();  // the test looks at it when the frame is gone
+    batch.make_answers();
+  }
+  bool spans_cores(const api::QuotaBatch&) const noexcept override { return spans; }
+  void give_back(uint64_t reservation) noexcept override { given_back.push_back(reservation); }
+  void end_tie(uint64_t tie) noexcept override { ended_ties.push_back(tie); }
+  void move(Session&, uint32_t) noexcept override {}
+
+  std::deque<Asked> batches;
+  std::vector<api::Ticket> withdrawn, abandoned;
+  std::vector<uint64_t> given_back, ended_ties;
+  bool has_room = true;
+  bool spans = false;
+};
+
+}  // namespace sluice::session

@@ -1,0 +1,132 @@
+// A native session over a backend that only keeps what it is asked; frames are built and read by
+// the library.
+#pragma once
+
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+#include <gtest/gtest.h>
+#include <sluicegate.capnp.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "session/native_session.hpp"
+#include "tests/support/fake_io.hpp"
+#include "tests/unit/session/keeping_backend.hpp"
+
+namespace sluice::session {
+
+using ClientFrame = schema::ClientFrame::Builder;
+
+class NativeQuotaFixture : public ::testing::Test {
+ protected:
+  NativeQuotaFixture() {
+    session_.begin();
+    send(1, [](ClientFrame frame) { frame.initHello().setVersion(1); });
+    answers_.clear();
+  }
+  ~NativeQuotaFixture() override {
+    session_.close();
+    for (Asked& asked : backend_.batches) session_.on_quota(asked.id, *asked.batch);
+  }
+
+  template <typename Fill>
+  void send(uint64_t id, Fill fill) {
+    capnp::MallocMessageBuilder message(1 << 16);
+    auto frame = message.initRoot<schema::ClientFrame>();
+    frame.setId(id);
+    fill(frame);
+    const auto words = capnp::messageToFlatArray(message);
+    std::vector<uint64_t> bytes(words.size());
+    std::memcpy(bytes.data(), words.begin(), words.size() * 8);
+    session_.on_received(std::as_writable_bytes(std::span(bytes)));
+    end_turn();
+  }
+
+  // Two entries of a subject each.
+  void send_reserve(uint64_t id, uint8_t flags = 0) {
+    send(id, [&](ClientFrame frame) {
+      auto reserve = frame.initReserve();
+      reserve.setFlags(flags);
+      reserve.setSubjects(kj::StringPtr("gptclaude").asBytes());
+      reserve.setSubjectSizes({3, 6});
+    });
+  }
+
+  void send_settle(uint64_t id, uint64_t reservation) {
+    send(id, [&](ClientFrame frame) { frame.initSettle().setReservations({reservation}); });
+  }
+
+  api::QuotaBatch& asked(size_t index = 0) { return *backend_.batches.at(index).batch; }
+
+  // The first batch is answered as the test has filled it.
+  void answer() {
+    const Asked asked = std::move(backend_.batches.front());
+    backend_.batches.pop_front();
+    session_.on_quota(asked.id, *asked.batch);
+    end_turn();
+  }
+
+  void answer_with(std::initializer_list<api::QuotaCode> codes) {
+    size_t index = 0;
+    for (const api::QuotaCode code : codes) asked().answers.at(index++).code = code;
+    answer();
+  }
+
+  void grant(api::Ticket ticket, api::Verdict verdict, uint64_t reservation) {
+    session_.on_granted(context_.waits[ticket], {.ticket = ticket,
+                                                 .verdict = verdict,
+                                                 .permit = {.reservation = reservation},
+                                                 .quota = true});
+    end_turn();
+  }
+
+  // Sends what was written and cuts it into frames.
+  void end_turn() {
+    while (!context_.ready.empty()) context_.ready.front().resume();
+    if (!session_.ended()) session_.end_turn();
+    if (!peer_reads_) return;
+    for (const std::string& sent : io_.sent) {
+      for (size_t at = 0; at < sent.size();) {
+        uint32_t words;
+        std::memcpy(&words, sent.data() + at + 4, sizeof words);
+        answers_.emplace_back(words + 1);
+        std::memcpy(answers_.back().data(), sent.data() + at, 8 * (words + 1));
+        at += 8 * (words + 1);
+      }
+      session_.on_sent(static_cast<int32_t>(sent.size()), 0);
+    }
+    io_.sent.clear();
+  }
+
+  // The answer of this number, as the library reads it.
+  schema::ServerFrame::Reader told(size_t index) {
+    const std::vector<uint64_t>& words = answers_.at(index);
+    reader_ = std::make_unique<capnp::FlatArrayMessageReader>(kj::ArrayPtr<const capnp::word>(
+        reinterpret_cast<const capnp::word*>(words.data()), words.size()));
+    return reader_->getRoot<schema::ServerFrame>();
+  }
+
+  // A grant that the session is told in the middle of a turn.
+  void grant_unwritten(api::Ticket ticket, uint64_t reservation) {
+    session_.on_granted(context_.waits[ticket], {.ticket = ticket,
+                                                 .verdict = api::Verdict::approved,
+                                                 .permit = {.reservation = reservation},
+                                                 .quota = true});
+  }
+
+  schema::ErrorCode told_error(size_t index) { return told(index).getError().getCode(); }
+
+  support::FakeIo io_;
+  KeepingBackend backend_;
+  Context context_{backend_, {.waiters_max = 100, .wait_ms_max = 500, .shard = 3, .shards = 4}};
+  net::ConnectionMemory memory_{1};
+  NativeSession session_{context_, io_, {0, 1}, memory_};
+  std::vector<std::vector<uint64_t>> answers_;
+  std::unique_ptr<capnp::FlatArrayMessageReader> reader_;
+  bool peer_reads_ = true;  // else what is sent stays in flight
+};
+
+}  // namespace sluice::session
