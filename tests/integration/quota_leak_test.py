@@ -1,20 +1,23 @@
 """Slots cannot leak: clients are killed at every point of their exchange with the server, and all
 slots are free again. Method: a client is a process that stops at a point and is killed there
-(SIGKILL), or a socket that is reset; one slot a subject, and subjects of every shard. What is tied
-has a lifetime of an hour, so that only the connection's end can free it."""
+(SIGKILL), or a socket that is reset; one slot a subject, and subjects of every shard. What is tied,
+and what nobody can have been told of, has a lifetime of an hour, so that only the connection's end
+can free it."""
 
 import os
 import signal
+import time
 
 import pytest
 
 import http_peer
 from http_peer import HttpPeer
-from native_peer import MAY_WAIT, TIED, NativePeer, frame_bytes, subject_columns
+from native_peer import ALL_DETAILS, MAY_WAIT, TIED, NativePeer, frame_bytes, subject_columns
 from server_process import eventually
 
 HOUR_MS = 3_600_000
 SHORT_MS = 400  # a lifetime that a test waits for
+KINDS = ["native", "native, tied", "rest"]
 ONE_SLOT = {"name": "slots", "metric": "concurrency", "amount": 1}
 POINTS = ["before", "half a reserve", "reserve unanswered", "waiting", "admitted", "half a settle",
           "settle unanswered", "settled"]
@@ -27,11 +30,11 @@ def first_half(data):
 class NativeClient:
     """Goes as far as a point, with all subjects in one frame."""
 
-    def __init__(self, server, subjects, tied):
+    def __init__(self, server, subjects, tied, lifetime_ms=SHORT_MS):
         self.peer = NativePeer(server)
         self.subjects = subjects
         self.flags = MAY_WAIT | (TIED if tied else 0)
-        self.lifetime_ms = HOUR_MS if tied else SHORT_MS
+        self.lifetime_ms = HOUR_MS if tied else lifetime_ms
 
     def frame(self, kind, body):
         return frame_bytes({"id": self.peer.take_id(), kind: body})
@@ -59,6 +62,10 @@ class NativeClient:
             answer = self.peer.read("quotaAnswers")
             assert answer.codes == ["ok"] * len(self.subjects), answer
 
+    def be_known(self):
+        """The server has taken the connection up."""
+        self.peer.ping()
+
     def reset(self):
         self.peer.reset()
 
@@ -71,8 +78,9 @@ def post(name, **body):
 class RestClient:
     """The same over REST, with a connection for each subject."""
 
-    def __init__(self, server, subjects, tied):
+    def __init__(self, server, subjects, tied, lifetime_ms=SHORT_MS):
         assert not tied, "only native connections tie what they reserve"
+        self.lifetime_ms = lifetime_ms
         self.peers = {subject: HttpPeer(server) for subject in subjects}
 
     def reach(self, point):
@@ -81,11 +89,11 @@ class RestClient:
         if point == "waiting":
             assert all(peer.is_silent(0.05) for peer in self.peers.values())
 
-    @staticmethod
-    def reach_with(peer, subject, point):
+    def reach_with(self, peer, subject, point):
         if point == "before":
             return
-        reserve = post("reserve", subjects=[subject], ttl_ms=SHORT_MS, max_wait_ms=60_000)
+        reserve = post("reserve", subjects=[subject], ttl_ms=self.lifetime_ms,
+                       max_wait_ms=60_000)
         if point == "half a reserve":
             return peer.send(first_half(reserve))
         peer.send(reserve)
@@ -103,9 +111,18 @@ class RestClient:
             response = peer.read()
             assert response.status == 200, response
 
+    def be_known(self):
+        for peer in self.peers.values():
+            assert peer.ask("GET", "/healthz").status == 200
+
     def reset(self):
         for peer in self.peers.values():
             peer.reset()
+
+
+def client_of(kind, server, subjects, **options):
+    make = RestClient if kind == "rest" else NativeClient
+    return make(server, subjects, kind == "native, tied", **options)
 
 
 def kill_at(client, point):
@@ -150,17 +167,16 @@ def can_take_all(peer, subjects):
 
 @pytest.mark.parametrize("leave", [kill_at, reset_at])
 @pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize("kind", ["native", "native, tied", "rest"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_no_slot_stays_taken(server, key, kind, point, leave):
     subjects = [f"{key}{number}" for number in range(6)]
-    make = RestClient if kind == "rest" else NativeClient
     with NativePeer(server) as peer:
         for subject in subjects:
             peer.put_quota(subject, ONE_SLOT)
         held = []
         if point == "waiting":
             held = peer.reserve(*subjects, lifetimeMs=HOUR_MS).reservations
-        leave(lambda: make(server, subjects, kind == "native, tied"), point)
+        leave(lambda: client_of(kind, server, subjects), point)
         if held:
             eventually(lambda: states(peer, subjects) == (len(subjects), 0, len(subjects)),
                        "nobody waits in the line of a client that is gone")
@@ -170,7 +186,8 @@ def test_no_slot_stays_taken(server, key, kind, point, leave):
         eventually(lambda: can_take_all(peer, subjects), "every slot can be taken")
 
 
-def test_what_is_granted_to_nobody_is_free_at_once(server, key):
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_granted_to_nobody_is_free_at_once(server, key, kind):
     """The slots come free in the same moment as those who wait for them go."""
     subjects = [f"{key}{number}" for number in range(6)]
     with NativePeer(server) as peer:
@@ -178,7 +195,7 @@ def test_what_is_granted_to_nobody_is_free_at_once(server, key):
             peer.put_quota(subject, ONE_SLOT)
         for _ in range(10):
             held = peer.reserve(*subjects, lifetimeMs=HOUR_MS).reservations
-            client = NativeClient(server, subjects, True)
+            client = client_of(kind, server, subjects, lifetime_ms=HOUR_MS)
             client.reach("waiting")
             server.pause()
             # The server finds both when it goes on: grants, and that nobody is there.
@@ -187,3 +204,52 @@ def test_what_is_granted_to_nobody_is_free_at_once(server, key):
             server.resume()
             assert peer.read("quotaAnswers").codes == ["ok"] * len(held)
             eventually(lambda: states(peer, subjects) == (0, 0, 0), "all slots are free")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_reserved_by_nobody_is_free_at_once(server, key, kind):
+    """The server reads what was asked by clients that are gone."""
+    subjects = [f"{key}{number}" for number in range(6)]
+    with NativePeer(server) as peer:
+        for subject in subjects:
+            peer.put_quota(subject, ONE_SLOT)
+        for _ in range(10):
+            client = client_of(kind, server, subjects, lifetime_ms=HOUR_MS)
+            client.be_known()
+            server.pause()
+            client.reach("reserve unanswered")
+            client.reset()
+            server.resume()
+            # What is read behind this look is seen by the next one: it would last an hour.
+            eventually(lambda: states(peer, subjects) == (0, 0, 0), "all slots are free")
+
+
+def test_what_lies_unsent_is_free_when_its_client_goes(server, key):
+    """A client that does not read: the kernel takes the first answers, and the last lie in the
+    server."""
+    subjects = [f"{key}{number}" for number in range(200)]
+    with NativePeer(server) as peer:
+        for subject in subjects:
+            peer.put_quota(subject, ONE_SLOT)
+
+        def open_ones():
+            told = peer.usage(*subjects).body["openReservations"]
+            return [subject for subject, count in zip(subjects, told, strict=True) if count]
+
+        def has_stopped():
+            before = open_ones()
+            time.sleep(0.3)
+            return before and open_ones() == before
+
+        client = NativePeer(server, receive_buffer=4_096)
+        for subject in subjects:
+            client.acquire([f"{key}much"] * 1_000, details=ALL_DETAILS)
+            client.send(frame_bytes({"id": client.take_id(), "reserve": {
+                **subject_columns([subject]), "lifetimeMs": HOUR_MS}}))
+        eventually(has_stopped, "the server has written as much as it may")
+        before = open_ones()
+        assert len(before) < len(subjects), "all of it was sent"
+        client.reset()
+        eventually(lambda: before[-1] not in open_ones(), "what lay in the server is free")
+        # What the kernel took may have been read: its lifetime ends it.
+        assert before[0] in open_ones()
