@@ -29,26 +29,37 @@ void TimerWheel::put(Timer& timer) noexcept {
   target.occupied[slot / 64] |= uint64_t{1} << (slot % 64);
 }
 
-void TimerWheel::cascade(int level) noexcept {
+// What lies in the slot that begins now: all of the lowest level's is due.
+void TimerWheel::take_slot(int level) noexcept {
   const auto slot = static_cast<size_t>((now_ms_ >> (slot_bits * level)) % slots_count);
   Level& source = levels_[static_cast<size_t>(level)];
   source.occupied[slot / 64] &= ~(uint64_t{1} << (slot % 64));
-  Slot moved;
-  moved.swap(source.slots[slot]);
-  while (!moved.empty()) {
-    Timer& timer = moved.front();
-    timer.unlink();
-    put(timer);
+  Slot& target = level == 0 ? due_ : moving_;
+  target.splice(target.end(), source.slots[slot]);
+}
+
+// The slots that begin now, from the highest level down. False: there are more than may be moved.
+bool TimerWheel::cascade(int& moves_left) noexcept {
+  for (;;) {
+    for (; !moving_.empty(); --moves_left) {
+      if (moves_left == 0) return false;
+      Timer& timer = moving_.front();
+      timer.unlink();
+      put(timer);
+    }
+    if (cascade_level_ == 0) return true;
+    --cascade_level_;
+    if (now_ms_ % (int64_t{1} << (slot_bits * cascade_level_)) == 0) take_slot(cascade_level_);
   }
 }
 
 void TimerWheel::advance(int64_t now_ms) noexcept {
+  int moves_left = moves_max_;
+  if (!cascade(moves_left)) return;
   for (int64_t next = next_slot_ms(); next <= now_ms; next = next_slot_ms()) {
     now_ms_ = next;
-    for (int level = levels_count - 1; level >= 0; --level) {
-      const int64_t slot_ms = int64_t{1} << (slot_bits * level);
-      if (now_ms_ % slot_ms == 0) cascade(level);
-    }
+    cascade_level_ = levels_count;
+    if (!cascade(moves_left)) return;
   }
   // No occupied slot begins in between, so the digits of the timers left still tell their levels.
   if (now_ms > now_ms_) now_ms_ = now_ms;
@@ -62,7 +73,8 @@ Timer* TimerWheel::pop_due() noexcept {
 }
 
 int64_t TimerWheel::next_due_ms() const noexcept {
-  return due_.empty() ? next_slot_ms() : now_ms_;
+  const bool stands_still = cascade_level_ > 0 || !moving_.empty();
+  return due_.empty() && !stands_still ? next_slot_ms() : now_ms_;
 }
 
 int64_t TimerWheel::next_slot_ms() const noexcept {

@@ -31,14 +31,17 @@ class Timer : public boost::intrusive::list_base_hook<
 
 class TimerWheel {
  public:
-  explicit TimerWheel(int64_t now_ms) noexcept : now_ms_(now_ms) {}
+  // `moves_max`: timers that one advance() puts on again.
+  explicit TimerWheel(int64_t now_ms, int moves_max = 4'096) noexcept
+      : now_ms_(now_ms), moves_max_(moves_max) {}
 
   // Due at `due_ms` (at once if that has passed). Moves a timer that is scheduled already.
   void schedule(Timer& timer, int64_t due_ms) noexcept;
   static void cancel(Timer& timer) noexcept { timer.unlink(); }
 
-  // Everything due at `now_ms` becomes available to pop_due(). Work: the occupied slots passed and
-  // what lies in them.
+  // Everything due at `now_ms` becomes available to pop_due(), unless more than `moves_max` timers
+  // had to be put on again: then the wheel stands still, next_due_ms() has passed, and the next
+  // call goes on.
   void advance(int64_t now_ms) noexcept;
 
   // A due timer, taken off; null when there is none.
@@ -61,12 +64,16 @@ class TimerWheel {
   };
 
   void put(Timer& timer) noexcept;
-  void cascade(int level) noexcept;
+  bool cascade(int& moves_left) noexcept;
+  void take_slot(int level) noexcept;
   int64_t next_slot_ms() const noexcept;
 
   int64_t now_ms_;  // every slot that begins up to and including this millisecond was collected
   std::array<Level, levels_count> levels_;
   Slot due_;
+  const int moves_max_;
+  int cascade_level_ = 0;  // the levels below it are still to be looked at for now_ms_ ...
+  Slot moving_;            // ... and these to be put on again
 };
 
 }  // namespace sluice::base

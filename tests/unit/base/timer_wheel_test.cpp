@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -86,6 +87,34 @@ TEST(TimerWheel, takes_back_what_is_due_but_not_popped) {
   EXPECT_EQ(due_owners(wheel), std::vector<uint64_t>{1});
 }
 
+// Timers that were put on far ahead, and have to come down two levels at the same time.
+TEST(TimerWheel, moves_many_in_slices) {
+  constexpr int moves_max = 100;
+  constexpr size_t count = size_t{3} * moves_max;
+  constexpr int64_t due_ms = 3 * 65'536 + 256;
+  TimerWheel wheel(0, moves_max);
+  std::vector<std::unique_ptr<Timer>> timers;
+  for (uint64_t owner = 0; owner < count; ++owner) {
+    timers.push_back(std::make_unique<Timer>(owner));
+    wheel.schedule(*timers.back(), due_ms);
+  }
+  std::set<uint64_t> owners;
+  for (size_t slices = 0; owners.size() < count - 2; ++slices) {
+    ASSERT_LE(wheel.next_due_ms(), due_ms);
+    wheel.advance(due_ms);
+    for (const uint64_t owner : due_owners(wheel)) owners.insert(owner);
+    ASSERT_LE(owners.size(), (slices + 1) * moves_max);
+    if (slices == 0) TimerWheel::cancel(*timers[1]);
+    if (slices == 0) wheel.schedule(*timers[count - 1], due_ms + 5);
+    if (slices == 1) wheel.schedule(*timers[count - 2], 7);
+  }
+  EXPECT_FALSE(owners.contains(1) || owners.contains(count - 1));
+  wheel.advance(due_ms + 4);
+  EXPECT_TRUE(due_owners(wheel).empty());
+  wheel.advance(due_ms + 5);
+  EXPECT_EQ(due_owners(wheel), std::vector<uint64_t>{count - 1});
+}
+
 TEST(TimerWheel, knows_when_nothing_is_due) {
   TimerWheel wheel(0);
   EXPECT_EQ(wheel.next_due_ms(), INT64_MAX);
@@ -95,7 +124,8 @@ TEST(TimerWheel, knows_when_nothing_is_due) {
 // The wheel's timers and, by time, what must be due when.
 class Model {
  public:
-  explicit Model(uint64_t seed) : random_(seed), wheel_(now_ms_) {
+  explicit Model(uint64_t seed)
+      : random_(seed), wheel_(now_ms_, seed % 2 == 0 ? 1'000 : 1 + static_cast<int>(draw(8))) {
     for (uint64_t owner = 0; owner < timers_count; ++owner) {
       timers_.push_back(std::make_unique<Timer>(owner));
     }
@@ -133,13 +163,17 @@ class Model {
   void advance() {
     check_next_due();
     now_ms_ += span();
-    wheel_.advance(now_ms_);
+    std::vector<uint64_t> owners;
+    do {
+      wheel_.advance(now_ms_);
+      const std::vector<uint64_t> some = due_owners(wheel_);
+      owners.insert(owners.end(), some.begin(), some.end());
+    } while (wheel_.next_due_ms() <= now_ms_);
     std::set<uint64_t> expected;
     for (const auto& [owner, due_ms] : due_ms_) {
       if (due_ms <= now_ms_) expected.insert(owner);
     }
     for (const uint64_t owner : expected) due_ms_.erase(owner);
-    const auto owners = due_owners(wheel_);
     EXPECT_EQ(std::set<uint64_t>(owners.begin(), owners.end()), expected);
     EXPECT_EQ(owners.size(), expected.size());
   }

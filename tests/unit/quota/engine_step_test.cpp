@@ -19,7 +19,7 @@ using api::Ticket;
 using api::Verdict;
 using Tickets = std::vector<Ticket>;
 
-constexpr uint32_t many = 5'000;
+constexpr uint32_t many = 2'000;
 constexpr uint32_t step_work = 200;  // a waiter of one subject takes two, at least
 
 class Steps : public testing::Test {
