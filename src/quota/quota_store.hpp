@@ -74,8 +74,9 @@ class QuotaStore {
   // all subjects and names is begun, and left to run_due().
   void adopt(policy::QuotaBook& book, base::Now now) noexcept;
 
-  // Lifetimes that end, wait limits, lines whose head may fit, a book that is being adopted, and what
-  // a call that moves many has left to do; bounded work, call again while next_due_ns() has passed.
+  // Lifetimes that end, wait limits, lines whose head may fit, a book that is being adopted, and
+  // what a call that moves many has left to do; bounded work, call again while next_due_ns() has
+  // passed.
   void run_due(base::Now now) noexcept;
   int64_t next_due_ns() const noexcept;
 
