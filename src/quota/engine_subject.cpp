@@ -25,7 +25,6 @@ constexpr size_t subject_usage_bytes = 2'048;
 constexpr size_t reservation_bytes = 128;
 constexpr size_t arena_bytes_min = 4 * 1024 * 1024;
 
-
 // A quota's words at most: 16 rolling days.
 constexpr size_t quota_words_max =
     limits::quota_limits_max * (6 + 2 * size_t{limiter::rolling_day_places});
