@@ -70,6 +70,16 @@ class ObjectPool {
   bool holds(Index index) const noexcept {
     return index < fresh_ && slot(index).next_free == in_use;
   }
+  // Fetch ahead an object, and the place that the next take() will most probably give.
+  // Inlined always: to g++ 12 a function that only fetches ahead is one without effect.
+  [[gnu::always_inline]] void prefetch(Index index) const noexcept {
+    const auto* bytes = reinterpret_cast<const std::byte*>(&slot(index));
+    for (size_t at = 0; at < sizeof(Slot); at += 64) __builtin_prefetch(bytes + at, 1);
+  }
+  [[gnu::always_inline]] void prefetch_next() const noexcept {
+    if (free_ != none) prefetch(free_);
+  }
+
   // For objects that are read at random.
   void advise_huge() noexcept { region_.advise_huge(); }
 

@@ -105,6 +105,10 @@ void Engine::prepare(const QuotaBatch& batch, size_t first, size_t count) noexce
       ids_.prefetch_next(static_cast<uint32_t>(index));
     }
   }
+  for (size_t index = 0; index < count; ++index) {
+    const QuotaCall& call = batch.calls[first + index];
+    if (api::names_reservation(call.op)) prefetch_reservation(call.reservation);
+  }
   if (subjects_.used() < fetched_from) return;
   Fetched fetched;
   for (size_t index = 0; index < count; ++index) {

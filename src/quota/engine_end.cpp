@@ -301,6 +301,7 @@ Engine::Index Engine::take_reservation() noexcept {
   }
   const Index index = reservations_.take(uint64_t{0});
   reservations_[index].timer.owner = timer_owner(lifetime_timer, index);
+  reservations_.prefetch_next();
   return index;
 }
 
