@@ -12,7 +12,7 @@ import pytest
 
 import http_peer
 from http_peer import HttpPeer
-from native_peer import ALL_DETAILS, MAY_WAIT, TIED, NativePeer, frame_bytes, subject_columns
+from native_peer import MAY_WAIT, TIED, WANTS_LIMITS, NativePeer, frame_bytes, subject_columns
 from server_process import eventually
 
 HOUR_MS = 3_600_000
@@ -226,11 +226,13 @@ def test_what_is_reserved_by_nobody_is_free_at_once(server, key, kind):
 
 def test_what_lies_unsent_is_free_when_its_client_goes(server, key):
     """A client that does not read: the kernel takes the first answers, and the last lie in the
-    server."""
+    server. Every answer is large and tells reservations, so that some of them lie there whole or in
+    part wherever the kernel stops."""
+    entries = 1_000
     subjects = [f"{key}{number}" for number in range(200)]
     with NativePeer(server) as peer:
         for subject in subjects:
-            peer.put_quota(subject, ONE_SLOT)
+            peer.put_quota(subject, {**ONE_SLOT, "amount": entries})
 
         def open_ones():
             told = peer.usage(*subjects).body["openReservations"]
@@ -243,9 +245,9 @@ def test_what_lies_unsent_is_free_when_its_client_goes(server, key):
 
         client = NativePeer(server, receive_buffer=4_096)
         for subject in subjects:
-            client.acquire([f"{key}much"] * 1_000, details=ALL_DETAILS)
             client.send(frame_bytes({"id": client.take_id(), "reserve": {
-                **subject_columns([subject]), "lifetimeMs": HOUR_MS}}))
+                **subject_columns([subject] * entries), "flags": WANTS_LIMITS,
+                "lifetimeMs": HOUR_MS}}))
         eventually(has_stopped, "the server has written as much as it may")
         before = open_ones()
         assert len(before) < len(subjects), "all of it was sent"
