@@ -77,6 +77,9 @@ quota::Options draw_quotas(Random& random) {
   options.waiters_max = pick<uint32_t, 3>(random, {2, 20, 500});
   options.seed = random.next();
   options.adopt_work = 1 + options.seed % 64;  // a book takes many turns
+  // The clients' books are told of a step when it is over: that many steps come to the same as one
+  // is a matter of tests/property/quota_step_test.cpp.
+  options.step_work = 1'000'000'000;
   return options;
 }
 
