@@ -10,6 +10,7 @@
 // Lives:  as QuotaStore, which is its public face.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <boost/container/static_vector.hpp>
 #include <cstdint>

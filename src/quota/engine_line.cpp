@@ -361,7 +361,8 @@ void Engine::drain_some() noexcept {
   drain_at_ = not_draining;
 }
 
-// Each part has its own share of work, so that none makes the others wait.
+// Each part has its own share of work. Lines that many ends mark are served out of the share of
+// what ended: while more are marked than one share serves, few end in a step.
 void Engine::run_due(base::Now now) noexcept {
   begin(now);
   go_on_adopting();
