@@ -92,7 +92,7 @@ class Engine {
 
   // engine_decide.cpp
   void prepare(const api::QuotaBatch& batch, size_t first, size_t count) noexcept;
-  void prefetch_reservation(uint64_t id) noexcept;
+  void prefetch_reservation(uint64_t id) const noexcept;
   void hash_subjects(const api::QuotaBatch& batch, const api::QuotaCall& call,
                      Prepared& prepared) noexcept;
   void add_subjects(const api::QuotaCall& call, const Prepared& prepared,
@@ -139,6 +139,7 @@ class Engine {
   void expire(Reservation& reservation) noexcept;
   void forget(Reservation& reservation, const IdRecord& record) noexcept;
   static IdRecord record_of(const Reservation& reservation) noexcept;
+  Index find_index(uint64_t id) const noexcept;
   Reservation* find(uint64_t id) noexcept;
   Index take_reservation() noexcept;
   static limiter::Charge charge_of(const Reservation& reservation) noexcept {
@@ -364,19 +365,22 @@ inline bool Engine::fits(const limiter::MeterShape& shape, const Member& member,
   return member.open < shape.amount;
 }
 
-// Inlined always: to g++ 12 a function that only fetches ahead is one without effect.
-[[gnu::always_inline]] inline void Engine::prefetch_reservation(uint64_t id) noexcept {
+// `none`: there is no more of it than its record. An id of another shard has another nonce.
+inline Engine::Index Engine::find_index(uint64_t id) const noexcept {
+  static_assert(IdRecord::ended == decltype(reservations_)::none);
   const IdRecord* const record = ids_.find(id, id_place(id), now_ms());
-  if (record != nullptr && record->reservation != IdRecord::ended) {
-    reservations_.prefetch(record->reservation);
-  }
+  return record == nullptr ? reservations_.none : record->reservation;
 }
 
-// What more there is of it than its record. An id of another shard has another nonce.
 inline Reservation* Engine::find(uint64_t id) noexcept {
-  const IdRecord* const record = ids_.find(id, id_place(id), now_ms());
-  if (record == nullptr || record->reservation == IdRecord::ended) return nullptr;
-  return &reservations_[record->reservation];
+  const Index index = find_index(id);
+  return index == reservations_.none ? nullptr : &reservations_[index];
+}
+
+// Inlined always: to g++ 12 a function that only fetches ahead is one without effect.
+[[gnu::always_inline]] inline void Engine::prefetch_reservation(uint64_t id) const noexcept {
+  const Index index = find_index(id);
+  if (index != reservations_.none) reservations_.prefetch(index);
 }
 
 }  // namespace sluice::quota
