@@ -50,8 +50,7 @@ void QuotaLog::tell_change(const api::QuotaBatch& batch, std::string_view peer) 
   log::Fields fields{{"peer", peer.empty() ? "gone" : peer}};
   if (call.subjects_count > 0) fields["subject"] = told(batch.subjects[call.first_subject]);
   if (call.op == QuotaOp::put) {
-    const policy::Json quota = policy::quota_json(batch.new_quotas.front());
-    fields["quota"] = log::Fields::parse(policy::one_line(quota));
+    fields["quota"] = policy::quota_json(batch.new_quotas.front());
   }
   log::info(message_of(call.op), fields);
 }
