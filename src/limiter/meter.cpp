@@ -9,8 +9,10 @@ using api::LimitKind;
 
 constexpr int64_t day_ns = 24LL * 3600 * base::ns_per_s;
 
+constexpr uint32_t gcra_head_words = 11;
+
 uint32_t ring_places(LimitKind kind) noexcept {
-  if (kind == LimitKind::sliding) return sliding_places;
+  if (kind == LimitKind::sliding || kind == LimitKind::gcra) return sliding_places;
   return kind == LimitKind::rolling_day ? rolling_day_places : 0;
 }
 
@@ -42,7 +44,7 @@ MeterShape compile(const api::Limit& limit) noexcept {
 
 uint32_t head_words(const MeterShape& shape) noexcept {
   if (shape.kind == LimitKind::slots) return 0;
-  return shape.kind == LimitKind::gcra ? 6 : 4;
+  return shape.kind == LimitKind::gcra ? gcra_head_words : 4;
 }
 
 uint32_t ring_words(const MeterShape& shape) noexcept {
@@ -50,6 +52,7 @@ uint32_t ring_words(const MeterShape& shape) noexcept {
 }
 
 void Meter::begin(const Moment& now) noexcept {
+  static_assert(gcra_words == gcra_head_words);
   std::fill_n(words_, head_words(shape_), 0);
   std::fill_n(ring_, ring_words(shape_), 0);
   if (shape_.kind == LimitKind::slots) return;
@@ -61,20 +64,15 @@ void Meter::begin(const Moment& now) noexcept {
 
 void Meter::take_over(const MeterShape& before, uint64_t* words, const Moment& now) noexcept {
   Meter old(before, words);
-  if (is_gcra()) old.leak(now);
+  if (is_gcra()) old.roll_bucket(now);
   std::copy_n(old.words_, head_words(shape_), words_);
   std::copy_n(old.ring_, ring_words(shape_), ring_);
-  if (!is_gcra()) return;
-  if (before.amount == 0) {
-    // Nobody knows when what is there would have leaked away: no refund finds it any more.
-    words_[gcra_since_at] = now.order;
-    words_[gcra_open_at] = 0;
-    return;
-  }
-  // What leaks faster is gone earlier than was foreseen when it was charged.
-  if (shape_.amount <= before.amount) return;
-  const int64_t sooner_ns = old.leaks_in_ns(level()) - leaks_in_ns(level());
-  words_[ahead_at] += static_cast<uint64_t>(sooner_ns) + 1;
+  if (!is_gcra() || shape_.amount == before.amount) return;
+  // Of several amounts the ring remembers the least: as slowly all of it may have leaked.
+  uint64_t slow = std::min(shape_.amount, before.amount);
+  if (time(steady_from_at) > oldest()) slow = std::min(slow, words_[slow_amount_at]);
+  words_[slow_amount_at] = slow;
+  set_time(steady_from_at, time(newest_at) + 1);
 }
 
 // A window has ended: what was charged before `order` is not in this one.
@@ -102,18 +100,66 @@ void Meter::roll_calendar(const Moment& now) noexcept {
   forget(now.order);
 }
 
+void Meter::roll_bucket(const Moment& now) noexcept {
+  leak(now);
+  if (now.ns < (time(newest_at) + 1) * shape_.width_ns) return;
+  move_ring_level(now.ns / shape_.width_ns);
+  roll_ring(now);
+}
+
 void Meter::leak(const Moment& now) noexcept {
   const auto elapsed = static_cast<uint64_t>(now.ns - time(leaked_at));
   set_time(leaked_at, now.ns);
-  const Wide before = level();
-  if (before == 0) return;
-  const Wide leaked = Wide{elapsed} * shape_.amount;
-  set_level(before > leaked ? before - leaked : 0);
+  if (level() > 0) set_level(level_at, less(level(), Wide{elapsed} * shape_.amount));
 }
 
-void Meter::set_level(Wide level) noexcept {
-  words_[level_at] = static_cast<uint64_t>(level);
-  words_[level_high_at] = static_cast<uint64_t>(level >> 64);
+// To the beginning of the ring that ends with this sub-window.
+void Meter::move_ring_level(int64_t newest) noexcept {
+  const int64_t begin = newest - shape_.ring_mask;
+  const int64_t charged_end = std::min(begin, time(newest_at) + 1);
+  Wide level = level_of(ring_level_at);
+  for (int64_t sub_window = oldest(); sub_window < charged_end; ++sub_window) {
+    level = less(level, leaks_in(sub_window, shape_.width_ns)) + scaled(place(sub_window).used);
+  }
+  const int64_t idle_ns = (begin - charged_end) * shape_.width_ns;
+  set_level(ring_level_at, less(level, leaks_in(charged_end, idle_ns)));
+}
+
+// How much leaks, if so much is there, in some time of a sub-window, or of those from it on.
+Meter::Wide Meter::leaks_in(int64_t sub_window, int64_t ns) const noexcept {
+  const bool is_steady = sub_window >= time(steady_from_at);
+  return Wide{static_cast<uint64_t>(ns)} * (is_steady ? shape_.amount : words_[slow_amount_at]);
+}
+
+// The level that the ring's charges have made, each taken as late as its sub-window allows: at
+// most what leaks in a sub-window above that of the charges themselves, and never below it.
+Meter::Wide Meter::level_of_ring(bool all_refunded, const Moment& now) const noexcept {
+  const int64_t newest = time(newest_at);
+  Wide level = level_of(ring_level_at);
+  for (int64_t sub_window = oldest(); sub_window <= newest; ++sub_window) {
+    const Place& at = place(sub_window);
+    const bool is_over = sub_window < newest;
+    const int64_t ns = is_over ? shape_.width_ns : now.ns - newest * shape_.width_ns;
+    level = less(level, leaks_in(sub_window, ns)) + scaled(at.used - (all_refunded ? at.open : 0));
+  }
+  return level;
+}
+
+// Something came back.
+void Meter::lower_level(const Moment& now) noexcept {
+  set_level(level_at, std::min(level(), level_of_ring(false, now)));
+}
+
+void Meter::set_level(int word, Wide level) noexcept {
+  words_[word] = static_cast<uint64_t>(level);
+  words_[word + 1] = static_cast<uint64_t>(level >> 64);
+}
+
+// Of a gcra: the level stops where others' usage does, and the ring's sum where its word ends.
+uint64_t Meter::amount_that_fits(uint64_t amount) const noexcept {
+  const Wide room = less(scaled(limits::amount_max), level());
+  if (scaled(amount) > room) amount = static_cast<uint64_t>(room / scaled(1));
+  return std::min(amount, UINT64_MAX - words_[used_at]);
 }
 
 uint64_t Meter::used() const noexcept {
@@ -125,47 +171,18 @@ uint64_t Meter::used() const noexcept {
 
 uint64_t Meter::open() const noexcept {
   if (shape_.kind == LimitKind::slots) return 0;
-  return is_gcra() ? std::min(words_[gcra_open_at], used()) : words_[open_at];
+  return is_gcra() ? std::min(words_[open_at], used()) : words_[open_at];
 }
 
-int64_t Meter::charge_bucket(uint64_t amount, bool is_open, const Moment& now) noexcept {
-  const Wide room = scaled(limits::amount_max) - std::min(level(), scaled(limits::amount_max));
-  if (scaled(amount) > room) amount = static_cast<uint64_t>(room / scaled(1));
-  if (is_open) words_[gcra_open_at] += amount;
-  set_level(level() + scaled(amount));
-  const auto drained = static_cast<uint64_t>(now.ns) + static_cast<uint64_t>(leaks_in_ns(level()));
-  return static_cast<int64_t>(drained + words_[ahead_at]);
-}
-
-// Of a gcra. What was charged before it leaks first: until drained_ns some of it is still there. A
-// refund brings forward when all that was charged before it, and by caution what was charged behind
-// it, leaks away.
-void Meter::give_back(uint64_t amount, const Charge& charge, const Moment& now) noexcept {
-  // Since the amount is zero nothing leaks, and time tells nothing: what was charged is there.
-  if (shape_.amount == 0) return bring_forward(std::min(level(), scaled(amount)));
-  // Both count on for ever, and may wrap around: only their difference counts.
-  const uint64_t past = words_[ahead_at] + static_cast<uint64_t>(now.ns);
-  const auto difference = static_cast<int64_t>(static_cast<uint64_t>(charge.drained_ns) - past);
-  const int64_t left_ns = std::max<int64_t>(difference, 0);
-  const Wide left = Wide{static_cast<uint64_t>(left_ns)} * shape_.amount;
-  bring_forward(std::min({level(), left, scaled(amount)}));
-}
-
-void Meter::reset() noexcept {
+void Meter::reset(const Moment& now) noexcept {
   if (shape_.kind == LimitKind::slots) return;
-  if (is_gcra()) return bring_forward(level() - std::min(level(), scaled(words_[gcra_open_at])));
   words_[used_at] = words_[open_at];
   if (!is_ring()) return;
   for (uint32_t index = 0; index <= shape_.ring_mask; ++index)
     place(index).used = place(index).open;
-}
-
-// Takes so much of the level away that has not leaked.
-void Meter::bring_forward(Wide taken) noexcept {
-  if (taken == 0) return;
-  set_level(level() - taken);
-  if (shape_.amount == 0) return;  // nothing leaks
-  words_[ahead_at] += static_cast<uint64_t>(leaks_in_ns(taken)) + 1;
+  if (!is_gcra()) return;
+  set_level(ring_level_at, 0);  // what is open there was charged more than a period ago
+  lower_level(now);
 }
 
 int64_t Meter::leaks_in_ns(Wide level) const noexcept {
@@ -186,8 +203,7 @@ int64_t Meter::fits_at_ns(uint64_t amount, bool all_refunded, const Moment& now)
   if (shape_.ceiling == api::Ceiling::block || amount > shape_.amount) return base::never_ns;
   if (shape_.kind == LimitKind::slots) return now.ns;
   if (is_gcra()) {
-    Wide there = level();
-    if (all_refunded) there -= std::min(there, scaled(words_[gcra_open_at]));
+    const Wide there = all_refunded ? std::min(level(), level_of_ring(true, now)) : level();
     const Wide wanted = there + scaled(amount);
     const Wide room = scaled(shape_.amount);
     if (wanted <= room) return now.ns;
@@ -222,13 +238,13 @@ int64_t Meter::ring_empty_at_ns(const Moment& now) const noexcept {
 
 int64_t Meter::empty_at_ns(const Moment& now) const noexcept {
   if (used() == 0) return now.ns;
-  if (is_ring()) return ring_empty_at_ns(now);
   if (is_gcra()) return now.ns + leaks_in_ns(level());
+  if (is_ring()) return ring_empty_at_ns(now);
   return end_ns(now);
 }
 
 void Meter::check() const noexcept {
-  if (shape_.kind == LimitKind::slots || is_gcra()) return;
+  if (shape_.kind == LimitKind::slots) return;
   ASSERT(words_[open_at] <= words_[used_at]);
   if (!is_ring()) return;
   uint64_t used = 0;

@@ -5,17 +5,18 @@
 //         are one subject's. By kind:
 //           fixed, anchored day, calendar: used, open, end, since
 //           sliding, rolling day: used, open, newest, since; and a ring of (used, open)
-//           gcra: level (two words: units times period), leaked (until when), since, open, ahead
-//           (by
-//             how much time refunds have brought forward when charges leak away)
+//           gcra: as sliding, for refunds, and the level itself with what it takes to know it anew
+//             when something comes back (GcraWord)
 //           slots: none; the subject counts its open reservations
 //         `open` is the part of `used` that reservations hold which are not settled yet.
 // Units:  nanoseconds; a calendar's end is wall time, every other time is monotonic.
 // Errors: none. Usage stops at amount_max instead of wrapping around.
 // Lives:  pure; the words belong to the subject.
 // Source: ring of sub-windows: the running sum is what lies in it. GCRA: ITU-T I.371, as a level
-// that
-//         leaks, in whole numbers.
+//         that leaks, in whole numbers (units times period). Without refunds it is exact. What
+//         comes back is as if it had never been charged: the level that the rest would have made
+//         is bounded by the ring, each sub-window's charges taken as late as can be, so that it is
+//         never below and at most what leaks in a sub-window above.
 #pragma once
 
 #include <algorithm>
@@ -37,11 +38,10 @@ struct Moment {
   uint64_t order = 0;
 };
 
-// When and how an amount was charged, as far as it takes to find it again.
+// When an amount was charged: as far as it takes to find it again.
 struct Charge {
   int64_t ns = 0;
   uint64_t order = 0;
-  int64_t drained_ns = 0;  // gcra: when it would have leaked away without any refund so far
 };
 
 struct MeterShape {
@@ -62,7 +62,7 @@ struct MeterShape {
 
 // Sub-windows of a period: what is charged is forgotten at most one of them (and 63 ns) late, and
 // never early.
-inline constexpr uint32_t sliding_places = 16;      // of which 15 span the period
+inline constexpr uint32_t sliding_places = 16;      // of which 15 span the period; gcra too
 inline constexpr uint32_t rolling_day_places = 64;  // 63: a sub-window has 22 min 52 s
 
 MeterShape compile(const api::Limit& limit) noexcept;
@@ -116,15 +116,15 @@ class Meter {
   uint64_t open() const noexcept;
   bool fits(uint64_t amount) const noexcept;
 
-  // Adds to what is used; `is_open`: until close(). Returns gcra's drained_ns, else 0.
-  int64_t charge(uint64_t amount, bool is_open, const Moment& now) noexcept;
+  // Adds to what is used; `is_open`: until close().
+  void charge(uint64_t amount, bool is_open, const Moment& now) noexcept;
 
   // Ends a reservation's hold on the amount that it was charged, of which so much comes back, as
-  // far as its window still runs; the rest stays charged.
+  // far as its window still runs (gcra: its period); the rest stays charged.
   void close(uint64_t amount, uint64_t back, const Charge& charge, const Moment& now) noexcept;
 
   // Forgets all but what is open.
-  void reset() noexcept;
+  void reset(const Moment& now) noexcept;
 
   // When so much fits if nobody else asks; with `all_refunded`, if also all that is open came back.
   // base::never_ns: never. In monotonic time.
@@ -144,14 +144,15 @@ class Meter {
   };
   enum Word : uint8_t { used_at, open_at, end_at, since_at, newest_at = end_at };
   enum GcraWord : uint8_t {
-    level_at,
-    level_high_at,
-    leaked_at,
-    gcra_since_at = since_at,
-    gcra_open_at,
-    ahead_at
+    level_at = since_at + 1,  // two words, as the next level
+    leaked_at = level_at + 2,
+    ring_level_at,                       // at the beginning of the ring
+    steady_from_at = ring_level_at + 2,  // the first sub-window that leaked as all leak now ...
+    slow_amount_at,                      // ... and no less than this much leaked before
+    gcra_words
   };
 
+  static Wide less(Wide level, Wide leaked) noexcept { return level > leaked ? level - leaked : 0; }
   bool holds(const Charge& charge) const noexcept { return charge.order >= words_[since_at]; }
   bool is_ring() const noexcept { return shape_.ring_mask != 0; }
   bool is_gcra() const noexcept { return shape_.kind == api::LimitKind::gcra; }
@@ -163,14 +164,19 @@ class Meter {
   void forget(uint64_t order) noexcept;
   void roll_ring(const Moment& now) noexcept;
   void roll_calendar(const Moment& now) noexcept;
+  void roll_bucket(const Moment& now) noexcept;
   void leak(const Moment& now) noexcept;
-  void give_back(uint64_t amount, const Charge& charge, const Moment& now) noexcept;
-  void bring_forward(Wide taken) noexcept;
-  int64_t charge_bucket(uint64_t amount, bool is_open, const Moment& now) noexcept;
-  void close_ring(uint64_t amount, uint64_t back, const Charge& charge) noexcept;
+  void move_ring_level(int64_t newest) noexcept;
+  uint64_t amount_that_fits(uint64_t amount) const noexcept;
+  uint64_t close_ring(uint64_t amount, uint64_t back, const Charge& charge) noexcept;
   Place* place_of(const Charge& charge) const noexcept;
-  Wide level() const noexcept { return (Wide{words_[level_high_at]} << 64) | words_[level_at]; }
-  void set_level(Wide level) noexcept;
+  Wide level() const noexcept { return level_of(level_at); }
+  Wide level_of(int word) const noexcept { return (Wide{words_[word + 1]} << 64) | words_[word]; }
+  void set_level(int word, Wide level) noexcept;
+  void lower_level(const Moment& now) noexcept;
+  Wide level_of_ring(bool all_refunded, const Moment& now) const noexcept;
+  Wide leaks_in(int64_t sub_window, int64_t ns) const noexcept;
+  int64_t oldest() const noexcept { return time(newest_at) - shape_.ring_mask; }
   Wide scaled(uint64_t amount) const noexcept {
     return Wide{amount} * static_cast<uint64_t>(shape_.period_ns);
   }
@@ -207,7 +213,7 @@ inline void Meter::roll(const Moment& now) noexcept {
       if (now.wall_ns >= time(end_at)) roll_calendar(now);
       return;
     case api::LimitKind::gcra:
-      return leak(now);
+      return roll_bucket(now);
   }
 }
 
@@ -218,10 +224,14 @@ inline bool Meter::fits(uint64_t amount) const noexcept {
   return amount <= shape_.amount && used <= shape_.amount - amount;
 }
 
-inline int64_t Meter::charge(uint64_t amount, bool is_open, const Moment& now) noexcept {
-  if (shape_.kind == api::LimitKind::slots) return 0;
-  if (is_gcra()) return charge_bucket(amount, is_open, now);
-  amount = std::min(amount, limits::amount_max - words_[used_at]);
+inline void Meter::charge(uint64_t amount, bool is_open, const Moment& now) noexcept {
+  if (shape_.kind == api::LimitKind::slots) return;
+  if (is_gcra()) {
+    amount = amount_that_fits(amount);
+    set_level(level_at, level() + scaled(amount));
+  } else {
+    amount = std::min(amount, limits::amount_max - words_[used_at]);
+  }
   const uint64_t open = is_open ? amount : 0;
   words_[used_at] += amount;
   words_[open_at] += open;
@@ -232,30 +242,31 @@ inline int64_t Meter::charge(uint64_t amount, bool is_open, const Moment& now) n
   } else if (words_[end_at] == 0 && amount > 0) {
     set_time(end_at, now.ns + shape_.period_ns);  // the first use anchors the window
   }
-  return 0;
 }
 
 inline void Meter::close(uint64_t amount, uint64_t back, const Charge& charge,
                          const Moment& now) noexcept {
   if (shape_.kind == api::LimitKind::slots || !holds(charge)) return;
-  if (is_ring()) return close_ring(amount, back, charge);
-  if (is_gcra()) {
-    words_[gcra_open_at] -= std::min(words_[gcra_open_at], amount);
-    return give_back(back, charge, now);
+  if (is_ring()) {
+    const uint64_t came_back = close_ring(amount, back, charge);
+    if (is_gcra() && came_back > 0) lower_level(now);
+    return;
   }
   words_[open_at] -= std::min(words_[open_at], amount);
   words_[used_at] -= std::min(back, words_[used_at] - words_[open_at]);
 }
 
-inline void Meter::close_ring(uint64_t amount, uint64_t back, const Charge& charge) noexcept {
+// Returns how much of it came back.
+inline uint64_t Meter::close_ring(uint64_t amount, uint64_t back, const Charge& charge) noexcept {
   Place* const at = place_of(charge);
-  if (at == nullptr) return;
+  if (at == nullptr) return 0;
   amount = std::min(amount, at->open);
   at->open -= amount;
   words_[open_at] -= amount;
   back = std::min(back, at->used - at->open);
   at->used -= back;
   words_[used_at] -= back;
+  return back;
 }
 
 // Where a charge lies in the ring; null: forgotten.

@@ -117,8 +117,7 @@ class Engine {
   Obstacle obstacle(const Party& party, const api::Amounts& amounts) noexcept;
   void stand_behind(Obstacle& against) const noexcept;
   Index admit(const Request& request, const Party& party, std::string_view owner) noexcept;
-  void charge(Reservation& reservation, const Party& party) noexcept;
-  Stamp* take_stamps(Reservation& reservation, const Party& party) noexcept;
+  void charge(const api::Amounts& amounts, const Party& party) noexcept;
   BlockArena::Block keep_text(std::string_view text) noexcept;
   static api::QuotaCode admission_code(const Party& party) noexcept;
   bool answer_repeat(const Request& request, api::QuotaAnswer& answer) noexcept;
@@ -145,8 +144,6 @@ class Engine {
   static limiter::Charge charge_of(const Reservation& reservation) noexcept {
     return {.ns = reservation.charged_ns, .order = reservation.order};
   }
-  int64_t drained_ns(const Reservation& reservation, uint8_t place,
-                     const limiter::MeterShape& shape) const noexcept;
   void mark_all(const Reservation& reservation) noexcept;
   void answer_ending(Reservation& reservation, api::ReservationState state,
                      api::QuotaAnswer& answer) noexcept;
@@ -300,7 +297,7 @@ class Engine {
 
   base::ObjectPool<Reservation> reservations_;
   HashIndex id_index_;  // reservations by the client's id; of waiters, with waiter_bit
-  BlockArena extra_memory_;
+  BlockArena owner_memory_;
   Reservations ended_;  // remembered in their places, the first to be forgotten first
   IdBook ids_;
   base::ObjectPool<Tie> ties_;

@@ -525,39 +525,19 @@ Engine::Index Engine::admit(const Request& request, const Party& party,
     ++subject.held;
     ++subject.open;  // of one that has no quota any more, too: end() frees it
   }
-  charge(reservation, party);
+  charge(request.amounts, party);
   wheel_.schedule(reservation.timer, base::ceil_ms(now_.ns) + request.lifetime_ms);
   ++open_count_;
   return index;
 }
 
-void Engine::charge(Reservation& reservation, const Party& party) noexcept {
-  const limiter::Shares shares(reservation.amounts);
-  Stamp* stamp = take_stamps(reservation, party);
+void Engine::charge(const api::Amounts& amounts, const Party& party) noexcept {
+  const limiter::Shares shares(amounts);
   for (const Member& member : party) {
     for (const MeterShape& shape : member.quota->shapes) {
-      Meter meter(shape, member.words);
-      const int64_t drained_ns = meter.charge(shares.of(shape), true, now_);
-      if (stamp == nullptr || shape.kind != api::LimitKind::gcra) continue;
-      *stamp++ = {.limit = shape.id, .subject = member.place, .drained_ns = drained_ns};
+      Meter(shape, member.words).charge(shares.of(shape), true, now_);
     }
   }
-}
-
-// Room for one of each gcra limit; null: there is none, or no room, and nothing will be refunded.
-Stamp* Engine::take_stamps(Reservation& reservation, const Party& party) noexcept {
-  size_t count = 0;
-  for (const Member& member : party) {
-    if (!member.quota->has_gcra) continue;
-    for (const MeterShape& shape : member.quota->shapes) {
-      if (shape.kind == api::LimitKind::gcra) ++count;
-    }
-  }
-  if (count == 0) return nullptr;
-  reservation.stamps = extra_memory_.take(count * sizeof(Stamp));
-  if (reservation.stamps == BlockArena::none) return nullptr;
-  reservation.stamps_count = static_cast<uint8_t>(count);
-  return reinterpret_cast<Stamp*>(extra_memory_.at(reservation.stamps));
 }
 
 }  // namespace sluice::quota

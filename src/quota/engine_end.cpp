@@ -136,24 +136,13 @@ void Engine::extend(const QuotaCall& call, QuotaAnswer& answer) noexcept {
   answer.lifetime_ms = reservation->lifetime_ms;
 }
 
-// Of a gcra limit's charge; long ago, if nothing was written down.
-int64_t Engine::drained_ns(const Reservation& reservation, uint8_t place,
-                           const MeterShape& shape) const noexcept {
-  if (reservation.stamps == BlockArena::none) return 0;
-  const auto* stamps = reinterpret_cast<const Stamp*>(extra_memory_.at(reservation.stamps));
-  for (uint8_t at = 0; at < reservation.stamps_count; ++at) {
-    if (stamps[at].limit == shape.id && stamps[at].subject == place) return stamps[at].drained_ns;
-  }
-  return 0;
-}
-
 // Puts the actual amounts in the place of those that are charged: a surplus goes back to where it
 // was charged, a deficit is charged now.
 void Engine::replace(Reservation& reservation, const Amounts& actual, uint64_t cached) noexcept {
   const bool is_open = reservation.state == ReservationState::open;
   const limiter::Shares reserved(reservation.amounts);
   const limiter::Shares used(actual, cached);
-  limiter::Charge charge = charge_of(reservation);
+  const limiter::Charge charge = charge_of(reservation);
   for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
     if (reservation.subjects[place] == no_subject) continue;
     Subject& subject = current(reservation.subjects[place]);
@@ -166,9 +155,6 @@ void Engine::replace(Reservation& reservation, const Amounts& actual, uint64_t c
       meter.roll(now_);
       const uint64_t before = reserved.of(shape);
       const uint64_t now = used.of(shape);
-      if (shape.kind == api::LimitKind::gcra) {
-        charge.drained_ns = drained_ns(reservation, place, shape);
-      }
       const uint64_t charged = refunded ? 0 : before;
       const uint64_t back = now < charged && !forgotten ? charged - now : 0;
       meter.close(is_open ? before : 0, back, charge, now_);
@@ -214,7 +200,7 @@ void Engine::expire(Reservation& reservation) noexcept {
     reservation.client_id = {};
   }
   const limiter::Shares reserved(reservation.amounts);
-  limiter::Charge charge = charge_of(reservation);
+  const limiter::Charge charge = charge_of(reservation);
   for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
     if (reservation.subjects[place] == no_subject) continue;
     Subject& subject = current(reservation.subjects[place]);
@@ -225,9 +211,6 @@ void Engine::expire(Reservation& reservation) noexcept {
       Meter meter(shape, words_of(subject));
       meter.roll(now_);
       const uint64_t share = reserved.of(shape);
-      if (shape.kind == api::LimitKind::gcra) {
-        charge.drained_ns = drained_ns(reservation, place, shape);
-      }
       meter.close(share, refunds ? share : 0, charge, now_);
     }
   }
@@ -284,8 +267,7 @@ void Engine::forget(Reservation& reservation, const IdRecord& record) noexcept {
   ids_[place] = record;
   ids_.end(place);
   if (reservation.client_id.is_set()) id_index_.erase(reservation.client_id.low, index);
-  extra_memory_.give_back(reservation.owner, reservation.owner_bytes);
-  extra_memory_.give_back(reservation.stamps, reservation.stamps_count * sizeof(Stamp));
+  owner_memory_.give_back(reservation.owner, reservation.owner_bytes);
   for (uint8_t at = 0; at < reservation.subjects_count; ++at) {
     if (reservation.subjects[at] != no_subject) --subjects_[reservation.subjects[at]].held;
   }

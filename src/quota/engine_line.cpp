@@ -133,7 +133,7 @@ void Engine::leave(WaiterId index) noexcept {
   if (waiter.request.id.is_set()) id_index_.erase(waiter.request.id.low, index | waiter_bit);
   base::TimerWheel::cancel(waiter.limit);
   base::TimerWheel::cancel(waiter.wake);
-  extra_memory_.give_back(waiter.owner, waiter.owner_bytes);
+  owner_memory_.give_back(waiter.owner, waiter.owner_bytes);
   waiters_.give_back(index);
 }
 
@@ -252,7 +252,7 @@ bool Engine::serve_waiter(WaiterId index, const Party& party) noexcept {
   const std::string_view owner =
       waiter.owner == BlockArena::none
           ? std::string_view{}
-          : std::string_view{reinterpret_cast<const char*>(extra_memory_.at(waiter.owner)),
+          : std::string_view{reinterpret_cast<const char*>(owner_memory_.at(waiter.owner)),
                              waiter.owner_bytes};
   const Index made = admit(waiter.request, party, owner);
   if (made == reservations_.none) {

@@ -19,10 +19,10 @@ using limiter::MeterShape;
 namespace {
 
 // Address space: what a subject's name and usage take, if they take much; and a reservation's
-// extra.
+// owner.
 constexpr size_t name_bytes = 256;
 constexpr size_t subject_usage_bytes = 2'048;
-constexpr size_t reservation_bytes = 128;
+constexpr size_t owner_bytes = 128;
 constexpr size_t arena_bytes_min = 4 * 1024 * 1024;
 
 // A quota's words at most: 16 rolling days.
@@ -58,8 +58,8 @@ Engine::Engine(const Options& options)
       reservations_(options.reservations_max, "reservations (--max-reservations)"),
       id_index_(options.reservations_max + options.waiters_max,
                 "reservations (--max-reservations)"),
-      extra_memory_(arena_bytes(options.reservations_max, reservation_bytes),
-                    "reservations (--max-reservations)"),
+      owner_memory_(arena_bytes(options.reservations_max, owner_bytes),
+                    "owners of reservations (--max-reservations)"),
       ids_(options.reservations_max),
       ties_(options.reservations_max, "ties of reservations (--max-reservations)"),
       tie_index_(options.reservations_max, "ties of reservations (--max-reservations)"),
@@ -100,8 +100,8 @@ std::string_view Engine::name_of(const Subject& subject) const noexcept {
 
 BlockArena::Block Engine::keep_text(std::string_view text) noexcept {
   if (text.empty()) return BlockArena::none;
-  const BlockArena::Block block = extra_memory_.take(text.size());
-  if (block != BlockArena::none) std::memcpy(extra_memory_.at(block), text.data(), text.size());
+  const BlockArena::Block block = owner_memory_.take(text.size());
+  if (block != BlockArena::none) std::memcpy(owner_memory_.at(block), text.data(), text.size());
   return block;
 }
 
@@ -223,7 +223,7 @@ void Engine::reset_meters(Subject& subject, uint64_t order) noexcept {
   for (const MeterShape& shape : subject.quota->shapes) {
     Meter meter(shape, words_of(subject));
     meter.roll(now_);
-    meter.reset();
+    meter.reset(now_);
   }
 }
 
@@ -302,7 +302,7 @@ uint64_t Engine::reserved_bytes() const noexcept {
   return subjects_.reserved_bytes() + subject_index_.reserved_bytes() +
          name_memory_.reserved_bytes() + usage_memory_.reserved_bytes() +
          reservations_.reserved_bytes() + id_index_.reserved_bytes() + ids_.reserved_bytes() +
-         extra_memory_.reserved_bytes() + ties_.reserved_bytes() + tie_index_.reserved_bytes() +
+         owner_memory_.reserved_bytes() + ties_.reserved_bytes() + tie_index_.reserved_bytes() +
          waiters_.reserved_bytes();
 }
 

@@ -25,7 +25,6 @@ std::unique_ptr<QuotaClass> compile(const api::Quota& quota) {
     shape.head_word = static_cast<uint16_t>(made->words);
     made->words += limiter::head_words(shape);
     made->limits_anything |= limit.ceiling != api::Ceiling::unlimited;
-    made->has_gcra |= limit.kind == api::LimitKind::gcra;
     made->shapes.push_back(shape);
   }
   made->head_words = made->words;

@@ -26,7 +26,6 @@ struct QuotaClass {
   uint32_t words = 0;                       // of one subject's usage ...
   uint32_t head_words = 0;                  // ... and those that every call looks at
   bool limits_anything = false;             // some limit has a number, or blocks
-  bool has_gcra = false;
   mutable uint32_t holders = 0;
 };
 

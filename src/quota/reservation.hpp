@@ -1,5 +1,5 @@
 // What was reserved, and has to be settled; and who waits to reserve.
-// Shape:  most of it is in the Reservation; what few have lies in an Extra in the arena.
+// Shape:  all of it is in the Reservation but the owner's name, which few have: in an arena.
 // Lives:  in the engine's pools. An expired reservation stays for as long again, one with an id of
 //         its client's until its lifetime ends, unless its place is needed; of others
 //         the record in the IdBook is all that stays.
@@ -29,13 +29,6 @@ struct Request {
   std::array<SubjectIndex, limits::call_subjects_max> subjects{};
 };
 
-// When a gcra limit's charge will have leaked away.
-struct Stamp {
-  uint32_t limit = 0;  // limit_id()
-  uint32_t subject = 0;
-  int64_t drained_ns = 0;
-};
-
 struct Reservation
     : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
   explicit Reservation(uint64_t timer_owner) noexcept : timer(timer_owner) {}
@@ -51,10 +44,8 @@ struct Reservation
   uint64_t id_request = 0;
   uint32_t lifetime_ms = 0;
   BlockArena::Block owner = BlockArena::none;
-  BlockArena::Block stamps = BlockArena::none;
   uint32_t tie_place = 0;  // of its Tie, while it is open
   uint8_t owner_bytes = 0;
-  uint8_t stamps_count = 0;
   uint8_t subjects_count = 0;
   uint8_t refunded = 0;  // a bit for each subject that got its charge back when it expired
   api::ReservationState state = api::ReservationState::open;

@@ -1,7 +1,7 @@
 // What quotas allow, told by the slowest means: every charge is remembered for ever, and each
 // question adds them up anew.
 // Shape:  a LimitModel per subject and limit, with a log of charges; a QuotaModel for reservations.
-//         Where the store may be late by a stated error (rings; gcra after refunds) the model tells
+//         Where the store may be off by a stated error (rings; gcra after refunds) the model tells
 //         the least and the most that may be used.
 #pragma once
 
@@ -48,33 +48,28 @@ inline uint64_t model_share(const api::Limit& limit, const api::Amounts& amounts
 
 class LimitModel {
  public:
-  LimitModel(const api::Limit& limit, int64_t ns) : limit_(limit), leaked_ns_(ns) {}
+  LimitModel(const api::Limit& limit, int64_t ns) : limit_(limit), rates_{{ns, rate(limit)}} {}
 
   const api::Limit& limit() const { return limit_; }
   void set_amount(const api::Limit& limit, int64_t ns) {
-    if (is(api::LimitKind::gcra)) leak(ns);
-    if (limit.amount != limit_.amount) exact_ = false;
+    if (rate(limit) != rate(limit_)) is_steady_ = false;
+    rates_.push_back({ns, rate(limit)});
     limit_ = limit;
   }
 
   void charge(uint64_t amount, ModelReservation of, bool open, int64_t ns, int64_t wall_ns) {
     charges_.push_back({ns, wall_ns, amount, amount, of, open});
-    if (is(api::LimitKind::gcra)) {
-      leak(ns);
-      queue_.push_back({wide(amount) * period_ns(), charges_.size() - 1});
-    }
   }
 
   // The reservation, which was charged `before`, is settled.
   void replace(ModelReservation of, uint64_t actual, uint64_t before, int64_t ns, int64_t wall_ns) {
-    for (size_t index = 0; index < charges_.size(); ++index) {
-      Charge& charge = charges_[index];
+    for (Charge& charge : charges_) {
       if (charge.of != of) continue;
       charge.open = false;
-      if (actual >= before) continue;
+      if (actual >= before || is_leaked_long_ago(charge, ns)) continue;
       const uint64_t back = std::min(charge.amount, before - actual);  // less after a reset
-      if (is(api::LimitKind::gcra)) give_back(index, back, ns);
       charge.amount -= back;
+      if (back > 0) has_refunds_ = true;
     }
     if (actual > before) this->charge(actual - before, 0, false, ns, wall_ns);
   }
@@ -89,13 +84,10 @@ class LimitModel {
                        [of](const Charge& charge) { return charge.of == of; });
   }
   void reset(int64_t ns) {
-    if (is(api::LimitKind::gcra)) leak(ns);
     for (Charge& charge : charges_) {
-      if (!charge.open) charge.amount = 0;
+      if (!charge.open || is_leaked_long_ago(charge, ns)) charge.amount = 0;
     }
-    std::erase_if(queue_,
-                  [this](const Leaking& leaking) { return !charges_[leaking.charge].open; });
-    exact_ = false;
+    has_refunds_ = true;
   }
 
   Bounds used(int64_t ns, int64_t wall_ns) { return sum(ns, wall_ns, false); }
@@ -111,12 +103,15 @@ class LimitModel {
     ModelReservation of;
     bool open;
   };
-  struct Leaking {
-    Wide left;  // units times period
-    size_t charge;
+  struct Rate {
+    int64_t since_ns;
+    uint64_t amount;  // leaks in a period
   };
 
   static Wide wide(uint64_t value) { return value; }
+  static uint64_t rate(const api::Limit& limit) {
+    return limit.ceiling == api::Ceiling::number ? limit.amount : limits::amount_max;
+  }
   bool is(api::LimitKind kind) const { return limit_.kind == kind; }
   uint64_t period_ns() const { return static_cast<uint64_t>(limit_.period_ms) * 1'000'000; }
 
@@ -167,7 +162,7 @@ class LimitModel {
         }));
       }
       case api::LimitKind::gcra:
-        return open ? gcra_open(ns) : gcra_used(ns);
+        return open ? gcra_open(ns) : gcra_used(ns);  // what comes back was never charged
     }
     return {};
   }
@@ -181,43 +176,60 @@ class LimitModel {
     return std::nullopt;
   }
 
-  // First in, first out: as a bucket leaks that has not mixed.
-  void leak(int64_t ns) {
-    Wide leaked = wide(static_cast<uint64_t>(ns - leaked_ns_)) * limit_.amount;
-    if (ns > leaked_ns_ && limit_.ceiling != api::Ceiling::number) queue_.clear();
-    leaked_ns_ = ns;
-    while (!queue_.empty() && leaked > 0) {
-      const Wide part = std::min(leaked, queue_.front().left);
-      queue_.front().left -= part;
-      leaked -= part;
-      if (queue_.front().left == 0) queue_.erase(queue_.begin());
+  // Units times period.
+  Wide leaks_between(int64_t begin, int64_t end) const {
+    Wide leaked = 0;
+    for (size_t index = 0; index < rates_.size(); ++index) {
+      const int64_t next = index + 1 < rates_.size() ? rates_[index + 1].since_ns : INT64_MAX;
+      const int64_t from = std::max(begin, rates_[index].since_ns);
+      const int64_t until = std::min(end, next);
+      if (from < until) leaked += wide(static_cast<uint64_t>(until - from)) * rates_[index].amount;
     }
+    return leaked;
   }
-  void give_back(size_t charge, uint64_t amount, int64_t ns) {
-    leak(ns);
-    exact_ = false;  // the store rounds against whoever gives back
-    for (Leaking& leaking : queue_) {
-      if (leaking.charge == charge)
-        leaking.left -= std::min(leaking.left, wide(amount) * period_ns());
+  Wide gcra_level(int64_t ns) const {
+    Wide level = 0;
+    int64_t at = rates_.front().since_ns;
+    const auto leak = [&](int64_t until) {
+      const Wide leaked = leaks_between(at, until);
+      level = level > leaked ? level - leaked : 0;
+      at = until;
+    };
+    for (const Charge& charge : charges_) {
+      leak(charge.ns);
+      level += wide(charge.amount) * period_ns();
     }
-  }
-  // The store may think that more is left, never less.
-  Bounds gcra_used(int64_t ns) {
     leak(ns);
-    Wide total = 0;
-    for (const Leaking& leaking : queue_) total += leaking.left;
-    const auto least = static_cast<uint64_t>((total + period_ns() - 1) / period_ns());
-    if (exact_) return both(least);
-    return {least, UINT64_MAX};
+    return level;
   }
-  Bounds gcra_open(int64_t) { return {0, UINT64_MAX}; }
+  // By what the store may be above it: what leaks in a sub-window.
+  Bounds gcra_used(int64_t ns) const {
+    const Wide level = gcra_level(ns);
+    const auto units = [this](Wide of) {
+      return static_cast<uint64_t>((of + period_ns() - 1) / period_ns());
+    };
+    if (!has_refunds_) return both(units(level));
+    if (!is_steady_) return {units(level), UINT64_MAX};
+    return {units(level), units(level + wide(rate(limit_)) * static_cast<uint64_t>(width_ns()))};
+  }
+  Bounds gcra_open(int64_t ns) const {
+    const uint64_t open =
+        add_up(true, [this, ns](const Charge& charge) { return !is_leaked_long_ago(charge, ns); });
+    const Bounds used = gcra_used(ns);
+    return {std::min(open, used.least), std::min(open, used.most)};
+  }
+  int64_t width_ns() const { return (static_cast<int64_t>(period_ns()) + 14) / 15; }
+  // Of a gcra: more than a period ago.
+  bool is_leaked_long_ago(const Charge& charge, int64_t ns) const {
+    return is(api::LimitKind::gcra) && ns / width_ns() - charge.ns / width_ns() > 15;
+  }
 
   static constexpr int64_t day = 24LL * 3600 * 1'000'000'000;
   api::Limit limit_;
   std::vector<Charge> charges_;
-  std::vector<Leaking> queue_;
-  int64_t leaked_ns_ = 0;
-  bool exact_ = true;
+  std::vector<Rate> rates_;
+  bool has_refunds_ = false;
+  bool is_steady_ = true;  // always the same amount
 };
 
 }  // namespace sluice::quota
