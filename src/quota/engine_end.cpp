@@ -10,6 +10,7 @@ using api::Amounts;
 using api::QuotaAnswer;
 using api::QuotaCall;
 using api::QuotaCode;
+using api::QuotaOp;
 using api::ReservationState;
 using limiter::Meter;
 using limiter::MeterShape;
@@ -67,8 +68,9 @@ void Engine::cancel(const QuotaCall& call, QuotaAnswer& answer) noexcept {
   if (reservation == nullptr || has_ended(*reservation)) {
     return answer_ended(ReservationState::cancelled, answer);
   }
-  if ((call.flags & api::quota_flag::untold) != 0 && has_client_id(*reservation)) {
-    answer.code = QuotaCode::id_in_use;
+  const bool untold = (call.flags & api::quota_flag::untold) != 0;
+  if (untold && has_client_id(*reservation) && reservation->tie == 0) {
+    answer.code = QuotaCode::id_in_use;  // another connection may have been told of it
     return;
   }
   const bool keeps = (call.flags & api::quota_flag::keep_requests) != 0;
@@ -294,14 +296,10 @@ void Engine::mark_all(const Reservation& reservation) noexcept {
   }
 }
 
-// One with an id of its client's stays, unless it is tied.
 bool Engine::give_back(uint64_t id, base::Now now) noexcept {
   begin(now);
-  const Reservation* const reservation = find(id);
-  const bool is_shared = reservation != nullptr && has_client_id(*reservation);
-  if (is_shared && reservation->tie == 0) return false;
   QuotaAnswer answer;
-  cancel({.op = api::QuotaOp::cancel, .reservation = id}, answer);
+  cancel({.op = QuotaOp::cancel, .flags = api::quota_flag::untold, .reservation = id}, answer);
   return answer.code == QuotaCode::ok;
 }
 

@@ -413,6 +413,23 @@ TEST_F(Ending, a_slot_limit_put_at_run_time_counts_what_is_open_already) {
   EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::ok);
 }
 
+// Nobody was told of it, and nobody else can be: its connection ends.
+TEST_F(Ending, what_is_tied_and_reached_nobody_comes_back_also_with_an_id) {
+  driver_.put("m", {tpm(100)});
+  for (const bool by_call : {false, true}) {
+    QuotaCall call = with_id(asking_tokens(60), "mine");
+    call.tie = 7;
+    const uint64_t id = driver_.reserve({"m"}, call).reservation;
+    if (by_call) {
+      EXPECT_EQ(driver_.cancel(id, api::quota_flag::untold).code, QuotaCode::ok);
+    } else {
+      EXPECT_TRUE(driver_.store.give_back(id, driver_.now()));
+    }
+    driver_.ask({.op = QuotaOp::end_tie, .tie = 7});
+    EXPECT_EQ(driver_.used("m", "tpm"), 0U) << by_call;
+  }
+}
+
 TEST_F(Ending, a_bucket_whose_limit_became_zero_gives_back_what_was_reserved) {
   driver_.put("m", {limit_of("l", Metric::tokens, 60, LimitKind::gcra, 60'000)});
   const uint64_t id = reserve(60);
