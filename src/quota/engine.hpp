@@ -169,7 +169,8 @@ class Engine {
   void mark(SubjectIndex subject) noexcept;
   SubjectIndex take_marked() noexcept;
   void mark_lines(const Waiter& waiter) noexcept;
-  bool may_have_turn(const Waiter& waiter) const noexcept;
+  bool may_have_turn(const Waiter& waiter, uint64_t since_order = UINT64_MAX) const noexcept;
+  bool may_be_passed(const Subject& subject) const noexcept;
   void serve_line(SubjectIndex subject) noexcept;
   bool try_head(api::WaiterId waiter) noexcept;
   bool is_denied(const Waiter& waiter, const Party& party) const noexcept;
@@ -180,13 +181,17 @@ class Engine {
   void drain_some() noexcept;
   void refresh_waiters() noexcept;
   void fire_timers() noexcept;
-  void end_wait(api::WaiterId waiter) noexcept;
+  void pass_limit(Waiter& waiter) noexcept;
+  void end_waits() noexcept;
   bool heads_all(const Waiter& waiter, api::WaiterId index) noexcept;
   uint32_t lines_passed_by(api::WaiterId index, std::span<SubjectIndex> lines) const noexcept;
   bool may_overtake(const Waiter& waiter, api::WaiterId index) noexcept;
   bool is_waiting(api::WaiterId waiter, api::Ticket ticket, api::CoreId origin) const noexcept;
   static Link link(api::WaiterId waiter, uint32_t place) noexcept {
     return waiter * limits::call_subjects_max + place;
+  }
+  static api::WaiterId index_of(const Waiter& waiter) noexcept {
+    return static_cast<api::WaiterId>(waiter.limit.owner);
   }
   static api::WaiterId waiter_of(Link link) noexcept { return link / limits::call_subjects_max; }
   static uint32_t place_of(Link link) noexcept { return link % limits::call_subjects_max; }
@@ -307,6 +312,7 @@ class Engine {
   uint64_t ids_given_ = 0;
 
   base::ObjectPool<Waiter> waiters_;
+  Waiters late_waiters_;                      // whose wait limit has passed, the first first
   SubjectIndex first_to_serve_ = no_subject;  // lines, through Subject::next_to_serve
   SubjectIndex last_to_serve_ = no_subject;
   int64_t work_left_ = 0;

@@ -88,6 +88,7 @@ void Engine::answer_ending(Reservation& reservation, ReservationState state,
   answer.late = reservation.late;
   answer.amounts = reservation.amounts;
   end(reservation, state);
+  serve_marked();
 }
 
 // It ended before, or is unknown. The same end again has the same answer.
@@ -169,8 +170,8 @@ void Engine::replace(Reservation& reservation, const Amounts& actual, uint64_t c
   reservation.amounts = actual;
 }
 
-// Frees its slots, if they are not free yet, and remembers it. What came back may serve others.
-// Gone afterwards, but for one that expired or has an id of its client's.
+// Frees its slots, if they are not free yet, and remembers it. Marks those whom it may help. Gone
+// afterwards, but for one that expired or has an id of its client's.
 void Engine::end(Reservation& reservation, ReservationState state) noexcept {
   const bool was_open = reservation.state == ReservationState::open;
   if (was_open) {
@@ -187,7 +188,6 @@ void Engine::end(Reservation& reservation, ReservationState state) noexcept {
   } else if (was_open) {
     ended_.push_back(reservation);
   }
-  serve_marked();
 }
 
 // Its lifetime has ended. The charge stays, or comes back where the quota says so; the slot is
@@ -251,6 +251,7 @@ void Engine::end_tie(uint64_t tie) noexcept {
   if (place == HashIndex::none) return;
   if (!ties_[place].is_linked()) ending_ties_.push_back(ties_[place]);
   end_ties();
+  serve_marked();
 }
 
 // A connection may have tied every reservation to itself: they end in slices.

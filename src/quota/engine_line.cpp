@@ -21,8 +21,10 @@ constexpr int overtakers_looked_at = 16;
 // anew.
 constexpr int64_t look_again_ns = 60 * base::ns_per_s;
 
-// Timers, and subjects of waiters with old rules, that one run_due() takes.
+// Timers, waiters whose limit has passed, and waiters whose subjects may have old rules, that one
+// run_due() takes.
 constexpr int timers_max = 1'024;
+constexpr int late_waiters_max = 64;
 constexpr uint32_t refreshed_max = 64;
 
 }  // namespace
@@ -32,8 +34,15 @@ bool Engine::must_wait(const Party& party) noexcept {
   return std::any_of(party.begin(), party.end(), [this](const Member& member) {
     if (member.index == no_subject) return false;
     const Subject& subject = subjects_[member.index];
-    return subject.has_line() && (subject.to_serve || !lets_pass(subject));
+    return subject.has_line() && !may_be_passed(subject);
   });
+}
+
+// The head of its line has no turn that is still to be looked at: nor one that time brings, unless
+// all timers are fired.
+bool Engine::may_be_passed(const Subject& subject) const noexcept {
+  return lets_pass(subject) && !may_have_turn(waiters_[waiter_of(subject.first_waiter)]) &&
+         wheel_.next_due_ms() > now_ms();
 }
 
 // Of a subject with a line.
@@ -184,12 +193,14 @@ void Engine::mark_lines(const Waiter& waiter) noexcept {
   }
 }
 
-// One of its lines is still to be served.
-bool Engine::may_have_turn(const Waiter& waiter) const noexcept {
+// One of its lines is still to be served, and was not since then.
+bool Engine::may_have_turn(const Waiter& waiter, uint64_t since_order) const noexcept {
   const auto& subjects = waiter.request.subjects;
   return std::any_of(subjects.begin(), subjects.begin() + waiter.request.subjects_count,
-                     [this](SubjectIndex subject) {
-                       return subject != no_subject && subjects_[subject].to_serve;
+                     [&](SubjectIndex index) {
+                       if (index == no_subject) return false;
+                       const Subject& subject = subjects_[index];
+                       return subject.to_serve && subject.served_order < since_order;
                      });
 }
 
@@ -213,6 +224,7 @@ void Engine::serve_line(SubjectIndex index) noexcept {
     // One that is behind in other lines is served when they have moved, if it may not pass.
     if (!(heads_all(waiters_[head], head) ? try_head(head) : overtake(head))) break;
   }
+  subjects_[index].served_order = now_.order;
   if (subjects_[index].has_line()) {
     let_overtake(index);
   } else {
@@ -361,20 +373,21 @@ void Engine::drain_some() noexcept {
   drain_at_ = not_draining;
 }
 
-// Each part has its own share of work. Lines that many ends mark are served out of the share of
-// what ended: while more are marked than one share serves, few end in a step.
+// Each part has its own share of work: however many lines are to be served, lifetimes and wait
+// limits end.
 void Engine::run_due(base::Now now) noexcept {
   begin(now);
   go_on_adopting();
   refill();
   end_ties();
   refill();
+  fire_timers();
+  refill();
   drain_some();
   refresh_waiters();
   serve_marked();
   refill();
-  fire_timers();
-  serve_marked();
+  end_waits();
   refill();  // for the calls until the next time
 }
 
@@ -405,7 +418,7 @@ void Engine::fire_timers() noexcept {
         }
         break;
       case limit_timer:
-        end_wait(index);
+        pass_limit(waiters_[index]);
         break;
       case wake_timer:
         mark_lines(waiters_[index]);  // once for all who are woken with it
@@ -414,25 +427,34 @@ void Engine::fire_timers() noexcept {
   }
 }
 
-// What comes with its last moment comes in time, also when there are many whose turn comes first.
-void Engine::end_wait(WaiterId index) noexcept {
-  Waiter& waiter = waiters_[index];
-  if (!std::exchange(waiter.limit_passed, true)) mark_lines(waiter);
-  serve_marked();
-  if (!waiters_.holds(index)) return;
-  if (may_have_turn(waiter)) {
-    wheel_.schedule(waiter.limit, now_ms());  // looked at again when more is done
-    return;
+// What comes with its last moment comes in time: it has one more turn.
+void Engine::pass_limit(Waiter& waiter) noexcept {
+  waiter.limit_order = now_.order;
+  mark_lines(waiter);
+  late_waiters_.push_back(waiter);
+}
+
+// Those who had their last turn are told. Who is gone makes room: who is behind has a turn first.
+void Engine::end_waits() noexcept {
+  if (drain_at_ != not_draining) return;  // they are told that
+  for (int looked_at = 0; looked_at < late_waiters_max && !late_waiters_.empty(); ++looked_at) {
+    if (!may_go_on()) return;
+    spend(0);
+    Waiter& waiter = late_waiters_.front();
+    if (may_have_turn(waiter, waiter.limit_order)) {
+      late_waiters_.splice(late_waiters_.end(), late_waiters_, late_waiters_.begin());
+      continue;
+    }
+    settle_waiter(index_of(waiter), Verdict::wait_limit, 0);
+    serve_marked();
   }
-  settle_waiter(index, Verdict::wait_limit, 0);
-  serve_marked();
 }
 
 int64_t Engine::next_due_ns() const noexcept {
   if (adoption_.under_way) return 0;
   if (refresh_waiters_at_ < waiters_.index_end() && waiters_.used() > 0) return 0;
   const bool serves = first_to_serve_ != no_subject || drain_at_ != not_draining;
-  if (serves || !ending_ties_.empty()) return 0;
+  if (serves || !ending_ties_.empty() || !late_waiters_.empty()) return 0;
   const int64_t due_ms = wheel_.next_due_ms();
   return due_ms == INT64_MAX ? base::never_ns : due_ms * base::ns_per_ms;
 }

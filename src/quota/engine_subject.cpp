@@ -76,6 +76,7 @@ Engine::Engine(const Options& options)
 Engine::~Engine() {
   // Timers and list hooks unlink themselves.
   ended_.clear();
+  late_waiters_.clear();
 }
 
 void Engine::begin(base::Now now) noexcept {
@@ -169,6 +170,7 @@ void Engine::forget(SubjectIndex index) noexcept {
 
 void Engine::refresh(SubjectIndex index) noexcept {
   Subject& subject = subjects_[index];
+  if (subject.has_line()) mark(index);  // before anybody comes later
   if (std::exchange(subject.resets, resets_) != resets_) reset_meters(subject, resets_order_);
   if (std::exchange(subject.version, version_) == version_) return;
   if (subject.source == QuotaSource::run_time) return;

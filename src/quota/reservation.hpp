@@ -68,20 +68,23 @@ struct Tie
 
 using Ties = boost::intrusive::list<Tie, boost::intrusive::constant_time_size<false>>;
 
-struct Waiter {
+struct Waiter
+    : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
   Waiter(uint64_t limit_owner, uint64_t wake_owner) noexcept
       : limit(limit_owner), wake(wake_owner) {}
 
-  base::Timer limit;  // the wait limit
+  base::Timer limit;  // the wait limit; linked when it has passed
   base::Timer wake;   // of one that heads all its lines, or may pass the heads: when it may fit
   Request request;
   api::Ticket ticket = api::no_ticket;
   api::CoreId origin = 0;
   BlockArena::Block owner = BlockArena::none;
   uint8_t owner_bytes = 0;
-  bool limit_passed = false;  // told so when its lines have been looked at once more
+  uint64_t limit_order = 0;  // of when its wait limit passed: told so when its lines had their turn
   std::array<Link, limits::call_subjects_max> before{};
   std::array<Link, limits::call_subjects_max> behind{};
 };
+
+using Waiters = boost::intrusive::list<Waiter, boost::intrusive::constant_time_size<false>>;
 
 }  // namespace sluice::quota

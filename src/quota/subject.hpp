@@ -43,6 +43,7 @@ struct alignas(64) Subject {
   Link last_waiter = no_link;
   uint32_t waiting = 0;                  // in its line
   uint64_t reset_order = 0;              // of the call that reset it last
+  uint64_t served_order = 0;             // of the call when all its line had its turn at last
   uint32_t next_to_serve = 0xFFFF'FFFF;  // behind it, of the lines that are to be served
 
   bool has_line() const noexcept { return first_waiter != no_link; }

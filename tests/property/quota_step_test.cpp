@@ -30,7 +30,8 @@ using Names = std::vector<std::string>;
 constexpr std::array<const char*, 4> all_names{"{t}a", "{t}b", "{t}c", "{t}d"};
 constexpr uint64_t ties = 3;
 
-api::Quota some_quota(Dice& dice) {
+// Some let others pass their lines' heads, with `overtaking`.
+api::Quota some_quota(Dice& dice, bool overtaking) {
   api::Limit tokens{.name = "tokens",
                     .metric = api::Metric::tokens,
                     .kind = dice.percent(50) ? api::LimitKind::fixed : api::LimitKind::sliding,
@@ -43,7 +44,10 @@ api::Quota some_quota(Dice& dice) {
                          .kind = api::LimitKind::slots,
                          .amount = 1 + dice.below(12),
                          .time_zone = {}};
-  return {.limits = {tokens, slots}, .refund_expired = dice.percent(30), .profile = {}};
+  return {.limits = {tokens, slots},
+          .refund_expired = dice.percent(30),
+          .overtakers_max = overtaking ? static_cast<uint32_t>(dice.below(5)) : 0,
+          .profile = {}};
 }
 
 // A store, and what its callers know under numbers of their own.
@@ -115,7 +119,7 @@ struct Step {
 // end in even milliseconds, and waits in odd ones of their own.
 class Caller {
  public:
-  explicit Caller(uint64_t seed) : dice_(seed) {}
+  Caller(uint64_t seed, bool overtaking) : dice_(seed), overtaking_(overtaking) {}
 
   base::Now now() const {
     return {.monotonic_ns = ms_ * 1'000'000,
@@ -143,7 +147,7 @@ class Caller {
     } else if (kind < 90) {
       step.call = {.op = QuotaOp::put};
       step.names = {all_names[dice_.below(all_names.size())]};
-      step.quota = some_quota(dice_);
+      step.quota = some_quota(dice_, overtaking_);
     } else if (kind < 93) {
       step.call = {.op = dice_.percent(50) ? QuotaOp::reset : QuotaOp::remove};
       step.names = {all_names[dice_.below(all_names.size())]};
@@ -186,6 +190,7 @@ class Caller {
   }
 
   Dice dice_;
+  const bool overtaking_;
   std::set<int64_t> wait_ends_ms_;
   int64_t ms_ = 1'000;
   int64_t call_ms_ = 1'000;
@@ -222,7 +227,7 @@ QuotaAnswer take_step(Side& side, const Step& step, bool silently, base::Now now
 }
 
 void compare(uint64_t seed, int steps) {
-  Caller caller(seed);
+  Caller caller(seed, false);  // who passes depends on who is looked at first
   Side slow(seed, static_cast<uint32_t>(1 + seed % 7));
   Side whole(seed, 1'000'000);
   base::Now now = caller.now();
@@ -257,6 +262,12 @@ TEST(QuotaSteps, come_to_the_same_as_one_that_does_all_at_once) {
   }
 }
 
+bool share_one(const Names& some, const Names& others) {
+  return std::any_of(some.begin(), some.end(), [&](const std::string& name) {
+    return std::find(others.begin(), others.end(), name) != others.end();
+  });
+}
+
 // Who stands in line, in the order of arrival.
 class Lines {
  public:
@@ -266,69 +277,107 @@ class Lines {
   bool overtakes(Ticket ticket, const Names& names) const {
     return std::any_of(waiting_.begin(), waiting_.end(), [&](const auto& waiter) {
       const auto& [other, others] = waiter;
-      return other < ticket &&
-             std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-               return std::find(others.begin(), others.end(), name) != others.end();
-             });
+      return other < ticket && share_one(names, others);
     });
   }
   const Names& names_of(Ticket ticket) const { return waiting_.at(ticket); }
   bool holds(Ticket ticket) const { return waiting_.contains(ticket); }
   size_t count() const { return waiting_.size(); }
+  // Who heads all its lines.
+  std::vector<Ticket> heads() const {
+    std::vector<Ticket> found;
+    for (const auto& [ticket, names] : waiting_) {
+      if (!overtakes(ticket, names)) found.push_back(ticket);
+    }
+    return found;
+  }
 
  private:
   std::map<Ticket, Names> waiting_;
 };
 
-void follow(Side& side, Lines& lines) {
+void follow(Side& side, Lines& lines, bool overtaking) {
   for (const api::Grant& grant : side.store.grants()) {
     ASSERT_TRUE(lines.holds(grant.ticket));
     const Names names = lines.names_of(grant.ticket);
     lines.leave(grant.ticket);
-    if (grant.verdict != Verdict::approved) continue;
+    if (grant.verdict != Verdict::approved || overtaking) continue;
     ASSERT_FALSE(lines.overtakes(grant.ticket, names)) << grant.ticket;
   }
   side.fetch_outcomes();
   ASSERT_EQ(side.store.waiters_count(), lines.count());
 }
 
-// A subject without a quota has no line: removed ones are asked for by nobody.
-void hurry(uint64_t seed, int steps) {
-  Caller caller(seed);
+// Those who head all their lines, and would fit if nobody else was there.
+std::vector<Ticket> whose_turn_it_is(Side& side, const Lines& lines,
+                                     const std::map<Ticket, QuotaCall>& calls, base::Now now) {
+  std::vector<Ticket> found;
+  for (const Ticket ticket : lines.heads()) {
+    QuotaCall call = calls.at(ticket);
+    call.op = QuotaOp::check;
+    const QuotaCode code = side.ask(call, lines.names_of(ticket), {}, now).code;
+    if (code == QuotaCode::line_ahead || api::admits(code)) found.push_back(ticket);
+  }
+  return found;
+}
+
+// A subject without a quota has no line: removed ones are asked for by nobody. Where some may pass
+// those who have to wait longer, no newcomer passes one whose turn it is.
+void hurry(uint64_t seed, int steps, bool overtaking) {
+  Caller caller(seed, overtaking);
   Side side(seed, static_cast<uint32_t>(1 + seed % 5));
   Lines lines;
+  std::map<Ticket, QuotaCall> calls;
   base::Now now = caller.now();
   Dice quotas(seed);
   for (const char* name : all_names)
-    side.ask({.op = QuotaOp::put}, {name}, some_quota(quotas), now);
+    side.ask({.op = QuotaOp::put}, {name}, some_quota(quotas, overtaking), now);
   for (int count = 0; count < steps; ++count) {
     const Step step = caller.next();
     caller.advance(base::never_ns);
     now = caller.now();
     if (caller.percent(30)) side.store.run_due(now);
-    follow(side, lines);
+    follow(side, lines, overtaking);
     if (testing::Test::HasFatalFailure()) return;
     if (step.call.op == QuotaOp::remove) continue;
     if (step.call.op == QuotaOp::page && caller.leaves_silently()) {
       lines.leave(static_cast<Ticket>(step.of));
     }
+    std::vector<Ticket> first;
+    if (overtaking) first = whose_turn_it_is(side, lines, calls, now);
     const QuotaAnswer answer = take_step(side, step, caller.leaves_silently(), now);
-    if (answer.code == QuotaCode::queued) lines.join(step.call.ticket, step.names);
+    if (answer.code == QuotaCode::queued) {
+      lines.join(step.call.ticket, step.names);
+      calls[step.call.ticket] = step.call;
+    }
     if (step.call.op == QuotaOp::reserve && api::admits(answer.code)) {
-      ASSERT_FALSE(lines.overtakes(step.call.ticket, step.names)) << count;
+      if (!overtaking) {
+        ASSERT_FALSE(lines.overtakes(step.call.ticket, step.names)) << count;
+      }
+      for (const Ticket ticket : first) {
+        ASSERT_FALSE(share_one(step.names, lines.names_of(ticket))) << count << ' ' << ticket;
+      }
     }
     side.store.check_invariants(now);
   }
   side.store.drain(now);
   side.finish(now);
-  follow(side, lines);
+  follow(side, lines, overtaking);
   ASSERT_EQ(lines.count(), 0U);
 }
 
 TEST(QuotaSteps, nobody_overtakes_anybody_meanwhile) {
   for (const uint64_t seed : property_seeds(300)) {
     SCOPED_TRACE("SEED=" + std::to_string(seed));
-    hurry(seed, 1'000);
+    hurry(seed, 1'000, false);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(QuotaSteps, no_newcomer_overtakes_one_whose_turn_it_is) {
+  for (const uint64_t seed : property_seeds(300)) {
+    SCOPED_TRACE("SEED=" + std::to_string(seed));
+    hurry(seed, 1'000, true);
     if (testing::Test::HasFatalFailure()) return;
   }
 }

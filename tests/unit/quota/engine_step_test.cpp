@@ -183,10 +183,107 @@ TEST_F(Steps, another_line_moves_between_two_long_ones) {
   driver_.reset("k");
   driver_.cancel(slot);
   driver_.reset("m");
-  driver_.advance_ns(0);
+  driver_.advance_ns(0);  // the first long one ...
+  driver_.advance_ns(0);  // ... and the others behind it
   const Tickets served = driver_.served();
   EXPECT_EQ(std::count(served.begin(), served.end(), many), 1);
   EXPECT_GT(driver_.store.waiters_count(), half);
+}
+
+TEST_F(Steps, a_newcomer_does_not_come_before_those_whose_turn_a_reset_of_all_brings) {
+  Quota quota = quota_of({tpm(2 * many)});
+  quota.overtakers_max = 1'000;
+  driver_.put("m", quota);
+  driver_.record({"m"}, {.input_tokens = 2 * many});
+  ask("m", waiting(asking_tokens(1), 0));
+  driver_.ask({.op = QuotaOp::reset_all});
+  while (driver_.store.waiters_count() > 0) {
+    ASSERT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::line_ahead);
+    driver_.advance_ns(0);
+  }
+  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::ok);
+}
+
+// A turn decides before it runs what is due.
+TEST_F(Steps, a_newcomer_does_not_come_before_those_whose_time_has_come) {
+  Quota quota = quota_of({tpm(many)});
+  quota.overtakers_max = 1'000;
+  driver_.put("m", quota);
+  driver_.record({"m"}, {.input_tokens = many});
+  driver_.reserve({"m"}, waiting(asking_tokens(1), 1));
+  driver_.ns += 120'000 * base::ns_per_ms;
+  driver_.wall_ns += 120'000 * base::ns_per_ms;
+  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::line_ahead);
+  driver_.advance_ns(0);
+  EXPECT_EQ(driver_.served(), Tickets{1});
+  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::ok);
+}
+
+// Lines that are marked again and again, without end: each has its own share of work.
+class Overload : public testing::Test {
+ protected:
+  static constexpr int lines = 500;
+
+  // A slot that is held, and one that waits for it, in each line.
+  Overload() {
+    for (int line = 0; line < lines; ++line) {
+      names_.push_back(numbered("s", line));
+      driver_.put(names_.back(), {slots(1)});
+      driver_.reserve({names_.back()}, for_long());
+      driver_.reserve({names_.back()},
+                      waiting(for_long(), static_cast<Ticket>(line + 1), line == 7 ? 1'000 : 0));
+      driver_.advance_ns(0);
+    }
+    EXPECT_EQ(driver_.store.waiters_count(), uint32_t{lines});
+  }
+
+  static QuotaCall for_long() {
+    QuotaCall call = asking({.requests = 0});
+    call.lifetime_ms = 600'000;
+    return call;
+  }
+  void mark_all() {
+    for (const std::string& name : names_) driver_.reset(name);
+  }
+
+  StoreDriver driver_{{.subjects_max = 2 * lines,
+                       .reservations_max = 4 * lines,
+                       .waiters_max = lines,
+                       .step_work = step_work,
+                       .seed = 42}};
+  Names names_;
+};
+
+TEST_F(Overload, lifetimes_end) {
+  driver_.put("short", {slots(lines)});
+  QuotaCall call = asking({.requests = 0});
+  call.lifetime_ms = 1'000;
+  for (int count = 0; count < lines; ++count) driver_.reserve({"short"}, call);
+  driver_.ns += 1'100 * base::ns_per_ms;
+  driver_.wall_ns += 1'100 * base::ns_per_ms;
+  for (int step = 0; step < 20; ++step) {
+    mark_all();
+    driver_.advance_ns(0);
+  }
+  EXPECT_EQ(driver_.store.statistics().expired, uint64_t{lines});
+}
+
+TEST_F(Overload, a_wait_limit_ends) {
+  driver_.outcomes();
+  int64_t ms = 0;
+  for (std::vector<StoreDriver::Outcome> told; told.empty() && ms < 2'000; ++ms) {
+    mark_all();
+    driver_.advance_ms(1);
+    told = driver_.outcomes();
+  }
+  EXPECT_LE(ms, 1'000 + 3 * 2 * lines / step_work);  // when each line has had its turn
+}
+
+TEST_F(Steps, who_would_have_waited_too_long_while_the_server_drains_is_told_that_it_drains) {
+  make_line(quota_of({tpm(many)}), 60'000);
+  driver_.store.drain(driver_.now());
+  driver_.ns += 70'000 * base::ns_per_ms;
+  expect_all_in_steps(Verdict::draining);
 }
 
 // A line that somebody has a turn in ends, and its subject goes, before it is looked at.
@@ -295,6 +392,7 @@ TEST_F(Ties, slots_that_come_free_are_served_in_steps) {
   ask("m", waiting(tied(8), 0));
   ASSERT_EQ(driver_.store.waiters_count(), many);
   end_tie(7);
+  driver_.advance_ns(0);  // they are served with another share of work
   expect_all_in_steps(Verdict::approved);
   EXPECT_EQ(open(), many);
 }
