@@ -118,7 +118,9 @@ class Engine {
   void stand_behind(Obstacle& against) const noexcept;
   Index admit(const Request& request, const Party& party, std::string_view owner) noexcept;
   void charge(const api::Amounts& amounts, const Party& party) noexcept;
-  BlockArena::Block keep_text(std::string_view text) noexcept;
+  BlockArena::Block keep_owner(std::string_view owner) noexcept;
+  std::string_view owner_at(BlockArena::Block block) const noexcept;
+  void drop_owner(BlockArena::Block block) noexcept;
   static api::QuotaCode admission_code(const Party& party) noexcept;
   bool answer_repeat(const Request& request, api::QuotaAnswer& answer) noexcept;
   void deny(api::QuotaBatch& batch, size_t index, const Party& party, const Request& request,

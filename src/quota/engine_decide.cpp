@@ -514,10 +514,7 @@ Engine::Index Engine::admit(const Request& request, const Party& party,
     reservation.id_request = request.id_request;
     id_index_.insert(request.id.low, index);
   }
-  reservation.owner = keep_text(owner);
-  if (reservation.owner != BlockArena::none) {
-    reservation.owner_bytes = static_cast<uint8_t>(owner.size());
-  }
+  reservation.owner = keep_owner(owner);
   if (request.tie != 0) tie_up(reservation, request.tie);
   for (uint8_t at = 0; at < request.subjects_count; ++at) {
     if (request.subjects[at] == no_subject) continue;

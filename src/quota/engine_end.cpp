@@ -270,7 +270,7 @@ void Engine::forget(Reservation& reservation, const IdRecord& record) noexcept {
   ids_[place] = record;
   ids_.end(place);
   if (reservation.client_id.is_set()) id_index_.erase(reservation.client_id.low, index);
-  owner_memory_.give_back(reservation.owner, reservation.owner_bytes);
+  drop_owner(reservation.owner);
   for (uint8_t at = 0; at < reservation.subjects_count; ++at) {
     if (reservation.subjects[at] != no_subject) --subjects_[reservation.subjects[at]].held;
   }

@@ -76,10 +76,7 @@ QuotaCode Engine::join(const api::QuotaCall& call, const Request& request, const
   waiter.request = request;
   waiter.ticket = call.ticket;
   waiter.origin = origin;
-  waiter.owner = keep_text(call.owner);
-  if (waiter.owner != BlockArena::none) {
-    waiter.owner_bytes = static_cast<uint8_t>(call.owner.size());
-  }
+  waiter.owner = keep_owner(call.owner);
   if (request.id.is_set()) id_index_.insert(request.id.low, index | waiter_bit);
   for (uint8_t place = 0; place < request.subjects_count; ++place) {
     if (request.subjects[place] == no_subject) continue;
@@ -142,7 +139,7 @@ void Engine::leave(WaiterId index) noexcept {
   if (waiter.request.id.is_set()) id_index_.erase(waiter.request.id.low, index | waiter_bit);
   base::TimerWheel::cancel(waiter.limit);
   base::TimerWheel::cancel(waiter.wake);
-  owner_memory_.give_back(waiter.owner, waiter.owner_bytes);
+  drop_owner(waiter.owner);
   waiters_.give_back(index);
 }
 
@@ -261,12 +258,7 @@ bool Engine::serve_waiter(WaiterId index, const Party& party) noexcept {
     // The id goes over to the reservation.
     id_index_.erase(waiter.request.id.low, index | waiter_bit);
   }
-  const std::string_view owner =
-      waiter.owner == BlockArena::none
-          ? std::string_view{}
-          : std::string_view{reinterpret_cast<const char*>(owner_memory_.at(waiter.owner)),
-                             waiter.owner_bytes};
-  const Index made = admit(waiter.request, party, owner);
+  const Index made = admit(waiter.request, party, owner_at(waiter.owner));
   if (made == reservations_.none) {
     if (waiter.request.id.is_set()) id_index_.insert(waiter.request.id.low, index | waiter_bit);
     wake_at(waiters_[index], now_.ns + base::ns_per_s);

@@ -22,7 +22,7 @@ namespace {
 // owner.
 constexpr size_t name_bytes = 256;
 constexpr size_t subject_usage_bytes = 2'048;
-constexpr size_t owner_bytes = 128;
+constexpr size_t owner_bytes = 192;  // a block of the longest with its length
 constexpr size_t arena_bytes_min = 4 * 1024 * 1024;
 
 // A quota's words at most: 16 rolling days.
@@ -99,11 +99,25 @@ std::string_view Engine::name_of(const Subject& subject) const noexcept {
   return {reinterpret_cast<const char*>(name_memory_.at(subject.name)), subject.name_bytes};
 }
 
-BlockArena::Block Engine::keep_text(std::string_view text) noexcept {
-  if (text.empty()) return BlockArena::none;
-  const BlockArena::Block block = owner_memory_.take(text.size());
-  if (block != BlockArena::none) std::memcpy(owner_memory_.at(block), text.data(), text.size());
+// With its length before it. `none`: there is none, or no room.
+BlockArena::Block Engine::keep_owner(std::string_view owner) noexcept {
+  if (owner.empty()) return BlockArena::none;
+  const BlockArena::Block block = owner_memory_.take(1 + owner.size());
+  if (block == BlockArena::none) return block;
+  std::byte* const at = owner_memory_.at(block);
+  *at = static_cast<std::byte>(owner.size());
+  std::memcpy(at + 1, owner.data(), owner.size());
   return block;
+}
+
+std::string_view Engine::owner_at(BlockArena::Block block) const noexcept {
+  if (block == BlockArena::none) return {};
+  const std::byte* const at = owner_memory_.at(block);
+  return {reinterpret_cast<const char*>(at + 1), static_cast<size_t>(*at)};
+}
+
+void Engine::drop_owner(BlockArena::Block block) noexcept {
+  if (block != BlockArena::none) owner_memory_.give_back(block, 1 + owner_at(block).size());
 }
 
 // no_subject: there is no room.

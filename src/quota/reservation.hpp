@@ -45,7 +45,6 @@ struct Reservation
   uint32_t lifetime_ms = 0;
   BlockArena::Block owner = BlockArena::none;
   uint32_t tie_place = 0;  // of its Tie, while it is open
-  uint8_t owner_bytes = 0;
   uint8_t subjects_count = 0;
   uint8_t refunded = 0;  // a bit for each subject that got its charge back when it expired
   api::ReservationState state = api::ReservationState::open;
@@ -79,7 +78,6 @@ struct Waiter
   api::Ticket ticket = api::no_ticket;
   api::CoreId origin = 0;
   BlockArena::Block owner = BlockArena::none;
-  uint8_t owner_bytes = 0;
   uint64_t limit_order = 0;  // of when its wait limit passed: told so when its lines had their turn
   std::array<Link, limits::call_subjects_max> before{};
   std::array<Link, limits::call_subjects_max> behind{};
