@@ -74,21 +74,22 @@ class Shares {
  public:
   // `cached` input tokens are counted only by limits that say so.
   explicit Shares(const api::Amounts& amounts, uint64_t cached = 0) noexcept
-      : by_metric_{of_each(amounts, amounts.input_tokens - std::min(cached, amounts.input_tokens)),
-                   of_each(amounts, amounts.input_tokens)} {}
+      : by_metric_{amounts.requests,      amounts.input_tokens,
+                   amounts.output_tokens, amounts.input_tokens + amounts.output_tokens,
+                   amounts.cost,          1},
+        cached_(std::min(cached, amounts.input_tokens)) {}
 
   uint64_t of(const MeterShape& shape) const noexcept {
-    return by_metric_[shape.count_cached ? 1 : 0][static_cast<size_t>(shape.metric)];
+    const uint64_t share = by_metric_[static_cast<size_t>(shape.metric)];
+    if (cached_ == 0 || shape.count_cached) return share;
+    const bool has_input =
+        shape.metric == api::Metric::input_tokens || shape.metric == api::Metric::tokens;
+    return has_input ? share - cached_ : share;
   }
 
  private:
-  using ByMetric = std::array<uint64_t, api::metrics_count>;
-  static ByMetric of_each(const api::Amounts& amounts, uint64_t input) noexcept {
-    return {amounts.requests, input, amounts.output_tokens, input + amounts.output_tokens,
-            amounts.cost,     1};
-  }
-
-  std::array<ByMetric, 2> by_metric_;  // without and with what was cached
+  std::array<uint64_t, api::metrics_count> by_metric_;
+  uint64_t cached_;  // a part of the input tokens
 };
 
 class Meter {

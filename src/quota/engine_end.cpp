@@ -43,6 +43,10 @@ bool has_ended(const Reservation& reservation) noexcept {
          reservation.state == ReservationState::cancelled;
 }
 
+bool has_expired(const Reservation& reservation) noexcept {
+  return reservation.expired_order != 0;
+}
+
 // Asked again under its client's id, perhaps already, it is told; after its lifetime no more.
 bool has_client_id(const Reservation& reservation) noexcept {
   return reservation.id_request != 0;
@@ -56,7 +60,6 @@ void Engine::settle(const QuotaCall& call, QuotaAnswer& answer) noexcept {
   if (reservation == nullptr || has_ended(*reservation)) {
     return answer_ended(ReservationState::settled, answer);
   }
-  reservation->late = reservation->state == ReservationState::expired;
   replace(*reservation, actual_amounts(call, reservation->amounts), call.cached_input_tokens);
   ++statistics_.settled;
   answer_ending(*reservation, ReservationState::settled, answer);
@@ -69,12 +72,11 @@ void Engine::cancel(const QuotaCall& call, QuotaAnswer& answer) noexcept {
     return answer_ended(ReservationState::cancelled, answer);
   }
   const bool untold = (call.flags & api::quota_flag::untold) != 0;
-  if (untold && has_client_id(*reservation) && reservation->tie == 0) {
+  if (untold && has_client_id(*reservation) && !reservation->is_tied()) {
     answer.code = QuotaCode::id_in_use;  // another connection may have been told of it
     return;
   }
   const bool keeps = (call.flags & api::quota_flag::keep_requests) != 0;
-  reservation->late = reservation->state == ReservationState::expired;
   replace(*reservation, {.requests = keeps ? reservation->amounts.requests : 0}, 0);
   ++statistics_.cancelled;
   answer_ending(*reservation, ReservationState::cancelled, answer);
@@ -85,7 +87,7 @@ void Engine::answer_ending(Reservation& reservation, ReservationState state,
                            QuotaAnswer& answer) noexcept {
   answer.code = QuotaCode::ok;
   answer.state = state;
-  answer.late = reservation.late;
+  answer.late = has_expired(reservation);
   answer.amounts = reservation.amounts;
   end(reservation, state);
   serve_marked();
@@ -117,7 +119,7 @@ IdRecord Engine::record_of(const Reservation& reservation) noexcept {
   return {.id = reservation.id,
           .state = reservation.state,
           .admission = reservation.admission,
-          .late = reservation.late,
+          .late = has_ended(reservation) && has_expired(reservation),
           .forgotten_ms = reservation.timer.due_ms(),
           .amounts = reservation.amounts};
 }
@@ -176,7 +178,7 @@ void Engine::end(Reservation& reservation, ReservationState state) noexcept {
   const bool was_open = reservation.state == ReservationState::open;
   if (was_open) {
     --open_count_;
-    if (reservation.tie != 0) untie(reservation);
+    if (reservation.is_tied()) untie(reservation);
     for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
       if (reservation.subjects[place] != no_subject) --subjects_[reservation.subjects[place]].open;
     }
@@ -233,17 +235,17 @@ void Engine::tie_up(Reservation& reservation, uint64_t tie) noexcept {
     ASSERT(place != ties_.none);  // there are no more than open reservations
     tie_index_.insert(tie_hash(tie), place);
   }
-  reservation.tie = tie;
-  reservation.tie_place = place;
+  reservation.tie = place;
   ties_[place].open.push_back(reservation);
 }
 
 // It ends; the last of them takes the tie with it.
 void Engine::untie(Reservation& reservation) noexcept {
   reservation.unlink();
-  if (!ties_[reservation.tie_place].open.empty()) return;
-  tie_index_.erase(tie_hash(reservation.tie), reservation.tie_place);
-  ties_.give_back(reservation.tie_place);
+  const Tie& tie = ties_[reservation.tie];
+  if (!tie.open.empty()) return;
+  tie_index_.erase(tie_hash(tie.of), reservation.tie);
+  ties_.give_back(reservation.tie);
 }
 
 void Engine::end_tie(uint64_t tie) noexcept {

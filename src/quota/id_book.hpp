@@ -15,7 +15,7 @@
 
 namespace sluice::quota {
 
-struct IdRecord {
+struct alignas(64) IdRecord {  // a cache line
   static constexpr uint32_t ended = 0xFFFF'FFFF;
 
   uint64_t id = 0;

@@ -29,29 +29,37 @@ struct Request {
   std::array<SubjectIndex, limits::call_subjects_max> subjects{};
 };
 
+// Three cache lines with its place in the pool: what every pair of calls looks at lies in the first
+// two, and at the beginning of the third.
 struct Reservation
     : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+  static constexpr uint32_t no_tie = 0xFFFF'FFFF;
+
   explicit Reservation(uint64_t timer_owner) noexcept : timer(timer_owner) {}
 
   base::Timer timer;  // the end of its lifetime, or of being remembered
   uint64_t id = 0;
-  api::Amounts amounts;  // charged now; settled: what was used
-  int64_t charged_ns = 0;
-  uint64_t order = 0;  // of the call that charged it
-  uint64_t expired_order = 0;
-  uint64_t tie = 0;
-  NameHash client_id;
-  uint64_t id_request = 0;
   uint32_t lifetime_ms = 0;
-  BlockArena::Block owner = BlockArena::none;
-  uint32_t tie_place = 0;  // of its Tie, while it is open
   uint8_t subjects_count = 0;
   uint8_t refunded = 0;  // a bit for each subject that got its charge back when it expired
   api::ReservationState state = api::ReservationState::open;
   api::QuotaCode admission = api::QuotaCode::ok;  // what it was admitted with
-  bool late = false;
+
+  api::Amounts amounts;  // charged now; settled: what was used
   std::array<SubjectIndex, limits::call_subjects_max> subjects{};
+
+  int64_t charged_ns = 0;
+  uint64_t order = 0;          // of the call that charged it
+  uint64_t expired_order = 0;  // of when its lifetime ended; 0: it has not
+  uint32_t tie = no_tie;       // the place of its Tie: for good
+  BlockArena::Block owner = BlockArena::none;
+  NameHash client_id;
+  uint64_t id_request = 0;
+
+  bool is_tied() const noexcept { return tie != no_tie; }
 };
+
+static_assert(sizeof(Reservation) == 184);  // and its place in the pool's list of free ones
 
 using Reservations =
     boost::intrusive::list<Reservation, boost::intrusive::constant_time_size<false>>;
