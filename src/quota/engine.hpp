@@ -112,12 +112,13 @@ class Engine {
   Member member_of(uint8_t place, SubjectIndex index) noexcept;
   uint64_t default_output(const Party& party, const api::Amounts& amounts) const noexcept;
   static bool fits(const limiter::MeterShape& shape, const Member& member, uint64_t share) noexcept;
-  bool fits(const Party& party, const api::Amounts& amounts) noexcept;
+  bool fits(const Party& party, const limiter::Shares& shares) noexcept;
   void begin_meters(const QuotaClass& quota, uint64_t* words) const noexcept;
-  Obstacle obstacle(const Party& party, const api::Amounts& amounts) noexcept;
+  Obstacle obstacle(const Party& party, const limiter::Shares& shares) noexcept;
   void stand_behind(Obstacle& against) const noexcept;
-  Index admit(const Request& request, const Party& party, std::string_view owner) noexcept;
-  void charge(const api::Amounts& amounts, const Party& party) noexcept;
+  Index admit(const Request& request, const Party& party, const limiter::Shares& shares,
+              std::string_view owner) noexcept;
+  void charge(const Party& party, const limiter::Shares& shares) noexcept;
   BlockArena::Block keep_owner(std::string_view owner) noexcept;
   std::string_view owner_at(BlockArena::Block block) const noexcept;
   void drop_owner(BlockArena::Block block) noexcept;
@@ -159,7 +160,7 @@ class Engine {
   }
 
   // engine_line.cpp
-  bool must_wait(const Party& party) noexcept;
+  bool must_wait(const Party& party) const noexcept;
   void pass(const Party& party) noexcept;
   api::QuotaCode join(const api::QuotaCall& call, const Request& request, const Obstacle& obstacle,
                       api::CoreId origin, api::QuotaAnswer& answer) noexcept;
@@ -176,7 +177,8 @@ class Engine {
   void serve_line(SubjectIndex subject) noexcept;
   bool try_head(api::WaiterId waiter) noexcept;
   bool is_denied(const Waiter& waiter, const Party& party) const noexcept;
-  bool serve_waiter(api::WaiterId waiter, const Party& party) noexcept;
+  bool serve_waiter(api::WaiterId waiter, const Party& party,
+                    const limiter::Shares& shares) noexcept;
   void let_overtake(SubjectIndex subject) noexcept;
   bool overtake(api::WaiterId waiter) noexcept;
   bool lets_pass(const Subject& subject) const noexcept;

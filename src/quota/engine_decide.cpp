@@ -305,8 +305,7 @@ Request Engine::request_of(const QuotaBatch& batch, const QuotaCall& call,
   return request;
 }
 
-bool Engine::fits(const Party& party, const api::Amounts& amounts) noexcept {
-  const limiter::Shares shares(amounts);
+bool Engine::fits(const Party& party, const limiter::Shares& shares) noexcept {
   for (const Member& member : party) {
     for (const MeterShape& shape : member.quota->shapes) {
       Meter(shape, member.words).roll(now_);
@@ -320,9 +319,8 @@ void Engine::begin_meters(const QuotaClass& quota, uint64_t* words) const noexce
   for (const MeterShape& shape : quota.shapes) Meter(shape, words).begin(now_);
 }
 
-Engine::Obstacle Engine::obstacle(const Party& party, const api::Amounts& amounts) noexcept {
+Engine::Obstacle Engine::obstacle(const Party& party, const limiter::Shares& shares) noexcept {
   Obstacle worst{.fits_at_ns = now_.ns, .earliest_ns = now_.ns};
-  const limiter::Shares shares(amounts);
   const auto add = [&worst](QuotaCode code, int64_t fits_at_ns, int64_t earliest_ns) {
     if (outweighs(code, worst.code)) worst.code = code;
     worst.fits_at_ns = std::max(worst.fits_at_ns, fits_at_ns);
@@ -402,9 +400,9 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const Prepared& prepared,
   if (request.id.is_set() && answer_repeat(request, answer)) {
     answered(answer.code);
   } else {
-    const bool waits = must_wait(party);
-    if (!waits && fits(party, request.amounts)) {
-      const Index made = admit(request, party, call.owner);
+    const limiter::Shares shares(request.amounts);
+    if (!must_wait(party) && fits(party, shares)) {
+      const Index made = admit(request, party, shares, call.owner);
       if (made == reservations_.none) {
         answered(QuotaCode::reservations_full);
       } else {
@@ -415,7 +413,7 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const Prepared& prepared,
         answered(reservations_[made].admission);
       }
     } else {
-      Obstacle against = obstacle(party, request.amounts);
+      Obstacle against = obstacle(party, shares);
       if (against.code == QuotaCode::ok) stand_behind(against);
       QuotaCode code = against.code;
       if ((call.flags & api::quota_flag::may_wait) != 0) {
@@ -458,7 +456,7 @@ void Engine::check(QuotaBatch& batch, size_t index, const Prepared& prepared) no
   }
   const Request request = request_of(batch, call, party);
   const bool in_line = must_wait(party);
-  Obstacle against = obstacle(party, request.amounts);
+  Obstacle against = obstacle(party, limiter::Shares(request.amounts));
   if (against.code == QuotaCode::ok && in_line) stand_behind(against);
   if (against.code != QuotaCode::ok) {
     return deny(batch, index, party, request, against.code, against);
@@ -495,7 +493,7 @@ void Engine::record(QuotaBatch& batch, size_t index, const Prepared& prepared) n
 
 // Its limits were looked at, and it fits.
 Engine::Index Engine::admit(const Request& request, const Party& party,
-                            std::string_view owner) noexcept {
+                            const limiter::Shares& shares, std::string_view owner) noexcept {
   const Index index = take_reservation();
   if (index == reservations_.none) return index;
   Reservation& reservation = reservations_[index];
@@ -514,7 +512,7 @@ Engine::Index Engine::admit(const Request& request, const Party& party,
     reservation.id_request = request.id_request;
     id_index_.insert(request.id.low, index);
   }
-  reservation.owner = keep_owner(owner);
+  if (!owner.empty()) reservation.owner = keep_owner(owner);
   if (request.tie != 0) tie_up(reservation, request.tie);
   for (uint8_t at = 0; at < request.subjects_count; ++at) {
     if (request.subjects[at] == no_subject) continue;
@@ -522,14 +520,13 @@ Engine::Index Engine::admit(const Request& request, const Party& party,
     ++subject.held;
     ++subject.open;  // of one that has no quota any more, too: end() frees it
   }
-  charge(request.amounts, party);
+  charge(party, shares);
   wheel_.schedule(reservation.timer, base::ceil_ms(now_.ns) + request.lifetime_ms);
   ++open_count_;
   return index;
 }
 
-void Engine::charge(const api::Amounts& amounts, const Party& party) noexcept {
-  const limiter::Shares shares(amounts);
+void Engine::charge(const Party& party, const limiter::Shares& shares) noexcept {
   for (const Member& member : party) {
     for (const MeterShape& shape : member.quota->shapes) {
       Meter(shape, member.words).charge(shares.of(shape), true, now_);

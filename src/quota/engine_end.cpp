@@ -293,6 +293,7 @@ Engine::Index Engine::take_reservation() noexcept {
 }
 
 void Engine::mark_all(const Reservation& reservation) noexcept {
+  if (waiters_.used() == 0) return;
   for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
     const SubjectIndex subject = reservation.subjects[place];
     if (subject != no_subject && subjects_[subject].has_line()) mark(subject);

@@ -30,7 +30,8 @@ constexpr uint32_t refreshed_max = 64;
 }  // namespace
 
 // Somebody stands in a line of the party who must not be passed.
-bool Engine::must_wait(const Party& party) noexcept {
+bool Engine::must_wait(const Party& party) const noexcept {
+  if (waiters_.used() == 0) return false;
   return std::any_of(party.begin(), party.end(), [this](const Member& member) {
     if (member.index == no_subject) return false;
     const Subject& subject = subjects_[member.index];
@@ -234,9 +235,10 @@ bool Engine::try_head(WaiterId index) noexcept {
   Waiter& waiter = waiters_[index];
   const Party party = party_of(waiter.request);
   spend(waiter.request.subjects_count);
+  const limiter::Shares shares(waiter.request.amounts);
   const bool denied = is_denied(waiter, party);
-  if (!denied && fits(party, waiter.request.amounts)) return serve_waiter(index, party);
-  const Obstacle against = obstacle(party, waiter.request.amounts);
+  if (!denied && fits(party, shares)) return serve_waiter(index, party, shares);
+  const Obstacle against = obstacle(party, shares);
   if (denied || against.fits_at_ns == base::never_ns) {
     settle_waiter(index, Verdict::never_fits, 0);
     return true;
@@ -251,14 +253,15 @@ bool Engine::is_denied(const Waiter& waiter, const Party& party) const noexcept 
 }
 
 // False: no place for another reservation; it goes on waiting.
-bool Engine::serve_waiter(WaiterId index, const Party& party) noexcept {
+bool Engine::serve_waiter(WaiterId index, const Party& party,
+                          const limiter::Shares& shares) noexcept {
   const Waiter& waiter = waiters_[index];
   next_call();
   if (waiter.request.id.is_set()) {
     // The id goes over to the reservation.
     id_index_.erase(waiter.request.id.low, index | waiter_bit);
   }
-  const Index made = admit(waiter.request, party, owner_at(waiter.owner));
+  const Index made = admit(waiter.request, party, shares, owner_at(waiter.owner));
   if (made == reservations_.none) {
     if (waiter.request.id.is_set()) id_index_.insert(waiter.request.id.low, index | waiter_bit);
     wake_at(waiters_[index], now_.ns + base::ns_per_s);
@@ -291,15 +294,16 @@ bool Engine::overtake(WaiterId index) noexcept {
   if (!may_overtake(waiter, index)) return false;
   const Party party = party_of(waiter.request);
   if (is_denied(waiter, party)) return false;  // told so when it is a head
-  if (!fits(party, waiter.request.amounts)) {
-    const Obstacle against = obstacle(party, waiter.request.amounts);
+  const limiter::Shares shares(waiter.request.amounts);
+  if (!fits(party, shares)) {
+    const Obstacle against = obstacle(party, shares);
     if (against.fits_at_ns != base::never_ns) wake_at(waiter, against.fits_at_ns);
     return false;
   }
   // What it heads itself has another head then.
   std::array<SubjectIndex, limits::call_subjects_max> passed;
   const uint32_t passed_count = lines_passed_by(index, passed);
-  if (!serve_waiter(index, party)) return false;
+  if (!serve_waiter(index, party, shares)) return false;
   for (uint32_t line = 0; line < passed_count; ++line) ++subjects_[passed[line]].overtaken;
   return true;
 }
