@@ -59,7 +59,7 @@ void Engine::look_whether_named(SubjectIndex index) noexcept {
 uint32_t Engine::adopt_place(uint32_t place) noexcept {
   const policy::QuotaRules& rules = book_->rules();
   if (place == rules.rules.size()) {
-    book_classes_.of(place, rules.standard);
+    if (rules.unknown == policy::UnknownSubjects::standard) book_classes_.of(place, rules.standard);
     return compile_work;
   }
   const policy::QuotaRule& rule = rules.rules[place];
@@ -78,9 +78,11 @@ uint32_t Engine::adopt_name(std::string_view name) noexcept {
   const NameHash hashed = hash(name);
   SubjectIndex index = find(hashed);
   const uint32_t scans = room_scans_;
-  if (index == no_subject && adoption_.scans_left > 0) {
+  const bool may_have_room = subjects_.used() < subjects_.capacity() || adoption_.scans_left > 0;
+  if (index == no_subject && may_have_room) {
     index = make(hashed, name, quota, own.source, nobody_);
-    if (index == no_subject && room_scans_ != scans) --adoption_.scans_left;
+    const bool found_none = index == no_subject && room_scans_ != scans;
+    if (found_none && adoption_.scans_left > 0) --adoption_.scans_left;
   }
   if (index != no_subject) current(index).configured = true;
   return room_scans_ == scans ? name_work : options_.adopt_work;  // a scan is a slice of its own

@@ -260,6 +260,26 @@ TEST(Adopting, a_name_that_found_no_room_has_its_quota_when_it_is_asked_for_late
   EXPECT_EQ(adopting.driver.row("n0").source, QuotaSource::file);
 }
 
+TEST(Adopting, names_take_room_that_comes_free_when_none_is_looked_for_any_more) {
+  Adopting adopting(4);
+  policy::QuotaBook any(
+      {.rules = {{.subject = ".", .is_regex = true, .quota = quota_of({tpm(10)})}}});
+  adopting.adopt(any);
+  adopting.finish();
+  for (int name = 0; name < 4; ++name) {
+    adopting.driver.record({numbered("s", name)}, {.input_tokens = 10});
+  }
+  policy::QuotaRules rules = rules_of("n", 3);
+  rules.rules.push_back({.subject = "^s", .is_regex = true, .quota = quota_of({tpm(10)})});
+  policy::QuotaBook book(rules);
+  adopting.adopt(book);  // has looked for room once, for the first name
+  ASSERT_TRUE(adopting.under_way());
+  adopting.driver.ns += 120'000 * base::ns_per_ms;  // they are idle
+  EXPECT_EQ(adopting.count_after_forgetting(), 0U);
+  adopting.finish();
+  EXPECT_GE(adopting.driver.store.subjects_count(), 1U);
+}
+
 TEST(Adopting, names_take_the_places_of_those_that_are_gone) {
   Adopting adopting(names_count);
   policy::QuotaBook book(rules_of("n", names_count));
