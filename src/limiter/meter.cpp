@@ -155,11 +155,14 @@ void Meter::set_level(int word, Wide level) noexcept {
   words_[word + 1] = static_cast<uint64_t>(level >> 64);
 }
 
-// Of a gcra: the level stops where others' usage does, and the ring's sum where its word ends.
-uint64_t Meter::amount_that_fits(uint64_t amount) const noexcept {
+// Returns how much of it was added: the level stops where others' usage does, and the ring's sum
+// where its word ends.
+uint64_t Meter::fill_bucket(uint64_t amount) noexcept {
   const Wide room = less(scaled(limits::amount_max), level());
   if (scaled(amount) > room) amount = static_cast<uint64_t>(room / scaled(1));
-  return std::min(amount, UINT64_MAX - words_[used_at]);
+  amount = std::min(amount, UINT64_MAX - words_[used_at]);
+  set_level(level_at, level() + scaled(amount));
+  return amount;
 }
 
 uint64_t Meter::used() const noexcept {

@@ -168,7 +168,7 @@ class Meter {
   void roll_bucket(const Moment& now) noexcept;
   void leak(const Moment& now) noexcept;
   void move_ring_level(int64_t newest) noexcept;
-  uint64_t amount_that_fits(uint64_t amount) const noexcept;
+  uint64_t fill_bucket(uint64_t amount) noexcept;
   uint64_t close_ring(uint64_t amount, uint64_t back, const Charge& charge) noexcept;
   Place* place_of(const Charge& charge) const noexcept;
   Wide level() const noexcept { return level_of(level_at); }
@@ -228,8 +228,7 @@ inline bool Meter::fits(uint64_t amount) const noexcept {
 inline void Meter::charge(uint64_t amount, bool is_open, const Moment& now) noexcept {
   if (shape_.kind == api::LimitKind::slots) return;
   if (is_gcra()) {
-    amount = amount_that_fits(amount);
-    set_level(level_at, level() + scaled(amount));
+    amount = fill_bucket(amount);
   } else {
     amount = std::min(amount, limits::amount_max - words_[used_at]);
   }
