@@ -16,21 +16,18 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar, overload
 
 from . import _quota_base as base
 from ._base import DEFAULT, Timeout
+from ._caller import Caller
 from ._quota_base import INVALID_TOKENS, Limits, Numbers, QuotaBase, Subject, Subjects
 from ._quota_frames import CANCEL, KEEP_REQUESTS, SETTLE, WANTS_LIMITS, WANTS_VIOLATED
 from ._quota_requests import Form, ManyCall, Outcome, QuotaEntry, Settled, outcome_of
 from .errors import (ConnectionLost, ReservationEnded, SluicegateError, TimedOut,
                      UnknownReservation)
 from .quota import Decision, Quota, QuotaCode, QuotaResults, Stats, Usage
-
-if TYPE_CHECKING:
-    from ._calls import Call
-    from ._requests import Question
 
 RENEWALS = 3  # in a lifetime: two may fail
 RETRIES = 10  # in a lifetime, after a renewal that failed
@@ -166,18 +163,8 @@ def renewing(lease_of: weakref.ref[Lease], stop: threading.Event, lifetime: floa
         del lease
 
 
-class QuotaCalls(QuotaBase):
+class QuotaCalls(Caller, QuotaBase):
     """The part of Client that is about quotas."""
-
-    def _ask_quota(self, form: Form, entry: QuotaEntry, timeout: Timeout,
-                   wait_limit: float | None) -> Any:
-        raise NotImplementedError
-
-    def _run_many(self, make: Callable[[Any], Call], timeout: float | None) -> Any:
-        raise NotImplementedError
-
-    def _run_question(self, make: Callable[[Any], Question], timeout: Timeout) -> Any:
-        raise NotImplementedError
 
     # --- reservations
 

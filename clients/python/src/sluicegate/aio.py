@@ -26,7 +26,7 @@ from ._core import Settings
 from ._quota_aio import AsyncQuotaCalls
 from ._quota_requests import Form, Outcome, QuotaEntry
 from ._requests import Batch, Entry, Question
-from .client import keep_alive
+from ._sockets import keep_alive
 from .errors import Closed, ConnectionLost, Overloaded, SluicegateError, TimedOut, Unreachable
 from .verdict import Verdict, Verdicts
 

@@ -1,0 +1,237 @@
+"""Who of many threads reads the one connection: a leader, which tells the others.
+
+Flow:   _drive(): a thread waits until something is over. The first one leads: it alone reads the
+        socket. The others follow: each sleeps on a lock of its own until its answer has come, or it
+        is to lead. So a lone caller costs no thread switch.
+Units:  seconds.
+Errors: an interruption, at whatever line, leaves the lead to another thread; where nobody can know
+        what was sent or taken, the connection is given up.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ._link import RECEIVE_BYTES, TICK_S, Link
+from ._sockets import poll_once, shut_down
+from .errors import ConnectionLost
+
+IDLE_CHECK_S = 0.1  # a connection unused for longer may have been ended by the server
+SLEEPS_AFTER_SPIN = 8  # so far-away servers cost little
+WITHDRAW_POLL_S = 0.01  # what was given up may be over without a word to who sees it off
+
+
+class Slot:
+    """Where a thread's answer goes. All of it happens under the client's lock."""
+
+    __slots__ = ("_done", "error", "lock", "result", "thread")
+
+    def __init__(self) -> None:
+        self._done = False
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.lock: threading.Lock | None = None  # held while the thread follows
+        self.thread = 0  # which leads or follows
+
+    def done(self) -> bool:
+        return self._done
+
+    def set_result(self, result: Any, /) -> None:
+        self._done = True
+        self.result = result
+        if self.lock is not None:
+            self.wake()
+
+    def set_exception(self, error: BaseException, /) -> None:
+        self._done = True
+        self.error = error
+        self.wake()
+
+    def wake(self) -> None:
+        lock, self.lock = self.lock, None
+        if lock is not None:
+            lock.release()
+
+
+class Lead(Link):
+    """The threads that wait for their answers, or for room."""
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._room: dict[Slot, None] = {}  # those who wait for it
+        self._leader: Slot | None = None
+        self._followers: dict[Slot, None] = {}
+        self._sleeps_left = 0  # before it is tried again to look without sleeping
+
+    def _drive(self, slot: Slot, deadline: float | None, is_over: Callable[[], bool]) -> bool:
+        """Until it is over, or the deadline has passed: then False."""
+        try:
+            while True:
+                with self._lock:
+                    if is_over():
+                        return True
+                    if deadline is not None and time.monotonic() >= deadline:
+                        return False
+                    lock = self._follow(slot)
+                    behind = self._socket if self._unsent else None
+                if lock is None:
+                    self._lead(deadline, is_over)
+                elif behind is not None:
+                    self._help_sending(behind)
+                else:
+                    left = -1.0 if deadline is None else max(0.0, deadline - time.monotonic())
+                    # Who sees off what it gave up is woken by nobody.
+                    lock.acquire(timeout=left if not slot.done() else min(left, WITHDRAW_POLL_S))
+        finally:
+            with self._lock:
+                self._followers.pop(slot, None)
+                if self._leader is slot:
+                    self._hand_over()
+
+    def _follow(self, slot: Slot) -> threading.Lock | None:
+        """A lock to wait for behind the leader; None: this thread leads."""
+        slot.thread = threading.get_ident()
+        leader = self._leader
+        if leader is None or leader is not slot and leader.thread == slot.thread:
+            self._leader = slot  # in the second case it was interrupted while it handed over
+        if self._leader is slot:
+            return None
+        if slot.lock is None:
+            slot.lock = threading.Lock()
+            slot.lock.acquire()
+            self._followers[slot] = None
+        return slot.lock
+
+    def _hand_over(self) -> None:
+        self._leader = None  # first: an interruption here leaves the lead to whoever wants it
+        while self._followers:
+            slot = next(iter(self._followers))
+            del self._followers[slot]
+            if slot.lock is not None:
+                self._leader = slot
+                slot.wake()
+                return
+
+    def _tell_room(self) -> None:
+        core = self._core
+        if self._room:
+            if core.is_full:
+                core.drop_abandoned()
+            if not core.is_full or core.is_closed:
+                for slot in self._room:
+                    slot.wake()
+
+    def _interrupted(self) -> None:
+        """By a signal's handler that raised while something was sent or taken.
+
+        Nobody knows what was, so the connection is given up, and with it all that was asked.
+        """
+        error = ConnectionLost("the connection was given up: a call on it was interrupted")
+        with self._lock:
+            if self._socket is not None:
+                shut_down(self._socket)  # wakes the leader
+            self._drop(error)
+            self._core.fail_all(error)
+            for slot in self._followers:
+                if slot not in self._room and not slot.done():
+                    slot.set_exception(error)
+            self._tell_room()
+
+    # --- the leader
+
+    def _lead(self, deadline: float | None, is_over: Callable[[], bool]) -> None:
+        """Reads until it is over or the deadline has passed."""
+        while True:
+            with self._lock:
+                if is_over():
+                    return
+                opened = self._socket
+                has_rest = bool(self._unsent)
+            if opened is None:
+                self._connect(deadline)
+            elif has_rest or deadline is not None and deadline - time.monotonic() < TICK_S:
+                self._wait_and_receive(opened, deadline, has_rest)
+            else:
+                self._receive(opened, self._receive_soon)
+            if deadline is not None and time.monotonic() >= deadline:
+                return
+
+    def _wait_and_receive(self, opened: socket.socket, deadline: float | None,
+                          has_rest: bool) -> None:
+        """To the millisecond, or while there is something to be sent too."""
+        wait_s = TICK_S if deadline is None else min(TICK_S, max(0.0, deadline - time.monotonic()))
+        try:
+            readable, writable = poll_once(opened, has_rest, wait_s)
+        except ValueError:  # closed meanwhile
+            return
+        if writable:
+            self._send_rest(opened)
+        if readable:
+            self._receive(opened, lambda ready: ready.recv(RECEIVE_BYTES, socket.MSG_DONTWAIT))
+
+    def _receive(self, opened: socket.socket, receive: Callable[[socket.socket], bytes]) -> None:
+        try:
+            try:
+                data = receive(opened)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                data, why = b"", f"the connection broke: {error}"
+            else:
+                why = "the server closed the connection"
+            with self._lock:
+                if opened is self._socket:
+                    self._take(data, why)
+        except BaseException:
+            self._interrupted()
+            raise
+
+    def _receive_soon(self, opened: socket.socket) -> bytes:
+        """Looks for the answer a moment before it sleeps; not while that never paid of late.
+
+        A thread that sleeps comes back late and to a cold cache, most of all on a virtual machine.
+        """
+        if self._sleeps_left or self._followers or not self._settings.spin:
+            self._sleeps_left = max(0, self._sleeps_left - 1)
+            return opened.recv(RECEIVE_BYTES)
+        end = time.perf_counter() + self._settings.spin
+        while time.perf_counter() < end:
+            try:
+                return opened.recv(RECEIVE_BYTES, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                pass
+        self._sleeps_left = SLEEPS_AFTER_SPIN
+        return opened.recv(RECEIVE_BYTES)
+
+    def _check_idle(self) -> None:
+        """A connection that ended while nobody used it is replaced, and costs no call."""
+        if (self._socket is None or self._leader is not None
+                or time.monotonic() - self._used < IDLE_CHECK_S):
+            return
+        connection = self._core.connection
+        if connection is not None and connection.is_idle:
+            self._look("the server closed the idle connection")
+
+    # --- what the kernel did not take at once
+
+    def _help_sending(self, opened: socket.socket) -> None:
+        """By a follower: the leader may be within recv()."""
+        try:
+            _, writable = poll_once(opened, True, TICK_S, read=False)
+        except ValueError:
+            return
+        if writable:
+            self._send_rest(opened)
+
+    def _send_rest(self, opened: socket.socket) -> None:
+        try:
+            with self._lock:
+                if opened is self._socket and self._unsent:
+                    self._send(b"")
+        except BaseException:
+            self._interrupted()
+            raise

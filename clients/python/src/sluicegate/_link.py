@@ -1,0 +1,196 @@
+"""The blocking client's one connection: it begins, sends, takes what came, and ends.
+
+Flow:   _connect(): a socket, Hello and Welcome; _send_queued(): frames of what may be sent;
+        _take(): what was received. Who reads, and when, is told by _lead.py.
+Units:  seconds.
+Errors: what is asked meanwhile is told of a loss by the core (_core.py), by the failure policy.
+Lives:  connects again after a loss, and in a forked child. Sending and taking happen under the
+        client's lock; connecting is the leader's alone, which takes the lock meanwhile.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+
+from ._base import Base
+from ._core import Core
+from ._sockets import open_socket, shut_down
+from .errors import ConnectionLost, Unreachable
+
+RECEIVE_BYTES = 65_536
+# recv() in the kernel ends after this long, to look at deadlines: unlike poll() it sets no
+# high-resolution timer, which on a virtual machine costs more than the answer takes.
+TICK_S = 0.05
+TICK = struct.pack("ll", 0, round(TICK_S * 1e6))  # a timeval
+
+
+class Link(Base):
+    """Frames on a socket; nobody reads here."""
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._opening: socket.socket | None = None  # until its Welcome has come
+        self._unsent = b""
+        self._used = 0.0  # when something was received
+
+    def _begin_in_child(self) -> None:
+        """After a fork: the connection is the parent's, and so are the threads that wait."""
+        if self._socket is not None:
+            self._socket.close()
+        was_closed = self._core.is_closed
+        self._core = Core(self._settings)
+        self._core.is_closed = was_closed
+        self._begin()
+
+    def _disconnect(self) -> None:
+        """Of a client that is closed: every call that is outstanding ends with Closed."""
+        self._core.close()
+        opened, self._socket = self._socket, None
+        if opened is not None:
+            shut_down(opened)  # wakes the leader
+            opened.close()
+        if self._opening is not None:
+            shut_down(self._opening)
+
+    def _tell_room(self) -> None:
+        """Calls have ended: others may be waiting for their place."""
+        raise NotImplementedError
+
+    # --- sending and taking
+
+    def _send_queued(self) -> None:
+        if self._socket is not None:
+            frames = self._core.output()
+            if frames:
+                self._send(frames)
+
+    def _send(self, frames: bytes) -> None:
+        """Never blocks: the leader sends the rest. Welcome bounds it (outstandingBytesMax)."""
+        assert self._socket is not None
+        if self._unsent:
+            frames = self._unsent + frames
+        try:
+            sent = self._socket.send(frames, socket.MSG_DONTWAIT)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError:
+            sent = len(frames)  # the reader learns why, perhaps in the server's own words
+        self._unsent = frames[sent:]
+
+    def _take(self, data: bytes, why: str) -> None:
+        self._used = time.monotonic()
+        try:
+            if not data:
+                raise ConnectionLost(why)
+            self._core.receive(data)
+        except ConnectionLost as error:
+            self._drop(error)
+        if self._core.wants_to_send or self._core.has_chores:
+            self._send_queued()
+        self._tell_room()
+
+    def _drop(self, error: ConnectionLost) -> None:
+        opened, self._socket = self._socket, None
+        if opened is not None:
+            opened.close()
+        self._unsent = b""
+        self._core.disconnected(error, time.monotonic())
+
+    def _look(self, why: str) -> None:
+        """Takes what has come, and does not wait for more."""
+        if self._socket is None:
+            return
+        try:
+            data = self._socket.recv(RECEIVE_BYTES, socket.MSG_DONTWAIT)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        self._take(data, why)
+
+    # --- connecting
+
+    def _connect(self, deadline: float | None) -> None:
+        """By the leader. What is queued fails when there is no server, or it is too early."""
+        now = time.monotonic()
+        with self._lock:
+            if not self._core.may_connect(now):
+                pause = self._core.backoff.not_before - now
+                self._core.fail_queued(self._core.unreachable(now))
+                self._tell_room()
+            else:
+                pause = 0.0
+        if pause:
+            if self._settings.requeue:  # otherwise nothing is left to wait for
+                self._pause(pause, deadline)
+            return
+        limit = now + self._settings.connect_timeout
+        own_end = limit if deadline is None else min(limit, deadline)
+        try:
+            self._introduce(own_end)
+        except TimeoutError as error:
+            own_time_is_over = own_end < limit and time.monotonic() >= own_end
+            self._failed_to_connect(error, gives_up=not own_time_is_over)
+        except Exception as error:  # as UnicodeError of a host's name
+            self._failed_to_connect(error, gives_up=True)
+
+    def _pause(self, seconds: float, deadline: float | None) -> None:
+        end = time.monotonic() + seconds
+        if deadline is not None:
+            end = min(end, deadline)
+        while (left := end - time.monotonic()) > 0 and not self._core.is_closed:
+            time.sleep(min(left, TICK_S))
+
+    def _introduce(self, end: float) -> None:
+        """Hello and Welcome on a new socket; it becomes the client's when that is done."""
+        opened = open_socket(self._host, self._port, max(0.001, end - time.monotonic()))
+        try:
+            with self._lock:
+                self._stop_if_closed()
+                self._opening = opened
+                hello = self._core.connecting()
+            opened.sendall(hello)
+            while self.welcome is None:
+                opened.settimeout(max(0.001, end - time.monotonic()))
+                data = opened.recv(RECEIVE_BYTES)
+                if not data:
+                    raise ConnectionLost("the server closed the connection before its Welcome")
+                with self._lock:
+                    self._stop_if_closed()
+                    self._core.receive(data)
+            opened.settimeout(None)
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, TICK)
+            with self._lock:
+                self._settle_in(opened)
+        except BaseException:
+            opened.close()
+            raise
+        finally:
+            self._opening = None
+
+    def _stop_if_closed(self) -> None:
+        if self._core.is_closed:
+            raise ConnectionLost("the client was closed")
+
+    def _settle_in(self, opened: socket.socket) -> None:
+        self._stop_if_closed()
+        self._socket = opened
+        self._used = time.monotonic()
+        self._send_queued()
+
+    def _failed_to_connect(self, cause: Exception, gives_up: bool) -> None:
+        error: ConnectionLost = Unreachable(f"{self.address}: {cause}")
+        if isinstance(cause, ConnectionLost):
+            error = type(cause)(f"{self.address}: {cause}")
+        error.__cause__ = cause
+        with self._lock:
+            if not gives_up:  # the leader's own time is over, not the connection's
+                self._core.connection = None
+                return
+            self._core.disconnected(error, time.monotonic())
+            self._core.fail_queued(error)
+            self._tell_room()

@@ -1,0 +1,46 @@
+"""TCP connections of both clients, and what the kernel says of them.
+
+Units:  seconds.
+Errors: OSError; poll_once() raises ValueError of a socket that was closed meanwhile.
+"""
+
+from __future__ import annotations
+
+import math
+import select
+import socket
+
+
+def open_socket(host: str, port: int, timeout: float) -> socket.socket:
+    """Connected, without delay for small frames, and told when the peer has vanished."""
+    opened = socket.create_connection((host, port), timeout)
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    keep_alive(opened)
+    return opened
+
+
+def keep_alive(opened: socket.socket) -> None:
+    """A peer that is gone without a word is noticed within half a minute."""
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4),
+                        ("TCP_USER_TIMEOUT", 30_000)):
+        if hasattr(socket, name):
+            opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def poll_once(opened: socket.socket, write: bool, wait_s: float, *,
+              read: bool = True) -> tuple[bool, bool]:
+    """(readable, writable), both when it is broken; ValueError when it was closed."""
+    poll = select.poll()
+    poll.register(opened, (select.POLLIN if read else 0) | (select.POLLOUT if write else 0))
+    events = sum(found for _, found in poll.poll(math.ceil(wait_s * 1000)))
+    broken = bool(events & (select.POLLERR | select.POLLHUP | select.POLLNVAL))
+    return (read and (broken or bool(events & select.POLLIN)),
+            broken or bool(events & select.POLLOUT))
+
+
+def shut_down(opened: socket.socket) -> None:
+    try:
+        opened.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
