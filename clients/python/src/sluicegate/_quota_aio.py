@@ -13,11 +13,12 @@ import contextlib
 import math
 import time
 import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from collections.abc import AsyncIterator, Coroutine, Generator, Iterable, Sequence
+from typing import Any, Generic, TypeVar, overload
 
 from . import _quota_base as base
 from ._base import DEFAULT, Timeout
+from ._caller_aio import AsyncCaller
 from ._quota_base import INVALID_TOKENS, Limits, Numbers, QuotaBase, Subject, Subjects
 from ._quota_client import RENEWALS, RETRIES, Held
 from ._quota_frames import CANCEL, KEEP_REQUESTS, SETTLE, WANTS_LIMITS, WANTS_VIOLATED
@@ -25,10 +26,6 @@ from ._quota_requests import Form, ManyCall, Outcome, QuotaEntry, Settled, Wante
 from .errors import (ConnectionLost, ReservationEnded, SluicegateError, TimedOut,
                      UnknownReservation)
 from .quota import Decision, Quota, QuotaCode, QuotaResults, Stats, Usage
-
-if TYPE_CHECKING:
-    from ._calls import Call
-    from ._requests import Question
 
 
 class AsyncReservation(Held):
@@ -161,18 +158,8 @@ class Reserving(Generic[Kept]):
         await self._kept.__aexit__(*reason)
 
 
-class AsyncQuotaCalls(QuotaBase):
+class AsyncQuotaCalls(AsyncCaller, QuotaBase):
     """The part of AsyncClient that is about quotas."""
-
-    async def _ask_quota(self, form: Form, entry: QuotaEntry, timeout: Timeout,
-                         wait_limit: float | None) -> Any:
-        raise NotImplementedError
-
-    async def _run_many(self, make: Callable[[Any], Call], timeout: float | None) -> Any:
-        raise NotImplementedError
-
-    async def _run_question(self, make: Callable[[Any], Question], timeout: Timeout) -> Any:
-        raise NotImplementedError
 
     # --- reservations
 

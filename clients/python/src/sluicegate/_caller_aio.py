@@ -1,0 +1,205 @@
+"""An awaited call's life: it finds room, is queued, and ends with its answer or a time-out.
+
+Flow:   _run_call(): many entries; _run_question(), _run_many(), _ask_quota(): what _quota_aio.py
+        asks. Single acquires are queued by aio.py, and share the time-outs of their batches.
+Units:  seconds.
+Errors: a call ends with a result, an error or its time-out, whatever the server does. What a task
+        that is cancelled has in line is withdrawn, and what it is given too late goes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from ._base import Timeout
+from ._calls import Call
+from ._core import Settings
+from ._link_aio import AsyncLink
+from ._quota_requests import Form, Outcome, QuotaEntry
+from ._requests import Batch, Question
+from .errors import Closed, Overloaded, SluicegateError, TimedOut
+
+# Entries of several turns gather in one batch while the window is full; they share a time-out, so
+# a batch gathers for no longer than this part of it.
+GATHERING = 1 / 16
+
+
+class AsyncCaller(AsyncLink):
+    """What becomes of a call; its answer sets a future."""
+
+    def __init__(self, address: str, settings: Settings) -> None:
+        super().__init__(address, settings)
+        self._process = os.getpid()
+        self._gathering_until = 0.0
+        self._room: deque[asyncio.Future[None]] = deque()  # those who wait for it
+        self._core.on_batch = self._time_batch
+
+    async def _run_question(self, make: Callable[[Any], Question], timeout: Timeout) -> Any:
+        seconds = self._seconds(timeout, False, None)
+        await self._admit(seconds)
+        assert self._loop is not None
+        future = self._loop.create_future()
+        self._core.ask_question(make(future))
+        return await self._answer(future, seconds, False, None)
+
+    async def _ask_quota(self, form: Form, entry: QuotaEntry, timeout: Timeout,
+                         wait_limit: float | None) -> Any:
+        seconds = self._seconds(timeout, form.may_wait, wait_limit)
+        applies_policy = form.asks and not form.may_wait
+        try:
+            await self._admit(seconds)
+        except TimedOut:
+            if not applies_policy or self._core.policy_verdict is None:
+                raise
+            return self._core.policy_verdict
+        assert self._loop is not None
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._core.ask_quota(form, entry, future)
+        try:
+            return await self._answer(future, seconds, applies_policy, None)
+        except BaseException:
+            self._forgo(future)
+            raise
+
+    def _forgo(self, future: asyncio.Future[Any]) -> None:
+        """Of a task that was cancelled, or whose time is over."""
+        if not future.done() or future.cancelled() or future.exception() is not None:
+            future.cancel()
+            self._core.abandon(future)
+        elif isinstance(future.result(), Outcome) and future.result().reservation:
+            self._core.cancel_unwanted(future.result().reservation)  # told, but never heard
+        self._flush_soon()
+
+    async def _run_many(self, make: Callable[[Any], Call], timeout: float | None) -> Any:
+        return await self._run_call(make, timeout)
+
+    async def _run_call(self, make: Callable[[Any], Call], timeout: float | None) -> Any:
+        self._stop_after_fork()
+        future = asyncio.get_running_loop().create_future()
+        call = make(future)
+        applies_policy = call.applies_policy and not call.may_wait
+        try:
+            await self._admit(timeout)
+        except TimedOut:
+            verdict = self._core.policy_verdict
+            if not applies_policy or verdict is None:
+                raise
+            return call.decided_by_policy(verdict)
+        self._core.start(call)
+        try:
+            return await self._answer(future, timeout, applies_policy, call)
+        finally:
+            if not call.is_settled:  # timed out or cancelled
+                call.withdraw()
+                self._flush_soon()
+
+    async def _answer(self, future: asyncio.Future[Any], timeout: float | None,
+                      applies_policy: bool, call: Call | None) -> Any:
+        self._flush_soon()
+        if timeout is None:
+            return await future
+        assert self._loop is not None
+        timer = self._loop.call_later(timeout, self._time_out, future, timeout, applies_policy,
+                                      call)
+        try:
+            return await future
+        finally:
+            timer.cancel()
+
+    # --- room
+
+    async def _admit(self, timeout: float | None) -> None:
+        """Waits for room among the pending calls; the loop is known from here on."""
+        self._stop_after_fork()
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._belong_to(loop)
+        while not self._has_room():
+            if self._settings.when_full == "error":
+                raise Overloaded(f"{self._core.pending} calls are pending (max_pending)")
+            waiter: asyncio.Future[None] = loop.create_future()
+            self._room.append(waiter)
+            try:
+                await asyncio.wait_for(waiter, timeout)
+            except asyncio.TimeoutError:
+                raise TimedOut(f"no room among {self._core.pending} pending calls in time"
+                               ) from None
+        if self._core.is_closed:
+            raise Closed("the client is closed")
+
+    def _has_room(self) -> bool:
+        if self._core.is_full:
+            self._core.drop_abandoned()
+        return not self._core.is_full or self._core.is_closed
+
+    def _make_room(self) -> None:
+        if not self._room or not self._has_room():
+            return
+        free = self._settings.max_pending - self._core.pending
+        while self._room and (free > 0 or self._core.is_closed):
+            waiter = self._room.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                free -= 1
+
+    def _stop_after_fork(self) -> None:
+        if self._process != os.getpid():
+            raise SluicegateError("this AsyncClient was made before the fork: make one in each "
+                                  "process")
+
+    def _belong_to(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._loop is not None:
+            raise SluicegateError("this AsyncClient belongs to another event loop: make one in "
+                                  "each loop")
+        self._loop = loop
+
+    # --- time-outs
+
+    def _time_out(self, future: asyncio.Future[Any], timeout: float, applies_policy: bool,
+                  call: Call | None = None) -> None:
+        if future.done():
+            return
+        verdict = self._core.policy_verdict if applies_policy else None
+        if verdict is None:
+            future.set_exception(TimedOut(f"no answer within {timeout} s"))
+        else:
+            future.set_result(verdict if call is None else call.decided_by_policy(verdict))
+        self._core.has_abandoned = True
+        self._make_room()
+
+    def _given_up(self, future: asyncio.Future[Any]) -> None:
+        """A wait that ended by itself has no place any more; a cancelled one leaves the line."""
+        if future in self._core.places:
+            self._core.abandon(future)
+            self._flush_soon()
+
+    def _time_batch(self, batch: Batch) -> None:
+        """One timer for all of a batch."""
+        timeout = self._settings.timeout
+        if timeout is None or self._loop is None:
+            return
+        self._gathering_until = self._loop.time() + timeout * GATHERING
+        timer = self._loop.call_later(timeout * (1 + GATHERING), self._time_out_batch, batch,
+                                      timeout)
+        batch.on_answer = timer.cancel
+
+    def _seal(self) -> None:
+        """One timer for all batches: most are sent before it is over."""
+        self._sealing = None
+        if self._core.is_gathering and self._settings.timeout is not None:
+            assert self._loop is not None
+            if self._loop.time() >= self._gathering_until:
+                self._core.seal()
+            else:
+                self._sealing = self._loop.call_at(self._gathering_until, self._seal)
+
+    def _time_out_batch(self, batch: Batch, timeout: float) -> None:
+        if self._core.is_open(batch):
+            self._core.seal()  # the loop was held up: nobody joins it any more
+        for position, sink in enumerate(batch.sinks):
+            if position not in batch.extras:  # those have timers of their own
+                self._time_out(sink, timeout, True)

@@ -1,0 +1,187 @@
+"""The asyncio client's one connection: it begins, sends, hands on what came, and ends.
+
+Flow:   _flush_soon(): what a turn of the loop asks is sent together at its end; without a
+        connection it makes one: Hello and Welcome. _Protocol: the bytes of one connection.
+Units:  seconds.
+Errors: what is asked meanwhile is told of a loss by the core (_core.py), by the failure policy.
+Lives:  connects again after a loss.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import cast
+
+from ._base import Base
+from ._core import Settings
+from ._sockets import keep_alive
+from .errors import ConnectionLost, Unreachable
+
+
+class AsyncLink(Base):
+    """Frames on a transport of the loop that the client belongs to."""
+
+    def __init__(self, address: str, settings: Settings) -> None:
+        super().__init__(address, settings)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._transport: asyncio.Transport | None = None
+        self._protocol: _Protocol | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._flush_is_due = False
+        self._sealing: asyncio.TimerHandle | None = None
+
+    async def _disconnect(self) -> None:
+        """Of a client that is closed."""
+        connecting, self._connecting = self._connecting, None
+        if connecting is not None:
+            connecting.cancel()
+            await asyncio.wait([connecting])
+        protocol, self._protocol, self._transport = self._protocol, None, None
+        if protocol is not None:
+            protocol.transport.abort()  # everybody was told: nothing is left to be sent
+            await protocol.closed
+
+    def _end_in_child(self) -> None:
+        """The connection is the parent's: nothing may be written there, nor closed."""
+        self._core.is_closed = True
+        self._loop = self._transport = self._protocol = None
+
+    def _make_room(self) -> None:
+        """Calls have ended: others may be waiting for their place."""
+        raise NotImplementedError
+
+    def _seal(self) -> None:
+        """Entries were left to gather: not for long."""
+        raise NotImplementedError
+
+    # --- sending and taking
+
+    def _flush_soon(self) -> None:
+        if not self._flush_is_due and self._loop is not None:
+            self._flush_is_due = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_is_due = False
+        core = self._core
+        if self._transport is None:
+            if core.wants_to_send and self._connecting is None and not core.is_closed:
+                self._connect_or_fail()
+            return
+        frames = core.output()
+        if frames:
+            self._transport.write(frames)
+        if self._sealing is None and core.is_gathering:
+            self._seal()
+
+    def _received(self, data: bytes) -> None:
+        """By the protocol; raises ConnectionLost when the connection is of no use any more."""
+        self._core.receive(data)
+        if self._core.wants_to_send or self._core.has_chores:
+            self._flush()
+        self._make_room()
+
+    def _lost(self, protocol: _Protocol, error: ConnectionLost) -> None:
+        if protocol is not self._protocol:
+            return
+        assert self._loop is not None
+        self._transport = self._protocol = None
+        self._core.disconnected(error, self._loop.time())
+        self._make_room()
+        self._flush_soon()
+
+    # --- connecting
+
+    def _connect_or_fail(self) -> None:
+        assert self._loop is not None
+        now = self._loop.time()
+        if self._core.may_connect(now) or self._settings.requeue:
+            self._connecting = self._loop.create_task(self._connect())
+        else:
+            self._core.fail_queued(self._core.unreachable(now))
+            self._make_room()
+
+    async def _connect(self) -> None:
+        assert self._loop is not None
+        await asyncio.sleep(max(0.0, self._core.backoff.not_before - self._loop.time()))
+        error: ConnectionLost
+        try:
+            await asyncio.wait_for(self._introduce(), self._settings.connect_timeout)
+            self._connecting = None
+            self._flush()
+            return
+        except asyncio.TimeoutError:
+            error = Unreachable(f"{self.address}: no Welcome within "
+                                f"{self._settings.connect_timeout} s")
+        except ConnectionLost as lost:
+            error = type(lost)(f"{self.address}: {lost}")
+            error.__cause__ = lost
+        except Exception as cause:  # as UnicodeError of a host's name
+            error = Unreachable(f"{self.address}: {cause}")
+            error.__cause__ = cause
+        self._connecting = None
+        self._core.disconnected(error, self._loop.time())
+        self._core.fail_queued(error)
+        self._make_room()
+        self._flush_soon()  # with requeue, what is queued tries again
+
+    async def _introduce(self) -> None:
+        """Hello and Welcome; the connection becomes the client's when that is done."""
+        assert self._loop is not None
+        transport, protocol = await self._loop.create_connection(
+            lambda: _Protocol(self), self._host, self._port)
+        try:
+            opened = transport.get_extra_info("socket")
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            keep_alive(opened)
+            transport.write(self._core.connecting())
+            await protocol.welcomed
+            if protocol.error is not None:
+                raise protocol.error
+        except BaseException:
+            transport.abort()
+            raise
+        self._transport, self._protocol = transport, protocol
+
+
+class _Protocol(asyncio.Protocol):
+    """The bytes of one connection."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, client: AsyncLink) -> None:
+        self._client = client
+        loop = asyncio.get_running_loop()
+        self.welcomed: asyncio.Future[None] = loop.create_future()
+        self.closed: asyncio.Future[None] = loop.create_future()
+        self.error: ConnectionLost | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+
+    def data_received(self, data: bytes) -> None:
+        if self.error is not None or self._client._core.is_closed:
+            return
+        try:
+            self._client._received(data)
+        except ConnectionLost as error:
+            self._end(error)
+            self.transport.abort()
+            return
+        if not self.welcomed.done() and self._client.welcome is not None:
+            self.welcomed.set_result(None)
+
+    def connection_lost(self, cause: Exception | None) -> None:
+        self._end(ConnectionLost("the server closed the connection" if cause is None
+                                 else f"the connection broke: {cause}"))
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    def _end(self, error: ConnectionLost) -> None:
+        if self.error is not None:
+            return
+        self.error = error
+        if not self.welcomed.done():
+            self.welcomed.set_exception(error)
+        self._client._lost(self, error)
