@@ -7,7 +7,7 @@ from native_peer import ROOT, SCHEMA
 
 from sluicegate import (Limit, LimitState, Quota, QuotaCode, QuotaResults, Stats, estimate_tokens,
                         quota)
-from sluicegate._quota_base import reservation_id
+from sluicegate._quota_arguments import reservation_id
 from sluicegate._quota_frames import LimitText, QuotaText
 
 CPP = (ROOT / "src" / "api" / "quota.cpp").read_text()

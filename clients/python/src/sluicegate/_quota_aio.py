@@ -10,22 +10,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import time
 import weakref
 from collections.abc import AsyncIterator, Coroutine, Generator, Iterable, Sequence
 from typing import Any, Generic, TypeVar, overload
 
+from . import _quota_arguments as asked
 from . import _quota_base as base
 from ._base import DEFAULT, Timeout
 from ._caller_aio import AsyncCaller
-from ._quota_base import INVALID_TOKENS, Limits, Numbers, QuotaBase, Subject, Subjects
-from ._quota_client import RENEWALS, RETRIES, Held
-from ._quota_frames import CANCEL, KEEP_REQUESTS, SETTLE, WANTS_LIMITS, WANTS_VIOLATED
-from ._quota_requests import Form, ManyCall, Outcome, QuotaEntry, Settled, Wanted, outcome_of
-from .errors import (ConnectionLost, ReservationEnded, SluicegateError, TimedOut,
-                     UnknownReservation)
-from .quota import Decision, Quota, QuotaCode, QuotaResults, Stats, Usage
+from ._quota_arguments import Call, Calls, Limits, Numbers, Subject, Subjects
+from ._quota_base import QuotaBase
+from ._quota_requests import Form, Outcome, Wanted
+from ._quota_reservations import RENEWALS, Held, Leased
+from .errors import ReservationEnded, SluicegateError, UnknownReservation
+from .quota import Decision, Quota, QuotaResults, Stats, Usage
 
 
 class AsyncReservation(Held):
@@ -81,7 +80,7 @@ Own = TypeVar("Own", bound=AsyncReservation)
 Kept = TypeVar("Kept", bound=AsyncReservation)
 
 
-class AsyncLease(AsyncReservation):
+class AsyncLease(AsyncReservation, Leased):
     """A slot of a subject's concurrency limit. It is free again when the `async with` block
     ends, by release(), or when its lifetime ends: a holder that dies keeps it no longer.
 
@@ -93,14 +92,9 @@ class AsyncLease(AsyncReservation):
                  subjects: tuple[bytes, ...]) -> None:
         super().__init__(client, outcome, subjects)
         self._renewal: asyncio.Task[None] | None = None
-        self._held_until = math.inf
 
     async def release(self, *, timeout: Timeout = DEFAULT) -> None:
         await self.cancel(timeout=timeout)
-
-    @property
-    def held(self) -> bool:
-        return self.is_open and time.monotonic() < self._held_until
 
     async def cancel(self, keep_requests: bool = False, *, timeout: Timeout = DEFAULT) -> None:
         if self._renewal is not None:
@@ -108,7 +102,7 @@ class AsyncLease(AsyncReservation):
         await super().cancel(keep_requests, timeout=timeout)
 
     def _renew(self, lifetime: float, since: float) -> None:
-        self._held_until = since + lifetime
+        self._renewed(since, lifetime)
         loop = asyncio.get_running_loop()
         self._renewal = loop.create_task(renewing(weakref.ref(self), lifetime))
         weakref.finalize(self, self._renewal.cancel).atexit = False  # its loop is closed by then
@@ -118,13 +112,9 @@ class AsyncLease(AsyncReservation):
         since = time.monotonic()
         try:
             await self.extend(lifetime, timeout=lifetime / RENEWALS)
-        except (ConnectionLost, TimedOut):
-            return lifetime / RETRIES if self.held else 0.0
-        except SluicegateError:
-            self.is_open = False
-            return 0.0
-        self._held_until = since + lifetime
-        return lifetime / RENEWALS
+        except SluicegateError as error:
+            return self._not_renewed(error, lifetime)
+        return self._renewed(since, lifetime)
 
 
 async def renewing(lease_of: weakref.ref[AsyncLease], lifetime: float) -> None:
@@ -177,15 +167,15 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
         most `wait_limit` seconds. A repeat with the same `id` gets the first reservation.
         `tied=True`: ends with this client's connection. `limits=True`: tells how they stand.
         """
-        form = base.reserve_form(wait, wait_limit, lifetime, owner, tied,
-                                 WANTS_LIMITS if limits else WANTS_VIOLATED)
-        entry = base.wanted(subjects, requests, input_tokens, max_output_tokens, cost, id)
+        form, entry = asked.reserve_call(
+            subjects, requests, input_tokens, max_output_tokens, cost, lifetime, wait, wait_limit,
+            id, owner, tied, limits)
         return Reserving(self._reserving(form, entry, timeout, wait_limit))
 
     async def _reserving(self, form: Form, entry: Wanted, timeout: Timeout,
                          wait_limit: float | None) -> AsyncReservation:
-        outcome = outcome_of(await self._ask_quota(form, entry, timeout, wait_limit))
-        base.unless_refused(outcome, entry.subjects)
+        outcome = base.admitted(await self._ask_quota(form, entry, timeout, wait_limit),
+                                entry.subjects)
         return AsyncReservation(self, outcome, entry.subjects)
 
     async def settle(self, reservation: AsyncReservation | int | str,
@@ -193,20 +183,20 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
                      cached_input_tokens: int = 0, cost: int | None = None,
                      requests: int | None = None, *, timeout: Timeout = DEFAULT) -> None:
         """Reservation.settle(), by its number or its 16 hexadecimal digits."""
-        await self._end(base.settle_call(reservation, input_tokens, output_tokens,
-                                         cached_input_tokens, cost, requests), timeout)
+        await self._end(asked.settle_call(reservation, input_tokens, output_tokens,
+                                          cached_input_tokens, cost, requests), timeout)
 
     async def cancel(self, reservation: AsyncReservation | int | str, keep_requests: bool = False,
                      *, timeout: Timeout = DEFAULT) -> None:
         """Reservation.cancel(), by its number or its 16 hexadecimal digits."""
-        await self._end(base.cancel_call(reservation, keep_requests), timeout)
+        await self._end(asked.cancel_call(reservation, keep_requests), timeout)
 
     async def extend(self, reservation: AsyncReservation | int | str, lifetime: float | None = None,
                      *, timeout: Timeout = DEFAULT) -> None:
         """Reservation.extend(), by its number or its 16 hexadecimal digits."""
-        await self._end(base.extend_call(reservation, lifetime), timeout)
+        await self._end(asked.extend_call(reservation, lifetime), timeout)
 
-    async def _end(self, call: base.Call, timeout: Timeout) -> None:
+    async def _end(self, call: Call, timeout: Timeout) -> None:
         form, entry = call
         base.unless_ended(await self._ask_quota(form, entry, timeout, None), entry.reservation)
 
@@ -218,18 +208,15 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
 
         `renew=True` extends it every third of its `lifetime`, by a task of its own.
         """
-        if renew and lifetime is None:
-            raise ValueError("renew=True needs a lifetime: how long the slot outlives its holder")
-        form = base.reserve_form(wait, wait_limit, lifetime, owner, tied)
-        entry = base.wanted(subject, 0, 0, 0, 0)
+        form, entry = asked.lease_call(subject, lifetime, owner, wait, wait_limit, renew, tied)
         return Reserving(self._leasing(form, entry, timeout, wait_limit,
                                        lifetime if renew else None))
 
     async def _leasing(self, form: Form, entry: Wanted, timeout: Timeout, wait_limit: float | None,
                        renewed_for: float | None) -> AsyncLease:
         since = time.monotonic()
-        outcome = outcome_of(await self._ask_quota(form, entry, timeout, wait_limit))
-        base.unless_refused(outcome, entry.subjects)
+        outcome = base.admitted(await self._ask_quota(form, entry, timeout, wait_limit),
+                                entry.subjects)
         lease = AsyncLease(self, outcome, entry.subjects)
         if renewed_for is not None and lease.id:
             lease._renew(renewed_for, time.monotonic() if form.may_wait else since)
@@ -245,31 +232,29 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
 
         Numbers hold for all, or are one each. `.reservations` has the ids, for settle_many().
         """
-        entries = base.wanted_many(subjects, requests, input_tokens, max_output_tokens, costs, ids)
-        form = base.reserve_form(wait, wait_limit, lifetime, owner, tied, 0)
-        return await self._many(form, entries, self._seconds(timeout, wait, wait_limit))
+        return await self._many(asked.reserve_calls(
+            subjects, requests, input_tokens, max_output_tokens, costs, ids, lifetime, wait,
+            wait_limit, owner, tied), timeout, wait_limit)
 
     async def settle_many(self, reservations: Iterable[AsyncReservation | int | str], *,
                           requests: Numbers = None, input_tokens: Numbers = None,
                           cached_input_tokens: Numbers = None, output_tokens: Numbers = None,
                           costs: Numbers = None, timeout: Timeout = DEFAULT) -> QuotaResults:
         """settle() for each: OK, or why not. What is None stays as reserved."""
-        entries = base.settled_many(reservations, requests, input_tokens, cached_input_tokens,
-                                    output_tokens, costs)
-        return await self._many(Form(SETTLE), entries, self._seconds(timeout, False, None))
+        return await self._many(asked.settle_calls(
+            reservations, requests, input_tokens, cached_input_tokens, output_tokens, costs),
+            timeout)
 
     async def cancel_many(self, reservations: Iterable[AsyncReservation | int | str],
                           keep_requests: bool = False, *,
                           timeout: Timeout = DEFAULT) -> QuotaResults:
         """cancel() for each: OK, or why not."""
-        entries = [Settled(base.reservation_id(each)) for each in reservations]
-        return await self._many(Form(CANCEL, KEEP_REQUESTS if keep_requests else 0), entries,
-                          self._seconds(timeout, False, None))
+        return await self._many(asked.cancel_calls(reservations, keep_requests), timeout)
 
-    async def _many(self, form: Form, entries: Sequence[QuotaEntry],
-                    timeout: float | None) -> QuotaResults:
-        results: QuotaResults = await self._run_many(
-            lambda sink: ManyCall(self._core, sink, form, entries), timeout)
+    async def _many(self, calls: Calls, timeout: Timeout,
+                    wait_limit: float | None = None) -> QuotaResults:
+        seconds = self._seconds(timeout, calls[0].may_wait, wait_limit)
+        results: QuotaResults = await self._run_many(self._many_calls(calls), seconds)
         return results
 
     # --- without a reservation
@@ -278,16 +263,16 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
                     max_output_tokens: int | None = None, cost: int = 0,
                     timeout: Timeout = DEFAULT) -> Decision:
         """What reserve() would be told now; changes and creates nothing."""
-        form, entry = base.check_call(subjects, requests, input_tokens, max_output_tokens, cost)
-        return base.decision_of(outcome_of(await self._ask_quota(form, entry, timeout, None)))
+        form, entry = asked.check_call(subjects, requests, input_tokens, max_output_tokens, cost)
+        return base.decision_of(await self._ask_quota(form, entry, timeout, None))
 
     async def record(self, subjects: Subjects, *, requests: int = 1, input_tokens: int = 0,
                      output_tokens: int = 0, cached_input_tokens: int = 0, cost: int = 0,
                      timeout: Timeout = DEFAULT) -> None:
         """Charges what was used without asking first."""
-        form, entry = base.record_call(subjects, requests, input_tokens, output_tokens,
-                                       cached_input_tokens, cost)
-        base.unless_refused(await self._ask_quota(form, entry, timeout, None), entry.subjects)
+        form, entry = asked.record_call(subjects, requests, input_tokens, output_tokens,
+                                        cached_input_tokens, cost)
+        base.admitted(await self._ask_quota(form, entry, timeout, None), entry.subjects)
 
     @overload
     async def usage(  # type: ignore[overload-overlap]  # a str is an iterable of them, too
@@ -297,13 +282,10 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
                     timeout: Timeout = DEFAULT) -> list[Usage]: ...
     async def usage(self, subjects: Subjects, *, timeout: Timeout = DEFAULT) -> Usage | list[Usage]:
         """How a subject stands, or each of many; one that nobody knows has source "none"."""
-        if isinstance(subjects, (str, bytes)):
-            return (await self._usage([base.subject_bytes(subjects)], timeout))[0]
-        return await self._usage([base.subject_bytes(subject) for subject in subjects], timeout)
-
-    async def _usage(self, names: Sequence[bytes], timeout: Timeout) -> list[Usage]:
-        return [usage for group in base.groups(names)
+        names, is_one = asked.usage_names(subjects)
+        told = [usage for group in asked.groups(names)
                 for usage in await self._run_question(self._using(group), timeout)]
+        return told[0] if is_one else told
 
     async def subjects(self, *, timeout: Timeout = DEFAULT) -> AsyncIterator[Usage]:
         """Every subject, a page at a time: `timeout` is for each page."""
@@ -324,7 +306,7 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
         `limits` are Limit values, dicts as in the JSON of the REST API, or a Quota. Usage against a
         limit that stays the same but for its amount is kept.
         """
-        name = base.subject_bytes(subject)
+        name = asked.subject_bytes(subject)
         code = await self._run_question(self._putting(name, limits, expired, overtakers), timeout)
         base.unless_changed(code, name)
 
@@ -334,16 +316,13 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
 
     async def delete_quota(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> bool:
         """Deletes what was put: the configuration file's holds again. False: nothing was put."""
-        name = base.subject_bytes(subject)
+        name = asked.subject_bytes(subject)
         code = await self._run_question(self._removing(name), timeout)
-        if code is QuotaCode.NO_SUCH_QUOTA:
-            return False
-        base.unless_changed(code, name)
-        return True
+        return base.was_deleted(code, name)
 
     async def reset(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> None:
         """Forgets what a subject has used; open reservations and their slots stay."""
-        name = base.subject_bytes(subject)
+        name = asked.subject_bytes(subject)
         base.unless_changed(await self._run_question(self._resetting(name), timeout), name)
 
     async def reset_all(self, *, timeout: Timeout = DEFAULT) -> None:
@@ -360,7 +339,7 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
     async def decide(self, model: Subject, tokens: int, *, timeout: Timeout = DEFAULT) -> Decision:
         """check() for one request of so many tokens, by the reference's codes and reasons."""
         if tokens < 0:
-            return INVALID_TOKENS
+            return base.INVALID_TOKENS
         return await self.check(model, input_tokens=tokens, max_output_tokens=0, timeout=timeout)
 
     async def record_usage(self, model: Subject, prompt: int, output: int, *,

@@ -1,246 +1,44 @@
-"""What both clients do alike about quotas: arguments to calls, outcomes to results or errors.
+"""What both clients do alike about quotas: answers to results or errors, and what one frame asks.
 
-Units:  seconds; tokens, requests, micro-units of cost.
-Errors: what can not be sent is refused here, before anything is queued, as it would spoil the frame
-        for others too.
+Flow:   _quota_arguments.py -> a frame that the calls of many share (_quota_requests.py) -> here.
+Errors: QuotaDenied, UnknownReservation, ReservationEnded, InvalidQuota, QuotaError: errors.py.
 """
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from . import _frames
 from ._base import Base
-from ._calls import spread
-from ._core import Core, milliseconds, whole
-from ._quota_frames import (AMOUNT_MAX, CALL_SUBJECTS_MAX, CANCEL, CHECK, EXTEND, ID_BYTES_MAX,
-                            KEEP, KEEP_REQUESTS, LIFETIME_MS, MAY_WAIT, NAME_BYTES_MAX, RECORD,
-                            REQUESTS_MAX, RESERVE, SETTLE, TIED, UNTOLD, USAGE_MAX, WANTS_LIMITS,
-                            WANTS_VIOLATED, QuotaAnswers, UsageTold, encode_put, encode_remove,
-                            encode_reset, encode_usage)
-from ._quota_requests import Form, Outcome, Recorded, Settled, Wanted, outcomes, states_of
+from ._core import Core
+from ._quota_arguments import Calls, Limits, quota_text, subject_text
+from ._quota_frames import (QuotaAnswers, UsageTold, encode_put, encode_remove, encode_reset,
+                            encode_usage)
+from ._quota_requests import ManyCall, Outcome, outcome_of, outcomes, states_of
 from ._requests import Question
-from .errors import (InvalidQuota, LimitExceeded, QuotaDenied, QuotaError, ReservationEnded,
-                     UnknownReservation)
-from .quota import (SOURCES, Decision, Limit, Quota, QuotaCode, Stats, Usage, limits_of, quota_told,
-                    seconds_of, stats_of, word)
+from .errors import InvalidQuota, QuotaDenied, QuotaError, ReservationEnded, UnknownReservation
+from .quota import (SOURCES, Decision, QuotaCode, Stats, Usage, quota_told, seconds_of, stats_of,
+                    word)
+from .verdict import Verdict
 
-Subject = str | bytes
-Subjects = Subject | Iterable[Subject]
-Limits = Quota | Iterable[Limit | Mapping[str, object]]
-Call = tuple[Form, Any]  # and its entry
-
-ID_TEXT = re.compile("[0-9a-fA-F]{16}")
-USAGE_BYTES_MAX = 65_536  # of the names in one frame
 ENDED = frozenset({QuotaCode.ALREADY_SETTLED, QuotaCode.ALREADY_CANCELLED,
                    QuotaCode.ALREADY_EXPIRED})
 
 
-# ---- arguments -----------------------------------------------------------------------------------
-
-def subject_bytes(subject: Subject) -> bytes:
-    """Names that a server told, and that are no UTF-8, come back as they were."""
-    if isinstance(subject, str):
-        try:
-            name = subject.encode("utf-8", "surrogateescape")
-        except UnicodeEncodeError as error:
-            raise ValueError(f"the subject {subject!r:.80} has no UTF-8: {error.reason}") from None
-    elif isinstance(subject, (bytes, bytearray)):
-        name = bytes(subject)
-    else:
-        raise TypeError(f"a subject is str or bytes, not {type(subject).__name__}")
-    if not 0 < len(name) <= NAME_BYTES_MAX:
-        raise LimitExceeded(f"the subject {subject!r:.80} has {len(name)} bytes; it must have 1 to "
-                            f"{NAME_BYTES_MAX}")
-    return name
-
-
-def subject_text(name: bytes) -> str:
-    return name.decode("utf-8", "surrogateescape")
-
-
-def subjects_of(subjects: Subjects) -> tuple[bytes, ...]:
-    """One subject, or a few that one call names together."""
-    if isinstance(subjects, (str, bytes, bytearray)):
-        return (subject_bytes(subjects),)
-    names = tuple(map(subject_bytes, subjects))
-    if not 0 < len(names) <= CALL_SUBJECTS_MAX:
-        raise LimitExceeded(f"a call names 1 to {CALL_SUBJECTS_MAX} subjects, not {len(names)}")
-    return names
-
+# ---- outcomes ------------------------------------------------------------------------------------
 
 def shown(names: Iterable[bytes]) -> str:
     return ", ".join(map(subject_text, names))
 
 
-def amount(what: str, value: int) -> int:
-    return whole(what, value, 0, AMOUNT_MAX)
-
-
-def told_or(what: str, value: int | None, untold: int) -> int:
-    if value is None:
-        return untold
-    return whole(what, value, 0, REQUESTS_MAX if untold == KEEP else AMOUNT_MAX)
-
-
-def lifetime_ms(seconds: float | None) -> int:
-    """Rounded up; 0 stands for the server's default, or what the reservation has."""
-    if seconds is None:
-        return 0
-    lowest, highest = LIFETIME_MS
-    if not lowest / 1000 <= seconds <= highest / 1000:
-        raise LimitExceeded(f"lifetime must be {lowest / 1000} to {highest // 1000} seconds, not "
-                            f"{seconds}")
-    return math.ceil(seconds * 1000)
-
-
-def short_bytes(what: str, value: Subject | None) -> bytes:
-    if value is None:
-        return b""
-    data = value.encode() if isinstance(value, str) else bytes(value)
-    if len(data) > ID_BYTES_MAX:
-        raise LimitExceeded(f"{what} has {len(data)} bytes; at most {ID_BYTES_MAX}")
-    return data
-
-
-def reservation_id(reservation: Any) -> int:
-    """Of a reservation, or its number as text of 16 hexadecimal digits, or as a number."""
-    value = getattr(reservation, "id", reservation)
-    if isinstance(value, str):
-        if not ID_TEXT.fullmatch(value):
-            raise ValueError(f"{value!r:.80} is no reservation: that is 16 hexadecimal digits, as "
-                             "REST and the command line tell it, or a number")
-        value = int(value, 16)
-    return whole("reservation", value, 0, 2**64 - 1)
-
-
-def check_cached(input_tokens: int, cached: int) -> None:
-    if cached and cached > input_tokens:
-        raise LimitExceeded(f"cached_input_tokens are a part of input_tokens: {cached} of "
-                            f"{input_tokens}")
-
-
-def wait_flags(wait: bool, wait_limit: float | None) -> tuple[int, int]:
-    if wait_limit is not None and not wait:
-        raise ValueError("wait_limit is of calls with wait=True")
-    return MAY_WAIT if wait else 0, milliseconds(wait_limit, "wait_limit")
-
-
-def reserve_form(wait: bool, wait_limit: float | None, lifetime: float | None,
-                 owner: str | None, tied: bool, more: int = WANTS_VIOLATED) -> Form:
-    flags, limit_ms = wait_flags(wait, wait_limit)
-    name = short_bytes("owner", owner).decode()
-    return Form(RESERVE, flags | more | (TIED if tied else 0), limit_ms, lifetime_ms(lifetime),
-                name)
-
-
-def wanted(subjects: Subjects, requests: int, input_tokens: int, max_output_tokens: int | None,
-           cost: int, id: Subject | None = None) -> Wanted:
-    return Wanted(subjects_of(subjects), whole("requests", requests, 0, REQUESTS_MAX),
-                  amount("input_tokens", input_tokens),
-                  told_or("max_output_tokens", max_output_tokens, UNTOLD), amount("cost", cost),
-                  short_bytes("id", id))
-
-
-def check_call(subjects: Subjects, requests: int, input_tokens: int,
-               max_output_tokens: int | None, cost: int) -> Call:
-    return Form(CHECK, WANTS_LIMITS), wanted(subjects, requests, input_tokens, max_output_tokens,
-                                             cost)
-
-
-def settled(reservation: Any, input_tokens: int | None, output_tokens: int | None,
-            cached_input_tokens: int, cost: int | None, requests: int | None) -> Settled:
-    used = told_or("input_tokens", input_tokens, UNTOLD)
-    cached = amount("cached_input_tokens", cached_input_tokens)
-    check_cached(used, cached)
-    return Settled(reservation_id(reservation), told_or("requests", requests, KEEP), used, cached,
-                   told_or("output_tokens", output_tokens, UNTOLD), told_or("cost", cost, UNTOLD))
-
-
-def shard_of(reservation: int) -> int:
-    return reservation >> 56
-
-
-def settle_call(*arguments: Any) -> Call:
-    entry = settled(*arguments)
-    return Form(SETTLE, shard=shard_of(entry.reservation)), entry
-
-
-def cancel_call(reservation: Any, keep_requests: bool) -> Call:
-    number = reservation_id(reservation)
-    return (Form(CANCEL, KEEP_REQUESTS if keep_requests else 0, shard=shard_of(number)),
-            Settled(number))
-
-
-def extend_call(reservation: Any, lifetime: float | None) -> Call:
-    number = reservation_id(reservation)
-    return (Form(EXTEND, lifetime_ms=lifetime_ms(lifetime), shard=shard_of(number)),
-            Settled(number))
-
-
-def record_call(subjects: Subjects, requests: int, input_tokens: int, output_tokens: int,
-                cached_input_tokens: int, cost: int) -> Call:
-    used, cached = (amount("input_tokens", input_tokens),
-                    amount("cached_input_tokens", cached_input_tokens))
-    check_cached(used, cached)
-    return Form(RECORD), Recorded(
-        subjects_of(subjects), whole("requests", requests, 0, REQUESTS_MAX), used, cached,
-        amount("output_tokens", output_tokens), amount("cost", cost))
-
-
-Numbers = int | Sequence[int] | None
-
-
-def column(values: Numbers, count: int, default: int, what: str) -> Sequence[int]:
-    told = spread(values, count, what)
-    if told is None:
-        return [default] * count
-    highest = REQUESTS_MAX if what == "requests" else AMOUNT_MAX
-    return [whole(what, value, 0, highest) for value in told]
-
-
-def wanted_many(subjects: Iterable[Subjects], requests: Numbers, input_tokens: Numbers,
-                max_output_tokens: Numbers, costs: Numbers,
-                ids: Sequence[Subject | None] | None) -> list[Wanted]:
-    """A call for each of `subjects`, which are one name or a few."""
-    if isinstance(subjects, (str, bytes)):
-        raise TypeError(f"subjects is one subject, {subjects!r:.40}: pass a list of them")
-    names = [subjects_of(each) for each in subjects]
-    count = len(names)
-    own = [b""] * count if ids is None else [short_bytes("id", each) for each in ids]
-    if len(own) != count:
-        raise ValueError(f"{len(own)} ids for {count} entries: give one each")
-    return list(map(Wanted, names, column(requests, count, 1, "requests"),
-                    column(input_tokens, count, 0, "input_tokens"),
-                    column(max_output_tokens, count, UNTOLD, "max_output_tokens"),
-                    column(costs, count, 0, "costs"), own))
-
-
-def settled_many(reservations: Iterable[Any], requests: Numbers, input_tokens: Numbers,
-                 cached_input_tokens: Numbers, output_tokens: Numbers,
-                 costs: Numbers) -> list[Settled]:
-    numbers = [reservation_id(each) for each in reservations]
-    count = len(numbers)
-    entries = list(map(Settled, numbers, column(requests, count, KEEP, "requests"),
-                       column(input_tokens, count, UNTOLD, "input_tokens"),
-                       column(cached_input_tokens, count, 0, "cached_input_tokens"),
-                       column(output_tokens, count, UNTOLD, "output_tokens"),
-                       column(costs, count, UNTOLD, "costs")))
-    for entry in entries:
-        check_cached(entry.input_tokens, entry.cached_input_tokens)
-    return entries
-
-
-# ---- outcomes ------------------------------------------------------------------------------------
-
-def unless_refused(outcome: Outcome, subjects: tuple[bytes, ...]) -> None:
-    """Of what somebody has to admit."""
+def admitted(told: Outcome | Verdict, subjects: tuple[bytes, ...]) -> Outcome:
+    """Of what somebody has to admit; else QuotaDenied."""
+    outcome = outcome_of(told)
     if not outcome.code.admits:
         raise QuotaDenied(outcome.code, shown(subjects), seconds_of(outcome.retry_ms),
                           tuple(limit for limit in outcome.limits if limit.violated))
+    return outcome
 
 
 def unless_ended(outcome: Outcome, reservation: int) -> None:
@@ -255,7 +53,8 @@ def unless_ended(outcome: Outcome, reservation: int) -> None:
     raise QuotaError(code, what)
 
 
-def decision_of(outcome: Outcome) -> Decision:
+def decision_of(told: Outcome | Verdict) -> Decision:
+    outcome = outcome_of(told)
     code = outcome.code
     return Decision(code.admits, code, code.reason,
                     0.0 if code.admits else seconds_of(outcome.retry_ms),
@@ -264,6 +63,21 @@ def decision_of(outcome: Outcome) -> Decision:
 
 INVALID_TOKENS = Decision(False, QuotaCode.INVALID_TOKENS, QuotaCode.INVALID_TOKENS.reason, None,
                           Stats(), ())
+
+
+def unless_changed(code: QuotaCode, subject: bytes) -> None:
+    if code is QuotaCode.INVALID_QUOTA:
+        raise InvalidQuota(code, subject_text(subject))
+    if not code.admits:
+        raise QuotaError(code, subject_text(subject))
+
+
+def was_deleted(code: QuotaCode, subject: bytes) -> bool:
+    """False: there was nothing to delete."""
+    if code is QuotaCode.NO_SUCH_QUOTA:
+        return False
+    unless_changed(code, subject)
+    return True
 
 
 def usages(told: UsageTold) -> list[Usage]:
@@ -283,9 +97,13 @@ def _single(answer: QuotaAnswers) -> QuotaCode:
 # ---- questions -----------------------------------------------------------------------------------
 
 class QuotaBase(Base):
-    """Frames that one answer frame answers; `sink` is where the result goes."""
+    """What is sent; `sink` is where the result goes."""
 
     _core: Core
+
+    def _many_calls(self, calls: Calls) -> Callable[[Any], ManyCall]:
+        form, entries = calls
+        return lambda sink: ManyCall(self._core, sink, form, entries)
 
     def _changing(self, encode: Callable[[int], bytes]) -> Callable[[Any], Question]:
         return lambda sink: Question(self._core, sink, encode, QuotaAnswers, _single,
@@ -293,10 +111,7 @@ class QuotaBase(Base):
 
     def _putting(self, subject: bytes, limits: Limits, expired: str | None,
                  overtakers: int | None) -> Callable[[Any], Question]:
-        quota = limits if isinstance(limits, Quota) else Quota(limits_of(limits))
-        quota = Quota(quota.limits, expired or quota.expired,  # type: ignore[arg-type]
-                      quota.overtakers if overtakers is None else overtakers)
-        text = quota.as_text()
+        text = quota_text(limits, expired, overtakers)
         return self._changing(lambda frame_id: encode_put(frame_id, subject, text))
 
     def _removing(self, subject: bytes) -> Callable[[Any], Question]:
@@ -318,25 +133,3 @@ class QuotaBase(Base):
         return lambda sink: Question(
             self._core, sink, lambda frame_id: encode_usage(frame_id, cursor=cursor), UsageTold,
             lambda told: (usages(told), told.cursor))
-
-
-def unless_changed(code: QuotaCode, subject: bytes) -> None:
-    if code is QuotaCode.INVALID_QUOTA:
-        raise InvalidQuota(code, subject_text(subject))
-    if not code.admits:
-        raise QuotaError(code, subject_text(subject))
-
-
-def groups(names: Sequence[bytes]) -> list[list[bytes]]:
-    """As many as one frame may ask for, and as have room there."""
-    made: list[list[bytes]] = []
-    size = 0
-    for name in names:
-        size += len(name)
-        if not made or len(made[-1]) == USAGE_MAX or size > USAGE_BYTES_MAX:
-            made.append([])
-            size = len(name)
-        made[-1].append(name)
-    return made
-
-

@@ -1,6 +1,7 @@
 """Quotas of the blocking client: reserve and settle, leases, usage, and changes to quotas.
 
-Flow:   a call -> _quota_base.py -> a frame that the calls of many threads share -> a result.
+Flow:   a call -> _quota_arguments.py -> a frame that the calls of many threads share ->
+        _quota_base.py -> a result.
 Units:  seconds; tokens, requests, micro-units of cost.
 Errors: QuotaDenied when a call is not admitted, UnknownReservation and ReservationEnded for what is
         no longer open; of the connection as for acquire().
@@ -11,51 +12,22 @@ Lives:  a Reservation belongs to the process that made it: a forked child's copy
 from __future__ import annotations
 
 import contextlib
-import math
-import os
 import threading
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar, overload
 
+from . import _quota_arguments as asked
 from . import _quota_base as base
 from ._base import DEFAULT, Timeout
 from ._caller import Caller
-from ._quota_base import INVALID_TOKENS, Limits, Numbers, QuotaBase, Subject, Subjects
-from ._quota_frames import CANCEL, KEEP_REQUESTS, SETTLE, WANTS_LIMITS, WANTS_VIOLATED
-from ._quota_requests import Form, ManyCall, Outcome, QuotaEntry, Settled, outcome_of
-from .errors import (ConnectionLost, ReservationEnded, SluicegateError, TimedOut,
-                     UnknownReservation)
-from .quota import Decision, Quota, QuotaCode, QuotaResults, Stats, Usage
-
-RENEWALS = 3  # in a lifetime: two may fail
-RETRIES = 10  # in a lifetime, after a renewal that failed
-
-
-class Held:
-    """What both clients know of a reservation."""
-
-    def __init__(self, outcome: Outcome, subjects: tuple[bytes, ...]) -> None:
-        self.id = outcome.reservation
-        self.code = outcome.code  # OK, UNLIMITED, UNKNOWN_MODEL, or PASSED_UNASKED
-        self.subjects = tuple(map(base.subject_text, subjects))
-        self.limits = outcome.limits  # of every subject, with limits=True
-        self.is_open = True  # as far as this client knows
-        self._process = os.getpid()
-
-    def __repr__(self) -> str:
-        return (f"<{type(self).__name__} {self.id:016x} of {', '.join(self.subjects)}: "
-                f"{'open' if self.is_open else 'ended'}>")
-
-    @property
-    def connection_lost(self) -> bool:
-        """No server knows of it: on_failure="open" let it pass. Settling it does nothing."""
-        return self.code.connection_lost
-
-    @property
-    def _ends_with_block(self) -> bool:
-        return self.is_open and self._process == os.getpid()
+from ._quota_arguments import Call, Calls, Limits, Numbers, Subject, Subjects
+from ._quota_base import QuotaBase
+from ._quota_requests import Outcome
+from ._quota_reservations import RENEWALS, Held, Leased
+from .errors import ReservationEnded, SluicegateError, UnknownReservation
+from .quota import Decision, Quota, QuotaResults, Stats, Usage
 
 
 class Reservation(Held):
@@ -108,7 +80,7 @@ class Reservation(Held):
 Own = TypeVar("Own", bound=Reservation)
 
 
-class Lease(Reservation):
+class Lease(Reservation, Leased):
     """A slot of a subject's concurrency limit. It is free again when the `with` block ends, by
     release(), or when its lifetime ends: a holder that dies keeps it no longer.
 
@@ -119,21 +91,16 @@ class Lease(Reservation):
     def __init__(self, client: QuotaCalls, outcome: Outcome, subjects: tuple[bytes, ...]) -> None:
         super().__init__(client, outcome, subjects)
         self._stop = threading.Event()
-        self._held_until = math.inf
 
     def release(self, *, timeout: Timeout = DEFAULT) -> None:
         self.cancel(timeout=timeout)
-
-    @property
-    def held(self) -> bool:
-        return self.is_open and time.monotonic() < self._held_until
 
     def cancel(self, keep_requests: bool = False, *, timeout: Timeout = DEFAULT) -> None:
         self._stop.set()
         super().cancel(keep_requests, timeout=timeout)
 
     def _renew(self, lifetime: float, since: float) -> None:
-        self._held_until = since + lifetime
+        self._renewed(since, lifetime)
         threading.Thread(target=renewing, args=(weakref.ref(self), self._stop, lifetime),
                          name="sluicegate-renewal", daemon=True).start()
         weakref.finalize(self, self._stop.set)
@@ -143,13 +110,9 @@ class Lease(Reservation):
         since = time.monotonic()
         try:
             self.extend(lifetime, timeout=lifetime / RENEWALS)
-        except (ConnectionLost, TimedOut):
-            return lifetime / RETRIES if self.held else 0.0
-        except SluicegateError:
-            self.is_open = False
-            return 0.0
-        self._held_until = since + lifetime
-        return lifetime / RENEWALS
+        except SluicegateError as error:
+            return self._not_renewed(error, lifetime)
+        return self._renewed(since, lifetime)
 
 
 def renewing(lease_of: weakref.ref[Lease], stop: threading.Event, lifetime: float) -> None:
@@ -182,11 +145,10 @@ class QuotaCalls(Caller, QuotaBase):
         most `wait_limit` seconds. A repeat with the same `id` gets the first reservation.
         `tied=True`: ends with this client's connection. `limits=True`: tells how they stand.
         """
-        form = base.reserve_form(wait, wait_limit, lifetime, owner, tied,
-                                 WANTS_LIMITS if limits else WANTS_VIOLATED)
-        entry = base.wanted(subjects, requests, input_tokens, max_output_tokens, cost, id)
-        outcome = outcome_of(self._ask_quota(form, entry, timeout, wait_limit))
-        base.unless_refused(outcome, entry.subjects)
+        form, entry = asked.reserve_call(
+            subjects, requests, input_tokens, max_output_tokens, cost, lifetime, wait, wait_limit,
+            id, owner, tied, limits)
+        outcome = base.admitted(self._ask_quota(form, entry, timeout, wait_limit), entry.subjects)
         return Reservation(self, outcome, entry.subjects)
 
     def settle(self, reservation: Reservation | int | str, input_tokens: int | None = None,
@@ -194,20 +156,20 @@ class QuotaCalls(Caller, QuotaBase):
                cost: int | None = None, requests: int | None = None, *,
                timeout: Timeout = DEFAULT) -> None:
         """Reservation.settle(), by its number or its 16 hexadecimal digits."""
-        self._end(base.settle_call(reservation, input_tokens, output_tokens, cached_input_tokens,
-                                   cost, requests), timeout)
+        self._end(asked.settle_call(reservation, input_tokens, output_tokens,
+                                    cached_input_tokens, cost, requests), timeout)
 
     def cancel(self, reservation: Reservation | int | str, keep_requests: bool = False, *,
                timeout: Timeout = DEFAULT) -> None:
         """Reservation.cancel(), by its number or its 16 hexadecimal digits."""
-        self._end(base.cancel_call(reservation, keep_requests), timeout)
+        self._end(asked.cancel_call(reservation, keep_requests), timeout)
 
     def extend(self, reservation: Reservation | int | str, lifetime: float | None = None, *,
                timeout: Timeout = DEFAULT) -> None:
         """Reservation.extend(), by its number or its 16 hexadecimal digits."""
-        self._end(base.extend_call(reservation, lifetime), timeout)
+        self._end(asked.extend_call(reservation, lifetime), timeout)
 
-    def _end(self, call: base.Call, timeout: Timeout) -> None:
+    def _end(self, call: Call, timeout: Timeout) -> None:
         form, entry = call
         base.unless_ended(self._ask_quota(form, entry, timeout, None), entry.reservation)
 
@@ -218,13 +180,9 @@ class QuotaCalls(Caller, QuotaBase):
 
         `renew=True` extends it every third of its `lifetime`, by a thread of its own.
         """
-        if renew and lifetime is None:
-            raise ValueError("renew=True needs a lifetime: how long the slot outlives its holder")
-        form = base.reserve_form(wait, wait_limit, lifetime, owner, tied)
-        entry = base.wanted(subject, 0, 0, 0, 0)
+        form, entry = asked.lease_call(subject, lifetime, owner, wait, wait_limit, renew, tied)
         since = time.monotonic()
-        outcome = outcome_of(self._ask_quota(form, entry, timeout, wait_limit))
-        base.unless_refused(outcome, entry.subjects)
+        outcome = base.admitted(self._ask_quota(form, entry, timeout, wait_limit), entry.subjects)
         lease = Lease(self, outcome, entry.subjects)
         if renew and lifetime is not None and lease.id:
             lease._renew(lifetime, time.monotonic() if wait else since)
@@ -240,30 +198,28 @@ class QuotaCalls(Caller, QuotaBase):
 
         Numbers hold for all, or are one each. `.reservations` has the ids, for settle_many().
         """
-        entries = base.wanted_many(subjects, requests, input_tokens, max_output_tokens, costs, ids)
-        form = base.reserve_form(wait, wait_limit, lifetime, owner, tied, 0)
-        return self._many(form, entries, self._seconds(timeout, wait, wait_limit))
+        return self._many(asked.reserve_calls(
+            subjects, requests, input_tokens, max_output_tokens, costs, ids, lifetime, wait,
+            wait_limit, owner, tied), timeout, wait_limit)
 
     def settle_many(self, reservations: Iterable[Reservation | int | str], *,
                     requests: Numbers = None, input_tokens: Numbers = None,
                     cached_input_tokens: Numbers = None, output_tokens: Numbers = None,
                     costs: Numbers = None, timeout: Timeout = DEFAULT) -> QuotaResults:
         """settle() for each: OK, or why not. What is None stays as reserved."""
-        entries = base.settled_many(reservations, requests, input_tokens, cached_input_tokens,
-                                    output_tokens, costs)
-        return self._many(Form(SETTLE), entries, self._seconds(timeout, False, None))
+        return self._many(asked.settle_calls(
+            reservations, requests, input_tokens, cached_input_tokens, output_tokens, costs),
+            timeout)
 
     def cancel_many(self, reservations: Iterable[Reservation | int | str],
                     keep_requests: bool = False, *, timeout: Timeout = DEFAULT) -> QuotaResults:
         """cancel() for each: OK, or why not."""
-        entries = [Settled(base.reservation_id(each)) for each in reservations]
-        return self._many(Form(CANCEL, KEEP_REQUESTS if keep_requests else 0), entries,
-                          self._seconds(timeout, False, None))
+        return self._many(asked.cancel_calls(reservations, keep_requests), timeout)
 
-    def _many(self, form: Form, entries: Sequence[QuotaEntry],
-              timeout: float | None) -> QuotaResults:
-        results: QuotaResults = self._run_many(
-            lambda sink: ManyCall(self._core, sink, form, entries), timeout)
+    def _many(self, calls: Calls, timeout: Timeout,
+              wait_limit: float | None = None) -> QuotaResults:
+        seconds = self._seconds(timeout, calls[0].may_wait, wait_limit)
+        results: QuotaResults = self._run_many(self._many_calls(calls), seconds)
         return results
 
     # --- without a reservation
@@ -272,16 +228,16 @@ class QuotaCalls(Caller, QuotaBase):
               max_output_tokens: int | None = None, cost: int = 0,
               timeout: Timeout = DEFAULT) -> Decision:
         """What reserve() would be told now; changes and creates nothing."""
-        form, entry = base.check_call(subjects, requests, input_tokens, max_output_tokens, cost)
-        return base.decision_of(outcome_of(self._ask_quota(form, entry, timeout, None)))
+        form, entry = asked.check_call(subjects, requests, input_tokens, max_output_tokens, cost)
+        return base.decision_of(self._ask_quota(form, entry, timeout, None))
 
     def record(self, subjects: Subjects, *, requests: int = 1, input_tokens: int = 0,
                output_tokens: int = 0, cached_input_tokens: int = 0, cost: int = 0,
                timeout: Timeout = DEFAULT) -> None:
         """Charges what was used without asking first."""
-        form, entry = base.record_call(subjects, requests, input_tokens, output_tokens,
-                                       cached_input_tokens, cost)
-        base.unless_refused(self._ask_quota(form, entry, timeout, None), entry.subjects)
+        form, entry = asked.record_call(subjects, requests, input_tokens, output_tokens,
+                                        cached_input_tokens, cost)
+        base.admitted(self._ask_quota(form, entry, timeout, None), entry.subjects)
 
     @overload
     def usage(  # type: ignore[overload-overlap]  # a str is an iterable of them, too
@@ -290,13 +246,10 @@ class QuotaCalls(Caller, QuotaBase):
     def usage(self, subjects: Iterable[Subject], *, timeout: Timeout = DEFAULT) -> list[Usage]: ...
     def usage(self, subjects: Subjects, *, timeout: Timeout = DEFAULT) -> Usage | list[Usage]:
         """How a subject stands, or each of many; one that nobody knows has source "none"."""
-        if isinstance(subjects, (str, bytes)):
-            return self._usage([base.subject_bytes(subjects)], timeout)[0]
-        return self._usage([base.subject_bytes(subject) for subject in subjects], timeout)
-
-    def _usage(self, names: Sequence[bytes], timeout: Timeout) -> list[Usage]:
-        return [usage for group in base.groups(names)
+        names, is_one = asked.usage_names(subjects)
+        told = [usage for group in asked.groups(names)
                 for usage in self._run_question(self._using(group), timeout)]
+        return told[0] if is_one else told
 
     def subjects(self, *, timeout: Timeout = DEFAULT) -> Iterator[Usage]:
         """Every subject, a page at a time: `timeout` is for each page."""
@@ -316,7 +269,7 @@ class QuotaCalls(Caller, QuotaBase):
         `limits` are Limit values, dicts as in the JSON of the REST API, or a Quota. Usage against a
         limit that stays the same but for its amount is kept.
         """
-        name = base.subject_bytes(subject)
+        name = asked.subject_bytes(subject)
         code = self._run_question(self._putting(name, limits, expired, overtakers), timeout)
         base.unless_changed(code, name)
 
@@ -326,16 +279,13 @@ class QuotaCalls(Caller, QuotaBase):
 
     def delete_quota(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> bool:
         """Deletes what was put: the configuration file's holds again. False: nothing was put."""
-        name = base.subject_bytes(subject)
+        name = asked.subject_bytes(subject)
         code = self._run_question(self._removing(name), timeout)
-        if code is QuotaCode.NO_SUCH_QUOTA:
-            return False
-        base.unless_changed(code, name)
-        return True
+        return base.was_deleted(code, name)
 
     def reset(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> None:
         """Forgets what a subject has used; open reservations and their slots stay."""
-        name = base.subject_bytes(subject)
+        name = asked.subject_bytes(subject)
         base.unless_changed(self._run_question(self._resetting(name), timeout), name)
 
     def reset_all(self, *, timeout: Timeout = DEFAULT) -> None:
@@ -352,7 +302,7 @@ class QuotaCalls(Caller, QuotaBase):
     def decide(self, model: Subject, tokens: int, *, timeout: Timeout = DEFAULT) -> Decision:
         """check() for one request of so many tokens, by the reference's codes and reasons."""
         if tokens < 0:
-            return INVALID_TOKENS
+            return base.INVALID_TOKENS
         return self.check(model, input_tokens=tokens, max_output_tokens=0, timeout=timeout)
 
     def record_usage(self, model: Subject, prompt: int, output: int, *,

@@ -1,0 +1,66 @@
+"""What both clients know of a reservation, and of a lease that is renewed.
+
+Units:  seconds.
+Lives:  belong to the process that made them: in a forked child nothing is done when a block ends.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+
+from ._quota_arguments import subject_text
+from ._quota_requests import Outcome
+from .errors import ConnectionLost, SluicegateError, TimedOut
+
+RENEWALS = 3  # in a lifetime: two may fail
+RETRIES = 10  # in a lifetime, after a renewal that failed
+
+
+class Held:
+    """What both clients know of a reservation."""
+
+    def __init__(self, outcome: Outcome, subjects: tuple[bytes, ...]) -> None:
+        self.id = outcome.reservation
+        self.code = outcome.code  # OK, UNLIMITED, UNKNOWN_MODEL, or PASSED_UNASKED
+        self.subjects = tuple(map(subject_text, subjects))
+        self.limits = outcome.limits  # of every subject, with limits=True
+        self.is_open = True  # as far as this client knows
+        self._process = os.getpid()
+
+    def __repr__(self) -> str:
+        return (f"<{type(self).__name__} {self.id:016x} of {', '.join(self.subjects)}: "
+                f"{'open' if self.is_open else 'ended'}>")
+
+    @property
+    def connection_lost(self) -> bool:
+        """No server knows of it: on_failure="open" let it pass. Settling it does nothing."""
+        return self.code.connection_lost
+
+    @property
+    def _ends_with_block(self) -> bool:
+        return self.is_open and self._process == os.getpid()
+
+
+class Leased(Held):
+    """A lease is held until somebody ends it, or a renewal has not come in time."""
+
+    def __init__(self, outcome: Outcome, subjects: tuple[bytes, ...]) -> None:
+        super().__init__(outcome, subjects)
+        self._held_until = math.inf
+
+    @property
+    def held(self) -> bool:
+        return self.is_open and time.monotonic() < self._held_until
+
+    def _renewed(self, since: float, lifetime: float) -> float:
+        """How long to pause before the next time."""
+        self._held_until = since + lifetime
+        return lifetime / RENEWALS
+
+    def _not_renewed(self, error: SluicegateError, lifetime: float) -> float:
+        """How long to pause before it is tried again; 0: it is over."""
+        if not isinstance(error, (ConnectionLost, TimedOut)):
+            self.is_open = False
+        return lifetime / RETRIES if self.held else 0.0
