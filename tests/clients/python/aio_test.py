@@ -1,7 +1,8 @@
 """The asyncio client keeps its promises to callers, whatever a server does, on both event loops.
 
-Method: the scripted server of client_test.py, in a thread beside the loop. What both clients share
-(what is sent, what is refused, what a loss means) is tested there; here is what asyncio adds.
+Method: the scripted server of fake_server.py, in a thread beside the loop. What both clients share
+(what is sent, what is refused, what a loss means) is tested in client_*_test.py; here is what
+asyncio adds.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import socket
 import threading
 
 import pytest
-import uvloop
+from event_loops import in_turn, run, until  # noqa: F401  (run is a fixture)
 from fake_server import FakeServer, nobody
 from frame_codecs import server_frame
 from server_process import TIMEOUT_S
@@ -19,27 +20,6 @@ import sluicegate
 from sluicegate import AsyncClient, Verdict
 from sluicegate._connection import Connection
 from sluicegate._frames import Welcome
-
-
-@pytest.fixture(params=["asyncio", "uvloop"])
-def run(request):
-    """Runs a coroutine to its end."""
-    loops = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
-
-    def run(coroutine):
-        with asyncio.Runner(loop_factory=loops[request.param]) as runner:
-            return runner.run(asyncio.wait_for(coroutine, 2 * TIMEOUT_S))
-    return run
-
-
-def in_turn(event):
-    """Waits for a thread's event without holding the loop up."""
-    return asyncio.get_running_loop().run_in_executor(None, event.wait, TIMEOUT_S)
-
-
-async def until(condition):
-    while not condition():
-        await asyncio.sleep(0.001)
 
 
 def approve(peer):

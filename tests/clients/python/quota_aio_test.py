@@ -1,18 +1,18 @@
 """The asyncio client's quotas keep their promises to callers, whatever a server does.
 
-Method: the scripted server of quota_client_test.py, on both event loops. What both clients share is
-tested there; here is what asyncio adds: reservations that are awaited or entered, tasks that are
-cancelled, renewal by a task.
+Method: the scripted server of fake_server.py, on both event loops. What both clients share is
+tested in quota_client_*_test.py; here is what asyncio adds: reservations that are awaited or
+entered, tasks that are cancelled, renewal by a task.
 """
 
 import asyncio
 import threading
 
 import pytest
-from aio_test import in_turn, run, until  # noqa: F401  (run is a fixture)
+from event_loops import in_turn, run, until  # noqa: F401  (run is a fixture)
 from fake_server import FakeServer, nobody
 from frame_codecs import server_frame
-from quota_client_test import QUEUED, TPM, kinds, lose, serve_quotas, usage_told
+from quota_scripts import QUEUED, TPM, kinds, lose, serve_quotas, usage_told
 
 import sluicegate
 from sluicegate import AsyncClient, QuotaCode

@@ -16,9 +16,9 @@ import sys
 import threading
 
 import pytest
-from client_test import in_thread
+from real_server import client, server  # noqa: F401  (fixtures)
 from server_process import ServerProcess, eventually
-from server_test import ENGINES, serving
+from threads import in_thread
 
 import sluicegate
 from sluicegate import (AsyncClient, Client, Limit, Quota, QuotaCode, QuotaDenied, _frames,
@@ -28,22 +28,8 @@ HOUR_MS = 3_600_000
 NUMBERS = itertools.count(1)
 
 
-@pytest.fixture(scope="module", params=ENGINES)
-def server(request):
-    if request.param.startswith("uring") and os.environ.get("SLUICEGATE_NO_URING") == "1":
-        pytest.skip("SLUICEGATE_NO_URING=1")
-    with serving(request.param) as server:
-        yield server
-
-
 def address_of(server):
     return f"127.0.0.1:{server.native_port}"
-
-
-@pytest.fixture
-def client(server):
-    with Client(address_of(server)) as client:
-        yield client
 
 
 @pytest.fixture

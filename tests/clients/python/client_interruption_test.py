@@ -1,0 +1,94 @@
+"""A signal's handler that raises in the midst of a call of the blocking client harms no other call.
+
+Method: an exception at every line of what sends and receives, against a scripted server.
+"""
+
+import socket
+import sys
+
+import pytest
+from fake_server import WELCOME, FakeServer
+from frame_codecs import server_frame
+from server_process import TIMEOUT_S
+
+from sluicegate import Client, Verdict
+
+
+class Interruption(BaseException):
+    """As a signal's handler raises it."""
+
+
+def interrupt_at(name, line):
+    """Raises once, when this line of a function of the client begins."""
+    code = getattr(Client, name).__code__
+
+    def trace(frame, event, _):
+        if frame.f_code is not code:
+            return trace if event == "call" else None
+        if event == "line" and frame.f_lineno == line:
+            sys.settrace(None)
+            raise Interruption
+        return trace
+    sys.settrace(trace)
+
+
+def lines_of(name):
+    """Those that are run, but the first: a `try` that nothing was done in yet."""
+    lines = {line for _, _, line in getattr(Client, name).__code__.co_lines() if line is not None}
+    return [(name, line) for line in sorted(lines)[1:]]
+
+
+@pytest.mark.parametrize("name, line", [
+    *lines_of("_ask_alone"), *lines_of("_send_alone"), *lines_of("_take_lone"),
+    *lines_of("_receive"), *lines_of("_take"), *lines_of("_submit"), *lines_of("_send")])
+def test_an_interrupted_call_ends_no_other(name, line):
+    """At every line of sending and receiving: the call after it is answered."""
+    def script(peer):
+        hello = peer.read()
+        if hello is not None:
+            peer.send(server_frame(id=hello.id, welcome=WELCOME))
+            peer.approve_all()
+    with FakeServer(script, script) as server:
+        try:
+            with Client(server.address, backoff=(0, 0)) as client:
+                client.ping()
+                for call in (lambda: client.acquire("a"), lambda: client.acquire_many(["b"])):
+                    interrupt_at(name, line)
+                    try:
+                        call()
+                    except Interruption:
+                        break
+                    finally:
+                        sys.settrace(None)
+                assert client.acquire("c", timeout=TIMEOUT_S) is Verdict.APPROVED
+                assert client.acquire_many(["c"], timeout=TIMEOUT_S).all_approved
+                assert client._leader is None and not client._core.pending
+        finally:
+            socket.create_connection(server.address.split(":")).close()  # if nobody else came
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_an_interrupted_wait_leaves_the_line(many, monkeypatch):
+    def script(peer):
+        peer.welcome()
+        waits = peer.read("acquire")
+        peer.verdicts(waits, b"\3")
+        withdraw = peer.read("withdraw")
+        assert withdraw.body["target"] == waits.id and list(withdraw.body["entries"]) == [0]
+        peer.granted(waits, [0], b"\x0b")
+        peer.done(withdraw)
+        peer.approve_all()
+
+    def lead_until_in_line(client, deadline, is_over):
+        lead(client, deadline, lambda: is_over() or client._core.connection
+             and client._core.connection._waiting)
+        if client._core.connection._waiting:
+            raise Interruption
+    lead = Client._lead
+    with FakeServer(script) as server, Client(server.address) as client:
+        with monkeypatch.context() as patch:
+            patch.setattr(Client, "_lead", lead_until_in_line)
+            with pytest.raises(Interruption):
+                client.acquire_many(["w"], wait=True) if many else client.acquire("w", wait=True)
+        client.ping()
+        assert not client._core.places and not client._core.pending

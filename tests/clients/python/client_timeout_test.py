@@ -1,0 +1,281 @@
+"""Time-outs, waits and a full client: every call of the blocking client ends, and leaves its place.
+
+Method: a scripted server that answers late, in pieces, in another order, wrongly or not at all.
+Events decide what comes when, never a pause.
+"""
+
+import select
+import threading
+
+import pytest
+from fake_server import FakeServer
+from frame_codecs import server_frame
+from server_process import TIMEOUT_S, eventually
+from threads import in_thread
+
+import sluicegate
+from sluicegate import Client, Verdict
+
+
+def test_a_hanging_server():
+    def script(peer):
+        peer.welcome()
+        peer.verdicts(peer.read("acquire"))
+        over.wait(TIMEOUT_S)
+    over = threading.Event()
+    with FakeServer(script) as server:
+        with Client(server.address) as client:
+            assert client.acquire("a", timeout=TIMEOUT_S)
+            for timeout in (0.01, 0.2):
+                with pytest.raises(sluicegate.TimedOut, match=f"within {timeout} s"):
+                    client.acquire("a", timeout=timeout)
+            with pytest.raises(TimeoutError):
+                client.acquire_many(["a"], timeout=0.01)
+            with pytest.raises(sluicegate.TimedOut):
+                client.ping(timeout=0.01)
+        over.set()
+
+
+def test_a_hanging_server_under_a_policy():
+    def script(peer):
+        peer.welcome()
+        over.wait(TIMEOUT_S)
+    over = threading.Event()
+    with FakeServer(script) as server:
+        with Client(server.address, on_failure="open", timeout=0.05) as client:
+            assert client.acquire("a") is Verdict.PASSED_UNASKED
+            assert client.acquire_many(["a", "b"]).connection_lost
+            with pytest.raises(sluicegate.TimedOut):  # who asked to wait wants to know
+                client.acquire("a", wait=True, timeout=0.05)
+        over.set()
+
+
+def test_no_welcome_in_time():
+    def script(peer):
+        peer.read("hello")
+        over.wait(TIMEOUT_S)
+    over = threading.Event()
+    with FakeServer(script) as server:
+        with Client(server.address, connect_timeout=0.1) as client:
+            with pytest.raises(sluicegate.Unreachable):
+                client.acquire("a")
+        over.set()
+
+
+def test_waiting_for_a_grant_while_others_ask():
+    def script(peer):
+        peer.welcome()
+        waits = peer.read("acquire")
+        assert waits.body["entryFlags"] == [1] or list(waits.body["entryFlags"]) == [1]
+        assert waits.body["waitLimitMs"] == 2_500
+        peer.verdicts(waits, b"\3")
+        for _ in range(3):
+            peer.verdicts(peer.read("acquire"))
+        peer.granted(waits, [0])
+    with FakeServer(script) as server, Client(server.address) as client:
+        waiting = in_thread(client.acquire, "w", wait=True, wait_limit=2.4991)
+        eventually(lambda: any(b._queued for b, _ in list(client._core.places.values())),
+                   "it is in line")
+        for n in range(3):
+            assert client.acquire(f"k{n}")
+        assert waiting() is Verdict.APPROVED
+
+
+@pytest.mark.parametrize("late", ["withdrawn", "approved"])
+@pytest.mark.parametrize("many", [False, True])
+def test_a_timed_out_wait_leaves_the_line(late, many):
+    """And a permit that was granted in that very moment goes back."""
+    def script(peer):
+        peer.welcome()
+        waits = peer.read("acquire")
+        peer.verdicts(waits, b"\3")
+        withdraw = peer.read("withdraw")
+        assert withdraw.body["target"] == waits.id and list(withdraw.body["entries"]) == [0]
+        peer.granted(waits, [0], b"\x0b" if late == "withdrawn" else b"\1")
+        peer.done(withdraw)
+        released = None
+        if late == "approved":
+            released = peer.read("release")
+            peer.done(released)
+            released = released.keys, list(released.body["costs"])
+        peer.approve_all()
+        return released
+    with FakeServer(script) as server:
+        with Client(server.address) as client:
+            with pytest.raises(sluicegate.TimedOut):
+                if many:
+                    client.acquire_many(["w"], 3, wait=True, timeout=0.05)
+                else:
+                    client.acquire("w", 3, wait=True, timeout=0.05)
+            client.ping()
+            assert not client._core.places and not client._core.pending
+    assert server.returned == [([b"w"], [3]) if late == "approved" else None]
+
+
+# ---- room ----------------------------------------------------------------------------------------
+
+def test_a_full_client_says_so_or_waits():
+    def script(peer):
+        peer.welcome()
+        peer.send(server_frame(id=peer.read("ping").id, pong=None))
+        held = peer.read("acquire")
+        go.wait(TIMEOUT_S)
+        peer.verdicts(held)
+        peer.approve_all()
+    for when_full in ("error", "wait"):
+        go = threading.Event()
+        with FakeServer(script) as server:
+            with Client(server.address, max_pending=1, when_full=when_full) as client:
+                client.ping()
+                first = in_thread(client.acquire, "a")
+                eventually(lambda c=client: c._core.pending == 1, "one is pending")
+                if when_full == "error":
+                    with pytest.raises(sluicegate.Overloaded, match="1 calls are pending"):
+                        client.acquire("b")
+                    go.set()
+                else:
+                    with pytest.raises(sluicegate.TimedOut, match="no room"):
+                        client.acquire("b", timeout=0.01)
+                    second = in_thread(client.acquire, "b")
+                    go.set()
+                    assert second()
+                assert first()
+
+
+@pytest.mark.parametrize("when_full", ["error", "wait"])
+def test_a_client_full_of_time_outs_recovers_when_the_server_does(when_full):
+    """Nobody who should be answered waits any more: who wants room reads."""
+    def script(peer):
+        peer.welcome()
+        peer.verdicts(peer.read("acquire"))
+        held = [peer.read("acquire") for _ in range(2)]
+        go.wait(TIMEOUT_S)
+        for frame in held:
+            peer.verdicts(frame)
+        answered.set()
+        return len(peer.approve_all())
+    go, answered = threading.Event(), threading.Event()
+    with FakeServer(script) as server:
+        with Client(server.address, max_pending=2, when_full=when_full) as client:
+            assert client.acquire("first")
+            for _ in range(2):
+                with pytest.raises(sluicegate.TimedOut):
+                    client.acquire("a", timeout=0.05)
+            with pytest.raises(sluicegate.Overloaded if when_full == "error"
+                               else sluicegate.TimedOut):
+                client.acquire("b", timeout=0.01)
+            go.set()
+            assert answered.wait(TIMEOUT_S)
+            if when_full == "error":
+                assert select.select([client._socket], [], [], TIMEOUT_S)[0]
+                eventually(lambda: approved_or_overloaded(client), "the answers have come")
+            else:
+                assert client.acquire("c", timeout=TIMEOUT_S)
+    assert server.returned == [1]
+
+
+def approved_or_overloaded(client):
+    try:
+        return client.acquire("c", timeout=TIMEOUT_S)
+    except sluicegate.Overloaded:
+        return False
+
+
+def test_no_room_in_time_is_a_time_out_for_the_policy_too():
+    def script(peer):
+        peer.welcome()
+        over.wait(TIMEOUT_S)
+    over = threading.Event()
+    with FakeServer(script) as server:
+        with Client(server.address, max_pending=1, on_failure="open") as client:
+            with pytest.raises(sluicegate.TimedOut):
+                client.ping(timeout=0.01)
+            for _ in range(3):
+                assert client.acquire("a", timeout=0.01) is Verdict.PASSED_UNASKED
+            verdicts = client.acquire_many(["a", "b"], timeout=0.01)
+            assert list(verdicts) == [Verdict.PASSED_UNASKED] * 2
+            with pytest.raises(sluicegate.TimedOut, match="no room"):
+                client.acquire("a", wait=True, timeout=0.01)
+            with pytest.raises(sluicegate.TimedOut, match="no room"):
+                client.release("a", timeout=0.01)
+        over.set()
+
+
+def test_a_client_full_of_time_outs_connects_again():
+    def hang(peer):
+        peer.welcome()
+        peer.verdicts(peer.read("acquire"))
+        peer.read("acquire")
+        over.wait(TIMEOUT_S)
+
+    def serve(peer):
+        peer.welcome()
+        peer.approve_all()
+    over = threading.Event()
+    with FakeServer(hang, serve) as server:
+        with Client(server.address, max_pending=1, backoff=(0, 0)) as client:
+            assert client.acquire("first")
+            with pytest.raises(sluicegate.TimedOut):
+                client.acquire("a", timeout=0.05)
+            over.set()
+            assert client.acquire("b", timeout=TIMEOUT_S)
+
+
+def test_what_timed_out_before_it_was_sent_takes_no_room():
+    def script(peer):
+        peer.welcome()
+        peer.verdicts(peer.read("acquire"))
+        held = [peer.read("acquire") for _ in range(3)]
+        over.wait(TIMEOUT_S)
+        for frame in held:
+            peer.verdicts(frame)
+        return len(peer.approve_all())
+    over = threading.Event()
+    with FakeServer(script) as server:
+        with Client(server.address, max_pending=4) as client:
+            assert client.acquire("first")
+            for _ in range(5):
+                with pytest.raises(sluicegate.TimedOut, match="no answer"):
+                    client.acquire("a", timeout=0.05)
+            over.set()
+            assert client.acquire("b", timeout=TIMEOUT_S)
+
+
+# ---- closing -------------------------------------------------------------------------------------
+
+def test_closing_while_it_connects():
+    def script(peer):
+        assert peer.read("hello")
+        greeted.set()
+        assert peer.read() is None
+    greeted = threading.Event()
+    with FakeServer(script) as server:
+        client = Client(server.address, connect_timeout=10 * TIMEOUT_S)
+        calls = [in_thread(client.acquire, "a", timeout=None) for _ in range(2)]
+        assert greeted.wait(TIMEOUT_S)
+        eventually(lambda: client._core.pending == 2, "both have asked")
+        client.close()
+        for call in calls:
+            with pytest.raises(sluicegate.Closed):
+                call()
+
+
+def test_closing_ends_every_call():
+    def script(peer):
+        peer.welcome()
+        while peer.read() is not None:
+            pass
+    with FakeServer(script) as server:
+        client = Client(server.address)
+        joins = [in_thread(client.acquire, "a") for _ in range(5)]
+        joins.append(in_thread(client.acquire_many, ["a", "b"], wait=True))
+        joins.append(in_thread(client.ping))
+        eventually(lambda: client._core.pending == 7, "all have asked")
+        eventually(lambda: client.welcome, "it is connected")
+        client.close()
+        for join in joins:
+            with pytest.raises(sluicegate.Closed):
+                join()
+        with pytest.raises(sluicegate.Closed, match="the client is closed"):
+            client.acquire("a")
+        client.close()

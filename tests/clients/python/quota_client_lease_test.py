@@ -1,0 +1,72 @@
+"""A lease of the blocking client is renewed while somebody holds on to it, and not held any longer.
+
+Method: the scripted server of fake_server.py: what is sent is read by pycapnp, what comes late, in
+another order or not at all is told by events. What AsyncClient adds is in quota_aio_test.py.
+"""
+
+import threading
+
+from fake_server import FakeServer
+from quota_scripts import kinds, serve_quotas
+from server_process import TIMEOUT_S, eventually
+
+from sluicegate import Client
+
+
+def test_a_lease_is_a_slot_and_nothing_else():
+    with FakeServer(serve_quotas) as server, Client(server.address) as client:
+        with client.lease("printer", lifetime=30, owner="me", tied=True) as lease:
+            assert lease.held
+        assert not lease.held
+        other = client.lease("printer")
+        other.release()
+    reserve, cancel, *_ = frames = server.returned[0]
+    assert kinds(frames) == ["reserve", "cancel"] * 2
+    assert reserve.body["requests"] == [0] and reserve.body["maxOutputTokens"] == [0]
+    assert reserve.body["flags"] == 2 | 8 and cancel.body["flags"] == 0
+
+
+def test_a_lease_is_renewed_until_it_is_released_or_forgotten():
+    renewed = threading.Semaphore(0)
+
+    def script(peer):
+        peer.welcome()
+        asked = []
+        while (frame := peer.read()) is not None:
+            asked.append(frame)
+            peer.quota_answers(frame, **({"reservations": [5]} if frame.kind == "reserve" else {}))
+            if frame.kind == "extend":
+                renewed.release()
+        return asked
+    with FakeServer(script) as server, Client(server.address) as client:
+        with client.lease("printer", lifetime=0.3, renew=True) as lease:
+            assert renewed.acquire(timeout=TIMEOUT_S) and renewed.acquire(timeout=TIMEOUT_S)
+            assert lease.held
+        forgotten = client.lease("printer", lifetime=0.3, renew=True)
+        del forgotten
+        eventually(lambda: not [thread for thread in threading.enumerate()
+                                if thread.name == "sluicegate-renewal"], "no renewal is left")
+    extends = [frame for frame in server.returned[0] if frame.kind == "extend"]
+    assert len(extends) >= 2 and extends[0].body["lifetimeMs"] == 300
+
+
+def test_a_lease_that_is_gone_is_not_held():
+    def script(peer):
+        peer.welcome()
+        peer.quota_answers(peer.read("reserve"), reservations=[5])
+        peer.quota_answers(peer.read("extend"), b"\x1f")
+        peer.read()
+    with FakeServer(script) as server, Client(server.address) as client:
+        lease = client.lease("printer", lifetime=0.03, renew=True)
+        eventually(lambda: not lease.held, "it is known to be lost")
+        assert not lease.is_open
+
+
+def test_a_lease_that_can_not_be_renewed_is_not_held_after_its_lifetime():
+    def script(peer):
+        peer.welcome()
+        peer.quota_answers(peer.read("reserve"), reservations=[5])
+    with FakeServer(script) as server, Client(server.address) as client:
+        lease = client.lease("printer", lifetime=0.2, renew=True)
+        server._thread.join(TIMEOUT_S)
+        eventually(lambda: not lease.held, "its lifetime is over")

@@ -1,0 +1,123 @@
+"""reserve_many(), settle_many(), cancel_many(): each entry has its outcome, and none is left over.
+
+Method: the scripted server of fake_server.py: what is sent is read by pycapnp, what comes late, in
+another order or not at all is told by events. What AsyncClient adds is in quota_aio_test.py.
+"""
+
+import threading
+
+import pytest
+from fake_server import FakeServer, nobody
+from quota_scripts import kinds, serve_quotas
+from server_process import TIMEOUT_S, eventually
+from threads import in_thread
+
+import sluicegate
+from sluicegate import Client, QuotaCode
+
+
+def test_reserve_many_and_settle_many_are_cut_into_frames():
+    with FakeServer(serve_quotas) as server, Client(server.address, frame_entries=2) as client:
+        results = client.reserve_many(["a", ["{t}b", "{t}c"], "d"], input_tokens=[1, 2, 3],
+                                      max_output_tokens=9, ids=["x", None, None], lifetime=1)
+        assert results.all_admitted and results.admitted == [True] * 3
+        first = 0x0100_0000_0000_0001
+        assert list(results.reservations) == [first, first + 1, first + 2]
+        assert list(results) == [QuotaCode.OK] * 3 and results[1:].count() == 2
+        assert client.settle_many(results.reservations, output_tokens=[4, 5, 6]).all_admitted
+        assert client.cancel_many(results.reservations, keep_requests=True).count() == 3
+    frames = server.returned[0]
+    assert kinds(frames) == ["reserve"] * 2 + ["settle"] * 2 + ["cancel"] * 2
+    assert [names for frame in frames[:2] for names in frame.subjects] == [
+        ["a"], ["{t}b", "{t}c"], ["d"]]
+    assert frames[0].body["inputTokens"] == [1, 2] and frames[1].body["inputTokens"] == [3]
+    assert bytes(frames[0].body["ids"]) == b"x" and frames[0].body["idSizes"] == [1, 0]
+    assert [frame.body["outputTokens"] for frame in frames[2:4]] == [[4, 5], [6]]
+    assert frames[4].body["flags"] == 16
+
+
+def test_nothing_is_asked_for_none():
+    with Client(nobody()) as client:
+        assert list(client.settle_many([])) == [] and client.reserve_many([]).all_admitted
+
+
+def test_what_was_given_up_before_it_was_sent_leaves_room_for_others():
+    """A server that hangs must not fill the client."""
+    def script(peer):
+        peer.welcome()
+        held = [peer.read("reserve") for _ in range(2)]
+        assert given_up.wait(TIMEOUT_S)
+        for frame in held:
+            peer.quota_answers(frame, reservations=[1])
+        cancelled, asked = 0, []
+        while cancelled < 2 or not asked:  # in one frame or two, as the threads run
+            frame = peer.read()
+            if frame.kind == "cancel":
+                cancelled += len(frame.body["reservations"])
+            else:
+                asked += frame.subjects
+        return asked
+    given_up = threading.Event()
+    with FakeServer(script) as server, \
+            Client(server.address, max_pending=4, when_full="error") as client:
+        for _ in range(4):
+            with pytest.raises(sluicegate.TimedOut):
+                client.reserve("m", timeout=0.05)
+        assert client._core.pending == 4
+        last = in_thread(client.reserve, "n")
+        eventually(lambda: client._core.pending == 3, "it has the place of those two")
+        given_up.set()
+        with pytest.raises(sluicegate.ConnectionLost):
+            last()
+    assert server.returned == [[["n"]]]
+
+
+def test_no_frame_has_more_calls_than_a_server_takes():
+    with FakeServer(serve_quotas) as server, \
+            Client(server.address, frame_entries=8_000) as client:
+        assert client.settle_many(range(1, 5_001)).all_admitted
+    assert [len(frame.body["reservations"]) for frame in server.returned[0]] == [2_048, 2_048, 904]
+
+
+def test_some_of_many_are_denied_and_others_wait():
+    def script(peer):
+        peer.welcome()
+        asked = peer.read("reserve")
+        peer.quota_answers(asked, b"\1\4\7", reservations=[5, 0, 0], retryMs=[0, 0, 1_500])
+        peer.granted(asked, [1], b"\1", reservations=[6])
+        peer.read()
+    with FakeServer(script) as server, Client(server.address) as client:
+        results = client.reserve_many(["a", "b", "c"], wait=True)
+        assert list(results) == [QuotaCode.OK, QuotaCode.OK, QuotaCode.TPM_EXCEEDED]
+        assert list(results.reservations) == [5, 6, 0] and list(results.retry_ms) == [0, 0, 1_500]
+
+
+def test_many_that_time_out_are_given_back():
+    def script(peer):
+        peer.welcome()
+        asked = peer.read("reserve")
+        peer.quota_answers(asked, b"\1\4", reservations=[5, 0])
+        frames = [peer.read(), peer.read()]
+        for frame in frames:
+            if frame.kind == "withdraw":
+                peer.granted(asked, [1], b"\x0b")
+                peer.done(frame)
+        return {frame.kind: frame.body for frame in frames}
+    with FakeServer(script) as server, Client(server.address) as client:
+        with pytest.raises(sluicegate.TimedOut):
+            client.reserve_many(["a", "b"], wait=True, timeout=0.05)
+    assert server.returned[0]["cancel"]["reservations"] == [5]
+    assert server.returned[0]["withdraw"]["entries"] == [1]
+
+
+def test_what_was_reserved_before_a_loss_is_told():
+    def script(peer):
+        peer.welcome()
+        peer.quota_answers(peer.read("reserve"), reservations=[5])
+        peer.read("reserve")
+    with FakeServer(script) as server, \
+            Client(server.address, frame_entries=1, window=1) as client:
+        with pytest.raises(sluicegate.ConnectionLost) as told:
+            client.reserve_many(["a", "b"])
+        assert list(told.value.partial) == [QuotaCode.OK, QuotaCode.NONE]
+        assert list(told.value.partial.reservations) == [5, 0]

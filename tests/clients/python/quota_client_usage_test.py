@@ -1,0 +1,139 @@
+"""Usage, quotas and decisions are told to the blocking client's callers as the server tells them.
+
+Method: the scripted server of fake_server.py: what is sent is read by pycapnp, what comes late, in
+another order or not at all is told by events. What AsyncClient adds is in quota_aio_test.py.
+"""
+
+import pytest
+from fake_server import FakeServer
+from frame_codecs import server_frame
+from quota_scripts import TPM, TPM_STATE, usage_told
+
+import sluicegate
+from sluicegate import Client, Limit, Quota, QuotaCode, QuotaDenied
+
+
+def test_usage_of_one_and_of_many():
+    def script(peer):
+        peer.welcome()
+        peer.send(server_frame(id=peer.read("usage").id,
+                               usageTold=usage_told(["a"], limits=TPM_STATE)))
+        second = peer.read("usage")
+        peer.send(server_frame(id=second.id, usageTold=usage_told(["b", "a"])))  # another order
+        peer.send(server_frame(id=peer.read("usage").id,
+                               usageTold=usage_told(["c"], sources=[0], quotas=[{}])))
+        peer.read()
+        return second.subjects
+    with FakeServer(script) as server, Client(server.address) as client:
+        usage = client.usage("a")
+        assert (usage.subject, usage.source, usage.open_reservations, usage.waiting) == (
+            "a", "file", 3, 1)
+        assert usage.quota == Quota((Limit("tpm", "tokens", 30_000, 60_000),), "refund", 2, "file")
+        assert usage.limits[0].used == 29_900
+        assert usage.stats == sluicegate.Stats(tpm=29_900, max_tpm=30_000)
+        assert [usage.subject for usage in client.usage(["a", "b"])] == ["a", "b"]
+        assert client.get_quota("c") is None
+    assert server.returned == [[["a"], ["b"]]]
+
+
+def test_usage_of_many_is_asked_in_frames_of_a_bounded_size():
+    def script(peer):
+        peer.welcome()
+        sizes = []
+        while (asked := peer.read()) is not None:
+            names = [name for name, in asked.subjects]
+            sizes.append(len(names))
+            peer.send(server_frame(id=asked.id, usageTold=usage_told(names)))
+        return sizes
+    with FakeServer(script) as server, Client(server.address) as client:
+        assert len(client.usage([f"s{n}" for n in range(300)])) == 300
+        assert len(client.usage([f"s{n}".zfill(1_000) for n in range(100)])) == 100
+        assert client.usage([]) == []
+    assert server.returned == [[256, 44, 65, 35]]
+
+
+def test_subjects_come_page_by_page():
+    def script(peer):
+        peer.welcome()
+        cursors = []
+        for _ in range(3):
+            for names, cursor in ((["a", "b"], 7), (["c"], 0)):
+                asked = peer.read("usage")
+                cursors.append(asked.body["cursor"])
+                peer.send(server_frame(id=asked.id, usageTold=usage_told(names, cursor)))
+        peer.read()
+        return cursors
+    with FakeServer(script) as server, Client(server.address) as client:
+        assert [usage.subject for usage in client.subjects()] == ["a", "b", "c"]
+        assert client.models() == ["a", "b", "c"]
+        assert client.all_stats() == dict.fromkeys("abc", sluicegate.Stats())
+    assert server.returned == [[0, 7] * 3]
+
+
+def test_quotas_are_put_and_deleted_and_usage_is_reset():
+    def script(peer):
+        peer.welcome()
+        put = peer.read("quota")
+        peer.quota_answers(put, count=1)
+        peer.quota_answers(peer.read("quota"), b"\x20", count=1)
+        for code in (b"\1", b"\x21"):
+            removal = peer.read("quota")
+            assert removal.body["remove"]
+            peer.quota_answers(removal, code, count=1)
+        resets = [peer.read("reset")]
+        peer.quota_answers(resets[0], count=1)
+        resets.append(peer.read("reset"))
+        peer.quota_answers(resets[1], count=1)
+        peer.read()
+        return put.body, [(bytes(r.body.get("subject", b"")), r.body["all"]) for r in resets]
+    with FakeServer(script) as server, Client(server.address) as client:
+        client.set_quota("gpt-4o", [
+            Limit("tpm", "tokens", 30_000, 60_000), Limit("slots", "concurrency", 4),
+            {"name": "month", "metric": "tokens", "amount": "block", "kind": "calendar",
+             "period": "month", "time_zone": "America/Los_Angeles", "count_cached": True}],
+            expired="refund", overtakers=3)
+        with pytest.raises(sluicegate.InvalidQuota):
+            client.set_quota("gpt-4o", Quota())
+        assert client.delete_quota("gpt-4o") and not client.delete_quota("gpt-4o")
+        client.reset("gpt-4o")
+        client.reset_all()
+    put, resets = server.returned[0]
+    tpm, slots, month = put["quota"]["limits"]
+    assert put["quota"]["refundExpired"] and put["quota"]["overtakersMax"] == 3
+    assert (tpm["name"], tpm["metric"], tpm["kind"], tpm["amount"], tpm["periodMs"]) == (
+        "tpm", "tokens", "sliding", 30_000, 60_000)
+    assert (slots["metric"], slots["kind"], slots["periodMs"]) == ("concurrency", "slots", 0)
+    assert (month["ceiling"], month["unit"], month["timeZone"], month["countCached"]) == (
+        "block", "month", "America/Los_Angeles", True)
+    assert resets == [(b"gpt-4o", False), (b"", True)]
+
+
+# ---- by the reference's names --------------------------------------------------------------------
+
+def test_decide_tells_codes_reasons_and_stats():
+    def script(peer):
+        peer.welcome()
+        asked = peer.read("check")
+        peer.quota_answers(asked, TPM, retryMs=[41_000], limits=TPM_STATE)
+        peer.quota_answers(peer.read("check"), b"\3")
+        record = peer.read("record")
+        peer.quota_answers(record)
+        peer.quota_answers(peer.read("record"), b"\x19", retryMs=[-1])
+        peer.read()
+        return asked.body, record.body
+    with FakeServer(script) as server, Client(server.address) as client:
+        decision = client.decide("gpt-4o", 500)
+        assert not decision and decision.code is QuotaCode.TPM_EXCEEDED
+        assert str(decision.code) == "tpm_exceeded" and decision.retry_after == 41.0
+        assert decision.stats == sluicegate.Stats(tpm=29_900, max_tpm=30_000)
+        assert [limit.name for limit in decision.violated] == ["tpm"] and decision.retryable
+        assert client.can_send("gpt-5", 500)
+        client.record_usage("gpt-4o", 880, 312)
+        with pytest.raises(QuotaDenied):
+            client.record("nobody")
+        negative = client.decide("gpt-4o", -1)
+        assert (negative.allowed, str(negative.code), negative.reason) == (
+            False, "invalid_tokens", "estimated tokens must be non-negative")
+    check, record = server.returned[0]
+    assert (check["flags"], check["inputTokens"], check["maxOutputTokens"]) == (4, [500], [0])
+    assert (record["inputTokens"], record["outputTokens"]) == ([880], [312])

@@ -1,0 +1,49 @@
+"""Scripts of a server that is asked about quotas (fake_server.py), and what it says."""
+
+from frame_codecs import server_frame
+
+
+QUEUED, TPM, EXCEEDS = b"\4", b"\7", b"\x17"
+TPM_STATE = {"entries": [0], "subjects": [0], "names": b"tpm", "nameSizes": [3], "metrics": [3],
+             "kinds": [2], "ceilings": [0], "violated": [1], "amounts": [30_000], "used": [29_900],
+             "reserved": [900], "remaining": [100], "periodMs": [60_000], "resetMs": [41_000]}
+
+
+def serve_quotas(peer):
+    """Admits everything with ids from 0x0100000000000001 on; what was asked."""
+    peer.welcome()
+    asked, next_id = [], 0x0100_0000_0000_0001
+    while (frame := peer.read()) is not None:
+        asked.append(frame)
+        if frame.kind == "reserve":
+            count = len(frame.subjects)
+            peer.quota_answers(frame, count=count, reservations=list(range(next_id,
+                                                                           next_id + count)))
+            next_id += count
+        else:
+            peer.quota_answers(frame)
+    return asked
+
+
+def kinds(frames):
+    return [frame.kind for frame in frames]
+
+
+def lose(kind, after_ping=False):
+    """A connection that was of use before is replaced at once."""
+    def script(peer):
+        peer.welcome()
+        if after_ping:
+            peer.send(server_frame(id=peer.read("ping").id, pong=None))
+        peer.read(kind)
+    return script
+
+
+def usage_told(names, cursor=0, **changed):
+    count = len(names)
+    return {"names": "".join(names).encode(), "nameSizes": [len(name) for name in names],
+            "sources": [2] * count, "openReservations": [3] * count, "waiting": [1] * count,
+            "quotas": [{"limits": [{"name": "tpm", "metric": "tokens", "kind": "sliding",
+                                    "amount": 30_000, "periodMs": 60_000}],
+                        "refundExpired": True, "overtakersMax": 2}] * count,
+            "cursor": cursor} | changed
