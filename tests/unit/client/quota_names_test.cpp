@@ -23,6 +23,13 @@ TEST(QuotaNames, codes_are_those_of_the_server) {
   }
 }
 
+TEST(QuotaNames, codes_have_the_servers_names) {
+  EXPECT_EQ(client::name(client::QuotaCode::tpm_exceeded), "tpm_exceeded");
+  EXPECT_EQ(client::name(client::QuotaCode::no_such_quota), "no_such_quota");
+  EXPECT_EQ(client::name(static_cast<client::QuotaCode>(200)), "unknown");
+  EXPECT_FALSE(client::may_retry(client::QuotaCode::exceeds_limit));
+}
+
 TEST(QuotaNames, metrics_kinds_and_sources_are_those_of_the_server) {
   for (uint32_t number = 0; number < server::metrics_count; ++number) {
     EXPECT_EQ(client::name(static_cast<client::Metric>(number)),

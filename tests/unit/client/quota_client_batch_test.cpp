@@ -1,0 +1,140 @@
+// Goal: calls about quotas travel together, to the shard that decides them.
+// Method: a fake server whose script says frame by frame what it reads and what it writes.
+#include <gtest/gtest.h>
+
+#include <future>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "quota_scripts.hpp"
+
+namespace sluicegate {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace test;
+
+// The first frame is held back; what comes meanwhile travels together.
+TEST(QuotaClient, calls_that_agree_gather_and_ends_overtake_beginnings) {
+  Frames frames;
+  std::promise<void> all_asked;
+  const FakeServer server = serve([&](Peer& peer) {
+    const Asked first = read_quota(peer);
+    frames.add(first);
+    all_asked.get_future().wait();
+    peer.write(ok(first));
+    for (;;) {
+      const Asked asked = read_quota(peer);
+      frames.add(asked);
+      peer.write(ok(asked));
+    }
+  });
+  Client client{address_of(server), quick({.frames_in_flight = 1})};
+  std::vector<std::future<Reservation>> reserved;
+  reserved.push_back(client.reserve_future("first"));
+  frames.wait_for(1);
+  for (int i = 0; i < 3; ++i) {
+    reserved.push_back(client.reserve_future("a", {.input_tokens = i == 2 ? 5U : 0U}));
+    client.settle_async(7, {.output_tokens = 1});
+  }
+  reserved.push_back(client.reserve_future("b", {.lifetime_ms = 1'000}));
+  all_asked.set_value();
+  std::vector<uint64_t> ids;
+  for (auto& each : reserved) ids.push_back(each.get().detach());
+  const auto asked = frames.wait_for(5);
+  ASSERT_EQ(asked.size(), 5u);
+  EXPECT_EQ(asked[1].subjects.size(), 1u);  // then a settle, which a reserve must not overtake
+  EXPECT_EQ(asked[2].reservations.size(), 3u);
+  EXPECT_EQ(asked[3].subjects.size(), 2u);
+  EXPECT_EQ(asked[3].input_tokens, (std::vector<uint64_t>{untold, 5}));
+  EXPECT_EQ(asked[4].lifetime_ms, 1'000u);
+  EXPECT_EQ(ids[3], reservation + 1);
+}
+
+TEST(QuotaClient, batches_are_frames_of_many_entries) {
+  Frames frames;
+  const FakeServer server = serve(agreeing(frames));
+  Client client{address_of(server), quick()};
+  std::vector<ReserveEntry> wanted(1'500, {.subject = "gpt-4o", .input_tokens = 10});
+  wanted[0].max_output_tokens = 7;
+  const auto got = client.reserve_batch(wanted, {.lifetime_ms = 1'000});
+  EXPECT_TRUE(got.all_admitted());
+  ASSERT_EQ(got.reservations.size(), 1'500u);
+  EXPECT_EQ(got.reservations[1'023], reservation + 1'023);
+  EXPECT_EQ(got.reservations[1'024], reservation);
+  std::vector<SettleEntry> used;
+  for (const uint64_t id : got.reservations) used.push_back({id, {.output_tokens = 3}});
+  EXPECT_TRUE(client.settle_batch(used).all_admitted());
+  const auto asked = frames.wait_for(4);
+  ASSERT_EQ(asked.size(), 4u);
+  EXPECT_EQ(asked[0].entries(), 1'024u);
+  EXPECT_EQ(asked[0].lifetime_ms, 1'000u);
+  EXPECT_EQ(asked[0].output_tokens[0], 7u);
+  EXPECT_EQ(asked[0].output_tokens[1], untold);
+  EXPECT_EQ(asked[3].output_tokens, std::vector<uint64_t>(476, 3));
+}
+
+TEST(QuotaClient, a_batch_tells_each_entry_its_code) {
+  const FakeServer server = serve([](Peer& peer) {
+    const Asked asked = read_quota(peer);
+    peer.write(answers(asked.id, 3, {QuotaCode::ok, QuotaCode::rpm_exceeded, QuotaCode::draining},
+                       {reservation, 0, 0}));
+    peer.at_end();
+  });
+  Client client{address_of(server), quick()};
+  const std::vector<ReserveEntry> wanted{{.subject = "a"}, {.subject = "b"}, {.subject = "c"}};
+  try {
+    client.reserve_batch(wanted);
+    FAIL() << "a server that drains has not decided";
+  } catch (const QuotaIncomplete& incomplete) {
+    EXPECT_EQ(incomplete.outcome().codes,
+              (std::vector<QuotaCode>{QuotaCode::ok, QuotaCode::rpm_exceeded, QuotaCode::none}));
+    EXPECT_EQ(incomplete.outcome().reservations, (std::vector<uint64_t>{reservation, 0, 0}));
+    EXPECT_EQ(incomplete.outcome().failed, 1u);
+    EXPECT_EQ(incomplete.outcome().failure, Failure::draining);
+  }
+}
+
+// The upper 8 bits of a reservation's id name the shard that holds it.
+TEST(QuotaClient, reservations_go_to_their_shard) {
+  Frames frames;
+  std::mutex mutex;
+  std::map<uint64_t, uint32_t> shard_of_frame;  // by reservation
+  const FakeServer server{
+      [&](Peer& peer) {
+        const auto hello = peer.read().getHello();
+        const uint32_t wanted = hello.getWantedShard();
+        const uint32_t own = wanted == 0 ? 0 : wanted - 1;
+        peer.write(test::welcome(4, {.own = own, .count = 2}));
+        for (;;) {
+          const auto frame = peer.read();
+          if (frame.isPing()) {
+            peer.write(test::answer(frame.getId(), [](auto answer) { answer.setPong(); }));
+            continue;
+          }
+          const auto named = values<uint64_t>(frame.getSettle().getReservations());
+          {
+            const std::lock_guard lock{mutex};
+            for (const uint64_t id : named) shard_of_frame[id] = own;
+          }
+          peer.write(answers(frame.getId(), named.size(), {QuotaCode::ok}));
+        }
+      },
+      100};
+  Client client{address_of(server), quick()};
+  while (client.connections() < 2) std::this_thread::sleep_for(1ms);
+  const uint64_t of_first = 5, of_second = uint64_t{1} << 56 | 5;
+  client.settle(of_first);
+  client.settle(of_second);
+  const std::vector<SettleEntry> both{{of_first + 1, {}}, {of_second + 1, {}}};
+  EXPECT_TRUE(client.settle_batch(both).all_admitted());
+  const std::lock_guard lock{mutex};
+  EXPECT_EQ(shard_of_frame,
+            (std::map<uint64_t, uint32_t>{
+                {of_first, 0}, {of_second, 1}, {of_first + 1, 0}, {of_second + 1, 1}}));
+}
+
+}  // namespace
+}  // namespace sluicegate

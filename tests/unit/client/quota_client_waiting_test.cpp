@@ -1,0 +1,159 @@
+// Goal: who waits for a reservation, or is not told of it, holds nothing in the end.
+// Method: a fake server whose script says frame by frame what it reads and what it writes.
+#include <gtest/gtest.h>
+
+#include <future>
+#include <map>
+#include <stop_token>
+#include <vector>
+
+#include "quota_scripts.hpp"
+
+namespace sluicegate {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace test;
+
+// ----------------------------------------------------------------------------------------- waiting
+
+TEST(QuotaClient, waits_for_its_turn) {
+  const FakeServer server = serve([](Peer& peer) {
+    const Asked asked = read_quota(peer);
+    EXPECT_EQ(asked.flags, quota_flag::may_wait);
+    EXPECT_EQ(asked.wait_limit_ms, 60'000u);
+    peer.write(answers(asked.id, 1, {QuotaCode::queued}));
+    peer.write(granted(asked.id, Verdict::approved, reservation));
+    const Asked settled = read_quota(peer);
+    peer.write(ok(settled));
+    peer.at_end();
+  });
+  Client client{address_of(server), quick()};
+  Reservation call = client.reserve("gpt-4o", {.may_wait = true, .wait_limit_ms = 60'000});
+  EXPECT_TRUE(call);
+  EXPECT_EQ(call.id(), reservation);
+  EXPECT_EQ(call.settle().code, QuotaCode::ok);
+}
+
+TEST(QuotaClient, ends_of_a_wait_are_codes) {
+  const std::map<Verdict, QuotaCode> ends{{Verdict::wait_limit, QuotaCode::wait_limit},
+                                          {Verdict::withdrawn, QuotaCode::withdrawn},
+                                          {Verdict::never_fits, QuotaCode::exceeds_limit}};
+  const FakeServer server = serve([&](Peer& peer) {
+    for (const auto& [verdict, code] : ends) {
+      const Asked asked = read_quota(peer);
+      peer.write(answers(asked.id, 1, {QuotaCode::queued}));
+      peer.write(granted(asked.id, verdict, 0));
+    }
+    peer.at_end();
+  });
+  Client client{address_of(server), quick()};
+  for (const auto& [verdict, code] : ends) {
+    EXPECT_EQ(client.reserve("a", {.may_wait = true}).outcome().code, code);
+  }
+}
+
+TEST(QuotaClient, a_stop_token_withdraws_it) {
+  std::stop_source stop;
+  const FakeServer server = serve([&](Peer& peer) {
+    const Asked asked = read_quota(peer);
+    peer.write(answers(asked.id, 1, {QuotaCode::queued}));
+    stop.request_stop();
+    const Asked withdraw = read_quota(peer);
+    EXPECT_EQ(withdraw.kind, Which::WITHDRAW);
+    EXPECT_EQ(withdraw.withdrawn, std::vector<uint32_t>{0});
+    peer.write(granted(asked.id, Verdict::withdrawn, 0));
+    peer.write(done(withdraw.id));
+    peer.at_end();
+  });
+  Client client{address_of(server), quick()};
+  const Reservation call = client.reserve("a", {.may_wait = true}, stop.get_token());
+  EXPECT_EQ(call.outcome().code, QuotaCode::withdrawn);
+}
+
+// Nobody holds the guard of what came too late.
+TEST(QuotaClient, what_comes_for_who_has_left_is_cancelled) {
+  Frames frames;
+  const FakeServer server = serve([&](Peer& peer) {
+    const Asked asked = read_quota(peer);
+    frames.wait_for(1);
+    peer.write(answers(asked.id, 1, {QuotaCode::ok}, {reservation}));
+    for (;;) frames.add(read_quota(peer));
+  });
+  Client client{address_of(server), quick()};
+  EXPECT_THROW(client.reserve("a", {.timeout = 50ms}), TimedOut);
+  frames.add({});
+  const auto asked = frames.wait_for(2);
+  EXPECT_EQ(asked[1].kind, Which::CANCEL);
+  EXPECT_EQ(asked[1].reservations, std::vector<uint64_t>{reservation});
+}
+
+TEST(QuotaClient, what_has_an_id_of_its_callers_is_left_to_be_found_by_it) {
+  Frames frames;
+  const FakeServer server = serve([&](Peer& peer) {
+    const Asked asked = read_quota(peer);
+    frames.wait_for(1);
+    peer.write(answers(asked.id, 1, {QuotaCode::ok}, {reservation}));
+    for (;;) {
+      const Asked next = read_quota(peer);
+      frames.add(next);
+      peer.write(ok(next));
+    }
+  });
+  Client client{address_of(server), quick()};
+  EXPECT_THROW(client.reserve("a", {.id = "call-1", .timeout = 50ms}), TimedOut);
+  frames.add({});
+  EXPECT_EQ(client.reserve("a", {.id = "call-1"}).detach(), reservation);
+  EXPECT_EQ(frames.wait_for(2)[1].kind, Which::RESERVE);
+}
+
+// ---------------------------------------------------------------------------------------- failures
+
+TEST(QuotaClient, a_lost_connection_is_a_failure_by_the_policy) {
+  const auto lose = [](Peer& peer) { read_quota(peer); };
+  const FakeServer server = serve(lose);
+  Client strict{address_of(server), quick()};
+  EXPECT_THROW(strict.reserve("a"), ConnectionLost);
+  Client open{address_of(server), quick({.on_failure = OnFailure::open})};
+  Reservation call = open.reserve("a");
+  EXPECT_TRUE(call);
+  EXPECT_EQ(call.outcome().failure, Failure::connection_lost);
+  EXPECT_EQ(call.id(), 0u);
+  EXPECT_EQ(call.settle().code, QuotaCode::ok);  // there is nothing to be settled
+  Client closed{address_of(server), quick({.on_failure = OnFailure::closed})};
+  const Reservation denied = closed.reserve("a");
+  EXPECT_FALSE(denied);
+  EXPECT_EQ(denied.outcome().code, QuotaCode::none);
+}
+
+TEST(QuotaClient, a_server_that_drains_has_not_denied) {
+  const FakeServer server = serve([](Peer& peer) {
+    const Asked asked = read_quota(peer);
+    peer.write(answers(asked.id, 1, {QuotaCode::draining}));
+    peer.at_end();
+  });
+  Client client{address_of(server), quick({.on_failure = OnFailure::open})};
+  const Reservation call = client.reserve("a");
+  EXPECT_TRUE(call);
+  EXPECT_EQ(call.outcome().failure, Failure::draining);
+}
+
+TEST(QuotaClient, close_completes_what_waits) {
+  std::promise<void> is_queued;
+  const FakeServer server = serve([&](Peer& peer) {
+    const Asked asked = read_quota(peer);
+    peer.write(answers(asked.id, 1, {QuotaCode::queued}));
+    is_queued.set_value();
+    peer.at_end();
+  });
+  Client client{address_of(server), quick()};
+  auto call = client.reserve_future("a", {.may_wait = true});
+  is_queued.get_future().wait();
+  client.close();
+  const Reservation closed = call.get();
+  EXPECT_EQ(closed.outcome().failure, Failure::closed);
+  EXPECT_FALSE(closed);
+}
+
+}  // namespace
+}  // namespace sluicegate
