@@ -1,5 +1,5 @@
 """Sections 1.6 and 1.8: /healthz, and which request headers matter. What the log makes of them,
-logging_test.py asks. Run: `run --binary PATH headers_test.py`, or
+logging_*_test.py ask. Run: `run --binary PATH headers_test.py`, or
 `run --url http://HOST:PORT headers_test.py`."""
 
 import pytest
