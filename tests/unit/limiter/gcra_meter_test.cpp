@@ -1,0 +1,171 @@
+// Goal: a bucket leaks evenly, without loss to rounding, and what comes back is as if it had never
+//       been charged, but for what leaks in a sub-window.
+// Method: one meter by hand.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "limiter/meter.hpp"
+#include "unit/limiter/meter_driver.hpp"
+
+namespace sluice::limiter {
+namespace {
+
+TEST(GcraMeter, leaks_evenly_and_takes_all_at_once_as_a_burst) {
+  Driver driver(limit_of(LimitKind::gcra, 60));  // one a second
+  driver.charge(60);
+  EXPECT_EQ(driver.fits_at(1), 1 * s);
+  EXPECT_FALSE(driver.at(1 * s - 1).fits(1));
+  EXPECT_TRUE(driver.at(1 * s).fits(1));
+  EXPECT_FALSE(driver.fits(2));
+  EXPECT_EQ(driver.used(), 59U);
+  EXPECT_EQ(driver.at(2 * s - 1).used(), 59U);  // a part of a unit counts as one
+  EXPECT_EQ(driver.at(2 * s).used(), 58U);
+  EXPECT_EQ(driver.at(60 * s).used(), 0U);
+  driver.charge(61);
+  EXPECT_EQ(driver.fits_at(0), 61 * s);
+}
+
+TEST(GcraMeter, loses_nothing_to_rounding) {
+  Driver driver(limit_of(LimitKind::gcra, 7, 1'000));
+  driver.charge(7);
+  for (int64_t ns = 1; ns <= 1'000; ++ns) driver.at(ns * ms);
+  EXPECT_EQ(driver.used(), 0U);
+}
+
+TEST(GcraMeter, gives_back_only_what_has_not_leaked) {
+  Driver driver(limit_of(LimitKind::gcra, 60));
+  const Charge held = driver.charge(10, true);
+  driver.at(4 * s);
+  driver.charge(20);
+  EXPECT_EQ(driver.used(), 26U);
+  driver.give_back(10, 10, held);  // 6 of it are still there
+  EXPECT_EQ(driver.used(), 20U);
+  driver.give_back(10, 10, held);
+  EXPECT_EQ(driver.used(), 20U);
+}
+
+TEST(GcraMeter, a_refund_does_not_bring_back_what_another_one_gave) {
+  Driver driver(limit_of(LimitKind::gcra, 60));
+  const Charge first = driver.charge(10, true);
+  const Charge second = driver.charge(10, true);
+  driver.give_back(10, 10, first);
+  EXPECT_EQ(driver.used(), 10U);
+  driver.give_back(10, 10, second);
+  EXPECT_EQ(driver.used(), 0U);
+  driver.at(11 * s).charge(30);
+  driver.give_back(10, 10, first);
+  driver.give_back(10, 10, second);
+  EXPECT_EQ(driver.used(), 30U);
+}
+
+// However many there are, and in which order they end.
+TEST(GcraMeter, gives_all_back_whoever_ends_first) {
+  for (const size_t step : {1U, 7U, 99U}) {  // first in first out, scattered, last in first out
+    SCOPED_TRACE(step);
+    Driver driver(limit_of(LimitKind::gcra, 100 * 500, 1'000'000));  // leaks 50 a second
+    std::vector<Charge> held;
+    for (int64_t at = 0; at < 100; ++at) {
+      held.push_back(driver.at(at * ms).charge(500, true));
+    }
+    EXPECT_EQ(driver.used(), 49'996U);
+    for (size_t count = 0; count < 100; ++count) {
+      driver.give_back(500, 500, held[(count + 1) * step % 100]);
+    }
+    EXPECT_EQ(driver.open(), 0U);
+    EXPECT_EQ(driver.used(), 0U);
+  }
+}
+
+// The rest is where it would be alone: what leaked of the one that comes back leaked of the others.
+TEST(GcraMeter, what_comes_back_is_as_if_it_had_never_been_charged) {
+  Driver driver(limit_of(LimitKind::gcra, 60));
+  driver.at(4 * s - 1);  // of a sub-window
+  const Charge held = driver.charge(20, true);
+  driver.charge(30);
+  driver.at(24 * s);
+  EXPECT_EQ(driver.used(), 30U);
+  driver.give_back(20, 20, held);
+  EXPECT_EQ(driver.used(), 10U);
+  EXPECT_EQ(driver.at(34 * s).used(), 0U);
+}
+
+// But not of what was charged when it had leaked already.
+TEST(GcraMeter, never_takes_a_later_charge_for_the_one_that_comes_back) {
+  Driver driver(limit_of(LimitKind::gcra, 60));
+  const Charge held = driver.charge(2, true);
+  driver.at(3 * s).charge(30);  // in the same sub-window of four seconds
+  driver.give_back(2, 2, held);
+  EXPECT_EQ(driver.used(), 30U);
+}
+
+// What is told is above that by no more than leaks in a sub-window: here four units.
+TEST(GcraMeter, a_refund_is_told_a_sub_window_late_at_most) {
+  Driver driver(limit_of(LimitKind::gcra, 60));
+  driver.at(4 * s).charge(10);
+  const Charge held = driver.charge(10, true);
+  driver.at(9 * s);  // of 10, 5 are left
+  driver.give_back(10, 10, held);
+  EXPECT_GE(driver.used(), 5U);
+  EXPECT_LE(driver.used(), 9U);
+}
+
+TEST(GcraMeter, gives_back_what_was_charged_before_its_amount_changed) {
+  for (const uint64_t amount : {30U, 120U}) {
+    Driver driver(limit_of(LimitKind::gcra, 60));
+    const Charge first = driver.charge(20, true);
+    const Charge second = driver.charge(20, true);
+    driver.at(1 * s).change_to(limit_of(LimitKind::gcra, amount));
+    driver.give_back(20, 20, second);
+    EXPECT_EQ(driver.used(), 20U);
+    driver.give_back(20, 20, first);
+    EXPECT_EQ(driver.used(), 0U);
+  }
+}
+
+// A greater amount leaks faster, but not what is behind us.
+TEST(GcraMeter, a_greater_amount_does_not_leak_in_the_past) {
+  Driver driver(limit_of(LimitKind::gcra, 60));
+  driver.charge(30);
+  const Charge held = driver.charge(1, true);
+  driver.at(8 * s).change_to(limit_of(LimitKind::gcra, 600));
+  driver.give_back(1, 1, held);
+  EXPECT_GE(driver.used(), 22U);
+  EXPECT_LE(driver.used(), 23U);
+}
+
+// A bucket without a number has no rate: it would never be empty again.
+TEST(GcraMeter, without_a_number_forgets_at_once) {
+  const Limit limit = limit_of(LimitKind::gcra, 10);
+  for (const Ceiling ceiling : {Ceiling::unlimited, Ceiling::block}) {
+    Limit word = limit_of(LimitKind::gcra, 0);
+    word.ceiling = ceiling;
+    Driver driver(word);
+    driver.charge(1'000'000);
+    EXPECT_LE(driver.empty_at(), driver.now().ns + 1);
+    EXPECT_EQ(driver.at(1).used(), 0U);
+    driver.change_to(limit);
+    EXPECT_TRUE(driver.fits(10));
+  }
+}
+
+TEST(GcraMeter, of_nothing_bears_any_number_of_resets_and_changes) {
+  Driver driver(limit_of(LimitKind::gcra, 10));
+  for (int round = 0; round < 5; ++round) {
+    driver.charge(5);
+    driver.change_to(limit_of(LimitKind::gcra, 0));
+    driver.meter().reset(driver.now());
+    EXPECT_EQ(driver.used(), 0U);
+    driver.charge(7);
+    driver.change_to(limit_of(LimitKind::gcra, 10));
+    EXPECT_EQ(driver.used(), 7U);
+    driver.meter().reset(driver.now());
+  }
+  const Charge held = driver.charge(10, true);
+  EXPECT_EQ(driver.empty_at(), driver.now().ns + 60 * s);
+  driver.give_back(10, 10, held);
+  EXPECT_EQ(driver.used(), 0U);
+}
+
+}  // namespace
+}  // namespace sluice::limiter
