@@ -40,7 +40,20 @@ bool prints(uint32_t rune) noexcept {
   return rune < 0xF0000 && (rune & 0xFFFEU) != 0xFFFE;
 }
 
+// Where the character begins that has the byte at `at`; `at` itself where that is no UTF-8.
+size_t begin_of_character(std::string_view text, size_t at) noexcept {
+  for (size_t back = 1; back < 4 && back <= at; ++back) {
+    if (first_rune(text.substr(at - back)).bytes > back) return at - back;
+  }
+  return at;
+}
+
 }  // namespace
+
+std::string shortened(std::string_view text, size_t bytes_max) {
+  if (text.size() <= bytes_max) return std::string{text};
+  return std::string{text.substr(0, begin_of_character(text, bytes_max))} + "\u2026";
+}
 
 bool needs_quotes(std::string_view text) noexcept {
   if (text.empty()) return true;

@@ -4,6 +4,7 @@
 
 #include "base/assert.hpp"
 #include "log/log.hpp"
+#include "log/quote.hpp"
 #include "policy/quota_text.hpp"
 
 namespace sluice::server {
@@ -14,8 +15,7 @@ using api::QuotaOp;
 constexpr size_t name_bytes_max = 1'024;
 
 std::string told(std::string_view name) {
-  if (name.size() <= name_bytes_max) return std::string{name};
-  return std::string{name.substr(0, name_bytes_max)} + "\u2026";
+  return log::shortened(name, name_bytes_max);
 }
 
 bool is_change(QuotaOp op) noexcept {

@@ -8,6 +8,7 @@
 
 #include "base/assert.hpp"
 #include "log/log.hpp"
+#include "log/quote.hpp"
 #include "log/time.hpp"
 #include "wire/http_codec.hpp"
 #include "wire/http_text.hpp"
@@ -97,8 +98,7 @@ bool is_public(std::string_view name) noexcept {
 
 // What of a value is told.
 std::string told(std::string_view text) {
-  if (text.size() <= value_bytes_max) return std::string{text};
-  return std::string{text.substr(0, value_bytes_max)} + "\u2026";
+  return log::shortened(text, value_bytes_max);
 }
 
 Fields header_fields(std::string_view headers) {

@@ -30,5 +30,24 @@ TEST(Quote, escapes_as_go_does) {
   EXPECT_EQ(in_quotes("\xED\xA0\x80"), R"("\xed\xa0\x80")") << "a surrogate is no character";
 }
 
+TEST(Quote, shortens_by_whole_characters) {
+  EXPECT_EQ(shortened("abc", 3), "abc");
+  EXPECT_EQ(shortened("abcd", 3), "abc\u2026");
+  EXPECT_EQ(shortened("\u00e5\u20ac", 5), "\u00e5\u20ac");
+  for (const size_t bytes_max : {2, 3, 4}) {
+    EXPECT_EQ(shortened("\u00e5\u20acz", bytes_max), "\u00e5\u2026") << bytes_max;
+  }
+  EXPECT_EQ(shortened("\u00e5\u20acz", 5), "\u00e5\u20ac\u2026");
+  EXPECT_EQ(shortened("ab\U0001F642z", 5), "ab\u2026");
+  EXPECT_EQ(shortened("\U0001F642", 1), "\u2026");
+  EXPECT_EQ(shortened("abc", 0), "\u2026");
+}
+
+TEST(Quote, shortens_what_is_no_text_where_it_is) {
+  EXPECT_EQ(shortened("a\x80\x80\x80\x80\x80", 4), "a\x80\x80\x80\u2026");
+  EXPECT_EQ(shortened("\xF0\x9F\x9Fz", 3), "\xF0\x9F\x9F\u2026");
+  EXPECT_EQ(shortened("ab\xC3", 2), "ab\u2026");
+}
+
 }  // namespace
 }  // namespace sluice::log

@@ -97,6 +97,13 @@ TEST_F(QuotaLogTest, knows_a_peer_that_has_gone_and_names_of_any_bytes) {
   EXPECT_EQ(told[0]["subject"], "\xEF\xBF\xBD" + std::string(1'023, 'x') + "\u2026");
 }
 
+TEST_F(QuotaLogTest, cuts_no_character_of_a_name) {
+  std::string name = "abc";
+  for (int i = 0; i < 300; ++i) name += "\U0001F642";  // four bytes: one of them crosses 1,024
+  tell(QuotaOp::remove, name);
+  EXPECT_EQ(lines().at(0)["subject"], name.substr(0, 1'023) + "\u2026");
+}
+
 TEST_F(QuotaLogTest, warns_of_unknown_subjects_once_in_a_while) {
   QuotaLog log(3);
   log.note_unknown("first", 2, at(5));
