@@ -14,13 +14,6 @@
 
 namespace sluice::session {
 
-// A reservation that an answer tells, until the answer is sent.
-struct ToldReservation {
-  uint64_t reservation;
-  uint64_t send;     // OutputBuffer::sends_count(), when the answer is on its way
-  size_t end_bytes;  // of the answer, in what that send sends
-};
-
 struct HttpQuota {
   enum class Stage : uint8_t {
     body,     // not all of it has come

@@ -7,12 +7,12 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "session/debug_walk.hpp"
 #include "session/http_quota.hpp"
 #include "session/request_log.hpp"
 #include "session/session.hpp"
+#include "session/told_list.hpp"
 #include "wire/http_codec.hpp"
 #include "wire/http_parser.hpp"
 
@@ -44,8 +44,7 @@ class HttpSession final : public Session {
   void write_refusal() noexcept override;
   void write_settled() noexcept override;
   void drop_waiting() noexcept override;
-  void on_lost(uint64_t send, std::span<const std::byte> written,
-               size_t taken_bytes) noexcept override;
+  void on_lost(const LostSend& lost) noexcept override;
   bool has_waiting() const noexcept override {
     return ticket_ != api::no_ticket || (quota_ && quota_->has_outcome());
   }
@@ -92,7 +91,7 @@ class HttpSession final : public Session {
   RequestLog log_;
   std::unique_ptr<DebugWalk> debug_;
   std::unique_ptr<HttpQuota> quota_;
-  std::vector<ToldReservation> told_;
+  ToldList told_;
   api::Ticket ticket_ = api::no_ticket;  // of the waiting request
   uint32_t waiting_key_bytes_ = 0;
   uint8_t waiting_kind_ = 0;

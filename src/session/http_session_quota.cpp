@@ -1,7 +1,5 @@
 // REST's requests for quotas: each is a batch of its own, and nothing behind it is looked at before
 // it is answered.
-#include <algorithm>
-
 #include "base/assert.hpp"
 #include "session/http_session.hpp"
 
@@ -145,15 +143,13 @@ void HttpSession::answer_reserved(const wire::QuotaReply& reply, uint64_t reserv
   if (reservation == 0) return;
   const net::OutputBuffer& output = connection_.output();
   const uint64_t sends = output.sends_count();
-  const uint64_t first_unsent = output.in_flight() ? sends : sends + 1;
-  std::erase_if(told_, [&](const ToldReservation& told) { return told.send < first_unsent; });
-  told_.push_back({.reservation = reservation, .send = sends + 1, .end_bytes = output.waiting()});
+  told_.forget_before(output.in_flight() ? sends : sends + 1);
+  told_.add({.reservation = reservation, .send = sends + 1, .end_bytes = output.waiting()});
 }
 
-void HttpSession::on_lost(uint64_t send, std::span<const std::byte>, size_t taken_bytes) noexcept {
-  for (const ToldReservation& told : told_) {
-    const bool is_lost = told.send == send && told.end_bytes > taken_bytes;
-    if (is_lost) context_.backend.give_back(told.reservation);
+void HttpSession::on_lost(const LostSend& lost) noexcept {
+  for (const ToldReservation& told : told_.behind(lost.send, lost.taken_bytes)) {
+    context_.backend.give_back(told.reservation);
   }
 }
 

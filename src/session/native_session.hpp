@@ -46,8 +46,7 @@ class NativeSession final : public Session {
   void write_refusal() noexcept override;
   void write_settled() noexcept override;
   void drop_waiting() noexcept override;
-  void on_lost(uint64_t send, std::span<const std::byte> written,
-               size_t taken_bytes) noexcept override;
+  void on_lost(const LostSend& lost) noexcept override;
   bool has_waiting() const noexcept override { return !frames_.empty(); }
   bool has_undecided() const noexcept override { return outstanding_frames_ > 0; }
   int64_t deadline_ms() const noexcept override;

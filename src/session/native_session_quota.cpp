@@ -358,13 +358,12 @@ void NativeSession::abandon_waiting(const QuotaBatch& batch) noexcept {
 }
 
 // The output holds whole frames. One of which the kernel lacks a part tells nobody anything.
-void NativeSession::on_lost(uint64_t, std::span<const std::byte> written,
-                            size_t taken_bytes) noexcept {
-  for (size_t begin = 0; begin < written.size();) {
-    const auto read = wire::read_frame(written.subspan(begin), limits::output_bytes);
+void NativeSession::on_lost(const LostSend& lost) noexcept {
+  for (size_t begin = 0; begin < lost.written.size();) {
+    const auto read = wire::read_frame(lost.written.subspan(begin), limits::output_bytes);
     const wire::Frame frame = std::get<base::Complete<wire::Frame>>(read).value;
     begin += frame.size();
-    if (begin <= taken_bytes) continue;
+    if (begin <= lost.taken_bytes) continue;
     for (const uint64_t reservation : wire::told_reservations(frame)) {
       if (reservation != 0) context_.backend.give_back(reservation);
     }

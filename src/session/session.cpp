@@ -200,7 +200,9 @@ void Session::on_sent(int32_t result, uint32_t untaken_bytes) noexcept {
   const net::OutputBuffer& output = connection_.output();
   if (untaken_bytes > 0) {
     const auto sending = output.sending();
-    on_lost(output.sends_count(), sending, sending.size() - untaken_bytes);
+    on_lost({.send = output.sends_count(),
+             .written = sending,
+             .taken_bytes = sending.size() - untaken_bytes});
   }
   connection_.on_sent(result);
   if (connection_.broken()) {
@@ -242,7 +244,9 @@ void Session::close() noexcept {
   if (connection_.closing()) return;
   drop_waiting();
   const net::OutputBuffer& output = connection_.output();
-  if (output.waiting() > 0) on_lost(output.sends_count() + 1, output.written(), 0);
+  if (output.waiting() > 0) {
+    on_lost({.send = output.sends_count() + 1, .written = output.written(), .taken_bytes = 0});
+  }
   SessionHook<ReadyTag>::unlink();
   SessionHook<BlockedTag>::unlink();
   base::TimerWheel::cancel(timer_);

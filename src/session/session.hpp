@@ -19,6 +19,13 @@
 
 namespace sluice::session {
 
+// A send of which the kernel has not taken all.
+struct LostSend {
+  uint64_t send;                       // OutputBuffer::sends_count(), also of one not begun
+  std::span<const std::byte> written;  // for it
+  size_t taken_bytes;                  // the first ones of it
+};
+
 // The turn's results for one request.
 struct Verdicts {
   std::span<const api::Entry> entries;
@@ -102,10 +109,8 @@ class Session : public SessionHook<ReadyTag>,
   virtual void write_refusal() noexcept = 0;
   virtual void write_settled() noexcept {}
   virtual void drop_waiting() noexcept = 0;
-  // Of what was written for this send (OutputBuffer::sends_count()) the kernel has taken only the
-  // first bytes: nobody is told of what the others reserve.
-  virtual void on_lost(uint64_t send, std::span<const std::byte> written,
-                       size_t taken_bytes) noexcept = 0;
+  // Nobody is told of what the bytes reserve that the kernel has not taken.
+  virtual void on_lost(const LostSend& lost) noexcept = 0;
   virtual bool has_waiting() const noexcept = 0;
   virtual bool has_undecided() const noexcept = 0;  // requests that other cores still decide
 
