@@ -25,6 +25,10 @@ void Worker::withdraw(WaitingEntry& entry) noexcept {
 
 void Worker::abandon(WaitingEntry& entry) noexcept {
   entry.session = WaitingEntry::no_session;
+  if (entry.granted) {
+    if (!entry.notice.under_way) give_back(entry);  // else when the notice is back
+    return;
+  }
   if (entry.owner == core_) {
     // Else its grant is still in the list, and finds nobody.
     const bool left = entry.quota
@@ -96,9 +100,9 @@ void Worker::on_grant(const api::Grant& grant) noexcept {
     return;
   }
   entry.granted = true;
+  // A permit of nothing: only what was approved is given back.
+  entry.notice.permit = grant.verdict == api::Verdict::approved ? grant.permit : api::Permit{};
   if (entry.session == WaitingEntry::no_session) {
-    // A permit of nothing: only what was approved is given back.
-    entry.notice.permit = grant.verdict == api::Verdict::approved ? grant.permit : api::Permit{};
     if (!entry.notice.under_way) give_back(entry);
     return;
   }
@@ -107,7 +111,8 @@ void Worker::on_grant(const api::Grant& grant) noexcept {
   session->on_granted(entry, grant);
 }
 
-// The outcome of an entry whose client is gone. Its notice is not under way.
+// The outcome of an entry whose client is gone, or was gone before it was told. Its notice is not
+// under way.
 void Worker::give_back(WaitingEntry& entry) noexcept {
   const api::Permit& permit = entry.notice.permit;
   const bool approved = permit.cost > 0 || permit.reservation != 0;

@@ -62,7 +62,8 @@ class Backend {
 
   // Of a waiter whose `queued` was told. The outcome comes as a grant.
   virtual void withdraw(WaitingEntry& entry) noexcept = 0;
-  // Nobody waits any more: takes the ticket back, now or when the owner has let go of it.
+  // Nobody waits any more, or will be told of the outcome that has come: takes the ticket back, now
+  // or when the owner has let go of it, and gives granted permits back while their window runs.
   virtual void abandon(WaitingEntry& entry) noexcept = 0;
 
   // Whether something may be asked about shards now; else again when the session is resumed.

@@ -473,16 +473,16 @@ void NativeSession::close_frame(WaitingFrame& frame) noexcept {
   context_.waits.close_frame(frame);
 }
 
-void NativeSession::drop_entries(WaitingEntries& entries, bool still_wait) noexcept {
+void NativeSession::drop_entries(WaitingEntries& entries) noexcept {
   while (!entries.empty()) {
     WaitingEntry& entry = entries.front();
     entries.pop_front();
     --waiting_count_;
-    if (still_wait) {
-      context_.backend.abandon(entry);
-    } else {
-      if (entry.reservation != 0) context_.backend.give_back(entry.reservation);
+    if (entry.reservation != 0) {
+      context_.backend.give_back(entry.reservation);
       context_.waits.give_back(entry.ticket);
+    } else {
+      context_.backend.abandon(entry);
     }
   }
 }
@@ -491,8 +491,8 @@ void NativeSession::drop_waiting() noexcept {
   settled_.clear();
   while (!frames_.empty()) {
     WaitingFrame& frame = *frames_.begin();
-    drop_entries(frame.waiting, true);
-    drop_entries(frame.settled, false);
+    drop_entries(frame.waiting);
+    drop_entries(frame.settled);
     close_frame(frame);
   }
   if (tie_ != 0 && !std::exchange(tie_ended_, true)) context_.backend.end_tie(tie_);

@@ -108,7 +108,7 @@ class NativeSession final : public Session {
   void answer_draining(uint64_t id, uint32_t count, uint8_t detail_bits) noexcept;
   void write_granted(WaitingFrame& frame) noexcept;
   void close_frame(WaitingFrame& frame) noexcept;
-  void drop_entries(WaitingEntries& entries, bool still_wait) noexcept;
+  void drop_entries(WaitingEntries& entries) noexcept;
   void write_error(uint64_t id, ErrorCode code) noexcept;
 
   std::unique_ptr<HandleSet> handles_;  // from the first Intern on

@@ -49,12 +49,40 @@ class TwoWorkers : public ::testing::Test {
     FAIL() << "the request does not arrive";
   }
 
-  std::string key_of_the_second() {
+  std::string key_of(uint32_t core) {
     for (;;) {
       std::string key = "key" + std::to_string(++keys_asked_);
       const uint64_t hash = proto::routing_hash(key, crew_.mesh().routing_seed());
-      if (proto::owner_shard(hash, 2) == 1) return key;
+      if (proto::owner_shard(hash, 2) == core) return key;
     }
+  }
+  std::string key_of_the_second() { return key_of(1); }
+
+  // A native client of the first core takes the key's only permit, waits for another, gives the
+  // first one back and says nonsense, which ends its connection.
+  void be_granted_and_end(const std::string& name) {
+    const std::vector<std::string_view> keys(2, name);
+    const std::vector<uint32_t> one(2, 1);
+    std::vector<uint64_t> frames;
+    sluicegate::encode(0, sluicegate::Hello{.client_name = "test"}, frames);
+    sluicegate::encode(
+        1, sluicegate::Acquire{.keys = keys, .max_requests = one, .all_may_wait = true}, frames);
+    io::SimClient client = ios_[0]->connect(native_listener);
+    client.write(std::as_bytes(std::span(frames)));
+    for (int turn = 0; turn < 100; ++turn) turn_both();
+    frames.clear();
+    sluicegate::encode(2, sluicegate::Release{.keys = std::span(keys).first(1)}, frames);
+    frames.push_back(UINT64_MAX);
+    client.write(std::as_bytes(std::span(frames)));
+    for (int turn = 0; turn < 100; ++turn) turn_both();
+  }
+
+  std::string shown(const std::string& key) {
+    client_->write("GET /debug/" + key + " HTTP/1.1\r\nHost: x\r\n\r\n");
+    for (int turn = 0; turn < 100; ++turn) turn_both();
+    std::vector<std::byte> received;
+    client_->read(received);
+    return {reinterpret_cast<const char*>(received.data()), received.size()};
   }
 
   void turn_second_after(int64_t ns) {
@@ -157,6 +185,19 @@ TEST_F(TwoWorkers, a_draining_one_waits_for_outcomes_of_the_other) {
     rest = rest.subspan(size);
   }
   EXPECT_EQ(told, 1U);
+}
+
+// Its turn comes when it gives back, and it is not told any more.
+TEST_F(TwoWorkers, a_permit_that_was_granted_and_not_told_is_given_back) {
+  for (const uint32_t core : {0U, 1U}) {
+    const std::string key = key_of(core);
+    be_granted_and_end(key);
+    const std::string state = shown(key);
+    EXPECT_NE(state.find("\"MaxRequestsPerWindow\":1,"), state.npos) << core << state;
+    EXPECT_NE(state.find("\"NumApprovedThisWindow\":0,"), state.npos) << core << state;
+    EXPECT_NE(state.find("\"NumWaiting\":0,"), state.npos) << core << state;
+  }
+  EXPECT_EQ(workers_[0]->tickets_count(), 0U);
 }
 
 }  // namespace
