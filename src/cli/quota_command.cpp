@@ -87,8 +87,8 @@ int told(QuotaCode code, const char* done) {
 
 int show(const QuotaFlags& flags, sluicegate::Client& client) {
   const sluicegate::SubjectState subject = client.usage(flags.name);
-  if (subject.source == sluicegate::QuotaSource::none) {
-    std::fprintf(stderr, "%s has no quota\n", printable(flags.name).c_str());
+  if (has_no_quota(subject)) {
+    std::fputs(no_quota_text(flags.name).c_str(), stderr);
     return 1;
   }
   if (flags.json) {

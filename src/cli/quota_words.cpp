@@ -135,6 +135,10 @@ std::string remaining_text(const LimitState& state) {
   return state.ceiling == Ceiling::unlimited ? "-" : std::to_string(state.remaining);
 }
 
+std::string set_example(const std::string& name) {
+  return fmt::format("sluicegate quota set {} --limit tpm:tokens:30000/60s", name);
+}
+
 using Row = std::array<std::string, 8>;
 
 Row row_of(const std::string& subject, const LimitState& state) {
@@ -207,6 +211,27 @@ uint64_t parse_reservation(std::string_view text) {
   return value;
 }
 
+bool has_no_quota(const sluicegate::SubjectState& subject) noexcept {
+  return subject.source == sluicegate::QuotaSource::none;
+}
+
+std::string no_quota_text(std::string_view subject) {
+  const std::string name = printable(subject);
+  return fmt::format(
+      "{} has no quota: nothing limits it, unless the server denies who has none; to give it one:\n"
+      "  {}\n",
+      name, set_example(name));
+}
+
+std::string no_limits_text(const std::vector<std::string>& subjects) {
+  std::string text;
+  for (const std::string& subject : subjects) {
+    const std::string name = printable(subject);
+    text += fmt::format("nothing limits {}; to limit it: {}\n", name, set_example(name));
+  }
+  return text;
+}
+
 Json subject_json(const sluicegate::SubjectState& subject) {
   Json json{{"name", subject.name}, {"source", name(subject.source)}};
   if (!subject.quota.profile.empty()) json["profile"] = subject.quota.profile;
@@ -252,7 +277,8 @@ std::string subjects_text(const std::vector<sluicegate::SubjectState>& subjects)
   for (const sluicegate::SubjectState& subject : subjects) {
     const std::string shown = printable(subject.name);
     for (const LimitState& state : subject.limits) rows.push_back(row_of(shown, state));
-    if (subject.limits.empty()) rows.push_back({shown, "no limits", "", "", "", "", "", ""});
+    const char* none = has_no_quota(subject) ? "no quota" : "no limits";
+    if (subject.limits.empty()) rows.push_back({shown, none, "", "", "", "", "", ""});
   }
   return in_columns(rows);
 }

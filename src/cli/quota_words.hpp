@@ -23,6 +23,13 @@ sluicegate::Quota quota_of_json(std::string_view text);
 std::string reservation_text(uint64_t reservation);
 uint64_t parse_reservation(std::string_view text);
 
+// Nobody gave the subject a quota, at run time or in a file.
+bool has_no_quota(const sluicegate::SubjectState& subject) noexcept;
+// "gpt-5 has no quota: ...", and how it gets one; in lines.
+std::string no_quota_text(std::string_view subject);
+// For who was admitted although nothing limits these; nothing where there are none.
+std::string no_limits_text(const std::vector<std::string>& subjects);
+
 policy::Json subject_json(const sluicegate::SubjectState& subject);
 policy::Json outcome_json(const sluicegate::QuotaOutcome& outcome);
 

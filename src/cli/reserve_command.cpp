@@ -3,9 +3,12 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <cstdio>
+#include <exception>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/native_server.hpp"
@@ -37,6 +40,28 @@ struct ReserveFlags {
   bool json = false;
 };
 
+// Those that nothing limits: most often a name that is not what the quota's is. A hint only, for
+// the reservation stands: none where the server does not tell.
+std::vector<std::string> unlimited_of(sluicegate::Client& client,
+                                      std::span<const std::string_view> names) {
+  std::vector<std::string> unlimited;
+  try {
+    for (const sluicegate::SubjectState& subject : client.usage(names)) {
+      if (subject.quota.limits.empty()) unlimited.push_back(subject.name);
+    }
+  } catch (const std::exception&) {
+    return {};
+  }
+  return unlimited;
+}
+
+void print_admitted(const sluicegate::QuotaOutcome& outcome,
+                    const std::vector<std::string>& unlimited) {
+  const bool has_id = outcome.reservation != 0;  // none where there is nothing to be settled
+  std::puts(has_id ? reservation_text(outcome.reservation).c_str() : "unlimited");
+  std::fputs(no_limits_text(unlimited).c_str(), stderr);
+}
+
 int reserve(const ReserveFlags& flags) {
   sluicegate::Client client{flags.server.address, client_options(flags.server, "reserve")};
   sluicegate::ReserveOptions options = flags.options;
@@ -48,11 +73,14 @@ int reserve(const ReserveFlags& flags) {
   sluicegate::Reservation call = client.reserve(names, options);
   call.detach();  // it is whoever's has the id
   const sluicegate::QuotaOutcome& outcome = call.outcome();
+  const auto unlimited =
+      outcome.admitted() ? unlimited_of(client, names) : std::vector<std::string>{};
   if (flags.json) {
-    std::puts(outcome_json(outcome).dump().c_str());
+    policy::Json json = outcome_json(outcome);
+    if (outcome.admitted()) json["without_limits"] = unlimited;
+    std::puts(policy::one_line(json).c_str());
   } else if (outcome.admitted()) {
-    const bool has_id = outcome.reservation != 0;  // none where there is nothing to be settled
-    std::puts(has_id ? reservation_text(outcome.reservation).c_str() : "unlimited");
+    print_admitted(outcome, unlimited);
   } else {
     std::fputs(denial_text(outcome).c_str(), stderr);
   }

@@ -2,7 +2,6 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <algorithm>
 #include <cstdio>
 #include <iterator>
 #include <memory>
@@ -44,10 +43,6 @@ std::vector<sluicegate::SubjectState> all_subjects(sluicegate::Client& client) {
   return all;
 }
 
-bool is_unknown(const sluicegate::SubjectState& subject) {
-  return subject.source == sluicegate::QuotaSource::none;
-}
-
 int usage(const UsageFlags& flags) {
   sluicegate::Client client{flags.server.address, client_options(flags.server, "usage")};
   const std::vector<std::string_view> names{flags.names.begin(), flags.names.end()};
@@ -57,8 +52,14 @@ int usage(const UsageFlags& flags) {
   } else {
     std::fputs(subjects_text(subjects).c_str(), stdout);
   }
-  const bool some_unknown = std::any_of(subjects.begin(), subjects.end(), is_unknown);
-  return !names.empty() && some_unknown ? 1 : 0;
+  if (names.empty()) return 0;
+  int code = 0;
+  for (const sluicegate::SubjectState& subject : subjects) {
+    if (!has_no_quota(subject)) continue;
+    std::fputs(no_quota_text(subject.name).c_str(), stderr);
+    code = 1;
+  }
+  return code;
 }
 
 }  // namespace

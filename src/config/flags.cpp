@@ -378,10 +378,14 @@ std::vector<std::string> arguments_of(int argc, const char* const* argv) {
 
 int report_parse_error(const CLI::App& app, const CLI::ParseError& error, std::ostream& out,
                        std::ostream& err) {
-  const auto commands = app.get_subcommands();
+  const CLI::App* named = &app;
+  for (auto commands = app.get_subcommands(); !commands.empty();
+       commands = named->get_subcommands()) {
+    named = commands.back();
+  }
   const auto* usage = dynamic_cast<const UsageError*>(&error);
   const bool is_known = usage != nullptr && usage->command != nullptr;
-  const CLI::App& used = is_known ? *usage->command : commands.empty() ? app : *commands.back();
+  const CLI::App& used = is_known ? *usage->command : *named;
   if (dynamic_cast<const CLI::CallForVersion*>(&error) != nullptr) {
     out << error.what() << '\n';
     return 0;

@@ -79,7 +79,8 @@ def test_quota_removed_and_unknown(server, model):
     result = command(server, "quota", "remove", model)
     assert result.returncode == 1 and result.stderr.startswith("no_such_quota")
     result = command(server, "quota", "show", model)
-    assert (result.returncode, result.stderr) == (1, f"{model} has no quota\n")
+    assert result.returncode == 1 and result.stderr.startswith(f"{model} has no quota: ")
+    assert f"sluicegate quota set {model} " in result.stderr
 
 
 def test_reserve_settle_and_usage(server, model):
@@ -153,7 +154,31 @@ def test_usage_of_all(start_server):
     lines = command(server, "usage").stdout.splitlines()
     assert sorted(line.split()[0] for line in lines[1:]) == sorted(names)
     result = command(server, "usage", "model-1", "nobody")
-    assert result.returncode == 1 and "nobody" in result.stdout
+    assert result.returncode == 1
+    assert result.stdout.splitlines()[-1].split() == ["nobody", "no", "quota"]
+    assert result.stderr.startswith("nobody has no quota: nothing limits it")
+    assert "sluicegate quota set nobody " in result.stderr
+
+
+def test_usage_tells_a_quota_without_limits_from_none(server, key):
+    assert command(server, "quota", "set", key).returncode == 0
+    result = command(server, "usage", key)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.splitlines()[-1].split() == [key, "no", "limits"]
+
+
+def test_who_reserves_what_nothing_limits_is_told(server, model):
+    unknown = model + "-misspelt"
+    result = command(server, "reserve", unknown)
+    assert result.returncode == 0 and len(result.stdout.strip()) == 16
+    assert result.stderr == (f"nothing limits {unknown}; to limit it: sluicegate quota set "
+                             f"{unknown} --limit tpm:tokens:30000/60s\n")
+    result = command(server, "reserve", unknown, "--json")
+    told = json.loads(result.stdout)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert (told["code"], told["without_limits"]) == ("unknown_model", [unknown])
+    told = json.loads(command(server, "reserve", model, "--json").stdout)
+    assert told["without_limits"] == []
 
 
 @pytest.mark.parametrize("words, complaint", [
@@ -171,6 +196,14 @@ def test_what_cannot_be_is_trouble(server, words, complaint):
 def test_usage_errors_are_trouble():
     for words in (["quota"], ["quota", "set"], ["reserve"], ["settle"]):
         assert run_binary(*words).returncode == 2
+
+
+def test_what_is_missing_is_told_of_the_command_itself():
+    result = run_binary("quota", "set")
+    assert result.returncode == 2 and "NAME is required" in result.stderr
+    assert "sluicegate quota set " in result.stderr and "--limit LIMIT" in result.stderr
+    result = run_binary("quota")
+    assert result.returncode == 2 and "sluicegate quota [OPTIONS] SUBCOMMAND" in result.stderr
 
 
 def test_help_teaches():
