@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
 
@@ -22,16 +23,55 @@ namespace {
 // For the last lines to be written.
 constexpr std::chrono::milliseconds log_timeout{2'000};
 
-// Signals are taken by this thread alone, with sigwait: no handler does any work.
-sigset_t block_signals() {
-  std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // the log's file may not grow any more
+// A policy file that is nearly read.
+constexpr std::chrono::milliseconds reader_timeout{100};
+
+sigset_t set_of(std::initializer_list<int> numbers) {
   sigset_t signals;
   sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  for (const int number : numbers) sigaddset(&signals, number);
   return signals;
+}
+
+// Signals are taken by this thread alone, with sigwait: no handler does any work.
+void block_signals() {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // the log's file may not grow any more
+  const sigset_t signals = set_of({SIGTERM, SIGINT, SIGHUP});
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+bool has_terminal() {
+  const int terminal = ::open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+  if (terminal >= 0) ::close(terminal);
+  return terminal >= 0;
+}
+
+// With `nohup`, SIGHUP is ignored from the start: the end of the terminal is not the server's.
+bool ends_with_its_terminal() {
+  struct sigaction action {};
+  sigaction(SIGHUP, nullptr, &action);
+  return action.sa_handler != SIG_IGN && has_terminal();
+}
+
+const char* name_of(int signal) {
+  return signal == SIGTERM ? "SIGTERM" : signal == SIGINT ? "SIGINT" : "SIGHUP";
+}
+
+// The signal that ends the server. SIGHUP asks for the policy file to be read anew, unless it comes
+// because the terminal is gone.
+int wait_for_end(server::Server& server, const std::string& config_file, bool of_terminal) {
+  const sigset_t signals = set_of({SIGTERM, SIGINT, SIGHUP});
+  while (true) {
+    int signal = 0;
+    sigwait(&signals, &signal);
+    if (signal != SIGHUP || (of_terminal && !has_terminal())) return signal;
+    if (server.reload()) {
+      log::info("SIGHUP: reading the policy file", {{"configFile", config_file}});
+    } else {
+      log::warning("SIGHUP: there is no policy file to be read (--config-file)");
+    }
+  }
 }
 
 // Where stdin, stdout or stderr are closed the next sockets would take their numbers, and a client
@@ -111,8 +151,9 @@ void log_started(const config::Config& config, const server::StartReport& report
 }
 
 // Waits until everything is drained; a second signal does not wait.
-bool drain(server::Server& server, const sigset_t& signals, uint32_t drain_ms) {
+bool drain(server::Server& server, uint32_t drain_ms) {
   using std::chrono::milliseconds;
+  const sigset_t signals = set_of({SIGTERM, SIGINT});
   server.drain();
   const auto deadline =
       std::chrono::steady_clock::now() + milliseconds(drain_ms) + milliseconds(2'000);
@@ -133,7 +174,8 @@ int run(const config::Config& config) {
         config.instance_urls + ")");
   }
   fill_standard_descriptors();
-  const sigset_t signals = block_signals();
+  const bool of_terminal = ends_with_its_terminal();
+  block_signals();
   log::start({.format = config.log_format,
               .level = config.log_level,
               .includes_source = config.log_includes_source});
@@ -145,16 +187,18 @@ int run(const config::Config& config) {
   server::Server server(config);
   log_started(config, server.start());
 
-  int signal = 0;
-  sigwait(&signals, &signal);
-  log::info("draining", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"},
-                         {"drainMillis", config.drain_ms}});
-  if (!drain(server, signals, config.drain_ms)) {
+  const int signal = wait_for_end(server, config.config_file, of_terminal);
+  log::info("draining", {{"signal", name_of(signal)}, {"drainMillis", config.drain_ms}});
+  if (!drain(server, config.drain_ms)) {
     log::warning("ended without draining");
     log::stop(log_timeout);
     std::_Exit(EXIT_FAILURE);  // whatever the workers are at
   }
   log::info("stopped", {{"connectionsCutOff", server.cut_off_count()}});
+  if (!server.wait_unread(reader_timeout)) {
+    log::stop(log_timeout);
+    std::_Exit(EXIT_SUCCESS);  // a large policy file is still being read, for nobody
+  }
   return EXIT_SUCCESS;
 }
 

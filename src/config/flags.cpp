@@ -208,7 +208,7 @@ void add_key_flags(CLI::App& app, Config& config) {
                "requests may bring their own maxRequestsInQueue");
   group.word("-c,--config-file", "FILE", config.config_file,
              "JSON: keys and subjects of quotas have limits of\ntheir own, by pattern; "
-             "check-config checks it",
+             "check-config checks it.\nChanges are followed; SIGHUP has it read at once",
              "default none", as_given);
   group.word("--profiles", "DIR", config.profiles,
              "where the profiles lie that the file names\nfor its quotas",

@@ -52,6 +52,16 @@ void warn_of_polls(const std::string& path) {
                {{"configFile", path}, {"cause", std::strerror(errno)}});
 }
 
+void ring(const io::FileDescriptor& event) noexcept {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(event.get(), &one, sizeof one);
+}
+
+bool take_ring(const io::FileDescriptor& event) noexcept {
+  uint64_t rings = 0;
+  return ::read(event.get(), &rings, sizeof rings) > 0;
+}
+
 }  // namespace
 
 RuleWatch::RuleWatch(std::string path, policy::ReadProfile read_profile, std::string text,
@@ -61,6 +71,7 @@ RuleWatch::RuleWatch(std::string path, policy::ReadProfile read_profile, std::st
       listener_(std::move(listener)),
       inotify_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)),
       poll_timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
+      asked_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       stop_(::eventfd(0, EFD_CLOEXEC)) {
   follow({.text = std::move(text)}, profiles);
   candidate_ = seen_;
@@ -75,37 +86,62 @@ RuleWatch::RuleWatch(std::string path, policy::ReadProfile read_profile, std::st
 }
 
 RuleWatch::~RuleWatch() {
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(stop_.get(), &one, sizeof one);
+  stop();
   thread_.join();
+}
+
+void RuleWatch::look_now() noexcept {
+  ring(asked_);
+}
+
+void RuleWatch::stop() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  ring(stop_);
+}
+
+bool RuleWatch::wait_ended(std::chrono::milliseconds timeout) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, timeout, [this] { return ended_; });
 }
 
 void RuleWatch::run() {
   watch_folders();
-  look(true);  // what changed before the folders were watched
+  look(Cause::poll);  // what changed before the folders were watched
   while (true) {
     const Cause cause = wait();
-    if (cause == Cause::stopped) return;
-    if (cause == Cause::event && stops_within(settle_ms)) return;
-    look(cause == Cause::poll);
+    if (cause == Cause::stopped) break;
+    if (cause == Cause::event && stops_within(settle_ms)) break;
+    look(cause);
     watch_folders();  // links may lead elsewhere now
     listener_.idle();
   }
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  changed_.notify_all();
+}
+
+// The log's last line is that the server has stopped.
+template <typename Tell>
+void RuleWatch::unless_stopped(Tell tell) {
+  const std::lock_guard lock(mutex_);
+  if (!stopped_) tell();
 }
 
 // Events about other files wake nobody, and do not put the poll off.
 RuleWatch::Cause RuleWatch::wait() {
   pollfd waits[] = {{.fd = stop_.get(), .events = POLLIN, .revents = 0},
                     {.fd = poll_timer_.get(), .events = POLLIN, .revents = 0},
+                    {.fd = asked_.get(), .events = POLLIN, .revents = 0},
                     {.fd = inotify_.get(), .events = POLLIN, .revents = 0}};
   while (true) {
-    ::poll(waits, inotify_.is_open() ? 3 : 2, -1);
+    ::poll(waits, inotify_.is_open() ? 4 : 3, -1);
     if (waits[0].revents != 0) return Cause::stopped;
-    if (waits[2].revents != 0 && drain_events()) return Cause::event;
-    uint64_t ticks = 0;
-    if (waits[1].revents != 0 && ::read(poll_timer_.get(), &ticks, sizeof ticks) > 0) {
-      return Cause::poll;
-    }
+    if (waits[2].revents != 0 && take_ring(asked_)) return Cause::asked;
+    if (waits[3].revents != 0 && drain_events()) return Cause::event;
+    if (waits[1].revents != 0 && take_ring(poll_timer_)) return Cause::poll;
   }
 }
 
@@ -156,7 +192,9 @@ void RuleWatch::watch_folders() {
     for (const std::string& folder : {folder_of(path), folder_of(real)}) {
       const int watch = ::inotify_add_watch(inotify_.get(), folder.c_str(), events_mask);
       // A folder that is not there may come back; its limits are the user's.
-      if (watch < 0 && errno != ENOENT && !std::exchange(warned_, true)) warn_of_polls(path_);
+      if (watch < 0 && errno != ENOENT && !std::exchange(warned_, true)) {
+        unless_stopped([&] { warn_of_polls(path_); });
+      }
     }
   }
 }
@@ -190,14 +228,14 @@ void RuleWatch::follow(Seen file, const std::vector<policy::ProfileFile>& profil
   }
 }
 
-void RuleWatch::look(bool by_poll) {
+void RuleWatch::look(Cause cause) {
   std::vector<Seen> now = read_all();
-  if (now == seen_) return;
+  if (now == seen_ && cause != Cause::asked) return;
   // Whoever writes in place closes the file at the end, and there is an event; a poll may come in
   // the middle, so what it finds has to be there at the next one too. A file that is empty, or
   // gone, may just be being made, whatever the event: it is left to the polls.
-  if (!by_poll && may_be_being_made(now)) return;
-  if (by_poll && std::exchange(candidate_, now) != now) return;
+  if (cause == Cause::event && may_be_being_made(now)) return;
+  if (cause == Cause::poll && std::exchange(candidate_, now) != now) return;
   if (!now[0].is_there) {
     const std::string error = now[0].text;
     seen_ = std::move(now);
@@ -206,16 +244,21 @@ void RuleWatch::look(bool by_poll) {
   const policy::ParsedRules parsed = policy::parse_rules(now[0].text, read_profile_);
   follow(std::move(now[0]), parsed.profiles);
   if (!parsed.complaints.empty()) return refuse(parsed.complaints);
+  if (stops_within(0)) return;  // books of a large file take their time
   listener_.adopt(parsed);
-  log::info("policy file reloaded", {{"configFile", path_},
-                                     {"entries", parsed.rules.size()},
-                                     {"subjects", parsed.quotas.rules.size()}});
+  unless_stopped([&] {
+    log::info("policy file reloaded", {{"configFile", path_},
+                                       {"entries", parsed.rules.size()},
+                                       {"subjects", parsed.quotas.rules.size()}});
+  });
 }
 
 void RuleWatch::refuse(const std::vector<std::string>& complaints) {
-  listener_.refused();
-  log::error("policy file refused: the rules stay as they were",
-             {{"configFile", path_}, {"complaints", complaints}});
+  unless_stopped([&] {
+    listener_.refused();
+    log::error("policy file refused: the rules stay as they were",
+               {{"configFile", path_}, {"complaints", complaints}});
+  });
 }
 
 }  // namespace sluice::server

@@ -1,16 +1,22 @@
 // Watches the policy file and the profiles that it names, and tells when they hold new rules.
-// Flow:   inotify, or the slow poll -> read_text_file() -> parse_rules() -> `adopt`. A file that is
-//         bad, or gone, changes nothing: one ERROR line says why, and `refused` is called.
+// Flow:   inotify, the slow poll, or look_now() -> read_text_file() -> parse_rules() -> `adopt`. A
+//         file that is bad, or gone, changes nothing: one ERROR line says why, and `refused` is
+//         called.
 // Shape:  one thread that sleeps. Folders are watched and not the file: the ones that the paths
 // name
 //         and the ones where the files really are. So writing in place, renaming another file over
 //         it, and the symbolic links that Kubernetes swaps are all seen. The poll is for what
 //         inotify does not tell: network file systems, a folder that is itself replaced.
 // Errors: without inotify (its limits are the user's) the poll does it alone; a WARN says so.
+// Lives:  stop() ends it, but a large file that it is at is read to its end; the destructor waits
+//         for that, wait_ended() only so long.
 // Source: inotify(7); gocc, "Hot reload".
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -37,8 +43,16 @@ class RuleWatch {
             const std::vector<policy::ProfileFile>& profiles, Listener listener);
   ~RuleWatch();
 
+  // Reads the files now, and tells what they hold, changed or not. From any thread, as all of
+  // these.
+  void look_now() noexcept;
+  // Nothing is logged or refused any more when it returns.
+  void stop() noexcept;
+  // After stop(): whether the thread has ended within `timeout`.
+  bool wait_ended(std::chrono::milliseconds timeout);
+
  private:
-  enum class Cause { stopped, event, poll };
+  enum class Cause { stopped, event, poll, asked };
 
   // A file as it was read: its text, or why there is none.
   struct Seen {
@@ -54,11 +68,13 @@ class RuleWatch {
   bool is_ours(std::string_view name) const;
   bool is_being_made(const inotify_event& event, std::string_view name) const;
   void watch_folders();
-  void look(bool by_poll);
+  void look(Cause cause);
   std::vector<Seen> read_all() const;
   bool may_be_being_made(const std::vector<Seen>& now) const;
   void follow(Seen file, const std::vector<policy::ProfileFile>& profiles);
   void refuse(const std::vector<std::string>& complaints);
+  template <typename Tell>
+  void unless_stopped(Tell tell);
 
   const std::string path_;
   const policy::ReadProfile read_profile_;
@@ -70,7 +86,12 @@ class RuleWatch {
   bool warned_ = false;
   io::FileDescriptor inotify_;
   io::FileDescriptor poll_timer_;
+  io::FileDescriptor asked_;
   io::FileDescriptor stop_;
+  std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  bool stopped_ = false;
+  bool ended_ = false;  // the thread touches nothing any more
   std::thread thread_;
 };
 

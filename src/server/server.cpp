@@ -239,7 +239,13 @@ void Server::watch_rules(std::string text, const std::vector<policy::ProfileFile
                               }});
 }
 
+bool Server::reload() noexcept {
+  if (rule_watch_) rule_watch_->look_now();
+  return rule_watch_ != nullptr;
+}
+
 void Server::drain() noexcept {
+  if (rule_watch_) rule_watch_->stop();
   for (const auto& worker : workers_) worker->drain();
 }
 
@@ -252,6 +258,10 @@ bool Server::wait_drained(std::chrono::milliseconds timeout) {
   }
   // The last of them may have handed a connection to one that was drained before.
   return crew_->connections_of_all() == 0;
+}
+
+bool Server::wait_unread(std::chrono::milliseconds timeout) {
+  return !rule_watch_ || rule_watch_->wait_ended(timeout);
 }
 
 uint64_t Server::cut_off_count() const noexcept {

@@ -40,11 +40,20 @@ class Server {
   // Binds, starts the workers and returns when they accept.
   StartReport start();
 
-  // Asks every worker to drain; returns at once. From any thread but a worker's.
+  // Has the policy file and its profiles read anew, changed or not; returns at once. False: there
+  // is none.
+  bool reload() noexcept;
+
+  // Asks every worker to drain; returns at once. From any thread but a worker's. From then on a
+  // change of the policy file is neither followed nor told.
   void drain() noexcept;
 
   // Whether all workers have drained within `timeout`.
   bool wait_drained(std::chrono::milliseconds timeout);
+
+  // After drain(): whether within `timeout` nobody reads a policy file any more. The destructor
+  // waits for that, which may take seconds with a large one.
+  bool wait_unread(std::chrono::milliseconds timeout);
 
   // Connections that were cut off; known once drained.
   uint64_t cut_off_count() const noexcept;

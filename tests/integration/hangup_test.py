@@ -1,0 +1,147 @@
+"""SIGHUP: the policy file is read anew, at once; but a terminal that is closed ends its server.
+A file that is being read when the server stops keeps nobody waiting.
+Method: signals to the real server, and what its log says."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+
+import pytest
+
+from http_peer import HttpPeer, ask
+from server_process import TIMEOUT_S, LIBC, PR_SET_PDEATHSIG, binary, clean_environment, eventually
+
+LIMITED = {"keys": [{"key_pattern": ".*", "key_pattern_is_regex": True,
+                     "max_requests_per_window": 10}]}
+RELOADED = "policy file reloaded"
+REFUSED = "policy file refused: the rules stay as they were"
+
+
+@pytest.fixture
+def policy_file(tmp_path):
+    path = tmp_path / "limits.json"
+    path.write_text(json.dumps(LIMITED))
+    return path
+
+
+def times(server, message):
+    return server.messages().count(message)
+
+
+def hang_up(server, message):
+    """SIGHUP; waits for a line more that says so. A change that is seen by itself has its own."""
+    before = times(server, message)
+    server.signal(signal.SIGHUP)
+    eventually(lambda: times(server, message) > before, f"the log says {message!r} once more")
+
+
+def test_the_file_is_read_anew_changed_or_not(start_server, policy_file):
+    server = start_server("--config-file", str(policy_file))
+    hang_up(server, RELOADED)
+    hang_up(server, RELOADED)
+    assert server.is_running() and ask(server, "GET", "/healthz").status == 200
+    policy_file.write_text(json.dumps(LIMITED).replace("10", "11"))
+    hang_up(server, RELOADED)
+    assert ask(server, "POST", "/rate/k").header("RateLimit-Policy") == '"window";q=11;w=1'
+
+
+def test_a_bad_file_is_refused_each_time(start_server, policy_file):
+    server = start_server("--config-file", str(policy_file))
+    policy_file.write_text("{")
+    eventually(lambda: times(server, REFUSED) == 1, "it is refused when it is written")
+    hang_up(server, REFUSED)
+    policy_file.unlink()  # elsewhere it would be given time to come back
+    hang_up(server, REFUSED)
+    assert ask(server, "GET", "/healthz").status == 200
+
+
+def test_without_a_file_it_is_told_and_nothing_else(start_server):
+    server = start_server()
+    hang_up(server, "SIGHUP: there is no policy file to be read (--config-file)")
+    assert ask(server, "GET", "/healthz").status == 200
+
+
+def test_it_is_no_second_signal_to_stop(start_server):
+    server = start_server("--drain-millis", "700", "--header-timeout-millis", "60000")
+    with HttpPeer(server) as peer:
+        peer.send(b"POST /rate/k HTTP/1.1\r\n")
+        assert peer.is_silent(), "it is under way"
+        server.signal(signal.SIGTERM)
+        server.wait_for_message("draining")
+        server.signal(signal.SIGHUP)
+        assert server.wait() == 0
+    assert server.messages()[-1] == "stopped"
+
+
+def start_on_terminal(*before):
+    """A server of a terminal; gives the terminal's other side too."""
+    ours, its = pty.openpty()
+
+    def own_the_terminal():
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.setsid()
+        os.close(os.open(os.ttyname(its), os.O_RDWR))  # the first that a session opens is its own
+    process = subprocess.Popen([*before, binary(), "--port", "0", "--native-port", "0"],
+                               stdin=its, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                               env=clean_environment(), preexec_fn=own_the_terminal)
+    os.close(its)
+    for line in process.stdout:
+        if json.loads(line)["message"] == "ready":
+            return process, ours
+    raise AssertionError("it does not start")
+
+
+def test_a_terminal_that_is_closed_ends_its_server():
+    process, terminal = start_on_terminal()
+    try:
+        os.close(terminal)  # the kernel tells the session's leader by SIGHUP
+        out, _ = process.communicate(timeout=TIMEOUT_S)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0
+    draining, stopped = [json.loads(line) for line in out.splitlines()]
+    assert (draining["message"], draining["signal"]) == ("draining", "SIGHUP")
+    assert stopped["message"] == "stopped"
+
+
+def test_with_nohup_it_outlives_its_terminal():
+    process, terminal = start_on_terminal("nohup")
+    try:
+        os.close(terminal)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        process.terminate()
+        assert process.wait(TIMEOUT_S) == 0
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def large_text(subjects):
+    """Some ten megabytes: seconds of work."""
+    limits = [{"name": name, "metric": "tokens", "amount": 5, "period_ms": 60000} for name in "ab"]
+    return json.dumps({"quotas": {"subjects": [{"subject": f"s{number}", "limits": limits}
+                                               for number in range(subjects)]}})
+
+
+def test_a_stop_does_not_wait_for_a_large_file(start_server, policy_file):
+    server = start_server("--config-file", str(policy_file))
+    text = large_text(70_000)
+    started = time.monotonic()
+    policy_file.write_text(text)
+    server.wait_for_message(RELOADED)
+    needed = time.monotonic() - started
+    policy_file.write_text(text.replace('"period_ms": 60000', '"period_ms": 60001'))
+    time.sleep(0.3 * needed)  # it is being read now
+    assert times(server, RELOADED) == 1
+    started = time.monotonic()
+    server.signal(signal.SIGTERM)
+    assert server.wait() == 0
+    took = time.monotonic() - started
+    assert server.messages()[-2:] == ["draining", "stopped"]
+    assert took < 0.5 * needed, (took, needed)
