@@ -3,6 +3,7 @@ Method: files in a folder of the test's own; what keys have is read through REST
 
 import json
 import pathlib
+import re
 
 import pytest
 
@@ -155,3 +156,29 @@ def test_quotas_are_told_when_the_server_starts(start_server, policy_file):
     server = start_server("--config-file", path, "--profiles", PROFILES)
     assert any(line["message"] == "policy file" and line["subjects"] == 8 for line in server.log)
     assert any(line["message"].startswith(' - {"subject":"o1",') for line in server.log)
+
+
+# -------------------------------------------------------------------------------- the documentation
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "configuration.md").read_text()
+
+
+def test_the_examples_of_the_page_are_there_as_files():
+    blocks = re.findall(r"^```\n(\{.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    files = [ROOT / "packaging" / "examples" / name for name in ("limits.json", "quotas.json")]
+    assert blocks == [file.read_text() for file in files]
+
+
+@pytest.mark.parametrize("command, output", re.findall(
+    r"^```\n\$ build/release/src/sluicegate (check-config [^\n]*)\n(.*?)^```$", PAGE,
+    re.DOTALL | re.MULTILINE))
+def test_what_the_page_shows_is_printed_in_a_clone(monkeypatch, command, output):
+    monkeypatch.chdir(ROOT)
+    result = run_binary(*command.split())
+    assert (result.returncode, result.stdout, result.stderr) == (0, output, "")
+
+
+def test_the_page_shows_keys_and_subjects():
+    shown = re.findall(r"^\$ build/release/src/sluicegate check-config", PAGE, re.MULTILINE)
+    assert len(shown) == 2
