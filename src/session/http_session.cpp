@@ -414,6 +414,9 @@ void HttpSession::on_page(uint64_t, std::span<const api::KeyState> keys,
 
 void HttpSession::write_settled() noexcept {
   if (debug_ && !connection_.finishing()) continue_debug();
+  const bool asks_next =
+      quota_ && quota_->has_outcome() && quota_->stage == HttpQuota::Stage::to_ask;
+  if (asks_next) release_hold(held_by_decision);
 }
 
 void HttpSession::drop_waiting() noexcept {

@@ -93,7 +93,8 @@ void HttpSession::wait_for_quota(api::Ticket ticket) noexcept {
   release_hold(held_by_look);
 }
 
-// Its limits are those of its core: they are asked for before the answer can tell them.
+// Its limits are those of its core: they are asked for before the answer can tell them. Not before
+// the next turn has heard of whoever has left during this one, which may have been long.
 void HttpSession::on_quota_granted(const api::Grant& grant) noexcept {
   ASSERT(quota_ && quota_->stage == Stage::waiting);
   if (grant.verdict == api::Verdict::draining) {
@@ -104,7 +105,7 @@ void HttpSession::on_quota_granted(const api::Grant& grant) noexcept {
   quota_->reservation = grant.permit.reservation;
   quota_->question = approved ? Question::show : Question::check;
   quota_->stage = Stage::to_ask;
-  release_hold(held_by_decision);
+  mark_dirty();  // its end lets it go on
 }
 
 // The connection ends between the outcome and its answer.

@@ -57,6 +57,7 @@ class HttpSessionQuotaTest : public ::testing::Test {
                                                  .permit = {.reservation = reservation},
                                                  .quota = true});
     end_turn();
+    end_turn();
   }
 
   void end_turn() {
@@ -155,6 +156,23 @@ TEST_F(HttpSessionQuotaTest, gives_back_what_was_granted_when_its_client_goes) {
   EXPECT_EQ(backend_.given_back, Reservations{77});
   answer(QuotaCode::ok, 77);
   EXPECT_EQ(told_, "");
+  EXPECT_EQ(backend_.given_back, Reservations{77});
+}
+
+// Its client may have gone while others' work of the same turn was done.
+TEST_F(HttpSessionQuotaTest, hears_of_the_peer_once_more_before_it_asks_for_limits) {
+  post("reserve", R"({"subjects": ["gpt"], "max_wait_ms": 500})");
+  const api::Ticket ticket = asked().calls[0].ticket;
+  answer(QuotaCode::queued);
+  session_.on_granted(context_.waits[ticket], {.ticket = ticket,
+                                               .verdict = api::Verdict::approved,
+                                               .permit = {.reservation = 77},
+                                               .quota = true});
+  end_turn();
+  EXPECT_TRUE(backend_.batches.empty());
+  session_.on_end_of_stream();
+  end_turn();
+  EXPECT_TRUE(backend_.batches.empty());
   EXPECT_EQ(backend_.given_back, Reservations{77});
 }
 
