@@ -1,7 +1,7 @@
 // REST <-> values of quotas: what a request under /v1/ asks for, and the answer it gets.
 // Flow:   RestQuota and its body -> read_quota_request() -> fill_batch() -> the batch is decided ->
-//         quota_reply() -> the bytes of an answer. (rest_quota_body.cpp, rest_quota_reply.cpp,
-//         rest_quota_headers.cpp)
+//         quota_reply() -> the bytes of an answer. (rest_quota_body.cpp, rest_quota_call.cpp,
+//         rest_quota_reply.cpp, rest_quota_headers.cpp)
 // Shape:  docs/rest.md, "Quotas", and openapi.json beside this file.
 // Errors: whatever a request gets wrong comes back as a QuotaProblem that names field and cure.
 // Lives:  a QuotaRequest owns its texts, a batch that was filled from it points into it. Allocates:
@@ -48,7 +48,7 @@ struct QuotaOptions {
   uint32_t wait_ms_max = 0;  // 0: none
 };
 
-// Subjects of a page when the request does not say.
+// Rows of a page when the request does not say.
 inline constexpr uint32_t quota_page_rows = 100;
 
 // Whether the endpoint's body is read at all.

@@ -502,26 +502,6 @@ std::optional<QuotaProblem> read_posted(const RestQuota& asked, std::string_view
   return BodyReader{shape, options, request}.read(std::get<Json>(parsed));
 }
 
-bool tells_limits(QuotaOp op) noexcept {
-  return op == QuotaOp::reserve || op == QuotaOp::check || op == QuotaOp::record;
-}
-
-// The request's call, with its texts.
-api::QuotaCall call_of(const QuotaRequest& request) {
-  api::QuotaCall call = request.call;
-  call.subjects_count = static_cast<uint8_t>(request.subjects.size());
-  call.client_id = request.client_id;
-  call.owner = request.owner;
-  if (tells_limits(call.op)) {
-    call.flags |= api::quota_flag::wants_limits | api::quota_flag::wants_violated;
-  }
-  return call;
-}
-
-void add_subjects(const QuotaRequest& request, api::QuotaBatch& batch) {
-  batch.subjects.assign(request.subjects.begin(), request.subjects.end());
-}
-
 }  // namespace
 
 bool reads_quota_body(const RestQuota& asked) noexcept {
@@ -543,35 +523,6 @@ std::variant<QuotaRequest, QuotaProblem> read_quota_request(const RestQuota& ask
   }
   if (problem) return std::move(*problem);
   return request;
-}
-
-void fill_batch(const QuotaRequest& request, api::QuotaBatch& batch) {
-  add_subjects(request, batch);
-  batch.calls.push_back(call_of(request));
-  if (request.call.op != QuotaOp::put) return;
-  // The answer to a PUT is what a GET would say next.
-  api::QuotaCall usage;
-  usage.op = QuotaOp::usage;
-  usage.subjects_count = 1;
-  batch.calls.push_back(usage);
-  batch.new_quotas.resize(batch.calls.size());
-  batch.new_quotas[0] = request.quota;
-}
-
-void fill_show(uint64_t reservation, api::QuotaBatch& batch) {
-  api::QuotaCall call;
-  call.op = QuotaOp::show;
-  call.reservation = reservation;
-  batch.calls.push_back(call);
-}
-
-void fill_check(const QuotaRequest& request, api::QuotaBatch& batch) {
-  add_subjects(request, batch);
-  api::QuotaCall call = call_of(request);
-  call.op = QuotaOp::check;
-  call.flags &= static_cast<uint8_t>(~api::quota_flag::may_wait);
-  call.wait_ms_max = 0;
-  batch.calls.push_back(call);
 }
 
 }  // namespace sluice::wire

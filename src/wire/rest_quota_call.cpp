@@ -1,0 +1,59 @@
+#include "wire/rest_quota.hpp"
+
+namespace sluice::wire {
+namespace {
+
+using api::QuotaOp;
+
+bool tells_limits(QuotaOp op) noexcept {
+  return op == QuotaOp::reserve || op == QuotaOp::check || op == QuotaOp::record;
+}
+
+// The request's call, with its texts.
+api::QuotaCall call_of(const QuotaRequest& request) {
+  api::QuotaCall call = request.call;
+  call.subjects_count = static_cast<uint8_t>(request.subjects.size());
+  call.client_id = request.client_id;
+  call.owner = request.owner;
+  if (tells_limits(call.op)) {
+    call.flags |= api::quota_flag::wants_limits | api::quota_flag::wants_violated;
+  }
+  return call;
+}
+
+void add_subjects(const QuotaRequest& request, api::QuotaBatch& batch) {
+  batch.subjects.assign(request.subjects.begin(), request.subjects.end());
+}
+
+}  // namespace
+
+void fill_batch(const QuotaRequest& request, api::QuotaBatch& batch) {
+  add_subjects(request, batch);
+  batch.calls.push_back(call_of(request));
+  if (request.call.op != QuotaOp::put) return;
+  // The answer to a PUT is what a GET would say next.
+  api::QuotaCall usage;
+  usage.op = QuotaOp::usage;
+  usage.subjects_count = 1;
+  batch.calls.push_back(usage);
+  batch.new_quotas.resize(batch.calls.size());
+  batch.new_quotas[0] = request.quota;
+}
+
+void fill_show(uint64_t reservation, api::QuotaBatch& batch) {
+  api::QuotaCall call;
+  call.op = QuotaOp::show;
+  call.reservation = reservation;
+  batch.calls.push_back(call);
+}
+
+void fill_check(const QuotaRequest& request, api::QuotaBatch& batch) {
+  add_subjects(request, batch);
+  api::QuotaCall call = call_of(request);
+  call.op = QuotaOp::check;
+  call.flags &= static_cast<uint8_t>(~api::quota_flag::may_wait);
+  call.wait_ms_max = 0;
+  batch.calls.push_back(call);
+}
+
+}  // namespace sluice::wire
