@@ -81,6 +81,7 @@ void QuotaBatch::clear() noexcept {
   answers.clear();
   limits.clear();
   rows.clear();
+  holders.clear();
   quotas.clear();
   answer_text.clear();
   text_.clear();
@@ -114,6 +115,7 @@ void QuotaBatch::make_answers() {
   answers.assign(calls.size(), {});
   limits.clear();
   rows.clear();
+  holders.clear();
   quotas.clear();
   answer_text.clear();
 }

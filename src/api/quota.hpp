@@ -10,6 +10,7 @@
 // memory.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -84,11 +85,12 @@ enum class QuotaOp : uint8_t {
   cancel,
   extend,
   record,  // charges without asking
-  show,    // of a reservation: its subjects, as rows
+  show,    // of a reservation: its subjects, as rows, and who holds it
   usage,   // of subjects: as rows
   put,     // a subject's quota, until it is removed
   remove,
   page,       // of all subjects of `core`: as rows
+  holders,    // open reservations, of one subject or of all of `core`: who holds what
   reset,      // forgets what was used; open reservations stay
   reset_all,  // of every subject of `core`
   end_tie,    // ends what is tied to a connection that is gone
@@ -98,6 +100,11 @@ enum class QuotaOp : uint8_t {
 constexpr bool names_reservation(QuotaOp op) noexcept {
   return op == QuotaOp::settle || op == QuotaOp::cancel || op == QuotaOp::extend ||
          op == QuotaOp::show;
+}
+
+// Whether it is answered in pages, with a cursor.
+constexpr bool is_paged(QuotaOp op) noexcept {
+  return op == QuotaOp::page || op == QuotaOp::holders;
 }
 
 struct Amounts {
@@ -136,12 +143,12 @@ struct QuotaCall {
   uint32_t lifetime_ms = 0;    // reserve, 0: the server's default; extend, 0: as it last got
   uint32_t wait_ms_max = 0;    // may_wait; 0: no limit of its own
   Ticket ticket = no_ticket;   // may_wait
-  uint32_t limit = 0;          // page: at most so many rows
+  uint32_t limit = 0;          // page, holders: at most so many rows
   Amounts amounts;
   uint64_t cached_input_tokens = 0;  // settle, record: a part of the input
   uint64_t reservation = 0;          // settle, cancel, extend, show
   uint64_t tie = 0;                  // reserve, end_tie: the connection's; 0: none
-  uint64_t cursor = 0;               // page: from the last one; 0: from the start
+  uint64_t cursor = 0;               // page, holders: from the last one; 0: from the start
   std::string_view client_id;        // reserve; empty: none
   std::string_view owner;            // reserve: who holds it, for people to read
 };
@@ -165,13 +172,14 @@ struct QuotaAnswer {
   WaiterId waiter = no_waiter;   // queued
   uint32_t first_limit = 0;      // in QuotaBatch::limits
   uint32_t limits_count = 0;
-  uint32_t first_row = 0;  // in QuotaBatch::rows
-  uint32_t rows_count = 0;
+  uint32_t first_row = 0;   // in QuotaBatch::rows
+  uint32_t rows_count = 0;  // holders: in QuotaBatch::holders, from first_holder on
   uint64_t reservation = 0;
-  int64_t retry_ms = 0;      // when asking again may help; retry_never; 0: admitted, or at once
-  uint64_t next_cursor = 0;  // page; 0: this was the last
-  uint32_t lifetime_ms = 0;  // what is left of it: reserve, extend
-  Amounts amounts;           // settle, cancel, show: what the reservation holds charged
+  int64_t retry_ms = 0;       // when asking again may help; retry_never; 0: admitted, or at once
+  uint64_t next_cursor = 0;   // page, holders; 0: this was the last
+  uint32_t lifetime_ms = 0;   // what is left of it: reserve, extend
+  uint32_t first_holder = 0;  // show, holders: in QuotaBatch::holders
+  Amounts amounts;            // settle, cancel, show: what the reservation holds charged
 };
 
 // One limit as it stands. Owns its texts, for it crosses cores.
@@ -205,6 +213,29 @@ struct SubjectRow {
   uint32_t waiting = 0;
 };
 
+// A text in QuotaBatch::answer_text.
+struct TextSpan {
+  uint32_t begin = 0;
+  uint32_t bytes = 0;
+};
+
+// A reservation as `show` and `holders` tell it: who holds what, since when, and for how long.
+struct HolderRow {
+  uint64_t reservation = 0;
+  Amounts amounts;  // charged
+  QuotaCode admission = QuotaCode::none;
+  ReservationState state = ReservationState::none;
+  bool late = false;         // it was settled after its lifetime
+  bool tied = false;         // open: ends with its connection
+  uint32_t lifetime_ms = 0;  // open: what is left of it
+  int64_t held_ms = 0;       // open: since it was admitted
+  TextSpan owner;            // empty: none was told, or it is forgotten
+  uint8_t subjects_count = 0;
+  uint8_t subjects_left_out = 0;  // their names are too long to be told
+  // Those that had a quota when it was made; no other names are kept.
+  std::array<TextSpan, limits::call_subjects_max> subjects{};
+};
+
 struct QuotaBatch {
   // Asked.
   std::vector<QuotaCall> calls;
@@ -215,6 +246,7 @@ struct QuotaBatch {
   std::vector<QuotaAnswer> answers;
   std::vector<LimitReport> limits;  // at most limits::quota_reports_max
   std::vector<SubjectRow> rows;
+  std::vector<HolderRow> holders;
   std::vector<Quota> quotas;
   std::string answer_text;
 
@@ -224,6 +256,9 @@ struct QuotaBatch {
 
   std::string_view name_of(const SubjectRow& row) const noexcept {
     return std::string_view(answer_text).substr(row.name_begin, row.name_bytes);
+  }
+  std::string_view text_of(TextSpan span) const noexcept {
+    return std::string_view(answer_text).substr(span.begin, span.bytes);
   }
   void clear() noexcept;
   // Copies every text that is asked with, so that the batch outlives the bytes it came in. Once.

@@ -26,7 +26,10 @@ inline constexpr uint32_t lifetime_ms_max = 2'592'000'000;  // 30 days; longer c
 inline constexpr uint32_t overtakers_max = 1'000;
 inline constexpr uint32_t quota_calls_max = 2'048;    // in one frame
 inline constexpr uint32_t quota_reports_max = 4'096;  // limits told in one answer
-inline constexpr uint32_t subjects_page_max = 256;    // rows in one answer
+inline constexpr uint32_t subjects_page_max = 256;    // rows in one answer; likewise of holders
+// Reservations that one call looks at for those that are open, and text of their rows.
+inline constexpr uint32_t holders_looks_max = 8'192;
+inline constexpr uint32_t holders_text_bytes_max = 64 * 1024;
 
 // Native protocol. Welcome announces them.
 inline constexpr uint32_t frame_bytes_max = 256 * 1024;
@@ -71,6 +74,7 @@ inline constexpr uint32_t departed_sets_max = 1'024;  // then nobody else may be
 
 static_assert(turn_entries >= 2 * frame_entries_max);
 static_assert(handles_text_bytes_max >= frame_bytes_max);
+static_assert(holders_text_bytes_max > key_bytes_max);
 static_assert(outstanding_bytes_max >= frame_bytes_max);
 
 }  // namespace sluice::limits

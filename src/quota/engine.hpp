@@ -238,6 +238,13 @@ class Engine {
   static void tell_record(const IdRecord& record, api::QuotaAnswer& answer) noexcept;
   void tell_reservation(api::QuotaBatch& batch, size_t index) noexcept;
   void tell_page(api::QuotaBatch& batch, size_t index) noexcept;
+  void tell_holders(api::QuotaBatch& batch, size_t index, const Prepared& prepared) noexcept;
+  void tell_holders_from(uint64_t first, SubjectIndex of, api::QuotaBatch& batch,
+                         size_t index) noexcept;
+  void tell_holder(const IdRecord& record, const Reservation* reservation,
+                   api::QuotaBatch& batch) const noexcept;
+  void tell_names(const Reservation& reservation, api::HolderRow& row,
+                  std::string& text) const noexcept;
   void tell_subject(api::QuotaBatch& batch, size_t index, uint8_t place, SubjectIndex subject,
                     std::string_view name) noexcept;
   api::LimitReport report(const limiter::MeterShape& shape, const api::Limit& limit,

@@ -178,6 +178,8 @@ void Engine::decide_one(QuotaBatch& batch, size_t index, const Prepared& prepare
       return tell_usage(batch, index, prepared);
     case QuotaOp::page:
       return tell_page(batch, index);
+    case QuotaOp::holders:
+      return tell_holders(batch, index, prepared);
     case QuotaOp::put:
       return put(batch, index, prepared.hashes[0]);
     case QuotaOp::remove:

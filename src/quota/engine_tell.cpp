@@ -1,4 +1,4 @@
-// What answers tell of limits and subjects.
+// What answers tell of limits, subjects and reservations.
 #include <algorithm>
 #include <cstring>
 
@@ -26,6 +26,24 @@ int64_t period_ms(const MeterShape& shape, const limiter::Moment& now) noexcept 
   if (shape.kind != api::LimitKind::calendar) return shape.period_ns / base::ns_per_ms;
   const limiter::Period period = limiter::period_of(*shape.zone, shape.unit, now.wall_ns);
   return (period.end_ns - period.begin_ns) / base::ns_per_ms;
+}
+
+// Of a call that asks for a page.
+uint32_t rows_max(const api::QuotaCall& call) noexcept {
+  return call.limit == 0 ? limits::subjects_page_max
+                         : std::min(call.limit, limits::subjects_page_max);
+}
+
+api::TextSpan add_text(std::string_view added, std::string& text) {
+  const api::TextSpan span{.begin = static_cast<uint32_t>(text.size()),
+                           .bytes = static_cast<uint32_t>(added.size())};
+  text.append(added);
+  return span;
+}
+
+bool is_of(const Reservation& reservation, SubjectIndex subject) noexcept {
+  const auto* const end = reservation.subjects.begin() + reservation.subjects_count;
+  return std::find(reservation.subjects.begin(), end, subject) != end;
 }
 
 }  // namespace
@@ -149,6 +167,8 @@ void Engine::tell_reservation(QuotaBatch& batch, size_t index) noexcept {
   answer.code = record->admission;
   tell_record(*record, answer);
   const Reservation* const reservation = find(call.reservation);
+  answer.first_holder = static_cast<uint32_t>(batch.holders.size());
+  tell_holder(*record, reservation, batch);
   if (reservation == nullptr) return;  // its subjects are forgotten
   answer.lifetime_ms = lifetime_left_ms(*reservation);
   for (uint8_t place = 0; place < reservation->subjects_count; ++place) {
@@ -165,14 +185,12 @@ void Engine::tell_page(QuotaBatch& batch, size_t index) noexcept {
   const api::QuotaCall& call = batch.calls[index];
   api::QuotaAnswer& answer = batch.answers[index];
   answer.code = QuotaCode::ok;
-  const uint32_t rows_max =
-      call.limit == 0 ? limits::subjects_page_max : std::min(call.limit, limits::subjects_page_max);
   uint64_t at = call.cursor - (call.cursor == 0 ? 0 : 1);
   for (; at < subjects_.index_end(); ++at) {
     const auto subject = static_cast<SubjectIndex>(at);
     if (!subjects_.holds(subject)) continue;
     // All limits of one more subject have to have room.
-    const bool full = answer.rows_count == rows_max ||
+    const bool full = answer.rows_count == rows_max(call) ||
                       batch.limits.size() + limits::quota_limits_max > limits::quota_reports_max;
     if (full) {
       answer.next_cursor = at + 1;
@@ -180,6 +198,87 @@ void Engine::tell_page(QuotaBatch& batch, size_t index) noexcept {
     }
     if (current(subject).quota == nullptr) continue;
     tell_subject(batch, index, 0, subject, name_of(subjects_[subject]));
+  }
+}
+
+// Who holds what: of the subject that is named, or of all. A cursor is as of a page.
+void Engine::tell_holders(QuotaBatch& batch, size_t index, const Prepared& prepared) noexcept {
+  const api::QuotaCall& call = batch.calls[index];
+  api::QuotaAnswer& answer = batch.answers[index];
+  answer.code = QuotaCode::ok;
+  if (answer.rows_count == 0) answer.first_holder = static_cast<uint32_t>(batch.holders.size());
+  SubjectIndex of = no_subject;
+  if (call.subjects_count > 0) {
+    if (!are_valid(batch, call)) {
+      answer.code = QuotaCode::invalid_subject;
+      return;
+    }
+    of = find(prepared.hashes[0]);
+    if (of == no_subject || subjects_[of].open == 0) return;  // nobody holds anything of it
+  }
+  tell_holders_from(call.cursor - (call.cursor == 0 ? 0 : 1), of, batch, index);
+}
+
+// Reservations in the order of their places: one that is open throughout is told once. There may be
+// millions: a call looks at some, and what it tells may be nothing, and not the last.
+void Engine::tell_holders_from(uint64_t first, SubjectIndex of, QuotaBatch& batch,
+                               size_t index) noexcept {
+  api::QuotaAnswer& answer = batch.answers[index];
+  const uint64_t end = reservations_.index_end();
+  const uint64_t looks_end = first + limits::holders_looks_max;
+  for (uint64_t at = first; at < end; ++at) {
+    if (at == looks_end) {
+      answer.next_cursor = at + 1;
+      return;
+    }
+    const auto place = static_cast<Index>(at);
+    if (!reservations_.holds(place)) continue;
+    const Reservation& reservation = reservations_[place];
+    if (reservation.state != api::ReservationState::open) continue;
+    if (of != no_subject && !is_of(reservation, of)) continue;
+    const bool full = answer.rows_count == rows_max(batch.calls[index]) ||
+                      batch.answer_text.size() >= limits::holders_text_bytes_max;
+    if (full) {
+      answer.next_cursor = at + 1;
+      return;
+    }
+    tell_holder(record_of(reservation), &reservation, batch);
+    ++answer.rows_count;
+  }
+}
+
+// Of one that has ended the record may be all that is left.
+void Engine::tell_holder(const IdRecord& record, const Reservation* reservation,
+                         QuotaBatch& batch) const noexcept {
+  api::HolderRow& row = batch.holders.emplace_back();
+  row.reservation = record.id;
+  row.amounts = record.amounts;
+  row.admission = record.admission;
+  row.state = record.state;
+  row.late = record.late;
+  if (reservation == nullptr) return;
+  row.owner = add_text(owner_at(reservation->owner), batch.answer_text);
+  tell_names(*reservation, row, batch.answer_text);
+  if (record.state != api::ReservationState::open) return;
+  row.tied = reservation->is_tied();
+  row.lifetime_ms = lifetime_left_ms(*reservation);
+  row.held_ms = base::floor_ms(now_.ns - reservation->charged_ns);
+}
+
+// One name has room always, and all of them unless they are longer than names are by default.
+void Engine::tell_names(const Reservation& reservation, api::HolderRow& row,
+                        std::string& text) const noexcept {
+  size_t left = limits::holders_text_bytes_max;
+  for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
+    const SubjectIndex subject = reservation.subjects[place];
+    if (subject == no_subject) continue;
+    const std::string_view name = name_of(subjects_[subject]);
+    if (name.size() > left) {
+      ++row.subjects_left_out;
+      continue;
+    }
+    left -= name.size();
+    row.subjects[row.subjects_count++] = add_text(name, text);
   }
 }
 

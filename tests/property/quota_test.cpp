@@ -1,5 +1,5 @@
 // The store never admits more than every limit allows, refuses no more than its stated error
-// explains, and tells usage, slots and reservations as they are.
+// explains, and tells usage, slots, reservations and their holders as they are.
 // Method: millions of random calls with a virtual clock, over all kinds of limits, against a model
 // that remembers every charge for ever (quota_model.hpp); wall clocks jump, days have 23 and 25
 // hours. SEED=n repeats a run.
@@ -45,14 +45,18 @@ constexpr std::array<int64_t, 6> wall_starts_s{
     1'750'000'000,
 };
 
+using Names = std::vector<std::string>;
+
 struct Held {
-  std::vector<std::string> subjects;
+  Names subjects;
   Amounts amounts;
   ReservationState state = ReservationState::open;
   int64_t due_ms = 0;
   uint32_t lifetime_ms = 0;
   std::set<std::string> refunded;
   std::string client_id;
+  std::string owner;
+  int64_t since_ns = 0;
 };
 
 struct SubjectModel {
@@ -79,6 +83,7 @@ class World {
     for (int call = 0; call < calls && !testing::Test::HasFailure(); ++call) {
       step();
       if (dice_.percent(30)) look();
+      if (dice_.percent(3)) look_at_holders();
       if (dice_.percent(1)) store_->check_invariants(now());
     }
     store_->check_invariants(now());
@@ -226,6 +231,8 @@ class World {
     const auto lifetime = static_cast<uint32_t>(dice_.between(10, 10 + 20 * scale_ / 1'000'000));
     const std::string client_id =
         dice_.percent(10) ? "id-" + std::to_string(dice_.below(20)) : std::string{};
+    const std::string owner =
+        dice_.percent(70) ? "owner " + std::to_string(dice_.below(9)) : std::string{};
     const Held* repeated = nullptr;
     uint64_t repeated_id = 0;
     for (const auto& [id, held] : held_) {
@@ -238,7 +245,8 @@ class World {
                                     .told = api::given::output_tokens,
                                     .lifetime_ms = lifetime,
                                     .amounts = amounts,
-                                    .client_id = client_id},
+                                    .client_id = client_id,
+                                    .owner = owner},
                                    names);
     if (repeated != nullptr && !only_check) {
       if (answer.code == QuotaCode::id_in_use) {
@@ -266,7 +274,9 @@ class World {
                                  .due_ms = ceil_now_ms() + lifetime,
                                  .lifetime_ms = lifetime,
                                  .refunded = {},
-                                 .client_id = client_id};
+                                 .client_id = client_id,
+                                 .owner = owner,
+                                 .since_ns = ns_};
     if (!client_id.empty()) repeated_amounts_[client_id] = amounts;
     for (const std::string& name : names) {
       SubjectModel& subject = subjects_.at(name);
@@ -500,6 +510,45 @@ class World {
       ASSERT_LE(told.reserved, told.used);
       ASSERT_GE(told.reset_ms, 0);
     }
+  }
+
+  // Every open reservation of one subject, or of all, in pages of any size.
+  void look_at_holders() {
+    const std::string name = dice_.percent(50) ? any_subject() : std::string{};
+    std::set<uint64_t> told;
+    uint64_t cursor = 0;
+    do {
+      const QuotaAnswer answer = ask({.op = QuotaOp::holders,
+                                      .limit = static_cast<uint32_t>(dice_.below(20)),
+                                      .cursor = cursor},
+                                     name.empty() ? Names{} : Names{name});
+      ASSERT_EQ(answer.rows_count, batch_.holders.size());
+      for (const api::HolderRow& row : batch_.holders) {
+        check_holder(row, name);
+        ASSERT_TRUE(told.insert(row.reservation).second);
+      }
+      cursor = answer.next_cursor;
+    } while (cursor != 0);
+    for (const auto& [id, held] : held_) {
+      const bool is_of =
+          name.empty() || std::count(held.subjects.begin(), held.subjects.end(), name);
+      ASSERT_EQ(told.contains(id), held.state == ReservationState::open && is_of);
+    }
+  }
+
+  void check_holder(const api::HolderRow& row, const std::string& name) {
+    ASSERT_TRUE(held_.contains(row.reservation));
+    const Held& held = held_.at(row.reservation);
+    ASSERT_EQ(row.state, ReservationState::open);
+    ASSERT_EQ(batch_.text_of(row.owner), held.owner);
+    ASSERT_EQ(row.amounts, held.amounts);
+    ASSERT_EQ(row.held_ms, (ns_ - held.since_ns) / 1'000'000);
+    ASSERT_EQ(row.lifetime_ms, std::min<int64_t>(held.due_ms - now_ms(), held.lifetime_ms));
+    Names subjects;
+    for (uint8_t at = 0; at < row.subjects_count; ++at) {
+      subjects.emplace_back(batch_.text_of(row.subjects[at]));
+    }
+    ASSERT_EQ(subjects, held.subjects) << name;
   }
 
   Dice dice_;
