@@ -16,7 +16,7 @@ using api::QuotaCall;
 using api::QuotaOp;
 using route::Look;
 
-// A cursor over the subjects of all shards: the shard stands above the place in its own.
+// A cursor over the pages of all shards: the shard stands above the place in its own.
 constexpr uint32_t shard_shift = 40;
 
 bool is_of_every_core(QuotaOp op) noexcept {
@@ -32,10 +32,16 @@ bool names_subjects(QuotaOp op) noexcept {
     case QuotaOp::put:
     case QuotaOp::remove:
     case QuotaOp::reset:
+    case QuotaOp::holders:
       return true;
     default:
       return false;
   }
+}
+
+// Whether its pages lead through all shards: those of one subject are all in one.
+bool leads_through_shards(const QuotaCall& call) noexcept {
+  return api::is_paged(call.op) && call.subjects_count == 0;
 }
 
 }  // namespace
@@ -48,7 +54,7 @@ uint32_t Worker::core_of(const api::QuotaBatch& batch, const QuotaCall& call) co
     core = quota::shard_of(call.reservation);
   } else if (names_subjects(call.op) && call.subjects_count > 0) {
     core = exchange_.owner_of(batch.subjects[call.first_subject]);
-  } else if (call.op == QuotaOp::page) {
+  } else if (leads_through_shards(call)) {
     core = static_cast<uint32_t>(
         std::min<uint64_t>(call.cursor >> shard_shift, exchange_.cores() - 1));
   } else if (is_of_every_core(call.op)) {
@@ -87,8 +93,8 @@ void Worker::ask(Look& look) noexcept {
   bool leaves = false;
   for (QuotaCall& call : batch.calls) {
     call.core = static_cast<api::CoreId>(core_of(batch, call));
-    if (call.op == QuotaOp::page) call.cursor &= (uint64_t{1} << shard_shift) - 1;
-    leaves |= call.core != core_ || is_of_every_core(call.op) || call.op == QuotaOp::page;
+    if (api::is_paged(call.op)) call.cursor &= (uint64_t{1} << shard_shift) - 1;
+    leaves |= call.core != core_ || is_of_every_core(call.op) || leads_through_shards(call);
   }
   if (leaves && !exchange_.alone()) batch.own_texts();
   batch.make_answers();
@@ -128,7 +134,7 @@ void Worker::on_quota_decided(Look& look) noexcept {
   for (size_t index = 0; index < look.batch.calls.size(); ++index) {
     QuotaCall& call = look.batch.calls[index];
     if (call.core != look.shard) continue;
-    if (call.op == QuotaOp::page) lead_on(call, look.batch.answers[index]);
+    if (api::is_paged(call.op)) lead_on(call, look.batch.answers[index]);
     if (is_of_every_core(call.op) && call.core + 1U < exchange_.cores()) ++call.core;
     if (look.batch.answers[index].code == api::QuotaCode::queued) {
       session::WaitingEntry& entry = context_.waits[call.ticket];
@@ -147,7 +153,7 @@ void Worker::lead_on(QuotaCall& call, api::QuotaAnswer& answer) const noexcept {
     answer.next_cursor |= uint64_t{call.core} << shard_shift;
     return;
   }
-  if (call.core + 1U == exchange_.cores()) return;
+  if (!leads_through_shards(call) || call.core + 1U == exchange_.cores()) return;
   const uint32_t rows_max = call.limit == 0 ? limits::subjects_page_max : call.limit;
   if (answer.rows_count < rows_max) {
     ++call.core;

@@ -32,6 +32,8 @@ struct HttpQuota {
       : endpoint(asked.endpoint),
         method(asked.method),
         subject(asked.subject),
+        by_subject(asked.by_subject),
+        reservation_id(asked.reservation),
         cursor(asked.cursor),
         limit(asked.limit),
         rate_style(asked.rate_style),
@@ -42,6 +44,8 @@ struct HttpQuota {
     return {.endpoint = endpoint,
             .method = method,
             .subject = subject,
+            .by_subject = by_subject,
+            .reservation = reservation_id,
             .cursor = cursor,
             .limit = limit,
             .rate_style = rate_style,
@@ -66,6 +70,8 @@ struct HttpQuota {
   wire::QuotaEndpoint endpoint;
   std::string method;
   std::string subject;
+  bool by_subject;
+  std::string reservation_id;
   std::string cursor;
   std::string limit;
   std::string rate_style;

@@ -128,7 +128,7 @@ void HttpSession::answer_quota_batch(const api::QuotaBatch& batch) noexcept {
   }
   const wire::QuotaReply reply = wire::quota_reply(request, batch, wall_ns);
   const uint32_t rows = batch.answers[0].rows_count;
-  if (request.call.op == QuotaOp::page && reply.body.size() > page_bytes_max && rows > 1) {
+  if (api::is_paged(request.call.op) && reply.body.size() > page_bytes_max && rows > 1) {
     request.call.limit = rows / 2;
     quota_->stage = Stage::to_ask;
     return;

@@ -55,7 +55,7 @@ Path cut_path(std::string_view path) noexcept {
   if (path.starts_with("/v1/")) {
     const QuotaPath quota = cut_quota_path(path);
     if (quota.endpoint == QuotaEndpoint::none) return {};
-    return {.resource = Resource::quota, .key = quota.subject, .quota = quota.endpoint};
+    return {.resource = Resource::quota, .key = quota.key, .quota = quota.endpoint};
   }
   if (path == "/openapi.json") return {.resource = Resource::openapi};
   if (path == "/debug") return {.resource = Resource::debug};
@@ -100,6 +100,7 @@ struct Parameters {
   Parameter keys;
   Parameter cursor;
   Parameter headers;
+  Parameter subject;
 
   Parameter* find(std::string_view name) noexcept {
     if (name == "canWait") return &can_wait;
@@ -113,6 +114,7 @@ struct Parameters {
     if (name == "keys") return &keys;
     if (name == "cursor") return &cursor;
     if (name == "headers") return &headers;
+    if (name == "subject") return &subject;
     return nullptr;
   }
 };
@@ -128,7 +130,9 @@ Parameters read_query(std::string_view query, DecodeBuffer& buffer) noexcept {
     if (parameter == nullptr || parameter->was_given) continue;
     const std::optional<std::string_view> value = buffer.form_decode(pair->value);
     if (!value) continue;
-    *parameter = {.was_given = true, .value = trim_white_space(*value)};
+    // A subject is the same text wherever it stands: nothing is cut off.
+    const bool is_subject = parameter == &parameters.subject;
+    *parameter = {.was_given = true, .value = is_subject ? *value : trim_white_space(*value)};
   }
   return parameters;
 }
@@ -244,12 +248,16 @@ RestRequest read_debug(const Parameters& parameters, bool json) noexcept {
                    .keys_max = static_cast<uint32_t>(*keys_max)};
 }
 
-// A subject is the same text in a path as in a body: nothing is cut off.
-RestQuota read_quota(QuotaEndpoint endpoint, std::string_view subject, const Parameters& parameters,
+RestQuota read_quota(QuotaEndpoint endpoint, std::string_view key, const Parameters& parameters,
                      const HttpRequest& request) noexcept {
+  const bool lists = endpoint == QuotaEndpoint::reservations;
+  const bool is_reservation = endpoint == QuotaEndpoint::reservation;
+  const std::string_view named = is_reservation ? std::string_view{} : key;
   return {.endpoint = endpoint,
           .method = request.method,
-          .subject = subject,
+          .subject = lists ? parameters.subject.value : named,
+          .by_subject = lists && parameters.subject.was_given,
+          .reservation = is_reservation ? key : std::string_view{},
           .cursor = parameters.cursor.value,
           .limit = parameters.limit.value,
           .rate_style = request.rate_style,

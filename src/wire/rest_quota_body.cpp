@@ -208,11 +208,26 @@ Shape shape_of(QuotaEndpoint endpoint) noexcept {
     case QuotaEndpoint::none:
     case QuotaEndpoint::subjects:
     case QuotaEndpoint::subject:
+    case QuotaEndpoint::reservations:
+    case QuotaEndpoint::reservation:
       break;
   }
   constexpr bool this_endpoint_has_fields = false;
   ASSERT(this_endpoint_has_fields);
   return {};
+}
+
+// Any other text was never given as one.
+std::optional<QuotaProblem> read_id(std::string_view text, api::QuotaCall& call) {
+  const bool is_id =
+      text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  if (is_id) {
+    std::from_chars(text.data(), text.data() + text.size(), call.reservation, 16);
+    return std::nullopt;
+  }
+  QuotaProblem problem = problem_of(QuotaCode::unknown_reservation, {});
+  problem.status = 404;
+  return problem;
 }
 
 std::string names_of(uint32_t fields) {
@@ -351,15 +366,7 @@ class BodyReader {
     if (!value.is_string()) {
       return complain(name, "must be the text that /v1/reserve gave, not " + policy::shown(value));
     }
-    const auto& text = value.get_ref<const std::string&>();
-    const bool is_id =
-        text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-    if (is_id) {
-      std::from_chars(text.data(), text.data() + text.size(), request_.call.reservation, 16);
-    } else {
-      problem_ = problem_of(QuotaCode::unknown_reservation, {});
-      problem_->status = 404;
-    }
+    problem_ = read_id(value.get_ref<const std::string&>(), request_.call);
   }
 
   void read_keep_requests(std::string_view name, const Json& value) {
@@ -444,7 +451,6 @@ bool parse_whole(std::string_view text, int base, Number& out) {
 }
 
 std::optional<QuotaProblem> read_page(const RestQuota& asked, api::QuotaCall& call) {
-  call.op = QuotaOp::page;
   call.limit = quota_page_rows;
   if (!asked.limit.empty() && (!parse_whole(asked.limit, 10, call.limit) || call.limit == 0 ||
                                call.limit > limits::subjects_page_max)) {
@@ -456,6 +462,19 @@ std::optional<QuotaProblem> read_page(const RestQuota& asked, api::QuotaCall& ca
                          (asked.cursor.size() == 16 && parse_whole(asked.cursor, 16, call.cursor));
   if (!is_cursor) return bad_request("cursor: must be the `cursor` of the page before");
   return std::nullopt;
+}
+
+// ?subject= without a name is not what lists all: a script's variable may be empty.
+std::optional<QuotaProblem> read_holders(const RestQuota& asked, const QuotaOptions& options,
+                                         QuotaRequest& request) {
+  if (asked.by_subject && asked.subject.empty()) {
+    return problem_of(QuotaCode::invalid_subject, "subject: is empty");
+  }
+  if (asked.by_subject && asked.subject.size() > options.name_bytes_max) {
+    return problem_of(QuotaCode::invalid_subject, "subject: is too long (--max-key-bytes)");
+  }
+  if (asked.by_subject) request.subjects.emplace_back(asked.subject);
+  return read_page(asked, request.call);
 }
 
 // --- PUT, GET and DELETE of a subject ------------------------------------------------------
@@ -502,6 +521,25 @@ std::optional<QuotaProblem> read_posted(const RestQuota& asked, std::string_view
   return BodyReader{shape, options, request}.read(std::get<Json>(parsed));
 }
 
+std::optional<QuotaProblem> read_asked(const RestQuota& asked, std::string_view body,
+                                       const QuotaOptions& options, QuotaRequest& request) {
+  switch (asked.endpoint) {
+    case QuotaEndpoint::subjects:
+      request.call.op = QuotaOp::page;
+      return read_page(asked, request.call);
+    case QuotaEndpoint::reservations:
+      request.call.op = QuotaOp::holders;
+      return read_holders(asked, options, request);
+    case QuotaEndpoint::reservation:
+      request.call.op = QuotaOp::show;
+      return read_id(asked.reservation, request.call);
+    case QuotaEndpoint::subject:
+      return read_subject_request(asked, body, options, request);
+    default:
+      return read_posted(asked, body, options, request);
+  }
+}
+
 }  // namespace
 
 bool reads_quota_body(const RestQuota& asked) noexcept {
@@ -514,13 +552,7 @@ std::variant<QuotaRequest, QuotaProblem> read_quota_request(const RestQuota& ask
   QuotaRequest request{.endpoint = asked.endpoint};
   std::optional<QuotaProblem> problem = read_style(asked.headers, request.style);
   if (!problem) problem = read_style(asked.rate_style, request.style);  // goes before the query
-  if (!problem && asked.endpoint == QuotaEndpoint::subjects) {
-    problem = read_page(asked, request.call);
-  } else if (!problem && asked.endpoint == QuotaEndpoint::subject) {
-    problem = read_subject_request(asked, body, options, request);
-  } else if (!problem) {
-    problem = read_posted(asked, body, options, request);
-  }
+  if (!problem) problem = read_asked(asked, body, options, request);
   if (problem) return std::move(*problem);
   return request;
 }

@@ -303,15 +303,19 @@ QuotaReply decided_reply(const QuotaRequest& request, const QuotaBatch& batch, i
 
 // --- Of a reservation ----------------------------------------------------------------------
 
+void write_amounts(const api::Amounts& amounts, JsonWriter& json) {
+  json.field("requests", amounts.requests);
+  json.field("input_tokens", amounts.input_tokens);
+  json.field("output_tokens", amounts.output_tokens);
+  json.field("cost", amounts.cost);
+}
+
 // Nothing in it changes with time: a repeat is told the very same.
 QuotaReply ended_reply(const QuotaAnswer& answer) {
   return json_reply([&](JsonWriter& json) {
     json.field("reservation", reservation_text(answer.reservation));
     json.field("state", api::state_name(answer.state));
-    json.field("requests", answer.amounts.requests);
-    json.field("input_tokens", answer.amounts.input_tokens);
-    json.field("output_tokens", answer.amounts.output_tokens);
-    json.field("cost", answer.amounts.cost);
+    write_amounts(answer.amounts, json);
     json.field("late", answer.late);
   });
 }
@@ -321,6 +325,58 @@ QuotaReply extended_reply(const QuotaAnswer& answer) {
     json.field("reservation", reservation_text(answer.reservation));
     json.field("state", api::state_name(answer.state));
     json.field("ttl_ms", answer.lifetime_ms);
+  });
+}
+
+// --- Who holds what ------------------------------------------------------------------------
+
+void write_holder(const QuotaBatch& batch, const api::HolderRow& row, JsonWriter& json) {
+  json.field("reservation", reservation_text(row.reservation));
+  if (row.owner.bytes > 0) {
+    json.field("owner", batch.text_of(row.owner));
+  } else {
+    json.field("owner", nullptr);
+  }
+  json.name("subjects");
+  json.open_array();
+  for (uint8_t at = 0; at < row.subjects_count; ++at) json.value(batch.text_of(row.subjects[at]));
+  json.close_array();
+  if (row.subjects_left_out > 0) json.field("subjects_left_out", row.subjects_left_out);
+  json.field("state", api::state_name(row.state));
+  json.field("code", api::code_name(row.admission));
+  write_amounts(row.amounts, json);
+  if (row.state != api::ReservationState::open) return json.field("late", row.late);
+  json.field("ttl_ms", row.lifetime_ms);
+  json.field("held_ms", row.held_ms);
+  json.field("tied", row.tied);
+}
+
+QuotaReply holder_reply(const QuotaBatch& batch, const QuotaAnswer& answer) {
+  ASSERT(answer.first_holder < batch.holders.size());
+  return json_reply(
+      [&](JsonWriter& json) { write_holder(batch, batch.holders[answer.first_holder], json); });
+}
+
+void write_cursor(const QuotaAnswer& answer, JsonWriter& json) {
+  if (answer.next_cursor != 0) {
+    json.field("cursor", hex_text(answer.next_cursor));
+  } else {
+    json.field("cursor", nullptr);
+  }
+}
+
+QuotaReply holders_reply(const QuotaBatch& batch, const QuotaAnswer& answer) {
+  return json_reply([&](JsonWriter& json) {
+    json.name("reservations");
+    json.open_array();
+    for (const api::HolderRow& row :
+         std::span(batch.holders).subspan(answer.first_holder, answer.rows_count)) {
+      json.open_object();
+      write_holder(batch, row, json);
+      json.close_object();
+    }
+    json.close_array();
+    write_cursor(answer, json);
   });
 }
 
@@ -384,11 +440,7 @@ QuotaReply page_reply(const QuotaBatch& batch, const QuotaAnswer& answer) {
       json.close_object();
     }
     json.close_array();
-    if (answer.next_cursor != 0) {
-      json.field("cursor", hex_text(answer.next_cursor));
-    } else {
-      json.field("cursor", nullptr);
-    }
+    write_cursor(answer, json);
   });
 }
 
@@ -436,6 +488,10 @@ QuotaReply quota_reply(const QuotaRequest& request, const QuotaBatch& batch, int
       return subject_reply(request, batch, batch.answers[1], wall_ns);
     case QuotaOp::page:
       return page_reply(batch, answer);
+    case QuotaOp::show:
+      return holder_reply(batch, answer);
+    case QuotaOp::holders:
+      return holders_reply(batch, answer);
     case QuotaOp::reset:
       return json_reply([&](JsonWriter& json) { json.field("subject", request.subjects[0]); });
     case QuotaOp::reset_all:

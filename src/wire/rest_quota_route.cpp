@@ -9,8 +9,9 @@ namespace sluice::wire {
 namespace {
 
 constexpr std::string_view subjects_path = "/v1/subjects";
+constexpr std::string_view reservations_path = "/v1/reservations";
 
-constexpr std::array<QuotaEndpointInfo, 10> endpoints{{
+constexpr std::array<QuotaEndpointInfo, 12> endpoints{{
     {QuotaEndpoint::subjects, subjects_path, "OPTIONS, GET"},
     {QuotaEndpoint::subject, "/v1/subjects/:key", "OPTIONS, GET, PUT, DELETE"},
     {QuotaEndpoint::reserve, "/v1/reserve", "OPTIONS, POST"},
@@ -21,7 +22,16 @@ constexpr std::array<QuotaEndpointInfo, 10> endpoints{{
     {QuotaEndpoint::record, "/v1/record", "OPTIONS, POST"},
     {QuotaEndpoint::reset, "/v1/reset", "OPTIONS, POST"},
     {QuotaEndpoint::reset_all, "/v1/reset-all", "OPTIONS, POST"},
+    {QuotaEndpoint::reservations, reservations_path, "OPTIONS, GET"},
+    {QuotaEndpoint::reservation, "/v1/reservations/:id", "OPTIONS, GET"},
 }};
+
+// What stands behind PREFIX/, if anything does.
+std::string_view behind(std::string_view prefix, std::string_view path) noexcept {
+  const bool is_longer = path.starts_with(prefix) && path.size() > prefix.size() + 1;
+  if (!is_longer || path[prefix.size()] != '/') return {};
+  return path.substr(prefix.size() + 1);
+}
 
 }  // namespace
 
@@ -30,13 +40,14 @@ std::span<const QuotaEndpointInfo> quota_endpoints() noexcept {
 }
 
 QuotaPath cut_quota_path(std::string_view path) noexcept {
-  if (path.starts_with(subjects_path) && path.size() > subjects_path.size() + 1 &&
-      path[subjects_path.size()] == '/') {
-    return {.endpoint = QuotaEndpoint::subject, .subject = path.substr(subjects_path.size() + 1)};
+  if (const std::string_view name = behind(subjects_path, path); !name.empty()) {
+    return {.endpoint = QuotaEndpoint::subject, .key = name};
   }
-  const auto found = std::find_if(endpoints.begin(), endpoints.end(), [path](const auto& info) {
-    return info.endpoint != QuotaEndpoint::subject && info.route == path;
-  });
+  if (const std::string_view id = behind(reservations_path, path); !id.empty()) {
+    return {.endpoint = QuotaEndpoint::reservation, .key = id};
+  }
+  const auto found = std::find_if(endpoints.begin(), endpoints.end(),
+                                  [path](const auto& info) { return info.route == path; });
   return found == endpoints.end() ? QuotaPath{} : QuotaPath{.endpoint = found->endpoint};
 }
 
@@ -54,6 +65,8 @@ bool has_quota_method(QuotaEndpoint endpoint, std::string_view method) noexcept 
     case QuotaEndpoint::none:
       return false;
     case QuotaEndpoint::subjects:
+    case QuotaEndpoint::reservations:
+    case QuotaEndpoint::reservation:
       return method == "GET";
     case QuotaEndpoint::subject:
       return method == "GET" || method == "PUT" || method == "DELETE";

@@ -1,6 +1,7 @@
 // The paths under /v1/: which endpoint of quotas is asked, how, and with which subject.
 // Flow:   http_codec_route.cpp -> cut_quota_path() -> RestQuota -> rest_quota.hpp reads the body.
-// Shape:  all behind /v1/subjects/ is the subject's name, slashes too.
+// Shape:  all behind /v1/subjects/ is the subject's name, slashes too; all behind /v1/reservations/
+//         an id.
 // Errors: an endpoint that does not exist is `none`; what a query gets wrong is judged with the
 //         body.
 // Lives:  views of the request's target and of the buffer that its escapes were decoded in.
@@ -24,6 +25,8 @@ enum class QuotaEndpoint : uint8_t {
   record,
   reset,
   reset_all,
+  reservations,
+  reservation,
 };
 
 // One endpoint: its path as documents and the log tell it, and the methods it has.
@@ -38,7 +41,7 @@ std::span<const QuotaEndpointInfo> quota_endpoints() noexcept;
 
 struct QuotaPath {
   QuotaEndpoint endpoint = QuotaEndpoint::none;
-  std::string_view subject;  // still percent-encoded
+  std::string_view key;  // still percent-encoded: the subject, or the reservation's id
 };
 QuotaPath cut_quota_path(std::string_view path) noexcept;
 
@@ -48,12 +51,14 @@ bool has_quota_method(QuotaEndpoint endpoint, std::string_view method) noexcept;
 // A request for quotas as its head has it; what it asks stands in its body, too.
 struct RestQuota {
   QuotaEndpoint endpoint = QuotaEndpoint::none;
-  std::string_view method;      // one that the endpoint has
-  std::string_view subject;     // GET|PUT|DELETE /v1/subjects/NAME
-  std::string_view cursor;      // GET /v1/subjects; empty: from the start
-  std::string_view limit;       // likewise; empty: as many as usual
-  std::string_view rate_style;  // of headers: X-RateLimit-Style; empty: plain ones
-  std::string_view headers;     // the same as ?headers=
+  std::string_view method;       // one that the endpoint has
+  std::string_view subject;      // GET|PUT|DELETE /v1/subjects/NAME; GET /v1/reservations?subject=
+  bool by_subject = false;       // GET /v1/reservations: of `subject` alone
+  std::string_view reservation;  // GET /v1/reservations/ID
+  std::string_view cursor;       // GET /v1/subjects, /v1/reservations; empty: from the start
+  std::string_view limit;        // likewise; empty: as many as usual
+  std::string_view rate_style;   // of headers: X-RateLimit-Style; empty: plain ones
+  std::string_view headers;      // the same as ?headers=
 };
 
 }  // namespace sluice::wire

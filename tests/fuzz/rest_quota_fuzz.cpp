@@ -67,6 +67,13 @@ void answer(const wire::QuotaRequest& request) {
                             request.call.op == api::QuotaOp::check ||
                             request.call.op == api::QuotaOp::record;
   if (tells_limits) batch.answers[0].limits_count = static_cast<uint32_t>(batch.limits.size());
+  if (request.call.op == api::QuotaOp::show || request.call.op == api::QuotaOp::holders) {
+    batch.answer_text = "\"\xFF\n";
+    batch.holders.push_back({.state = api::ReservationState::open,
+                             .owner = {.begin = 0, .bytes = 3},
+                             .subjects_count = 1});
+    batch.answers[0].rows_count = 1;
+  }
   check_reply(wire::quota_reply(request, batch, 0));
   batch.answers[0].code = api::QuotaCode::line_ahead;
   check_reply(wire::quota_reply(request, batch, 0));
@@ -86,6 +93,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const wire::RestQuota asked{.endpoint = endpoint,
                               .method = method,
                               .subject = body.substr(0, 80),
+                              .by_subject = data[1] / 16 % 2 == 1,
+                              .reservation = body.substr(0, 17),
                               .cursor = body.substr(0, 16),
                               .limit = body.substr(0, 3),
                               .rate_style = styles[data[1] / methods.size() % styles.size()]};

@@ -113,6 +113,48 @@ TEST_F(HttpSessionQuotaTest, gives_nothing_back_that_was_told_before) {
   EXPECT_EQ(backend_.given_back, Reservations{});
 }
 
+// ------------------------------------------------------------------------------ who holds what
+
+TEST_F(HttpSessionQuotaTest, asks_who_holds_what) {
+  send("GET /v1/reservations?subject=gpt&limit=7 HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(asked().calls[0].op, QuotaOp::holders);
+  EXPECT_EQ(asked().calls[0].limit, 7u);
+  EXPECT_EQ(asked().subjects.at(0), "gpt");
+  answer(QuotaCode::ok);
+  EXPECT_NE(told_.find(R"({"reservations":[],"cursor":null})"), std::string::npos) << told_;
+}
+
+// Else it could be more than a reply may be.
+TEST_F(HttpSessionQuotaTest, asks_for_a_shorter_page_of_holders_when_one_is_too_long) {
+  send("GET /v1/reservations?limit=9&cursor=0000000000000005 HTTP/1.1\r\nHost: x\r\n\r\n");
+  asked().answer_text.assign(limits::reply_bytes_max / 4, 'x');
+  const auto bytes = static_cast<uint32_t>(asked().answer_text.size());
+  asked().holders.assign(9, {.subjects_count = 1, .subjects = {{{.bytes = bytes}}}});
+  asked().answers[0].rows_count = 9;
+  answer(QuotaCode::ok);
+  EXPECT_EQ(told_, "");
+  EXPECT_EQ(asked().calls[0].limit, 4u);
+  EXPECT_EQ(asked().calls[0].cursor, 5u);
+  asked().answer_text.assign(9, 'x');
+  asked().holders.assign(1, {});
+  asked().answers[0].rows_count = 1;
+  answer(QuotaCode::ok);
+  EXPECT_NE(told_.find("200 OK"), std::string::npos) << told_;
+}
+
+TEST_F(HttpSessionQuotaTest, gives_nothing_back_that_is_shown) {
+  peer_reads_ = false;
+  send("GET /v1/reservations/000000000000004d HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(asked().calls[0].op, QuotaOp::show);
+  EXPECT_EQ(asked().calls[0].reservation, 77u);
+  asked().holders.assign(1, {.reservation = 77, .state = api::ReservationState::open});
+  answer(QuotaCode::ok, 77);
+  ASSERT_EQ(io_.sent.size(), 1u);
+  EXPECT_NE(io_.sent[0].find("\"held_ms\":0"), std::string::npos) << io_.sent[0];
+  session_.on_failed();
+  EXPECT_EQ(backend_.given_back, Reservations{});
+}
+
 // ---------------------------------------------------------------- granted after it had waited
 
 TEST_F(HttpSessionQuotaTest, tells_what_was_granted) {

@@ -93,6 +93,14 @@ TEST(HttpCodecRoute, takes_a_subject_as_it_is_written) {
   EXPECT_EQ(answer("GET", "/v1/subjects/"), "404 {\"message\":\"Not Found\"}\n");
 }
 
+TEST(HttpCodecRoute, takes_a_reservation_for_no_subject) {
+  const auto shown = route("GET", "/v1/reservations/00000a5d1c2e9f03?subject=a");
+  EXPECT_EQ(shown->quota()->endpoint, QuotaEndpoint::reservation);
+  EXPECT_EQ(shown->quota()->reservation, "00000a5d1c2e9f03");
+  EXPECT_EQ(shown->quota()->subject, "");
+  EXPECT_FALSE(shown->quota()->by_subject);
+}
+
 TEST(HttpCodecRoute, hands_on_what_a_quotas_query_says) {
   const auto page = route("GET", "/v1/subjects?cursor=0f&limit=%207&headers=openai");
   EXPECT_EQ(page->quota()->endpoint, QuotaEndpoint::subjects);
@@ -100,6 +108,14 @@ TEST(HttpCodecRoute, hands_on_what_a_quotas_query_says) {
   EXPECT_EQ(page->quota()->cursor, "0f");
   EXPECT_EQ(page->quota()->limit, "7");
   EXPECT_EQ(page->quota()->headers, "openai");
+  EXPECT_FALSE(page->quota()->by_subject);
+  const auto holders = route("GET", "/v1/reservations?limit=7&subject=+a%2Fb%20&subject=c");
+  EXPECT_EQ(holders->quota()->endpoint, QuotaEndpoint::reservations);
+  EXPECT_EQ(holders->quota()->subject, " a/b ");
+  EXPECT_TRUE(holders->quota()->by_subject);
+  EXPECT_EQ(holders->quota()->limit, "7");
+  EXPECT_TRUE(route("GET", "/v1/reservations?subject=")->quota()->by_subject);
+  EXPECT_FALSE(route("GET", "/v1/reservations")->quota()->by_subject);
   HttpRequest request{.method = "POST", .target = "/v1/check"};
   request.rate_style = "anthropic";
   std::vector<char> buffer(request.target.size());
@@ -153,6 +169,8 @@ TEST(HttpCodecRoute, names_the_methods_a_resource_has) {
       {"/v1/subjects", "OPTIONS, GET", {"POST", "PUT", "DELETE"}},
       {"/v1/subjects/a/b", "OPTIONS, GET, PUT, DELETE", {"POST", "PATCH"}},
       {"/v1/reserve", "OPTIONS, POST", {"GET", "PUT", "DELETE"}},
+      {"/v1/reservations", "OPTIONS, GET", {"POST", "PUT", "DELETE"}},
+      {"/v1/reservations/a", "OPTIONS, GET", {"POST", "PUT", "DELETE"}},
   };
   for (const Row& row : rows) {
     for (const char* method : row.refused) {

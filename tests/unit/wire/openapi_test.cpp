@@ -28,8 +28,12 @@ std::string upper(std::string text) {
 
 // As the description writes paths.
 std::string described_path(std::string_view route) {
-  const size_t parameter = route.find(":key");
-  return std::string(route.substr(0, parameter)) + (parameter == route.npos ? "" : "{name}");
+  std::string path(route);
+  for (const auto& [part, name] : {std::pair{":key", "{name}"}, std::pair{":id", "{id}"}}) {
+    const size_t begin = path.find(part);
+    if (begin != path.npos) path.replace(begin, path.npos, name);
+  }
+  return path;
 }
 
 TEST(Openapi, is_of_a_version_that_tools_know) {

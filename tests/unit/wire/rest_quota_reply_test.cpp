@@ -254,6 +254,70 @@ TEST(RestQuotaReply, pages_with_a_cursor_until_the_end) {
   EXPECT_EQ(body_of(exchange.reply())["cursor"], nullptr);
 }
 
+// One row of who holds what, with texts of the batch.
+api::HolderRow holder(std::string_view owner, std::string_view subject, api::QuotaBatch& batch) {
+  const auto add = [&batch](std::string_view text) {
+    const auto begin = static_cast<uint32_t>(batch.answer_text.size());
+    batch.answer_text += text;
+    return api::TextSpan{.begin = begin, .bytes = static_cast<uint32_t>(text.size())};
+  };
+  api::HolderRow row{.reservation = 0xAB,
+                     .amounts = {.requests = 1, .input_tokens = 2, .output_tokens = 3, .cost = 4},
+                     .admission = QuotaCode::unlimited,
+                     .state = api::ReservationState::open,
+                     .tied = true,
+                     .lifetime_ms = 500,
+                     .held_ms = 1'500,
+                     .owner = add(owner),
+                     .subjects_count = 1};
+  row.subjects[0] = add(subject);
+  return row;
+}
+
+TEST(RestQuotaReply, tells_who_holds_what) {
+  Exchange exchange{QuotaOp::holders};
+  exchange.batch.holders = {holder("job 7", "m", exchange.batch),
+                            holder("", "\xFF", exchange.batch)};
+  exchange.answer().rows_count = 1;
+  exchange.answer().next_cursor = 255;
+  const QuotaReply reply = exchange.reply();
+  EXPECT_EQ(reply.status, 200);
+  EXPECT_EQ(reply.body,
+            R"({"reservations":[{"reservation":"00000000000000ab","owner":"job 7",)"
+            R"("subjects":["m"],"state":"open","code":"unlimited","requests":1,"input_tokens":2,)"
+            R"("output_tokens":3,"cost":4,"ttl_ms":500,"held_ms":1500,"tied":true}],)"
+            R"("cursor":"00000000000000ff"})");
+  exchange.answer().first_holder = 1;
+  exchange.answer().next_cursor = 0;
+  const Json body = body_of(exchange.reply());
+  EXPECT_EQ(body["cursor"], nullptr);
+  EXPECT_EQ(body["reservations"][0]["owner"], nullptr);
+  EXPECT_EQ(body["reservations"][0]["subjects"][0], "\xEF\xBF\xBD");
+  exchange.answer().rows_count = 0;
+  EXPECT_EQ(exchange.reply().body, R"({"reservations":[],"cursor":null})");
+}
+
+TEST(RestQuotaReply, tells_one_reservation_also_when_it_has_ended) {
+  Exchange exchange{QuotaOp::show};
+  exchange.batch.holders = {holder("job 7", "m", exchange.batch)};
+  exchange.batch.holders[0].subjects_left_out = 6;
+  Json body = body_of(exchange.reply());
+  EXPECT_EQ(body["owner"], "job 7");
+  EXPECT_EQ(body["subjects_left_out"], 6);
+  EXPECT_FALSE(body.contains("late"));
+  exchange.batch.holders[0] = {.reservation = 0xAB,
+                               .admission = QuotaCode::ok,
+                               .state = api::ReservationState::settled,
+                               .late = true};
+  EXPECT_EQ(exchange.reply().body,
+            R"({"reservation":"00000000000000ab","owner":null,"subjects":[],"state":"settled",)"
+            R"("code":"ok","requests":1,"input_tokens":0,"output_tokens":0,"cost":0,"late":true})");
+  exchange.answer().code = QuotaCode::unknown_reservation;
+  EXPECT_EQ(exchange.reply().status, 404);
+  EXPECT_EQ(exchange.reply().content_type, "application/problem+json");
+  EXPECT_EQ(body_of(exchange.reply())["code"], "unknown_reservation");
+}
+
 TEST(RestQuotaReply, says_little_of_what_leaves_nothing) {
   EXPECT_EQ(Exchange{QuotaOp::remove}.reply().status, 204);
   EXPECT_EQ(Exchange{QuotaOp::remove}.reply().body, "");

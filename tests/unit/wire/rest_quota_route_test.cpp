@@ -14,13 +14,12 @@ std::string cut(std::string_view path) {
   const QuotaPath quota = cut_quota_path(path);
   if (quota.endpoint == QuotaEndpoint::none) return "none";
   std::string text(quota_endpoint_info(quota.endpoint).route);
-  if (!quota.subject.empty()) text.append(" ").append(quota.subject);
+  if (!quota.key.empty()) text.append(" ").append(quota.key);
   return text;
 }
 
 TEST(RestQuotaRoute, finds_every_endpoint_by_its_path) {
   for (const QuotaEndpointInfo& info : quota_endpoints()) {
-    if (info.endpoint == QuotaEndpoint::subject) continue;
     EXPECT_EQ(cut_quota_path(info.route).endpoint, info.endpoint) << info.route;
   }
 }
@@ -32,9 +31,16 @@ TEST(RestQuotaRoute, takes_all_behind_subjects_for_a_name) {
   EXPECT_EQ(cut("/v1/subjects//"), "/v1/subjects/:key /");
 }
 
+TEST(RestQuotaRoute, takes_all_behind_reservations_for_an_id) {
+  EXPECT_EQ(cut("/v1/reservations"), "/v1/reservations");
+  EXPECT_EQ(cut("/v1/reservations/00ff"), "/v1/reservations/:id 00ff");
+  EXPECT_EQ(cut("/v1/reservations/a/b"), "/v1/reservations/:id a/b");
+}
+
 TEST(RestQuotaRoute, forgives_no_slash_too_many_or_too_few) {
-  for (const char* path : {"/v1", "/v1/", "/v1/subject", "/v1/subjects/", "/v1/subjectsa",
-                           "/v1/reserve/", "/v1/Reserve", "/v1/reset_all", "/v1/reset-all/x"}) {
+  for (const char* path :
+       {"/v1", "/v1/", "/v1/subject", "/v1/subjects/", "/v1/subjectsa", "/v1/reservations/",
+        "/v1/reservation", "/v1/reserve/", "/v1/Reserve", "/v1/reset_all", "/v1/reset-all/x"}) {
     EXPECT_EQ(cut(path), "none") << path;
   }
 }

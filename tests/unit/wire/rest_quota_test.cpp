@@ -297,6 +297,43 @@ TEST(RestQuotaRequest, reads_pages) {
   }
 }
 
+TEST(RestQuotaRequest, reads_whose_holders_are_asked_for) {
+  const auto holders = [](RestQuota asked) {
+    asked.endpoint = QuotaEndpoint::reservations;
+    asked.method = "GET";
+    return read_quota_request(asked, {}, usual);
+  };
+  const auto all = holders({});
+  EXPECT_EQ(std::get<QuotaRequest>(all).call.op, QuotaOp::holders);
+  EXPECT_EQ(std::get<QuotaRequest>(all).subjects.size(), 0u);
+  EXPECT_EQ(std::get<QuotaRequest>(all).call.limit, quota_page_rows);
+  const auto one = holders({.subject = " m ", .by_subject = true, .cursor = "00000000000000ff"});
+  EXPECT_EQ(std::get<QuotaRequest>(one).subjects, std::vector<std::string>{" m "});
+  EXPECT_EQ(std::get<QuotaRequest>(one).call.cursor, 255u);
+  api::QuotaBatch batch;
+  fill_batch(std::get<QuotaRequest>(one), batch);
+  EXPECT_EQ(batch.calls[0].subjects_count, 1);
+  EXPECT_EQ(problem(holders({.by_subject = true})), "400 invalid_subject: subject: is empty");
+  const std::string too_long(65, 'x');
+  EXPECT_EQ(problem(holders({.subject = too_long, .by_subject = true})),
+            "400 invalid_subject: subject: is too long (--max-key-bytes)");
+  EXPECT_EQ(problem(holders({.limit = "257"})).find("400 invalid_request: limit: "), 0u);
+  EXPECT_EQ(problem(holders({.cursor = "x"})).find("400 invalid_request: cursor: "), 0u);
+}
+
+TEST(RestQuotaRequest, reads_which_reservation_is_asked_for) {
+  const auto shown = [](std::string_view id) {
+    return read_quota_request(
+        {.endpoint = QuotaEndpoint::reservation, .method = "GET", .reservation = id}, {}, usual);
+  };
+  const auto read = shown("00000a5d1c2e9f03");
+  EXPECT_EQ(std::get<QuotaRequest>(read).call.op, QuotaOp::show);
+  EXPECT_EQ(std::get<QuotaRequest>(read).call.reservation, 0x0A5D'1C2E'9F03u);
+  for (const char* id : {"1", "00000A5D1C2E9F03", "00000a5d1c2e9f030", "0000000000000/03"}) {
+    EXPECT_EQ(problem(shown(id)), "404 unknown_reservation") << id;
+  }
+}
+
 TEST(RestQuotaRequest, knows_the_styles_of_headers) {
   const auto style = [](std::string_view text) {
     return read_quota_request(
