@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/holders_command.hpp"
 #include "cli/native_server.hpp"
 #include "cli/quota_words.hpp"
 #include "sluicegate/client.hpp"
@@ -27,6 +28,7 @@ constexpr const char* description =
   sluicegate quota set gpt-4o --limit budget:cost:5000000/month@America/Los_Angeles
   sluicegate quota set gpt-4o --file quota.json
   sluicegate quota show gpt-4o
+  sluicegate quota holders gpt-4o
   sluicegate quota reset gpt-4o
 
 A limit is NAME:METRIC:AMOUNT[/PERIOD][:KIND].
@@ -163,6 +165,8 @@ void add_quota_command(CLI::App& app, std::function<int()>& run) {
 
   CLI::App* removed = add("remove", "Removes what was put.", remove_text, remove);
   add_name(removed)->required();
+
+  add_holders_command(*quota, run);
 
   CLI::App* cleared = add("reset", "Forgets what was used.", reset_text, reset);
   auto* name = add_name(cleared);

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+import quota_calls
 from server_process import TIMEOUT_S, binary, clean_environment, eventually, run_binary
 
 
@@ -138,6 +139,62 @@ def test_the_same_id_gets_the_same_reservation(server, model):
     assert shown(server, model)["open_reservations"] == 1
 
 
+def holders(server, *words):
+    return run_binary("quota", "holders", *words, "--rest-address", f"127.0.0.1:{server.port}")
+
+
+def told_holders(server, *words):
+    result = holders(server, *words, "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_who_holds_the_slots(server, model):
+    first = reserve(server, model, "--owner", "job 7", "--input-tokens", "30",
+                    "--max-output-tokens", "4")
+    second = reserve(server, model, "--max-output-tokens", "0")
+    rows = {row["reservation"]: row for row in told_holders(server, model)}
+    assert set(rows) == {first, second}
+    assert (rows[first]["owner"], rows[second]["owner"]) == ("job 7", None)
+    assert (rows[first]["input_tokens"], rows[first]["output_tokens"]) == (30, 4)
+    header, *lines = holders(server, model).stdout.splitlines()
+    assert header.split()[0] == "RESERVATION" and header.split()[-1] == "SUBJECTS"
+    line, = [line for line in lines if line.startswith(first)]
+    assert line.split()[1:4] == ["1", "30", "4"]
+    assert line.endswith(f'no    "job 7"           {model}')
+    assert header.index("OWNER") == line.index('"job 7"')
+    assert header.index("SUBJECTS") == line.index(model)
+    assert command(server, "settle", first).returncode == 0
+    assert [row["reservation"] for row in told_holders(server, model)] == [second]
+
+
+def test_holders_of_names_of_any_bytes(server, key):
+    name = key + " &=%+/\udcff"  # as Python passes the byte FF
+    assert command(server, "quota", "set", name, "--limit", "slots:concurrency:1").returncode == 0
+    reservation = reserve(server, name)
+    assert [row["reservation"] for row in told_holders(server, name)] == [reservation]
+    assert told_holders(server, key) == []
+    assert holders(server, key).stdout.count("\n") == 1  # the heading
+
+
+def test_holders_of_all_are_shown_page_by_page(start_server):
+    server = start_server("--shards", "2")
+    names = [f"model-{number}" for number in range(30)]
+    ids = set()
+    for name in names:
+        assert command(server, "quota", "set", name, "--limit", "slots:concurrency:99")
+        ids |= {quota_calls.reserve(server, name)["reservation"] for _ in range(10)}
+    rows = told_holders(server)
+    assert len(rows) == 300 and {row["reservation"] for row in rows} == ids
+    result = holders(server, "--limit", "7")
+    assert len(result.stdout.splitlines()) == 8 and "There may be more" in result.stderr
+
+
+def test_holders_of_nobody_who_answers(server):
+    result = run_binary("quota", "holders", "--rest-address", f"127.0.0.1:{server.native_port}")
+    assert result.returncode == 2 and "REST port" in result.stderr
+
+
 def test_reset_forgets_what_was_used(server, model):
     reservation = reserve(server, model, "--input-tokens", "900")
     assert command(server, "settle", reservation).returncode == 0
@@ -207,7 +264,8 @@ def test_what_is_missing_is_told_of_the_command_itself():
 
 
 def test_help_teaches():
-    for words in (["quota"], ["quota", "set"], ["reserve"], ["settle"], ["usage"]):
+    for words in (["quota"], ["quota", "set"], ["quota", "holders"], ["reserve"], ["settle"],
+                  ["usage"]):
         result = run_binary(*words, "--help")
         assert result.returncode == 0 and f"  sluicegate {words[0]}" in result.stdout
 
@@ -215,4 +273,5 @@ def test_help_teaches():
 def test_completion_knows_them():
     script = run_binary("completion", "bash").stdout
     line, = [line for line in script.splitlines() if line.strip().startswith("quota)")]
-    assert {"show", "set", "remove", "reset", "--limit"} <= set(line.replace("'", " ").split())
+    words = set(line.replace("'", " ").split())
+    assert {"show", "set", "remove", "reset", "holders", "--limit"} <= words

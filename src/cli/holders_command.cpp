@@ -1,0 +1,142 @@
+#include "cli/holders_command.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "base/limits.hpp"
+#include "cli/http_get.hpp"
+#include "cli/native_server.hpp"
+#include "policy/json_text.hpp"
+
+namespace sluice::cli {
+namespace {
+
+using policy::Json;
+using std::chrono::milliseconds;
+
+constexpr const char* more_text =
+    R"(It asks the REST port (GET /v1/reservations), for all subjects or for one.
+
+  sluicegate quota holders
+  sluicegate quota holders gpt-4o --rest-address rates.internal:8080
+  sluicegate quota holders gpt-4o --json | jq -r 'select(.held_ms > 60000) | .reservation'
+
+OWNER is what reserve was told (--owner). Names with blanks, quotes or bytes that do not print are
+shown in quotes, with escapes; --json has a line for each reservation, as REST tells it.
+
+Exit code: 0 when it was shown, also when nobody holds anything; 2 when there was no answer.)";
+
+constexpr uint32_t limit_max = 1'000'000'000;
+
+struct HoldersFlags {
+  std::string name;
+  std::string address = "127.0.0.1:8080";
+  uint32_t timeout_ms = 5'000;
+  uint32_t limit = limit_max;
+  bool json = false;
+};
+
+// Any bytes as the value of a query's field.
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const bool is_plain =
+        (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    out += is_plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return out;
+}
+
+std::string target_of(const HoldersFlags& flags, const std::string& cursor, uint32_t rows_max) {
+  std::string target = fmt::format("/v1/reservations?limit={}", rows_max);
+  if (!flags.name.empty()) target += "&subject=" + escaped(flags.name);
+  if (!cursor.empty()) target += "&cursor=" + cursor;
+  return target;
+}
+
+// Owner and subjects come last: only their width is not known.
+void print_header() {
+  std::puts(
+      "RESERVATION       REQUESTS      INPUT     OUTPUT       COST    HELD ms    LEFT ms  TIED  "
+      "OWNER             SUBJECTS");
+}
+
+void print_row(const Json& row) {
+  std::string subjects;
+  for (const Json& subject : row.at("subjects")) {
+    if (!subjects.empty()) subjects += ",";
+    subjects += printable(subject.get<std::string>());
+  }
+  const Json& owner = row.at("owner");
+  const auto number = [&row](const char* name) { return row.at(name).get<uint64_t>(); };
+  std::puts(fmt::format("{:16}  {:>8} {:>10} {:>10} {:>10} {:>10} {:>10}  {:4}  {:16}  {}",
+                        row.at("reservation").get<std::string>(), number("requests"),
+                        number("input_tokens"), number("output_tokens"), number("cost"),
+                        number("held_ms"), number("ttl_ms"),
+                        row.at("tied").get<bool>() ? "yes" : "no",
+                        owner.is_null() ? "-" : printable(owner.get<std::string>()),
+                        subjects.empty() ? "-" : subjects)
+                .c_str());
+}
+
+Json next_page(const HoldersFlags& flags, const std::string& cursor, uint32_t rows_max) {
+  const std::string body = http_get({.address = flags.address,
+                                     .target = target_of(flags, cursor, rows_max),
+                                     .timeout = milliseconds{flags.timeout_ms}},
+                                    [] { return true; });
+  try {
+    return Json::parse(body);
+  } catch (const Json::exception&) {
+    throw std::runtime_error(flags.address + ": an answer that is no JSON");
+  }
+}
+
+int holders(const HoldersFlags& flags) {
+  if (!flags.json) print_header();
+  uint32_t left = flags.limit;
+  std::string cursor;
+  do {
+    const Json page = next_page(flags, cursor, std::min(left, limits::subjects_page_max));
+    for (const Json& row : page.at("reservations")) {
+      if (flags.json) {
+        std::puts(policy::one_line(row).c_str());
+      } else {
+        print_row(row);
+      }
+      --left;
+    }
+    const Json& next = page.at("cursor");
+    cursor = next.is_null() ? "" : next.get<std::string>();
+  } while (!cursor.empty() && left > 0);
+  if (!cursor.empty() && !flags.json) std::fputs("There may be more: raise --limit.\n", stderr);
+  return 0;
+}
+
+}  // namespace
+
+void add_holders_command(CLI::App& quota, std::function<int()>& run) {
+  CLI::App* command = quota.add_subcommand("holders", "Shows who holds what is reserved.");
+  command->footer(more_text);
+  const auto flags = std::make_shared<HoldersFlags>();
+  command->add_option("NAME", flags->name, "of this subject only")->type_name("");
+  command->add_option("--rest-address", flags->address, "the server's REST port")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  add_timeout(*command, flags->timeout_ms);
+  command->add_option("--limit", flags->limit, "show no more reservations; 1 to 1000000000")
+      ->type_name("N")
+      ->check(CLI::Range(1U, limit_max).description(""));
+  command->add_flag("--json", flags->json, "a line of JSON for each reservation");
+  command->callback([flags, &run] { run = [flags] { return holders(*flags); }; });
+}
+
+}  // namespace sluice::cli
