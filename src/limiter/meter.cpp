@@ -9,8 +9,6 @@ using api::LimitKind;
 
 constexpr int64_t day_ns = 24LL * 3600 * base::ns_per_s;
 
-constexpr uint32_t gcra_head_words = 11;
-
 uint32_t ring_places(LimitKind kind) noexcept {
   if (kind == LimitKind::sliding || kind == LimitKind::gcra) return sliding_places;
   return kind == LimitKind::rolling_day ? rolling_day_places : 0;
@@ -44,7 +42,7 @@ MeterShape compile(const api::Limit& limit) noexcept {
 
 uint32_t head_words(const MeterShape& shape) noexcept {
   if (shape.kind == LimitKind::slots) return 0;
-  return shape.kind == LimitKind::gcra ? gcra_head_words : 4;
+  return shape.kind == LimitKind::gcra ? head_words_max : 4;
 }
 
 uint32_t ring_words(const MeterShape& shape) noexcept {
@@ -52,13 +50,16 @@ uint32_t ring_words(const MeterShape& shape) noexcept {
 }
 
 void Meter::begin(const Moment& now) noexcept {
-  static_assert(gcra_words == gcra_head_words);
+  static_assert(gcra_words == head_words_max);
   std::fill_n(words_, head_words(shape_), 0);
   std::fill_n(ring_, ring_words(shape_), 0);
   if (shape_.kind == LimitKind::slots) return;
   words_[since_at] = now.order;
   if (is_ring()) set_time(newest_at, now.ns / shape_.width_ns);
-  if (is_gcra()) set_time(leaked_at, now.ns);
+  if (is_gcra()) {
+    set_time(leaked_at, now.ns);
+    set_time(steady_from_at, oldest());
+  }
   if (shape_.kind == LimitKind::calendar) roll_calendar(now);
 }
 
@@ -68,11 +69,18 @@ void Meter::take_over(const MeterShape& before, uint64_t* words, const Moment& n
   std::copy_n(old.words_, head_words(shape_), words_);
   std::copy_n(old.ring_, ring_words(shape_), ring_);
   if (!is_gcra() || shape_.amount == before.amount) return;
-  // Of several amounts the ring remembers the least: as slowly all of it may have leaked.
-  uint64_t slow = std::min(shape_.amount, before.amount);
-  if (time(steady_from_at) > oldest()) slow = std::min(slow, words_[slow_amount_at]);
+  remember_amount(before.amount);
+}
+
+// The ring has leaked at the amount that was before: at the least of them, if there were several in
+// it. The sub-window in which it changes takes part with the smaller one.
+void Meter::remember_amount(uint64_t before) noexcept {
+  const bool was_steady = time(steady_from_at) <= oldest();
+  const bool changed_just_now = time(steady_from_at) > time(newest_at);
+  const uint64_t slow = was_steady ? before : std::min(before, words_[slow_amount_at]);
+  const bool slows_down = shape_.amount < before && !(changed_just_now && slow < shape_.amount);
   words_[slow_amount_at] = slow;
-  set_time(steady_from_at, time(newest_at) + 1);
+  set_time(steady_from_at, time(newest_at) + (slows_down ? 0 : 1));
 }
 
 // A window has ended: what was charged before `order` is not in this one.

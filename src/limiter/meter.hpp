@@ -65,6 +65,8 @@ struct MeterShape {
 inline constexpr uint32_t sliding_places = 16;      // of which 15 span the period; gcra too
 inline constexpr uint32_t rolling_day_places = 64;  // 63: a sub-window has 22 min 52 s
 
+inline constexpr uint32_t head_words_max = 11;  // of a gcra
+
 MeterShape compile(const api::Limit& limit) noexcept;
 uint32_t head_words(const MeterShape& shape) noexcept;
 uint32_t ring_words(const MeterShape& shape) noexcept;
@@ -167,6 +169,7 @@ class Meter {
   void roll_calendar(const Moment& now) noexcept;
   void roll_bucket(const Moment& now) noexcept;
   void leak(const Moment& now) noexcept;
+  void remember_amount(uint64_t before) noexcept;
   void move_ring_level(int64_t newest) noexcept;
   uint64_t fill_bucket(uint64_t amount) noexcept;
   uint64_t close_ring(uint64_t amount, uint64_t back, const Charge& charge) noexcept;

@@ -21,13 +21,13 @@ namespace {
 // Address space: what a subject's name and usage take, if they take much; and a reservation's
 // owner.
 constexpr size_t name_bytes = 256;
-constexpr size_t subject_usage_bytes = 2'048;
+constexpr size_t subject_usage_bytes = 4'096;
 constexpr size_t owner_bytes = 192;  // a block of the longest with its length
 constexpr size_t arena_bytes_min = 4 * 1024 * 1024;
 
 // A quota's words at most: 16 rolling days.
 constexpr size_t quota_words_max =
-    limits::quota_limits_max * (6 + 2 * size_t{limiter::rolling_day_places});
+    limits::quota_limits_max * (limiter::head_words_max + 2 * size_t{limiter::rolling_day_places});
 
 // Whole cache lines.
 size_t usage_bytes(const QuotaClass& quota) noexcept {

@@ -52,7 +52,7 @@ class LimitModel {
 
   const api::Limit& limit() const { return limit_; }
   void set_amount(const api::Limit& limit, int64_t ns) {
-    if (rate(limit) != rate(limit_)) is_steady_ = false;
+    if (rate(limit) != rate(limit_)) ++changes_;
     rates_.push_back({ns, rate(limit)});
     limit_ = limit;
   }
@@ -209,8 +209,12 @@ class LimitModel {
       return static_cast<uint64_t>((of + period_ns() - 1) / period_ns());
     };
     if (!has_refunds_) return both(units(level));
-    if (!is_steady_) return {units(level), UINT64_MAX};
-    return {units(level), units(level + wide(rate(limit_)) * static_cast<uint64_t>(width_ns()))};
+    if (changes_ > 1) return {units(level), UINT64_MAX};
+    // The one in which the amount changed counts by the smaller one.
+    uint64_t fastest = 0;
+    for (const Rate& rate : rates_) fastest = std::max(fastest, rate.amount);
+    const Wide late = wide(fastest) * static_cast<uint64_t>(width_ns()) * (1U + changes_);
+    return {units(level), units(level + late)};
   }
   Bounds gcra_open(int64_t ns) const {
     const uint64_t open =
@@ -229,7 +233,7 @@ class LimitModel {
   std::vector<Charge> charges_;
   std::vector<Rate> rates_;
   bool has_refunds_ = false;
-  bool is_steady_ = true;  // always the same amount
+  unsigned changes_ = 0;  // of the amount
 };
 
 }  // namespace sluice::quota

@@ -134,6 +134,49 @@ TEST(GcraMeter, a_greater_amount_does_not_leak_in_the_past) {
   EXPECT_LE(driver.used(), 23U);
 }
 
+// What is behind us has leaked at the greater one.
+TEST(GcraMeter, a_smaller_amount_has_leaked_as_before_in_the_past) {
+  Driver driver(limit_of(LimitKind::gcra, 1'000), 100'000 * s);
+  driver.charge(600);
+  driver.at(100'030 * s);
+  EXPECT_EQ(driver.used(), 100U);
+  driver.change_to(limit_of(LimitKind::gcra, 500));
+  driver.at(100'031 * s);
+  const Charge held = driver.charge(300, true);
+  driver.at(100'032 * s);
+  driver.give_back(300, 300, held);
+  EXPECT_GE(driver.used(), 84U);
+  EXPECT_LE(driver.used(), 84U + 2 * 1'000 / 15);
+}
+
+// A machine may be up for less than a day.
+TEST(GcraMeter, begins_as_steady_as_it_goes_on) {
+  for (const int64_t begin : {5 * hour, 500 * hour}) {
+    Driver driver(limit_of(LimitKind::gcra, 24'000, 86'400'000), begin);
+    driver.charge(10'000);
+    driver.at(begin + 5 * hour).change_to(limit_of(LimitKind::gcra, 24'001, 86'400'000));
+    const Charge held = driver.charge(5'000, true);
+    driver.at(begin + 7 * hour);
+    driver.give_back(5'000, 5'000, held);
+    EXPECT_GE(driver.used(), 2'999U);
+    EXPECT_LE(driver.used(), 3'000U + 2 * 24'001 / 15);
+  }
+}
+
+TEST(GcraMeter, bears_many_changes_of_its_amount) {
+  Driver driver(limit_of(LimitKind::gcra, 60), 1'000 * s);
+  driver.charge(40);
+  const Charge held = driver.charge(20, true);
+  for (const uint64_t amount : {600U, 6U, 60U}) {
+    driver.at(driver.now().ns + 1 * s).change_to(limit_of(LimitKind::gcra, amount));
+  }
+  const uint64_t before = driver.used();  // leaked: 1 at 60, 10 at 600, 0.1 at 6
+  EXPECT_EQ(before, 49U);
+  driver.give_back(20, 20, held);
+  EXPECT_GE(driver.used(), 29U);
+  EXPECT_LE(driver.used(), 40U);
+}
+
 // A bucket without a number has no rate: it would never be empty again.
 TEST(GcraMeter, without_a_number_forgets_at_once) {
   const Limit limit = limit_of(LimitKind::gcra, 10);
