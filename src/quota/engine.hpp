@@ -115,7 +115,7 @@ class Engine {
   bool fits(const Party& party, const limiter::Shares& shares) noexcept;
   void begin_meters(const QuotaClass& quota, uint64_t* words) const noexcept;
   Obstacle obstacle(const Party& party, const limiter::Shares& shares) noexcept;
-  void stand_behind(Obstacle& against) const noexcept;
+  void stand_behind(Obstacle& against, const Party& party) const noexcept;
   Index admit(const Request& request, const Party& party, const limiter::Shares& shares,
               std::string_view owner) noexcept;
   void charge(const Party& party, const limiter::Shares& shares) noexcept;
@@ -160,7 +160,7 @@ class Engine {
   }
 
   // engine_line.cpp
-  bool must_wait(const Party& party) const noexcept;
+  bool must_wait(const Party& party) noexcept;
   void pass(const Party& party) noexcept;
   api::QuotaCode join(const api::QuotaCall& call, const Request& request, const Obstacle& obstacle,
                       api::CoreId origin, api::QuotaAnswer& answer) noexcept;

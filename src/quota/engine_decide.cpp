@@ -368,7 +368,8 @@ bool Engine::answer_repeat(const Request& request, QuotaAnswer& answer) noexcept
     answer.code = QuotaCode::id_in_use;
     return true;
   }
-  const Reservation& reservation = reservations_[found];
+  Reservation& reservation = reservations_[found];
+  reservation.told_again = true;
   answer.code = reservation.admission;
   answer.state = reservation.state;
   answer.reservation = reservation.id;
@@ -377,10 +378,15 @@ bool Engine::answer_repeat(const Request& request, QuotaAnswer& answer) noexcept
   return true;
 }
 
-// It would fit, but for those who wait.
-void Engine::stand_behind(Obstacle& against) const noexcept {
+// It would fit, but for those who wait; where it may pass them, only until their turn is over.
+void Engine::stand_behind(Obstacle& against, const Party& party) const noexcept {
+  const bool may_pass = std::all_of(party.begin(), party.end(), [this](const Member& member) {
+    if (member.index == no_subject) return true;
+    const Subject& subject = subjects_[member.index];
+    return !subject.has_line() || lets_pass(subject);
+  });
   against.code = QuotaCode::line_ahead;
-  against.fits_at_ns = now_.ns + unknown_retry_ns;
+  against.fits_at_ns = now_.ns + (may_pass ? base::ns_per_ms : unknown_retry_ns);
 }
 
 void Engine::reserve(QuotaBatch& batch, size_t index, const Prepared& prepared,
@@ -416,7 +422,7 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const Prepared& prepared,
       }
     } else {
       Obstacle against = obstacle(party, shares);
-      if (against.code == QuotaCode::ok) stand_behind(against);
+      if (against.code == QuotaCode::ok) stand_behind(against, party);
       QuotaCode code = against.code;
       if ((call.flags & api::quota_flag::may_wait) != 0) {
         code = join(call, request, against, origin, answer);
@@ -459,7 +465,7 @@ void Engine::check(QuotaBatch& batch, size_t index, const Prepared& prepared) no
   const Request request = request_of(batch, call, party);
   const bool in_line = must_wait(party);
   Obstacle against = obstacle(party, limiter::Shares(request.amounts));
-  if (against.code == QuotaCode::ok && in_line) stand_behind(against);
+  if (against.code == QuotaCode::ok && in_line) stand_behind(against, party);
   if (against.code != QuotaCode::ok) {
     return deny(batch, index, party, request, against.code, against);
   }

@@ -47,9 +47,11 @@ bool has_expired(const Reservation& reservation) noexcept {
   return reservation.expired_order != 0;
 }
 
-// Asked again under its client's id, perhaps already, it is told; after its lifetime no more.
-bool has_client_id(const Reservation& reservation) noexcept {
-  return reservation.id_request != 0;
+// To another connection than the one that its answer did not reach: asked under its client's id it
+// is told, until its lifetime ends; when it is tied, until its connection does.
+bool may_be_known(const Reservation& reservation) noexcept {
+  const bool has_client_id = reservation.id_request != 0;
+  return has_client_id && (reservation.told_again || !reservation.is_tied());
 }
 
 }  // namespace
@@ -71,9 +73,8 @@ void Engine::cancel(const QuotaCall& call, QuotaAnswer& answer) noexcept {
   if (reservation == nullptr || has_ended(*reservation)) {
     return answer_ended(ReservationState::cancelled, answer);
   }
-  const bool untold = (call.flags & api::quota_flag::untold) != 0;
-  if (untold && has_client_id(*reservation) && !reservation->is_tied()) {
-    answer.code = QuotaCode::id_in_use;  // another connection may have been told of it
+  if ((call.flags & api::quota_flag::untold) != 0 && may_be_known(*reservation)) {
+    answer.code = QuotaCode::id_in_use;
     return;
   }
   const bool keeps = (call.flags & api::quota_flag::keep_requests) != 0;

@@ -30,13 +30,18 @@ constexpr uint32_t refreshed_max = 64;
 }  // namespace
 
 // Somebody stands in a line of the party who must not be passed.
-bool Engine::must_wait(const Party& party) const noexcept {
+// Who may pass, but for somebody's turn, has one itself when that has been looked at.
+bool Engine::must_wait(const Party& party) noexcept {
   if (waiters_.used() == 0) return false;
-  return std::any_of(party.begin(), party.end(), [this](const Member& member) {
-    if (member.index == no_subject) return false;
+  bool must = false;
+  for (const Member& member : party) {
+    if (member.index == no_subject) continue;
     const Subject& subject = subjects_[member.index];
-    return subject.has_line() && !may_be_passed(subject);
-  });
+    if (!subject.has_line() || may_be_passed(subject)) continue;
+    if (lets_pass(subject)) mark(member.index);
+    must = true;
+  }
+  return must;
 }
 
 // The head of its line has no turn that is still to be looked at: nor one that time brings, unless

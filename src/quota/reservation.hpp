@@ -42,7 +42,8 @@ struct Reservation
   uint32_t lifetime_ms = 0;
   uint8_t subjects_count = 0;
   uint8_t refunded = 0;  // a bit for each subject that got its charge back when it expired
-  api::ReservationState state = api::ReservationState::open;
+  api::ReservationState state : 7 = api::ReservationState::open;
+  bool told_again : 1 = false;                    // under its id, perhaps to another connection
   api::QuotaCode admission = api::QuotaCode::ok;  // what it was admitted with
 
   api::Amounts amounts;  // charged now; settled: what was used

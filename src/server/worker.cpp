@@ -85,6 +85,8 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   exchange_.is_up();
   context_.now = io_.now();
   rates_.advance(context_.now.monotonic_ns, shard_.statistics());
+  // Whose time has come has a turn before newcomers.
+  if (quotas_.next_due_ns() <= context_.now.monotonic_ns) quotas_.run_due(context_.now);
   for (const io::Event& event : std::span(events_).first(count)) on_event(event);
   execute();
   if (exchange_.receive(*this) || count > 0) busy_ns_ = context_.now.monotonic_ns;

@@ -296,7 +296,8 @@ void QuotaWatch::follow_untold(Core& core, const api::QuotaCall& call,
   const bool open = reserved.state == ReservationState::open;
   if (!open && reserved.state != ReservationState::expired) return;
   if (!open && answer.code == QuotaCode::unknown_reservation) return;
-  const bool stays = !reserved.asked.client_id.empty() && reserved.asked.tie == 0;
+  const bool stays =
+      !reserved.asked.client_id.empty() && (reserved.asked.tie == 0 || reserved.was_repeated);
   if (answer.code != (stays ? QuotaCode::id_in_use : QuotaCode::ok)) {
     failure_.report("what nobody was told of was given back with " + code_text(answer.code));
   }

@@ -430,6 +430,21 @@ TEST_F(Ending, what_is_tied_and_reached_nobody_comes_back_also_with_an_id) {
   }
 }
 
+// Somebody else was told of it: what is lost is the repeat.
+TEST_F(Ending, what_is_tied_and_was_asked_for_again_stays_when_the_repeat_is_lost) {
+  driver_.put("m", {slots(1)});
+  QuotaCall call = with_id(asking({.requests = 0}), "mine");
+  call.tie = 7;
+  const uint64_t id = driver_.reserve({"m"}, call).reservation;
+  call.tie = 8;
+  EXPECT_EQ(driver_.reserve({"m"}, call).reservation, id);
+  EXPECT_FALSE(driver_.store.give_back(id, driver_.now()));
+  EXPECT_EQ(driver_.cancel(id, api::quota_flag::untold).code, QuotaCode::id_in_use);
+  EXPECT_EQ(slots_used(), 1U);
+  driver_.ask({.op = QuotaOp::end_tie, .tie = 7});
+  EXPECT_EQ(slots_used(), 0U);
+}
+
 TEST_F(Ending, a_bucket_whose_limit_became_zero_gives_back_what_was_reserved) {
   driver_.put("m", {limit_of("l", Metric::tokens, 60, LimitKind::gcra, 60'000)});
   const uint64_t id = reserve(60);

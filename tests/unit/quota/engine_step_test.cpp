@@ -219,6 +219,27 @@ TEST_F(Steps, a_newcomer_does_not_come_before_those_whose_time_has_come) {
   EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::ok);
 }
 
+// What is due is another subject's: whoever may pass waits for no more than a look.
+TEST_F(Steps,
+       a_newcomer_that_may_pass_waits_for_others_timers_no_longer_than_until_they_are_fired) {
+  Quota quota = quota_of({tpm(many)});
+  quota.overtakers_max = 1'000;
+  driver_.put("m", quota);
+  driver_.put("other", {slots(10)});
+  driver_.record({"m"}, {.input_tokens = many - 10});
+  driver_.reserve({"m"}, waiting(asking_tokens(100), 1));  // heads the line for a minute
+  QuotaCall brief = asking({.requests = 0});
+  brief.lifetime_ms = 10;
+  driver_.reserve({"other"}, brief);
+  driver_.ns += 11 * base::ns_per_ms;
+  const api::QuotaAnswer denied = driver_.reserve({"m"}, asking_tokens(1));
+  EXPECT_EQ(denied.code, QuotaCode::line_ahead);
+  EXPECT_EQ(denied.retry_ms, 1);
+  EXPECT_EQ(driver_.reserve({"m"}, waiting(asking_tokens(1), 2)).code, QuotaCode::queued);
+  driver_.advance_ns(0);
+  EXPECT_EQ(driver_.served(), Tickets{2});
+}
+
 // Lines that are marked again and again, without end: each has its own share of work.
 class Overload : public testing::Test {
  protected:
