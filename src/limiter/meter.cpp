@@ -58,7 +58,7 @@ void Meter::begin(const Moment& now) noexcept {
   if (is_ring()) set_time(newest_at, now.ns / shape_.width_ns);
   if (is_gcra()) {
     set_time(leaked_at, now.ns);
-    set_time(steady_from_at, oldest());
+    set_time(changed_at, oldest() - 1);
   }
   if (shape_.kind == LimitKind::calendar) roll_calendar(now);
 }
@@ -68,19 +68,27 @@ void Meter::take_over(const MeterShape& before, uint64_t* words, const Moment& n
   if (is_gcra()) old.roll_bucket(now);
   std::copy_n(old.words_, head_words(shape_), words_);
   std::copy_n(old.ring_, ring_words(shape_), ring_);
-  if (!is_gcra() || shape_.amount == before.amount) return;
-  remember_amount(before.amount);
+  if (!is_gcra()) return;
+  const bool was_word = before.ceiling != api::Ceiling::number;
+  // After a word that stood for long it is as if the present number had.
+  const bool was_word_for_long = was_word && time(changed_at) < oldest();
+  if (shape_.amount != before.amount && !was_word_for_long) remember_amount(before.amount);
+  // What was counted without a number fills the bucket, and no more.
+  if (was_word) set_level(level_at, std::min(level_of_ring(false, now), scaled(shape_.amount)));
 }
 
 // The ring has leaked at the amount that was before: at the least of them, if there were several in
-// it. The sub-window in which it changes takes part with the smaller one.
+// it.
 void Meter::remember_amount(uint64_t before) noexcept {
-  const bool was_steady = time(steady_from_at) <= oldest();
-  const bool changed_just_now = time(steady_from_at) > time(newest_at);
-  const uint64_t slow = was_steady ? before : std::min(before, words_[slow_amount_at]);
-  const bool slows_down = shape_.amount < before && !(changed_just_now && slow < shape_.amount);
-  words_[slow_amount_at] = slow;
-  set_time(steady_from_at, time(newest_at) + (slows_down ? 0 : 1));
+  if (time(changed_at) == time(newest_at)) {
+    words_[changing_amount_at] = std::min(words_[changing_amount_at], shape_.amount);
+    return;
+  }
+  const bool was_steady = time(changed_at) < oldest();
+  words_[slow_amount_at] =
+      was_steady ? before : std::min({before, words_[changing_amount_at], words_[slow_amount_at]});
+  words_[changing_amount_at] = std::min(before, shape_.amount);
+  words_[changed_at] = words_[newest_at];
 }
 
 // A window has ended: what was charged before `order` is not in this one.
@@ -135,8 +143,10 @@ void Meter::move_ring_level(int64_t newest) noexcept {
 
 // How much leaks, if so much is there, in some time of a sub-window, or of those from it on.
 Meter::Wide Meter::leaks_in(int64_t sub_window, int64_t ns) const noexcept {
-  const bool is_steady = sub_window >= time(steady_from_at);
-  return Wide{static_cast<uint64_t>(ns)} * (is_steady ? shape_.amount : words_[slow_amount_at]);
+  uint64_t amount = shape_.amount;
+  if (sub_window == time(changed_at)) amount = words_[changing_amount_at];
+  if (sub_window < time(changed_at)) amount = words_[slow_amount_at];
+  return Wide{static_cast<uint64_t>(ns)} * amount;
 }
 
 // The level that the ring's charges have made, each taken as late as its sub-window allows: at
@@ -175,14 +185,14 @@ uint64_t Meter::fill_bucket(uint64_t amount) noexcept {
 
 uint64_t Meter::used() const noexcept {
   if (shape_.kind == LimitKind::slots) return 0;
-  if (!is_gcra()) return words_[used_at];
+  if (!is_bucket()) return words_[used_at];
   const auto period = static_cast<uint64_t>(shape_.period_ns);
   return static_cast<uint64_t>((level() + period - 1) / period);
 }
 
 uint64_t Meter::open() const noexcept {
   if (shape_.kind == LimitKind::slots) return 0;
-  return is_gcra() ? std::min(words_[open_at], used()) : words_[open_at];
+  return is_bucket() ? std::min(words_[open_at], used()) : words_[open_at];
 }
 
 void Meter::reset(const Moment& now) noexcept {
@@ -249,7 +259,7 @@ int64_t Meter::ring_empty_at_ns(const Moment& now) const noexcept {
 
 int64_t Meter::empty_at_ns(const Moment& now) const noexcept {
   if (used() == 0) return now.ns;
-  if (is_gcra()) return now.ns + leaks_in_ns(level());
+  if (is_bucket()) return now.ns + leaks_in_ns(level());
   if (is_ring()) return ring_empty_at_ns(now);
   return end_ns(now);
 }

@@ -65,7 +65,7 @@ struct MeterShape {
 inline constexpr uint32_t sliding_places = 16;      // of which 15 span the period; gcra too
 inline constexpr uint32_t rolling_day_places = 64;  // 63: a sub-window has 22 min 52 s
 
-inline constexpr uint32_t head_words_max = 11;  // of a gcra
+inline constexpr uint32_t head_words_max = 12;  // of a gcra
 
 MeterShape compile(const api::Limit& limit) noexcept;
 uint32_t head_words(const MeterShape& shape) noexcept;
@@ -149,9 +149,10 @@ class Meter {
   enum GcraWord : uint8_t {
     level_at = since_at + 1,  // two words, as the next level
     leaked_at = level_at + 2,
-    ring_level_at,                       // at the beginning of the ring
-    steady_from_at = ring_level_at + 2,  // the first sub-window that leaked as all leak now ...
-    slow_amount_at,                      // ... and no less than this much leaked before
+    ring_level_at,                   // at the beginning of the ring
+    changed_at = ring_level_at + 2,  // the sub-window in which the amount changed last ...
+    changing_amount_at,              // ... the least that it was in that one ...
+    slow_amount_at,                  // ... and before
     gcra_words
   };
 
@@ -159,6 +160,8 @@ class Meter {
   bool holds(const Charge& charge) const noexcept { return charge.order >= words_[since_at]; }
   bool is_ring() const noexcept { return shape_.ring_mask != 0; }
   bool is_gcra() const noexcept { return shape_.kind == api::LimitKind::gcra; }
+  // Its level counts. Where a word stands for the amount, all that was used in a period does.
+  bool is_bucket() const noexcept { return is_gcra() && shape_.ceiling == api::Ceiling::number; }
   Place& place(int64_t sub_window) const noexcept {
     return reinterpret_cast<Place*>(ring_)[sub_window & shape_.ring_mask];
   }

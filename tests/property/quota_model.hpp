@@ -53,6 +53,7 @@ class LimitModel {
   const api::Limit& limit() const { return limit_; }
   void set_amount(const api::Limit& limit, int64_t ns) {
     if (rate(limit) != rate(limit_)) ++changes_;
+    if (limit_.ceiling != api::Ceiling::number) was_word_ = true;
     rates_.push_back({ns, rate(limit)});
     limit_ = limit;
   }
@@ -129,16 +130,8 @@ class LimitModel {
       case api::LimitKind::slots:
         return {};
       case api::LimitKind::sliding:
-      case api::LimitKind::rolling_day: {
-        const int64_t period =
-            is(api::LimitKind::sliding) ? static_cast<int64_t>(period_ns()) : day;
-        const int64_t parts = is(api::LimitKind::sliding) ? 15 : 63;
-        const int64_t late = (period + parts - 1) / parts + parts;
-        const auto since = [&](int64_t begin) {
-          return add_up(open, [&](const Charge& charge) { return charge.ns > begin; });
-        };
-        return {since(ns - period), since(ns - period - late)};
-      }
+      case api::LimitKind::rolling_day:
+        return in_period(ns, open, is(api::LimitKind::sliding) ? 15 : 63);
       case api::LimitKind::fixed: {
         const std::optional<int64_t> anchor = first_use();
         if (!anchor) return {};
@@ -162,12 +155,24 @@ class LimitModel {
         }));
       }
       case api::LimitKind::gcra:
+        if (limit_.ceiling != api::Ceiling::number) return in_period(ns, open, 15);
         return open ? gcra_open(ns) : gcra_used(ns);  // what comes back was never charged
     }
     return {};
   }
 
   static Bounds both(uint64_t value) { return {value, value}; }
+
+  // Of a ring with so many parts.
+  Bounds in_period(int64_t ns, bool open, int64_t parts) const {
+    const bool is_day = is(api::LimitKind::rolling_day);
+    const int64_t period = is_day ? day : static_cast<int64_t>(period_ns());
+    const int64_t late = (period + parts - 1) / parts + parts;
+    const auto since = [&](int64_t begin) {
+      return add_up(open, [&](const Charge& charge) { return charge.ns > begin; });
+    };
+    return {since(ns - period), since(ns - period - late)};
+  }
 
   std::optional<int64_t> first_use() const {
     for (const Charge& charge : charges_) {
@@ -208,6 +213,7 @@ class LimitModel {
     const auto units = [this](Wide of) {
       return static_cast<uint64_t>((of + period_ns() - 1) / period_ns());
     };
+    if (was_word_) return {0, UINT64_MAX};
     if (!has_refunds_) return both(units(level));
     if (changes_ > 1) return {units(level), UINT64_MAX};
     // The one in which the amount changed counts by the smaller one.
@@ -233,7 +239,8 @@ class LimitModel {
   std::vector<Charge> charges_;
   std::vector<Rate> rates_;
   bool has_refunds_ = false;
-  unsigned changes_ = 0;  // of the amount
+  unsigned changes_ = 0;   // of the amount
+  bool was_word_ = false;  // then it begins with what was used, or a full bucket
 };
 
 }  // namespace sluice::quota

@@ -177,19 +177,65 @@ TEST(GcraMeter, bears_many_changes_of_its_amount) {
   EXPECT_LE(driver.used(), 40U);
 }
 
-// A bucket without a number has no rate: it would never be empty again.
-TEST(GcraMeter, without_a_number_forgets_at_once) {
-  const Limit limit = limit_of(LimitKind::gcra, 10);
+Limit word(Ceiling ceiling) {
+  Limit limit = limit_of(LimitKind::gcra, 0);
+  limit.ceiling = ceiling;
+  return limit;
+}
+
+// A bucket without a number has no rate.
+TEST(GcraMeter, without_a_number_tells_what_was_used_in_a_period) {
   for (const Ceiling ceiling : {Ceiling::unlimited, Ceiling::block}) {
-    Limit word = limit_of(LimitKind::gcra, 0);
-    word.ceiling = ceiling;
-    Driver driver(word);
-    driver.charge(1'000'000);
-    EXPECT_LE(driver.empty_at(), driver.now().ns + 1);
-    EXPECT_EQ(driver.at(1).used(), 0U);
-    driver.change_to(limit);
-    EXPECT_TRUE(driver.fits(10));
+    Driver driver(word(ceiling));
+    driver.charge(1'000);
+    const Charge held = driver.at(30 * s).charge(500, true);
+    EXPECT_EQ(driver.used(), 1'500U);
+    EXPECT_EQ(driver.open(), 500U);
+    driver.give_back(500, 100, held);
+    EXPECT_EQ(driver.used(), 1'400U);
+    EXPECT_EQ(driver.at(64 * s).used(), 400U);
+    const int64_t empty_ns = driver.empty_at();
+    EXPECT_EQ(driver.at(empty_ns).used(), 0U);
   }
+}
+
+// Who blocks a subject for a moment does not make it a present of another burst.
+TEST(GcraMeter, a_word_in_between_forgets_nothing) {
+  for (const Ceiling ceiling : {Ceiling::unlimited, Ceiling::block}) {
+    for (const int64_t wait_ns : {int64_t{0}, 1 * ms, 10 * s}) {
+      Driver driver(limit_of(LimitKind::gcra, 60), 1'000 * s);
+      driver.charge(60);
+      driver.change_to(word(ceiling));
+      driver.at(driver.now().ns + wait_ns);
+      driver.change_to(limit_of(LimitKind::gcra, 60));
+      EXPECT_GE(driver.used(), static_cast<uint64_t>(60 - wait_ns / s));
+      EXPECT_LE(driver.used(), 60U);
+      EXPECT_FALSE(driver.fits(20));
+    }
+  }
+}
+
+TEST(GcraMeter, what_was_used_without_a_number_fills_the_bucket_and_no_more) {
+  Driver driver(word(Ceiling::unlimited), 1'000 * s);
+  driver.at(2'000 * s).charge(30);
+  driver.change_to(limit_of(LimitKind::gcra, 60));
+  EXPECT_EQ(driver.used(), 30U);
+  driver.change_to(word(Ceiling::unlimited));
+  driver.at(2'001 * s).charge(1'000'000);
+  driver.change_to(limit_of(LimitKind::gcra, 60));
+  EXPECT_EQ(driver.used(), 60U);
+  EXPECT_TRUE(driver.at(2'061 * s).fits(60));
+}
+
+TEST(GcraMeter, gives_back_though_its_amount_was_nothing_for_a_moment) {
+  Driver driver(limit_of(LimitKind::gcra, 1'000, 15'000), 1'000 * s);
+  const Charge held = driver.charge(500, true);
+  driver.charge(500);
+  driver.at(1'008 * s).change_to(limit_of(LimitKind::gcra, 0, 15'000));
+  driver.change_to(limit_of(LimitKind::gcra, 1'000, 15'000));
+  EXPECT_EQ(driver.used(), 467U);
+  driver.give_back(500, 500, held);
+  EXPECT_LE(driver.used(), 2U * 1'000 / 15);
 }
 
 TEST(GcraMeter, of_nothing_bears_any_number_of_resets_and_changes) {
