@@ -123,6 +123,8 @@ class Engine {
   std::string_view owner_at(BlockArena::Block block) const noexcept;
   void drop_owner(BlockArena::Block block) noexcept;
   static api::QuotaCode admission_code(const Party& party) noexcept;
+  uint32_t find_repeated(const Request& request) const noexcept;
+  api::QuotaCode repeated_code(const Request& request, uint32_t found) const noexcept;
   bool answer_repeat(const Request& request, api::QuotaAnswer& answer) noexcept;
   void deny(api::QuotaBatch& batch, size_t index, const Party& party, const Request& request,
             api::QuotaCode code, const Obstacle& obstacle) noexcept;

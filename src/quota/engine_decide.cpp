@@ -357,20 +357,29 @@ QuotaCode Engine::admission_code(const Party& party) noexcept {
   return QuotaCode::unlimited;
 }
 
-// The request's id names a reservation, or a waiter: true, and the answer is theirs.
-bool Engine::answer_repeat(const Request& request, QuotaAnswer& answer) noexcept {
-  const uint32_t found = id_index_.find(request.id.low, [&](uint32_t number) {
+// The reservation that the request's id names, or the waiter, with waiter_bit; none.
+uint32_t Engine::find_repeated(const Request& request) const noexcept {
+  if (!request.id.is_set()) return HashIndex::none;
+  return id_index_.find(request.id.low, [&](uint32_t number) {
     if ((number & waiter_bit) != 0) return waiters_[number & ~waiter_bit].request.id == request.id;
     return reservations_[number].client_id == request.id;
   });
+}
+
+QuotaCode Engine::repeated_code(const Request& request, uint32_t found) const noexcept {
+  const bool waits = (found & waiter_bit) != 0;
+  if (waits || reservations_[found].id_request != request.id_request) return QuotaCode::id_in_use;
+  return reservations_[found].admission;
+}
+
+// The request's id names a reservation, or a waiter: true, and the answer is theirs.
+bool Engine::answer_repeat(const Request& request, QuotaAnswer& answer) noexcept {
+  const uint32_t found = find_repeated(request);
   if (found == HashIndex::none) return false;
-  if ((found & waiter_bit) != 0 || reservations_[found].id_request != request.id_request) {
-    answer.code = QuotaCode::id_in_use;
-    return true;
-  }
+  answer.code = repeated_code(request, found);
+  if (answer.code == QuotaCode::id_in_use) return true;
   Reservation& reservation = reservations_[found];
   reservation.told_again = true;
-  answer.code = reservation.admission;
   answer.state = reservation.state;
   answer.reservation = reservation.id;
   answer.amounts = reservation.amounts;
@@ -405,7 +414,7 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const Prepared& prepared,
     return answered(code);
   }
   const Request request = request_of(batch, call, party);
-  if (request.id.is_set() && answer_repeat(request, answer)) {
+  if (answer_repeat(request, answer)) {
     answered(answer.code);
   } else {
     const limiter::Shares shares(request.amounts);
@@ -463,13 +472,19 @@ void Engine::check(QuotaBatch& batch, size_t index, const Prepared& prepared) no
     return;
   }
   const Request request = request_of(batch, call, party);
-  const bool in_line = must_wait(party);
-  Obstacle against = obstacle(party, limiter::Shares(request.amounts));
-  if (against.code == QuotaCode::ok && in_line) stand_behind(against, party);
-  if (against.code != QuotaCode::ok) {
-    return deny(batch, index, party, request, against.code, against);
+  if (const uint32_t found = find_repeated(request); found != HashIndex::none) {
+    answer.code = repeated_code(request, found);
+    if (answer.code == QuotaCode::id_in_use) answer.retry_ms = base::ceil_ms(unknown_retry_ns);
+  } else {
+    const bool in_line = must_wait(party);
+    Obstacle against = obstacle(party, limiter::Shares(request.amounts));
+    if (against.code == QuotaCode::ok && in_line) stand_behind(against, party);
+    if (against.code != QuotaCode::ok) {
+      return deny(batch, index, party, request, against.code, against);
+    }
+    answer.code = admission_code(party);
   }
-  answer.code = admission_code(party);
+  if (!api::admits(answer.code)) return;
   if ((call.flags & api::quota_flag::wants_limits) != 0) {
     tell_limits(batch, index, party, request.amounts, false);
   }

@@ -248,10 +248,13 @@ class World {
                                     .client_id = client_id,
                                     .owner = owner},
                                    names);
-    if (repeated != nullptr && !only_check) {
-      if (answer.code == QuotaCode::id_in_use) {
-        ASSERT_TRUE(repeated->subjects != names || repeated_amounts_.at(client_id) != amounts);
-      } else {
+    if (repeated != nullptr) {
+      const bool is_other =
+          repeated->subjects != names || repeated_amounts_.at(client_id) != amounts;
+      ASSERT_EQ(answer.code == QuotaCode::id_in_use, is_other);
+      if (only_check) {
+        ASSERT_EQ(answer.reservation, 0U);
+      } else if (!is_other) {
         ASSERT_EQ(answer.reservation, repeated_id);
         ASSERT_EQ(answer.state, repeated->state);
       }

@@ -387,6 +387,22 @@ TEST(ClientId, is_free_again_when_its_reservation_is_forgotten) {
   EXPECT_NE(again.reservation, first);
 }
 
+// As reserve would be answered.
+TEST(ClientId, is_looked_at_by_a_check_too) {
+  StoreDriver driver;
+  driver.put("m", {slots(1)});
+  const uint64_t held = driver.reserve({"m"}, with_id(asking({}), "id")).reservation;
+  EXPECT_EQ(driver.check({"m"}, asking({})).code, QuotaCode::concurrency_exceeded);
+  const api::QuotaAnswer again = driver.check({"m"}, with_id(asking({}), "id"));
+  EXPECT_EQ(again.code, QuotaCode::ok);
+  EXPECT_EQ(again.reservation, 0U);
+  driver.cancel(held);
+  EXPECT_EQ(driver.check({"m"}, asking({})).code, QuotaCode::ok);
+  const api::QuotaAnswer other = driver.check({"m"}, with_id(asking({.requests = 2}), "id"));
+  EXPECT_EQ(other.code, QuotaCode::id_in_use);
+  EXPECT_GT(other.retry_ms, 0);
+}
+
 TEST(ClientId, of_another_request_is_in_use) {
   StoreDriver driver;
   driver.put("{t}a", {tpm(100)});

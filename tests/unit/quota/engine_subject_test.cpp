@@ -182,8 +182,9 @@ TEST(NewQuota, without_room_for_its_usage_leaves_all_as_it_was) {
          QuotaCode::ok) {
     ASSERT_LT(++put, 2'000);
   }
-  EXPECT_EQ(full.ask({.op = QuotaOp::put}, {"exact"}, quota_of(limits)).code,
-            QuotaCode::subjects_full);
+  const api::QuotaAnswer refused = full.ask({.op = QuotaOp::put}, {"exact"}, quota_of(limits));
+  EXPECT_EQ(refused.code, QuotaCode::subjects_full);
+  EXPECT_EQ(refused.retry_ms, 1'000);
   EXPECT_EQ(full.row("exact").source, QuotaSource::file);
   EXPECT_EQ(full.used("exact", "tpm"), 7U);
   EXPECT_EQ(remove(full, "exact").code, QuotaCode::no_such_quota);
