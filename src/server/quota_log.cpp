@@ -1,5 +1,6 @@
 #include "server/quota_log.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "base/assert.hpp"
@@ -53,6 +54,14 @@ void QuotaLog::tell_change(const api::QuotaBatch& batch, std::string_view peer) 
     fields["quota"] = policy::quota_json(batch.new_quotas.front());
   }
   log::info(message_of(call.op), fields);
+}
+
+void warn_of_too_many_names(const policy::QuotaRules& rules, uint32_t subjects_max) {
+  const auto named = std::count_if(rules.rules.begin(), rules.rules.end(),
+                                   [](const policy::QuotaRule& rule) { return !rule.is_regex; });
+  if (named <= subjects_max) return;
+  log::warning("the policy file names more subjects than there is room for (--max-subjects)",
+               {{"subjects", named}, {"maxSubjects", subjects_max}});
 }
 
 void QuotaLog::note_unknown(std::string_view subject, uint64_t times, base::Now now) noexcept {

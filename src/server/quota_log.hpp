@@ -13,11 +13,15 @@
 
 #include "api/quota.hpp"
 #include "base/time.hpp"
+#include "policy/quota_book.hpp"
 
 namespace sluice::server {
 
 // Between two lines about unknown subjects: they may be all that is asked for.
 inline constexpr int64_t unknown_pause_ns = 60 * base::ns_per_s;
+
+// When a file names more subjects than there is room for: the others are refused (subjects_full).
+void warn_of_too_many_names(const policy::QuotaRules& rules, uint32_t subjects_max);
 
 class QuotaLog {
  public:

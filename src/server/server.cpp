@@ -13,6 +13,7 @@
 #include "log/log.hpp"
 #include "policy/rule_file.hpp"
 #include "server/crew.hpp"
+#include "server/quota_log.hpp"
 #include "server/rule_watch.hpp"
 #include "server/worker_thread.hpp"
 
@@ -213,6 +214,7 @@ StartReport Server::start() {
     report.pinned = report.pinned && started.pinned;
   }
   if (!config_.config_file.empty()) {
+    warn_of_too_many_names(parsed.quotas, config_.max_subjects);
     watch_rules(std::move(rule_text.text), parsed.profiles);
   }
   return report;
@@ -220,6 +222,7 @@ StartReport Server::start() {
 
 void Server::watch_rules(std::string text, const std::vector<policy::ProfileFile>& profiles) {
   const auto adopt = [this](const policy::ParsedRules& parsed) {
+    warn_of_too_many_names(parsed.quotas, config_.max_subjects);
     // A large book takes its time: all are made before the first core changes over.
     std::vector<std::unique_ptr<policy::RuleBook>> books;
     for (size_t i = 0; i < workers_.size(); ++i) {

@@ -126,5 +126,17 @@ TEST_F(QuotaLogTest, other_batches_change_nothing) {
   EXPECT_FALSE(QuotaLog::tells(batch));
 }
 
+TEST_F(QuotaLogTest, warns_of_a_file_that_names_more_subjects_than_there_is_room_for) {
+  policy::QuotaRules rules{.rules = {{.subject = "a"}, {.subject = "b"}}};
+  rules.rules.push_back({.subject = ".", .is_regex = true});  // any number of them
+  warn_of_too_many_names(rules, 2);
+  warn_of_too_many_names(rules, 1);
+  const std::vector<Json> told = lines();
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].at("level"), "WARN");
+  EXPECT_EQ(told[0].at("subjects"), 2);
+  EXPECT_EQ(told[0].at("maxSubjects"), 1);
+}
+
 }  // namespace
 }  // namespace sluice::server
