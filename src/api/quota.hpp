@@ -107,6 +107,12 @@ constexpr bool is_paged(QuotaOp op) noexcept {
   return op == QuotaOp::page || op == QuotaOp::holders;
 }
 
+// Whether it changes what an operator decides: who did so is told in the log.
+constexpr bool is_administrative(QuotaOp op) noexcept {
+  return op == QuotaOp::put || op == QuotaOp::remove || op == QuotaOp::reset ||
+         op == QuotaOp::reset_all;
+}
+
 struct Amounts {
   uint64_t requests = 1;
   uint64_t input_tokens = 0;

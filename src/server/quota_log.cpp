@@ -19,11 +19,6 @@ std::string told(std::string_view name) {
   return log::shortened(name, name_bytes_max);
 }
 
-bool is_change(QuotaOp op) noexcept {
-  return op == QuotaOp::put || op == QuotaOp::remove || op == QuotaOp::reset ||
-         op == QuotaOp::reset_all;
-}
-
 std::string_view message_of(QuotaOp op) noexcept {
   switch (op) {
     case QuotaOp::put:
@@ -41,7 +36,7 @@ std::string_view message_of(QuotaOp op) noexcept {
 }  // namespace
 
 bool QuotaLog::tells(const api::QuotaBatch& batch) noexcept {
-  return !batch.calls.empty() && is_change(batch.calls.front().op) &&
+  return !batch.calls.empty() && api::is_administrative(batch.calls.front().op) &&
          api::admits(batch.answers.front().code) && log::wants(log::Level::info);
 }
 

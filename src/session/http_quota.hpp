@@ -38,6 +38,7 @@ struct HttpQuota {
         limit(asked.limit),
         rate_style(asked.rate_style),
         headers(asked.headers),
+        dry_run(asked.dry_run),
         kind(reply_kind) {}
 
   wire::RestQuota head() const noexcept {
@@ -49,7 +50,8 @@ struct HttpQuota {
             .cursor = cursor,
             .limit = limit,
             .rate_style = rate_style,
-            .headers = headers};
+            .headers = headers,
+            .dry_run = dry_run};
   }
 
   void fill(api::QuotaBatch& batch) const {
@@ -76,6 +78,7 @@ struct HttpQuota {
   std::string limit;
   std::string rate_style;
   std::string headers;
+  wire::DryRun dry_run;
 
   std::string body;
   wire::QuotaRequest request;

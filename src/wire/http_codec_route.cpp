@@ -101,6 +101,7 @@ struct Parameters {
   Parameter cursor;
   Parameter headers;
   Parameter subject;
+  Parameter dry_run;
 
   Parameter* find(std::string_view name) noexcept {
     if (name == "canWait") return &can_wait;
@@ -115,6 +116,7 @@ struct Parameters {
     if (name == "cursor") return &cursor;
     if (name == "headers") return &headers;
     if (name == "subject") return &subject;
+    if (name == "dry_run") return &dry_run;
     return nullptr;
   }
 };
@@ -129,6 +131,8 @@ Parameters read_query(std::string_view query, DecodeBuffer& buffer) noexcept {
     Parameter* parameter = parameters.find(*name);
     if (parameter == nullptr || parameter->was_given) continue;
     const std::optional<std::string_view> value = buffer.form_decode(pair->value);
+    // Who says dry_run wants nothing to change, however it is spelled.
+    if (!value && parameter == &parameters.dry_run) parameter->was_given = true;
     if (!value) continue;
     // A subject is the same text wherever it stands: nothing is cut off.
     const bool is_subject = parameter == &parameters.subject;
@@ -248,6 +252,12 @@ RestRequest read_debug(const Parameters& parameters, bool json) noexcept {
                    .keys_max = static_cast<uint32_t>(*keys_max)};
 }
 
+DryRun read_dry_run(const Parameter& parameter) noexcept {
+  if (!parameter.was_given) return DryRun::absent;
+  if (parameter.value == "true") return DryRun::yes;
+  return parameter.value == "false" ? DryRun::no : DryRun::unclear;
+}
+
 RestQuota read_quota(QuotaEndpoint endpoint, std::string_view key, const Parameters& parameters,
                      const HttpRequest& request) noexcept {
   const bool lists = endpoint == QuotaEndpoint::reservations;
@@ -261,7 +271,8 @@ RestQuota read_quota(QuotaEndpoint endpoint, std::string_view key, const Paramet
           .cursor = parameters.cursor.value,
           .limit = parameters.limit.value,
           .rate_style = request.rate_style,
-          .headers = parameters.headers.value};
+          .headers = parameters.headers.value,
+          .dry_run = read_dry_run(parameters.dry_run)};
 }
 
 RestRequest decision(const Complaint& complaint, api::Entry entry, std::string_view key,

@@ -30,7 +30,8 @@ struct QuotaRequest {
   std::vector<std::string> subjects;
   std::string client_id;
   std::string owner;
-  api::Quota quota;  // put
+  api::Quota quota;      // put
+  bool dry_run = false;  // tells what the call would change, and changes nothing
 };
 
 // Why something is not done. `code` and `title` are what programs and people tell it apart by.

@@ -540,6 +540,17 @@ std::optional<QuotaProblem> read_asked(const RestQuota& asked, std::string_view 
   }
 }
 
+// Where there is no dry run it is refused: whoever asks for one wants nothing to happen.
+std::optional<QuotaProblem> read_dry_run(const RestQuota& asked, QuotaRequest& request) {
+  if (asked.dry_run == DryRun::absent) return std::nullopt;
+  if (!api::is_administrative(request.call.op)) {
+    return bad_request("dry_run: not known here; POST /v1/check tells what a reserve would");
+  }
+  if (asked.dry_run == DryRun::unclear) return bad_request("dry_run: must be true or false");
+  request.dry_run = asked.dry_run == DryRun::yes;
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool reads_quota_body(const RestQuota& asked) noexcept {
@@ -553,6 +564,7 @@ std::variant<QuotaRequest, QuotaProblem> read_quota_request(const RestQuota& ask
   std::optional<QuotaProblem> problem = read_style(asked.headers, request.style);
   if (!problem) problem = read_style(asked.rate_style, request.style);  // goes before the query
   if (!problem) problem = read_asked(asked, body, options, request);
+  if (!problem) problem = read_dry_run(asked, request);
   if (problem) return std::move(*problem);
   return request;
 }

@@ -30,7 +30,8 @@ void add_subjects(const QuotaRequest& request, api::QuotaBatch& batch) {
 void fill_batch(const QuotaRequest& request, api::QuotaBatch& batch) {
   add_subjects(request, batch);
   batch.calls.push_back(call_of(request));
-  if (request.call.op != QuotaOp::put) return;
+  if (request.dry_run) batch.calls[0].op = QuotaOp::usage;  // it only looks
+  if (batch.calls[0].op != QuotaOp::put) return;
   // The answer to a PUT is what a GET would say next.
   api::QuotaCall usage;
   usage.op = QuotaOp::usage;

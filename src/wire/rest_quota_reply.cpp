@@ -430,6 +430,34 @@ QuotaReply subject_reply(const QuotaRequest& request, const QuotaBatch& batch,
   return reply;
 }
 
+// Of a call that was only looked at: `usage` of its subject, if it names one.
+QuotaReply dry_run_reply(const QuotaRequest& request, const QuotaBatch& batch) {
+  const QuotaOp op = request.call.op;
+  if (op == QuotaOp::reset_all) {
+    return json_reply([](JsonWriter& json) { json.field("dry_run", true); });
+  }
+  const QuotaAnswer& answer = batch.answers[0];
+  if (!api::admits(answer.code)) return denied_reply(request, answer.code);
+  const std::span<const api::SubjectRow> rows = rows_of(batch, answer);
+  const api::QuotaSource source = rows.empty() ? api::QuotaSource::none : rows[0].source;
+  if (op == QuotaOp::remove && source != api::QuotaSource::run_time) {
+    return denied_reply(request, QuotaCode::no_such_quota);
+  }
+  return json_reply([&](JsonWriter& json) {
+    json.field("dry_run", true);
+    json.field("subject", request.subjects[0]);
+    if (op == QuotaOp::put) {
+      json.name("quota");
+      json.written(policy::one_line(policy::quota_json(request.quota)));
+    }
+    if (source == api::QuotaSource::none) return;
+    json.name("present");
+    json.open_object();
+    write_row(batch, rows[0], json);
+    json.close_object();
+  });
+}
+
 QuotaReply page_reply(const QuotaBatch& batch, const QuotaAnswer& answer) {
   return json_reply([&](JsonWriter& json) {
     json.name("subjects");
@@ -472,6 +500,7 @@ QuotaReply quota_reply(const QuotaRequest& request, const QuotaBatch& batch, int
   ASSERT(!batch.answers.empty());
   const QuotaAnswer& answer = batch.answers[0];
   const QuotaOp op = request.call.op;
+  if (request.dry_run) return dry_run_reply(request, batch);
   if (op == QuotaOp::reserve || op == QuotaOp::check || op == QuotaOp::record) {
     return decided_reply(request, batch, wall_ns);
   }

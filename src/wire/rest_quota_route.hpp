@@ -48,6 +48,9 @@ QuotaPath cut_quota_path(std::string_view path) noexcept;
 const QuotaEndpointInfo& quota_endpoint_info(QuotaEndpoint endpoint) noexcept;
 bool has_quota_method(QuotaEndpoint endpoint, std::string_view method) noexcept;
 
+// ?dry_run=
+enum class DryRun : uint8_t { absent, no, yes, unclear };
+
 // A request for quotas as its head has it; what it asks stands in its body, too.
 struct RestQuota {
   QuotaEndpoint endpoint = QuotaEndpoint::none;
@@ -59,6 +62,7 @@ struct RestQuota {
   std::string_view limit;        // likewise; empty: as many as usual
   std::string_view rate_style;   // of headers: X-RateLimit-Style; empty: plain ones
   std::string_view headers;      // the same as ?headers=
+  DryRun dry_run = DryRun::absent;
 };
 
 }  // namespace sluice::wire

@@ -124,6 +124,21 @@ TEST_F(HttpSessionQuotaTest, asks_who_holds_what) {
   EXPECT_NE(told_.find(R"({"reservations":[],"cursor":null})"), std::string::npos) << told_;
 }
 
+TEST_F(HttpSessionQuotaTest, only_looks_in_a_dry_run) {
+  send("DELETE /v1/subjects/gpt?dry_run=true HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(asked().calls.size(), 1u);
+  EXPECT_EQ(asked().calls[0].op, QuotaOp::usage);
+  EXPECT_EQ(asked().subjects.at(0), "gpt");
+  asked().rows.push_back({.source = api::QuotaSource::run_time});
+  asked().quotas.emplace_back();
+  asked().answers[0].rows_count = 1;
+  answer(QuotaCode::ok);
+  EXPECT_NE(told_.find(R"({"dry_run":true,"subject":"gpt","present":{)"), std::string::npos);
+  post("reset-all?dry_run=1", "");
+  EXPECT_TRUE(backend_.batches.empty());
+  EXPECT_NE(told_.find("dry_run: must be true or false"), std::string::npos) << told_;
+}
+
 // Else it could be more than a reply may be.
 TEST_F(HttpSessionQuotaTest, asks_for_a_shorter_page_of_holders_when_one_is_too_long) {
   send("GET /v1/reservations?limit=9&cursor=0000000000000005 HTTP/1.1\r\nHost: x\r\n\r\n");

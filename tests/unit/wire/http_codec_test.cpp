@@ -123,6 +123,21 @@ TEST(HttpCodecRoute, hands_on_what_a_quotas_query_says) {
   EXPECT_EQ(std::get<RestQuota>(check).rate_style, "anthropic");
 }
 
+// Whoever says it wants nothing to change.
+TEST(HttpCodecRoute, takes_no_dry_run_for_none) {
+  const auto dry_run = [](const std::string& query) {
+    return route("POST", "/v1/reset-all" + query)->quota()->dry_run;
+  };
+  EXPECT_EQ(dry_run(""), DryRun::absent);
+  EXPECT_EQ(dry_run("?dry_run=true"), DryRun::yes);
+  EXPECT_EQ(dry_run("?x=1&dry%5Frun=tru%65&dry_run=false"), DryRun::yes);
+  EXPECT_EQ(dry_run("?dry_run=false"), DryRun::no);
+  for (const char* unclear : {"?dry_run", "?dry_run=", "?dry_run=1", "?dry_run=True",
+                              "?dry_run=%zz", "?dry_run=%zz&dry_run=false"}) {
+    EXPECT_EQ(dry_run(unclear), DryRun::unclear) << unclear;
+  }
+}
+
 TEST(HttpCodecRoute, top_has_a_bounded_number_of_keys) {
   EXPECT_EQ(answer("GET", "/top?keys=1"), "top 1");
   EXPECT_EQ(answer("GET", "/top?keys=100"), "top 100");

@@ -244,6 +244,53 @@ TEST(RestQuotaReply, answers_a_put_as_a_get) {
   EXPECT_EQ(body_of(exchange.reply())["source"], "run_time");
 }
 
+TEST(RestQuotaReply, a_dry_run_of_a_put_tells_what_would_hold_and_what_does) {
+  Exchange exchange{QuotaOp::put};
+  exchange.request.dry_run = true;
+  exchange.request.quota.limits = {
+      {.name = "tpm", .metric = api::Metric::tokens, .amount = 5, .period_ms = 60'000}};
+  const std::string would =
+      R"({"dry_run":true,"subject":"m","quota":{"limits":[{"name":"tpm","metric":"tokens",)"
+      R"("amount":5,"period_ms":60000,"kind":"sliding"}]})";
+  exchange.add_row("m", api::QuotaSource::none, {});
+  EXPECT_EQ(exchange.reply().body, would + "}");
+  exchange.batch.rows[0].source = api::QuotaSource::file;
+  EXPECT_EQ(exchange.reply().status, 200);
+  EXPECT_EQ(exchange.reply().body,
+            would + R"(,"present":{"name":"m","source":"file","limits":[],"expired":"keep",)"
+                    R"("overtakers":0,"open_reservations":2,"waiting":1}})");
+}
+
+TEST(RestQuotaReply, a_dry_run_of_a_delete_finds_what_the_call_would) {
+  Exchange exchange{QuotaOp::remove};
+  exchange.request.dry_run = true;
+  exchange.add_row("m", api::QuotaSource::run_time, {});
+  EXPECT_EQ(exchange.reply().status, 200);
+  EXPECT_EQ(body_of(exchange.reply())["present"]["source"], "run_time");
+  EXPECT_FALSE(body_of(exchange.reply()).contains("quota"));
+  for (const auto source : {api::QuotaSource::file, api::QuotaSource::none}) {
+    exchange.batch.rows[0].source = source;
+    EXPECT_EQ(exchange.reply().status, 404);
+    EXPECT_EQ(body_of(exchange.reply())["code"], "no_such_quota");
+  }
+}
+
+TEST(RestQuotaReply, a_dry_run_of_a_reset_tells_what_would_be_forgotten) {
+  Exchange exchange{QuotaOp::reset};
+  exchange.request.dry_run = true;
+  api::Quota quota;
+  quota.limits = {{.name = "tpm", .metric = api::Metric::tokens, .amount = 9, .period_ms = 60'000}};
+  exchange.batch.limits.push_back(report("tpm", api::Metric::tokens, 9, 7));
+  exchange.add_row("m", api::QuotaSource::file, quota);
+  EXPECT_EQ(body_of(exchange.reply())["present"]["limits"][0]["used"], 7);
+  exchange.batch.rows[0].source = api::QuotaSource::none;
+  EXPECT_EQ(exchange.reply().body, R"({"dry_run":true,"subject":"m"})");
+  Exchange all{QuotaOp::reset_all, QuotaCode::invalid_subject};  // of none
+  all.request.dry_run = true;
+  EXPECT_EQ(all.reply().status, 200);
+  EXPECT_EQ(all.reply().body, R"({"dry_run":true})");
+}
+
 TEST(RestQuotaReply, pages_with_a_cursor_until_the_end) {
   Exchange exchange{QuotaOp::page};
   exchange.add_row("\xFF", api::QuotaSource::run_time, {});

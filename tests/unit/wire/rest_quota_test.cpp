@@ -2,9 +2,11 @@
 // by its field. Method: one body per row, compared with the call or the complaint it gives.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "wire/rest_quota.hpp"
 
@@ -374,6 +376,74 @@ TEST(RestQuotaRequest, asks_for_the_limits_of_what_is_decided) {
   fill_show(7, batch);
   EXPECT_EQ(batch.calls[0].op, QuotaOp::show);
   EXPECT_EQ(batch.calls[0].reservation, 7u);
+}
+
+// ---------------------------------------------------------------------------------- dry runs
+
+// A call's operation and how many subjects it has.
+using Asked = std::vector<std::pair<QuotaOp, int>>;
+
+std::variant<QuotaRequest, QuotaProblem> read_dry(QuotaEndpoint endpoint, std::string_view method,
+                                                  std::string_view body, DryRun dry_run) {
+  return read_quota_request(
+      {.endpoint = endpoint, .method = method, .subject = "m", .dry_run = dry_run}, body, usual);
+}
+
+Asked asked_of(const std::variant<QuotaRequest, QuotaProblem>& read) {
+  api::QuotaBatch batch;
+  fill_batch(std::get<QuotaRequest>(read), batch);
+  Asked asked;
+  for (const api::QuotaCall& call : batch.calls) asked.emplace_back(call.op, call.subjects_count);
+  return asked;
+}
+
+struct Administrative {
+  QuotaEndpoint endpoint;
+  std::string_view method;
+  std::string_view body;
+  QuotaOp op;
+};
+constexpr std::array<Administrative, 4> administrative{{
+    {QuotaEndpoint::subject, "PUT", R"({"limits": []})", QuotaOp::put},
+    {QuotaEndpoint::subject, "DELETE", "", QuotaOp::remove},
+    {QuotaEndpoint::reset, "POST", R"({"subject": "m"})", QuotaOp::reset},
+    {QuotaEndpoint::reset_all, "POST", "", QuotaOp::reset_all},
+}};
+
+TEST(RestQuotaRequest, a_dry_run_only_looks) {
+  for (const auto& [endpoint, method, body, op] : administrative) {
+    const int count = op == QuotaOp::reset_all ? 0 : 1;
+    const auto dry = read_dry(endpoint, method, body, DryRun::yes);
+    EXPECT_TRUE(std::get<QuotaRequest>(dry).dry_run);
+    EXPECT_EQ(std::get<QuotaRequest>(dry).call.op, op);
+    EXPECT_EQ(asked_of(dry), (Asked{{QuotaOp::usage, count}}));
+    for (const DryRun no : {DryRun::no, DryRun::absent}) {
+      EXPECT_EQ(asked_of(read_dry(endpoint, method, body, no)).front(), std::pair(op, count));
+    }
+  }
+}
+
+TEST(RestQuotaRequest, a_dry_run_is_checked_as_the_call_is) {
+  for (const char* body : {"[]", R"({"limits": [7]})"}) {
+    const auto dry = read_dry(QuotaEndpoint::subject, "PUT", body, DryRun::yes);
+    const auto plain = read_dry(QuotaEndpoint::subject, "PUT", body, DryRun::absent);
+    EXPECT_EQ(problem(dry), problem(plain));
+    EXPECT_NE(problem(dry), "none");
+  }
+  EXPECT_EQ(problem(read_dry(QuotaEndpoint::reset, "POST", "{}", DryRun::yes)),
+            "400 invalid_request: subject: missing; it is needed here");
+}
+
+TEST(RestQuotaRequest, nothing_is_done_where_a_dry_run_is_unclear_or_unknown) {
+  for (const auto& [endpoint, method, body, op] : administrative) {
+    EXPECT_EQ(problem(read_dry(endpoint, method, body, DryRun::unclear)),
+              "400 invalid_request: dry_run: must be true or false");
+  }
+  for (const DryRun given : {DryRun::yes, DryRun::no, DryRun::unclear}) {
+    EXPECT_EQ(problem(read_dry(QuotaEndpoint::reserve, "POST", R"({"subjects": ["m"]})", given)),
+              "400 invalid_request: dry_run: not known here; POST /v1/check tells what a reserve "
+              "would");
+  }
 }
 
 TEST(RestQuotaRequest, reads_bodies_of_posts_and_puts_alone) {
