@@ -13,6 +13,7 @@
 
 #include "cli/holders_command.hpp"
 #include "cli/native_server.hpp"
+#include "cli/quota_dry_run.hpp"
 #include "cli/quota_words.hpp"
 #include "sluicegate/client.hpp"
 
@@ -46,6 +47,7 @@ Exit code: 0 when it was shown, 1 when there is no quota, 2 when there was no an
 constexpr const char* set_text =
     R"(  sluicegate quota set gpt-4o --limit tpm:tokens:30000/60s:gcra --limit slots:concurrency:4
   sluicegate quota set gpt-4o --file quota.json
+  sluicegate quota set gpt-4o --file quota.json --dry-run
 
 It stays until it is removed. Without any limit the subject is unlimited.
 Exit code: 0 when done, 1 when not, 2 when there was no answer or a limit is wrong.)";
@@ -68,6 +70,7 @@ struct QuotaFlags {
   NativeServer server;
   bool json = false;
   bool all = false;
+  bool dry_run = false;
 };
 
 std::string text_of(const std::string& file) {
@@ -106,18 +109,35 @@ int show(const QuotaFlags& flags, sluicegate::Client& client) {
   return 0;
 }
 
+int tell_dry_run(const QuotaFlags& flags, sluicegate::Client& client, DryRun run) {
+  run.present = client.usage(flags.name);
+  const bool is_put = run.present.source == sluicegate::QuotaSource::run_time;
+  if (run.change == QuotaChange::remove && !is_put) return told(QuotaCode::no_such_quota, "");
+  if (flags.json) {
+    std::puts(dry_run_json(run).c_str());
+  } else {
+    std::fputs(dry_run_text(run).c_str(), stdout);
+  }
+  return 0;
+}
+
 int set(const QuotaFlags& flags, sluicegate::Client& client) {
   const sluicegate::Quota quota =
       flags.file.empty() ? quota_of_words(flags.limits) : quota_of_json(text_of(flags.file));
+  if (flags.dry_run) {
+    return tell_dry_run(flags, client, {.change = QuotaChange::set, .quota = quota});
+  }
   return told(client.put_quota(flags.name, quota), "set");
 }
 
 int remove(const QuotaFlags& flags, sluicegate::Client& client) {
+  if (flags.dry_run) return tell_dry_run(flags, client, {.change = QuotaChange::remove});
   return told(client.remove_quota(flags.name), "removed");
 }
 
 int reset(const QuotaFlags& flags, sluicegate::Client& client) {
   if (flags.name.empty() && !flags.all) throw std::invalid_argument("NAME or --all is required");
+  if (flags.dry_run) return tell_dry_run(flags, client, {.change = QuotaChange::reset});
   return told(flags.all ? client.reset_all() : client.reset(flags.name), "reset");
 }
 
@@ -144,6 +164,14 @@ void add_quota_command(CLI::App& app, std::function<int()>& run) {
     return command->add_option("NAME", flags->name, "which subject")->type_name("");
   };
 
+  const auto add_dry_run = [&](CLI::App* command) {
+    CLI::Option* dry_run = command->add_flag(
+        "--dry-run", flags->dry_run, "tells what holds now and what would, and changes nothing");
+    command->add_flag("--json", flags->json, "with --dry-run: as JSON, as REST tells it")
+        ->needs(dry_run);
+    return dry_run;
+  };
+
   CLI::App* shown = add("show", "Shows a subject's quota and what is used of it.", show_text, show);
   add_name(shown)->required();
   shown->add_flag("--json", flags->json, "as JSON, with all that REST tells");
@@ -162,15 +190,19 @@ void add_quota_command(CLI::App& app, std::function<int()>& run) {
                    "JSON as a PUT over REST has it, or as show --json tells it; -: standard input")
       ->type_name("FILE")
       ->excludes(limits);
+  add_dry_run(changed);
 
   CLI::App* removed = add("remove", "Removes what was put.", remove_text, remove);
   add_name(removed)->required();
+  add_dry_run(removed);
 
   add_holders_command(*quota, run);
 
   CLI::App* cleared = add("reset", "Forgets what was used.", reset_text, reset);
   auto* name = add_name(cleared);
-  cleared->add_flag("--all", flags->all, "of every subject")->excludes(name);
+  cleared->add_flag("--all", flags->all, "of every subject")
+      ->excludes(name)
+      ->excludes(add_dry_run(cleared));
 }
 
 }  // namespace sluice::cli

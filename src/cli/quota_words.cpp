@@ -32,14 +32,15 @@ std::optional<uint64_t> number_in(std::string_view text) {
   return value;
 }
 
+struct Unit {
+  std::string_view name;
+  uint64_t milliseconds;
+};
+constexpr std::array<Unit, 5> units{
+    {{"ms", 1}, {"s", 1'000}, {"m", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}}};
+
 // 60s: 60000; nothing for what is no time.
 std::optional<uint64_t> milliseconds_in(std::string_view text) {
-  struct Unit {
-    std::string_view name;
-    uint64_t milliseconds;
-  };
-  static constexpr std::array<Unit, 5> units{
-      {{"ms", 1}, {"s", 1'000}, {"m", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}}};
   constexpr uint64_t longest = uint64_t{366} * 86'400'000;
   for (const Unit& unit : units) {
     if (!text.ends_with(unit.name)) continue;
@@ -127,6 +128,15 @@ Json limit_json(const sluicegate::Limit& limit) {
   return json;
 }
 
+// The longest unit that tells it whole.
+std::string period_text(uint64_t milliseconds) {
+  const auto fits = [milliseconds](const Unit& unit) {
+    return milliseconds % unit.milliseconds == 0;
+  };
+  const auto unit = std::find_if(units.rbegin(), units.rend(), fits);
+  return fmt::format("{}{}", milliseconds / unit->milliseconds, unit->name);
+}
+
 std::string amount_text(Ceiling ceiling, uint64_t amount) {
   return ceiling == Ceiling::number ? std::to_string(amount) : std::string{name(ceiling)};
 }
@@ -196,6 +206,16 @@ sluicegate::Quota quota_of_words(const std::vector<std::string>& limits) {
   return quota_of_json(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
+std::string limit_words(const sluicegate::Limit& limit) {
+  std::string words = fmt::format("{}:{}:{}", printable(limit.name), name(limit.metric),
+                                  amount_text(limit.ceiling, limit.amount));
+  if (limit.kind == LimitKind::slots) return words;
+  if (limit.kind != LimitKind::calendar) {
+    return fmt::format("{}/{}:{}", words, period_text(limit.period_ms), name(limit.kind));
+  }
+  return fmt::format("{}/{}@{}", words, name(limit.unit), printable(limit.time_zone));
+}
+
 std::string reservation_text(uint64_t reservation) {
   return fmt::format("{:016x}", reservation);
 }
@@ -230,6 +250,14 @@ std::string no_limits_text(const std::vector<std::string>& subjects) {
     text += fmt::format("nothing limits {}; to limit it: {}\n", name, set_example(name));
   }
   return text;
+}
+
+Json quota_json(const sluicegate::Quota& quota) {
+  Json json{{"limits", Json::array()}};
+  for (const sluicegate::Limit& limit : quota.limits) json["limits"].push_back(limit_json(limit));
+  json["expired"] = quota.refund_expired ? "refund" : "keep";
+  json["overtakers"] = quota.overtakers_max;
+  return json;
 }
 
 Json subject_json(const sluicegate::SubjectState& subject) {

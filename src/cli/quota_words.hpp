@@ -16,6 +16,8 @@
 namespace sluice::cli {
 
 sluicegate::Quota quota_of_words(const std::vector<std::string>& limits);
+// As quota_of_words() reads it, with printable names; count_cached has no word.
+std::string limit_words(const sluicegate::Limit& limit);
 // As the body of a PUT has it: {"limits": [...]}.
 sluicegate::Quota quota_of_json(std::string_view text);
 
@@ -30,6 +32,8 @@ std::string no_quota_text(std::string_view subject);
 // For who was admitted although nothing limits these; nothing where there are none.
 std::string no_limits_text(const std::vector<std::string>& subjects);
 
+// The definition alone.
+policy::Json quota_json(const sluicegate::Quota& quota);
 policy::Json subject_json(const sluicegate::SubjectState& subject);
 policy::Json outcome_json(const sluicegate::QuotaOutcome& outcome);
 

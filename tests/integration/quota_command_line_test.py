@@ -203,6 +203,36 @@ def test_reset_forgets_what_was_used(server, model):
     assert command(server, "quota", "reset", "--all").returncode == 0
 
 
+def test_a_dry_run_changes_nothing(server, model):
+    reservation = reserve(server, model, "--input-tokens", "900")
+    assert command(server, "settle", reservation).returncode == 0
+    limit = ("--limit", "tph:tokens:5/1h:fixed")
+    calls = {"set": limit, "remove": (), "reset": ()}
+    before = "now:\n  tph:tokens:1000/1h:fixed  900 used, 0 of it reserved\n"
+    for word, more in calls.items():
+        result = command(server, "quota", word, model, *more, "--dry-run")
+        assert (result.returncode, result.stderr) == (0, "")
+        assert result.stdout.startswith(before)
+        assert result.stdout.endswith("\nnothing was changed\n")
+        told = json.loads(command(server, "quota", word, model, *more, "--dry-run",
+                                  "--json").stdout)
+        assert (told["dry_run"], told["subject"]) == (True, model)
+        assert ("quota" in told) == (word == "set")
+        assert told["present"]["limits"][0]["used"] == 900
+    # And without it the same calls do what was told.
+    for word, more in (("set", limit), ("reset", ())):
+        assert command(server, "quota", word, model, *more).returncode == 0
+    tokens, = shown(server, model)["limits"]
+    assert (tokens["amount"], tokens["used"]) == (5, 0)
+    assert command(server, "quota", "remove", model).returncode == 0
+    result = command(server, "quota", "remove", model, "--dry-run")
+    assert (result.returncode, result.stdout) == (1, "") and "no_such_quota" in result.stderr
+    wrong = command(server, "quota", "set", model, "--limit", "tph:tokns:5/1h", "--dry-run")
+    assert wrong.returncode == 2 and "metric" in wrong.stderr
+    assert command(server, "quota", "reset", "--all", "--dry-run").returncode == 2
+    assert command(server, "quota", "remove", model, "--json").returncode == 2
+
+
 def test_usage_of_all(start_server):
     server = start_server("--shards", "2")
     names = [f"model-{number}" for number in range(40)]

@@ -52,6 +52,15 @@ TEST(QuotaWords, slots_have_no_period_and_amounts_may_be_words) {
   EXPECT_EQ(limit_of("rpm:requests:unlimited/60s").ceiling, Ceiling::unlimited);
 }
 
+TEST(QuotaWords, a_limit_is_told_in_the_words_it_is_read_from) {
+  for (const char* words :
+       {"tpm:tokens:30000/1m:fixed", "tpm:tokens:1/250ms:sliding", "tpm:tokens:1/90s:gcra",
+        "rph:requests:1/2h:sliding", "rpd:requests:0/1d:anchored_day", "slots:concurrency:4",
+        "rpm:requests:block/1m:sliding", "budget:cost:unlimited/month@America/Los_Angeles"}) {
+    EXPECT_EQ(limit_words(limit_of(words)), words);
+  }
+}
+
 TEST(QuotaWords, a_complaint_names_the_word_and_the_form) {
   EXPECT_NE(complaint_of("tpm:tokens").find("there is no amount"), std::string::npos);
   EXPECT_NE(complaint_of("tpm:tokens:5/60").find("'60' is no period"), std::string::npos);

@@ -1,0 +1,54 @@
+// Goal: a dry run tells what holds now and what would. Method: whole texts.
+#include "cli/quota_dry_run.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/quota_words.hpp"
+
+namespace sluice::cli {
+namespace {
+
+sluicegate::SubjectState present() {
+  sluicegate::SubjectState subject;
+  subject.name = "gpt";
+  subject.source = sluicegate::QuotaSource::run_time;
+  subject.quota = quota_of_words({"tpm:tokens:30000/60s"});
+  sluicegate::LimitState state;
+  state.name = "tpm";
+  state.used = 900;
+  state.reserved = 20;
+  subject.limits = {state};
+  return subject;
+}
+
+TEST(QuotaDryRun, tells_what_holds_and_what_would) {
+  const DryRun run{.change = QuotaChange::set,
+                   .present = present(),
+                   .quota = quota_of_words({"tpm:tokens:5/1h", "slots:concurrency:2"})};
+  EXPECT_EQ(dry_run_text(run),
+            "now:\n  tpm:tokens:30000/1m:sliding  900 used, 20 of it reserved\n"
+            "then:\n  tpm:tokens:5/1h:sliding\n  slots:concurrency:2\nnothing was changed\n");
+  const auto json = nlohmann::json::parse(dry_run_json(run));
+  EXPECT_EQ(json["dry_run"], true);
+  EXPECT_EQ(json["subject"], "gpt");
+  EXPECT_EQ(json["quota"]["limits"][0]["amount"], 5);
+  EXPECT_EQ(json["present"]["limits"][0]["used"], 900);
+}
+
+TEST(QuotaDryRun, says_that_there_is_nothing) {
+  DryRun run;
+  EXPECT_EQ(dry_run_text(run), "now:\n  no quota\nthen:\n  no limits\nnothing was changed\n");
+  EXPECT_FALSE(nlohmann::json::parse(dry_run_json(run)).contains("present"));
+}
+
+TEST(QuotaDryRun, tells_what_is_left_of_a_removal_and_of_a_reset) {
+  const std::string remove = dry_run_text({.change = QuotaChange::remove, .present = present()});
+  EXPECT_NE(remove.find("then:\n  what the configuration file says\n"), std::string::npos);
+  const std::string reset = dry_run_text({.change = QuotaChange::reset, .present = present()});
+  EXPECT_NE(reset.find("then:\n  nothing used but what open"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace sluice::cli
