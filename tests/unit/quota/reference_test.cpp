@@ -470,6 +470,35 @@ TEST_F(NotFollowed, pages_are_not_sorted) {
   EXPECT_EQ(names, (Names{"b", "c", "a"}));
 }
 
+TEST_F(NotFollowed, providers_come_with_the_file) {
+  set_quota("mine", {1, 0, 0});
+  const auto profile = [](const char* model) {
+    return policy::QuotaRule{
+        .subject = model, .quota = quota_of({rpm(5)}), .source = api::QuotaSource::profile};
+  };
+  policy::QuotaBook book({.rules = {profile("mine"), profile("theirs")}});
+  driver_.store.adopt(book, driver_.now());
+  EXPECT_EQ(driver_.limit("mine", "rpm").amount, 1U);  // and is not loosened
+  EXPECT_EQ(driver_.limit("theirs", "rpm").amount, 5U);
+  EXPECT_EQ(driver_.row("theirs").source, api::QuotaSource::profile);
+  policy::QuotaBook without{{}};
+  driver_.store.adopt(without, driver_.now());
+  EXPECT_EQ(driver_.row("theirs").source, api::QuotaSource::none);
+  EXPECT_EQ(driver_.limit("mine", "rpm").amount, 1U);
+}
+
+TEST_F(NotFollowed, denials_are_counted_by_code) {
+  for (const char* name : {"one", "another"}) {
+    driver_.put(name, {limit_of(name, Metric::requests, 1, LimitKind::sliding, 60'000)});
+    record(name, 1);
+    EXPECT_EQ(driver_.reserve({name}, asking_tokens(1)).code, QuotaCode::rpm_exceeded);
+  }
+  const auto& reserves = driver_.store.statistics().reserves;
+  static_assert(std::tuple_size_v<std::remove_cvref_t<decltype(reserves)>> ==
+                api::quota_codes_count);
+  EXPECT_EQ(reserves[static_cast<size_t>(QuotaCode::rpm_exceeded)], 2U);
+}
+
 // The first column of the document's table.
 std::set<std::string> rows_of_the_document() {
   std::ifstream file(ADR_FILE);
