@@ -6,6 +6,7 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
 from server_process import clean_environment
 
 CONFIG = pathlib.Path(__file__).with_name("schemathesis.toml")
@@ -13,6 +14,7 @@ EXAMPLES = os.environ.get("SLUICEGATE_OPENAPI_EXAMPLES", "20")
 RUN_SECONDS_MAX = 250  # a fifth of it on an idle machine
 
 
+@pytest.mark.timeout(RUN_SECONDS_MAX + 20)
 def test_the_server_is_as_it_is_described(start_server, tmp_path):
     server = start_server("--max-wait-millis", "20")
     address = f"http://{server.host}:{server.port}/openapi.json"
