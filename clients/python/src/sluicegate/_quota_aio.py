@@ -85,7 +85,8 @@ class AsyncLease(AsyncReservation, Leased):
     ends, by release(), or when its lifetime ends: a holder that dies keeps it no longer.
 
     With renew=True a task extends it while somebody holds on to this object; `held` is false
-    once it is certain, or possible, that the slot was lost.
+    once it is certain, or possible, that the slot was lost. Without it nobody looks at the
+    lifetime: `held` tells only whether it was ended here.
     """
 
     def __init__(self, client: AsyncQuotaCalls, outcome: Outcome,
