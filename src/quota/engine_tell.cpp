@@ -34,6 +34,11 @@ uint32_t rows_max(const api::QuotaCall& call) noexcept {
                          : std::min(call.limit, limits::subjects_page_max);
 }
 
+// A cursor is the next place and one, for zero is no cursor.
+uint64_t first_place(const api::QuotaCall& call) noexcept {
+  return call.cursor - (call.cursor == 0 ? 0 : 1);
+}
+
 api::TextSpan add_text(std::string_view added, std::string& text) {
   const api::TextSpan span{.begin = static_cast<uint32_t>(text.size()),
                            .bytes = static_cast<uint32_t>(added.size())};
@@ -179,13 +184,12 @@ void Engine::tell_reservation(QuotaBatch& batch, size_t index) noexcept {
   }
 }
 
-// Subjects in the order of their places: one that lives throughout is told once. A cursor is the
-// next place and one, for zero is no cursor.
+// Subjects in the order of their places: one that lives throughout is told once.
 void Engine::tell_page(QuotaBatch& batch, size_t index) noexcept {
   const api::QuotaCall& call = batch.calls[index];
   api::QuotaAnswer& answer = batch.answers[index];
   answer.code = QuotaCode::ok;
-  uint64_t at = call.cursor - (call.cursor == 0 ? 0 : 1);
+  uint64_t at = first_place(call);
   for (; at < subjects_.index_end(); ++at) {
     const auto subject = static_cast<SubjectIndex>(at);
     if (!subjects_.holds(subject)) continue;
@@ -201,7 +205,7 @@ void Engine::tell_page(QuotaBatch& batch, size_t index) noexcept {
   }
 }
 
-// Who holds what: of the subject that is named, or of all. A cursor is as of a page.
+// Who holds what: of the subject that is named, or of all.
 void Engine::tell_holders(QuotaBatch& batch, size_t index, const Prepared& prepared) noexcept {
   const api::QuotaCall& call = batch.calls[index];
   api::QuotaAnswer& answer = batch.answers[index];
@@ -216,7 +220,7 @@ void Engine::tell_holders(QuotaBatch& batch, size_t index, const Prepared& prepa
     of = find(prepared.hashes[0]);
     if (of == no_subject || subjects_[of].open == 0) return;  // nobody holds anything of it
   }
-  tell_holders_from(call.cursor - (call.cursor == 0 ? 0 : 1), of, batch, index);
+  tell_holders_from(first_place(call), of, batch, index);
 }
 
 // Reservations in the order of their places: one that is open throughout is told once. There may be

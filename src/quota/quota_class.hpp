@@ -70,7 +70,7 @@ class BookClasses {
   std::vector<std::unique_ptr<Piece>> earlier_;  // all there; no more than were made
 };
 
-// What tells a limit of a quota from the others when the quota changes, and in stamps of charges.
+// What tells a limit of a quota from the others when the quota changes.
 uint32_t limit_id(std::string_view name) noexcept;
 
 // Whether usage against one limit goes on against the other.
