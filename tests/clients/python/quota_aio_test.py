@@ -12,7 +12,7 @@ import pytest
 from event_loops import in_turn, run, until  # noqa: F401  (run is a fixture)
 from fake_server import FakeServer, nobody
 from frame_codecs import server_frame
-from quota_scripts import QUEUED, TPM, kinds, lose, serve_quotas, usage_told
+from quota_scripts import QUEUED, TPM, grant_leases, kinds, lose, serve_quotas, usage_told
 
 import sluicegate
 from sluicegate import AsyncClient, QuotaCode
@@ -228,16 +228,7 @@ def test_the_failure_policy_decides(run):
 
 def test_a_lease_is_renewed_until_it_is_released(run):
     renewed = threading.Semaphore(0)
-
-    def script(peer):
-        peer.welcome()
-        asked = []
-        while (frame := peer.read()) is not None:
-            asked.append(frame)
-            peer.quota_answers(frame, **({"reservations": [5]} if frame.kind == "reserve" else {}))
-            if frame.kind == "extend":
-                renewed.release()
-        return asked
+    script = grant_leases(renewed)
 
     async def main(address):
         async with AsyncClient(address) as client:

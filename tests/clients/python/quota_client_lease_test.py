@@ -7,7 +7,7 @@ another order or not at all is told by events. What AsyncClient adds is in quota
 import threading
 
 from fake_server import FakeServer
-from quota_scripts import kinds, serve_quotas
+from quota_scripts import grant_leases, kinds, serve_quotas
 from server_process import TIMEOUT_S, eventually
 
 from sluicegate import Client
@@ -28,16 +28,7 @@ def test_a_lease_is_a_slot_and_nothing_else():
 
 def test_a_lease_is_renewed_until_it_is_released_or_forgotten():
     renewed = threading.Semaphore(0)
-
-    def script(peer):
-        peer.welcome()
-        asked = []
-        while (frame := peer.read()) is not None:
-            asked.append(frame)
-            peer.quota_answers(frame, **({"reservations": [5]} if frame.kind == "reserve" else {}))
-            if frame.kind == "extend":
-                renewed.release()
-        return asked
+    script = grant_leases(renewed)
     with FakeServer(script) as server, Client(server.address) as client:
         with client.lease("printer", lifetime=0.3, renew=True) as lease:
             assert renewed.acquire(timeout=TIMEOUT_S) and renewed.acquire(timeout=TIMEOUT_S)

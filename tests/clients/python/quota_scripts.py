@@ -25,6 +25,20 @@ def serve_quotas(peer):
     return asked
 
 
+def grant_leases(renewed):
+    """Admits everything under one id; releases the semaphore at each renewal."""
+    def script(peer):
+        peer.welcome()
+        asked = []
+        while (frame := peer.read()) is not None:
+            asked.append(frame)
+            peer.quota_answers(frame, **({"reservations": [5]} if frame.kind == "reserve" else {}))
+            if frame.kind == "extend":
+                renewed.release()
+        return asked
+    return script
+
+
 def kinds(frames):
     return [frame.kind for frame in frames]
 
