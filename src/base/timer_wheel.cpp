@@ -1,5 +1,6 @@
 #include "base/timer_wheel.hpp"
 
+#include <algorithm>
 #include <bit>
 
 namespace sluice::base {
@@ -21,8 +22,9 @@ void TimerWheel::put(Timer& timer) noexcept {
   const int64_t place = distance < reach_ms ? timer.due_ms_ : now_ms_ + reach_ms;
   // The level is that of the highest digit in which place and now differ, so a lower level's
   // timers are always due before a higher level's.
-  int level = levels_count - 1;
-  while (level > 0 && (place >> (slot_bits * level)) == (now_ms_ >> (slot_bits * level))) --level;
+  const auto differ = static_cast<uint64_t>(place ^ now_ms_);
+  const int level =
+      std::min((static_cast<int>(std::bit_width(differ)) - 1) / slot_bits, levels_count - 1);
   const auto slot = static_cast<size_t>((place >> (slot_bits * level)) % slots_count);
   Level& target = levels_[static_cast<size_t>(level)];
   target.slots[slot].push_back(timer);
