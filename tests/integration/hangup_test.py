@@ -82,6 +82,7 @@ def start_on_terminal(*before):
 
     def own_the_terminal():
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may be run with nohup
         os.setsid()
         os.close(os.open(os.ttyname(its), os.O_RDWR))  # the first that a session opens is its own
     process = subprocess.Popen([*before, binary(), "--port", "0", "--native-port", "0"],
