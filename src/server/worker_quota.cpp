@@ -48,7 +48,6 @@ bool leads_through_shards(const QuotaCall& call) noexcept {
 
 // What no core has is decided, which is to say refused, here.
 uint32_t Worker::core_of(const api::QuotaBatch& batch, const QuotaCall& call) const noexcept {
-  if (exchange_.alone()) return core_;
   uint32_t core = core_;
   if (api::names_reservation(call.op)) {
     core = quota::shard_of(call.reservation);
@@ -90,13 +89,14 @@ void Worker::ask(session::Session& session, uint64_t id, api::QuotaBatch& batch)
 
 void Worker::ask(Look& look) noexcept {
   api::QuotaBatch& batch = look.batch;
+  const bool alone = exchange_.alone();
   bool leaves = false;
   for (QuotaCall& call : batch.calls) {
-    call.core = static_cast<api::CoreId>(core_of(batch, call));
+    call.core = static_cast<api::CoreId>(alone ? core_ : core_of(batch, call));
     if (api::is_paged(call.op)) call.cursor &= (uint64_t{1} << shard_shift) - 1;
     leaves |= call.core != core_ || is_of_every_core(call.op) || leads_through_shards(call);
   }
-  if (leaves && !exchange_.alone()) batch.own_texts();
+  if (leaves && !alone) batch.own_texts();
   batch.make_answers();
   look.shard = 0;
   if (!go_on(look)) return on_decided(look);
