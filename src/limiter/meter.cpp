@@ -1,69 +1,30 @@
 #include "limiter/meter.hpp"
 
 #include "base/assert.hpp"
+#include "limiter/calendar.hpp"
 
 namespace sluice::limiter {
-namespace {
 
 using api::LimitKind;
-
-constexpr int64_t day_ns = 24LL * 3600 * base::ns_per_s;
-
-uint32_t ring_places(LimitKind kind) noexcept {
-  if (kind == LimitKind::sliding || kind == LimitKind::gcra) return sliding_places;
-  return kind == LimitKind::rolling_day ? rolling_day_places : 0;
-}
-
-int64_t period_ns(const api::Limit& limit) noexcept {
-  const bool is_day = limit.kind == LimitKind::anchored_day || limit.kind == LimitKind::rolling_day;
-  return is_day ? day_ns : limit.period_ms * base::ns_per_ms;
-}
-
-}  // namespace
-
-MeterShape compile(const api::Limit& limit) noexcept {
-  MeterShape shape{.metric = limit.metric,
-                   .kind = limit.kind,
-                   .ceiling = limit.ceiling,
-                   .unit = limit.unit,
-                   .count_cached = limit.count_cached,
-                   .amount = limit.amount,
-                   .period_ns = period_ns(limit)};
-  if (const uint32_t places = ring_places(limit.kind); places != 0) {
-    shape.ring_mask = static_cast<uint16_t>(places - 1);
-    shape.width_ns = (shape.period_ns + shape.ring_mask - 1) / shape.ring_mask;
-  }
-  // A bucket without a number leaks as fast as can be: at no rate it would never be empty again.
-  const bool is_word = limit.ceiling != api::Ceiling::number;
-  if (limit.kind == LimitKind::gcra && is_word) shape.amount = limits::amount_max;
-  if (limit.kind == LimitKind::calendar) shape.zone = find_zone(limit.time_zone);
-  return shape;
-}
-
-uint32_t head_words(const MeterShape& shape) noexcept {
-  if (shape.kind == LimitKind::slots) return 0;
-  return shape.kind == LimitKind::gcra ? head_words_max : 4;
-}
-
-uint32_t ring_words(const MeterShape& shape) noexcept {
-  return 2 * ring_places(shape.kind);
-}
 
 void Meter::begin(const Moment& now) noexcept {
   static_assert(gcra_words == head_words_max);
   std::fill_n(words_, head_words(shape_), 0);
   std::fill_n(ring_, ring_words(shape_), 0);
   if (shape_.kind == LimitKind::slots) return;
-  words_[since_at] = now.order;
-  if (is_ring()) set_time(newest_at, now.ns / shape_.width_ns);
+  if (is_ring()) {
+    ring().begin(now);
+  } else {
+    words_[since_at] = now.order;
+  }
   if (is_gcra()) {
     set_time(leaked_at, now.ns);
-    set_time(changed_at, oldest() - 1);
+    set_time(changed_at, ring().oldest() - 1);
   }
   if (shape_.kind == LimitKind::calendar) roll_calendar(now);
 }
 
-void Meter::take_over(const MeterShape& before, uint64_t* words, const Moment& now) noexcept {
+void Meter::take_over(const MeterShape& before, const Words& words, const Moment& now) noexcept {
   Meter old(before, words);
   if (is_gcra()) old.roll_bucket(now);
   std::copy_n(old.words_, head_words(shape_), words_);
@@ -71,7 +32,7 @@ void Meter::take_over(const MeterShape& before, uint64_t* words, const Moment& n
   if (!is_gcra()) return;
   const bool was_word = before.ceiling != api::Ceiling::number;
   // After a word that stood for long it is as if the present number had.
-  const bool was_word_for_long = was_word && time(changed_at) < oldest();
+  const bool was_word_for_long = was_word && time(changed_at) < ring().oldest();
   if (shape_.amount != before.amount && !was_word_for_long) remember_amount(before.amount);
   // What was counted without a number fills the bucket, and no more.
   if (was_word) set_level(level_at, std::min(level_of_ring(false, now), scaled(shape_.amount)));
@@ -80,15 +41,15 @@ void Meter::take_over(const MeterShape& before, uint64_t* words, const Moment& n
 // The ring has leaked at the amount that was before: at the least of them, if there were several in
 // it.
 void Meter::remember_amount(uint64_t before) noexcept {
-  if (time(changed_at) == time(newest_at)) {
+  if (time(changed_at) == ring().newest()) {
     words_[changing_amount_at] = std::min(words_[changing_amount_at], shape_.amount);
     return;
   }
-  const bool was_steady = time(changed_at) < oldest();
+  const bool was_steady = time(changed_at) < ring().oldest();
   words_[slow_amount_at] =
       was_steady ? before : std::min({before, words_[changing_amount_at], words_[slow_amount_at]});
   words_[changing_amount_at] = std::min(before, shape_.amount);
-  words_[changed_at] = words_[newest_at];
+  set_time(changed_at, ring().newest());
 }
 
 // A window has ended: what was charged before `order` is not in this one.
@@ -98,17 +59,12 @@ void Meter::forget(uint64_t order) noexcept {
   words_[since_at] = order;
 }
 
-void Meter::roll_ring(const Moment& now) noexcept {
-  const int64_t newest = now.ns / shape_.width_ns;
-  const int64_t places = int64_t{shape_.ring_mask} + 1;
-  const int64_t first = std::max(time(newest_at) + 1, newest - places + 1);
-  for (int64_t sub_window = first; sub_window <= newest; ++sub_window) {
-    Place& forgotten = place(sub_window);
-    words_[used_at] -= forgotten.used;
-    words_[open_at] -= forgotten.open;
-    forgotten = {};
-  }
-  set_time(newest_at, newest);
+// A fixed one goes on in phase; a day begins with whoever uses it next.
+void Meter::roll_window(const Moment& now) noexcept {
+  const int64_t over_ns = (now.ns - time(end_at)) % shape_.period_ns;
+  const bool in_phase = shape_.kind == LimitKind::fixed;
+  set_time(end_at, in_phase ? now.ns - over_ns + shape_.period_ns : 0);
+  forget(now.order);
 }
 
 void Meter::roll_calendar(const Moment& now) noexcept {
@@ -118,9 +74,15 @@ void Meter::roll_calendar(const Moment& now) noexcept {
 
 void Meter::roll_bucket(const Moment& now) noexcept {
   leak(now);
-  if (now.ns < (time(newest_at) + 1) * shape_.width_ns) return;
+  if (now.ns < (ring().newest() + 1) * shape_.width_ns) return;
   move_ring_level(now.ns / shape_.width_ns);
-  roll_ring(now);
+  ring().roll(now);
+}
+
+void Meter::close_bucket(uint64_t amount, uint64_t back, const Charge& charge,
+                         const Moment& now) noexcept {
+  roll_bucket(now);
+  if (ring().close(amount, back, charge, now) > 0) lower_level(now);
 }
 
 void Meter::leak(const Moment& now) noexcept {
@@ -132,10 +94,11 @@ void Meter::leak(const Moment& now) noexcept {
 // To the beginning of the ring that ends with this sub-window.
 void Meter::move_ring_level(int64_t newest) noexcept {
   const int64_t begin = newest - shape_.ring_mask;
-  const int64_t charged_end = std::min(begin, time(newest_at) + 1);
+  const int64_t charged_end = std::min(begin, ring().newest() + 1);
   Wide level = level_of(ring_level_at);
-  for (int64_t sub_window = oldest(); sub_window < charged_end; ++sub_window) {
-    level = less(level, leaks_in(sub_window, shape_.width_ns)) + scaled(place(sub_window).used);
+  for (int64_t sub_window = ring().oldest(); sub_window < charged_end; ++sub_window) {
+    level =
+        less(level, leaks_in(sub_window, shape_.width_ns)) + scaled(ring().place(sub_window).used);
   }
   const int64_t idle_ns = (begin - charged_end) * shape_.width_ns;
   set_level(ring_level_at, less(level, leaks_in(charged_end, idle_ns)));
@@ -152,10 +115,10 @@ Meter::Wide Meter::leaks_in(int64_t sub_window, int64_t ns) const noexcept {
 // The level that the ring's charges have made, each taken as late as its sub-window allows: at
 // most what leaks in a sub-window above that of the charges themselves, and never below it.
 Meter::Wide Meter::level_of_ring(bool all_refunded, const Moment& now) const noexcept {
-  const int64_t newest = time(newest_at);
+  const int64_t newest = ring().newest();
   Wide level = level_of(ring_level_at);
-  for (int64_t sub_window = oldest(); sub_window <= newest; ++sub_window) {
-    const Place& at = place(sub_window);
+  for (int64_t sub_window = ring().oldest(); sub_window <= newest; ++sub_window) {
+    const RingMeter::Place& at = ring().place(sub_window);
     const bool is_over = sub_window < newest;
     const int64_t ns = is_over ? shape_.width_ns : now.ns - newest * shape_.width_ns;
     level = less(level, leaks_in(sub_window, ns)) + scaled(at.used - (all_refunded ? at.open : 0));
@@ -197,10 +160,11 @@ uint64_t Meter::open() const noexcept {
 
 void Meter::reset(const Moment& now) noexcept {
   if (shape_.kind == LimitKind::slots) return;
-  words_[used_at] = words_[open_at];
-  if (!is_ring()) return;
-  for (uint32_t index = 0; index <= shape_.ring_mask; ++index)
-    place(index).used = place(index).open;
+  if (is_ring()) {
+    ring().reset();
+  } else {
+    words_[used_at] = words_[open_at];
+  }
   if (!is_gcra()) return;
   set_level(ring_level_at, 0);  // what is open there was charged more than a period ago
   lower_level(now);
@@ -232,50 +196,20 @@ int64_t Meter::fits_at_ns(uint64_t amount, bool all_refunded, const Moment& now)
   }
   const uint64_t there = words_[used_at] - (all_refunded ? words_[open_at] : 0);
   if (there <= shape_.amount - amount) return now.ns;
-  return is_ring() ? ring_fits_at_ns(amount, all_refunded) : end_ns(now);
-}
-
-// It does not fit now.
-int64_t Meter::ring_fits_at_ns(uint64_t amount, bool all_refunded) const noexcept {
-  const int64_t places = int64_t{shape_.ring_mask} + 1;
-  const int64_t newest = time(newest_at);
-  uint64_t there = words_[used_at] - (all_refunded ? words_[open_at] : 0);
-  for (int64_t sub_window = newest - places + 1; sub_window <= newest; ++sub_window) {
-    const Place& at = place(sub_window);
-    there -= at.used - (all_refunded ? at.open : 0);
-    if (there <= shape_.amount - amount) return (sub_window + places) * shape_.width_ns;
-  }
-  ASSERT(false);
-}
-
-int64_t Meter::ring_empty_at_ns(const Moment& now) const noexcept {
-  const int64_t places = int64_t{shape_.ring_mask} + 1;
-  for (int64_t back = 0; back < places; ++back) {
-    const int64_t sub_window = time(newest_at) - back;
-    if (place(sub_window).used > 0) return (sub_window + places) * shape_.width_ns;
-  }
-  return now.ns;
+  return is_ring() ? ring().fits_at_ns(amount, all_refunded) : end_ns(now);
 }
 
 int64_t Meter::empty_at_ns(const Moment& now) const noexcept {
   if (used() == 0) return now.ns;
   if (is_bucket()) return now.ns + leaks_in_ns(level());
-  if (is_ring()) return ring_empty_at_ns(now);
+  if (is_ring()) return ring().empty_at_ns(now);
   return end_ns(now);
 }
 
 void Meter::check() const noexcept {
   if (shape_.kind == LimitKind::slots) return;
   ASSERT(words_[open_at] <= words_[used_at]);
-  if (!is_ring()) return;
-  uint64_t used = 0;
-  uint64_t open = 0;
-  for (uint32_t index = 0; index <= shape_.ring_mask; ++index) {
-    ASSERT(place(index).open <= place(index).used);
-    used += place(index).used;
-    open += place(index).open;
-  }
-  ASSERT(used == words_[used_at] && open == words_[open_at]);
+  if (is_ring()) ring().check();
 }
 
 }  // namespace sluice::limiter

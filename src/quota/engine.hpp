@@ -2,9 +2,10 @@
 // the lines of those who wait.
 // Flow:   decide(): in groups, whose memory is fetched ahead -> a Party of the call's subjects ->
 //         admit, deny or join the lines. What gives something back serves the lines it may help.
-// Shape:  engine_decide.cpp (reserve, check, record), engine_end.cpp (settle, cancel, extend,
-//         expiry), engine_line.cpp (waiters), engine_subject.cpp (subjects and their quotas),
-//         engine_adopt.cpp (another book), engine_tell.cpp (limits and rows of answers).
+// Shape:  engine_prepare.cpp (fetching ahead), engine_decide.cpp (reserve, check, record),
+//         engine_end.cpp (settle, cancel, extend, expiry), engine_line.cpp (waiters),
+//         engine_subject.cpp (subjects and their quotas), engine_adopt.cpp (another book),
+//         engine_tell.cpp (limits and rows of answers).
 // Units:  as QuotaStore.
 // Errors: none: every outcome is a QuotaCode.
 // Lives:  as QuotaStore, which is its public face.
@@ -19,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/object_pool.hpp"
 #include "base/timer_wheel.hpp"
 #include "limiter/meter.hpp"
@@ -68,7 +70,7 @@ class Engine {
     uint8_t place = 0;                // among the call's subjects
     SubjectIndex index = no_subject;  // none: it has no state yet, and check makes none
     const QuotaClass* quota = nullptr;
-    uint64_t* words = nullptr;
+    limiter::Words words;
     uint32_t open = 0;
   };
   using Party = boost::container::static_vector<Member, limits::call_subjects_max>;
@@ -87,16 +89,21 @@ class Engine {
 
   // Calls that are prepared together, and the subjects of all of them.
   static constexpr size_t group_calls = 16;
-  using Fetched =
-      boost::container::static_vector<SubjectIndex, group_calls * limits::call_subjects_max>;
+  struct Fetch {
+    SubjectIndex subject;
+    int64_t charged_ns;  // when what is ended was; now_.ns: nothing is
+  };
+  using Fetched = boost::container::static_vector<Fetch, group_calls * limits::call_subjects_max>;
 
-  // engine_decide.cpp
+  // engine_prepare.cpp
   void prepare(const api::QuotaBatch& batch, size_t first, size_t count) noexcept;
   void prefetch_reservation(uint64_t id) const noexcept;
   void hash_subjects(const api::QuotaBatch& batch, const api::QuotaCall& call,
                      Prepared& prepared) noexcept;
   void add_subjects(const api::QuotaCall& call, const Prepared& prepared,
                     Fetched& fetched) noexcept;
+
+  // engine_decide.cpp
   void decide_one(api::QuotaBatch& batch, size_t index, const Prepared& prepared,
                   api::CoreId origin) noexcept;
   void reserve(api::QuotaBatch& batch, size_t index, const Prepared& prepared,
@@ -105,19 +112,34 @@ class Engine {
   void record(api::QuotaBatch& batch, size_t index, const Prepared& prepared) noexcept;
   api::QuotaCode gather(const api::QuotaBatch& batch, const api::QuotaCall& call,
                         const Prepared& prepared, bool may_make, Party& party) noexcept;
-  bool are_valid(const api::QuotaBatch& batch, const api::QuotaCall& call) const noexcept;
+  [[gnu::noinline]] bool meet(std::string_view name, const NameHash& hashed, bool may_make,
+                              Party& party) noexcept;
+  [[gnu::noinline]] api::QuotaCode meet_unknown(std::string_view name) noexcept;
+  static std::span<const std::string_view> names_of(const api::QuotaBatch& batch,
+                                                    const api::QuotaCall& call) noexcept {
+    DEBUG_ASSERT(call.first_subject + size_t{call.subjects_count} <= batch.subjects.size());
+    return std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
+  }
+  bool are_valid(std::span<const std::string_view> names) const noexcept;
   Request request_of(const api::QuotaBatch& batch, const api::QuotaCall& call,
                      const Party& party) const noexcept;
+  [[gnu::noinline]] void identify(Request& request, const api::QuotaBatch& batch,
+                                  const api::QuotaCall& call) const noexcept;
   Party party_of(const Request& request) noexcept;
-  Member member_of(uint8_t place, SubjectIndex index) noexcept;
+  void look_at(SubjectIndex index, Member& member) noexcept;
   uint64_t default_output(const Party& party, const api::Amounts& amounts) const noexcept;
-  static bool fits(const limiter::MeterShape& shape, const Member& member, uint64_t share) noexcept;
+  static bool fits(const limiter::Meter& meter, const limiter::MeterShape& shape,
+                   const Member& member, uint64_t share) noexcept;
   bool fits(const Party& party, const limiter::Shares& shares) noexcept;
-  void begin_meters(const QuotaClass& quota, uint64_t* words) const noexcept;
+  bool take(const Party& party, const limiter::Shares& shares) noexcept;
+  [[gnu::noinline]] void undo_take(const Party& party, const limiter::Shares& shares,
+                                   const Member& until,
+                                   const limiter::MeterShape& until_limit) noexcept;
+  void begin_meters(const QuotaClass& quota, const limiter::Words& words) const noexcept;
+  limiter::Words scratch_words(uint8_t place) noexcept;
   Obstacle obstacle(const Party& party, const limiter::Shares& shares) noexcept;
   void stand_behind(Obstacle& against, const Party& party) const noexcept;
-  Index admit(const Request& request, const Party& party, const limiter::Shares& shares,
-              std::string_view owner) noexcept;
+  Index open(const Request& request, const Party& party, std::string_view owner) noexcept;
   void charge(const Party& party, const limiter::Shares& shares) noexcept;
   BlockArena::Block keep_owner(std::string_view owner) noexcept;
   std::string_view owner_at(BlockArena::Block block) const noexcept;
@@ -139,13 +161,25 @@ class Engine {
   void end_ties() noexcept;
   uint32_t find_tie(uint64_t tie) const noexcept;
   void replace(Reservation& reservation, const api::Amounts& actual, uint64_t cached) noexcept;
+  template <typename AnyMeter>
+  void replace_open(const Subject& subject, const limiter::Shares& reserved,
+                    const limiter::Shares& used, const limiter::Charge& charge) noexcept;
+  void replace_late(Subject& subject, const limiter::Shares& reserved, const limiter::Shares& used,
+                    const Reservation& reservation, uint8_t place) noexcept;
+  void charge_more(const limiter::MeterShape& shape, const limiter::Words& words,
+                   uint64_t amount) noexcept;
   void end(Reservation& reservation, api::ReservationState state) noexcept;
   void expire(Reservation& reservation) noexcept;
-  void forget(Reservation& reservation, const IdRecord& record) noexcept;
+  void forget(Reservation& reservation, bool remembered) noexcept;
   static IdRecord record_of(const Reservation& reservation) noexcept;
+  static void write(const Reservation& reservation, IdRecord& record) noexcept;
   Index find_index(uint64_t id) const noexcept;
   Reservation* find(uint64_t id) noexcept;
   Index take_reservation() noexcept;
+  // The one that ended first may have to be forgotten.
+  bool has_room_to_reserve() const noexcept {
+    return reservations_.used() < reservations_.capacity() || !ended_.empty();
+  }
   static limiter::Charge charge_of(const Reservation& reservation) noexcept {
     return {.ns = reservation.charged_ns, .order = reservation.order};
   }
@@ -217,7 +251,14 @@ class Engine {
   bool make_room(const Party& kept) noexcept;
   const QuotaClass* class_of(const policy::SubjectQuota& own) noexcept;
   std::string_view name_of(const Subject& subject) const noexcept;
-  uint64_t* words_of(const Subject& subject) noexcept;
+  limiter::Words words_of(const Subject& subject) noexcept {
+    return words_at(subject.heads, subject.rings);
+  }
+  limiter::Words words_at(BlockArena::Block heads, BlockArena::Block rings) noexcept;
+  bool take_words(const QuotaClass& quota, BlockArena::Block& heads,
+                  BlockArena::Block& rings) noexcept;
+  void give_back_words(const QuotaClass& quota, BlockArena::Block heads,
+                       BlockArena::Block rings) noexcept;
   bool names_one(const api::QuotaBatch& batch, const api::QuotaCall& call,
                  api::QuotaAnswer& answer) const noexcept;
   void put(api::QuotaBatch& batch, size_t index, const NameHash& hash) noexcept;
@@ -259,7 +300,9 @@ class Engine {
   void refill() noexcept { work_left_ = options_.step_work; }
   void spend(uint32_t subjects_count) noexcept { work_left_ -= int64_t{subjects_count} + 1; }
   bool may_go_on() const noexcept { return work_left_ > 0; }
-  int64_t now_ms() const noexcept { return base::floor_ms(now_.ns); }
+  int64_t now_ms() const noexcept { return now_ms_; }
+  // A deadline so many milliseconds from now.
+  int64_t due_ms(uint32_t in_ms) const noexcept { return now_ceil_ms_ + in_ms; }
   // Rounded up, but never more than it was given.
   uint32_t lifetime_left_ms(const Reservation& reservation) const noexcept {
     const int64_t left = std::max<int64_t>(reservation.timer.due_ms() - now_ms(), 0);
@@ -286,6 +329,8 @@ class Engine {
   const Options options_;
   const Party nobody_;
   limiter::Moment now_;
+  int64_t now_ms_ = 0;       // now_.ns rounded down ...
+  int64_t now_ceil_ms_ = 0;  // ... and up
   limiter::SteadyWall wall_;
 
   policy::QuotaBook no_book_;
@@ -309,7 +354,8 @@ class Engine {
   base::ObjectPool<Subject> subjects_;
   HashIndex subject_index_;
   BlockArena name_memory_;
-  BlockArena usage_memory_;
+  BlockArena heads_memory_;
+  BlockArena rings_memory_;
   uint32_t sweep_at_ = 0;
   uint32_t room_scans_ = 0;
 
@@ -347,8 +393,9 @@ class Engine {
 
 // ------------------------------------------------------------------------- what every call takes
 
-inline uint64_t* Engine::words_of(const Subject& subject) noexcept {
-  return reinterpret_cast<uint64_t*>(usage_memory_.at(subject.usage));
+inline limiter::Words Engine::words_at(BlockArena::Block heads, BlockArena::Block rings) noexcept {
+  return {.heads = reinterpret_cast<uint64_t*>(heads_memory_.at(heads)),
+          .rings = reinterpret_cast<uint64_t*>(rings_memory_.at(rings))};
 }
 
 inline SubjectIndex Engine::find(const NameHash& hash) const noexcept {
@@ -364,19 +411,18 @@ inline Subject& Engine::current(SubjectIndex index) noexcept {
 }
 
 // A subject as its rules are now; without a quota when it has none any more.
-inline Engine::Member Engine::member_of(uint8_t place, SubjectIndex index) noexcept {
+inline void Engine::look_at(SubjectIndex index, Member& member) noexcept {
   const Subject& subject = current(index);
-  return {.place = place,
-          .index = index,
-          .quota = subject.quota,
-          .words = words_of(subject),
-          .open = subject.open};
+  member.index = index;
+  member.quota = subject.quota;
+  member.words = words_of(subject);
+  member.open = subject.open;
 }
 
 // Of a meter that was rolled.
-inline bool Engine::fits(const limiter::MeterShape& shape, const Member& member,
-                         uint64_t share) noexcept {
-  if (shape.kind != api::LimitKind::slots) return limiter::Meter(shape, member.words).fits(share);
+inline bool Engine::fits(const limiter::Meter& meter, const limiter::MeterShape& shape,
+                         const Member& member, uint64_t share) noexcept {
+  if (shape.kind != api::LimitKind::slots) return meter.fits(share);
   if (shape.ceiling != api::Ceiling::number) return shape.ceiling == api::Ceiling::unlimited;
   return member.open < shape.amount;
 }

@@ -26,9 +26,6 @@ constexpr int64_t unknown_retry_ns = base::ns_per_s;
 constexpr int64_t day_ms = 24LL * 3600 * 1000;
 constexpr int64_t minute_ms = 60'000;
 
-// Fewer subjects than these are in the cache.
-constexpr uint32_t fetched_from = 512;
-
 bool is_daily(const MeterShape& shape) noexcept {
   return shape.kind == api::LimitKind::anchored_day || shape.kind == api::LimitKind::rolling_day ||
          shape.unit == api::CalendarUnit::day || shape.period_ns == day_ms * base::ns_per_ms;
@@ -58,14 +55,20 @@ QuotaCode code_of(const MeterShape& shape) noexcept {
   return QuotaCode::none;
 }
 
-// Alone, or all with the same tag: a name without one is not with the tag of its text.
-bool are_together(std::span<const std::string_view> names) noexcept {
-  if (names.size() == 1) return true;
+// All with the same tag: a name without one is not with the tag of its text.
+[[gnu::noinline]] bool have_one_tag(std::span<const std::string_view> names) noexcept {
   const std::string_view tag = proto::routed_part(names[0]);
   return std::all_of(names.begin(), names.end(), [tag](std::string_view name) {
     const std::string_view part = proto::routed_part(name);
     return part == tag && part.size() < name.size();
   });
+}
+
+[[gnu::noinline]] bool are_different(std::span<const std::string_view> names) noexcept {
+  for (auto name = names.begin(); name != names.end(); ++name) {
+    if (std::find(names.begin(), name, *name) != name) return false;
+  }
+  return true;
 }
 
 // What nobody can wait for comes first; else the reference's order, which is the codes'.
@@ -91,68 +94,6 @@ void Engine::decide(QuotaBatch& batch, base::Now now, api::CoreId origin) noexce
     }
   }
   sweep(1, nobody_);
-}
-
-// Hashes the subjects and fetches what will be looked at, step by step: while one call's line is
-// under way, the others' are asked for. Nothing that is read here is relied upon.
-void Engine::prepare(const QuotaBatch& batch, size_t first, size_t count) noexcept {
-  for (size_t index = 0; index < count; ++index) {
-    const QuotaCall& call = batch.calls[first + index];
-    if (api::names_reservation(call.op)) {
-      ids_.prefetch(id_place(call.reservation));
-    } else {
-      hash_subjects(batch, call, prepared_[index]);
-      ids_.prefetch_next(static_cast<uint32_t>(index));
-    }
-  }
-  for (size_t index = 0; index < count; ++index) {
-    const QuotaCall& call = batch.calls[first + index];
-    if (api::names_reservation(call.op)) prefetch_reservation(call.reservation);
-  }
-  if (subjects_.used() < fetched_from) return;
-  Fetched fetched;
-  for (size_t index = 0; index < count; ++index) {
-    add_subjects(batch.calls[first + index], prepared_[index], fetched);
-  }
-  for (const SubjectIndex subject : fetched) __builtin_prefetch(&subjects_[subject]);
-  for (const SubjectIndex index : fetched) {
-    const Subject& subject = subjects_[index];
-    if (subject.quota == nullptr) continue;
-    const std::byte* words = usage_memory_.at(subject.usage);
-    for (uint32_t word = 0; word < subject.quota->head_words; word += 8) {
-      __builtin_prefetch(words + word * sizeof(uint64_t));
-    }
-    for (const MeterShape& shape : subject.quota->shapes) {
-      Meter(shape, words_of(subject)).prefetch(now_);
-    }
-  }
-}
-
-void Engine::hash_subjects(const QuotaBatch& batch, const QuotaCall& call,
-                           Prepared& prepared) noexcept {
-  const uint32_t count = std::min<uint32_t>(call.subjects_count, limits::call_subjects_max);
-  for (uint32_t place = 0; place < count; ++place) {
-    prepared.hashes[place] = hash(batch.subjects[call.first_subject + place]);
-    subject_index_.prefetch(prepared.hashes[place].low);
-  }
-}
-
-void Engine::add_subjects(const QuotaCall& call, const Prepared& prepared,
-                          Fetched& fetched) noexcept {
-  if (api::names_reservation(call.op)) {
-    const Reservation* const reservation = find(call.reservation);
-    if (reservation == nullptr) return;
-    for (uint8_t place = 0; place < reservation->subjects_count; ++place) {
-      const SubjectIndex subject = reservation->subjects[place];
-      if (subject != no_subject) fetched.push_back(subject);
-    }
-    return;
-  }
-  const uint32_t count = std::min<uint32_t>(call.subjects_count, limits::call_subjects_max);
-  for (uint32_t place = 0; place < count; ++place) {
-    const SubjectIndex subject = subject_index_.first_with(prepared.hashes[place].low);
-    if (subject != no_subject) fetched.push_back(subject);
-  }
 }
 
 void Engine::decide_one(QuotaBatch& batch, size_t index, const Prepared& prepared,
@@ -197,55 +138,63 @@ void Engine::decide_one(QuotaBatch& batch, size_t index, const Prepared& prepare
   }
 }
 
-bool Engine::are_valid(const QuotaBatch& batch, const QuotaCall& call) const noexcept {
-  const uint32_t count = call.subjects_count;
-  if (count == 0 || count > limits::call_subjects_max) return false;
-  const auto names = std::span(batch.subjects).subspan(call.first_subject, count);
-  for (uint32_t place = 0; place < count; ++place) {
-    if (names[place].empty() || names[place].size() > options_.name_bytes_max) return false;
-    for (uint32_t other = 0; other < place; ++other) {
-      if (names[place] == names[other]) return false;
-    }
-  }
-  return true;
+bool Engine::are_valid(std::span<const std::string_view> names) const noexcept {
+  if (names.empty() || names.size() > limits::call_subjects_max) return false;
+  const bool have_room = std::all_of(names.begin(), names.end(), [this](std::string_view name) {
+    return !name.empty() && name.size() <= options_.name_bytes_max;
+  });
+  return have_room && (names.size() == 1 || are_different(names));
 }
 
 // The members of the call's party: the subjects that have a quota. Those without one are unknown:
 // allowed ones are not in it. Anything but `ok` is why the call cannot be looked at.
 QuotaCode Engine::gather(const QuotaBatch& batch, const QuotaCall& call, const Prepared& prepared,
                          bool may_make, Party& party) noexcept {
-  if (!are_valid(batch, call)) return QuotaCode::invalid_subject;
-  const auto names = std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
-  if (!are_together(names)) return QuotaCode::subjects_apart;
+  const std::span<const std::string_view> names = names_of(batch, call);
+  if (!are_valid(names)) return QuotaCode::invalid_subject;
+  if (names.size() > 1 && !have_one_tag(names)) return QuotaCode::subjects_apart;
   for (uint8_t place = 0; place < names.size(); ++place) {
-    const NameHash& hashed = prepared.hashes[place];
-    SubjectIndex index = find(hashed);
-    Member member{.place = place};
-    if (index == no_subject) {
-      const policy::SubjectQuota own = book_->quota_of(names[place]);
-      member.quota = class_of(own);
-      if (member.quota != nullptr && may_make) {
-        index = make(hashed, names[place], member.quota, own.source, party);
-        if (index == no_subject) return QuotaCode::subjects_full;
-      }
-    }
+    // In its place from the start: what is copied right after it was written takes long to read.
+    Member& member = party.emplace_back();
+    member.place = place;
+    const SubjectIndex index = find(prepared.hashes[place]);
     if (index != no_subject) {
-      member = member_of(place, index);
-    } else if (member.quota != nullptr) {
-      const size_t words = size_t{place} * scratch_words_.size() / limits::call_subjects_max;
-      member.words = scratch_words_.data() + words;
-      begin_meters(*member.quota, member.words);
+      look_at(index, member);
+    } else if (!meet(names[place], prepared.hashes[place], may_make, party)) {
+      return QuotaCode::subjects_full;
     }
-    if (member.quota == nullptr) {
-      ++statistics_.unknown_subjects;
-      unknown_subject_ = names[place];
-      const bool denied = book_->rules().unknown == policy::UnknownSubjects::deny;
-      if (denied) return QuotaCode::unknown_subject;
-      continue;
-    }
-    party.push_back(member);
+    if (member.quota != nullptr) continue;
+    party.pop_back();
+    const QuotaCode code = meet_unknown(names[place]);
+    if (code != QuotaCode::ok) return code;
   }
   return QuotaCode::ok;
+}
+
+// The last of the party is a subject that has no state yet. False: there is no room to make it.
+bool Engine::meet(std::string_view name, const NameHash& hashed, bool may_make,
+                  Party& party) noexcept {
+  Member& member = party.back();
+  const policy::SubjectQuota own = book_->quota_of(name);
+  const QuotaClass* const quota = class_of(own);
+  if (quota == nullptr) return true;
+  if (may_make) {
+    const SubjectIndex made = make(hashed, name, quota, own.source, party);
+    if (made == no_subject) return false;
+    look_at(made, member);
+    return true;
+  }
+  member.quota = quota;
+  member.words = scratch_words(member.place);
+  begin_meters(*quota, member.words);
+  return true;
+}
+
+QuotaCode Engine::meet_unknown(std::string_view name) noexcept {
+  ++statistics_.unknown_subjects;
+  unknown_subject_ = name;
+  const bool denied = book_->rules().unknown == policy::UnknownSubjects::deny;
+  return denied ? QuotaCode::unknown_subject : QuotaCode::ok;
 }
 
 Engine::Party Engine::party_of(const Request& request) noexcept {
@@ -253,8 +202,10 @@ Engine::Party Engine::party_of(const Request& request) noexcept {
   for (uint8_t place = 0; place < request.subjects_count; ++place) {
     const SubjectIndex index = request.subjects[place];
     if (index == no_subject) continue;
-    const Member member = member_of(place, index);
-    if (member.quota != nullptr) party.push_back(member);
+    Member& member = party.emplace_back();
+    member.place = place;
+    look_at(index, member);
+    if (member.quota == nullptr) party.pop_back();
   }
   return party;
 }
@@ -287,7 +238,12 @@ Request Engine::request_of(const QuotaBatch& batch, const QuotaCall& call,
   if ((call.told & api::given::output_tokens) == 0) {
     request.amounts.output_tokens = default_output(party, call.amounts);
   }
-  if (call.client_id.empty()) return request;
+  if (!call.client_id.empty()) identify(request, batch, call);
+  return request;
+}
+
+void Engine::identify(Request& request, const QuotaBatch& batch,
+                      const QuotaCall& call) const noexcept {
   // Its subjects' common part belongs to the id, so that it means the same on any number of cores.
   const std::string_view part = proto::routed_part(batch.subjects[call.first_subject]);
   XXH128_hash_t hashed = XXH3_128bits_withSeed(part.data(), part.size(), options_.seed);
@@ -304,20 +260,58 @@ Request Engine::request_of(const QuotaBatch& batch, const QuotaCall& call,
     XXH3_64bits_update(&state, name.data(), bytes);
   }
   request.id_request = XXH3_64bits_digest(&state);
-  return request;
 }
 
-bool Engine::fits(const Party& party, const limiter::Shares& shares) noexcept {
+// Charges every limit, or none. Where all slide, as most often, each is charged as soon as it was
+// looked at; what was charged before one that does not fit comes back as if it had never been.
+bool Engine::take(const Party& party, const limiter::Shares& shares) noexcept {
+  for (const Member& member : party) {
+    if (!member.quota->slides) {
+      if (!fits(party, shares)) return false;
+      charge(party, shares);
+      return true;
+    }
+  }
   for (const Member& member : party) {
     for (const MeterShape& shape : member.quota->shapes) {
-      Meter(shape, member.words).roll(now_);
-      if (!fits(shape, member, shares.of(shape))) return false;
+      limiter::RingMeter meter(shape, member.words);
+      const uint64_t share = shares.of(shape);
+      meter.roll(now_);
+      if (!meter.fits(share)) {
+        undo_take(party, shares, member, shape);
+        return false;
+      }
+      meter.charge(share, true);
     }
   }
   return true;
 }
 
-void Engine::begin_meters(const QuotaClass& quota, uint64_t* words) const noexcept {
+// What take() has charged up to a limit.
+void Engine::undo_take(const Party& party, const limiter::Shares& shares, const Member& until,
+                       const MeterShape& until_limit) noexcept {
+  for (const Member& member : party) {
+    for (const MeterShape& shape : member.quota->shapes) {
+      if (&member == &until && &shape == &until_limit) return;
+      const uint64_t share = shares.of(shape);
+      limiter::RingMeter(shape, member.words)
+          .close(share, share, {.ns = now_.ns, .order = now_.order}, now_);
+    }
+  }
+}
+
+bool Engine::fits(const Party& party, const limiter::Shares& shares) noexcept {
+  for (const Member& member : party) {
+    for (const MeterShape& shape : member.quota->shapes) {
+      Meter meter(shape, member.words);
+      meter.roll(now_);
+      if (!fits(meter, shape, member, shares.of(shape))) return false;
+    }
+  }
+  return true;
+}
+
+void Engine::begin_meters(const QuotaClass& quota, const limiter::Words& words) const noexcept {
   for (const MeterShape& shape : quota.shapes) Meter(shape, words).begin(now_);
 }
 
@@ -333,7 +327,7 @@ Engine::Obstacle Engine::obstacle(const Party& party, const limiter::Shares& sha
       Meter meter(shape, member.words);
       meter.roll(now_);
       const uint64_t share = shares.of(shape);
-      if (fits(shape, member, share)) continue;
+      if (fits(meter, shape, member, share)) continue;
       if (shape.ceiling == api::Ceiling::block) {
         add(QuotaCode::blocked, base::never_ns, base::never_ns);
       } else if (share > shape.amount) {
@@ -404,9 +398,10 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const Prepared& prepared,
   QuotaAnswer& answer = batch.answers[index];
   const auto answered = [&](QuotaCode code) {
     answer.code = code;
+    ++statistics_.reserves[static_cast<size_t>(code)];
+    if (api::admits(code)) return;
     const bool full = api::may_retry(code) && answer.retry_ms == 0;  // deny() knows better
     if (full) answer.retry_ms = base::ceil_ms(unknown_retry_ns);
-    ++statistics_.reserves[static_cast<size_t>(code)];
   };
   Party party;
   if (const QuotaCode code = gather(batch, call, prepared, true, party); code != QuotaCode::ok) {
@@ -414,15 +409,17 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const Prepared& prepared,
     return answered(code);
   }
   const Request request = request_of(batch, call, party);
-  if (answer_repeat(request, answer)) {
+  if (request.id.is_set() && answer_repeat(request, answer)) {
     answered(answer.code);
   } else {
     const limiter::Shares shares(request.amounts);
-    if (!must_wait(party) && fits(party, shares)) {
-      const Index made = admit(request, party, shares, call.owner);
-      if (made == reservations_.none) {
+    const bool has_room = has_room_to_reserve();
+    const bool in_line = waiters_.used() > 0 && must_wait(party);
+    if (!in_line && (has_room ? take(party, shares) : fits(party, shares))) {
+      if (!has_room) {
         answered(QuotaCode::reservations_full);
       } else {
+        const Index made = open(request, party, call.owner);
         answer.reservation = reservations_[made].id;
         answer.state = api::ReservationState::open;
         answer.lifetime_ms = request.lifetime_ms;
@@ -476,7 +473,7 @@ void Engine::check(QuotaBatch& batch, size_t index, const Prepared& prepared) no
     answer.code = repeated_code(request, found);
     if (answer.code == QuotaCode::id_in_use) answer.retry_ms = base::ceil_ms(unknown_retry_ns);
   } else {
-    const bool in_line = must_wait(party);
+    const bool in_line = waiters_.used() > 0 && must_wait(party);
     Obstacle against = obstacle(party, limiter::Shares(request.amounts));
     if (against.code == QuotaCode::ok && in_line) stand_behind(against, party);
     if (against.code != QuotaCode::ok) {
@@ -502,9 +499,7 @@ void Engine::record(QuotaBatch& batch, size_t index, const Prepared& prepared) n
   const limiter::Shares shares(call.amounts, call.cached_input_tokens);
   for (const Member& member : party) {
     for (const MeterShape& shape : member.quota->shapes) {
-      Meter meter(shape, member.words);
-      meter.roll(now_);
-      meter.charge(shares.of(shape), false, now_);
+      charge_more(shape, member.words, shares.of(shape));
     }
   }
   ++statistics_.recorded;
@@ -514,11 +509,10 @@ void Engine::record(QuotaBatch& batch, size_t index, const Prepared& prepared) n
   }
 }
 
-// Its limits were looked at, and it fits.
-Engine::Index Engine::admit(const Request& request, const Party& party,
-                            const limiter::Shares& shares, std::string_view owner) noexcept {
+// What it holds was charged, and there is room for it.
+Engine::Index Engine::open(const Request& request, const Party& party,
+                           std::string_view owner) noexcept {
   const Index index = take_reservation();
-  if (index == reservations_.none) return index;
   Reservation& reservation = reservations_[index];
   const IdBook::Place place = ids_.take(now_ms());
   reservation.id = new_id(place);
@@ -543,8 +537,7 @@ Engine::Index Engine::admit(const Request& request, const Party& party,
     ++subject.held;
     ++subject.open;  // of one that has no quota any more, too: end() frees it
   }
-  charge(party, shares);
-  wheel_.schedule(reservation.timer, base::ceil_ms(now_.ns) + request.lifetime_ms);
+  wheel_.schedule(reservation.timer, due_ms(request.lifetime_ms));
   ++open_count_;
   return index;
 }

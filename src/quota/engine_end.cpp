@@ -117,12 +117,20 @@ std::optional<IdRecord> Engine::find_record(uint64_t id) noexcept {
 }
 
 IdRecord Engine::record_of(const Reservation& reservation) noexcept {
-  return {.id = reservation.id,
-          .state = reservation.state,
-          .admission = reservation.admission,
-          .late = has_ended(reservation) && has_expired(reservation),
-          .forgotten_ms = reservation.timer.due_ms(),
-          .amounts = reservation.amounts};
+  IdRecord record;
+  write(reservation, record);
+  return record;
+}
+
+// In its place: what is copied right after it was written takes long to read.
+void Engine::write(const Reservation& reservation, IdRecord& record) noexcept {
+  record.id = reservation.id;
+  record.reservation = IdRecord::ended;
+  record.state = reservation.state;
+  record.admission = reservation.admission;
+  record.late = has_ended(reservation) && has_expired(reservation);
+  record.forgotten_ms = reservation.timer.due_ms();
+  record.amounts = reservation.amounts;
 }
 
 void Engine::extend(const QuotaCall& call, QuotaAnswer& answer) noexcept {
@@ -137,7 +145,7 @@ void Engine::extend(const QuotaCall& call, QuotaAnswer& answer) noexcept {
     return;
   }
   if (call.lifetime_ms != 0) reservation->lifetime_ms = call.lifetime_ms;
-  wheel_.schedule(reservation->timer, base::ceil_ms(now_.ns) + reservation->lifetime_ms);
+  wheel_.schedule(reservation->timer, due_ms(reservation->lifetime_ms));
   answer.code = QuotaCode::ok;
   answer.lifetime_ms = reservation->lifetime_ms;
 }
@@ -145,32 +153,62 @@ void Engine::extend(const QuotaCall& call, QuotaAnswer& answer) noexcept {
 // Puts the actual amounts in the place of those that are charged: a surplus goes back to where it
 // was charged, a deficit is charged now.
 void Engine::replace(Reservation& reservation, const Amounts& actual, uint64_t cached) noexcept {
-  const bool is_open = reservation.state == ReservationState::open;
   const limiter::Shares reserved(reservation.amounts);
   const limiter::Shares used(actual, cached);
-  const limiter::Charge charge = charge_of(reservation);
   for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
     if (reservation.subjects[place] == no_subject) continue;
     Subject& subject = current(reservation.subjects[place]);
     if (subject.quota == nullptr) continue;
-    const bool refunded = (reservation.refunded & (1U << place)) != 0;
-    // A reset has forgotten what was no longer open: there is nothing to give back.
-    const bool forgotten = !is_open && reservation.expired_order < subject.reset_order;
-    for (const MeterShape& shape : subject.quota->shapes) {
-      Meter meter(shape, words_of(subject));
-      meter.roll(now_);
-      const uint64_t before = reserved.of(shape);
-      const uint64_t now = used.of(shape);
-      const uint64_t charged = refunded ? 0 : before;
-      const uint64_t back = now < charged && !forgotten ? charged - now : 0;
-      meter.close(is_open ? before : 0, back, charge, now_);
-      if (now > charged) meter.charge(now - charged, false, now_);
+    if (reservation.state != ReservationState::open) {
+      replace_late(subject, reserved, used, reservation, place);
+    } else if (subject.quota->slides) {
+      replace_open<limiter::RingMeter>(subject, reserved, used, charge_of(reservation));
+    } else {
+      replace_open<Meter>(subject, reserved, used, charge_of(reservation));
     }
   }
   const uint64_t before = reservation.amounts.input_tokens + reservation.amounts.output_tokens;
   const uint64_t now = actual.input_tokens + actual.output_tokens;
   statistics_.tokens_refunded += before > now ? before - now : 0;
   reservation.amounts = actual;
+}
+
+// Where all limits slide their meters need not be told apart.
+template <typename AnyMeter>
+void Engine::replace_open(const Subject& subject, const limiter::Shares& reserved,
+                          const limiter::Shares& used, const limiter::Charge& charge) noexcept {
+  const limiter::Words words = words_of(subject);
+  for (const MeterShape& shape : subject.quota->shapes) {
+    const uint64_t before = reserved.of(shape);
+    const uint64_t now = used.of(shape);
+    AnyMeter(shape, words).close(before, now < before ? before - now : 0, charge, now_);
+    if (now > before) charge_more(shape, words, now - before);
+  }
+}
+
+// Of one that expired: nothing of it is open any more.
+void Engine::replace_late(Subject& subject, const limiter::Shares& reserved,
+                          const limiter::Shares& used, const Reservation& reservation,
+                          uint8_t place) noexcept {
+  const bool refunded = (reservation.refunded & (1U << place)) != 0;
+  // A reset has forgotten what was no longer open: there is nothing to give back.
+  const bool forgotten = reservation.expired_order < subject.reset_order;
+  const limiter::Words words = words_of(subject);
+  for (const MeterShape& shape : subject.quota->shapes) {
+    const uint64_t charged = refunded ? 0 : reserved.of(shape);
+    const uint64_t now = used.of(shape);
+    if (now < charged && !forgotten) {
+      Meter(shape, words).close(0, charged - now, charge_of(reservation), now_);
+    }
+    if (now > charged) charge_more(shape, words, now - charged);
+  }
+}
+
+void Engine::charge_more(const MeterShape& shape, const limiter::Words& words,
+                         uint64_t amount) noexcept {
+  Meter meter(shape, words);
+  meter.roll(now_);
+  meter.charge(amount, false, now_);
 }
 
 // Frees its slots, if they are not free yet, and remembers it. Marks those whom it may help. Gone
@@ -187,7 +225,7 @@ void Engine::end(Reservation& reservation, ReservationState state) noexcept {
   reservation.state = state;
   mark_all(reservation);
   if (has_ended(reservation) && !reservation.client_id.is_set()) {
-    forget(reservation, record_of(reservation));
+    forget(reservation, true);
   } else if (was_open) {
     ended_.push_back(reservation);
   }
@@ -213,14 +251,12 @@ void Engine::expire(Reservation& reservation) noexcept {
     const bool refunds = subject.quota->quota.refund_expired;
     if (refunds) reservation.refunded |= static_cast<uint8_t>(1U << place);
     for (const MeterShape& shape : subject.quota->shapes) {
-      Meter meter(shape, words_of(subject));
-      meter.roll(now_);
       const uint64_t share = reserved.of(shape);
-      meter.close(share, refunds ? share : 0, charge, now_);
+      Meter(shape, words_of(subject)).close(share, refunds ? share : 0, charge, now_);
     }
   }
   // A settle that comes late finds it for as long again.
-  wheel_.schedule(reservation.timer, base::ceil_ms(now_.ns) + reservation.lifetime_ms);
+  wheel_.schedule(reservation.timer, due_ms(reservation.lifetime_ms));
   end(reservation, ReservationState::expired);
 }
 
@@ -265,12 +301,16 @@ void Engine::end_ties() noexcept {
   }
 }
 
-// It has ended: all that stays of it is the record.
-void Engine::forget(Reservation& reservation, const IdRecord& record) noexcept {
+// It has ended: all that stays of it is the record, or nothing.
+void Engine::forget(Reservation& reservation, bool remembered) noexcept {
   DEBUG_ASSERT(reservation.state != ReservationState::open);
   const Index index = index_of(reservation);
   const IdBook::Place place = id_place(reservation.id);
-  ids_[place] = record;
+  if (remembered) {
+    write(reservation, ids_[place]);
+  } else {
+    ids_[place] = {};
+  }
   ids_.end(place);
   if (reservation.client_id.is_set()) id_index_.erase(reservation.client_id.low, index);
   drop_owner(reservation.owner);
@@ -283,10 +323,7 @@ void Engine::forget(Reservation& reservation, const IdRecord& record) noexcept {
 
 // When all places are taken, the one that ended first is forgotten.
 Engine::Index Engine::take_reservation() noexcept {
-  if (reservations_.used() == reservations_.capacity()) {
-    if (ended_.empty()) return reservations_.none;
-    forget(ended_.front(), {});
-  }
+  if (reservations_.used() == reservations_.capacity()) forget(ended_.front(), false);
   const Index index = reservations_.take(uint64_t{0});
   reservations_[index].timer.owner = timer_owner(lifetime_timer, index);
   reservations_.prefetch_next();

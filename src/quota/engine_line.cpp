@@ -32,7 +32,6 @@ constexpr uint32_t refreshed_max = 64;
 // Somebody stands in a line of the party who must not be passed.
 // Who may pass, but for somebody's turn, has one itself when that has been looked at.
 bool Engine::must_wait(const Party& party) noexcept {
-  if (waiters_.used() == 0) return false;
   bool must = false;
   for (const Member& member : party) {
     if (member.index == no_subject) continue;
@@ -260,19 +259,19 @@ bool Engine::is_denied(const Waiter& waiter, const Party& party) const noexcept 
 // False: no place for another reservation; it goes on waiting.
 bool Engine::serve_waiter(WaiterId index, const Party& party,
                           const limiter::Shares& shares) noexcept {
-  const Waiter& waiter = waiters_[index];
+  Waiter& waiter = waiters_[index];
+  if (!has_room_to_reserve()) {
+    wake_at(waiter, now_.ns + base::ns_per_s);
+    return false;
+  }
   next_call();
   if (waiter.request.id.is_set()) {
     // The id goes over to the reservation.
     id_index_.erase(waiter.request.id.low, index | waiter_bit);
   }
-  const Index made = admit(waiter.request, party, shares, owner_at(waiter.owner));
-  if (made == reservations_.none) {
-    if (waiter.request.id.is_set()) id_index_.insert(waiter.request.id.low, index | waiter_bit);
-    wake_at(waiters_[index], now_.ns + base::ns_per_s);
-    return false;
-  }
-  waiters_[index].request.id = {};
+  charge(party, shares);
+  const Index made = open(waiter.request, party, owner_at(waiter.owner));
+  waiter.request.id = {};
   ++statistics_.waited;
   settle_waiter(index, Verdict::approved, reservations_[made].id);
   return true;
@@ -415,7 +414,7 @@ void Engine::fire_timers() noexcept {
         if (reservations_[index].state == api::ReservationState::open) {
           expire(reservations_[index]);
         } else {
-          forget(reservations_[index], {});
+          forget(reservations_[index], false);
         }
         break;
       case limit_timer:

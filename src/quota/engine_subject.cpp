@@ -18,20 +18,24 @@ using limiter::MeterShape;
 
 namespace {
 
-// Address space: what a subject's name and usage take, if they take much; and a reservation's
-// owner.
+// Address space: what a subject's name and the words of its meters take, if they take much; and a
+// reservation's owner.
 constexpr size_t name_bytes = 256;
-constexpr size_t subject_usage_bytes = 4'096;
+constexpr size_t heads_bytes = 2'048;
+constexpr size_t rings_bytes = 4'096;
 constexpr size_t owner_bytes = 192;  // a block of the longest with its length
 constexpr size_t arena_bytes_min = 4 * 1024 * 1024;
 
-// A quota's words at most: 16 rolling days.
-constexpr size_t quota_words_max =
-    limits::quota_limits_max * (limiter::head_words_max + 2 * size_t{limiter::rolling_day_places});
+// A quota's words at most.
+constexpr size_t quota_heads_max = limits::quota_limits_max * size_t{limiter::head_words_max};
+constexpr size_t quota_rings_max =
+    limits::quota_limits_max * 2 * size_t{limiter::rolling_day_places};
+constexpr size_t quota_words_max = quota_heads_max + quota_rings_max;
+static_assert(quota_heads_max * sizeof(uint64_t) <= heads_bytes);  // rings are used up first
 
 // Whole cache lines.
-size_t usage_bytes(const QuotaClass& quota) noexcept {
-  return std::max<size_t>((quota.words * sizeof(uint64_t) + 63) / 64, 1) * 64;
+size_t bytes_of(uint32_t words) noexcept {
+  return (words * sizeof(uint64_t) + 63) / 64 * 64;
 }
 
 size_t arena_bytes(uint32_t count, size_t each) noexcept {
@@ -53,7 +57,9 @@ Engine::Engine(const Options& options)
       subject_index_(options.subjects_max, "subjects (--max-subjects)"),
       name_memory_(arena_bytes(options.subjects_max, name_bytes),
                    "names of subjects (--max-subjects)"),
-      usage_memory_(arena_bytes(options.subjects_max, subject_usage_bytes),
+      heads_memory_(arena_bytes(options.subjects_max, heads_bytes),
+                    "usage of subjects (--max-subjects)"),
+      rings_memory_(arena_bytes(options.subjects_max, rings_bytes),
                     "usage of subjects (--max-subjects)"),
       reservations_(options.reservations_max, "reservations (--max-reservations)"),
       id_index_(options.reservations_max + options.waiters_max,
@@ -66,7 +72,8 @@ Engine::Engine(const Options& options)
       waiters_(options.waiters_max, "quota waiters (--max-waiters)"),
       scratch_words_(limits::call_subjects_max * quota_words_max) {
   ASSERT(ids_.capacity() <= place_mask);
-  usage_memory_.advise_huge();
+  heads_memory_.advise_huge();
+  rings_memory_.advise_huge();
   subjects_.advise_huge();
   reservations_.advise_huge();
   grants_.reserve(options.waiters_max);
@@ -82,6 +89,8 @@ Engine::~Engine() {
 void Engine::begin(base::Now now) noexcept {
   now_.ns = std::max(now_.ns, now.monotonic_ns);
   now_.wall_ns = wall_.at(now);
+  now_ms_ = base::floor_ms(now_.ns);
+  now_ceil_ms_ = base::ceil_ms(now_.ns);
   next_call();  // a window that is opened from here on begins behind all earlier charges
 }
 
@@ -147,12 +156,12 @@ bool Engine::change_quota(Subject& subject, const QuotaClass* quota, QuotaSource
     subject.source = source;
     return true;
   }
-  BlockArena::Block usage = BlockArena::none;
+  BlockArena::Block heads = BlockArena::none;
+  BlockArena::Block rings = BlockArena::none;
   if (quota != nullptr) {
-    usage = usage_memory_.take(usage_bytes(*quota));
-    if (usage == BlockArena::none) return false;
+    if (!take_words(*quota, heads, rings)) return false;
     QuotaClasses::hold(quota);
-    auto* words = reinterpret_cast<uint64_t*>(usage_memory_.at(usage));
+    const limiter::Words words = words_at(heads, rings);
     for (const MeterShape& shape : quota->shapes) {
       Meter meter(shape, words);
       meter.begin(now_);
@@ -164,13 +173,38 @@ bool Engine::change_quota(Subject& subject, const QuotaClass* quota, QuotaSource
     }
   }
   if (subject.quota != nullptr) {
-    usage_memory_.give_back(subject.usage, usage_bytes(*subject.quota));
+    give_back_words(*subject.quota, subject.heads, subject.rings);
     classes_.let_go(subject.quota);
   }
-  subject.usage = usage;
+  subject.heads = heads;
+  subject.rings = rings;
   subject.quota = quota;
   subject.source = source;
   return true;
+}
+
+// False: there is no room for all of them.
+bool Engine::take_words(const QuotaClass& quota, BlockArena::Block& heads,
+                        BlockArena::Block& rings) noexcept {
+  if (quota.head_words > 0) heads = heads_memory_.take(bytes_of(quota.head_words));
+  if (quota.ring_words > 0) rings = rings_memory_.take(bytes_of(quota.ring_words));
+  const bool has_heads = heads != BlockArena::none || quota.head_words == 0;
+  const bool has_rings = rings != BlockArena::none || quota.ring_words == 0;
+  if (has_heads && has_rings) return true;
+  give_back_words(quota, heads, rings);
+  return false;
+}
+
+void Engine::give_back_words(const QuotaClass& quota, BlockArena::Block heads,
+                             BlockArena::Block rings) noexcept {
+  heads_memory_.give_back(heads, bytes_of(quota.head_words));
+  rings_memory_.give_back(rings, bytes_of(quota.ring_words));
+}
+
+// Of a subject that has no state.
+limiter::Words Engine::scratch_words(uint8_t place) noexcept {
+  uint64_t* const words = scratch_words_.data() + place * quota_words_max;
+  return {.heads = words, .rings = words + quota_heads_max};
 }
 
 void Engine::forget(SubjectIndex index) noexcept {
@@ -246,7 +280,7 @@ void Engine::reset_meters(Subject& subject, uint64_t order) noexcept {
 // Of a call about one subject's quota; if not, that is the answer.
 bool Engine::names_one(const QuotaBatch& batch, const api::QuotaCall& call,
                        api::QuotaAnswer& answer) const noexcept {
-  if (call.subjects_count == 1 && are_valid(batch, call)) return true;
+  if (call.subjects_count == 1 && are_valid(names_of(batch, call))) return true;
   answer.code = QuotaCode::invalid_subject;
   return false;
 }
@@ -317,10 +351,10 @@ void Engine::reset_all() noexcept {
 
 uint64_t Engine::reserved_bytes() const noexcept {
   return subjects_.reserved_bytes() + subject_index_.reserved_bytes() +
-         name_memory_.reserved_bytes() + usage_memory_.reserved_bytes() +
-         reservations_.reserved_bytes() + id_index_.reserved_bytes() + ids_.reserved_bytes() +
-         owner_memory_.reserved_bytes() + ties_.reserved_bytes() + tie_index_.reserved_bytes() +
-         waiters_.reserved_bytes();
+         name_memory_.reserved_bytes() + heads_memory_.reserved_bytes() +
+         rings_memory_.reserved_bytes() + reservations_.reserved_bytes() +
+         id_index_.reserved_bytes() + ids_.reserved_bytes() + owner_memory_.reserved_bytes() +
+         ties_.reserved_bytes() + tie_index_.reserved_bytes() + waiters_.reserved_bytes();
 }
 
 void Engine::check_invariants(base::Now) const noexcept {
@@ -365,7 +399,7 @@ void Engine::check_invariants(base::Now) const noexcept {
     }
     ASSERT(before == subject.last_waiter && waiting == subject.waiting);
     if (subject.quota == nullptr) continue;
-    auto* words = const_cast<Engine*>(this)->words_of(subject);
+    const limiter::Words words = const_cast<Engine*>(this)->words_of(subject);
     for (const MeterShape& shape : subject.quota->shapes) {
       Meter(shape, words).check();
     }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "limiter/calendar.hpp"
 #include "quota/engine.hpp"
 
 namespace sluice::quota {
@@ -87,7 +88,7 @@ void Engine::tell_limits(QuotaBatch& batch, size_t index, const Party& party,
       Meter meter(shape, member.words);
       meter.roll(now_);
       LimitReport told_limit = report(shape, member.quota->quota.limits[at], member);
-      if (denied) told_limit.violated = !fits(shape, member, shares.of(shape));
+      if (denied) told_limit.violated = !fits(meter, shape, member, shares.of(shape));
       if (violated_only && !told_limit.violated) continue;
       if (batch.limits.size() == limits::quota_reports_max) {
         answer.limits_left_out = true;
@@ -111,7 +112,7 @@ void Engine::tell_subject(QuotaBatch& batch, size_t index, uint8_t place,
   batch.answer_text.append(name);
   Member member{.place = place, .index = subject_index};
   if (subject_index != no_subject) {
-    member = member_of(place, subject_index);
+    look_at(subject_index, member);
     const Subject& subject = subjects_[subject_index];
     row.source = subject.source;
     row.open_reservations = subject.open;
@@ -120,7 +121,7 @@ void Engine::tell_subject(QuotaBatch& batch, size_t index, uint8_t place,
     const policy::SubjectQuota own = book_->quota_of(name);
     row.source = own.source;
     member.quota = class_of(own);
-    member.words = scratch_words_.data();
+    member.words = scratch_words(0);
     if (member.quota != nullptr) begin_meters(*member.quota, member.words);
   }
   if (member.quota == nullptr) {
@@ -144,7 +145,7 @@ void Engine::tell_subject(QuotaBatch& batch, size_t index, uint8_t place,
 void Engine::tell_usage(QuotaBatch& batch, size_t index, const Prepared& prepared) noexcept {
   const api::QuotaCall& call = batch.calls[index];
   batch.answers[index].code = QuotaCode::ok;
-  if (!are_valid(batch, call)) {
+  if (!are_valid(names_of(batch, call))) {
     batch.answers[index].code = QuotaCode::invalid_subject;
     return;
   }
@@ -213,7 +214,7 @@ void Engine::tell_holders(QuotaBatch& batch, size_t index, const Prepared& prepa
   if (answer.rows_count == 0) answer.first_holder = static_cast<uint32_t>(batch.holders.size());
   SubjectIndex of = no_subject;
   if (call.subjects_count > 0) {
-    if (!are_valid(batch, call)) {
+    if (!are_valid(names_of(batch, call))) {
       answer.code = QuotaCode::invalid_subject;
       return;
     }

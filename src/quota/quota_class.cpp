@@ -1,5 +1,6 @@
 #include "quota/quota_class.hpp"
 
+#include <algorithm>
 #include <functional>
 
 namespace sluice::quota {
@@ -22,16 +23,15 @@ std::unique_ptr<QuotaClass> compile(const api::Quota& quota) {
   for (const api::Limit& limit : quota.limits) {
     limiter::MeterShape shape = limiter::compile(limit);
     shape.id = limit_id(limit.name);
-    shape.head_word = static_cast<uint16_t>(made->words);
-    made->words += limiter::head_words(shape);
+    shape.head_word = static_cast<uint16_t>(made->head_words);
+    made->head_words += limiter::head_words(shape);
+    shape.ring_word = static_cast<uint16_t>(made->ring_words);
+    made->ring_words += limiter::ring_words(shape);
     made->limits_anything |= limit.ceiling != api::Ceiling::unlimited;
     made->shapes.push_back(shape);
   }
-  made->head_words = made->words;
-  for (limiter::MeterShape& shape : made->shapes) {
-    shape.ring_word = static_cast<uint16_t>(made->words);
-    made->words += limiter::ring_words(shape);
-  }
+  made->slides = std::all_of(made->shapes.begin(), made->shapes.end(),
+                             [](const limiter::MeterShape& shape) { return shape.slides; });
   return made;
 }
 

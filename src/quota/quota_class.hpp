@@ -23,9 +23,10 @@ namespace sluice::quota {
 struct QuotaClass {
   api::Quota quota;
   std::vector<limiter::MeterShape> shapes;  // of its limits, in their order
-  uint32_t words = 0;                       // of one subject's usage ...
-  uint32_t head_words = 0;                  // ... and those that every call looks at
+  uint32_t head_words = 0;                  // of one subject's usage: what every call looks at ...
+  uint32_t ring_words = 0;                  // ... and the rings
   bool limits_anything = false;             // some limit has a number, or blocks
+  bool slides = false;                      // all do: RingMeters will do
   mutable uint32_t holders = 0;
 };
 

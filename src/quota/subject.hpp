@@ -27,7 +27,8 @@ struct alignas(64) Subject {
   // What every call looks at: a cache line.
   NameHash hash;
   const QuotaClass* quota = nullptr;  // null: unknown by now, though something refers to it
-  BlockArena::Block usage = BlockArena::none;  // words of its meters
+  BlockArena::Block heads = BlockArena::none;  // words of its meters: the first ones ...
+  BlockArena::Block rings = BlockArena::none;  // ... and their rings, if they have any
   uint32_t version = 0;                        // of the rules that its quota is of
   uint32_t resets = 0;                         // of all subjects, that it has taken part in
   uint32_t open = 0;                           // reservations that hold a slot

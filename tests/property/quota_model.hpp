@@ -84,9 +84,12 @@ class LimitModel {
     return std::any_of(charges_.begin(), charges_.end(),
                        [of](const Charge& charge) { return charge.of == of; });
   }
-  void reset(int64_t ns) {
+  // `of_all`: the store resets this one when it looks at it next. What is open stays, but for what
+  // was charged more than a period before that.
+  void reset(int64_t ns, bool of_all) {
     for (Charge& charge : charges_) {
       if (!charge.open || is_leaked_long_ago(charge, ns)) charge.amount = 0;
+      charge.stays_or_not |= of_all;
     }
     has_refunds_ = true;
   }
@@ -103,6 +106,7 @@ class LimitModel {
     uint64_t at_first;
     ModelReservation of;
     bool open;
+    bool stays_or_not = false;
   };
   struct Rate {
     int64_t since_ns;
@@ -192,7 +196,7 @@ class LimitModel {
     }
     return leaked;
   }
-  Wide gcra_level(int64_t ns) const {
+  Wide gcra_level(int64_t ns, bool without_doubt) const {
     Wide level = 0;
     int64_t at = rates_.front().since_ns;
     const auto leak = [&](int64_t until) {
@@ -202,6 +206,7 @@ class LimitModel {
     };
     for (const Charge& charge : charges_) {
       leak(charge.ns);
+      if (charge.stays_or_not && without_doubt) continue;
       level += wide(charge.amount) * period_ns();
     }
     leak(ns);
@@ -209,18 +214,19 @@ class LimitModel {
   }
   // By what the store may be above it: what leaks in a sub-window.
   Bounds gcra_used(int64_t ns) const {
-    const Wide level = gcra_level(ns);
+    const Wide level = gcra_level(ns, false);
+    const Wide least = gcra_level(ns, true);
     const auto units = [this](Wide of) {
       return static_cast<uint64_t>((of + period_ns() - 1) / period_ns());
     };
     if (was_word_) return {0, UINT64_MAX};
     if (!has_refunds_) return both(units(level));
-    if (changes_ > 1) return {units(level), UINT64_MAX};
+    if (changes_ > 1) return {units(least), UINT64_MAX};
     // The one in which the amount changed counts by the smaller one.
     uint64_t fastest = 0;
     for (const Rate& rate : rates_) fastest = std::max(fastest, rate.amount);
     const Wide late = wide(fastest) * static_cast<uint64_t>(width_ns()) * (1U + changes_);
-    return {units(level), units(level + late)};
+    return {units(least), units(level + late)};
   }
   Bounds gcra_open(int64_t ns) const {
     const uint64_t open =

@@ -74,6 +74,7 @@ class World {
     wall_ns_ =
         wall_starts_s[dice_.below(wall_starts_s.size())] * s_ns + dice_.between(0, 90'000) * s_ns;
     ns_ = dice_.between(0, 1'000) * s_ns / 7;
+    all_slide_ = dice_.percent(30);
     scale_ = std::array<int64_t, 4>{200'000, 20'000'000, 2 * s_ns, 900 * s_ns}[dice_.below(4)];
     tick();
     for (const char* name : {"{t}a", "{t}b", "{t}c"}) put(name);
@@ -418,13 +419,17 @@ class World {
     }
     for (auto& [of, subject] : subjects_) {
       if (!all && of != name) continue;
-      for (auto& [_, limit] : subject.limits) limit.reset(ns_);
+      for (auto& [_, limit] : subject.limits) limit.reset(ns_, all);
     }
   }
 
   Limit some_limit(size_t index) {
-    Limit limit{.name = "l" + std::to_string(index), .metric = static_cast<Metric>(dice_.below(6))};
+    Limit limit{.name = "l" + std::to_string(index),
+                .metric = static_cast<Metric>(dice_.below(all_slide_ ? 5 : 6))};
     limit.amount = dice_.percent(5) ? 0 : 1 + dice_.below(200);
+    limit.count_cached = dice_.percent(30);
+    limit.period_ms = std::array<int64_t, 5>{10, 77, 1'000, 60'000, 3'600'000}[dice_.below(5)];
+    if (all_slide_) return limit;
     if (dice_.percent(5)) limit.ceiling = api::Ceiling::unlimited;
     if (dice_.percent(1)) limit.ceiling = api::Ceiling::block;
     if (limit.metric == Metric::concurrency) {
@@ -432,8 +437,6 @@ class World {
       return limit;
     }
     limit.kind = static_cast<LimitKind>(1 + dice_.below(6));
-    limit.count_cached = dice_.percent(30);
-    limit.period_ms = std::array<int64_t, 5>{10, 77, 1'000, 60'000, 3'600'000}[dice_.below(5)];
     if (limit.kind == LimitKind::anchored_day || limit.kind == LimitKind::rolling_day) {
       limit.period_ms = 86'400'000;
     }
@@ -456,6 +459,8 @@ class World {
       if (stays && dice_.percent(50)) limit.amount = 1 + dice_.below(200);
       quota.limits.push_back(limit);
     }
+    const Quota& of_another = subjects_["{t}a"].quota;
+    if (dice_.percent(20) && !of_another.limits.empty()) quota = of_another;
     std::map<std::string, LimitModel> limits;
     for (const Limit& limit : quota.limits) {
       if (limit.kind == LimitKind::slots) continue;
@@ -561,6 +566,7 @@ class World {
   int64_t wall_ns_ = 0;
   int64_t steady_ns_ = 0;
   int64_t scale_ = 0;
+  bool all_slide_ = false;  // such quotas are charged in another way
   QuotaBatch batch_;
   Quota new_quota_;
   std::map<std::string, SubjectModel> subjects_;

@@ -39,23 +39,21 @@ inline uint32_t words_count(const MeterShape& shape) {
   return head_words(shape) + ring_words(shape);
 }
 
-// As the only limit of its subject.
-inline MeterShape shape_of(const Limit& limit) {
-  MeterShape shape = compile(limit);
-  shape.ring_word = static_cast<uint16_t>(head_words(shape));
-  return shape;
+// Those of the only limit of its subject, in one list.
+inline Words words_in(std::vector<uint64_t>& list, const MeterShape& shape) {
+  return {.heads = list.data(), .rings = list.data() + head_words(shape)};
 }
 
 // One subject's usage of one limit; each call has an order of its own.
 class Driver {
  public:
   explicit Driver(const Limit& limit, int64_t ns = 0, int64_t wall_ns = 0)
-      : shape_(shape_of(limit)), words_(words_count(shape_)) {
+      : shape_(compile(limit)), words_(words_count(shape_)) {
     now_ = {.ns = ns, .wall_ns = wall_ns, .order = 1};
     meter().begin(now_);
   }
 
-  Meter meter() { return {shape_, words_.data()}; }
+  Meter meter() { return {shape_, words_in(words_, shape_)}; }
   const MeterShape& shape() const { return shape_; }
   const Moment& now() const { return now_; }
 
@@ -88,9 +86,9 @@ class Driver {
   void change_to(const Limit& limit) {
     const MeterShape before = shape_;
     std::vector<uint64_t> words = words_;
-    shape_ = shape_of(limit);
+    shape_ = compile(limit);
     meter().begin(now_);
-    meter().take_over(before, words.data(), now_);
+    meter().take_over(before, words_in(words, before), now_);
   }
 
  private:

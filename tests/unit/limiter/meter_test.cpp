@@ -377,34 +377,6 @@ TEST(CalendarMeter, a_wall_clock_that_goes_back_reopens_no_period) {
   EXPECT_FALSE(driver.at(10 * s, at(10 * s, 9 * hour + 8 * s)).fits(1));
 }
 
-// ------------------------------------------------------------------------------------ shares
-
-TEST(MeterShare, is_what_the_metric_counts) {
-  const api::Amounts amounts{
-      .requests = 2, .input_tokens = 300, .output_tokens = 50, .cost = 7'000};
-  const auto share = [&amounts](Metric metric, bool count_cached, uint64_t cached) {
-    return Shares(amounts, cached).of({.metric = metric, .count_cached = count_cached});
-  };
-  EXPECT_EQ(share(Metric::requests, false, 100), 2U);
-  EXPECT_EQ(share(Metric::input_tokens, false, 100), 200U);
-  EXPECT_EQ(share(Metric::input_tokens, true, 100), 300U);
-  EXPECT_EQ(share(Metric::input_tokens, false, 1'000), 0U);
-  EXPECT_EQ(share(Metric::output_tokens, false, 100), 50U);
-  EXPECT_EQ(share(Metric::tokens, false, 100), 250U);
-  EXPECT_EQ(share(Metric::tokens, true, 100), 350U);
-  EXPECT_EQ(share(Metric::cost, false, 100), 7'000U);
-  EXPECT_EQ(share(Metric::concurrency, false, 100), 1U);
-}
-
-TEST(MeterShare, of_both_tokens_at_their_greatest_does_not_wrap_around) {
-  const api::Amounts amounts{.input_tokens = limits::amount_max,
-                             .output_tokens = limits::amount_max};
-  EXPECT_EQ(Shares(amounts).of({.metric = Metric::tokens}), 2 * limits::amount_max);
-  Driver driver(limit_of(LimitKind::sliding, limits::amount_max));
-  EXPECT_FALSE(driver.fits(2 * limits::amount_max));
-  EXPECT_EQ(driver.fits_at(2 * limits::amount_max), base::never_ns);
-}
-
 TEST(SlotMeter, has_no_words_of_its_own) {
   Driver driver({.name = "slots",
                  .metric = Metric::concurrency,

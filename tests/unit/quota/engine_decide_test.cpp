@@ -62,6 +62,30 @@ TEST(Reserve, a_denial_by_the_last_subject_charges_none) {
   EXPECT_EQ(driver.store.reservations_count(), 0U);
 }
 
+TEST(Reserve, a_denial_where_all_limits_slide_charges_none) {
+  const auto slide = [](uint64_t requests, uint64_t tokens) -> std::vector<api::Limit> {
+    return {limit_of("rpm", Metric::requests, requests, LimitKind::sliding),
+            limit_of("tpm", Metric::tokens, tokens, LimitKind::sliding)};
+  };
+  StoreDriver driver;
+  for (const char* name : {"{t}a", "{t}b"}) driver.put(name, slide(10, 1'000));
+  driver.put("{t}c", slide(10, 100));
+  EXPECT_TRUE(api::admits(driver.reserve({"{t}a"}, asking_tokens(7)).code));
+  EXPECT_FALSE(api::admits(driver.reserve({"{t}a", "{t}b", "{t}c"}, asking_tokens(101)).code));
+  EXPECT_EQ(driver.used("{t}a", "rpm"), 1U);
+  EXPECT_EQ(driver.used("{t}a", "tpm"), 7U);
+  for (const char* name : {"{t}b", "{t}c"}) {
+    EXPECT_EQ(driver.used(name, "rpm"), 0U) << name;
+    EXPECT_EQ(driver.used(name, "tpm"), 0U) << name;
+  }
+  // Those of one quota share its limits.
+  EXPECT_TRUE(api::admits(driver.reserve({"{t}b"}, asking_tokens(1'000)).code));
+  EXPECT_FALSE(api::admits(driver.reserve({"{t}a", "{t}b"}, asking_tokens(7)).code));
+  EXPECT_EQ(driver.used("{t}a", "rpm"), 1U);
+  EXPECT_EQ(driver.used("{t}a", "tpm"), 7U);
+  driver.store.check_invariants(driver.now());
+}
+
 TEST(Reserve, a_denial_for_want_of_a_slot_burns_no_request) {
   StoreDriver driver;
   driver.put("m", {rpm(10), slots(1)});

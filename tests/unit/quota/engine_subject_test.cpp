@@ -190,6 +190,56 @@ TEST(NewQuota, without_room_for_its_usage_leaves_all_as_it_was) {
   EXPECT_EQ(remove(full, "exact").code, QuotaCode::no_such_quota);
 }
 
+Quota many_of(LimitKind kind, int count) {
+  Quota quota = quota_of({});
+  for (int limit = 0; limit < count; ++limit) {
+    quota.limits.push_back(limit_of(numbered("l", limit), Metric::tokens, 9, kind));
+  }
+  return quota;
+}
+
+TEST(NewQuota, takes_the_room_of_the_one_before_however_often) {
+  StoreDriver driver;
+  // Many first words and few rings, and the other way round.
+  const Quota many_windows = many_of(LimitKind::fixed, 16);
+  const Quota large_rings = many_of(LimitKind::rolling_day, 16);
+  const Quota slides = many_of(LimitKind::sliding, 2);
+  for (int turn = 0; turn < 3'000; ++turn) {
+    for (const Quota& quota : {large_rings, many_windows, slides, quota_of({slots(3)})}) {
+      ASSERT_EQ(driver.ask_unchecked({.op = QuotaOp::put}, {"m"}, quota).code, QuotaCode::ok)
+          << turn;
+    }
+  }
+  driver.store.check_invariants(driver.now());
+}
+
+TEST(NewQuota, that_finds_no_room_gives_back_what_it_has_found) {
+  StoreDriver full({.subjects_max = 2'000, .reservations_max = 10, .waiters_max = 10});
+  const Quota large = many_of(LimitKind::rolling_day, 16);
+  int put = 0;
+  while (full.ask_unchecked({.op = QuotaOp::put}, {numbered("s", put)}, large).code ==
+         QuotaCode::ok) {
+    ASSERT_LT(++put, 2'000);
+  }
+  for (int again = 0; again < 6'000; ++again) {
+    ASSERT_EQ(full.ask_unchecked({.op = QuotaOp::put}, {"more"}, large).code,
+              QuotaCode::subjects_full);
+  }
+  const Quota beside = many_of(LimitKind::fixed, 16);
+  EXPECT_EQ(full.ask({.op = QuotaOp::put}, {"more"}, beside).code, QuotaCode::ok);
+}
+
+TEST(NewQuota, with_the_most_limits_finds_room_for_every_subject) {
+  for (const LimitKind kind : {LimitKind::gcra, LimitKind::sliding}) {
+    StoreDriver driver({.subjects_max = 5'000, .reservations_max = 10, .waiters_max = 10});
+    for (int put = 0; put < 5'000; ++put) {
+      const QuotaAnswer answer =
+          driver.ask_unchecked({.op = QuotaOp::put}, {numbered("s", put)}, many_of(kind, 16));
+      ASSERT_EQ(answer.code, QuotaCode::ok) << put;
+    }
+  }
+}
+
 // ---------------------------------------------------------------------------------------- reset
 
 TEST(Reset, forgets_what_was_used_and_keeps_what_is_open) {

@@ -60,7 +60,7 @@ TEST(QuotaClasses, quotas_that_differ_in_anything_have_classes_of_their_own) {
   EXPECT_EQ(classes.count(), 6U);
 }
 
-TEST(QuotaClasses, the_heads_of_all_limits_lie_together_and_rings_behind_them) {
+TEST(QuotaClasses, the_heads_of_all_limits_lie_together_and_so_do_their_rings) {
   QuotaClasses classes;
   Limit sliding = tokens("s", 5);
   sliding.kind = LimitKind::sliding;
@@ -76,11 +76,12 @@ TEST(QuotaClasses, the_heads_of_all_limits_lie_together_and_rings_behind_them) {
     words += limiter::head_words(shape);
   }
   EXPECT_EQ(made.head_words, words);
+  words = 0;
   for (const limiter::MeterShape& shape : made.shapes) {
     EXPECT_EQ(shape.ring_word, words);
     words += limiter::ring_words(shape);
   }
-  EXPECT_EQ(made.words, words);
+  EXPECT_EQ(made.ring_words, words);
 }
 
 TEST(QuotaClasses, a_quota_limits_when_one_of_its_limits_does) {
