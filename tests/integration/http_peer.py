@@ -191,3 +191,8 @@ def totals(server):
         name = re.sub(r'shard="\d+",?', "", series).removesuffix("{}")
         sums[name] = sums.get(name, 0) + value
     return sums
+
+
+def queued(server):
+    """How many entries were ever told to wait."""
+    return totals(server)['sluicegate_decisions_total{outcome="queued"}']

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from conftest import LONG_WINDOW
-from http_peer import HttpPeer, inspect, request, totals, waiting
+from http_peer import HttpPeer, inspect, queued, request, totals, waiting
 from native_peer import (ALL_DETAILS, APPROVED, DENIED, NEVER_FITS, QUEUED, REMAINING,
                          REQUEST_ID, WAIT_LIMIT, WAITERS_FULL, WITHDRAWN, NativePeer, acquire_frame,
                          ping_frame, release_frame, withdraw_frame)
@@ -397,12 +397,15 @@ def test_waiting_client_whose_question_and_end_come_together_leaves(server, key,
     with NativePeer(server) as other:
         fill(other, key)
         leaving = NativePeer(server)
+        before = queued(server)
         server.pause()
         try:
             leaving.acquire([key] * 10, flags=MAY_WAIT)
             getattr(leaving, how)()
         finally:
             server.resume()
+        # Nobody waits either while the question is still unread.
+        eventually(lambda: queued(server) == before + 10, "the question was read")
         eventually(lambda: waiting(server, key) == 0, "nobody waits", timeout_s=10)
         release(other, key)
         other.read("done")
