@@ -1,4 +1,4 @@
-// Memory in blocks of many sizes, named by number: names, usage, and what few reservations have.
+// Memory in blocks of many sizes, named by number: what few reservations have.
 // Shape:  one reserved region; a block is one of a few sizes, and goes to the list of its size when
 //         it is given back. When the region is used up a larger block is split; none are joined.
 // Units:  bytes; a block begins at a multiple of 16.
@@ -43,8 +43,6 @@ class BlockArena {
 
   std::byte* at(Block block) noexcept { return region_.data() + size_t{block} * grain; }
   const std::byte* at(Block block) const noexcept { return region_.data() + size_t{block} * grain; }
-  // For blocks that are read at random.
-  void advise_huge() noexcept { region_.advise_huge(); }
   uint64_t reserved_bytes() const noexcept { return region_.size(); }
 
  private:
@@ -95,7 +93,7 @@ class BlockArena {
   }
 
   base::MappedRegion region_;
-  size_t end_ = 64;  // a cache line: blocks of whole ones lie on them
+  size_t end_ = grain;
   std::array<Block, classes_count> free_{};
 };
 

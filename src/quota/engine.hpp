@@ -31,6 +31,7 @@
 #include "quota/quota_class.hpp"
 #include "quota/quota_store.hpp"
 #include "quota/reservation.hpp"
+#include "quota/slab_arena.hpp"
 #include "quota/subject.hpp"
 
 namespace sluice::quota {
@@ -243,7 +244,7 @@ class Engine {
                     api::QuotaSource source, const Party& kept) noexcept;
   void refresh(SubjectIndex index) noexcept;
   Subject& current(SubjectIndex index) noexcept;
-  bool change_quota(Subject& subject, const QuotaClass* quota, api::QuotaSource source) noexcept;
+  void change_quota(Subject& subject, const QuotaClass* quota, api::QuotaSource source) noexcept;
   void forget(SubjectIndex index) noexcept;
   bool is_idle(SubjectIndex index) noexcept;
   static bool names(const Party& party, SubjectIndex index) noexcept;
@@ -251,14 +252,8 @@ class Engine {
   bool make_room(const Party& kept) noexcept;
   const QuotaClass* class_of(const policy::SubjectQuota& own) noexcept;
   std::string_view name_of(const Subject& subject) const noexcept;
-  limiter::Words words_of(const Subject& subject) noexcept {
-    return words_at(subject.heads, subject.rings);
-  }
-  limiter::Words words_at(BlockArena::Block heads, BlockArena::Block rings) noexcept;
-  bool take_words(const QuotaClass& quota, BlockArena::Block& heads,
-                  BlockArena::Block& rings) noexcept;
-  void give_back_words(const QuotaClass& quota, BlockArena::Block heads,
-                       BlockArena::Block rings) noexcept;
+  limiter::Words take_words(const QuotaClass& quota) noexcept;
+  void give_back_words(const QuotaClass& quota, const limiter::Words& words) noexcept;
   bool names_one(const api::QuotaBatch& batch, const api::QuotaCall& call,
                  api::QuotaAnswer& answer) const noexcept;
   void put(api::QuotaBatch& batch, size_t index, const NameHash& hash) noexcept;
@@ -353,9 +348,9 @@ class Engine {
 
   base::ObjectPool<Subject> subjects_;
   HashIndex subject_index_;
-  BlockArena name_memory_;
-  BlockArena heads_memory_;
-  BlockArena rings_memory_;
+  SlabArena name_memory_;
+  SlabArena heads_memory_;  // of meters: what every call looks at ...
+  SlabArena rings_memory_;  // ... and the rings
   uint32_t sweep_at_ = 0;
   uint32_t room_scans_ = 0;
 
@@ -393,11 +388,6 @@ class Engine {
 
 // ------------------------------------------------------------------------- what every call takes
 
-inline limiter::Words Engine::words_at(BlockArena::Block heads, BlockArena::Block rings) noexcept {
-  return {.heads = reinterpret_cast<uint64_t*>(heads_memory_.at(heads)),
-          .rings = reinterpret_cast<uint64_t*>(rings_memory_.at(rings))};
-}
-
 inline SubjectIndex Engine::find(const NameHash& hash) const noexcept {
   return subject_index_.find(hash.low,
                              [&](uint32_t index) { return subjects_[index].hash == hash; });
@@ -415,7 +405,7 @@ inline void Engine::look_at(SubjectIndex index, Member& member) noexcept {
   const Subject& subject = current(index);
   member.index = index;
   member.quota = subject.quota;
-  member.words = words_of(subject);
+  member.words = subject.words;
   member.open = subject.open;
 }
 

@@ -177,12 +177,11 @@ void Engine::replace(Reservation& reservation, const Amounts& actual, uint64_t c
 template <typename AnyMeter>
 void Engine::replace_open(const Subject& subject, const limiter::Shares& reserved,
                           const limiter::Shares& used, const limiter::Charge& charge) noexcept {
-  const limiter::Words words = words_of(subject);
   for (const MeterShape& shape : subject.quota->shapes) {
     const uint64_t before = reserved.of(shape);
     const uint64_t now = used.of(shape);
-    AnyMeter(shape, words).close(before, now < before ? before - now : 0, charge, now_);
-    if (now > before) charge_more(shape, words, now - before);
+    AnyMeter(shape, subject.words).close(before, now < before ? before - now : 0, charge, now_);
+    if (now > before) charge_more(shape, subject.words, now - before);
   }
 }
 
@@ -193,14 +192,13 @@ void Engine::replace_late(Subject& subject, const limiter::Shares& reserved,
   const bool refunded = (reservation.refunded & (1U << place)) != 0;
   // A reset has forgotten what was no longer open: there is nothing to give back.
   const bool forgotten = reservation.expired_order < subject.reset_order;
-  const limiter::Words words = words_of(subject);
   for (const MeterShape& shape : subject.quota->shapes) {
     const uint64_t charged = refunded ? 0 : reserved.of(shape);
     const uint64_t now = used.of(shape);
     if (now < charged && !forgotten) {
-      Meter(shape, words).close(0, charged - now, charge_of(reservation), now_);
+      Meter(shape, subject.words).close(0, charged - now, charge_of(reservation), now_);
     }
-    if (now > charged) charge_more(shape, words, now - charged);
+    if (now > charged) charge_more(shape, subject.words, now - charged);
   }
 }
 
@@ -252,7 +250,7 @@ void Engine::expire(Reservation& reservation) noexcept {
     if (refunds) reservation.refunded |= static_cast<uint8_t>(1U << place);
     for (const MeterShape& shape : subject.quota->shapes) {
       const uint64_t share = reserved.of(shape);
-      Meter(shape, words_of(subject)).close(share, refunds ? share : 0, charge, now_);
+      Meter(shape, subject.words).close(share, refunds ? share : 0, charge, now_);
     }
   }
   // A settle that comes late finds it for as long again.

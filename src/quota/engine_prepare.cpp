@@ -42,13 +42,12 @@ void Engine::prepare(const QuotaBatch& batch, size_t first, size_t count) noexce
   for (const Fetch& fetch : fetched) {
     const Subject& subject = subjects_[fetch.subject];
     if (subject.quota == nullptr) continue;
-    const std::byte* words = heads_memory_.at(subject.heads);
     for (uint32_t word = 0; word < subject.quota->head_words; word += 8) {
-      __builtin_prefetch(words + word * sizeof(uint64_t));
+      __builtin_prefetch(subject.words.heads + word);
     }
     if (fetch.charged_ns == now_.ns) continue;
     for (const MeterShape& shape : subject.quota->shapes) {
-      Meter(shape, words_of(subject)).prefetch(fetch.charged_ns, now_);
+      Meter(shape, subject.words).prefetch(fetch.charged_ns, now_);
     }
   }
 }

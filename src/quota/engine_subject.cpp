@@ -18,11 +18,7 @@ using limiter::MeterShape;
 
 namespace {
 
-// Address space: what a subject's name and the words of its meters take, if they take much; and a
-// reservation's owner.
-constexpr size_t name_bytes = 256;
-constexpr size_t heads_bytes = 2'048;
-constexpr size_t rings_bytes = 4'096;
+// Address space of reservations' owners.
 constexpr size_t owner_bytes = 192;  // a block of the longest with its length
 constexpr size_t arena_bytes_min = 4 * 1024 * 1024;
 
@@ -31,11 +27,11 @@ constexpr size_t quota_heads_max = limits::quota_limits_max * size_t{limiter::he
 constexpr size_t quota_rings_max =
     limits::quota_limits_max * 2 * size_t{limiter::rolling_day_places};
 constexpr size_t quota_words_max = quota_heads_max + quota_rings_max;
-static_assert(quota_heads_max * sizeof(uint64_t) <= heads_bytes);  // rings are used up first
 
-// Whole cache lines.
-size_t bytes_of(uint32_t words) noexcept {
-  return (words * sizeof(uint64_t) + 63) / 64 * 64;
+// One more than there are subjects: the next quota of one has its words before the last gives back
+// its own.
+uint32_t usages_max(uint32_t subjects_max) noexcept {
+  return subjects_max + 1;
 }
 
 size_t arena_bytes(uint32_t count, size_t each) noexcept {
@@ -55,11 +51,11 @@ Engine::Engine(const Options& options)
     : options_(options),
       subjects_(options.subjects_max, "subjects (--max-subjects)"),
       subject_index_(options.subjects_max, "subjects (--max-subjects)"),
-      name_memory_(arena_bytes(options.subjects_max, name_bytes),
-                   "names of subjects (--max-subjects)"),
-      heads_memory_(arena_bytes(options.subjects_max, heads_bytes),
+      name_memory_(options.subjects_max, options.name_bytes_max,
+                   "names of subjects (--max-subjects, --max-key-bytes)"),
+      heads_memory_(usages_max(options.subjects_max), quota_heads_max * sizeof(uint64_t),
                     "usage of subjects (--max-subjects)"),
-      rings_memory_(arena_bytes(options.subjects_max, rings_bytes),
+      rings_memory_(usages_max(options.subjects_max), quota_rings_max * sizeof(uint64_t),
                     "usage of subjects (--max-subjects)"),
       reservations_(options.reservations_max, "reservations (--max-reservations)"),
       id_index_(options.reservations_max + options.waiters_max,
@@ -105,7 +101,7 @@ NameHash Engine::hash(std::string_view name) const noexcept {
 }
 
 std::string_view Engine::name_of(const Subject& subject) const noexcept {
-  return {reinterpret_cast<const char*>(name_memory_.at(subject.name)), subject.name_bytes};
+  return {subject.name, subject.name_bytes};
 }
 
 // With its length before it. `none`: there is none, or no room.
@@ -133,72 +129,59 @@ void Engine::drop_owner(BlockArena::Block block) noexcept {
 SubjectIndex Engine::make(const NameHash& hash, std::string_view name, const QuotaClass* quota,
                           QuotaSource source, const Party& kept) noexcept {
   if (subjects_.used() == subjects_.capacity() && !make_room(kept)) return no_subject;
-  BlockArena::Block text = name_memory_.take(name.size());
-  if (text == BlockArena::none && make_room(kept)) text = name_memory_.take(name.size());
-  if (text == BlockArena::none) return no_subject;
   const SubjectIndex index = subjects_.take();
   Subject& subject = subjects_[index];
-  std::memcpy(name_memory_.at(text), name.data(), name.size());
   subject.hash = hash;
-  subject.name = text;
+  subject.name = reinterpret_cast<char*>(name_memory_.take(name.size()));
   subject.name_bytes = static_cast<uint16_t>(name.size());
+  std::memcpy(subject.name, name.data(), name.size());
   subject.version = version_;
   subject.resets = resets_;
   subject_index_.insert(hash.low, index);
-  if (change_quota(subject, quota, source)) return index;
-  forget(index);
-  return no_subject;
+  change_quota(subject, quota, source);
+  return index;
 }
 
-// Usage against limits that stay the same but for their amount goes on. False: no room for it.
-bool Engine::change_quota(Subject& subject, const QuotaClass* quota, QuotaSource source) noexcept {
-  if (quota == subject.quota) {
-    subject.source = source;
-    return true;
-  }
-  BlockArena::Block heads = BlockArena::none;
-  BlockArena::Block rings = BlockArena::none;
+// Usage against limits that stay the same but for their amount goes on.
+void Engine::change_quota(Subject& subject, const QuotaClass* quota, QuotaSource source) noexcept {
+  subject.source = source;
+  if (quota == subject.quota) return;
+  limiter::Words words;
   if (quota != nullptr) {
-    if (!take_words(*quota, heads, rings)) return false;
     QuotaClasses::hold(quota);
-    const limiter::Words words = words_at(heads, rings);
+    words = take_words(*quota);
     for (const MeterShape& shape : quota->shapes) {
       Meter meter(shape, words);
       meter.begin(now_);
       if (subject.quota == nullptr) continue;
       for (const MeterShape& before : subject.quota->shapes) {
         if (!continues(before, shape)) continue;
-        meter.take_over(before, words_of(subject), now_);
+        meter.take_over(before, subject.words, now_);
       }
     }
   }
   if (subject.quota != nullptr) {
-    give_back_words(*subject.quota, subject.heads, subject.rings);
+    give_back_words(*subject.quota, subject.words);
     classes_.let_go(subject.quota);
   }
-  subject.heads = heads;
-  subject.rings = rings;
+  subject.words = words;
   subject.quota = quota;
-  subject.source = source;
-  return true;
 }
 
-// False: there is no room for all of them.
-bool Engine::take_words(const QuotaClass& quota, BlockArena::Block& heads,
-                        BlockArena::Block& rings) noexcept {
-  if (quota.head_words > 0) heads = heads_memory_.take(bytes_of(quota.head_words));
-  if (quota.ring_words > 0) rings = rings_memory_.take(bytes_of(quota.ring_words));
-  const bool has_heads = heads != BlockArena::none || quota.head_words == 0;
-  const bool has_rings = rings != BlockArena::none || quota.ring_words == 0;
-  if (has_heads && has_rings) return true;
-  give_back_words(quota, heads, rings);
-  return false;
+limiter::Words Engine::take_words(const QuotaClass& quota) noexcept {
+  const auto take = [](SlabArena& memory, uint32_t words) {
+    return reinterpret_cast<uint64_t*>(memory.take(words * sizeof(uint64_t)));
+  };
+  return {.heads = take(heads_memory_, quota.head_words),
+          .rings = take(rings_memory_, quota.ring_words)};
 }
 
-void Engine::give_back_words(const QuotaClass& quota, BlockArena::Block heads,
-                             BlockArena::Block rings) noexcept {
-  heads_memory_.give_back(heads, bytes_of(quota.head_words));
-  rings_memory_.give_back(rings, bytes_of(quota.ring_words));
+void Engine::give_back_words(const QuotaClass& quota, const limiter::Words& words) noexcept {
+  const auto give_back = [](SlabArena& memory, uint64_t* block, uint32_t words_count) {
+    memory.give_back(reinterpret_cast<std::byte*>(block), words_count * sizeof(uint64_t));
+  };
+  give_back(heads_memory_, words.heads, quota.head_words);
+  give_back(rings_memory_, words.rings, quota.ring_words);
 }
 
 // Of a subject that has no state.
@@ -212,7 +195,7 @@ void Engine::forget(SubjectIndex index) noexcept {
   ASSERT(!subject.has_line() && subject.held == 0);
   change_quota(subject, nullptr, QuotaSource::none);
   subject_index_.erase(subject.hash.low, index);
-  name_memory_.give_back(subject.name, subject.name_bytes);
+  name_memory_.give_back(reinterpret_cast<std::byte*>(subject.name), subject.name_bytes);
   subjects_.give_back(index);
 }
 
@@ -223,7 +206,6 @@ void Engine::refresh(SubjectIndex index) noexcept {
   if (std::exchange(subject.version, version_) == version_) return;
   if (subject.source == QuotaSource::run_time) return;
   const policy::SubjectQuota own = book_->quota_of(name_of(subject));
-  // Without room for other usage it keeps what it has.
   change_quota(subject, class_of(own), own.source);
 }
 
@@ -239,7 +221,7 @@ bool Engine::is_idle(SubjectIndex index) noexcept {
   if (subject.quota == nullptr) return true;
   return std::all_of(subject.quota->shapes.begin(), subject.quota->shapes.end(),
                      [&](const MeterShape& shape) {
-                       Meter meter(shape, words_of(subject));
+                       Meter meter(shape, subject.words);
                        meter.roll(now_);
                        return meter.used() == 0;
                      });
@@ -271,7 +253,7 @@ void Engine::reset_meters(Subject& subject, uint64_t order) noexcept {
   subject.reset_order = order;
   if (subject.quota == nullptr) return;
   for (const MeterShape& shape : subject.quota->shapes) {
-    Meter meter(shape, words_of(subject));
+    Meter meter(shape, subject.words);
     meter.roll(now_);
     meter.reset(now_);
   }
@@ -294,8 +276,8 @@ void Engine::put(QuotaBatch& batch, size_t index, const NameHash& hashed) noexce
   SubjectIndex subject = find(hashed);
   if (subject == no_subject) {
     subject = make(hashed, name, quota, QuotaSource::run_time, nobody_);
-  } else if (!change_quota(current(subject), quota, QuotaSource::run_time)) {
-    subject = no_subject;
+  } else {
+    change_quota(current(subject), quota, QuotaSource::run_time);
   }
   classes_.let_go(quota);  // the subject holds it, if there is room for one
   if (subject == no_subject) {
@@ -321,10 +303,7 @@ void Engine::remove(QuotaBatch& batch, size_t index, const NameHash& hashed) noe
   }
   const policy::SubjectQuota own = book_->quota_of(name);
   Subject& subject = subjects_[found];
-  if (!change_quota(subject, class_of(own), own.source)) {
-    answer.code = QuotaCode::subjects_full;
-    return;
-  }
+  change_quota(subject, class_of(own), own.source);
   subject.configured = book_->names(name);
   answer.code = QuotaCode::ok;
   serve(found);
@@ -377,6 +356,9 @@ void Engine::check_invariants(base::Now) const noexcept {
     }
   }
   ASSERT(open == open_count_);
+  name_memory_.check_invariants();
+  heads_memory_.check_invariants();
+  rings_memory_.check_invariants();
   uint32_t to_serve = 0;
   for (SubjectIndex at = first_to_serve_; at != no_subject; at = subjects_[at].next_to_serve) {
     ASSERT(subjects_[at].to_serve);
@@ -399,10 +381,9 @@ void Engine::check_invariants(base::Now) const noexcept {
     }
     ASSERT(before == subject.last_waiter && waiting == subject.waiting);
     if (subject.quota == nullptr) continue;
-    const limiter::Words words = const_cast<Engine*>(this)->words_of(subject);
-    for (const MeterShape& shape : subject.quota->shapes) {
-      Meter(shape, words).check();
-    }
+    ASSERT((subject.words.heads != nullptr) == (subject.quota->head_words > 0));
+    ASSERT((subject.words.rings != nullptr) == (subject.quota->ring_words > 0));
+    for (const MeterShape& shape : subject.quota->shapes) Meter(shape, subject.words).check();
   }
   ASSERT(to_serve == 0);
 }

@@ -3,10 +3,11 @@
 // idle.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "api/limit.hpp"
-#include "quota/block_arena.hpp"
+#include "limiter/meter_shape.hpp"
 #include "quota/quota_class.hpp"
 
 namespace sluice::quota {
@@ -27,27 +28,27 @@ struct alignas(64) Subject {
   // What every call looks at: a cache line.
   NameHash hash;
   const QuotaClass* quota = nullptr;  // null: unknown by now, though something refers to it
-  BlockArena::Block heads = BlockArena::none;  // words of its meters: the first ones ...
-  BlockArena::Block rings = BlockArena::none;  // ... and their rings, if they have any
-  uint32_t version = 0;                        // of the rules that its quota is of
-  uint32_t resets = 0;                         // of all subjects, that it has taken part in
-  uint32_t open = 0;                           // reservations that hold a slot
+  limiter::Words words;               // of its meters, null where they have none
+  uint32_t version = 0;               // of the rules that its quota is of
+  uint32_t resets = 0;                // of all subjects, that it has taken part in
+  uint32_t open = 0;                  // reservations that hold a slot
   uint32_t held = 0;  // reservations that name it, ended ones that are remembered too
   Link first_waiter = no_link;
-  uint32_t overtaken = 0;  // how many have passed the present head of its line
   api::QuotaSource source = api::QuotaSource::none;
   bool configured = false;  // named by the configuration file, or put: stays while it is idle
   bool to_serve = false;    // its line: somebody may have a turn
 
-  BlockArena::Block name = BlockArena::none;
+  char* name = nullptr;
   uint16_t name_bytes = 0;
   Link last_waiter = no_link;
   uint32_t waiting = 0;                  // in its line
+  uint32_t overtaken = 0;                // how many have passed its present head
   uint64_t reset_order = 0;              // of the call that reset it last
   uint64_t served_order = 0;             // of the call when all its line had its turn at last
   uint32_t next_to_serve = 0xFFFF'FFFF;  // behind it, of the lines that are to be served
 
   bool has_line() const noexcept { return first_waiter != no_link; }
 };
+static_assert(offsetof(Subject, name) == 64);
 
 }  // namespace sluice::quota

@@ -166,30 +166,6 @@ TEST(NewQuota, of_a_subject_that_cannot_be_is_refused) {
   EXPECT_EQ(driver.store.subjects_count(), 0U);
 }
 
-TEST(NewQuota, without_room_for_its_usage_leaves_all_as_it_was) {
-  policy::QuotaBook book(file_rules());
-  std::vector<api::Limit> limits;
-  for (int limit = 0; limit < 16; ++limit) {
-    limits.push_back(
-        limit_of(numbered("l", limit), Metric::tokens, 9, LimitKind::rolling_day, 86'400'000));
-  }
-  // Usage has some memory for each subject, of which these take too much.
-  StoreDriver full({.subjects_max = 2'000, .reservations_max = 10, .waiters_max = 10});
-  full.store.adopt(book, full.now());
-  full.record({"exact"}, {.input_tokens = 7});
-  int put = 0;
-  while (full.ask({.op = QuotaOp::put}, {numbered("s", put)}, quota_of(limits)).code ==
-         QuotaCode::ok) {
-    ASSERT_LT(++put, 2'000);
-  }
-  const api::QuotaAnswer refused = full.ask({.op = QuotaOp::put}, {"exact"}, quota_of(limits));
-  EXPECT_EQ(refused.code, QuotaCode::subjects_full);
-  EXPECT_EQ(refused.retry_ms, 1'000);
-  EXPECT_EQ(full.row("exact").source, QuotaSource::file);
-  EXPECT_EQ(full.used("exact", "tpm"), 7U);
-  EXPECT_EQ(remove(full, "exact").code, QuotaCode::no_such_quota);
-}
-
 Quota many_of(LimitKind kind, int count) {
   Quota quota = quota_of({});
   for (int limit = 0; limit < count; ++limit) {
@@ -213,30 +189,42 @@ TEST(NewQuota, takes_the_room_of_the_one_before_however_often) {
   driver.store.check_invariants(driver.now());
 }
 
-TEST(NewQuota, that_finds_no_room_gives_back_what_it_has_found) {
-  StoreDriver full({.subjects_max = 2'000, .reservations_max = 10, .waiters_max = 10});
-  const Quota large = many_of(LimitKind::rolling_day, 16);
-  int put = 0;
-  while (full.ask_unchecked({.op = QuotaOp::put}, {numbered("s", put)}, large).code ==
-         QuotaCode::ok) {
-    ASSERT_LT(++put, 2'000);
+TEST(NewQuota, of_any_size_finds_room_for_every_subject_whatever_was_there_before) {
+  constexpr int subjects = 1'500;
+  StoreDriver full({.subjects_max = subjects, .reservations_max = 10, .waiters_max = 10});
+  for (const LimitKind kind : {LimitKind::sliding, LimitKind::rolling_day, LimitKind::gcra}) {
+    for (const int limits : {1, 8, 12, 3, 16}) {
+      for (int subject = 0; subject < subjects; ++subject) {
+        const QuotaAnswer answer = full.ask_unchecked(
+            {.op = QuotaOp::put}, {numbered("s", subject)}, many_of(kind, limits));
+        ASSERT_EQ(answer.code, QuotaCode::ok) << subject << " with " << limits;
+      }
+    }
   }
-  for (int again = 0; again < 6'000; ++again) {
-    ASSERT_EQ(full.ask_unchecked({.op = QuotaOp::put}, {"more"}, large).code,
-              QuotaCode::subjects_full);
-  }
-  const Quota beside = many_of(LimitKind::fixed, 16);
-  EXPECT_EQ(full.ask({.op = QuotaOp::put}, {"more"}, beside).code, QuotaCode::ok);
+  full.store.check_invariants(full.now());
 }
 
-TEST(NewQuota, with_the_most_limits_finds_room_for_every_subject) {
-  for (const LimitKind kind : {LimitKind::gcra, LimitKind::sliding}) {
-    StoreDriver driver({.subjects_max = 5'000, .reservations_max = 10, .waiters_max = 10});
-    for (int put = 0; put < 5'000; ++put) {
-      const QuotaAnswer answer =
-          driver.ask_unchecked({.op = QuotaOp::put}, {numbered("s", put)}, many_of(kind, 16));
-      ASSERT_EQ(answer.code, QuotaCode::ok) << put;
+TEST(NewQuota, of_the_file_holds_for_every_subject_of_a_full_store) {
+  constexpr int subjects = 1'500;
+  StoreDriver full({.subjects_max = subjects, .reservations_max = 10, .waiters_max = 10});
+  const auto all_of = [](int limits) {
+    return policy::QuotaRules{.unknown = policy::UnknownSubjects::standard,
+                              .standard = many_of(LimitKind::sliding, limits)};
+  };
+  policy::QuotaBook eight(all_of(8));
+  policy::QuotaBook twelve(all_of(12));
+  for (policy::QuotaBook* const book : {&eight, &twelve}) {
+    full.store.adopt(*book, full.now());
+    for (int subject = 0; subject < subjects; ++subject) {
+      full.ask_unchecked({.op = QuotaOp::record, .amounts = {.input_tokens = 1}},
+                         {numbered("s", subject)});
     }
+  }
+  for (int subject = 0; subject < subjects; subject += 7) {
+    const std::string name = numbered("s", subject);
+    ASSERT_EQ(full.row(name).limits_count, 12U) << name;
+    ASSERT_EQ(full.used(name, "l7"), 2U) << name;
+    ASSERT_EQ(full.used(name, "l8"), 1U) << "new, in words that were another's";
   }
 }
 
