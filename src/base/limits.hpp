@@ -20,6 +20,9 @@ inline constexpr uint64_t amount_max = INT64_MAX;  // of a limit, and of a call
 inline constexpr uint32_t quota_limits_max = 16;   // of one subject
 inline constexpr uint32_t limit_name_bytes_max = 32;
 inline constexpr uint32_t call_subjects_max = 8;
+// When asking again may help, where nobody can know: a slot is missing, others stand in line, the
+// server is full, or shuts down.
+inline constexpr int64_t unknown_retry_ms = 1'000;
 inline constexpr uint32_t client_id_bytes_max = 128;  // likewise of an owner
 inline constexpr uint32_t lifetime_ms_min = 10;
 inline constexpr uint32_t lifetime_ms_max = 2'592'000'000;  // 30 days; longer calls extend

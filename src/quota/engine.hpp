@@ -149,6 +149,7 @@ class Engine {
   uint32_t find_repeated(const Request& request) const noexcept;
   api::QuotaCode repeated_code(const Request& request, uint32_t found) const noexcept;
   bool answer_repeat(const Request& request, api::QuotaAnswer& answer) noexcept;
+  static void refuse(api::QuotaAnswer& answer, api::QuotaCode code) noexcept;
   void deny(api::QuotaBatch& batch, size_t index, const Party& party, const Request& request,
             api::QuotaCode code, const Obstacle& obstacle) noexcept;
 

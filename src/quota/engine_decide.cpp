@@ -20,9 +20,7 @@ using limiter::MeterShape;
 
 namespace {
 
-// When asking again may help, where nobody can know: a slot is missing, others stand in line, the
-// server is full.
-constexpr int64_t unknown_retry_ns = base::ns_per_s;
+constexpr int64_t unknown_retry_ns = limits::unknown_retry_ms * base::ns_per_ms;
 constexpr int64_t day_ms = 24LL * 3600 * 1000;
 constexpr int64_t minute_ms = 60'000;
 
@@ -397,15 +395,12 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const Prepared& prepared,
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
   const auto answered = [&](QuotaCode code) {
-    answer.code = code;
     ++statistics_.reserves[static_cast<size_t>(code)];
-    if (api::admits(code)) return;
-    const bool full = api::may_retry(code) && answer.retry_ms == 0;  // deny() knows better
-    if (full) answer.retry_ms = base::ceil_ms(unknown_retry_ns);
+    answer.code = code;
+    if (!api::admits(code) && code != QuotaCode::queued) refuse(answer, code);
   };
   Party party;
   if (const QuotaCode code = gather(batch, call, prepared, true, party); code != QuotaCode::ok) {
-    if (!api::may_retry(code)) answer.retry_ms = api::retry_never;
     return answered(code);
   }
   const Request request = request_of(batch, call, party);
@@ -442,6 +437,13 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const Prepared& prepared,
   }
 }
 
+// By what the code says of a retry; deny() may know better.
+void Engine::refuse(QuotaAnswer& answer, QuotaCode code) noexcept {
+  answer.code = code;
+  if (answer.retry_ms != 0) return;
+  answer.retry_ms = api::may_retry(code) ? limits::unknown_retry_ms : api::retry_never;
+}
+
 void Engine::deny(QuotaBatch& batch, size_t index, const Party& party, const Request& request,
                   QuotaCode code, const Obstacle& against) noexcept {
   const QuotaCall& call = batch.calls[index];
@@ -464,14 +466,11 @@ void Engine::check(QuotaBatch& batch, size_t index, const Prepared& prepared) no
   QuotaAnswer& answer = batch.answers[index];
   Party party;
   answer.code = gather(batch, call, prepared, false, party);
-  if (answer.code != QuotaCode::ok) {
-    if (!api::may_retry(answer.code)) answer.retry_ms = api::retry_never;
-    return;
-  }
+  if (answer.code != QuotaCode::ok) return refuse(answer, answer.code);
   const Request request = request_of(batch, call, party);
   if (const uint32_t found = find_repeated(request); found != HashIndex::none) {
     answer.code = repeated_code(request, found);
-    if (answer.code == QuotaCode::id_in_use) answer.retry_ms = base::ceil_ms(unknown_retry_ns);
+    if (answer.code == QuotaCode::id_in_use) refuse(answer, answer.code);
   } else {
     const bool in_line = waiters_.used() > 0 && must_wait(party);
     Obstacle against = obstacle(party, limiter::Shares(request.amounts));
@@ -492,10 +491,7 @@ void Engine::record(QuotaBatch& batch, size_t index, const Prepared& prepared) n
   QuotaAnswer& answer = batch.answers[index];
   Party party;
   answer.code = gather(batch, call, prepared, true, party);
-  if (answer.code != QuotaCode::ok) {
-    if (!api::may_retry(answer.code)) answer.retry_ms = api::retry_never;
-    return;
-  }
+  if (answer.code != QuotaCode::ok) return refuse(answer, answer.code);
   const limiter::Shares shares(call.amounts, call.cached_input_tokens);
   for (const Member& member : party) {
     for (const MeterShape& shape : member.quota->shapes) {

@@ -281,9 +281,7 @@ void Engine::put(QuotaBatch& batch, size_t index, const NameHash& hashed) noexce
   }
   classes_.let_go(quota);  // the subject holds it, if there is room for one
   if (subject == no_subject) {
-    answer.code = QuotaCode::subjects_full;
-    answer.retry_ms = base::ceil_ms(base::ns_per_s);  // somebody may be idle then
-    return;
+    return refuse(answer, QuotaCode::subjects_full);  // somebody may be idle then
   }
   subjects_[subject].configured = true;
   answer.code = QuotaCode::ok;

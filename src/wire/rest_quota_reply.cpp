@@ -493,7 +493,7 @@ QuotaReply problem_reply(const QuotaProblem& problem) {
 }
 
 QuotaReply denied_reply(const QuotaRequest& request, QuotaCode code) {
-  return denial_reply(request, {.code = code}, {}, 0);
+  return denial_reply(request, {.code = code, .retry_ms = limits::unknown_retry_ms}, {}, 0);
 }
 
 QuotaReply quota_reply(const QuotaRequest& request, const QuotaBatch& batch, int64_t wall_ns) {
@@ -504,7 +504,9 @@ QuotaReply quota_reply(const QuotaRequest& request, const QuotaBatch& batch, int
   if (op == QuotaOp::reserve || op == QuotaOp::check || op == QuotaOp::record) {
     return decided_reply(request, batch, wall_ns);
   }
-  if (!api::admits(answer.code)) return denied_reply(request, answer.code);
+  if (!api::admits(answer.code)) {
+    return denial_reply(request, {answer.code, answer.retry_ms}, {}, wall_ns);
+  }
   switch (op) {
     case QuotaOp::settle:
     case QuotaOp::cancel:

@@ -293,7 +293,9 @@ TEST(IdleSubject, is_forgotten_when_nothing_of_it_is_used) {
     driver.record({numbered("s", name)}, {.input_tokens = 10});
   }
   EXPECT_EQ(driver.store.subjects_count(), 4U);
-  EXPECT_EQ(driver.record({"s4"}, {.input_tokens = 10}).code, QuotaCode::subjects_full);
+  const QuotaAnswer full = driver.record({"s4"}, {.input_tokens = 10});
+  EXPECT_EQ(full.code, QuotaCode::subjects_full);
+  EXPECT_EQ(full.retry_ms, 1'000);
   driver.advance_ms(59'999);
   EXPECT_EQ(driver.reserve({"s4"}, asking_tokens(10)).code, QuotaCode::subjects_full);
   driver.advance_ms(1);

@@ -182,6 +182,15 @@ TEST(RestQuotaReply, has_a_status_for_every_code) {
   }
 }
 
+TEST(RestQuotaReply, tells_in_its_body_when_to_retry_as_in_its_head) {
+  for (const QuotaOp op : {QuotaOp::reserve, QuotaOp::record, QuotaOp::put}) {
+    Exchange exchange{op, QuotaCode::subjects_full};
+    exchange.answer().retry_ms = 2'001;
+    EXPECT_EQ(body_of(exchange.reply())["retry_after_ms"], 2'001);
+    EXPECT_EQ(exchange.reply().headers, "Retry-After: 3\r\n");
+  }
+}
+
 TEST(RestQuotaReply, does_not_grow_with_long_names_without_end) {
   Exchange exchange{QuotaOp::reserve, QuotaCode::tokens_exceeded};
   exchange.request.subjects = {std::string(30'000, 'x')};
@@ -398,6 +407,8 @@ TEST(RestQuotaReply, tells_what_became_of_those_who_waited) {
   const QuotaReply draining = denied_reply(checked.request, QuotaCode::draining);
   EXPECT_EQ(body_of(draining)["violated"].size(), 0u);
   EXPECT_TRUE(draining.closes);
+  EXPECT_EQ(body_of(draining)["retry_after_ms"], 1'000);
+  EXPECT_EQ(draining.headers, "Retry-After: 1\r\n");
 }
 
 TEST(RestQuotaReply, tells_problems_by_code_title_and_detail) {
