@@ -39,6 +39,8 @@ struct HttpQuota {
         rate_style(asked.rate_style),
         headers(asked.headers),
         dry_run(asked.dry_run),
+        unknown_field(asked.unknown_field),
+        unclear_field(asked.unclear_field),
         kind(reply_kind) {}
 
   wire::RestQuota head() const noexcept {
@@ -51,7 +53,9 @@ struct HttpQuota {
             .limit = limit,
             .rate_style = rate_style,
             .headers = headers,
-            .dry_run = dry_run};
+            .dry_run = dry_run,
+            .unknown_field = unknown_field,
+            .unclear_field = unclear_field};
   }
 
   void fill(api::QuotaBatch& batch) const {
@@ -79,6 +83,8 @@ struct HttpQuota {
   std::string rate_style;
   std::string headers;
   wire::DryRun dry_run;
+  std::string unknown_field;
+  std::string unclear_field;
 
   std::string body;
   wire::QuotaRequest request;

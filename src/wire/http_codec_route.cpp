@@ -102,7 +102,12 @@ struct Parameters {
   Parameter headers;
   Parameter subject;
   Parameter dry_run;
+  std::string_view unknown_field;  // the first one
+  std::string_view unclear_field;  // given twice, or not to be decoded
 
+  void note_unknown(std::string_view name) noexcept {
+    if (unknown_field.empty()) unknown_field = name;
+  }
   Parameter* find(std::string_view name) noexcept {
     if (name == "canWait") return &can_wait;
     if (name == "maxRequests") return &max_requests;
@@ -121,19 +126,24 @@ struct Parameters {
   }
 };
 
-Parameters read_query(std::string_view query, DecodeBuffer& buffer) noexcept {
+// gocc passes over what it does not know or cannot read, and so do its requests here. Those for
+// quotas refuse it, as they do in a body: whoever misspells dry_run wants nothing to change.
+Parameters read_query(std::string_view query, QuotaEndpoint quotas, DecodeBuffer& buffer) noexcept {
   Parameters parameters;
   while (!query.empty()) {
+    const std::string_view text = query.substr(0, query.find('&'));
     const std::optional<QueryPair> pair = take_query_pair(query);
-    if (!pair) continue;
-    const std::optional<std::string_view> name = buffer.form_decode(pair->name);
-    if (!name) continue;
-    Parameter* parameter = parameters.find(*name);
-    if (parameter == nullptr || parameter->was_given) continue;
+    const auto name = pair ? buffer.form_decode(pair->name) : std::nullopt;
+    const bool is_known = name && (quotas == QuotaEndpoint::none || has_quota_field(quotas, *name));
+    if (!is_known) parameters.note_unknown(name && !name->empty() ? *name : text);
+    Parameter* parameter = is_known ? parameters.find(*name) : nullptr;
+    if (parameter == nullptr) continue;
+    const bool repeated = parameter->was_given;
     const std::optional<std::string_view> value = buffer.form_decode(pair->value);
-    // Who says dry_run wants nothing to change, however it is spelled.
-    if (!value && parameter == &parameters.dry_run) parameter->was_given = true;
-    if (!value) continue;
+    if (repeated || !value) {
+      parameters.unclear_field = *name;
+      continue;
+    }
     // A subject is the same text wherever it stands: nothing is cut off.
     const bool is_subject = parameter == &parameters.subject;
     *parameter = {.was_given = true, .value = is_subject ? *value : trim_white_space(*value)};
@@ -272,7 +282,9 @@ RestQuota read_quota(QuotaEndpoint endpoint, std::string_view key, const Paramet
           .limit = parameters.limit.value,
           .rate_style = request.rate_style,
           .headers = parameters.headers.value,
-          .dry_run = read_dry_run(parameters.dry_run)};
+          .dry_run = read_dry_run(parameters.dry_run),
+          .unknown_field = parameters.unknown_field,
+          .unclear_field = parameters.unclear_field};
 }
 
 RestRequest decision(const Complaint& complaint, api::Entry entry, std::string_view key,
@@ -375,7 +387,7 @@ RestRequest route_request(const HttpRequest& request, const RestOptions& options
   const std::string_view decoded_key = *buffer.percent_decode(parts.key);
   const std::string_view key = trim_white_space(decoded_key);
   const std::string_view id = trim_white_space(*buffer.percent_decode(parts.id));
-  const Parameters parameters = read_query(query, buffer);
+  const Parameters parameters = read_query(query, parts.quota, buffer);
   const bool pretty = parameters.pretty.was_given;
   const auto refusal = judge_method(parts, request.method, pretty);
   if (refusal) return *refusal;

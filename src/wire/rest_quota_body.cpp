@@ -540,6 +540,18 @@ std::optional<QuotaProblem> read_asked(const RestQuota& asked, std::string_view 
   }
 }
 
+std::optional<QuotaProblem> judge_query(const RestQuota& asked) {
+  if (!asked.unknown_field.empty()) {
+    return bad_request("the query: unknown field " + policy::in_quotes(asked.unknown_field) +
+                       "; known here: " + std::string(quota_endpoint_info(asked.endpoint).fields));
+  }
+  if (!asked.unclear_field.empty()) {
+    return bad_request("the query: " + std::string(asked.unclear_field) +
+                       ": given twice, or not to be decoded");
+  }
+  return std::nullopt;
+}
+
 // Where there is no dry run it is refused: whoever asks for one wants nothing to happen.
 std::optional<QuotaProblem> read_dry_run(const RestQuota& asked, QuotaRequest& request) {
   if (asked.dry_run == DryRun::absent) return std::nullopt;
@@ -561,7 +573,8 @@ std::variant<QuotaRequest, QuotaProblem> read_quota_request(const RestQuota& ask
                                                             std::string_view body,
                                                             const QuotaOptions& options) {
   QuotaRequest request{.endpoint = asked.endpoint};
-  std::optional<QuotaProblem> problem = read_style(asked.headers, request.style);
+  std::optional<QuotaProblem> problem = judge_query(asked);
+  if (!problem) problem = read_style(asked.headers, request.style);
   if (!problem) problem = read_style(asked.rate_style, request.style);  // goes before the query
   if (!problem) problem = read_asked(asked, body, options, request);
   if (!problem) problem = read_dry_run(asked, request);

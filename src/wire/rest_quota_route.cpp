@@ -12,18 +12,19 @@ constexpr std::string_view subjects_path = "/v1/subjects";
 constexpr std::string_view reservations_path = "/v1/reservations";
 
 constexpr std::array<QuotaEndpointInfo, 12> endpoints{{
-    {QuotaEndpoint::subjects, subjects_path, "OPTIONS, GET"},
-    {QuotaEndpoint::subject, "/v1/subjects/:key", "OPTIONS, GET, PUT, DELETE"},
-    {QuotaEndpoint::reserve, "/v1/reserve", "OPTIONS, POST"},
-    {QuotaEndpoint::check, "/v1/check", "OPTIONS, POST"},
-    {QuotaEndpoint::settle, "/v1/settle", "OPTIONS, POST"},
-    {QuotaEndpoint::cancel, "/v1/cancel", "OPTIONS, POST"},
-    {QuotaEndpoint::extend, "/v1/extend", "OPTIONS, POST"},
-    {QuotaEndpoint::record, "/v1/record", "OPTIONS, POST"},
-    {QuotaEndpoint::reset, "/v1/reset", "OPTIONS, POST"},
-    {QuotaEndpoint::reset_all, "/v1/reset-all", "OPTIONS, POST"},
-    {QuotaEndpoint::reservations, reservations_path, "OPTIONS, GET"},
-    {QuotaEndpoint::reservation, "/v1/reservations/:id", "OPTIONS, GET"},
+    {QuotaEndpoint::subjects, subjects_path, "OPTIONS, GET", "cursor, limit, headers"},
+    {QuotaEndpoint::subject, "/v1/subjects/:key", "OPTIONS, GET, PUT, DELETE", "headers, dry_run"},
+    {QuotaEndpoint::reserve, "/v1/reserve", "OPTIONS, POST", "headers"},
+    {QuotaEndpoint::check, "/v1/check", "OPTIONS, POST", "headers"},
+    {QuotaEndpoint::settle, "/v1/settle", "OPTIONS, POST", "headers"},
+    {QuotaEndpoint::cancel, "/v1/cancel", "OPTIONS, POST", "headers"},
+    {QuotaEndpoint::extend, "/v1/extend", "OPTIONS, POST", "headers"},
+    {QuotaEndpoint::record, "/v1/record", "OPTIONS, POST", "headers"},
+    {QuotaEndpoint::reset, "/v1/reset", "OPTIONS, POST", "headers, dry_run"},
+    {QuotaEndpoint::reset_all, "/v1/reset-all", "OPTIONS, POST", "headers, dry_run"},
+    {QuotaEndpoint::reservations, reservations_path, "OPTIONS, GET",
+     "subject, cursor, limit, headers"},
+    {QuotaEndpoint::reservation, "/v1/reservations/:id", "OPTIONS, GET", "headers"},
 }};
 
 // What stands behind PREFIX/, if anything does.
@@ -73,6 +74,16 @@ bool has_quota_method(QuotaEndpoint endpoint, std::string_view method) noexcept 
     default:
       return method == "POST";
   }
+}
+
+bool has_quota_field(QuotaEndpoint endpoint, std::string_view name) noexcept {
+  std::string_view fields = quota_endpoint_info(endpoint).fields;
+  while (!fields.empty()) {
+    const size_t comma = std::min(fields.find(", "), fields.size());
+    if (fields.substr(0, comma) == name) return true;
+    fields.remove_prefix(std::min(comma + 2, fields.size()));
+  }
+  return name == "dry_run";
 }
 
 }  // namespace sluice::wire

@@ -34,6 +34,7 @@ struct QuotaEndpointInfo {
   QuotaEndpoint endpoint;
   std::string_view route;
   std::string_view methods;  // as Allow tells them
+  std::string_view fields;   // of its query, with ", " between
 };
 
 // Every one of them but `none`.
@@ -47,6 +48,8 @@ QuotaPath cut_quota_path(std::string_view path) noexcept;
 
 const QuotaEndpointInfo& quota_endpoint_info(QuotaEndpoint endpoint) noexcept;
 bool has_quota_method(QuotaEndpoint endpoint, std::string_view method) noexcept;
+// dry_run is everybody's: where there is none it is refused with what to do instead.
+bool has_quota_field(QuotaEndpoint endpoint, std::string_view name) noexcept;
 
 // ?dry_run=
 enum class DryRun : uint8_t { absent, no, yes, unclear };
@@ -63,6 +66,8 @@ struct RestQuota {
   std::string_view rate_style;   // of headers: X-RateLimit-Style; empty: plain ones
   std::string_view headers;      // the same as ?headers=
   DryRun dry_run = DryRun::absent;
+  std::string_view unknown_field;  // of the query: the first that the endpoint does not have
+  std::string_view unclear_field;  // of the query: given twice, or not to be decoded
 };
 
 }  // namespace sluice::wire

@@ -95,11 +95,17 @@ def test_what_is_wrong_is_refused_alike(server, used_subject):
 
 def test_an_unclear_dry_run_does_nothing(server, used_subject):
     before = state(server, used_subject)
-    for query in ("?dry_run", "?dry_run=1", "?dry_run=TRUE", "?dry_run=%zz"):
+    for query in ("?dry_run", "?dry_run=1", "?dry_run=TRUE"):
         for method, path, body in calls_on(used_subject):
             refused = send(server, method, path + query, body)
             assert refused.status == 400
             assert refused.json()["detail"] == "dry_run: must be true or false"
+    for query in ("?dry-run=true", "?dryRun=true", "?dry_run=true&limit=1", "?x=1;dry_run=true",
+                  "?dry_run=%zz", "?dry_run=false&dry_run=true"):
+        for method, path, body in calls_on(used_subject):
+            refused = send(server, method, path + query, body)
+            assert refused.status == 400
+            assert refused.json()["detail"].startswith("the query: ")
     refused = call(server, "record", {"subjects": [used_subject]}, query="?dry_run=true")
     assert refused.status == 400 and "dry_run: not known here" in refused.json()["detail"]
     assert state(server, used_subject) == before

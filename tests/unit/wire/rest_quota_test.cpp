@@ -446,6 +446,19 @@ TEST(RestQuotaRequest, nothing_is_done_where_a_dry_run_is_unclear_or_unknown) {
   }
 }
 
+TEST(RestQuotaRequest, with_a_query_that_is_not_understood_does_nothing) {
+  for (const auto& [endpoint, method, body, op] : administrative) {
+    RestQuota asked{
+        .endpoint = endpoint, .method = method, .subject = "m", .unclear_field = "dry_run"};
+    EXPECT_EQ(problem(read_quota_request(asked, body, usual)),
+              "400 invalid_request: the query: dry_run: given twice, or not to be decoded");
+    asked.unknown_field = "dry-run";
+    EXPECT_EQ(problem(read_quota_request(asked, body, usual)),
+              "400 invalid_request: the query: unknown field \"dry-run\"; known here: headers, "
+              "dry_run");
+  }
+}
+
 TEST(RestQuotaRequest, reads_bodies_of_posts_and_puts_alone) {
   EXPECT_TRUE(reads_quota_body({.method = "POST"}));
   EXPECT_TRUE(reads_quota_body({.method = "PUT"}));
