@@ -101,12 +101,13 @@ Json next_page(const HoldersFlags& flags, const std::string& cursor, uint32_t ro
 }
 
 int holders(const HoldersFlags& flags) {
-  if (!flags.json) print_header();
   uint32_t left = flags.limit;
   std::string cursor;
   do {
     const Json page = next_page(flags, cursor, std::min(left, limits::subjects_page_max));
-    for (const Json& row : page.at("reservations")) {
+    const Json& rows = page.at("reservations");
+    if (!flags.json && cursor.empty()) print_header();
+    for (const Json& row : rows) {
       if (flags.json) {
         std::puts(policy::one_line(row).c_str());
       } else {

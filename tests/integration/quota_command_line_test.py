@@ -193,6 +193,7 @@ def test_holders_of_all_are_shown_page_by_page(start_server):
 def test_holders_of_nobody_who_answers(server):
     result = run_binary("quota", "holders", "--rest-address", f"127.0.0.1:{server.native_port}")
     assert result.returncode == 2 and "REST port" in result.stderr
+    assert result.stdout == "", "a head without rows would say that nobody holds anything"
 
 
 def test_reset_forgets_what_was_used(server, model):
