@@ -149,7 +149,7 @@ class Engine {
   uint32_t find_repeated(const Request& request) const noexcept;
   api::QuotaCode repeated_code(const Request& request, uint32_t found) const noexcept;
   bool answer_repeat(const Request& request, api::QuotaAnswer& answer) noexcept;
-  static void refuse(api::QuotaAnswer& answer, api::QuotaCode code) noexcept;
+  static void tell_retry(api::QuotaAnswer& answer) noexcept;
   void deny(api::QuotaBatch& batch, size_t index, const Party& party, const Request& request,
             api::QuotaCode code, const Obstacle& obstacle) noexcept;
 
@@ -198,7 +198,8 @@ class Engine {
   }
 
   // engine_line.cpp
-  bool must_wait(const Party& party) noexcept;
+  bool must_wait(const Party& party) noexcept { return waiters_.used() > 0 && is_behind(party); }
+  bool is_behind(const Party& party) noexcept;
   void pass(const Party& party) noexcept;
   api::QuotaCode join(const api::QuotaCall& call, const Request& request, const Obstacle& obstacle,
                       api::CoreId origin, api::QuotaAnswer& answer) noexcept;

@@ -397,7 +397,7 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const Prepared& prepared,
   const auto answered = [&](QuotaCode code) {
     ++statistics_.reserves[static_cast<size_t>(code)];
     answer.code = code;
-    if (!api::admits(code) && code != QuotaCode::queued) refuse(answer, code);
+    if (!api::admits(code) && code != QuotaCode::queued) tell_retry(answer);
   };
   Party party;
   if (const QuotaCode code = gather(batch, call, prepared, true, party); code != QuotaCode::ok) {
@@ -409,7 +409,7 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const Prepared& prepared,
   } else {
     const limiter::Shares shares(request.amounts);
     const bool has_room = has_room_to_reserve();
-    const bool in_line = waiters_.used() > 0 && must_wait(party);
+    const bool in_line = must_wait(party);
     if (!in_line && (has_room ? take(party, shares) : fits(party, shares))) {
       if (!has_room) {
         answered(QuotaCode::reservations_full);
@@ -437,11 +437,10 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const Prepared& prepared,
   }
 }
 
-// By what the code says of a retry; deny() may know better.
-void Engine::refuse(QuotaAnswer& answer, QuotaCode code) noexcept {
-  answer.code = code;
+// Of a refusal, by its code alone; deny() may know better.
+void Engine::tell_retry(QuotaAnswer& answer) noexcept {
   if (answer.retry_ms != 0) return;
-  answer.retry_ms = api::may_retry(code) ? limits::unknown_retry_ms : api::retry_never;
+  answer.retry_ms = api::may_retry(answer.code) ? limits::unknown_retry_ms : api::retry_never;
 }
 
 void Engine::deny(QuotaBatch& batch, size_t index, const Party& party, const Request& request,
@@ -466,13 +465,13 @@ void Engine::check(QuotaBatch& batch, size_t index, const Prepared& prepared) no
   QuotaAnswer& answer = batch.answers[index];
   Party party;
   answer.code = gather(batch, call, prepared, false, party);
-  if (answer.code != QuotaCode::ok) return refuse(answer, answer.code);
+  if (answer.code != QuotaCode::ok) return tell_retry(answer);
   const Request request = request_of(batch, call, party);
   if (const uint32_t found = find_repeated(request); found != HashIndex::none) {
     answer.code = repeated_code(request, found);
-    if (answer.code == QuotaCode::id_in_use) refuse(answer, answer.code);
+    if (answer.code == QuotaCode::id_in_use) tell_retry(answer);
   } else {
-    const bool in_line = waiters_.used() > 0 && must_wait(party);
+    const bool in_line = must_wait(party);
     Obstacle against = obstacle(party, limiter::Shares(request.amounts));
     if (against.code == QuotaCode::ok && in_line) stand_behind(against, party);
     if (against.code != QuotaCode::ok) {
@@ -491,7 +490,7 @@ void Engine::record(QuotaBatch& batch, size_t index, const Prepared& prepared) n
   QuotaAnswer& answer = batch.answers[index];
   Party party;
   answer.code = gather(batch, call, prepared, true, party);
-  if (answer.code != QuotaCode::ok) return refuse(answer, answer.code);
+  if (answer.code != QuotaCode::ok) return tell_retry(answer);
   const limiter::Shares shares(call.amounts, call.cached_input_tokens);
   for (const Member& member : party) {
     for (const MeterShape& shape : member.quota->shapes) {

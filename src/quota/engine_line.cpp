@@ -31,7 +31,7 @@ constexpr uint32_t refreshed_max = 64;
 
 // Somebody stands in a line of the party who must not be passed.
 // Who may pass, but for somebody's turn, has one itself when that has been looked at.
-bool Engine::must_wait(const Party& party) noexcept {
+bool Engine::is_behind(const Party& party) noexcept {
   bool must = false;
   for (const Member& member : party) {
     if (member.index == no_subject) continue;

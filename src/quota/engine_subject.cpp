@@ -281,7 +281,8 @@ void Engine::put(QuotaBatch& batch, size_t index, const NameHash& hashed) noexce
   }
   classes_.let_go(quota);  // the subject holds it, if there is room for one
   if (subject == no_subject) {
-    return refuse(answer, QuotaCode::subjects_full);  // somebody may be idle then
+    answer.code = QuotaCode::subjects_full;
+    return tell_retry(answer);  // somebody may be idle then
   }
   subjects_[subject].configured = true;
   answer.code = QuotaCode::ok;
