@@ -5,10 +5,9 @@
 // Shape:  six words of the subject's, among them the newest sub-window, which is charged; those
 //         before it lie in a ring of (used, open), which is looked at when time goes on, and for
 //         what ends later. A period has as many sub-windows as the ring has places, but one.
-// Errors: none. Whoever charges sees to it that the sum does not wrap around: it fits, or is
-// clipped. Lives:  pure; the words belong to the subject. What every reservation takes is inlined,
-// and calls
-//         nothing with `this`, so that a meter lies in registers.
+// Errors: none. Whoever charges sees to it that the sum does not wrap around: it fits, or is cut.
+// Lives:  pure; the words belong to the subject. What every reservation takes is inlined, and
+//         calls nothing with `this`, so that a meter lies in registers.
 // Source: ring of sub-windows: the running sum is what lies in it.
 #pragma once
 

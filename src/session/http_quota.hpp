@@ -1,6 +1,5 @@
-// A request under /v1/ from its head to its answer: unlike others it has a body, and may have to
-// ask twice. Flow:   head -> its body -> read -> asked -> answered; or it waits, and asks for the
-// limits as
+// A request under /v1/ from its head to its answer: unlike others it has a body, and may ask twice.
+// Flow:   head -> its body -> read -> asked -> answered; or it waits, and asks for the limits as
 //         they stand when its outcome has come.
 // Lives:  one at a time and connection, on the heap: REST's quotas may allocate.
 #pragma once
