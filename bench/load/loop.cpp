@@ -6,11 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
-#include <string>
 #include <utility>
 
 #include "bench/load/clocks.hpp"
+#include "bench/load/system_error.hpp"
 
 namespace sluice::load {
 namespace {
@@ -18,10 +17,6 @@ namespace {
 constexpr int wait_ms_max = 100;  // so that a silent server does not stop the clock
 constexpr size_t events_max = 64;
 constexpr uint64_t ns_per_ms = 1'000'000;
-
-[[noreturn]] void throw_errno(const char* what) {
-  throw sluicegate::ConnectionLost(std::string{what} + ": " + std::strerror(errno));
-}
 
 }  // namespace
 

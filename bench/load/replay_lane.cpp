@@ -4,19 +4,14 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <cstring>
-#include <string>
 
 #include "bench/load/clocks.hpp"
+#include "bench/load/system_error.hpp"
 
 namespace sluice::load {
 namespace {
 
 constexpr size_t input_bytes_min = 256 * 1024;
-
-[[noreturn]] void throw_errno(const char* what) {
-  throw sluicegate::ConnectionLost(std::string{what} + ": " + std::strerror(errno));
-}
 
 }  // namespace
 

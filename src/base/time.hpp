@@ -10,6 +10,8 @@ namespace sluice::base {
 inline constexpr int64_t ns_per_us = 1'000;
 inline constexpr int64_t ns_per_ms = 1'000'000;
 inline constexpr int64_t ns_per_s = 1'000'000'000;
+inline constexpr int64_t s_per_hour = 3'600;
+inline constexpr int64_t s_per_day = 24 * s_per_hour;
 
 // "Never", and "no limit", for a point in monotonic time.
 inline constexpr int64_t never_ns = INT64_MAX;

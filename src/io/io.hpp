@@ -29,6 +29,9 @@ struct SocketId {
 
 using ListenerId = uint32_t;
 
+// The longest that a poll() waits, however long it may.
+inline constexpr int64_t poll_wait_ns_max = base::s_per_hour * base::ns_per_s;
+
 enum class EventKind : uint8_t {
   accepted,         // a new socket, nothing is received before receive_start()
   accept_failed,    // out of descriptors or memory; accepting goes on by itself, later

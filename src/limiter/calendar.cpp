@@ -10,9 +10,8 @@ namespace sluice::limiter {
 namespace {
 
 using api::CalendarUnit;
-
-constexpr int64_t hour_s = 3'600;
-constexpr int64_t day_s = 24 * hour_s;
+using base::s_per_day;
+using base::s_per_hour;
 
 constexpr int64_t floor_to(int64_t value, int64_t unit) noexcept {
   const int64_t rest = value % unit;
@@ -32,11 +31,11 @@ struct LocalPeriod {
 
 LocalPeriod month_of(int64_t local_s) noexcept {
   using namespace std::chrono;
-  const sys_days day{days{floor_to(local_s, day_s) / day_s}};
+  const sys_days day{days{floor_to(local_s, s_per_day) / s_per_day}};
   const year_month_day date{day};
   const year_month month = date.year() / date.month();
   const auto begin_of = [](year_month of) {
-    return sys_days{of / 1}.time_since_epoch().count() * day_s;
+    return sys_days{of / 1}.time_since_epoch().count() * s_per_day;
   };
   return {.begin_s = begin_of(month), .end_s = begin_of(month + months{1})};
 }
@@ -44,21 +43,21 @@ LocalPeriod month_of(int64_t local_s) noexcept {
 LocalPeriod local_period(CalendarUnit unit, int64_t local_s) noexcept {
   if (unit == CalendarUnit::month) return month_of(local_s);
   if (unit == CalendarUnit::week) {
-    constexpr int64_t monday_s = 4 * day_s;  // 1970 began on a Thursday
-    const int64_t begin_s = floor_to(local_s - monday_s, 7 * day_s) + monday_s;
-    return {.begin_s = begin_s, .end_s = begin_s + 7 * day_s};
+    constexpr int64_t monday_s = 4 * s_per_day;  // 1970 began on a Thursday
+    const int64_t begin_s = floor_to(local_s - monday_s, 7 * s_per_day) + monday_s;
+    return {.begin_s = begin_s, .end_s = begin_s + 7 * s_per_day};
   }
   ASSERT(unit == CalendarUnit::day);
-  const int64_t begin_s = floor_to(local_s, day_s);
-  return {.begin_s = begin_s, .end_s = begin_s + day_s};
+  const int64_t begin_s = floor_to(local_s, s_per_day);
+  return {.begin_s = begin_s, .end_s = begin_s + s_per_day};
 }
 
 Period hour_of(const Zone& zone, int64_t s) noexcept {
   const size_t stretch = zone.stretch_at(s);
   const int64_t offset_s = zone.stretches()[stretch].offset_s;
-  const int64_t begin_s = floor_to(s + offset_s, hour_s) - offset_s;
+  const int64_t begin_s = floor_to(s + offset_s, s_per_hour) - offset_s;
   return {.begin_ns = in_ns(std::max(begin_s, zone.begin_s(stretch))),
-          .end_ns = in_ns(std::min(begin_s + hour_s, zone.end_s(stretch)))};
+          .end_ns = in_ns(std::min(begin_s + s_per_hour, zone.end_s(stretch)))};
 }
 
 }  // namespace

@@ -14,16 +14,18 @@
 #include <unordered_map>
 
 #include "base/assert.hpp"
+#include "base/time.hpp"
 
 namespace sluice::limiter {
 namespace {
 
 constexpr int first_year = 1677;
 constexpr int last_year = 2262;
-constexpr int64_t day_s = 24 * 3'600;
+using base::s_per_day;
+using base::s_per_hour;
 
 int64_t day_begin_s(std::chrono::year_month_day date) noexcept {
-  return std::chrono::sys_days{date}.time_since_epoch().count() * day_s;
+  return std::chrono::sys_days{date}.time_since_epoch().count() * s_per_day;
 }
 
 int64_t year_begin_s(int year) noexcept {
@@ -38,18 +40,19 @@ struct RuleDate {
   int month = 0;
   int week = 0;  // 5: the last one
   int day = 0;
-  int64_t time_s = 2 * 3'600;
+  int64_t time_s = 2 * s_per_hour;
 
   int64_t local_s(int year) const noexcept {
     using namespace std::chrono;
     if (form != 'M') {
       const bool leap_day_before = form == 'J' && std::chrono::year{year}.is_leap() && day > 59;
-      return year_begin_s(year) + (day - (form == 'J' ? 1 : 0) + leap_day_before) * day_s + time_s;
+      return year_begin_s(year) + (day - (form == 'J' ? 1 : 0) + leap_day_before) * s_per_day +
+             time_s;
     }
     const year_month of = std::chrono::year{year} / std::chrono::month{unsigned(month)};
     const weekday on{unsigned(day)};
     const sys_days found = week == 5 ? sys_days{of / on[last]} : sys_days{of / on[unsigned(week)]};
-    return found.time_since_epoch().count() * day_s + time_s;
+    return found.time_since_epoch().count() * s_per_day + time_s;
   }
 };
 
@@ -72,7 +75,7 @@ class RuleReader {
     rule.standard_offset_s = -read_time();
     skip_name();
     rule.summer_offset_s =
-        !text_.empty() && text_[0] != ',' ? -read_time() : rule.standard_offset_s + 3'600;
+        !text_.empty() && text_[0] != ',' ? -read_time() : rule.standard_offset_s + s_per_hour;
     rule.summer_begin = read_date();
     rule.summer_end = read_date();
     if (!good_ || !text_.empty()) return std::nullopt;
@@ -109,7 +112,7 @@ class RuleReader {
   int64_t read_time() {
     const bool negative = skip('-');
     if (!negative) skip('+');
-    int64_t time_s = read_number(0, 167) * int64_t{3'600};
+    int64_t time_s = read_number(0, 167) * s_per_hour;
     if (skip(':')) time_s += read_number(0, 59) * int64_t{60};
     if (skip(':')) time_s += read_number(0, 59);
     return negative ? -time_s : time_s;

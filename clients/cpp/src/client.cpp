@@ -11,7 +11,6 @@ namespace sluicegate {
 namespace {
 
 constexpr uint32_t amount_max = 1'000'000'000;
-constexpr uint32_t wait_limit_ms_max = 3'600'000;
 
 // What the server would refuse a whole frame for: other callers' entries may be in it.
 void require_valid(const AcquireOptions& options) {

@@ -22,6 +22,9 @@
 
 namespace sluicegate {
 
+// The server refuses a longer wait, and with it the whole frame.
+inline constexpr uint32_t wait_limit_ms_max = 3'600'000;
+
 class ClientCore {
  public:
   ClientCore(Address address, ClientOptions given)

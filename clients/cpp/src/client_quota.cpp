@@ -17,7 +17,6 @@ using Kind = QuotaCall::Kind;
 constexpr size_t subjects_max = 8;
 constexpr size_t usage_subjects_max = 256;
 constexpr size_t label_bytes_max = 128;  // of an id, and of an owner
-constexpr uint32_t wait_limit_ms_max = 3'600'000;
 constexpr uint32_t lifetime_ms_min = 10;
 constexpr uint32_t lifetime_ms_max = 2'592'000'000;
 

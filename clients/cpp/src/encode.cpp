@@ -64,7 +64,8 @@ void add_optional_columns(FrameLayout& frame, size_t first_pointer, const Questi
 
 void encode(uint64_t id, const Hello& hello, std::vector<uint64_t>& out) {
   const std::string_view name = hello.client_name;
-  auto frame = begin_frame<schema::Hello>(out, id, Kind::HELLO, list_words<char>(name.size() + 1));
+  auto frame =
+      begin_frame<schema::Hello>(out, id, FrameKind::HELLO, list_words<char>(name.size() + 1));
   frame.set<uint16_t>(hello_at::version, protocol_version);
   frame.set<uint32_t>(hello_at::wanted_shard, hello.wanted_shard ? *hello.wanted_shard + 1 : 0);
   char* text = frame.add_list<char>(hello_at::client_name, name.size() + 1);  // and its NUL
@@ -75,7 +76,7 @@ void encode(uint64_t id, const Acquire& acquire, std::vector<uint64_t>& out) {
   const size_t count = acquire.keys.size();
   const size_t key_bytes = key_bytes_sum(acquire.keys);
   const size_t columns_words = optional_columns_words(acquire, count);
-  auto frame = begin_frame<schema::Acquire>(out, id, Kind::ACQUIRE,
+  auto frame = begin_frame<schema::Acquire>(out, id, FrameKind::ACQUIRE,
                                             keys_words(key_bytes, count) + columns_words);
   set_head(frame, acquire);
   add_keys(frame, acquire.keys, key_bytes);
@@ -85,7 +86,7 @@ void encode(uint64_t id, const Acquire& acquire, std::vector<uint64_t>& out) {
 void encode(uint64_t id, const AcquireByHandle& acquire, std::vector<uint64_t>& out) {
   const size_t count = acquire.handles.size();
   const size_t columns_words = optional_columns_words(acquire, count);
-  auto frame = begin_frame<schema::AcquireByHandle>(out, id, Kind::ACQUIRE_BY_HANDLE,
+  auto frame = begin_frame<schema::AcquireByHandle>(out, id, FrameKind::ACQUIRE_BY_HANDLE,
                                                     list_words<uint32_t>(count) + columns_words);
   set_head(frame, acquire);
   add_column(frame, handles_at, acquire.handles);
@@ -97,14 +98,14 @@ void encode(uint64_t id, const Release& release, std::vector<uint64_t>& out) {
   require_column(release.costs.size(), count, "costs");
   const size_t key_bytes = key_bytes_sum(release.keys);
   auto frame = begin_frame<schema::Release>(
-      out, id, Kind::RELEASE,
+      out, id, FrameKind::RELEASE,
       keys_words(key_bytes, count) + list_words<uint32_t>(release.costs.size()));
   add_keys(frame, release.keys, key_bytes);
   add_column(frame, release_at::costs, release.costs);
 }
 
 void encode(uint64_t id, const Withdraw& withdraw, std::vector<uint64_t>& out) {
-  auto frame = begin_frame<schema::Withdraw>(out, id, Kind::WITHDRAW,
+  auto frame = begin_frame<schema::Withdraw>(out, id, FrameKind::WITHDRAW,
                                              list_words<uint32_t>(withdraw.entries.size()));
   frame.set<uint64_t>(withdraw_at::target, withdraw.target);
   add_column(frame, withdraw_at::entries, withdraw.entries);
@@ -112,7 +113,8 @@ void encode(uint64_t id, const Withdraw& withdraw, std::vector<uint64_t>& out) {
 
 void encode(uint64_t id, const Inspect& inspect, std::vector<uint64_t>& out) {
   const std::string_view key = inspect.key;
-  auto frame = begin_frame<schema::Inspect>(out, id, Kind::INSPECT, list_words<char>(key.size()));
+  auto frame =
+      begin_frame<schema::Inspect>(out, id, FrameKind::INSPECT, list_words<char>(key.size()));
   frame.set<uint64_t>(inspect_at::cursor, inspect.cursor);
   frame.set<uint32_t>(inspect_at::limit, inspect.limit);
   if (!key.empty()) copy_key(frame.add_list<char>(inspect_at::key, key.size()), key);
@@ -120,19 +122,19 @@ void encode(uint64_t id, const Inspect& inspect, std::vector<uint64_t>& out) {
 
 void encode(uint64_t id, const Intern& intern, std::vector<uint64_t>& out) {
   const size_t key_bytes = key_bytes_sum(intern.keys);
-  auto frame =
-      begin_frame<schema::Intern>(out, id, Kind::INTERN, keys_words(key_bytes, intern.keys.size()));
+  auto frame = begin_frame<schema::Intern>(out, id, FrameKind::INTERN,
+                                           keys_words(key_bytes, intern.keys.size()));
   add_keys(frame, intern.keys, key_bytes);
 }
 
 void encode(uint64_t id, const Forget& forget, std::vector<uint64_t>& out) {
-  auto frame = begin_frame<schema::Forget>(out, id, Kind::FORGET,
+  auto frame = begin_frame<schema::Forget>(out, id, FrameKind::FORGET,
                                            list_words<uint32_t>(forget.handles.size()));
   add_column(frame, handles_at, forget.handles);
 }
 
 void encode(uint64_t id, const Ping&, std::vector<uint64_t>& out) {
-  FrameLayout{out, id, static_cast<uint16_t>(Kind::PING)};
+  FrameLayout{out, id, static_cast<uint16_t>(FrameKind::PING)};
 }
 
 }  // namespace sluicegate

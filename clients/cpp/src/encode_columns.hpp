@@ -23,10 +23,11 @@ constexpr FrameLayout::Shape shape_of{Struct::_capnpPrivate::dataWordSize,
 
 constexpr size_t keys_at = 0;  // of every struct that has keys
 
-using Kind = schema::ClientFrame::Which;
+using FrameKind = schema::ClientFrame::Which;
 
 template <typename Struct>
-FrameLayout begin_frame(std::vector<uint64_t>& out, uint64_t id, Kind kind, size_t lists_words) {
+FrameLayout begin_frame(std::vector<uint64_t>& out, uint64_t id, FrameKind kind,
+                        size_t lists_words) {
   return {out, id, static_cast<uint16_t>(kind), shape_of<Struct>, lists_words};
 }
 

@@ -61,7 +61,8 @@ void add_subjects(FrameLayout& frame, const Request& request, size_t subject_byt
   add_column(frame, counts_at, request.subject_counts);
 }
 
-void encode_reserve(Kind kind, uint64_t id, const Reserve& request, std::vector<uint64_t>& out) {
+void encode_reserve(FrameKind kind, uint64_t id, const Reserve& request,
+                    std::vector<uint64_t>& out) {
   const size_t count = entries_of(request);
   const size_t subject_bytes = key_bytes_sum(request.subjects);
   const size_t id_bytes = key_bytes_sum(request.ids);
@@ -119,17 +120,17 @@ void fill(schema::Limit::Builder to, const Limit& limit) {
 }  // namespace
 
 void encode(uint64_t id, const Reserve& reserve, std::vector<uint64_t>& out) {
-  encode_reserve(Kind::RESERVE, id, reserve, out);
+  encode_reserve(FrameKind::RESERVE, id, reserve, out);
 }
 
 void encode(uint64_t id, const Check& check, std::vector<uint64_t>& out) {
-  encode_reserve(Kind::CHECK, id, check.reserve, out);
+  encode_reserve(FrameKind::CHECK, id, check.reserve, out);
 }
 
 void encode(uint64_t id, const Settle& settle, std::vector<uint64_t>& out) {
   const size_t count = settle.reservations.size();
   auto frame = begin_frame<schema::Settle>(
-      out, id, Kind::SETTLE,
+      out, id, FrameKind::SETTLE,
       list_words<uint64_t>(count) + column_words(settle.requests, count, "requests") +
           column_words(settle.input_tokens, count, "input_tokens") +
           column_words(settle.cached_input_tokens, count, "cached_input_tokens") +
@@ -144,14 +145,14 @@ void encode(uint64_t id, const Settle& settle, std::vector<uint64_t>& out) {
 }
 
 void encode(uint64_t id, const Cancel& cancel, std::vector<uint64_t>& out) {
-  auto frame = begin_frame<schema::Cancel>(out, id, Kind::CANCEL,
+  auto frame = begin_frame<schema::Cancel>(out, id, FrameKind::CANCEL,
                                            list_words<uint64_t>(cancel.reservations.size()));
   frame.set<uint8_t>(flags_at, cancel.flags);
   add_column(frame, reservations_at, cancel.reservations);
 }
 
 void encode(uint64_t id, const Extend& extend, std::vector<uint64_t>& out) {
-  auto frame = begin_frame<schema::Extend>(out, id, Kind::EXTEND,
+  auto frame = begin_frame<schema::Extend>(out, id, FrameKind::EXTEND,
                                            list_words<uint64_t>(extend.reservations.size()));
   frame.set<uint32_t>(extend_at::lifetime_ms, extend.lifetime_ms);
   add_column(frame, reservations_at, extend.reservations);
@@ -161,7 +162,7 @@ void encode(uint64_t id, const Record& record, std::vector<uint64_t>& out) {
   const size_t count = entries_of(record);
   const size_t subject_bytes = key_bytes_sum(record.subjects);
   auto frame = begin_frame<schema::Record>(
-      out, id, Kind::RECORD,
+      out, id, FrameKind::RECORD,
       subjects_words(record, subject_bytes) + column_words(record.requests, count, "requests") +
           column_words(record.input_tokens, count, "input_tokens") +
           column_words(record.cached_input_tokens, count, "cached_input_tokens") +
@@ -178,7 +179,7 @@ void encode(uint64_t id, const Record& record, std::vector<uint64_t>& out) {
 
 void encode(uint64_t id, const AskUsage& usage, std::vector<uint64_t>& out) {
   const size_t subject_bytes = key_bytes_sum(usage.subjects);
-  auto frame = begin_frame<schema::Usage>(out, id, Kind::USAGE,
+  auto frame = begin_frame<schema::Usage>(out, id, FrameKind::USAGE,
                                           keys_words(subject_bytes, usage.subjects.size()));
   frame.set<uint64_t>(usage_at::cursor, usage.cursor);
   frame.set<uint32_t>(usage_at::limit, usage.limit);

@@ -15,7 +15,6 @@ namespace {
 
 constexpr uint32_t socket_buffers_max = 8;     // one socket must not take a whole poll()
 constexpr uint32_t listener_accepts_max = 64;  // nor one listener
-constexpr int64_t wait_ns_max = 3600 * base::ns_per_s;
 
 enum class Source : uint8_t { socket, listener, wake };
 
@@ -126,8 +125,8 @@ size_t EpollIo::poll(std::span<Event> events, int64_t wait_ns) noexcept {
   EventSink sink(events);
   memory_used_ = 0;
   const int64_t end_ns =
-      wait_ns > 0 ? read_clock_ns(CLOCK_MONOTONIC) + std::min(wait_ns, wait_ns_max) : 0;
-  int64_t left_ns = std::clamp<int64_t>(wait_ns, 0, wait_ns_max);
+      wait_ns > 0 ? read_clock_ns(CLOCK_MONOTONIC) + std::min(wait_ns, poll_wait_ns_max) : 0;
+  int64_t left_ns = std::clamp<int64_t>(wait_ns, 0, poll_wait_ns_max);
   for (;;) {
     apply_changes();
     sockets_.tell(sink);

@@ -18,7 +18,6 @@ constexpr uint32_t submissions_max = 1024;
 constexpr uint32_t completions_min = 4096;
 constexpr uint32_t completions_max = 65'536;  // the kernel's bound
 constexpr int reap_rounds_max = 8;            // of some twenty completions each
-constexpr int64_t wait_ns_max = 3600 * base::ns_per_s;
 
 // Multishot operations do not wait for room: every buffer and every socket's send, watch and
 // cancel may complete between two polls.
@@ -142,8 +141,8 @@ size_t UringIo::poll(std::span<Event> events, int64_t wait_ns) noexcept {
   EventSink sink(events);
   buffers_.give_back();
   const int64_t end_ns =
-      wait_ns > 0 ? read_clock_ns(CLOCK_MONOTONIC) + std::min(wait_ns, wait_ns_max) : 0;
-  int64_t left_ns = std::clamp<int64_t>(wait_ns, 0, wait_ns_max);
+      wait_ns > 0 ? read_clock_ns(CLOCK_MONOTONIC) + std::min(wait_ns, poll_wait_ns_max) : 0;
+  int64_t left_ns = std::clamp<int64_t>(wait_ns, 0, poll_wait_ns_max);
   for (;;) {
     rearm_starved();
     apply_changes();
