@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/source_folder.hpp"
+
 namespace sluice::test {
 
 inline std::string read_file(const std::filesystem::path& path) {
@@ -50,7 +52,7 @@ struct Golden {
 };
 
 inline const std::filesystem::path& golden_directory() {
-  static const std::filesystem::path directory = SLUICE_GOLDEN_DIRECTORY;
+  static const std::filesystem::path directory = source_folder() / "proto" / "golden";
   return directory;
 }
 

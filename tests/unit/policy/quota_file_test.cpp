@@ -12,6 +12,7 @@
 
 #include "base/limits.hpp"
 #include "policy/rule_file.hpp"
+#include "tests/support/source_folder.hpp"
 
 namespace sluice::policy {
 namespace {
@@ -251,7 +252,7 @@ TEST(QuotaFile, subject_text_reads_back_as_the_same_rule) {
 // ---- Those that come with the server
 // -------------------------------------------------------------
 
-const std::string shipped = SLUICE_PROFILES_OF_TREE;
+const std::string shipped = test::source_folder() / "packaging" / "profiles";
 
 struct Figures {
   const char* profile;

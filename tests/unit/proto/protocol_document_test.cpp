@@ -11,12 +11,13 @@
 #include "base/error_code.hpp"
 #include "base/limits.hpp"
 #include "tests/support/golden_files.hpp"
+#include "tests/support/source_folder.hpp"
 
 namespace sluice {
 namespace {
 
 std::vector<std::string> document_lines() {
-  std::istringstream document(test::read_file(SLUICE_PROTOCOL_DOCUMENT));
+  std::istringstream document(test::read_file(test::source_folder() / "docs" / "protocol.md"));
   std::vector<std::string> lines;
   for (std::string line; std::getline(document, line);) lines.push_back(line);
   return lines;
