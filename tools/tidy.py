@@ -277,11 +277,28 @@ def check_tree():
     return complaints
 
 
+def opens_with(source, header):
+    """Whether the first include of a source file is this header: building it proves the header."""
+    first = re.search(r'^#include ["<]([^">]+)[">]', source, re.MULTILINE)
+    return first is not None and f"/{header}".endswith("/" + first.group(1))
+
+
+def headers_to_compile(paths):
+    """Headers of src/, proto/, clients/ and tests/support that no source file begins with."""
+    opened = [(pathlib.PurePath(p).stem, (ROOT / p).read_text(encoding="utf-8"))
+              for p in paths if p.startswith(("src/", "clients/")) and p.endswith(".cpp")]
+    for header in paths:
+        if header.endswith(".hpp") and header.startswith(
+                ("src/", "proto/", "clients/", "tests/support/")):
+            stem = pathlib.PurePath(header).stem
+            if not any(stem == name and opens_with(text, header) for name, text in opened):
+                yield header
+
+
 def check_headers(build):
-    """Compiles every header of src/, proto/, clients/ and tests/support alone."""
+    """Compiles every header alone that the build does not compile alone anyway."""
     commands = json.loads((pathlib.Path(build) / "compile_commands.json").read_text())
-    headers = [p for p in sorted(tree()) if p.endswith(".hpp")
-               and p.startswith(("src/", "proto/", "clients/", "tests/support/"))]
+    headers = headers_to_compile(sorted(tree()))
     arguments = shlex.split(commands[0]["command"])
     compiler = arguments[:next(n for n, a in enumerate(arguments) if a.startswith("-"))]
     # The include folders and definitions of all targets together; the other flags of the first one.
@@ -291,17 +308,19 @@ def check_headers(build):
             if argument.startswith(("-I", "-isystem", "-DS")):
                 shared[argument] = None
     keep = [a for a in arguments if re.match(r"-(std|W)", a) and not a.startswith("-Wp,")]
+    above = os.path.relpath(ROOT, build)
     scratch = pathlib.Path(build) / "tidy_headers"
     scratch.mkdir(exist_ok=True)
 
     def compile_alone(header):
-        # An object per header, so that ccache knows it again; -fsyntax-only it would not keep.
+        # An object per header, so that ccache knows it again; -fsyntax-only it would not keep. All
+        # paths are relative: it knows it in another checkout too.
         stub = scratch / (header.replace("/", "_") + ".cpp")
-        text = f'#include "{ROOT / header}"\n'
+        text = f'#include "{header}"\n'
         if not stub.exists() or stub.read_text() != text:
             stub.write_text(text)
-        command = [*compiler, *keep, *shared, f"-I{ROOT}", f"-I{ROOT / 'tests'}", "-c",
-                   str(stub.resolve()), "-o", str(stub.resolve()) + ".o"]
+        command = [*compiler, *keep, *shared, f"-I{above}", f"-I{above}/tests", "-c",
+                   f"{scratch.name}/{stub.name}", "-o", f"{scratch.name}/{stub.name}.o"]
         run = subprocess.run(command, cwd=build, capture_output=True, text=True, check=False)
         if run.returncode == 0:
             return []
@@ -358,6 +377,10 @@ def self_test():
         complaints.append("missing_tests lets a .cpp without a test pass")
     if list(missing_tests(elsewhere | {"src/a/c/b.cpp", "tests/unit/a/b_test.cpp"})):
         complaints.append("missing_tests does not find tests/unit/a/b_test.cpp")
+    if not opens_with('// x\n#include "a/b.hpp"\n#include "c/d.hpp"', "src/a/b.hpp"):
+        complaints.append("opens_with does not see a source file's own header")
+    if opens_with('#include "c/d.hpp"\n#include "a/b.hpp"', "src/a/b.hpp"):
+        complaints.append("opens_with takes a later include for the first")
     if not list(folder_order("subdir('api')\nsubdir('base')")):
         complaints.append("folder_order lets api before base pass")
     return complaints
