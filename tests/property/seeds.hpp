@@ -1,5 +1,5 @@
 // Where a property test's randomness comes from: SEED=n repeats one run, otherwise some fixed and
-// one fresh seed. A failing run names its seed.
+// one fresh seed; SEEDS_TIMES=n plays n times as many. A failing run names its seed.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,10 @@ namespace sluice {
 
 inline std::vector<uint64_t> property_seeds(uint64_t fixed_count) {
   if (const char* given = std::getenv("SEED")) return {std::strtoull(given, nullptr, 10)};
+  const char* const times = std::getenv("SEEDS_TIMES");
+  const uint64_t count = fixed_count * (times == nullptr ? 1 : std::strtoull(times, nullptr, 10));
   std::vector<uint64_t> seeds;
-  for (uint64_t seed = 1; seed <= fixed_count; ++seed) seeds.push_back(seed);
+  for (uint64_t seed = 1; seed <= count; ++seed) seeds.push_back(seed);
   seeds.push_back(std::random_device{}());
   return seeds;
 }
