@@ -14,7 +14,9 @@ import unittest
 TOOLS = pathlib.Path(__file__).resolve().parent.parent.parent / "tools"
 sys.path.insert(0, str(TOOLS / "support"))
 
-import run_server  # noqa: E402  (after the path)
+import count_results  # noqa: E402  (after the path)
+import run_server  # noqa: E402
+import suite_programs  # noqa: E402
 
 
 def gtest(*lines):
@@ -24,11 +26,14 @@ def gtest(*lines):
 def summary(entries, stage_failed="0"):
     with tempfile.TemporaryDirectory() as folder:
         log = os.path.join(folder, "testlog.json")
+        times = os.path.join(folder, "times")
+        pathlib.Path(times).write_text("100 7 build\n", encoding="utf-8")
         with open(log, "w", encoding="utf-8") as file:
             for entry in entries:
                 file.write(json.dumps({"name": "x", "stdout": "", **entry}) + "\n")
         run = subprocess.run([sys.executable, str(TOOLS / "support" / "count_results.py"),
-                              stage_failed, log], capture_output=True, text=True, check=False)
+                              stage_failed, times, log], capture_output=True, text=True,
+                             check=False)
     return run.stdout.strip().split("\n")[-1], run.returncode
 
 
@@ -66,6 +71,38 @@ class CountResults(unittest.TestCase):
 
     def test_is_not_content_with_nothing(self):
         self.assertEqual(summary([]), ("0 passed, 0 failed, 0 skipped", 1))
+
+
+class TimeTable(unittest.TestCase):
+    def test_shows_when_steps_began_and_how_long_all_took(self):
+        with tempfile.NamedTemporaryFile("w", suffix="times") as file:
+            file.write("130 20 debug: compile\n100 30 release: compile\n131 60 release: test\n")
+            file.flush()
+            lines = count_results.time_table(file.name).split("\n")
+        self.assertEqual([line.split() for line in lines[1:]],
+                         [["0", "s", "30", "s", "release:", "compile"],
+                          ["30", "s", "20", "s", "debug:", "compile"],
+                          ["31", "s", "60", "s", "release:", "test"],
+                          ["91", "s", "in", "all"]])
+
+
+class SuitePrograms(unittest.TestCase):
+    def test_are_what_the_suites_tests_depend_on(self):
+        targets = [{"id": "a@exe", "filename": ["/b/tests/a"]},
+                   {"id": "s@exe", "filename": ["/b/src/s"]},
+                   {"id": "o@exe", "filename": ["/b/tests/o"]}]
+        tests = [{"suite": ["p:unit", "p:tsan"], "depends": ["a@exe", "s@exe"]},
+                 {"suite": ["p:unit"], "depends": ["o@exe"]}]
+        self.assertEqual(suite_programs.programs(tests, targets, "tsan", "/b"),
+                         ["src/s", "tests/a"])
+
+
+class Run(unittest.TestCase):
+    def test_refuses_a_flag_that_the_server_does_not_know(self):
+        run = subprocess.run([str(TOOLS / "run"), "--max-requets", "3"], capture_output=True,
+                             text=True, check=False)
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("--max-requests", run.stderr)
 
 
 class Ports(unittest.TestCase):

@@ -1,6 +1,8 @@
 """Counts the results of meson's test logs: the last line of tools/test.
 
-    count_results.py STAGE_FAILED TESTLOG_JSON...
+    count_results.py STAGE_FAILED TIMES TESTLOG_JSON...
+
+TIMES has a line for each step: when it began, how many seconds it took, its name.
 
 A GoogleTest program counts with each of its tests, a pytest run too, any other test as one. A
 program that dies counts as one more failure, so that a crash never looks like fewer tests. Exit
@@ -41,11 +43,25 @@ def results_of(entry):
     return counts
 
 
+def time_table(path):
+    """Where the time went; steps overlap where one is tested while the next compiles."""
+    with open(path, encoding="utf-8") as file:
+        fields = [line.rstrip("\n").split(" ", 2) for line in file]
+    steps = sorted((int(begin), int(seconds), name) for begin, seconds, name in fields)
+    if not steps:
+        return ""
+    first = steps[0][0]
+    lines = ["  begins     takes  step"]
+    lines += [f"{begin - first:6} s  {seconds:6} s  {name}" for begin, seconds, name in steps]
+    whole = max(begin + seconds for begin, seconds, _ in steps) - first
+    return "\n".join([*lines, f"{'':10}{whole:6} s  in all"])
+
+
 def main():
     stage_failed = sys.argv[1] != "0"
     total = Counter()
     failures = []
-    for path in sys.argv[2:]:
+    for path in sys.argv[3:]:
         with open(path, encoding="utf-8") as log:
             for line in log:
                 entry = json.loads(line)
@@ -56,6 +72,7 @@ def main():
     if stage_failed and not total["failed"]:
         total["failed"] += 1  # a build that broke, or a run that ended early
         failures.append("a stage ended before its tests did; see above")
+    print(time_table(sys.argv[2]), file=sys.stderr)
     for failure in failures:
         print(f"FAILED {failure}", file=sys.stderr)
     sys.stderr.flush()

@@ -1,0 +1,36 @@
+"""Names what a suite's tests run, as targets of ninja: suite_programs.py BUILD SUITE.
+
+`meson test` builds what it needs by itself, but not without running it.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+
+def programs(tests, targets, suite, build):
+    """Paths relative to the build folder."""
+    names = {target["id"]: target["filename"] for target in targets}
+    wanted = set()
+    for test in tests:
+        if suite in {name.rsplit(":", 1)[-1] for name in test["suite"]}:
+            for dependency in test["depends"]:
+                wanted.update(names.get(dependency, []))
+    return sorted(str(pathlib.Path(path).relative_to(build)) for path in wanted)
+
+
+def introspect(build, what):
+    run = subprocess.run(["meson", "introspect", f"--{what}", build], check=True,
+                         stdout=subprocess.PIPE)
+    return json.loads(run.stdout)
+
+
+def main():
+    build, suite = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
+    tests, targets = introspect(build, "tests"), introspect(build, "targets")
+    print("\n".join(programs(tests, targets, suite, build)))
+
+
+if __name__ == "__main__":
+    main()
