@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks the architecture: layers, quarantine, headers, and a few marks of unfinished work.
 
-    tools/tidy.py                  the rules below over the whole tree
+    tools/tidy.py                  the rules below over the whole tree, and which classes are large
     tools/tidy.py --self-test      each rule on a line that it must refuse and one that it must not
     tools/tidy.py --headers BUILD  compiles every header alone, with the flags of that build folder
     tools/tidy.py --format         clang-format-14 finds nothing to change
@@ -21,6 +21,9 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools" / "support"))
+
+from class_sizes import MEMBERS_AIM, METHODS_AIM, class_sizes  # noqa: E402  (after the path)
 
 # A folder of src/ includes itself and what stands here (docs/architecture.md, "Folders").
 LAYERS = {
@@ -277,6 +280,20 @@ def check_tree():
     return complaints
 
 
+def report_large_classes():
+    """Classes above the aims, the largest first: a report, not a failure."""
+    large = []
+    for path in sorted(tree()):
+        if path.startswith(("src/", "clients/")) and is_cpp(path):
+            text = without_comments((ROOT / path).read_text(encoding="utf-8"))
+            large += [(size, path) for size in class_sizes(text) if size.is_above_aims()]
+    large.sort(key=lambda found: (-found[0].methods, -found[0].members, found[1]))
+    yield f"{len(large)} classes above {METHODS_AIM} methods or {MEMBERS_AIM} members:"
+    for size, path in large:
+        yield (f"{size.methods:4} methods {size.members:3} members  {size.name}"
+               f"  {path}:{size.line}")
+
+
 def opens_with(source, header):
     """Whether the first include of a source file is this header: building it proves the header."""
     first = re.search(r'^#include ["<]([^">]+)[">]', source, re.MULTILINE)
@@ -381,6 +398,13 @@ def self_test():
         complaints.append("opens_with does not see a source file's own header")
     if opens_with('#include "c/d.hpp"\n#include "a/b.hpp"', "src/a/b.hpp"):
         complaints.append("opens_with takes a later include for the first")
+    code = ("class A : public B {\n public:\n  A() = default;\n  explicit A(int x) : x_(x) {}\n"
+            "  int f(int y) const noexcept { return y; }\n  friend class C;\n private:\n"
+            "  struct D { int z = 0; };\n  static constexpr int most = 3;\n  void g() noexcept;\n"
+            "  int x_ = 0;\n  std::vector<std::pair<int, int>> all_{};\n};\n")
+    found = [(size.name, size.methods, size.members) for size in class_sizes(code)]
+    if found != [("A", 3, 2), ("D", 0, 1)]:
+        complaints.append(f"class_sizes counts {found}")
     if not list(folder_order("subdir('api')\nsubdir('base')")):
         complaints.append("folder_order lets api before base pass")
     return complaints
@@ -406,6 +430,7 @@ def main():
         complaints = check_format()
     else:
         complaints = check_tree()
+        print("\n".join(report_large_classes()))
     print("\n".join(complaints) if complaints else "tidy: nothing to complain about")
     return 1 if complaints else 0
 
