@@ -5,14 +5,16 @@ Method: signals to the real server, and what its log says."""
 import json
 import os
 import pty
+import resource
 import signal
 import subprocess
 import time
 
 import pytest
 
-from http_peer import HttpPeer, ask
-from server_process import TIMEOUT_S, LIBC, PR_SET_PDEATHSIG, binary, clean_environment, eventually
+from http_peer import HttpPeer, ask, begin_a_request
+from server_process import (TIMEOUT_S, LIBC, PR_SET_PDEATHSIG, binary, clean_environment,
+                            eventually, in_some_try)
 
 LIMITED = {"keys": [{"key_pattern": ".*", "key_pattern_is_regex": True,
                      "max_requests_per_window": 10}]}
@@ -51,7 +53,7 @@ def test_the_file_is_read_anew_changed_or_not(start_server, policy_file):
 def test_a_bad_file_is_refused_each_time(start_server, policy_file):
     server = start_server("--config-file", str(policy_file))
     policy_file.write_text("{")
-    eventually(lambda: times(server, REFUSED) == 1, "it is refused when it is written")
+    eventually(lambda: times(server, REFUSED) > 0, "it is refused when it is written")
     hang_up(server, REFUSED)
     policy_file.unlink()  # elsewhere it would be given time to come back
     hang_up(server, REFUSED)
@@ -67,8 +69,7 @@ def test_without_a_file_it_is_told_and_nothing_else(start_server):
 def test_it_is_no_second_signal_to_stop(start_server):
     server = start_server("--drain-millis", "700", "--header-timeout-millis", "60000")
     with HttpPeer(server) as peer:
-        peer.send(b"POST /rate/k HTTP/1.1\r\n")
-        assert peer.is_silent(), "it is under way"
+        begin_a_request(peer)
         server.signal(signal.SIGTERM)
         server.wait_for_message("draining")
         server.signal(signal.SIGHUP)
@@ -124,25 +125,46 @@ def test_with_nohup_it_outlives_its_terminal():
 
 
 def large_text(subjects):
-    """Some ten megabytes: seconds of work."""
+    """Some megabytes: half a second of work."""
     limits = [{"name": name, "metric": "tokens", "amount": 5, "period_ms": 60000} for name in "ab"]
     return json.dumps({"quotas": {"subjects": [{"subject": f"s{number}", "limits": limits}
                                                for number in range(subjects)]}})
 
 
+def work_of_children():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def until_idle(server):
+    def stands_still():
+        before = server.cpu_seconds()
+        time.sleep(0.1)
+        return server.cpu_seconds() == before
+    eventually(stands_still, "all shards have adopted it")
+
+
 def test_a_stop_does_not_wait_for_a_large_file(start_server, policy_file):
-    server = start_server("--config-file", str(policy_file))
-    text = large_text(70_000)
-    started = time.monotonic()
-    policy_file.write_text(text)
-    server.wait_for_message(RELOADED)
-    needed = time.monotonic() - started
-    policy_file.write_text(text.replace('"period_ms": 60000', '"period_ms": 60001'))
-    time.sleep(0.3 * needed)  # it is being read now
-    assert times(server, RELOADED) == 1
-    started = time.monotonic()
-    server.signal(signal.SIGTERM)
-    assert server.wait() == 0
-    took = time.monotonic() - started
-    assert server.messages()[-2:] == ["draining", "stopped"]
-    assert took < 0.5 * needed, (took, needed)
+    """Told by how much the server works for it, and has worked when it is gone."""
+    small, text = policy_file.read_text(), large_text(40_000)
+
+    def stops_before_it_is_read():
+        policy_file.write_text(small)
+        server = start_server("--config-file", str(policy_file))
+        started = server.cpu_seconds()
+        policy_file.write_text(text)
+        server.wait_for_message(RELOADED)
+        needed = server.cpu_seconds() - started
+        until_idle(server)
+        idle, others = server.cpu_seconds(), work_of_children()
+        policy_file.write_text(text.replace('"period_ms": 60000', '"period_ms": 60001'))
+        eventually(lambda: server.cpu_seconds() - idle > 0.1 * needed, "it is being read")
+        server.signal(signal.SIGTERM)
+        signalled = server.cpu_seconds()
+        assert server.wait() == 0
+        assert server.messages()[-2:] == ["draining", "stopped"]
+        if signalled - idle > 0.4 * needed:
+            return False  # much of it was read when the signal came
+        assert work_of_children() - others - signalled < 0.5 * needed
+        return True
+    in_some_try(stops_before_it_is_read, "the signal comes while the file is read")

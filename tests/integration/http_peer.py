@@ -158,6 +158,12 @@ def ask(server, method, target, *headers, **options):
         return peer.ask(method, target, *headers, **options)
 
 
+def begin_a_request(peer):
+    """Sends a part of a head, which the server is known to have read: it came with a request."""
+    peer.send(request("GET", "/healthz") + b"POST /rate/k HTTP/1.1\r\n")
+    assert peer.read().status == 200
+
+
 def ask_often(server, path, times=100):
     """POSTs it over one connection: what comes once has soon faded from GET /top."""
     with HttpPeer(server) as peer:

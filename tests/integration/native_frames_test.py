@@ -115,17 +115,18 @@ def test_other_version_is_an_error(server, version):
 
 
 def test_hello_that_does_not_come_is_an_error(start_server):
-    server = start_server("--header-timeout-millis", "250")
-    for start in [b"", hello_frame()[:20]]:
-        with NativePeer(server, hello=False) as peer:
-            peer.send(start)
-            started = time.monotonic()
+    server = start_server("--header-timeout-millis", "1000")
+    with NativePeer(server) as greeted:
+        started, peers = time.monotonic(), []
+        for start in [b"", hello_frame()[:20]]:
+            peers.append(NativePeer(server, hello=False))
+            peers[-1].send(start)
+        for peer in peers:
             peer.read_error("helloTimeout", 0)
-            assert time.monotonic() - started >= 0.2
+            assert time.monotonic() - started >= 0.95
             assert peer.is_at_end()
-    with NativePeer(server) as peer:
-        time.sleep(0.6)
-        peer.ping()  # whoever said Hello may be silent
+            peer.close()
+        greeted.ping()  # whoever said Hello may be silent
 
 
 def test_too_many_connections_are_told_so(start_server):
@@ -164,8 +165,9 @@ def test_hello_and_frames_may_come_byte_by_byte(server, key):
         for byte in acquire_frame(2, [key]) + ping_frame(3):
             peer.send(bytes([byte]))
             time.sleep(0.0005)
-        assert peer.read("verdicts").verdicts == [APPROVED]
-        peer.read("pong")
+        answers = {answer.kind: answer for answer in (peer.read(), peer.read())}
+        assert sorted(answers) == ["pong", "verdicts"]  # the key may be another shard's
+        assert answers["verdicts"].verdicts == [APPROVED]
 
 
 def test_many_frames_in_one_write(server, key):

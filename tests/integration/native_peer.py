@@ -308,6 +308,15 @@ class NativePeer:
         assert kind in (None, answer.kind), f"{answer} instead of {kind}"
         return answer
 
+    def read_or_end(self):
+        """The next frame; None at the end, also at that of a server which had not read all."""
+        try:
+            return self.read()
+        except AssertionError as fault:
+            if isinstance(fault.__cause__, ConnectionResetError):
+                return None
+            raise
+
     def read_error(self, code, id=None):
         answer = self.read("error")
         assert answer.code == code, answer

@@ -191,18 +191,21 @@ def test_expect_100_continue_gets_its_100(server, key):
 
 
 def test_body_that_never_comes_takes_one_permit_and_ends_the_connection(start_server, key):
-    server = start_server(*LONG_WINDOW, "--header-timeout-millis", "300")
+    server = start_server(*LONG_WINDOW, "--header-timeout-millis", "1000")
+    before, peers = time.monotonic(), []
     for headers in [["Content-Length: 10"], ["Transfer-Encoding: chunked"],
                     ["Content-Length: 10", "Expect: 100-continue"]]:
-        before = time.monotonic()
-        with HttpPeer(server) as peer:
-            peer.send(request("POST", f"/rate/{key}", *headers, body=b""))
+        peers.append(HttpPeer(server))
+        peers[-1].send(request("POST", f"/rate/{key}", *headers, body=b""))
+    for peer in peers:
+        response = peer.read()
+        if response.status == 100:
             response = peer.read()
-            if response.status == 100:
-                response = peer.read()
-            assert response.status == 200
-            assert peer.rest() == b""
-        assert time.monotonic() - before >= 0.25
+        assert response.status == 200
+    for peer in peers:
+        assert peer.rest() == b""
+        assert time.monotonic() - before >= 0.95
+        peer.close()
     assert inspect(server, key)["NumApprovedThisWindow"] == 3
 
 
@@ -210,15 +213,15 @@ def test_body_that_never_comes_takes_one_permit_and_ends_the_connection(start_se
 
 def test_slow_dripper_is_ended(start_server):
     server = start_server("--header-timeout-millis", "300")
+    before = time.monotonic()
     with HttpPeer(server) as peer:
-        before = time.monotonic()
         with pytest.raises((BrokenPipeError, ConnectionResetError, EOFError, TimeoutError)):
             for byte in request("GET", "/healthz", "X-Slow: " + "z" * 5_000):
                 peer.send(bytes([byte]))  # always some progress, never a whole head
                 if not peer.is_silent(0.02):
                     assert peer.socket.recv(1) == b""
                     raise EOFError
-        assert 0.25 <= time.monotonic() - before < 20
+        assert 0.25 <= time.monotonic() - before < 20  # all of it takes 100 s
 
 
 def test_silent_connection_is_ended_at_the_header_time_out(start_server):
@@ -230,19 +233,19 @@ def test_silent_connection_is_ended_at_the_header_time_out(start_server):
 def test_idle_connection_is_ended(start_server, key):
     server = start_server("--idle-timeout-millis", "300", "--header-timeout-millis", "60000")
     with HttpPeer(server) as peer:
-        assert peer.ask("POST", f"/rate/{key}").status == 200
         before = time.monotonic()
+        assert peer.ask("POST", f"/rate/{key}").status == 200
         assert peer.rest() == b""
         assert time.monotonic() - before >= 0.25
 
 
 def test_waiting_request_is_not_idle(start_server, key):
-    server = start_server(*LONG_WINDOW, "--idle-timeout-millis", "100",
-                          "--header-timeout-millis", "100")
+    server = start_server(*LONG_WINDOW, "--idle-timeout-millis", "600",
+                          "--header-timeout-millis", "600")
     ask(server, "POST", f"/rate/{key}?maxRequests=1")
     with HttpPeer(server) as peer:
         peer.send(request("POST", f"/rate/{key}?canWait=true"))
-        assert peer.is_silent(0.6)
+        assert peer.is_silent(1.2)
         ask(server, "DELETE", f"/rate/{key}/1")
         assert peer.read().status == 200
 

@@ -43,8 +43,8 @@ def test_who_may_wait_is_approved_at_once_where_there_are_permits(server, key):
 def test_waiters_are_served_at_the_windows_ends(start_server, key):
     """As many as a window has permits. (Their order: below, where nothing depends on the time.)"""
     server = start_server("--window-millis", "400", "--max-requests", "2")
-    ask(server, "POST", f"/rate/{key}?cost=2")
     started = time.monotonic()
+    ask(server, "POST", f"/rate/{key}?cost=2")
     peers = [HttpPeer(server) for _ in range(4)]
     for peer in peers:
         peer.send(request("POST", f"/rate/{key}?canWait=true"))
@@ -52,7 +52,7 @@ def test_waiters_are_served_at_the_windows_ends(start_server, key):
     took = time.monotonic() - started
     assert [answer.status for answer in answers] == [200] * 4
     assert len({answer.body for answer in answers}) == 4
-    assert took >= 0.4, "the fourth needs the second window"
+    assert took >= 0.8, "the fourth needs the third window"
     for peer in peers:
         peer.close()
 
@@ -61,12 +61,11 @@ def test_waiter_is_not_served_before_the_window_ends(start_server, key):
     server = start_server("--window-millis", "500")
     started = time.monotonic()
     first = ask(server, "POST", f"/rate/{key}?maxRequests=1")
-    answered = time.monotonic()
     with HttpPeer(server) as peer:
         response = peer.ask("POST", f"/rate/{key}?canWait=true")
     waited = time.monotonic() - started
     assert first.status == response.status == 200
-    assert waited >= 0.5 or answered - started > 0.4
+    assert waited >= 0.5
 
 
 def test_release_serves_the_head_of_the_line_at_once(server, key):

@@ -52,6 +52,13 @@ def eventually(condition, what, timeout_s=TIMEOUT_S):
         time.sleep(0.01)
 
 
+def in_some_try(try_once, what, tries=10):
+    """For a step that has to meet a moment of the server, as a window that has not ended:
+    `try_once` returns whether it did, and asserts only then. A slow machine misses it at times, but
+    not always."""
+    assert any(try_once() for _ in range(tries)), f"missed in each of {tries} tries: {what}"
+
+
 class ServerProcess:
     """Started when constructed; `port` and `native_port` are known when the constructor returns."""
 
@@ -74,6 +81,7 @@ class ServerProcess:
             self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, env=clean_environment(), preexec_fn=prepare, text=True)
         self.pid = self.process.pid
+        self.is_ending = False  # by a signal: the next one would cut its draining short
         self.log = []     # lines of stdout, as JSON objects
         self.errors = []  # lines of stderr
         self._readers = [
@@ -121,6 +129,8 @@ class ServerProcess:
         return self.process.poll() is None
 
     def signal(self, number):
+        if number in (signal.SIGTERM, signal.SIGINT):
+            self.is_ending = True
         self.process.send_signal(number)
 
     def pause(self):
@@ -140,9 +150,10 @@ class ServerProcess:
         return code
 
     def stop(self):
-        """SIGTERM; the exit code."""
+        """SIGTERM, unless it is ending already; the exit code."""
         if self.is_running():
-            self.signal(signal.SIGTERM)
+            if not self.is_ending:
+                self.signal(signal.SIGTERM)
             try:
                 self.wait()
             except subprocess.TimeoutExpired:
@@ -158,6 +169,11 @@ class ServerProcess:
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) * 1024
         raise AssertionError("no VmRSS")
+
+    def cpu_seconds(self):
+        """What its threads have worked so far: unlike time, the same beside other programs."""
+        fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def open_descriptors(self):
         return len(os.listdir(f"/proc/{self.pid}/fd"))
