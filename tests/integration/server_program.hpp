@@ -82,7 +82,7 @@ inline void ping(Client& client) {
     try {
       return client.ping();
     } catch (const ConnectionLost&) {
-      if (attempt == 1'000) throw;
+      if (attempt == 3'000) throw;
       std::this_thread::sleep_for(10ms);
     }
   }

@@ -74,7 +74,8 @@ TEST(Client, late_answer_to_a_batch_that_timed_out_touches_nothing_of_the_caller
   std::thread{[&] {
     const std::vector<std::string> texts(100, "key");
     const std::vector<std::string_view> keys{texts.begin(), texts.end()};
-    EXPECT_EQ(client.acquire_batch(keys, {.cost = 2, .timeout = 20ms}).failure, Failure::timed_out);
+    EXPECT_EQ(client.acquire_batch(keys, {.cost = 2, .timeout = sent_before}).failure,
+              Failure::timed_out);
   }}.join();
   gone.happen();
   client.ping();

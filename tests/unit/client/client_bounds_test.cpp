@@ -100,7 +100,7 @@ TEST(Client, no_more_frames_are_out_than_welcome_allows) {
       ++frames;
     }
   });
-  Client client = connected(server, {.on_failure = OnFailure::closed, .call_timeout = 500ms});
+  Client client = connected(server, {.on_failure = OnFailure::closed, .call_timeout = sent_before});
   const std::vector<std::string_view> keys(20'000, "key");
   client.acquire_batch(keys);
   EXPECT_LE(frames, 4);
@@ -147,9 +147,9 @@ struct ByKey {
 
 TEST(Client, no_more_bytes_are_out_than_welcome_allows) {
   ByKey by_key;
-  Client client = connected(by_key.server, {.on_failure = OnFailure::closed, .call_timeout = 1s});
+  Client client = connected(by_key.server, {.on_failure = OnFailure::closed, .call_timeout = 60s});
   const auto handles = by_key.intern(client, 40'000, 20);
-  client.acquire_batch(handles);
+  client.acquire_batch(handles, {.timeout = sent_before});
   EXPECT_LE(by_key.key_bytes, 256u * 1024);
 }
 

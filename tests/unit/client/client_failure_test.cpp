@@ -246,7 +246,7 @@ TEST(Client, approval_after_the_time_out_is_given_back) {
     given_back.happen();
   });
   Client client = connected(server);  // what is not sent in time is not sent at all
-  EXPECT_THROW(client.acquire("key", {.timeout = 50ms}), TimedOut);
+  EXPECT_THROW(client.acquire("key", {.timeout = sent_before}), TimedOut);
   timed_out.happen();
   EXPECT_TRUE(given_back.wait());
 }

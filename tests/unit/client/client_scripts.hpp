@@ -22,6 +22,9 @@ using namespace std::chrono_literals;
 inline constexpr uint8_t approved = 1, denied = 2, queued = 3, withdrawn = 11, draining = 12;
 inline constexpr int connections_max = 100;
 
+// A time-out that comes when the question is sent, and may be answered: also on a slow machine.
+inline constexpr std::chrono::milliseconds sent_before{500};
+
 // A script that is welcomed, for any number of connections.
 inline FakeServer serve(FakeServer::Script script) {
   return FakeServer{FakeServer::welcoming(std::move(script)), connections_max};

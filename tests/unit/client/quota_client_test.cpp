@@ -89,7 +89,7 @@ TEST(QuotaClient, a_settle_without_an_answer_is_not_followed_by_a_cancel) {
       if (asked.kind != Which::SETTLE) peer.write(ok(asked));
     }
   });
-  Client client{address_of(server), quick({.call_timeout = 100ms})};
+  Client client{address_of(server), quick({.call_timeout = sent_before})};
   {
     Reservation call = client.reserve("gpt-4o");
     EXPECT_THROW(call.settle(), TimedOut);

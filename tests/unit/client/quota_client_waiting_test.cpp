@@ -75,13 +75,14 @@ TEST(QuotaClient, a_stop_token_withdraws_it) {
 TEST(QuotaClient, what_comes_for_who_has_left_is_cancelled) {
   Frames frames;
   const FakeServer server = serve([&](Peer& peer) {
+    peer.write(pong(read(peer).id));
     const Asked asked = read_quota(peer);
     frames.wait_for(1);
     peer.write(answers(asked.id, 1, {QuotaCode::ok}, {reservation}));
     for (;;) frames.add(read_quota(peer));
   });
-  Client client{address_of(server), quick()};
-  EXPECT_THROW(client.reserve("a", {.timeout = 50ms}), TimedOut);
+  Client client = connected(server);
+  EXPECT_THROW(client.reserve("a", {.timeout = sent_before}), TimedOut);
   frames.add({});
   const auto asked = frames.wait_for(2);
   EXPECT_EQ(asked[1].kind, Which::CANCEL);
@@ -91,6 +92,7 @@ TEST(QuotaClient, what_comes_for_who_has_left_is_cancelled) {
 TEST(QuotaClient, what_has_an_id_of_its_callers_is_left_to_be_found_by_it) {
   Frames frames;
   const FakeServer server = serve([&](Peer& peer) {
+    peer.write(pong(read(peer).id));
     const Asked asked = read_quota(peer);
     frames.wait_for(1);
     peer.write(answers(asked.id, 1, {QuotaCode::ok}, {reservation}));
@@ -100,8 +102,8 @@ TEST(QuotaClient, what_has_an_id_of_its_callers_is_left_to_be_found_by_it) {
       peer.write(ok(next));
     }
   });
-  Client client{address_of(server), quick()};
-  EXPECT_THROW(client.reserve("a", {.id = "call-1", .timeout = 50ms}), TimedOut);
+  Client client = connected(server);
+  EXPECT_THROW(client.reserve("a", {.id = "call-1", .timeout = sent_before}), TimedOut);
   frames.add({});
   EXPECT_EQ(client.reserve("a", {.id = "call-1"}).detach(), reservation);
   EXPECT_EQ(frames.wait_for(2)[1].kind, Which::RESERVE);

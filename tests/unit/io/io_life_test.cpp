@@ -288,7 +288,7 @@ TYPED_TEST(IoLife, without_descriptors_one_peer_is_turned_away_and_accepting_goe
   EXPECT_LE(enters, 4u);
   Client next(this->port_);
   const size_t accepted = this->accepted_.size();
-  EXPECT_TRUE(this->until([&] { return this->accepted_.size() > accepted; }, 2'000));
+  EXPECT_TRUE(this->until([&] { return this->accepted_.size() > accepted; }));
 }
 
 TYPED_TEST(IoLife, wake_from_another_thread_ends_a_wait) {
@@ -341,15 +341,22 @@ TYPED_TEST(IoLife, no_wake_is_lost_under_load) {
 TYPED_TEST(IoLife, poll_waits_as_long_as_asked_and_reads_the_clock) {
   this->build();
   this->settle();
-  const int64_t before = this->io_->now().monotonic_ns;
-  EXPECT_EQ(this->turn(30 * base::ns_per_ms), 0u);
-  const int64_t waited = this->io_->now().monotonic_ns - before;
-  EXPECT_GE(waited, 30 * base::ns_per_ms);
-  EXPECT_LT(waited, 300 * base::ns_per_ms);
+  const auto waited = [this](int64_t wait_ns) {
+    const int64_t before = this->io_->now().monotonic_ns;
+    EXPECT_EQ(this->turn(wait_ns), 0u);
+    const int64_t took = this->io_->now().monotonic_ns - before;
+    EXPECT_GE(took, wait_ns);
+    return took;
+  };
+  // A machine that stands still for a moment lengthens some of them, not each.
+  const auto shortest = [&](int64_t wait_ns, int64_t bound_ns) {
+    int64_t least = waited(wait_ns);
+    for (int more = 0; more < 20 && least >= bound_ns; ++more) least = waited(wait_ns);
+    return least;
+  };
+  EXPECT_LT(shortest(30 * base::ns_per_ms, 60 * base::ns_per_ms), 60 * base::ns_per_ms);
+  EXPECT_LT(shortest(0, 20 * base::ns_per_ms), 20 * base::ns_per_ms);
   EXPECT_GT(this->io_->now().wall_ns, 1'600'000'000LL * base::ns_per_s);
-  const int64_t then = this->io_->now().monotonic_ns;
-  EXPECT_EQ(this->turn(0), 0u);
-  EXPECT_LT(this->io_->now().monotonic_ns - then, 20 * base::ns_per_ms);
 }
 
 TYPED_TEST(IoLife, nothing_is_allocated_in_steady_state) {
