@@ -12,7 +12,7 @@ import threading
 
 import pytest
 from event_loops import in_turn, run, until  # noqa: F401  (run is a fixture)
-from fake_server import FakeServer, nobody
+from fake_server import IN_LINE_BEFORE_S, FakeServer, nobody
 from frame_codecs import server_frame
 from server_process import TIMEOUT_S
 
@@ -124,6 +124,7 @@ def test_many_callers_of_acquire_many(run):
 def test_a_wait_that_is_given_up_leaves_the_line(run, late, ending, many):
     def script(peer):
         peer.welcome()
+        peer.pong()
         waits = peer.read("acquire")
         if late != "not yet in line":
             peer.verdicts(waits, b"\3")
@@ -146,7 +147,8 @@ def test_a_wait_that_is_given_up_leaves_the_line(run, late, ending, many):
 
     async def main(address):
         async with AsyncClient(address) as client:
-            timeout = 0.2 if ending == "time out" else TIMEOUT_S
+            await client.ping()
+            timeout = IN_LINE_BEFORE_S if ending == "time out" else TIMEOUT_S
             call = asyncio.ensure_future(
                 client.acquire_many(["w"], 3, wait=True, timeout=timeout) if many
                 else client.acquire("w", 3, wait=True, timeout=timeout))
@@ -194,12 +196,12 @@ def test_a_silent_server_holds_nobody_beyond_the_time_out(run):
     """Whoever joins a batch has all of its time: a batch gathers for a sixteenth of it."""
     def script(peer):
         peer.welcome()
-        peer.verdicts(peer.read("acquire"))
+        peer.pong()
         over.wait(TIMEOUT_S)
 
     async def main(address):
         async with AsyncClient(address, timeout=0.16) as client:
-            assert await client.acquire("first", timeout=TIMEOUT_S)
+            await client.ping(timeout=TIMEOUT_S)
             for _ in range(5):  # one after another: the third finds two frames out
                 with pytest.raises(sluicegate.TimedOut):
                     await client.acquire("a")
@@ -371,10 +373,12 @@ def test_a_full_client_says_so_or_waits(run):
 def test_no_room_in_time_is_a_time_out_for_the_policy_too(run):
     def script(peer):
         peer.welcome()
+        peer.pong()
         over.wait(TIMEOUT_S)
 
     async def main(address):
         async with AsyncClient(address, max_pending=1, on_failure="closed") as client:
+            await client.ping()
             with pytest.raises(sluicegate.TimedOut):
                 await client.ping(timeout=0.01)
             for _ in range(3):

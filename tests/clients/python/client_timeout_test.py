@@ -1,15 +1,15 @@
 """Time-outs, waits and a full client: every call of the blocking client ends, and leaves its place.
 
 Method: a scripted server that answers late, in pieces, in another order, wrongly or not at all.
-Events decide what comes when, never a pause.
+Events decide what comes when, never a pause. A call that is to time out is asked when there is a
+connection; where an answer has to come before, its time is long enough for a slow machine.
 """
 
 import select
 import threading
 
 import pytest
-from fake_server import FakeServer
-from frame_codecs import server_frame
+from fake_server import IN_LINE_BEFORE_S, FakeServer
 from server_process import TIMEOUT_S, eventually
 from threads import in_thread
 
@@ -39,10 +39,12 @@ def test_a_hanging_server():
 def test_a_hanging_server_under_a_policy():
     def script(peer):
         peer.welcome()
+        peer.pong()
         over.wait(TIMEOUT_S)
     over = threading.Event()
     with FakeServer(script) as server:
         with Client(server.address, on_failure="open", timeout=0.05) as client:
+            client.ping(timeout=TIMEOUT_S)
             assert client.acquire("a") is Verdict.PASSED_UNASKED
             assert client.acquire_many(["a", "b"]).connection_lost
             with pytest.raises(sluicegate.TimedOut):  # who asked to wait wants to know
@@ -87,6 +89,7 @@ def test_a_timed_out_wait_leaves_the_line(late, many):
     """And a permit that was granted in that very moment goes back."""
     def script(peer):
         peer.welcome()
+        peer.pong()
         waits = peer.read("acquire")
         peer.verdicts(waits, b"\3")
         withdraw = peer.read("withdraw")
@@ -102,11 +105,12 @@ def test_a_timed_out_wait_leaves_the_line(late, many):
         return released
     with FakeServer(script) as server:
         with Client(server.address) as client:
+            client.ping()
             with pytest.raises(sluicegate.TimedOut):
                 if many:
-                    client.acquire_many(["w"], 3, wait=True, timeout=0.05)
+                    client.acquire_many(["w"], 3, wait=True, timeout=IN_LINE_BEFORE_S)
                 else:
-                    client.acquire("w", 3, wait=True, timeout=0.05)
+                    client.acquire("w", 3, wait=True, timeout=IN_LINE_BEFORE_S)
             client.ping()
             assert not client._core.places and not client._core.pending
     assert server.returned == [([b"w"], [3]) if late == "approved" else None]
@@ -117,7 +121,7 @@ def test_a_timed_out_wait_leaves_the_line(late, many):
 def test_a_full_client_says_so_or_waits():
     def script(peer):
         peer.welcome()
-        peer.send(server_frame(id=peer.read("ping").id, pong=None))
+        peer.pong()
         held = peer.read("acquire")
         go.wait(TIMEOUT_S)
         peer.verdicts(held)
@@ -184,10 +188,12 @@ def approved_or_overloaded(client):
 def test_no_room_in_time_is_a_time_out_for_the_policy_too():
     def script(peer):
         peer.welcome()
+        peer.pong()
         over.wait(TIMEOUT_S)
     over = threading.Event()
     with FakeServer(script) as server:
         with Client(server.address, max_pending=1, on_failure="open") as client:
+            client.ping()
             with pytest.raises(sluicegate.TimedOut):
                 client.ping(timeout=0.01)
             for _ in range(3):

@@ -15,6 +15,9 @@ WELCOME = {"version": 1, "shards": 1, "routingHash": "xxh3", "frameBytesMax": 26
            "outstandingBytesMax": 1_048_576, "waitingEntriesMax": 16_384, "handlesMax": 1_000,
            "keyBytesMax": 1_024, "serverVersion": "fake"}
 
+# A time-out that comes when the answer, that it waits in line, has come: also on a slow machine.
+IN_LINE_BEFORE_S = 0.6
+
 
 class Asked:
     """A ClientFrame as pycapnp reads it."""
@@ -79,6 +82,10 @@ class Peer:
         hello = self.read("hello")
         self.send(server_frame(id=hello.id, welcome=WELCOME | changed))
         return hello
+
+    def pong(self):
+        """To a client that looks first whether it is connected: then its calls are sent at once."""
+        self.send(server_frame(id=self.read("ping").id, pong=None))
 
     def verdicts(self, asked, raw=b"\1", **details):
         count = len(asked.body.get("keySizes", asked.body.get("handles", [])))

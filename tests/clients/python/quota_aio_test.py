@@ -10,7 +10,7 @@ import threading
 
 import pytest
 from event_loops import in_turn, run, until  # noqa: F401  (run is a fixture)
-from fake_server import FakeServer, nobody
+from fake_server import IN_LINE_BEFORE_S, FakeServer, nobody
 from frame_codecs import server_frame
 from quota_scripts import QUEUED, TPM, grant_leases, kinds, lose, serve_quotas, usage_told
 
@@ -152,6 +152,7 @@ def test_a_task_that_is_cancelled_just_when_it_is_told_gives_back(run):
 def test_a_time_out_leaves_the_line(run):
     def script(peer):
         peer.welcome()
+        peer.pong()
         asked = peer.read("reserve")
         peer.quota_answers(asked, QUEUED)
         withdraw = peer.read("withdraw")
@@ -161,8 +162,9 @@ def test_a_time_out_leaves_the_line(run):
 
     async def main(address):
         async with AsyncClient(address) as client:
+            await client.ping()
             with pytest.raises(sluicegate.TimedOut):
-                await client.reserve("m", wait=True, timeout=0.05)
+                await client.reserve("m", wait=True, timeout=IN_LINE_BEFORE_S)
             await until(lambda: client._core.pending == 0)
             await asyncio.sleep(0)
     with FakeServer(script) as server:
@@ -232,7 +234,7 @@ def test_a_lease_is_renewed_until_it_is_released(run):
 
     async def main(address):
         async with AsyncClient(address) as client:
-            async with client.lease("printer", lifetime=0.15, renew=True) as lease:
+            async with client.lease("printer", lifetime=1.2, renew=True) as lease:
                 for _ in range(2):
                     await asyncio.get_running_loop().run_in_executor(None, renewed.acquire)
                 assert lease.held

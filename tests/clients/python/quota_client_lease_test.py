@@ -30,7 +30,7 @@ def test_a_lease_is_renewed_until_it_is_released_or_forgotten():
     renewed = threading.Semaphore(0)
     script = grant_leases(renewed)
     with FakeServer(script) as server, Client(server.address) as client:
-        with client.lease("printer", lifetime=0.3, renew=True) as lease:
+        with client.lease("printer", lifetime=1.5, renew=True) as lease:
             assert renewed.acquire(timeout=TIMEOUT_S) and renewed.acquire(timeout=TIMEOUT_S)
             assert lease.held
         forgotten = client.lease("printer", lifetime=0.3, renew=True)
@@ -38,7 +38,7 @@ def test_a_lease_is_renewed_until_it_is_released_or_forgotten():
         eventually(lambda: not [thread for thread in threading.enumerate()
                                 if thread.name == "sluicegate-renewal"], "no renewal is left")
     extends = [frame for frame in server.returned[0] if frame.kind == "extend"]
-    assert len(extends) >= 2 and extends[0].body["lifetimeMs"] == 300
+    assert len(extends) >= 2 and extends[0].body["lifetimeMs"] == 1_500
 
 
 def test_a_lease_that_is_gone_is_not_held():

@@ -7,7 +7,7 @@ another order or not at all is told by events. What AsyncClient adds is in quota
 import threading
 
 import pytest
-from fake_server import FakeServer, nobody
+from fake_server import IN_LINE_BEFORE_S, FakeServer, nobody
 from quota_scripts import kinds, serve_quotas
 from server_process import TIMEOUT_S, eventually
 from threads import in_thread
@@ -45,6 +45,7 @@ def test_what_was_given_up_before_it_was_sent_leaves_room_for_others():
     """A server that hangs must not fill the client."""
     def script(peer):
         peer.welcome()
+        peer.pong()
         held = [peer.read("reserve") for _ in range(2)]
         assert given_up.wait(TIMEOUT_S)
         for frame in held:
@@ -60,6 +61,7 @@ def test_what_was_given_up_before_it_was_sent_leaves_room_for_others():
     given_up = threading.Event()
     with FakeServer(script) as server, \
             Client(server.address, max_pending=4, when_full="error") as client:
+        client.ping()
         for _ in range(4):
             with pytest.raises(sluicegate.TimedOut):
                 client.reserve("m", timeout=0.05)
@@ -95,6 +97,7 @@ def test_some_of_many_are_denied_and_others_wait():
 def test_many_that_time_out_are_given_back():
     def script(peer):
         peer.welcome()
+        peer.pong()
         asked = peer.read("reserve")
         peer.quota_answers(asked, b"\1\4", reservations=[5, 0])
         frames = [peer.read(), peer.read()]
@@ -104,8 +107,9 @@ def test_many_that_time_out_are_given_back():
                 peer.done(frame)
         return {frame.kind: frame.body for frame in frames}
     with FakeServer(script) as server, Client(server.address) as client:
+        client.ping()
         with pytest.raises(sluicegate.TimedOut):
-            client.reserve_many(["a", "b"], wait=True, timeout=0.05)
+            client.reserve_many(["a", "b"], wait=True, timeout=IN_LINE_BEFORE_S)
     assert server.returned[0]["cancel"]["reservations"] == [5]
     assert server.returned[0]["withdraw"]["entries"] == [1]
 

@@ -8,7 +8,7 @@ import os
 import threading
 
 import pytest
-from fake_server import FakeServer, nobody
+from fake_server import IN_LINE_BEFORE_S, FakeServer, nobody
 from frame_codecs import server_frame
 from quota_scripts import EXCEEDS, QUEUED, TPM, TPM_STATE, kinds, serve_quotas
 from server_process import TIMEOUT_S, eventually
@@ -74,7 +74,7 @@ def test_the_end_of_a_block_is_silent_when_the_server_is_gone():
     def script(peer):
         peer.welcome()
         peer.quota_answers(peer.read("reserve"), reservations=[9])
-    with FakeServer(script) as server, Client(server.address) as client:
+    with FakeServer(script) as server, Client(server.address, connect_timeout=1) as client:
         with client.reserve("m"):
             server._thread.join(TIMEOUT_S)
 
@@ -269,6 +269,7 @@ def test_a_wait_may_end_in_vain(verdict, code, retry_after):
 def test_a_wait_that_times_out_leaves_the_line_and_gives_back_what_it_is_granted():
     def script(peer):
         peer.welcome()
+        peer.pong()
         asked = peer.read("reserve")
         peer.quota_answers(asked, QUEUED)
         withdraw = peer.read("withdraw")
@@ -277,8 +278,9 @@ def test_a_wait_that_times_out_leaves_the_line_and_gives_back_what_it_is_granted
         peer.done(withdraw)
         return peer.read("cancel").body["reservations"]
     with FakeServer(script) as server, Client(server.address) as client:
+        client.ping()
         with pytest.raises(sluicegate.TimedOut):
-            client.reserve("m", wait=True, timeout=0.05)
+            client.reserve("m", wait=True, timeout=IN_LINE_BEFORE_S)
         eventually(lambda: client._core.pending == 0, "seen off")
     assert server.returned == [[78]]
 
@@ -289,6 +291,7 @@ def test_a_reservation_that_comes_too_late_is_cancelled_unless_it_has_an_id_to_r
 
     def script(peer):
         peer.welcome()
+        peer.pong()
         asked = peer.read("reserve")
         assert late.wait(TIMEOUT_S)
         peer.quota_answers(asked, reservations=[79])
@@ -301,6 +304,7 @@ def test_a_reservation_that_comes_too_late_is_cancelled_unless_it_has_an_id_to_r
                 peer.quota_answers(frame)
         return [frame.kind for frame in frames if frame.kind != "ping"]
     with FakeServer(script) as server, Client(server.address) as client:
+        client.ping()
         with pytest.raises(sluicegate.TimedOut):
             client.reserve("m", timeout=0.05, id=own_id)
         late.set()

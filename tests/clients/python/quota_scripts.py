@@ -1,8 +1,5 @@
 """Scripts of a server that is asked about quotas (fake_server.py), and what it says."""
 
-from frame_codecs import server_frame
-
-
 QUEUED, TPM, EXCEEDS = b"\4", b"\7", b"\x17"
 TPM_STATE = {"entries": [0], "subjects": [0], "names": b"tpm", "nameSizes": [3], "metrics": [3],
              "kinds": [2], "ceilings": [0], "violated": [1], "amounts": [30_000], "used": [29_900],
@@ -48,7 +45,7 @@ def lose(kind, after_ping=False):
     def script(peer):
         peer.welcome()
         if after_ping:
-            peer.send(server_frame(id=peer.read("ping").id, pong=None))
+            peer.pong()
         peer.read(kind)
     return script
 
