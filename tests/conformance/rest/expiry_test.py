@@ -38,7 +38,7 @@ def check_life(expect, server, keys, use):
         gone, alive = idle(server, key, lambda: use(key))
         early.append(gone < 2.8)
         return alive < 4.4
-    expect(seen(gone_in_time, 3), gocc=True, of="gone in time")
+    expect(seen(gone_in_time), gocc=True, of="gone in time")
     expect(any(early), gocc=False, of="gone early")
 
 

@@ -149,7 +149,7 @@ def test_release_while_someone_waits(steady, expect, key):
     filled(steady, key, 1)
     with waiter(steady, key) as peer:
         release(steady, key)
-        served = settles(lambda: waiting(steady, key) == 0, 1)
+        served = settles(lambda: waiting(steady, key) == 0, 5)
         expect((served, counts_of(steady, key)), gocc=(False, (0, 0, 1)), ours=(True, (1, 0, 0)),
                topic="queue fairness")
         if served:

@@ -130,13 +130,13 @@ def settles(condition, seconds):
     return True
 
 
-def seen(try_once, tries=5):
+def seen(try_once, tries=10):
     """Whether it is so in one of several tries: for what a machine that stops for a moment hides,
     and a server that does otherwise never shows."""
     return any(try_once() for _ in range(tries))
 
 
-def seen_of(wanted, try_once, tries=5):
+def seen_of(wanted, try_once, tries=10):
     """The same for a value: `wanted` if it came in one of several tries, else what came last."""
     for _ in range(tries):
         value = try_once()

@@ -296,7 +296,7 @@ def test_waiter_with_a_body_hangs_up(steady, expect, key, body):
                       body=body))
     assert settles(lambda: waiting(steady, key) == 1, 30)
     peer.close()
-    left = settles(lambda: waiting(steady, key) == 0, 1.5)
+    left = settles(lambda: waiting(steady, key) == 0, 5)
     expect("noticed" if left else "unnoticed", gocc="unnoticed" if body else "noticed",
            ours="noticed", topic="request bodies")
 

@@ -142,7 +142,7 @@ def test_leaving_with_more_sent_behind(steady, expect, key, behind, gocc):
         peer.send(request("GET", "/healthz")[:None if behind == "a request" else 9])
         time.sleep(0.05)
     peer.close()
-    left = settles(lambda: waiting(steady, key) == 0, 1.5)
+    left = settles(lambda: waiting(steady, key) == 0, 5)
     expect("noticed" if left else "unnoticed", gocc=gocc, ours="noticed", topic="pipelining")
 
 
