@@ -10,12 +10,13 @@ import time
 
 import pytest
 
-from conftest import LONG_WINDOW
+from conftest import ENGINES, LONG_WINDOW
 from http_peer import HttpPeer, ask, request, totals
 from native_peer import QUEUED, NativePeer, acquire_frame
 from server_process import eventually
 
 NOTICED_WITHIN_S = 30
+ONE_OF_EACH_IO = {engine.split("-")[0]: engine for engine in ENGINES}.values()
 SERVER_ADDRESS, PEER_ADDRESS = "10.231.17.1", "10.231.17.2"  # exist in the namespaces only
 CLONE_NEWNET = 0x40000000
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -97,6 +98,7 @@ def cable():
     cable.close()
 
 
+@pytest.mark.parametrize("engine", ONE_OF_EACH_IO, indirect=True)
 def test_waiters_of_silent_peers_are_freed(start_server, cable, key):
     server = start_server(*LONG_WINDOW, "--max-requests", "1", bind=SERVER_ADDRESS,
                           preexec=lambda: enter(cable.near.path))
