@@ -174,7 +174,7 @@ def run_binary(binary):
         rest_peer.ASKED.append(" ".join(["(the binary)", *words]))
         try:
             return subprocess.run(
-                [path, *words], capture_output=True, text=True, timeout=15, check=False,
+                [path, *words], capture_output=True, text=True, timeout=30, check=False,
                 stdin=subprocess.DEVNULL, env=clean_environment() | (environment or {}))
         except subprocess.TimeoutExpired as late:
             return subprocess.CompletedProcess(late.cmd, "still running", "", "")
