@@ -24,8 +24,8 @@
 #include "base/object_pool.hpp"
 #include "base/timer_wheel.hpp"
 #include "limiter/meter.hpp"
-#include "limiter/steady_wall.hpp"
 #include "quota/block_arena.hpp"
+#include "quota/call_clock.hpp"
 #include "quota/hash_index.hpp"
 #include "quota/id_book.hpp"
 #include "quota/quota_class.hpp"
@@ -33,6 +33,7 @@
 #include "quota/reservation.hpp"
 #include "quota/slab_arena.hpp"
 #include "quota/subject.hpp"
+#include "quota/work_budget.hpp"
 
 namespace sluice::quota {
 
@@ -92,7 +93,7 @@ class Engine {
   static constexpr size_t group_calls = 16;
   struct Fetch {
     SubjectIndex subject;
-    int64_t charged_ns;  // when what is ended was; now_.ns: nothing is
+    int64_t charged_ns;  // when what is ended was; now: nothing is
   };
   using Fetched = boost::container::static_vector<Fetch, group_calls * limits::call_subjects_max>;
 
@@ -290,19 +291,9 @@ class Engine {
   api::LimitReport report(const limiter::MeterShape& shape, const api::Limit& limit,
                           const Member& member) noexcept;
 
-  void begin(base::Now now) noexcept;
-  void next_call() noexcept { ++now_.order; }
-
-  // Where many may move at once a step does what it may, and run_due() goes on with the rest.
-  void refill() noexcept { work_left_ = options_.step_work; }
-  void spend(uint32_t subjects_count) noexcept { work_left_ -= int64_t{subjects_count} + 1; }
-  bool may_go_on() const noexcept { return work_left_ > 0; }
-  int64_t now_ms() const noexcept { return now_ms_; }
-  // A deadline so many milliseconds from now.
-  int64_t due_ms(uint32_t in_ms) const noexcept { return now_ceil_ms_ + in_ms; }
   // Rounded up, but never more than it was given.
   uint32_t lifetime_left_ms(const Reservation& reservation) const noexcept {
-    const int64_t left = std::max<int64_t>(reservation.timer.due_ms() - now_ms(), 0);
+    const int64_t left = std::max<int64_t>(reservation.timer.due_ms() - clock_.ms(), 0);
     return static_cast<uint32_t>(std::min<int64_t>(left, reservation.lifetime_ms));
   }
   uint64_t new_id(IdBook::Place place) noexcept;
@@ -325,10 +316,8 @@ class Engine {
 
   const Options options_;
   const Party nobody_;
-  limiter::Moment now_;
-  int64_t now_ms_ = 0;       // now_.ns rounded down ...
-  int64_t now_ceil_ms_ = 0;  // ... and up
-  limiter::SteadyWall wall_;
+  CallClock clock_;
+  WorkBudget budget_;
 
   policy::QuotaBook no_book_;
   policy::QuotaBook* book_ = &no_book_;
@@ -371,7 +360,6 @@ class Engine {
   Waiters late_waiters_;                      // whose wait limit has passed, the first first
   SubjectIndex first_to_serve_ = no_subject;  // lines, through Subject::next_to_serve
   SubjectIndex last_to_serve_ = no_subject;
-  int64_t work_left_ = 0;
   static constexpr api::WaiterId not_draining = api::no_waiter;
   api::WaiterId drain_at_ = not_draining;  // waiters from here on are still to be told
   std::vector<api::Grant> grants_;
@@ -422,7 +410,7 @@ inline bool Engine::fits(const limiter::Meter& meter, const limiter::MeterShape&
 // `none`: there is no more of it than its record. An id of another shard has another nonce.
 inline Engine::Index Engine::find_index(uint64_t id) const noexcept {
   static_assert(IdRecord::ended == decltype(reservations_)::none);
-  const IdRecord* const record = ids_.find(id, id_place(id), now_ms());
+  const IdRecord* const record = ids_.find(id, id_place(id), clock_.ms());
   return record == nullptr ? reservations_.none : record->reservation;
 }
 

@@ -18,7 +18,7 @@ constexpr uint32_t let_go_work = 512;
 }  // namespace
 
 void Engine::adopt(policy::QuotaBook& book, base::Now now) noexcept {
-  begin(now);
+  clock_.begin(now);
   book_ = &book;
   ++version_;
   refresh_waiters_at_ = 0;

@@ -80,14 +80,14 @@ bool outweighs(QuotaCode one, QuotaCode other) noexcept {
 }  // namespace
 
 void Engine::decide(QuotaBatch& batch, base::Now now, api::CoreId origin) noexcept {
-  begin(now);
+  clock_.begin(now);
   unknown_subject_ = {};
   for (size_t first = 0; first < batch.calls.size(); first += prepared_.size()) {
     const size_t count = std::min(prepared_.size(), batch.calls.size() - first);
     prepare(batch, first, count);
     for (size_t index = 0; index < count; ++index) {
       if (batch.calls[first + index].core != options_.shard) continue;
-      next_call();
+      clock_.next_call();
       decide_one(batch, first + index, prepared_[index], origin);
     }
   }
@@ -274,7 +274,7 @@ bool Engine::take(const Party& party, const limiter::Shares& shares) noexcept {
     for (const MeterShape& shape : member.quota->shapes) {
       limiter::RingMeter meter(shape, member.words);
       const uint64_t share = shares.of(shape);
-      meter.roll(now_);
+      meter.roll(clock_.moment());
       if (!meter.fits(share)) {
         undo_take(party, shares, member, shape);
         return false;
@@ -293,7 +293,7 @@ void Engine::undo_take(const Party& party, const limiter::Shares& shares, const 
       if (&member == &until && &shape == &until_limit) return;
       const uint64_t share = shares.of(shape);
       limiter::RingMeter(shape, member.words)
-          .close(share, share, {.ns = now_.ns, .order = now_.order}, now_);
+          .close(share, share, {.ns = clock_.ns(), .order = clock_.order()}, clock_.moment());
     }
   }
 }
@@ -302,7 +302,7 @@ bool Engine::fits(const Party& party, const limiter::Shares& shares) noexcept {
   for (const Member& member : party) {
     for (const MeterShape& shape : member.quota->shapes) {
       Meter meter(shape, member.words);
-      meter.roll(now_);
+      meter.roll(clock_.moment());
       if (!fits(meter, shape, member, shares.of(shape))) return false;
     }
   }
@@ -310,11 +310,11 @@ bool Engine::fits(const Party& party, const limiter::Shares& shares) noexcept {
 }
 
 void Engine::begin_meters(const QuotaClass& quota, const limiter::Words& words) const noexcept {
-  for (const MeterShape& shape : quota.shapes) Meter(shape, words).begin(now_);
+  for (const MeterShape& shape : quota.shapes) Meter(shape, words).begin(clock_.moment());
 }
 
 Engine::Obstacle Engine::obstacle(const Party& party, const limiter::Shares& shares) noexcept {
-  Obstacle worst{.fits_at_ns = now_.ns, .earliest_ns = now_.ns};
+  Obstacle worst{.fits_at_ns = clock_.ns(), .earliest_ns = clock_.ns()};
   const auto add = [&worst](QuotaCode code, int64_t fits_at_ns, int64_t earliest_ns) {
     if (outweighs(code, worst.code)) worst.code = code;
     worst.fits_at_ns = std::max(worst.fits_at_ns, fits_at_ns);
@@ -323,7 +323,7 @@ Engine::Obstacle Engine::obstacle(const Party& party, const limiter::Shares& sha
   for (const Member& member : party) {
     for (const MeterShape& shape : member.quota->shapes) {
       Meter meter(shape, member.words);
-      meter.roll(now_);
+      meter.roll(clock_.moment());
       const uint64_t share = shares.of(shape);
       if (fits(meter, shape, member, share)) continue;
       if (shape.ceiling == api::Ceiling::block) {
@@ -331,10 +331,10 @@ Engine::Obstacle Engine::obstacle(const Party& party, const limiter::Shares& sha
       } else if (share > shape.amount) {
         add(QuotaCode::exceeds_limit, base::never_ns, base::never_ns);
       } else if (shape.kind == api::LimitKind::slots) {
-        add(code_of(shape), now_.ns + unknown_retry_ns, now_.ns);
+        add(code_of(shape), clock_.ns() + unknown_retry_ns, clock_.ns());
       } else {
-        add(code_of(shape), meter.fits_at_ns(share, false, now_),
-            meter.fits_at_ns(share, true, now_));
+        add(code_of(shape), meter.fits_at_ns(share, false, clock_.moment()),
+            meter.fits_at_ns(share, true, clock_.moment()));
       }
     }
   }
@@ -387,7 +387,7 @@ void Engine::stand_behind(Obstacle& against, const Party& party) const noexcept 
     return !subject.has_line() || lets_pass(subject);
   });
   against.code = QuotaCode::line_ahead;
-  against.fits_at_ns = now_.ns + (may_pass ? base::ns_per_ms : unknown_retry_ns);
+  against.fits_at_ns = clock_.ns() + (may_pass ? base::ns_per_ms : unknown_retry_ns);
 }
 
 void Engine::reserve(QuotaBatch& batch, size_t index, const Prepared& prepared,
@@ -452,7 +452,7 @@ void Engine::deny(QuotaBatch& batch, size_t index, const Party& party, const Req
     answer.retry_ms = api::retry_never;
   } else {
     // Somebody stands in line: it moves no later than this request could have fitted alone.
-    answer.retry_ms = std::max<int64_t>(base::ceil_ms(against.fits_at_ns - now_.ns), 1);
+    answer.retry_ms = std::max<int64_t>(base::ceil_ms(against.fits_at_ns - clock_.ns()), 1);
   }
   if ((call.flags & (api::quota_flag::wants_violated | api::quota_flag::wants_limits)) != 0) {
     const bool violated_only = (call.flags & api::quota_flag::wants_limits) == 0;
@@ -509,7 +509,7 @@ Engine::Index Engine::open(const Request& request, const Party& party,
                            std::string_view owner) noexcept {
   const Index index = take_reservation();
   Reservation& reservation = reservations_[index];
-  const IdBook::Place place = ids_.take(now_ms());
+  const IdBook::Place place = ids_.take(clock_.ms());
   reservation.id = new_id(place);
   ids_[place] = {.id = reservation.id, .reservation = index};
   reservation.admission = admission_code(party);
@@ -517,8 +517,8 @@ Engine::Index Engine::open(const Request& request, const Party& party,
   reservation.subjects_count = request.subjects_count;
   reservation.subjects = request.subjects;
   reservation.lifetime_ms = request.lifetime_ms;
-  reservation.charged_ns = now_.ns;
-  reservation.order = now_.order;
+  reservation.charged_ns = clock_.ns();
+  reservation.order = clock_.order();
   if (request.id.is_set()) {
     reservation.client_id = request.id;
     reservation.id_request = request.id_request;
@@ -532,7 +532,7 @@ Engine::Index Engine::open(const Request& request, const Party& party,
     ++subject.held;
     ++subject.open;  // of one that has no quota any more, too: end() frees it
   }
-  wheel_.schedule(reservation.timer, due_ms(request.lifetime_ms));
+  wheel_.schedule(reservation.timer, clock_.due_ms(request.lifetime_ms));
   ++open_count_;
   return index;
 }
@@ -540,7 +540,7 @@ Engine::Index Engine::open(const Request& request, const Party& party,
 void Engine::charge(const Party& party, const limiter::Shares& shares) noexcept {
   for (const Member& member : party) {
     for (const MeterShape& shape : member.quota->shapes) {
-      Meter(shape, member.words).charge(shares.of(shape), true, now_);
+      Meter(shape, member.words).charge(shares.of(shape), true, clock_.moment());
     }
   }
 }

@@ -112,7 +112,7 @@ void Engine::answer_ended(ReservationState wanted, QuotaAnswer& answer) noexcept
 
 std::optional<IdRecord> Engine::find_record(uint64_t id) noexcept {
   if (const Reservation* const reservation = find(id)) return record_of(*reservation);
-  const IdRecord* const record = ids_.find(id, id_place(id), now_ms());
+  const IdRecord* const record = ids_.find(id, id_place(id), clock_.ms());
   return record == nullptr ? std::nullopt : std::optional(*record);
 }
 
@@ -145,7 +145,7 @@ void Engine::extend(const QuotaCall& call, QuotaAnswer& answer) noexcept {
     return;
   }
   if (call.lifetime_ms != 0) reservation->lifetime_ms = call.lifetime_ms;
-  wheel_.schedule(reservation->timer, due_ms(reservation->lifetime_ms));
+  wheel_.schedule(reservation->timer, clock_.due_ms(reservation->lifetime_ms));
   answer.code = QuotaCode::ok;
   answer.lifetime_ms = reservation->lifetime_ms;
 }
@@ -180,7 +180,8 @@ void Engine::replace_open(const Subject& subject, const limiter::Shares& reserve
   for (const MeterShape& shape : subject.quota->shapes) {
     const uint64_t before = reserved.of(shape);
     const uint64_t now = used.of(shape);
-    AnyMeter(shape, subject.words).close(before, now < before ? before - now : 0, charge, now_);
+    AnyMeter(shape, subject.words)
+        .close(before, now < before ? before - now : 0, charge, clock_.moment());
     if (now > before) charge_more(shape, subject.words, now - before);
   }
 }
@@ -196,7 +197,7 @@ void Engine::replace_late(Subject& subject, const limiter::Shares& reserved,
     const uint64_t charged = refunded ? 0 : reserved.of(shape);
     const uint64_t now = used.of(shape);
     if (now < charged && !forgotten) {
-      Meter(shape, subject.words).close(0, charged - now, charge_of(reservation), now_);
+      Meter(shape, subject.words).close(0, charged - now, charge_of(reservation), clock_.moment());
     }
     if (now > charged) charge_more(shape, subject.words, now - charged);
   }
@@ -205,8 +206,8 @@ void Engine::replace_late(Subject& subject, const limiter::Shares& reserved,
 void Engine::charge_more(const MeterShape& shape, const limiter::Words& words,
                          uint64_t amount) noexcept {
   Meter meter(shape, words);
-  meter.roll(now_);
-  meter.charge(amount, false, now_);
+  meter.roll(clock_.moment());
+  meter.charge(amount, false, clock_.moment());
 }
 
 // Frees its slots, if they are not free yet, and remembers it. Marks those whom it may help. Gone
@@ -232,9 +233,9 @@ void Engine::end(Reservation& reservation, ReservationState state) noexcept {
 // Its lifetime has ended. The charge stays, or comes back where the quota says so; the slot is
 // free.
 void Engine::expire(Reservation& reservation) noexcept {
-  spend(reservation.subjects_count);
+  budget_.spend(reservation.subjects_count);
   ++statistics_.expired;
-  reservation.expired_order = now_.order;
+  reservation.expired_order = clock_.order();
   if (reservation.client_id.is_set()) {
     // Its client may ask again under the id: the lifetime in which it gets the same answer is over.
     id_index_.erase(reservation.client_id.low, index_of(reservation));
@@ -250,11 +251,11 @@ void Engine::expire(Reservation& reservation) noexcept {
     if (refunds) reservation.refunded |= static_cast<uint8_t>(1U << place);
     for (const MeterShape& shape : subject.quota->shapes) {
       const uint64_t share = reserved.of(shape);
-      Meter(shape, subject.words).close(share, refunds ? share : 0, charge, now_);
+      Meter(shape, subject.words).close(share, refunds ? share : 0, charge, clock_.moment());
     }
   }
   // A settle that comes late finds it for as long again.
-  wheel_.schedule(reservation.timer, due_ms(reservation.lifetime_ms));
+  wheel_.schedule(reservation.timer, clock_.due_ms(reservation.lifetime_ms));
   end(reservation, ReservationState::expired);
 }
 
@@ -293,8 +294,8 @@ void Engine::end_tie(uint64_t tie) noexcept {
 
 // A connection may have tied every reservation to itself: they end in slices.
 void Engine::end_ties() noexcept {
-  while (!ending_ties_.empty() && may_go_on()) {
-    next_call();
+  while (!ending_ties_.empty() && budget_.may_go_on()) {
+    clock_.next_call();
     expire(ending_ties_.front().open.front());
   }
 }
@@ -337,7 +338,7 @@ void Engine::mark_all(const Reservation& reservation) noexcept {
 }
 
 bool Engine::give_back(uint64_t id, base::Now now) noexcept {
-  begin(now);
+  clock_.begin(now);
   QuotaAnswer answer;
   cancel({.op = QuotaOp::cancel, .flags = api::quota_flag::untold, .reservation = id}, answer);
   return answer.code == QuotaCode::ok;

@@ -47,7 +47,7 @@ bool Engine::is_behind(const Party& party) noexcept {
 // all timers are fired.
 bool Engine::may_be_passed(const Subject& subject) const noexcept {
   return lets_pass(subject) && !may_have_turn(waiters_[waiter_of(subject.first_waiter)]) &&
-         wheel_.next_due_ms() > now_ms();
+         wheel_.next_due_ms() > clock_.ms();
 }
 
 // Of a subject with a line.
@@ -69,7 +69,7 @@ QuotaCode Engine::join(const api::QuotaCall& call, const Request& request, const
   if ((call.flags & api::quota_flag::draining) != 0) return QuotaCode::draining;
   if ((call.flags & api::quota_flag::waiters_full) != 0) return QuotaCode::waiters_full;
   const int64_t wait_ns = int64_t{call.wait_ms_max} * base::ns_per_ms;
-  if (wait_ns != 0 && against.earliest_ns > now_.ns + wait_ns) {
+  if (wait_ns != 0 && against.earliest_ns > clock_.ns() + wait_ns) {
     return QuotaCode::deadline_unmeetable;
   }
   // Each has a place for its outcome, which somebody may not have fetched yet.
@@ -98,7 +98,7 @@ QuotaCode Engine::join(const api::QuotaCall& call, const Request& request, const
     end = link(index, place);
     ++subject.waiting;
   }
-  if (wait_ns != 0) wheel_.schedule(waiter.limit, base::ceil_ms(now_.ns + wait_ns));
+  if (wait_ns != 0) wheel_.schedule(waiter.limit, base::ceil_ms(clock_.ns() + wait_ns));
   answer.waiter = index;
   // Who heads all its lines, or may pass those that do, has to be looked at when it may fit.
   if (may_overtake(waiter, index)) wake_at(waiter, against.fits_at_ns);
@@ -106,7 +106,7 @@ QuotaCode Engine::join(const api::QuotaCall& call, const Request& request, const
 }
 
 void Engine::wake_at(Waiter& waiter, int64_t fits_at_ns) noexcept {
-  wheel_.schedule(waiter.wake, base::ceil_ms(std::min(fits_at_ns, now_.ns + look_again_ns)));
+  wheel_.schedule(waiter.wake, base::ceil_ms(std::min(fits_at_ns, clock_.ns() + look_again_ns)));
 }
 
 bool Engine::heads_all(const Waiter& waiter, WaiterId index) noexcept {
@@ -216,21 +216,21 @@ void Engine::serve(SubjectIndex index) noexcept {
 // served.
 void Engine::serve_marked() noexcept {
   if (drain_at_ != not_draining) return;
-  while (first_to_serve_ != no_subject && may_go_on()) serve_line(take_marked());
+  while (first_to_serve_ != no_subject && budget_.may_go_on()) serve_line(take_marked());
 }
 
 void Engine::serve_line(SubjectIndex index) noexcept {
   while (subjects_[index].has_line()) {
-    if (!may_go_on()) return;  // whoever left has marked it again
+    if (!budget_.may_go_on()) return;  // whoever left has marked it again
     const WaiterId head = waiter_of(subjects_[index].first_waiter);
     // One that is behind in other lines is served when they have moved, if it may not pass.
     if (!(heads_all(waiters_[head], head) ? try_head(head) : overtake(head))) break;
   }
-  subjects_[index].served_order = now_.order;
+  subjects_[index].served_order = clock_.order();
   if (subjects_[index].has_line()) {
     let_overtake(index);
   } else {
-    spend(0);
+    budget_.spend(0);
   }
 }
 
@@ -238,7 +238,7 @@ void Engine::serve_line(SubjectIndex index) noexcept {
 bool Engine::try_head(WaiterId index) noexcept {
   Waiter& waiter = waiters_[index];
   const Party party = party_of(waiter.request);
-  spend(waiter.request.subjects_count);
+  budget_.spend(waiter.request.subjects_count);
   const limiter::Shares shares(waiter.request.amounts);
   const bool denied = is_denied(waiter, party);
   if (!denied && fits(party, shares)) return serve_waiter(index, party, shares);
@@ -261,10 +261,10 @@ bool Engine::serve_waiter(WaiterId index, const Party& party,
                           const limiter::Shares& shares) noexcept {
   Waiter& waiter = waiters_[index];
   if (!has_room_to_reserve()) {
-    wake_at(waiter, now_.ns + base::ns_per_s);
+    wake_at(waiter, clock_.ns() + base::ns_per_s);
     return false;
   }
-  next_call();
+  clock_.next_call();
   if (waiter.request.id.is_set()) {
     // The id goes over to the reservation.
     id_index_.erase(waiter.request.id.low, index | waiter_bit);
@@ -294,7 +294,7 @@ void Engine::let_overtake(SubjectIndex index) noexcept {
 // is looked at again when it may: the heads may have to wait for longer.
 bool Engine::overtake(WaiterId index) noexcept {
   Waiter& waiter = waiters_[index];
-  spend(waiter.request.subjects_count);
+  budget_.spend(waiter.request.subjects_count);
   if (!may_overtake(waiter, index)) return false;
   const Party party = party_of(waiter.request);
   if (is_denied(waiter, party)) return false;  // told so when it is a head
@@ -342,7 +342,7 @@ bool Engine::is_waiting(WaiterId waiter, api::Ticket ticket, api::CoreId origin)
 bool Engine::withdraw(WaiterId waiter, api::Ticket ticket, base::Now now,
                       api::CoreId origin) noexcept {
   if (!is_waiting(waiter, ticket, origin)) return false;
-  begin(now);
+  clock_.begin(now);
   settle_waiter(waiter, Verdict::withdrawn, 0);
   serve_marked();
   return true;
@@ -351,14 +351,14 @@ bool Engine::withdraw(WaiterId waiter, api::Ticket ticket, base::Now now,
 bool Engine::abandon(WaiterId waiter, api::Ticket ticket, base::Now now,
                      api::CoreId origin) noexcept {
   if (!is_waiting(waiter, ticket, origin)) return false;
-  begin(now);
+  clock_.begin(now);
   leave(waiter);
   serve_marked();
   return true;
 }
 
 void Engine::drain(base::Now now) noexcept {
-  begin(now);
+  clock_.begin(now);
   drain_at_ = 0;
   drain_some();
 }
@@ -366,8 +366,8 @@ void Engine::drain(base::Now now) noexcept {
 void Engine::drain_some() noexcept {
   if (drain_at_ == not_draining) return;
   for (; waiters_.used() > 0 && drain_at_ < waiters_.index_end(); ++drain_at_) {
-    if (!may_go_on()) return;
-    spend(0);
+    if (!budget_.may_go_on()) return;
+    budget_.spend(0);
     if (waiters_.holds(drain_at_)) settle_waiter(drain_at_, Verdict::draining, 0);
   }
   drain_at_ = not_draining;
@@ -376,19 +376,19 @@ void Engine::drain_some() noexcept {
 // Each part has its own share of work: however many lines are to be served, lifetimes and wait
 // limits end.
 void Engine::run_due(base::Now now) noexcept {
-  begin(now);
+  clock_.begin(now);
   go_on_adopting();
-  refill();
+  budget_.refill();
   end_ties();
-  refill();
+  budget_.refill();
   fire_timers();
-  refill();
+  budget_.refill();
   drain_some();
   refresh_waiters();
   serve_marked();
-  refill();
+  budget_.refill();
   end_waits();
-  refill();  // for the calls until the next time
+  budget_.refill();  // for the calls until the next time
 }
 
 // The rules have changed, or all was reset: lines are looked at, those of the first waiters first.
@@ -402,12 +402,12 @@ void Engine::refresh_waiters() noexcept {
 }
 
 void Engine::fire_timers() noexcept {
-  wheel_.advance(now_ms());
-  for (int fired = 0; fired < timers_max && may_go_on(); ++fired) {
+  wheel_.advance(clock_.ms());
+  for (int fired = 0; fired < timers_max && budget_.may_go_on(); ++fired) {
     const base::Timer* timer = wheel_.pop_due();
     if (timer == nullptr) return;
-    spend(0);
-    next_call();
+    budget_.spend(0);
+    clock_.next_call();
     const auto index = static_cast<uint32_t>(timer->owner);
     switch (static_cast<TimerKind>(timer->owner >> timer_kind_shift)) {
       case lifetime_timer:
@@ -429,7 +429,7 @@ void Engine::fire_timers() noexcept {
 
 // What comes with its last moment comes in time: it has one more turn.
 void Engine::pass_limit(Waiter& waiter) noexcept {
-  waiter.limit_order = now_.order;
+  waiter.limit_order = clock_.order();
   mark_lines(waiter);
   late_waiters_.push_back(waiter);
 }
@@ -438,8 +438,8 @@ void Engine::pass_limit(Waiter& waiter) noexcept {
 void Engine::end_waits() noexcept {
   if (drain_at_ != not_draining) return;  // they are told that
   for (int looked_at = 0; looked_at < late_waiters_max && !late_waiters_.empty(); ++looked_at) {
-    if (!may_go_on()) return;
-    spend(0);
+    if (!budget_.may_go_on()) return;
+    budget_.spend(0);
     Waiter& waiter = late_waiters_.front();
     if (may_have_turn(waiter, waiter.limit_order)) {
       late_waiters_.splice(late_waiters_.end(), late_waiters_, late_waiters_.begin());

@@ -45,9 +45,9 @@ void Engine::prepare(const QuotaBatch& batch, size_t first, size_t count) noexce
     for (uint32_t word = 0; word < subject.quota->head_words; word += 8) {
       __builtin_prefetch(subject.words.heads + word);
     }
-    if (fetch.charged_ns == now_.ns) continue;
+    if (fetch.charged_ns == clock_.ns()) continue;
     for (const MeterShape& shape : subject.quota->shapes) {
-      Meter(shape, subject.words).prefetch(fetch.charged_ns, now_);
+      Meter(shape, subject.words).prefetch(fetch.charged_ns, clock_.moment());
     }
   }
 }
@@ -75,7 +75,7 @@ void Engine::add_subjects(const QuotaCall& call, const Prepared& prepared,
   const uint32_t count = std::min<uint32_t>(call.subjects_count, limits::call_subjects_max);
   for (uint32_t place = 0; place < count; ++place) {
     const SubjectIndex subject = subject_index_.first_with(prepared.hashes[place].low);
-    if (subject != no_subject) fetched.push_back({subject, now_.ns});
+    if (subject != no_subject) fetched.push_back({subject, clock_.ns()});
   }
 }
 

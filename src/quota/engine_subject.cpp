@@ -49,6 +49,7 @@ uint64_t mix(uint64_t value) noexcept {  // splitmix64
 
 Engine::Engine(const Options& options)
     : options_(options),
+      budget_(options.step_work),
       subjects_(options.subjects_max, "subjects (--max-subjects)"),
       subject_index_(options.subjects_max, "subjects (--max-subjects)"),
       name_memory_(options.subjects_max, options.name_bytes_max,
@@ -73,21 +74,12 @@ Engine::Engine(const Options& options)
   subjects_.advise_huge();
   reservations_.advise_huge();
   grants_.reserve(options.waiters_max);
-  refill();
 }
 
 Engine::~Engine() {
   // Timers and list hooks unlink themselves.
   ended_.clear();
   late_waiters_.clear();
-}
-
-void Engine::begin(base::Now now) noexcept {
-  now_.ns = std::max(now_.ns, now.monotonic_ns);
-  now_.wall_ns = wall_.at(now);
-  now_ms_ = base::floor_ms(now_.ns);
-  now_ceil_ms_ = base::ceil_ms(now_.ns);
-  next_call();  // a window that is opened from here on begins behind all earlier charges
 }
 
 uint64_t Engine::new_id(IdBook::Place place) noexcept {
@@ -152,11 +144,11 @@ void Engine::change_quota(Subject& subject, const QuotaClass* quota, QuotaSource
     words = take_words(*quota);
     for (const MeterShape& shape : quota->shapes) {
       Meter meter(shape, words);
-      meter.begin(now_);
+      meter.begin(clock_.moment());
       if (subject.quota == nullptr) continue;
       for (const MeterShape& before : subject.quota->shapes) {
         if (!continues(before, shape)) continue;
-        meter.take_over(before, subject.words, now_);
+        meter.take_over(before, subject.words, clock_.moment());
       }
     }
   }
@@ -222,7 +214,7 @@ bool Engine::is_idle(SubjectIndex index) noexcept {
   return std::all_of(subject.quota->shapes.begin(), subject.quota->shapes.end(),
                      [&](const MeterShape& shape) {
                        Meter meter(shape, subject.words);
-                       meter.roll(now_);
+                       meter.roll(clock_.moment());
                        return meter.used() == 0;
                      });
 }
@@ -254,8 +246,8 @@ void Engine::reset_meters(Subject& subject, uint64_t order) noexcept {
   if (subject.quota == nullptr) return;
   for (const MeterShape& shape : subject.quota->shapes) {
     Meter meter(shape, subject.words);
-    meter.roll(now_);
-    meter.reset(now_);
+    meter.roll(clock_.moment());
+    meter.reset(clock_.moment());
   }
 }
 
@@ -316,14 +308,14 @@ void Engine::reset(QuotaBatch& batch, size_t index, const NameHash& hashed) noex
   const SubjectIndex found = find(hashed);
   answer.code = QuotaCode::ok;  // nothing is used of what is not there
   if (found == no_subject) return;
-  reset_meters(current(found), now_.order);
+  reset_meters(current(found), clock_.order());
   serve(found);
 }
 
 // Each subject takes part when it is next looked at, as if it had at once; those with a line now.
 void Engine::reset_all() noexcept {
   ++resets_;
-  resets_order_ = now_.order;
+  resets_order_ = clock_.order();
   refresh_waiters_at_ = 0;
 }
 
@@ -344,7 +336,7 @@ void Engine::check_invariants(base::Now) const noexcept {
     const Reservation& reservation = reservations_[index];
     const bool is_open = reservation.state == api::ReservationState::open;
     ASSERT(reservation.timer.scheduled() && index_of(reservation) == index);
-    ASSERT(ids_.find(reservation.id, id_place(reservation.id), now_ms())->reservation == index);
+    ASSERT(ids_.find(reservation.id, id_place(reservation.id), clock_.ms())->reservation == index);
     ASSERT(is_open || reservation.is_linked());
     open += is_open ? 1 : 0;
     for (uint8_t place = 0; place < reservation.subjects_count; ++place) {

@@ -59,16 +59,17 @@ LimitReport Engine::report(const MeterShape& shape, const api::Limit& limit,
                            const Member& member) noexcept {
   const Meter meter(shape, member.words);
   const bool is_slot = shape.kind == api::LimitKind::slots;
-  LimitReport report{.subject = member.place,
-                     .metric = shape.metric,
-                     .kind = shape.kind,
-                     .ceiling = shape.ceiling,
-                     .name_bytes = static_cast<uint8_t>(limit.name.size()),
-                     .amount = limit.amount,
-                     .used = is_slot ? member.open : meter.used(),
-                     .reserved = is_slot ? member.open : meter.open(),
-                     .period_ms = period_ms(shape, now_),
-                     .reset_ms = is_slot ? 0 : base::ceil_ms(meter.empty_at_ns(now_) - now_.ns)};
+  LimitReport report{
+      .subject = member.place,
+      .metric = shape.metric,
+      .kind = shape.kind,
+      .ceiling = shape.ceiling,
+      .name_bytes = static_cast<uint8_t>(limit.name.size()),
+      .amount = limit.amount,
+      .used = is_slot ? member.open : meter.used(),
+      .reserved = is_slot ? member.open : meter.open(),
+      .period_ms = period_ms(shape, clock_.moment()),
+      .reset_ms = is_slot ? 0 : base::ceil_ms(meter.empty_at_ns(clock_.moment()) - clock_.ns())};
   std::memcpy(report.name, limit.name.data(), limit.name.size());
   report.remaining = remaining(shape, report.used);
   return report;
@@ -86,7 +87,7 @@ void Engine::tell_limits(QuotaBatch& batch, size_t index, const Party& party,
     for (size_t at = 0; at < member.quota->shapes.size(); ++at) {
       const MeterShape& shape = member.quota->shapes[at];
       Meter meter(shape, member.words);
-      meter.roll(now_);
+      meter.roll(clock_.moment());
       LimitReport told_limit = report(shape, member.quota->quota.limits[at], member);
       if (denied) told_limit.violated = !fits(meter, shape, member, shares.of(shape));
       if (violated_only && !told_limit.violated) continue;
@@ -136,7 +137,7 @@ void Engine::tell_subject(QuotaBatch& batch, size_t index, uint8_t place,
   }
   for (size_t at = 0; at < member.quota->shapes.size(); ++at) {
     const MeterShape& shape = member.quota->shapes[at];
-    Meter(shape, member.words).roll(now_);
+    Meter(shape, member.words).roll(clock_.moment());
     batch.limits.push_back(report(shape, member.quota->quota.limits[at], member));
     ++row.limits_count;
   }
@@ -267,7 +268,7 @@ void Engine::tell_holder(const IdRecord& record, const Reservation* reservation,
   if (record.state != api::ReservationState::open) return;
   row.tied = reservation->is_tied();
   row.lifetime_ms = lifetime_left_ms(*reservation);
-  row.held_ms = base::floor_ms(now_.ns - reservation->charged_ns);
+  row.held_ms = base::floor_ms(clock_.ns() - reservation->charged_ns);
 }
 
 // One name has room always, and all of them unless they are longer than names are by default.
