@@ -28,6 +28,9 @@
 #include "quota/call_clock.hpp"
 #include "quota/hash_index.hpp"
 #include "quota/id_book.hpp"
+#include "quota/obstacle.hpp"
+#include "quota/party.hpp"
+#include "quota/party_meters.hpp"
 #include "quota/quota_class.hpp"
 #include "quota/quota_store.hpp"
 #include "quota/reservation.hpp"
@@ -64,30 +67,7 @@ class Engine {
   void check_invariants(base::Now now) const noexcept;
 
  private:
-  static constexpr SubjectIndex no_subject = 0xFFFF'FFFF;
   using Index = base::ObjectPool<Reservation>::Index;
-
-  // One subject of the call that is looked at: what it is limited by.
-  struct Member {
-    uint8_t place = 0;                // among the call's subjects
-    SubjectIndex index = no_subject;  // none: it has no state yet, and check makes none
-    const QuotaClass* quota = nullptr;
-    limiter::Words words;
-    uint32_t open = 0;
-  };
-  using Party = boost::container::static_vector<Member, limits::call_subjects_max>;
-
-  // What stands against a request.
-  struct Obstacle {
-    api::QuotaCode code = api::QuotaCode::ok;
-    int64_t fits_at_ns = 0;   // if nobody else asks; never_ns: not by waiting
-    int64_t earliest_ns = 0;  // if also all that is open came back
-  };
-
-  // A call as it was prepared: hashes of its subjects.
-  struct Prepared {
-    std::array<NameHash, limits::call_subjects_max> hashes;
-  };
 
   // Calls that are prepared together, and the subjects of all of them.
   static constexpr size_t group_calls = 16;
@@ -101,19 +81,19 @@ class Engine {
   void prepare(const api::QuotaBatch& batch, size_t first, size_t count) noexcept;
   void prefetch_reservation(uint64_t id) const noexcept;
   void hash_subjects(const api::QuotaBatch& batch, const api::QuotaCall& call,
-                     Prepared& prepared) noexcept;
-  void add_subjects(const api::QuotaCall& call, const Prepared& prepared,
+                     SubjectHashes& hashes) noexcept;
+  void add_subjects(const api::QuotaCall& call, const SubjectHashes& hashes,
                     Fetched& fetched) noexcept;
 
   // engine_decide.cpp
-  void decide_one(api::QuotaBatch& batch, size_t index, const Prepared& prepared,
+  void decide_one(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
                   api::CoreId origin) noexcept;
-  void reserve(api::QuotaBatch& batch, size_t index, const Prepared& prepared,
+  void reserve(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
                api::CoreId origin) noexcept;
-  void check(api::QuotaBatch& batch, size_t index, const Prepared& prepared) noexcept;
-  void record(api::QuotaBatch& batch, size_t index, const Prepared& prepared) noexcept;
+  void check(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
+  void record(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   api::QuotaCode gather(const api::QuotaBatch& batch, const api::QuotaCall& call,
-                        const Prepared& prepared, bool may_make, Party& party) noexcept;
+                        const SubjectHashes& hashes, bool may_make, Party& party) noexcept;
   [[gnu::noinline]] bool meet(std::string_view name, const NameHash& hashed, bool may_make,
                               Party& party) noexcept;
   [[gnu::noinline]] api::QuotaCode meet_unknown(std::string_view name) noexcept;
@@ -130,23 +110,12 @@ class Engine {
   Party party_of(const Request& request) noexcept;
   void look_at(SubjectIndex index, Member& member) noexcept;
   uint64_t default_output(const Party& party, const api::Amounts& amounts) const noexcept;
-  static bool fits(const limiter::Meter& meter, const limiter::MeterShape& shape,
-                   const Member& member, uint64_t share) noexcept;
-  bool fits(const Party& party, const limiter::Shares& shares) noexcept;
-  bool take(const Party& party, const limiter::Shares& shares) noexcept;
-  [[gnu::noinline]] void undo_take(const Party& party, const limiter::Shares& shares,
-                                   const Member& until,
-                                   const limiter::MeterShape& until_limit) noexcept;
-  void begin_meters(const QuotaClass& quota, const limiter::Words& words) const noexcept;
   limiter::Words scratch_words(uint8_t place) noexcept;
-  Obstacle obstacle(const Party& party, const limiter::Shares& shares) noexcept;
   void stand_behind(Obstacle& against, const Party& party) const noexcept;
   Index open(const Request& request, const Party& party, std::string_view owner) noexcept;
-  void charge(const Party& party, const limiter::Shares& shares) noexcept;
   BlockArena::Block keep_owner(std::string_view owner) noexcept;
   std::string_view owner_at(BlockArena::Block block) const noexcept;
   void drop_owner(BlockArena::Block block) noexcept;
-  static api::QuotaCode admission_code(const Party& party) noexcept;
   uint32_t find_repeated(const Request& request) const noexcept;
   api::QuotaCode repeated_code(const Request& request, uint32_t found) const noexcept;
   bool answer_repeat(const Request& request, api::QuotaAnswer& answer) noexcept;
@@ -169,8 +138,6 @@ class Engine {
                     const limiter::Shares& used, const limiter::Charge& charge) noexcept;
   void replace_late(Subject& subject, const limiter::Shares& reserved, const limiter::Shares& used,
                     const Reservation& reservation, uint8_t place) noexcept;
-  void charge_more(const limiter::MeterShape& shape, const limiter::Words& words,
-                   uint64_t amount) noexcept;
   void end(Reservation& reservation, api::ReservationState state) noexcept;
   void expire(Reservation& reservation) noexcept;
   void forget(Reservation& reservation, bool remembered) noexcept;
@@ -275,11 +242,11 @@ class Engine {
   // engine_tell.cpp
   void tell_limits(api::QuotaBatch& batch, size_t index, const Party& party,
                    const api::Amounts& amounts, bool violated_only) noexcept;
-  void tell_usage(api::QuotaBatch& batch, size_t index, const Prepared& prepared) noexcept;
+  void tell_usage(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   static void tell_record(const IdRecord& record, api::QuotaAnswer& answer) noexcept;
   void tell_reservation(api::QuotaBatch& batch, size_t index) noexcept;
   void tell_page(api::QuotaBatch& batch, size_t index) noexcept;
-  void tell_holders(api::QuotaBatch& batch, size_t index, const Prepared& prepared) noexcept;
+  void tell_holders(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   void tell_holders_from(uint64_t first, SubjectIndex of, api::QuotaBatch& batch,
                          size_t index) noexcept;
   void tell_holder(const IdRecord& record, const Reservation* reservation,
@@ -372,7 +339,7 @@ class Engine {
   base::TimerWheel wheel_{0};
   Statistics statistics_;
 
-  std::array<Prepared, group_calls> prepared_;
+  std::array<SubjectHashes, group_calls> prepared_;
   std::vector<uint64_t> scratch_words_;  // of subjects that check does not make
 };
 
@@ -397,14 +364,6 @@ inline void Engine::look_at(SubjectIndex index, Member& member) noexcept {
   member.quota = subject.quota;
   member.words = subject.words;
   member.open = subject.open;
-}
-
-// Of a meter that was rolled.
-inline bool Engine::fits(const limiter::Meter& meter, const limiter::MeterShape& shape,
-                         const Member& member, uint64_t share) noexcept {
-  if (shape.kind != api::LimitKind::slots) return meter.fits(share);
-  if (shape.ceiling != api::Ceiling::number) return shape.ceiling == api::Ceiling::unlimited;
-  return member.open < shape.amount;
 }
 
 // `none`: there is no more of it than its record. An id of another shard has another nonce.

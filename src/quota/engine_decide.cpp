@@ -20,39 +20,6 @@ using limiter::MeterShape;
 
 namespace {
 
-constexpr int64_t unknown_retry_ns = limits::unknown_retry_ms * base::ns_per_ms;
-constexpr int64_t day_ms = 24LL * 3600 * 1000;
-constexpr int64_t minute_ms = 60'000;
-
-bool is_daily(const MeterShape& shape) noexcept {
-  return shape.kind == api::LimitKind::anchored_day || shape.kind == api::LimitKind::rolling_day ||
-         shape.unit == api::CalendarUnit::day || shape.period_ns == day_ms * base::ns_per_ms;
-}
-
-bool is_per_minute(const MeterShape& shape) noexcept {
-  return shape.period_ns == minute_ms * base::ns_per_ms;
-}
-
-// The reference's names where it has one.
-QuotaCode code_of(const MeterShape& shape) noexcept {
-  switch (shape.metric) {
-    case api::Metric::requests:
-      if (is_daily(shape)) return QuotaCode::rpd_exceeded;
-      return is_per_minute(shape) ? QuotaCode::rpm_exceeded : QuotaCode::requests_exceeded;
-    case api::Metric::tokens:
-      return is_per_minute(shape) ? QuotaCode::tpm_exceeded : QuotaCode::tokens_exceeded;
-    case api::Metric::input_tokens:
-      return QuotaCode::input_tokens_exceeded;
-    case api::Metric::output_tokens:
-      return QuotaCode::output_tokens_exceeded;
-    case api::Metric::cost:
-      return QuotaCode::cost_exceeded;
-    case api::Metric::concurrency:
-      return QuotaCode::concurrency_exceeded;
-  }
-  return QuotaCode::none;
-}
-
 // All with the same tag: a name without one is not with the tag of its text.
 [[gnu::noinline]] bool have_one_tag(std::span<const std::string_view> names) noexcept {
   const std::string_view tag = proto::routed_part(names[0]);
@@ -67,14 +34,6 @@ QuotaCode code_of(const MeterShape& shape) noexcept {
     if (std::find(names.begin(), name, *name) != name) return false;
   }
   return true;
-}
-
-// What nobody can wait for comes first; else the reference's order, which is the codes'.
-bool outweighs(QuotaCode one, QuotaCode other) noexcept {
-  if (other == QuotaCode::ok) return true;
-  const bool for_good = !api::may_retry(one);
-  if (for_good != !api::may_retry(other)) return for_good;
-  return for_good ? one > other : one < other;  // blocked is behind exceeds_limit
 }
 
 }  // namespace
@@ -94,17 +53,17 @@ void Engine::decide(QuotaBatch& batch, base::Now now, api::CoreId origin) noexce
   sweep(1, nobody_);
 }
 
-void Engine::decide_one(QuotaBatch& batch, size_t index, const Prepared& prepared,
+void Engine::decide_one(QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
                         api::CoreId origin) noexcept {
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
   switch (call.op) {
     case QuotaOp::reserve:
-      return reserve(batch, index, prepared, origin);
+      return reserve(batch, index, hashes, origin);
     case QuotaOp::check:
-      return check(batch, index, prepared);
+      return check(batch, index, hashes);
     case QuotaOp::record:
-      return record(batch, index, prepared);
+      return record(batch, index, hashes);
     case QuotaOp::settle:
       return settle(call, answer);
     case QuotaOp::cancel:
@@ -114,17 +73,17 @@ void Engine::decide_one(QuotaBatch& batch, size_t index, const Prepared& prepare
     case QuotaOp::show:
       return tell_reservation(batch, index);
     case QuotaOp::usage:
-      return tell_usage(batch, index, prepared);
+      return tell_usage(batch, index, hashes);
     case QuotaOp::page:
       return tell_page(batch, index);
     case QuotaOp::holders:
-      return tell_holders(batch, index, prepared);
+      return tell_holders(batch, index, hashes);
     case QuotaOp::put:
-      return put(batch, index, prepared.hashes[0]);
+      return put(batch, index, hashes[0]);
     case QuotaOp::remove:
-      return remove(batch, index, prepared.hashes[0]);
+      return remove(batch, index, hashes[0]);
     case QuotaOp::reset:
-      return reset(batch, index, prepared.hashes[0]);
+      return reset(batch, index, hashes[0]);
     case QuotaOp::reset_all:
       reset_all();
       answer.code = QuotaCode::ok;
@@ -146,8 +105,8 @@ bool Engine::are_valid(std::span<const std::string_view> names) const noexcept {
 
 // The members of the call's party: the subjects that have a quota. Those without one are unknown:
 // allowed ones are not in it. Anything but `ok` is why the call cannot be looked at.
-QuotaCode Engine::gather(const QuotaBatch& batch, const QuotaCall& call, const Prepared& prepared,
-                         bool may_make, Party& party) noexcept {
+QuotaCode Engine::gather(const QuotaBatch& batch, const QuotaCall& call,
+                         const SubjectHashes& hashes, bool may_make, Party& party) noexcept {
   const std::span<const std::string_view> names = names_of(batch, call);
   if (!are_valid(names)) return QuotaCode::invalid_subject;
   if (names.size() > 1 && !have_one_tag(names)) return QuotaCode::subjects_apart;
@@ -155,10 +114,10 @@ QuotaCode Engine::gather(const QuotaBatch& batch, const QuotaCall& call, const P
     // In its place from the start: what is copied right after it was written takes long to read.
     Member& member = party.emplace_back();
     member.place = place;
-    const SubjectIndex index = find(prepared.hashes[place]);
+    const SubjectIndex index = find(hashes[place]);
     if (index != no_subject) {
       look_at(index, member);
-    } else if (!meet(names[place], prepared.hashes[place], may_make, party)) {
+    } else if (!meet(names[place], hashes[place], may_make, party)) {
       return QuotaCode::subjects_full;
     }
     if (member.quota != nullptr) continue;
@@ -184,7 +143,7 @@ bool Engine::meet(std::string_view name, const NameHash& hashed, bool may_make,
   }
   member.quota = quota;
   member.words = scratch_words(member.place);
-  begin_meters(*quota, member.words);
+  begin_meters(*quota, member.words, clock_.moment());
   return true;
 }
 
@@ -195,7 +154,7 @@ QuotaCode Engine::meet_unknown(std::string_view name) noexcept {
   return denied ? QuotaCode::unknown_subject : QuotaCode::ok;
 }
 
-Engine::Party Engine::party_of(const Request& request) noexcept {
+Party Engine::party_of(const Request& request) noexcept {
   Party party;
   for (uint8_t place = 0; place < request.subjects_count; ++place) {
     const SubjectIndex index = request.subjects[place];
@@ -260,95 +219,6 @@ void Engine::identify(Request& request, const QuotaBatch& batch,
   request.id_request = XXH3_64bits_digest(&state);
 }
 
-// Charges every limit, or none. Where all slide, as most often, each is charged as soon as it was
-// looked at; what was charged before one that does not fit comes back as if it had never been.
-bool Engine::take(const Party& party, const limiter::Shares& shares) noexcept {
-  for (const Member& member : party) {
-    if (!member.quota->slides) {
-      if (!fits(party, shares)) return false;
-      charge(party, shares);
-      return true;
-    }
-  }
-  for (const Member& member : party) {
-    for (const MeterShape& shape : member.quota->shapes) {
-      limiter::RingMeter meter(shape, member.words);
-      const uint64_t share = shares.of(shape);
-      meter.roll(clock_.moment());
-      if (!meter.fits(share)) {
-        undo_take(party, shares, member, shape);
-        return false;
-      }
-      meter.charge(share, true);
-    }
-  }
-  return true;
-}
-
-// What take() has charged up to a limit.
-void Engine::undo_take(const Party& party, const limiter::Shares& shares, const Member& until,
-                       const MeterShape& until_limit) noexcept {
-  for (const Member& member : party) {
-    for (const MeterShape& shape : member.quota->shapes) {
-      if (&member == &until && &shape == &until_limit) return;
-      const uint64_t share = shares.of(shape);
-      limiter::RingMeter(shape, member.words)
-          .close(share, share, {.ns = clock_.ns(), .order = clock_.order()}, clock_.moment());
-    }
-  }
-}
-
-bool Engine::fits(const Party& party, const limiter::Shares& shares) noexcept {
-  for (const Member& member : party) {
-    for (const MeterShape& shape : member.quota->shapes) {
-      Meter meter(shape, member.words);
-      meter.roll(clock_.moment());
-      if (!fits(meter, shape, member, shares.of(shape))) return false;
-    }
-  }
-  return true;
-}
-
-void Engine::begin_meters(const QuotaClass& quota, const limiter::Words& words) const noexcept {
-  for (const MeterShape& shape : quota.shapes) Meter(shape, words).begin(clock_.moment());
-}
-
-Engine::Obstacle Engine::obstacle(const Party& party, const limiter::Shares& shares) noexcept {
-  Obstacle worst{.fits_at_ns = clock_.ns(), .earliest_ns = clock_.ns()};
-  const auto add = [&worst](QuotaCode code, int64_t fits_at_ns, int64_t earliest_ns) {
-    if (outweighs(code, worst.code)) worst.code = code;
-    worst.fits_at_ns = std::max(worst.fits_at_ns, fits_at_ns);
-    worst.earliest_ns = std::max(worst.earliest_ns, earliest_ns);
-  };
-  for (const Member& member : party) {
-    for (const MeterShape& shape : member.quota->shapes) {
-      Meter meter(shape, member.words);
-      meter.roll(clock_.moment());
-      const uint64_t share = shares.of(shape);
-      if (fits(meter, shape, member, share)) continue;
-      if (shape.ceiling == api::Ceiling::block) {
-        add(QuotaCode::blocked, base::never_ns, base::never_ns);
-      } else if (share > shape.amount) {
-        add(QuotaCode::exceeds_limit, base::never_ns, base::never_ns);
-      } else if (shape.kind == api::LimitKind::slots) {
-        add(code_of(shape), clock_.ns() + unknown_retry_ns, clock_.ns());
-      } else {
-        add(code_of(shape), meter.fits_at_ns(share, false, clock_.moment()),
-            meter.fits_at_ns(share, true, clock_.moment()));
-      }
-    }
-  }
-  return worst;
-}
-
-QuotaCode Engine::admission_code(const Party& party) noexcept {
-  if (party.size() == 0) return QuotaCode::unknown_model;
-  for (const Member& member : party) {
-    if (member.quota->limits_anything) return QuotaCode::ok;
-  }
-  return QuotaCode::unlimited;
-}
-
 // The reservation that the request's id names, or the waiter, with waiter_bit; none.
 uint32_t Engine::find_repeated(const Request& request) const noexcept {
   if (!request.id.is_set()) return HashIndex::none;
@@ -390,7 +260,7 @@ void Engine::stand_behind(Obstacle& against, const Party& party) const noexcept 
   against.fits_at_ns = clock_.ns() + (may_pass ? base::ns_per_ms : unknown_retry_ns);
 }
 
-void Engine::reserve(QuotaBatch& batch, size_t index, const Prepared& prepared,
+void Engine::reserve(QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
                      api::CoreId origin) noexcept {
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
@@ -400,7 +270,7 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const Prepared& prepared,
     if (!api::admits(code) && code != QuotaCode::queued) tell_retry(answer);
   };
   Party party;
-  if (const QuotaCode code = gather(batch, call, prepared, true, party); code != QuotaCode::ok) {
+  if (const QuotaCode code = gather(batch, call, hashes, true, party); code != QuotaCode::ok) {
     return answered(code);
   }
   const Request request = request_of(batch, call, party);
@@ -410,7 +280,8 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const Prepared& prepared,
     const limiter::Shares shares(request.amounts);
     const bool has_room = has_room_to_reserve();
     const bool in_line = must_wait(party);
-    if (!in_line && (has_room ? take(party, shares) : fits(party, shares))) {
+    if (!in_line && (has_room ? charge_if_fits(party, shares, clock_.moment())
+                              : party_fits(party, shares, clock_.moment()))) {
       if (!has_room) {
         answered(QuotaCode::reservations_full);
       } else {
@@ -422,7 +293,7 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const Prepared& prepared,
         answered(reservations_[made].admission);
       }
     } else {
-      Obstacle against = obstacle(party, shares);
+      Obstacle against = find_obstacle(party, shares, clock_.moment());
       if (against.code == QuotaCode::ok) stand_behind(against, party);
       QuotaCode code = against.code;
       if ((call.flags & api::quota_flag::may_wait) != 0) {
@@ -460,11 +331,11 @@ void Engine::deny(QuotaBatch& batch, size_t index, const Party& party, const Req
   }
 }
 
-void Engine::check(QuotaBatch& batch, size_t index, const Prepared& prepared) noexcept {
+void Engine::check(QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept {
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
   Party party;
-  answer.code = gather(batch, call, prepared, false, party);
+  answer.code = gather(batch, call, hashes, false, party);
   if (answer.code != QuotaCode::ok) return tell_retry(answer);
   const Request request = request_of(batch, call, party);
   if (const uint32_t found = find_repeated(request); found != HashIndex::none) {
@@ -472,7 +343,7 @@ void Engine::check(QuotaBatch& batch, size_t index, const Prepared& prepared) no
     if (answer.code == QuotaCode::id_in_use) tell_retry(answer);
   } else {
     const bool in_line = must_wait(party);
-    Obstacle against = obstacle(party, limiter::Shares(request.amounts));
+    Obstacle against = find_obstacle(party, limiter::Shares(request.amounts), clock_.moment());
     if (against.code == QuotaCode::ok && in_line) stand_behind(against, party);
     if (against.code != QuotaCode::ok) {
       return deny(batch, index, party, request, against.code, against);
@@ -485,16 +356,16 @@ void Engine::check(QuotaBatch& batch, size_t index, const Prepared& prepared) no
   }
 }
 
-void Engine::record(QuotaBatch& batch, size_t index, const Prepared& prepared) noexcept {
+void Engine::record(QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept {
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
   Party party;
-  answer.code = gather(batch, call, prepared, true, party);
+  answer.code = gather(batch, call, hashes, true, party);
   if (answer.code != QuotaCode::ok) return tell_retry(answer);
   const limiter::Shares shares(call.amounts, call.cached_input_tokens);
   for (const Member& member : party) {
     for (const MeterShape& shape : member.quota->shapes) {
-      charge_more(shape, member.words, shares.of(shape));
+      charge_used(shape, member.words, shares.of(shape), clock_.moment());
     }
   }
   ++statistics_.recorded;
@@ -535,14 +406,6 @@ Engine::Index Engine::open(const Request& request, const Party& party,
   wheel_.schedule(reservation.timer, clock_.due_ms(request.lifetime_ms));
   ++open_count_;
   return index;
-}
-
-void Engine::charge(const Party& party, const limiter::Shares& shares) noexcept {
-  for (const Member& member : party) {
-    for (const MeterShape& shape : member.quota->shapes) {
-      Meter(shape, member.words).charge(shares.of(shape), true, clock_.moment());
-    }
-  }
 }
 
 }  // namespace sluice::quota

@@ -182,7 +182,7 @@ void Engine::replace_open(const Subject& subject, const limiter::Shares& reserve
     const uint64_t now = used.of(shape);
     AnyMeter(shape, subject.words)
         .close(before, now < before ? before - now : 0, charge, clock_.moment());
-    if (now > before) charge_more(shape, subject.words, now - before);
+    if (now > before) charge_used(shape, subject.words, now - before, clock_.moment());
   }
 }
 
@@ -199,15 +199,8 @@ void Engine::replace_late(Subject& subject, const limiter::Shares& reserved,
     if (now < charged && !forgotten) {
       Meter(shape, subject.words).close(0, charged - now, charge_of(reservation), clock_.moment());
     }
-    if (now > charged) charge_more(shape, subject.words, now - charged);
+    if (now > charged) charge_used(shape, subject.words, now - charged, clock_.moment());
   }
-}
-
-void Engine::charge_more(const MeterShape& shape, const limiter::Words& words,
-                         uint64_t amount) noexcept {
-  Meter meter(shape, words);
-  meter.roll(clock_.moment());
-  meter.charge(amount, false, clock_.moment());
 }
 
 // Frees its slots, if they are not free yet, and remembers it. Marks those whom it may help. Gone

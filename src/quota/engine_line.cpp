@@ -241,8 +241,9 @@ bool Engine::try_head(WaiterId index) noexcept {
   budget_.spend(waiter.request.subjects_count);
   const limiter::Shares shares(waiter.request.amounts);
   const bool denied = is_denied(waiter, party);
-  if (!denied && fits(party, shares)) return serve_waiter(index, party, shares);
-  const Obstacle against = obstacle(party, shares);
+  if (!denied && party_fits(party, shares, clock_.moment()))
+    return serve_waiter(index, party, shares);
+  const Obstacle against = find_obstacle(party, shares, clock_.moment());
   if (denied || against.fits_at_ns == base::never_ns) {
     settle_waiter(index, Verdict::never_fits, 0);
     return true;
@@ -269,7 +270,7 @@ bool Engine::serve_waiter(WaiterId index, const Party& party,
     // The id goes over to the reservation.
     id_index_.erase(waiter.request.id.low, index | waiter_bit);
   }
-  charge(party, shares);
+  charge(party, shares, clock_.moment());
   const Index made = open(waiter.request, party, owner_at(waiter.owner));
   waiter.request.id = {};
   ++statistics_.waited;
@@ -299,8 +300,8 @@ bool Engine::overtake(WaiterId index) noexcept {
   const Party party = party_of(waiter.request);
   if (is_denied(waiter, party)) return false;  // told so when it is a head
   const limiter::Shares shares(waiter.request.amounts);
-  if (!fits(party, shares)) {
-    const Obstacle against = obstacle(party, shares);
+  if (!party_fits(party, shares, clock_.moment())) {
+    const Obstacle against = find_obstacle(party, shares, clock_.moment());
     if (against.fits_at_ns != base::never_ns) wake_at(waiter, against.fits_at_ns);
     return false;
   }

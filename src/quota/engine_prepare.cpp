@@ -53,15 +53,15 @@ void Engine::prepare(const QuotaBatch& batch, size_t first, size_t count) noexce
 }
 
 void Engine::hash_subjects(const QuotaBatch& batch, const QuotaCall& call,
-                           Prepared& prepared) noexcept {
+                           SubjectHashes& hashes) noexcept {
   const uint32_t count = std::min<uint32_t>(call.subjects_count, limits::call_subjects_max);
   for (uint32_t place = 0; place < count; ++place) {
-    prepared.hashes[place] = hash(batch.subjects[call.first_subject + place]);
-    subject_index_.prefetch(prepared.hashes[place].low);
+    hashes[place] = hash(batch.subjects[call.first_subject + place]);
+    subject_index_.prefetch(hashes[place].low);
   }
 }
 
-void Engine::add_subjects(const QuotaCall& call, const Prepared& prepared,
+void Engine::add_subjects(const QuotaCall& call, const SubjectHashes& hashes,
                           Fetched& fetched) noexcept {
   if (api::names_reservation(call.op)) {
     const Reservation* const reservation = find(call.reservation);
@@ -74,7 +74,7 @@ void Engine::add_subjects(const QuotaCall& call, const Prepared& prepared,
   }
   const uint32_t count = std::min<uint32_t>(call.subjects_count, limits::call_subjects_max);
   for (uint32_t place = 0; place < count; ++place) {
-    const SubjectIndex subject = subject_index_.first_with(prepared.hashes[place].low);
+    const SubjectIndex subject = subject_index_.first_with(hashes[place].low);
     if (subject != no_subject) fetched.push_back({subject, clock_.ns()});
   }
 }

@@ -89,7 +89,7 @@ void Engine::tell_limits(QuotaBatch& batch, size_t index, const Party& party,
       Meter meter(shape, member.words);
       meter.roll(clock_.moment());
       LimitReport told_limit = report(shape, member.quota->quota.limits[at], member);
-      if (denied) told_limit.violated = !fits(meter, shape, member, shares.of(shape));
+      if (denied) told_limit.violated = !limit_fits(meter, shape, member, shares.of(shape));
       if (violated_only && !told_limit.violated) continue;
       if (batch.limits.size() == limits::quota_reports_max) {
         answer.limits_left_out = true;
@@ -123,7 +123,7 @@ void Engine::tell_subject(QuotaBatch& batch, size_t index, uint8_t place,
     row.source = own.source;
     member.quota = class_of(own);
     member.words = scratch_words(0);
-    if (member.quota != nullptr) begin_meters(*member.quota, member.words);
+    if (member.quota != nullptr) begin_meters(*member.quota, member.words, clock_.moment());
   }
   if (member.quota == nullptr) {
     row.source = api::QuotaSource::none;
@@ -143,7 +143,7 @@ void Engine::tell_subject(QuotaBatch& batch, size_t index, uint8_t place,
   }
 }
 
-void Engine::tell_usage(QuotaBatch& batch, size_t index, const Prepared& prepared) noexcept {
+void Engine::tell_usage(QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept {
   const api::QuotaCall& call = batch.calls[index];
   batch.answers[index].code = QuotaCode::ok;
   if (!are_valid(names_of(batch, call))) {
@@ -152,7 +152,7 @@ void Engine::tell_usage(QuotaBatch& batch, size_t index, const Prepared& prepare
   }
   for (uint8_t place = 0; place < call.subjects_count; ++place) {
     const std::string_view name = batch.subjects[call.first_subject + place];
-    tell_subject(batch, index, place, find(prepared.hashes[place]), name);
+    tell_subject(batch, index, place, find(hashes[place]), name);
   }
 }
 
@@ -208,7 +208,7 @@ void Engine::tell_page(QuotaBatch& batch, size_t index) noexcept {
 }
 
 // Who holds what: of the subject that is named, or of all.
-void Engine::tell_holders(QuotaBatch& batch, size_t index, const Prepared& prepared) noexcept {
+void Engine::tell_holders(QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept {
   const api::QuotaCall& call = batch.calls[index];
   api::QuotaAnswer& answer = batch.answers[index];
   answer.code = QuotaCode::ok;
@@ -219,7 +219,7 @@ void Engine::tell_holders(QuotaBatch& batch, size_t index, const Prepared& prepa
       answer.code = QuotaCode::invalid_subject;
       return;
     }
-    of = find(prepared.hashes[0]);
+    of = find(hashes[0]);
     if (of == no_subject || subjects_[of].open == 0) return;  // nobody holds anything of it
   }
   tell_holders_from(first_place(call), of, batch, index);

@@ -16,8 +16,6 @@
 
 namespace sluice::quota {
 
-using SubjectIndex = uint32_t;
-
 // What is asked, in the store's own terms.
 struct Request {
   api::Amounts amounts;

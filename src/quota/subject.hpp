@@ -12,6 +12,9 @@
 
 namespace sluice::quota {
 
+using SubjectIndex = uint32_t;
+inline constexpr SubjectIndex no_subject = 0xFFFF'FFFF;
+
 // A waiter's place in one of its lines: waiter * limits::call_subjects_max + the subject's place.
 using Link = uint32_t;
 inline constexpr Link no_link = 0xFFFF'FFFF;
@@ -41,11 +44,11 @@ struct alignas(64) Subject {
   char* name = nullptr;
   uint16_t name_bytes = 0;
   Link last_waiter = no_link;
-  uint32_t waiting = 0;                  // in its line
-  uint32_t overtaken = 0;                // how many have passed its present head
-  uint64_t reset_order = 0;              // of the call that reset it last
-  uint64_t served_order = 0;             // of the call when all its line had its turn at last
-  uint32_t next_to_serve = 0xFFFF'FFFF;  // behind it, of the lines that are to be served
+  uint32_t waiting = 0;                     // in its line
+  uint32_t overtaken = 0;                   // how many have passed its present head
+  uint64_t reset_order = 0;                 // of the call that reset it last
+  uint64_t served_order = 0;                // of the call when all its line had its turn at last
+  SubjectIndex next_to_serve = no_subject;  // behind it, of the lines that are to be served
 
   bool has_line() const noexcept { return first_waiter != no_link; }
 };

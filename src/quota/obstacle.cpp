@@ -1,0 +1,88 @@
+#include "quota/obstacle.hpp"
+
+#include <algorithm>
+
+#include "quota/party_meters.hpp"
+
+namespace sluice::quota {
+
+using api::QuotaCode;
+using limiter::Meter;
+using limiter::MeterShape;
+
+namespace {
+
+constexpr int64_t day_ms = 24LL * 3600 * 1000;
+constexpr int64_t minute_ms = 60'000;
+
+bool is_daily(const MeterShape& shape) noexcept {
+  return shape.kind == api::LimitKind::anchored_day || shape.kind == api::LimitKind::rolling_day ||
+         shape.unit == api::CalendarUnit::day || shape.period_ns == day_ms * base::ns_per_ms;
+}
+
+bool is_per_minute(const MeterShape& shape) noexcept {
+  return shape.period_ns == minute_ms * base::ns_per_ms;
+}
+
+// The reference's names where it has one.
+QuotaCode code_of(const MeterShape& shape) noexcept {
+  switch (shape.metric) {
+    case api::Metric::requests:
+      if (is_daily(shape)) return QuotaCode::rpd_exceeded;
+      return is_per_minute(shape) ? QuotaCode::rpm_exceeded : QuotaCode::requests_exceeded;
+    case api::Metric::tokens:
+      return is_per_minute(shape) ? QuotaCode::tpm_exceeded : QuotaCode::tokens_exceeded;
+    case api::Metric::input_tokens:
+      return QuotaCode::input_tokens_exceeded;
+    case api::Metric::output_tokens:
+      return QuotaCode::output_tokens_exceeded;
+    case api::Metric::cost:
+      return QuotaCode::cost_exceeded;
+    case api::Metric::concurrency:
+      return QuotaCode::concurrency_exceeded;
+  }
+  return QuotaCode::none;
+}
+
+// What waiting cannot help comes first; else the reference's order, which is the codes'.
+bool outweighs(QuotaCode one, QuotaCode other) noexcept {
+  if (other == QuotaCode::ok) return true;
+  const bool for_good = !api::may_retry(one);
+  if (for_good != !api::may_retry(other)) return for_good;
+  return for_good ? one > other : one < other;  // blocked is behind exceeds_limit
+}
+
+// Of one limit that has no room for the share.
+Obstacle obstacle_of(const MeterShape& shape, const Meter& meter, uint64_t share,
+                     const limiter::Moment& now) noexcept {
+  if (shape.ceiling == api::Ceiling::block) {
+    return {QuotaCode::blocked, base::never_ns, base::never_ns};
+  }
+  if (share > shape.amount) return {QuotaCode::exceeds_limit, base::never_ns, base::never_ns};
+  if (shape.kind == api::LimitKind::slots) {
+    return {code_of(shape), now.ns + unknown_retry_ns, now.ns};
+  }
+  return {code_of(shape), meter.fits_at_ns(share, false, now), meter.fits_at_ns(share, true, now)};
+}
+
+}  // namespace
+
+Obstacle find_obstacle(const Party& party, const limiter::Shares& shares,
+                       const limiter::Moment& now) noexcept {
+  Obstacle worst{.fits_at_ns = now.ns, .earliest_ns = now.ns};
+  for (const Member& member : party) {
+    for (const MeterShape& shape : member.quota->shapes) {
+      Meter meter(shape, member.words);
+      meter.roll(now);
+      const uint64_t share = shares.of(shape);
+      if (limit_fits(meter, shape, member, share)) continue;
+      const Obstacle found = obstacle_of(shape, meter, share, now);
+      if (outweighs(found.code, worst.code)) worst.code = found.code;
+      worst.fits_at_ns = std::max(worst.fits_at_ns, found.fits_at_ns);
+      worst.earliest_ns = std::max(worst.earliest_ns, found.earliest_ns);
+    }
+  }
+  return worst;
+}
+
+}  // namespace sluice::quota

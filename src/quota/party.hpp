@@ -1,0 +1,30 @@
+// The subjects of a call that have a quota, as the call finds them.
+// Flow:   a call's names, or a waiter's subjects -> Party -> party_meters, obstacle.
+// Lives:  while one call is decided, or one waiter is tried; the words belong to the subjects.
+#pragma once
+
+#include <array>
+#include <boost/container/static_vector.hpp>
+#include <cstdint>
+
+#include "base/limits.hpp"
+#include "limiter/meter_shape.hpp"
+#include "quota/quota_class.hpp"
+#include "quota/subject.hpp"
+
+namespace sluice::quota {
+
+struct Member {
+  uint8_t place = 0;                // among the call's subjects
+  SubjectIndex index = no_subject;  // none: it has no state yet, and check makes none
+  const QuotaClass* quota = nullptr;
+  limiter::Words words;
+  uint32_t open = 0;  // reservations that hold one of its slots
+};
+
+using Party = boost::container::static_vector<Member, limits::call_subjects_max>;
+
+// Of the subjects that a call names, by their places.
+using SubjectHashes = std::array<NameHash, limits::call_subjects_max>;
+
+}  // namespace sluice::quota

@@ -1,0 +1,44 @@
+// Arithmetic over every limit of every member of a party: whether some amounts fit, and charging
+// them.
+// Units:  shares are what each limit counts of the amounts (limiter/meter_shape.hpp).
+// Errors: none; a charge without a check before it may exceed a limit.
+// Lives:  pure but for the members' words, which belong to their subjects.
+#pragma once
+
+#include "api/quota.hpp"
+#include "limiter/meter.hpp"
+#include "quota/party.hpp"
+
+namespace sluice::quota {
+
+// Whether one limit has room. `meter` was rolled.
+inline bool limit_fits(const limiter::Meter& meter, const limiter::MeterShape& shape,
+                       const Member& member, uint64_t share) noexcept {
+  if (shape.kind != api::LimitKind::slots) return meter.fits(share);
+  if (shape.ceiling != api::Ceiling::number) return shape.ceiling == api::Ceiling::unlimited;
+  return member.open < shape.amount;
+}
+
+// Whether every limit has room.
+bool party_fits(const Party& party, const limiter::Shares& shares,
+                const limiter::Moment& now) noexcept;
+
+// Charges every limit what is open until its reservation ends.
+void charge(const Party& party, const limiter::Shares& shares, const limiter::Moment& now) noexcept;
+
+// Charges every limit, or none: false.
+bool charge_if_fits(const Party& party, const limiter::Shares& shares,
+                    const limiter::Moment& now) noexcept;
+
+// Charges one limit what was used already, whether it fits or not.
+void charge_used(const limiter::MeterShape& shape, const limiter::Words& words, uint64_t amount,
+                 const limiter::Moment& now) noexcept;
+
+// Nothing is used of any limit.
+void begin_meters(const QuotaClass& quota, const limiter::Words& words,
+                  const limiter::Moment& now) noexcept;
+
+// What a call is admitted with when it fits: `ok`, or that nothing limits it.
+api::QuotaCode admission_code(const Party& party) noexcept;
+
+}  // namespace sluice::quota

@@ -1,0 +1,75 @@
+// Goal: a refusal names the limit that weighs most, and tells the latest of all times.
+// Method: limits that are used up, one kind at a time and then beside each other.
+#include "quota/obstacle.hpp"
+
+#include <gtest/gtest.h>
+
+#include "unit/quota/party_driver.hpp"
+
+namespace sluice::quota {
+namespace {
+
+using api::Ceiling;
+using api::Metric;
+using api::QuotaCode;
+using limiter::Shares;
+
+Shares tokens(uint64_t amount) {
+  return Shares({.requests = 1, .input_tokens = amount, .cost = 1});
+}
+
+Obstacle found(PartyDriver& driver, uint64_t amount) {
+  return find_obstacle(driver.party, tokens(amount), driver.now);
+}
+
+TEST(FindObstacle, finds_none_where_all_fits) {
+  PartyDriver driver;
+  driver.add({tpm(100), slots(1)});
+  const Obstacle obstacle = found(driver, 100);
+  EXPECT_EQ(obstacle.code, QuotaCode::ok);
+  EXPECT_EQ(obstacle.fits_at_ns, driver.now.ns);
+  EXPECT_EQ(obstacle.earliest_ns, driver.now.ns);
+}
+
+TEST(FindObstacle, a_window_fits_at_its_end_and_earlier_when_all_is_refunded) {
+  PartyDriver driver;
+  driver.add({tpm(100)});
+  charge(driver.party, tokens(80), driver.now);
+  const Obstacle obstacle = found(driver, 30);
+  EXPECT_EQ(obstacle.code, QuotaCode::tpm_exceeded);
+  EXPECT_EQ(obstacle.fits_at_ns, driver.now.ns + 60 * base::ns_per_s);
+  EXPECT_EQ(obstacle.earliest_ns, driver.now.ns);
+}
+
+TEST(FindObstacle, nobody_knows_when_a_slot_is_free) {
+  PartyDriver driver;
+  driver.add({slots(1)}, 1);
+  const Obstacle obstacle = found(driver, 1);
+  EXPECT_EQ(obstacle.code, QuotaCode::concurrency_exceeded);
+  EXPECT_EQ(obstacle.fits_at_ns, driver.now.ns + unknown_retry_ns);
+  EXPECT_EQ(obstacle.earliest_ns, driver.now.ns);
+}
+
+TEST(FindObstacle, what_no_waiting_helps_outweighs_the_rest) {
+  PartyDriver driver;
+  driver.add({slots(1), tpm(100)}, 1);
+  EXPECT_EQ(found(driver, 101).code, QuotaCode::exceeds_limit);
+  EXPECT_EQ(found(driver, 101).fits_at_ns, base::never_ns);
+  EXPECT_EQ(found(driver, 101).earliest_ns, base::never_ns);
+  driver.add({with(rpm(0), Ceiling::block)});
+  EXPECT_EQ(found(driver, 101).code, QuotaCode::blocked);
+}
+
+TEST(FindObstacle, else_the_code_of_the_reference_that_comes_first) {
+  PartyDriver driver;
+  driver.add({limit_of("usd", Metric::cost, 1), tpm(10), rpm(1), rpd(1)});
+  charge(driver.party, tokens(10), driver.now);
+  EXPECT_EQ(found(driver, 1).code, QuotaCode::rpd_exceeded);
+  PartyDriver others;
+  others.add({limit_of("usd", Metric::cost, 1), tpm(10)});
+  charge(others.party, tokens(10), others.now);
+  EXPECT_EQ(found(others, 1).code, QuotaCode::tpm_exceeded);
+}
+
+}  // namespace
+}  // namespace sluice::quota
