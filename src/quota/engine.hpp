@@ -4,7 +4,7 @@
 //         admit, deny or join the lines. What gives something back serves the lines it may help.
 // Shape:  engine_prepare.cpp (fetching ahead), engine_decide.cpp (reserve, check, record),
 //         engine_end.cpp (settle, cancel, extend, expiry), engine_line.cpp (waiters),
-//         engine_subject.cpp (subjects and their quotas), engine_adopt.cpp (another book),
+//         engine_subject.cpp (quotas that change),
 //         engine_tell.cpp (limits and rows of answers).
 // Units:  as QuotaStore.
 // Errors: none: every outcome is a QuotaCode.
@@ -25,7 +25,9 @@
 #include "base/timer_wheel.hpp"
 #include "limiter/meter.hpp"
 #include "quota/block_arena.hpp"
+#include "quota/book_adoption.hpp"
 #include "quota/call_clock.hpp"
+#include "quota/current_book.hpp"
 #include "quota/hash_index.hpp"
 #include "quota/id_book.hpp"
 #include "quota/obstacle.hpp"
@@ -34,8 +36,8 @@
 #include "quota/quota_class.hpp"
 #include "quota/quota_store.hpp"
 #include "quota/reservation.hpp"
-#include "quota/slab_arena.hpp"
 #include "quota/subject.hpp"
+#include "quota/subject_table.hpp"
 #include "quota/work_budget.hpp"
 
 namespace sluice::quota {
@@ -59,7 +61,7 @@ class Engine {
   std::span<api::Grant> grants() noexcept { return grants_; }
   void keep_grants(size_t count) noexcept { grants_.resize(count); }
   std::string_view unknown_subject() const noexcept { return unknown_subject_; }
-  uint32_t subjects_count() const noexcept { return subjects_.used(); }
+  uint32_t subjects_count() const noexcept { return subjects_.pool().used(); }
   uint32_t reservations_count() const noexcept { return open_count_; }
   uint32_t waiters_count() const noexcept { return waiters_.used(); }
   const Statistics& statistics() const noexcept { return statistics_; }
@@ -108,9 +110,7 @@ class Engine {
   [[gnu::noinline]] void identify(Request& request, const api::QuotaBatch& batch,
                                   const api::QuotaCall& call) const noexcept;
   Party party_of(const Request& request) noexcept;
-  void look_at(SubjectIndex index, Member& member) noexcept;
   uint64_t default_output(const Party& party, const api::Amounts& amounts) const noexcept;
-  limiter::Words scratch_words(uint8_t place) noexcept;
   void stand_behind(Obstacle& against, const Party& party) const noexcept;
   Index open(const Request& request, const Party& party, std::string_view owner) noexcept;
   BlockArena::Block keep_owner(std::string_view owner) noexcept;
@@ -176,8 +176,6 @@ class Engine {
   void settle_waiter(api::WaiterId waiter, api::Verdict verdict, uint64_t reservation) noexcept;
   void serve(SubjectIndex subject) noexcept;
   void serve_marked() noexcept;
-  void mark(SubjectIndex subject) noexcept;
-  SubjectIndex take_marked() noexcept;
   void mark_lines(const Waiter& waiter) noexcept;
   bool may_have_turn(const Waiter& waiter, uint64_t since_order = UINT64_MAX) const noexcept;
   bool may_be_passed(const Subject& subject) const noexcept;
@@ -208,36 +206,12 @@ class Engine {
   static uint32_t place_of(Link link) noexcept { return link % limits::call_subjects_max; }
 
   // engine_subject.cpp
-  NameHash hash(std::string_view name) const noexcept;
-  SubjectIndex find(const NameHash& hash) const noexcept;
-  SubjectIndex make(const NameHash& hash, std::string_view name, const QuotaClass* quota,
-                    api::QuotaSource source, const Party& kept) noexcept;
-  void refresh(SubjectIndex index) noexcept;
-  Subject& current(SubjectIndex index) noexcept;
-  void change_quota(Subject& subject, const QuotaClass* quota, api::QuotaSource source) noexcept;
-  void forget(SubjectIndex index) noexcept;
-  bool is_idle(SubjectIndex index) noexcept;
-  static bool names(const Party& party, SubjectIndex index) noexcept;
-  void sweep(uint32_t count, const Party& kept) noexcept;
-  bool make_room(const Party& kept) noexcept;
-  const QuotaClass* class_of(const policy::SubjectQuota& own) noexcept;
-  std::string_view name_of(const Subject& subject) const noexcept;
-  limiter::Words take_words(const QuotaClass& quota) noexcept;
-  void give_back_words(const QuotaClass& quota, const limiter::Words& words) noexcept;
   bool names_one(const api::QuotaBatch& batch, const api::QuotaCall& call,
                  api::QuotaAnswer& answer) const noexcept;
   void put(api::QuotaBatch& batch, size_t index, const NameHash& hash) noexcept;
   void remove(api::QuotaBatch& batch, size_t index, const NameHash& hash) noexcept;
   void reset(api::QuotaBatch& batch, size_t index, const NameHash& hash) noexcept;
   void reset_all() noexcept;
-  void reset_meters(Subject& subject, uint64_t order) noexcept;
-
-  // engine_adopt.cpp
-  void go_on_adopting() noexcept;
-  uint32_t adopt_step() noexcept;
-  void look_whether_named(SubjectIndex index) noexcept;
-  uint32_t adopt_place(uint32_t place) noexcept;
-  uint32_t adopt_name(std::string_view name) noexcept;
 
   // engine_tell.cpp
   void tell_limits(api::QuotaBatch& batch, size_t index, const Party& party,
@@ -272,9 +246,6 @@ class Engine {
     return (uint64_t{kind} << timer_kind_shift) | index;
   }
 
-  // Subjects that are looked at for an idle one when the pool is full.
-  static constexpr uint32_t eviction_scan = 1'024;
-
   // Of a number in id_index_: it is a waiter's.
   static constexpr uint32_t waiter_bit = 0x8000'0000;
 
@@ -282,35 +253,13 @@ class Engine {
   static constexpr uint32_t place_mask = 0xFF'FFFF;
 
   const Options options_;
-  const Party nobody_;
+  Statistics statistics_;
   CallClock clock_;
   WorkBudget budget_;
 
-  policy::QuotaBook no_book_;
-  policy::QuotaBook* book_ = &no_book_;
-  uint32_t version_ = 0;  // of the book
-  uint32_t resets_ = 0;   // of all subjects
-  uint64_t resets_order_ = 0;
-  QuotaClasses classes_;
-  BookClasses book_classes_{classes_};
-
-  // What of adopting the book has been done for all subjects and all rules.
-  struct Adoption {
-    bool under_way = false;
-    SubjectIndex subject = 0;  // the next one to be looked at ...
-    SubjectIndex subjects_end = 0;
-    uint32_t place = 0;       // ... and then the next of the book's quotas
-    uint32_t scans_left = 0;  // that may find no room; then names without a subject stay so
-  };
-  Adoption adoption_;
-
-  base::ObjectPool<Subject> subjects_;
-  HashIndex subject_index_;
-  SlabArena name_memory_;
-  SlabArena heads_memory_;  // of meters: what every call looks at ...
-  SlabArena rings_memory_;  // ... and the rings
-  uint32_t sweep_at_ = 0;
-  uint32_t room_scans_ = 0;
+  CurrentBook book_;
+  SubjectTable subjects_;
+  BookAdoption adoption_;
 
   base::ObjectPool<Reservation> reservations_;
   HashIndex id_index_;  // reservations by the client's id; of waiters, with waiter_bit
@@ -324,9 +273,7 @@ class Engine {
   uint64_t ids_given_ = 0;
 
   base::ObjectPool<Waiter> waiters_;
-  Waiters late_waiters_;                      // whose wait limit has passed, the first first
-  SubjectIndex first_to_serve_ = no_subject;  // lines, through Subject::next_to_serve
-  SubjectIndex last_to_serve_ = no_subject;
+  Waiters late_waiters_;  // whose wait limit has passed, the first first
   static constexpr api::WaiterId not_draining = api::no_waiter;
   api::WaiterId drain_at_ = not_draining;  // waiters from here on are still to be told
   std::vector<api::Grant> grants_;
@@ -337,34 +284,11 @@ class Engine {
   std::string_view unknown_subject_;  // of the batch that is decided, or was
 
   base::TimerWheel wheel_{0};
-  Statistics statistics_;
 
   std::array<SubjectHashes, group_calls> prepared_;
-  std::vector<uint64_t> scratch_words_;  // of subjects that check does not make
 };
 
 // ------------------------------------------------------------------------- what every call takes
-
-inline SubjectIndex Engine::find(const NameHash& hash) const noexcept {
-  return subject_index_.find(hash.low,
-                             [&](uint32_t index) { return subjects_[index].hash == hash; });
-}
-
-// A subject by the rules that hold now.
-inline Subject& Engine::current(SubjectIndex index) noexcept {
-  Subject& subject = subjects_[index];
-  if (subject.version != version_ || subject.resets != resets_) refresh(index);
-  return subject;
-}
-
-// A subject as its rules are now; without a quota when it has none any more.
-inline void Engine::look_at(SubjectIndex index, Member& member) noexcept {
-  const Subject& subject = current(index);
-  member.index = index;
-  member.quota = subject.quota;
-  member.words = subject.words;
-  member.open = subject.open;
-}
 
 // `none`: there is no more of it than its record. An id of another shard has another nonce.
 inline Engine::Index Engine::find_index(uint64_t id) const noexcept {

@@ -50,7 +50,7 @@ void Engine::decide(QuotaBatch& batch, base::Now now, api::CoreId origin) noexce
       decide_one(batch, first + index, prepared_[index], origin);
     }
   }
-  sweep(1, nobody_);
+  subjects_.sweep(1, nobody);
 }
 
 void Engine::decide_one(QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
@@ -114,9 +114,9 @@ QuotaCode Engine::gather(const QuotaBatch& batch, const QuotaCall& call,
     // In its place from the start: what is copied right after it was written takes long to read.
     Member& member = party.emplace_back();
     member.place = place;
-    const SubjectIndex index = find(hashes[place]);
+    const SubjectIndex index = subjects_.find(hashes[place]);
     if (index != no_subject) {
-      look_at(index, member);
+      subjects_.look_at(index, member);
     } else if (!meet(names[place], hashes[place], may_make, party)) {
       return QuotaCode::subjects_full;
     }
@@ -132,25 +132,22 @@ QuotaCode Engine::gather(const QuotaBatch& batch, const QuotaCall& call,
 bool Engine::meet(std::string_view name, const NameHash& hashed, bool may_make,
                   Party& party) noexcept {
   Member& member = party.back();
-  const policy::SubjectQuota own = book_->quota_of(name);
-  const QuotaClass* const quota = class_of(own);
-  if (quota == nullptr) return true;
+  const CurrentBook::OwnQuota own = book_.quota_of(name);
+  if (own.quota == nullptr) return true;
   if (may_make) {
-    const SubjectIndex made = make(hashed, name, quota, own.source, party);
+    const SubjectIndex made = subjects_.make(hashed, name, own, party);
     if (made == no_subject) return false;
-    look_at(made, member);
+    subjects_.look_at(made, member);
     return true;
   }
-  member.quota = quota;
-  member.words = scratch_words(member.place);
-  begin_meters(*quota, member.words, clock_.moment());
+  subjects_.look_at_absent(*own.quota, member);
   return true;
 }
 
 QuotaCode Engine::meet_unknown(std::string_view name) noexcept {
   ++statistics_.unknown_subjects;
   unknown_subject_ = name;
-  const bool denied = book_->rules().unknown == policy::UnknownSubjects::deny;
+  const bool denied = book_.denies_unknown();
   return denied ? QuotaCode::unknown_subject : QuotaCode::ok;
 }
 
@@ -161,7 +158,7 @@ Party Engine::party_of(const Request& request) noexcept {
     if (index == no_subject) continue;
     Member& member = party.emplace_back();
     member.place = place;
-    look_at(index, member);
+    subjects_.look_at(index, member);
     if (member.quota == nullptr) party.pop_back();
   }
   return party;
@@ -170,7 +167,7 @@ Party Engine::party_of(const Request& request) noexcept {
 // Of a request that tells none: the server's default, or what the tightest limit leaves beside the
 // input, so that a small quota does not refuse the first call.
 uint64_t Engine::default_output(const Party& party, const api::Amounts& amounts) const noexcept {
-  uint64_t output = book_->rules().output_tokens;
+  uint64_t output = book_.rules().output_tokens;
   for (const Member& member : party) {
     for (const MeterShape& shape : member.quota->shapes) {
       if (shape.ceiling != api::Ceiling::number) continue;
@@ -188,7 +185,7 @@ Request Engine::request_of(const QuotaBatch& batch, const QuotaCall& call,
   Request request{
       .amounts = call.amounts,
       .tie = call.tie,
-      .lifetime_ms = call.lifetime_ms != 0 ? call.lifetime_ms : book_->rules().lifetime_ms,
+      .lifetime_ms = call.lifetime_ms != 0 ? call.lifetime_ms : book_.rules().lifetime_ms,
       .subjects_count = call.subjects_count};
   request.subjects.fill(no_subject);
   for (const Member& member : party) request.subjects[member.place] = member.index;

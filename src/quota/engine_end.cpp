@@ -157,7 +157,7 @@ void Engine::replace(Reservation& reservation, const Amounts& actual, uint64_t c
   const limiter::Shares used(actual, cached);
   for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
     if (reservation.subjects[place] == no_subject) continue;
-    Subject& subject = current(reservation.subjects[place]);
+    Subject& subject = subjects_.current(reservation.subjects[place]);
     if (subject.quota == nullptr) continue;
     if (reservation.state != ReservationState::open) {
       replace_late(subject, reserved, used, reservation, place);
@@ -238,7 +238,7 @@ void Engine::expire(Reservation& reservation) noexcept {
   const limiter::Charge charge = charge_of(reservation);
   for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
     if (reservation.subjects[place] == no_subject) continue;
-    Subject& subject = current(reservation.subjects[place]);
+    Subject& subject = subjects_.current(reservation.subjects[place]);
     if (subject.quota == nullptr) continue;
     const bool refunds = subject.quota->quota.refund_expired;
     if (refunds) reservation.refunded |= static_cast<uint8_t>(1U << place);
@@ -326,7 +326,7 @@ void Engine::mark_all(const Reservation& reservation) noexcept {
   if (waiters_.used() == 0) return;
   for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
     const SubjectIndex subject = reservation.subjects[place];
-    if (subject != no_subject && subjects_[subject].has_line()) mark(subject);
+    if (subject != no_subject && subjects_[subject].has_line()) subjects_.to_serve().add(subject);
   }
 }
 

@@ -37,7 +37,7 @@ bool Engine::is_behind(const Party& party) noexcept {
     if (member.index == no_subject) continue;
     const Subject& subject = subjects_[member.index];
     if (!subject.has_line() || may_be_passed(subject)) continue;
-    if (lets_pass(subject)) mark(member.index);
+    if (lets_pass(subject)) subjects_.to_serve().add(member.index);
     must = true;
   }
   return must;
@@ -139,7 +139,8 @@ void Engine::leave(WaiterId index) noexcept {
       waiters_[waiter_of(behind)].before[place_of(behind)] = before;
     }
     --subject.waiting;
-    if (subject.has_line() && (before == no_link || lets_pass(subject))) mark(subject_index);
+    if (subject.has_line() && (before == no_link || lets_pass(subject)))
+      subjects_.to_serve().add(subject_index);
   }
   if (waiter.request.id.is_set()) id_index_.erase(waiter.request.id.low, index | waiter_bit);
   base::TimerWheel::cancel(waiter.limit);
@@ -166,32 +167,10 @@ void Engine::settle_waiter(WaiterId index, Verdict verdict, uint64_t reservation
   leave(index);
 }
 
-// In the order in which they were marked: no line waits for ever while others move.
-void Engine::mark(SubjectIndex index) noexcept {
-  Subject& subject = subjects_[index];
-  if (std::exchange(subject.to_serve, true)) return;
-  subject.next_to_serve = no_subject;
-  if (last_to_serve_ == no_subject) {
-    first_to_serve_ = index;
-  } else {
-    subjects_[last_to_serve_].next_to_serve = index;
-  }
-  last_to_serve_ = index;
-}
-
-SubjectIndex Engine::take_marked() noexcept {
-  const SubjectIndex index = first_to_serve_;
-  Subject& subject = subjects_[index];
-  subject.to_serve = false;
-  first_to_serve_ = subject.next_to_serve;
-  if (first_to_serve_ == no_subject) last_to_serve_ = no_subject;
-  return index;
-}
-
 void Engine::mark_lines(const Waiter& waiter) noexcept {
   for (uint8_t place = 0; place < waiter.request.subjects_count; ++place) {
     const SubjectIndex subject = waiter.request.subjects[place];
-    if (subject != no_subject) mark(subject);
+    if (subject != no_subject) subjects_.to_serve().add(subject);
   }
 }
 
@@ -207,7 +186,7 @@ bool Engine::may_have_turn(const Waiter& waiter, uint64_t since_order) const noe
 }
 
 void Engine::serve(SubjectIndex index) noexcept {
-  mark(index);
+  subjects_.to_serve().add(index);
   serve_marked();
 }
 
@@ -216,7 +195,8 @@ void Engine::serve(SubjectIndex index) noexcept {
 // served.
 void Engine::serve_marked() noexcept {
   if (drain_at_ != not_draining) return;
-  while (first_to_serve_ != no_subject && budget_.may_go_on()) serve_line(take_marked());
+  while (!subjects_.to_serve().empty() && budget_.may_go_on())
+    serve_line(subjects_.to_serve().take());
 }
 
 void Engine::serve_line(SubjectIndex index) noexcept {
@@ -253,8 +233,7 @@ bool Engine::try_head(WaiterId index) noexcept {
 }
 
 bool Engine::is_denied(const Waiter& waiter, const Party& party) const noexcept {
-  return party.size() < waiter.request.subjects_count &&
-         book_->rules().unknown == policy::UnknownSubjects::deny;
+  return party.size() < waiter.request.subjects_count && book_.denies_unknown();
 }
 
 // False: no place for another reservation; it goes on waiting.
@@ -283,7 +262,7 @@ void Engine::let_overtake(SubjectIndex index) noexcept {
   Link at = subjects_[index].first_waiter;
   at = waiters_[waiter_of(at)].behind[place_of(at)];
   for (int looked_at = 0; looked_at < overtakers_looked_at && at != no_link; ++looked_at) {
-    if (!lets_pass(current(index))) return;
+    if (!lets_pass(subjects_.current(index))) return;
     const WaiterId candidate = waiter_of(at);
     at = waiters_[candidate].behind[place_of(at)];
     overtake(candidate);
@@ -328,7 +307,7 @@ uint32_t Engine::lines_passed_by(WaiterId index, std::span<SubjectIndex> lines) 
 bool Engine::may_overtake(const Waiter& waiter, WaiterId index) noexcept {
   for (uint8_t place = 0; place < waiter.request.subjects_count; ++place) {
     if (waiter.request.subjects[place] == no_subject) continue;
-    const Subject& subject = current(waiter.request.subjects[place]);
+    const Subject& subject = subjects_.current(waiter.request.subjects[place]);
     if (subject.first_waiter == link(index, place)) continue;
     if (!lets_pass(subject)) return false;
   }
@@ -378,7 +357,7 @@ void Engine::drain_some() noexcept {
 // limits end.
 void Engine::run_due(base::Now now) noexcept {
   clock_.begin(now);
-  go_on_adopting();
+  adoption_.go_on();
   budget_.refill();
   end_ties();
   budget_.refill();
@@ -452,9 +431,9 @@ void Engine::end_waits() noexcept {
 }
 
 int64_t Engine::next_due_ns() const noexcept {
-  if (adoption_.under_way) return 0;
+  if (adoption_.is_under_way()) return 0;
   if (refresh_waiters_at_ < waiters_.index_end() && waiters_.used() > 0) return 0;
-  const bool serves = first_to_serve_ != no_subject || drain_at_ != not_draining;
+  const bool serves = !subjects_.to_serve().empty() || drain_at_ != not_draining;
   if (serves || !ending_ties_.empty() || !late_waiters_.empty()) return 0;
   const int64_t due_ms = wheel_.next_due_ms();
   return due_ms == INT64_MAX ? base::never_ns : due_ms * base::ns_per_ms;

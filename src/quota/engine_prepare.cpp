@@ -33,7 +33,7 @@ void Engine::prepare(const QuotaBatch& batch, size_t first, size_t count) noexce
     const QuotaCall& call = batch.calls[first + index];
     if (api::names_reservation(call.op)) prefetch_reservation(call.reservation);
   }
-  if (subjects_.used() < fetched_from) return;
+  if (subjects_.pool().used() < fetched_from) return;
   Fetched fetched;
   for (size_t index = 0; index < count; ++index) {
     add_subjects(batch.calls[first + index], prepared_[index], fetched);
@@ -56,8 +56,8 @@ void Engine::hash_subjects(const QuotaBatch& batch, const QuotaCall& call,
                            SubjectHashes& hashes) noexcept {
   const uint32_t count = std::min<uint32_t>(call.subjects_count, limits::call_subjects_max);
   for (uint32_t place = 0; place < count; ++place) {
-    hashes[place] = hash(batch.subjects[call.first_subject + place]);
-    subject_index_.prefetch(hashes[place].low);
+    hashes[place] = subjects_.hash(batch.subjects[call.first_subject + place]);
+    subjects_.index().prefetch(hashes[place].low);
   }
 }
 
@@ -74,7 +74,7 @@ void Engine::add_subjects(const QuotaCall& call, const SubjectHashes& hashes,
   }
   const uint32_t count = std::min<uint32_t>(call.subjects_count, limits::call_subjects_max);
   for (uint32_t place = 0; place < count; ++place) {
-    const SubjectIndex subject = subject_index_.first_with(hashes[place].low);
+    const SubjectIndex subject = subjects_.index().first_with(hashes[place].low);
     if (subject != no_subject) fetched.push_back({subject, clock_.ns()});
   }
 }

@@ -113,17 +113,15 @@ void Engine::tell_subject(QuotaBatch& batch, size_t index, uint8_t place,
   batch.answer_text.append(name);
   Member member{.place = place, .index = subject_index};
   if (subject_index != no_subject) {
-    look_at(subject_index, member);
+    subjects_.look_at(subject_index, member);
     const Subject& subject = subjects_[subject_index];
     row.source = subject.source;
     row.open_reservations = subject.open;
     row.waiting = subject.waiting;
   } else {
-    const policy::SubjectQuota own = book_->quota_of(name);
+    const CurrentBook::OwnQuota own = book_.quota_of(name);
     row.source = own.source;
-    member.quota = class_of(own);
-    member.words = scratch_words(0);
-    if (member.quota != nullptr) begin_meters(*member.quota, member.words, clock_.moment());
+    if (own.quota != nullptr) subjects_.look_at_absent(*own.quota, member);
   }
   if (member.quota == nullptr) {
     row.source = api::QuotaSource::none;
@@ -152,7 +150,7 @@ void Engine::tell_usage(QuotaBatch& batch, size_t index, const SubjectHashes& ha
   }
   for (uint8_t place = 0; place < call.subjects_count; ++place) {
     const std::string_view name = batch.subjects[call.first_subject + place];
-    tell_subject(batch, index, place, find(hashes[place]), name);
+    tell_subject(batch, index, place, subjects_.find(hashes[place]), name);
   }
 }
 
@@ -181,7 +179,7 @@ void Engine::tell_reservation(QuotaBatch& batch, size_t index) noexcept {
   for (uint8_t place = 0; place < reservation->subjects_count; ++place) {
     const SubjectIndex subject = reservation->subjects[place];
     if (subject != no_subject) {
-      tell_subject(batch, index, place, subject, name_of(subjects_[subject]));
+      tell_subject(batch, index, place, subject, subjects_.name_of(subject));
     }
   }
 }
@@ -192,9 +190,9 @@ void Engine::tell_page(QuotaBatch& batch, size_t index) noexcept {
   api::QuotaAnswer& answer = batch.answers[index];
   answer.code = QuotaCode::ok;
   uint64_t at = first_place(call);
-  for (; at < subjects_.index_end(); ++at) {
+  for (; at < subjects_.pool().index_end(); ++at) {
     const auto subject = static_cast<SubjectIndex>(at);
-    if (!subjects_.holds(subject)) continue;
+    if (!subjects_.pool().holds(subject)) continue;
     // All limits of one more subject have to have room.
     const bool full = answer.rows_count == rows_max(call) ||
                       batch.limits.size() + limits::quota_limits_max > limits::quota_reports_max;
@@ -202,8 +200,8 @@ void Engine::tell_page(QuotaBatch& batch, size_t index) noexcept {
       answer.next_cursor = at + 1;
       return;
     }
-    if (current(subject).quota == nullptr) continue;
-    tell_subject(batch, index, 0, subject, name_of(subjects_[subject]));
+    if (subjects_.current(subject).quota == nullptr) continue;
+    tell_subject(batch, index, 0, subject, subjects_.name_of(subject));
   }
 }
 
@@ -219,7 +217,7 @@ void Engine::tell_holders(QuotaBatch& batch, size_t index, const SubjectHashes& 
       answer.code = QuotaCode::invalid_subject;
       return;
     }
-    of = find(hashes[0]);
+    of = subjects_.find(hashes[0]);
     if (of == no_subject || subjects_[of].open == 0) return;  // nobody holds anything of it
   }
   tell_holders_from(first_place(call), of, batch, index);
@@ -278,7 +276,7 @@ void Engine::tell_names(const Reservation& reservation, api::HolderRow& row,
   for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
     const SubjectIndex subject = reservation.subjects[place];
     if (subject == no_subject) continue;
-    const std::string_view name = name_of(subjects_[subject]);
+    const std::string_view name = subjects_.name_of(subject);
     if (name.size() > left) {
       ++row.subjects_left_out;
       continue;

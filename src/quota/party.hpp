@@ -24,6 +24,8 @@ struct Member {
 
 using Party = boost::container::static_vector<Member, limits::call_subjects_max>;
 
+inline const Party nobody;
+
 // Of the subjects that a call names, by their places.
 using SubjectHashes = std::array<NameHash, limits::call_subjects_max>;
 

@@ -17,7 +17,7 @@ using api::QuotaCall;
 using api::QuotaOp;
 
 // Both stores find the same room, though one sweeps more often: whoever makes room looks at so many
-// subjects (Engine::eviction_scan), which is all.
+// subjects (SubjectTable::eviction_scan), which is all.
 constexpr uint32_t kept_max = 1'024;
 
 class TwoStores {

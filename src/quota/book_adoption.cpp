@@ -1,0 +1,84 @@
+#include "quota/book_adoption.hpp"
+
+#include "proto/key_hash.hpp"
+
+namespace sluice::quota {
+namespace {
+
+// What one step is worth. A name of another core, or one subject looked at, is the unit.
+constexpr uint32_t look_work = 1;
+constexpr uint32_t compile_work = 16;
+constexpr uint32_t name_work = 32;
+constexpr uint32_t let_go_work = 512;
+
+}  // namespace
+
+void BookAdoption::begin() noexcept {
+  under_way_ = true;
+  subject_ = 0;
+  subjects_end_ = subjects_.pool().index_end();
+  place_ = 0;
+  scans_left_ = subjects_.pool().capacity() / SubjectTable::eviction_scan + 1;
+}
+
+void BookAdoption::go_on() noexcept {
+  for (uint32_t done = 0; under_way_ && done < options_.adopt_work;) done += step();
+}
+
+// Returns how much work it was.
+uint32_t BookAdoption::step() noexcept {
+  if (book_.has_earlier_classes()) {
+    book_.let_go_some();
+    return let_go_work;
+  }
+  if (subject_ < subjects_end_) {
+    look_whether_named(subject_++);
+    return look_work;
+  }
+  if (place_ < book_.places_end()) return adopt_place(place_++);
+  under_way_ = false;
+  return 0;
+}
+
+void BookAdoption::look_whether_named(SubjectIndex index) noexcept {
+  if (!subjects_.pool().holds(index)) return;
+  Subject& subject = subjects_[index];
+  if (!subject.configured || subject.source == api::QuotaSource::run_time) return;
+  subject.configured = book_.names(subjects_.name_of(index));
+}
+
+// Afterwards the quota's class is there, and no call has to wait until it is made.
+uint32_t BookAdoption::adopt_place(uint32_t place) noexcept {
+  const policy::QuotaRules& rules = book_.rules();
+  if (place == rules.rules.size()) {
+    if (rules.unknown == policy::UnknownSubjects::standard) book_.class_at(place, rules.standard);
+    return compile_work;
+  }
+  const policy::QuotaRule& rule = rules.rules[place];
+  if (!rule.is_regex) return adopt_name(rule.subject);
+  book_.class_at(place, rule.quota);
+  return compile_work;
+}
+
+uint32_t BookAdoption::adopt_name(std::string_view name) noexcept {
+  if (!is_own(name)) return look_work;
+  const CurrentBook::OwnQuota own = book_.quota_of(name);
+  const NameHash hashed = subjects_.hash(name);
+  SubjectIndex index = subjects_.find(hashed);
+  bool scans = false;
+  if (index == no_subject) {
+    scans = subjects_.is_full() && scans_left_ > 0;
+    if (scans || !subjects_.is_full()) index = subjects_.make(hashed, name, own, nobody);
+    if (scans && index == no_subject) --scans_left_;
+  }
+  if (index != no_subject) subjects_.current(index).configured = true;
+  return scans ? options_.adopt_work : name_work;  // a scan is a slice of its own
+}
+
+bool BookAdoption::is_own(std::string_view name) const noexcept {
+  if (name.size() > options_.name_bytes_max) return false;
+  const uint64_t routed = proto::routing_hash(name, options_.routing_seed);
+  return proto::owner_shard(routed, options_.shards) == options_.shard;
+}
+
+}  // namespace sluice::quota

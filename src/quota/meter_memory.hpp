@@ -1,0 +1,39 @@
+// The words of all subjects' meters, in two arenas: what every call looks at, and the rings.
+// Errors: the constructor throws as MappedRegion. There is room for every subject's largest quota,
+//         and for one more, since a subject's next quota has its words before the last one's are
+//         freed.
+// Lives:  one core; pages are committed as words come into use.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "limiter/meter_shape.hpp"
+#include "quota/quota_class.hpp"
+#include "quota/slab_arena.hpp"
+
+namespace sluice::quota {
+
+class MeterMemory {
+ public:
+  explicit MeterMemory(uint32_t subjects_max);
+
+  // As many as the quota's meters need; nothing is cleared.
+  limiter::Words take(const QuotaClass& quota) noexcept;
+  void free(const QuotaClass& quota, const limiter::Words& words) noexcept;
+
+  // For a subject without state, by its place in a call: until the next call.
+  limiter::Words scratch(uint8_t place) noexcept;
+
+  uint64_t reserved_bytes() const noexcept {
+    return heads_.reserved_bytes() + rings_.reserved_bytes();
+  }
+  void check_invariants() const noexcept;
+
+ private:
+  SlabArena heads_;
+  SlabArena rings_;
+  std::vector<uint64_t> scratch_;
+};
+
+}  // namespace sluice::quota

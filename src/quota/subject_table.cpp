@@ -1,0 +1,185 @@
+#include "quota/subject_table.hpp"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "quota/party_meters.hpp"
+
+namespace sluice::quota {
+
+using api::QuotaSource;
+using limiter::Meter;
+using limiter::MeterShape;
+
+namespace {
+
+bool contains(const Party& party, SubjectIndex index) noexcept {
+  return std::any_of(party.begin(), party.end(),
+                     [index](const Member& member) { return member.index == index; });
+}
+
+}  // namespace
+
+SubjectTable::SubjectTable(const Options& options, const CallClock& clock, CurrentBook& book,
+                           Statistics& statistics)
+    : clock_(clock),
+      book_(book),
+      statistics_(statistics),
+      hash_seed_(options.seed),
+      pool_(options.subjects_max, "subjects (--max-subjects)"),
+      index_(options.subjects_max, "subjects (--max-subjects)"),
+      names_(options.subjects_max, options.name_bytes_max,
+             "names of subjects (--max-subjects, --max-key-bytes)"),
+      meters_(options.subjects_max) {
+  pool_.advise_huge();
+}
+
+NameHash SubjectTable::hash(std::string_view name) const noexcept {
+  const XXH128_hash_t hashed = XXH3_128bits_withSeed(name.data(), name.size(), hash_seed_);
+  return {.low = hashed.low64, .high = hashed.high64};
+}
+
+SubjectIndex SubjectTable::make(const NameHash& hash, std::string_view name,
+                                CurrentBook::OwnQuota own, const Party& kept) noexcept {
+  if (is_full() && !make_room(kept)) return no_subject;
+  const SubjectIndex index = pool_.take();
+  Subject& subject = pool_[index];
+  subject.hash = hash;
+  subject.name = reinterpret_cast<char*>(names_.take(name.size()));
+  subject.name_bytes = static_cast<uint16_t>(name.size());
+  std::memcpy(subject.name, name.data(), name.size());
+  subject.version = book_.version();
+  subject.resets = resets_;
+  index_.insert(hash.low, index);
+  change_quota(subject, own);
+  return index;
+}
+
+void SubjectTable::look_at_absent(const QuotaClass& quota, Member& member) noexcept {
+  member.quota = &quota;
+  member.words = meters_.scratch(member.place);
+  begin_meters(quota, member.words, clock_.moment());
+}
+
+void SubjectTable::change_quota(Subject& subject, CurrentBook::OwnQuota own) noexcept {
+  subject.source = own.source;
+  if (own.quota == subject.quota) return;
+  limiter::Words words;
+  if (own.quota != nullptr) {
+    QuotaClasses::hold(own.quota);
+    words = meters_.take(*own.quota);
+    for (const MeterShape& shape : own.quota->shapes) {
+      Meter meter(shape, words);
+      meter.begin(clock_.moment());
+      if (subject.quota == nullptr) continue;
+      for (const MeterShape& before : subject.quota->shapes) {
+        if (!continues(before, shape)) continue;
+        meter.take_over(before, subject.words, clock_.moment());
+      }
+    }
+  }
+  if (subject.quota != nullptr) {
+    meters_.free(*subject.quota, subject.words);
+    book_.classes().let_go(subject.quota);
+  }
+  subject.words = words;
+  subject.quota = own.quota;
+}
+
+void SubjectTable::refresh(SubjectIndex index) noexcept {
+  Subject& subject = pool_[index];
+  if (subject.has_line()) to_serve_.add(index);  // before anybody comes later
+  if (std::exchange(subject.resets, resets_) != resets_) reset_meters(subject, resets_order_);
+  if (std::exchange(subject.version, book_.version()) == book_.version()) return;
+  if (subject.source == QuotaSource::run_time) return;
+  change_quota(subject, book_.quota_of(name_of(index)));
+}
+
+void SubjectTable::reset_meters(Subject& subject, uint64_t order) noexcept {
+  subject.reset_order = order;
+  if (subject.quota == nullptr) return;
+  for (const MeterShape& shape : subject.quota->shapes) {
+    Meter meter(shape, subject.words);
+    meter.roll(clock_.moment());
+    meter.reset(clock_.moment());
+  }
+}
+
+void SubjectTable::reset(SubjectIndex index) noexcept {
+  reset_meters(current(index), clock_.order());
+}
+
+void SubjectTable::reset_all() noexcept {
+  ++resets_;
+  resets_order_ = clock_.order();
+}
+
+bool SubjectTable::is_idle(SubjectIndex index) noexcept {
+  const Subject& subject = current(index);
+  if (subject.configured || subject.has_line() || subject.held > 0 || subject.to_serve) {
+    return false;
+  }
+  if (subject.quota == nullptr) return true;
+  return std::all_of(subject.quota->shapes.begin(), subject.quota->shapes.end(),
+                     [&](const MeterShape& shape) {
+                       Meter meter(shape, subject.words);
+                       meter.roll(clock_.moment());
+                       return meter.used() == 0;
+                     });
+}
+
+void SubjectTable::forget(SubjectIndex index) noexcept {
+  Subject& subject = pool_[index];
+  ASSERT(!subject.has_line() && subject.held == 0);
+  change_quota(subject, {});
+  index_.erase(subject.hash.low, index);
+  names_.give_back(reinterpret_cast<std::byte*>(subject.name), subject.name_bytes);
+  pool_.give_back(index);
+}
+
+bool SubjectTable::forget_if_idle(SubjectIndex index) noexcept {
+  if (!is_idle(index)) return false;
+  forget(index);
+  return true;
+}
+
+void SubjectTable::sweep(uint32_t count, const Party& kept) noexcept {
+  for (; count > 0 && pool_.used() > 0; --count) {
+    if (sweep_at_ >= pool_.index_end()) sweep_at_ = 0;
+    const SubjectIndex index = sweep_at_++;
+    if (!pool_.holds(index) || contains(kept, index)) continue;
+    if (forget_if_idle(index)) ++statistics_.subjects_forgotten;
+  }
+}
+
+bool SubjectTable::make_room(const Party& kept) noexcept {
+  sweep(eviction_scan, kept);
+  return !is_full();
+}
+
+uint64_t SubjectTable::reserved_bytes() const noexcept {
+  return pool_.reserved_bytes() + index_.reserved_bytes() + names_.reserved_bytes() +
+         meters_.reserved_bytes();
+}
+
+void SubjectTable::check_invariants() const noexcept {
+  names_.check_invariants();
+  meters_.check_invariants();
+  to_serve_.check_invariants();
+  for (SubjectIndex index = 0; index < pool_.index_end(); ++index) {
+    if (!pool_.holds(index)) continue;
+    const Subject& subject = pool_[index];
+    ASSERT(find(subject.hash) == index);
+    if (subject.quota == nullptr) continue;
+    ASSERT((subject.words.heads != nullptr) == (subject.quota->head_words > 0));
+    ASSERT((subject.words.rings != nullptr) == (subject.quota->ring_words > 0));
+    for (const MeterShape& shape : subject.quota->shapes) Meter(shape, subject.words).check();
+  }
+}
+
+}  // namespace sluice::quota

@@ -1,0 +1,120 @@
+// The subjects of one core: found by name, made at their first use, forgotten when they are idle.
+// Flow:   a name -> hash() -> find(), else make() -> current(), which brings a subject to the
+//         book's present quota and to the last reset before anybody looks at it.
+// Shape:  a pool of subjects; an index by the hash of their names; arenas for names and meters.
+// Errors: make() gives no_subject when the table is full of subjects that are in use.
+// Lives:  one core; a subject keeps its index and address until it is forgotten, which no call does
+//         to the subjects that it looks at.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/object_pool.hpp"
+#include "quota/call_clock.hpp"
+#include "quota/current_book.hpp"
+#include "quota/hash_index.hpp"
+#include "quota/meter_memory.hpp"
+#include "quota/party.hpp"
+#include "quota/quota_store.hpp"
+#include "quota/serve_list.hpp"
+#include "quota/slab_arena.hpp"
+#include "quota/subject.hpp"
+
+namespace sluice::quota {
+
+class SubjectTable {
+ public:
+  using Pool = base::ObjectPool<Subject>;
+
+  // Subjects that make() looks at for an idle one when the table is full.
+  static constexpr uint32_t eviction_scan = 1'024;
+
+  // Counts the subjects that it forgets in `statistics`.
+  SubjectTable(const Options& options, const CallClock& clock, CurrentBook& book,
+               Statistics& statistics);
+
+  NameHash hash(std::string_view name) const noexcept;
+  SubjectIndex find(const NameHash& hash) const noexcept;
+
+  // no_subject: there is no room. Those of `kept` are not forgotten to make some.
+  SubjectIndex make(const NameHash& hash, std::string_view name, CurrentBook::OwnQuota own,
+                    const Party& kept) noexcept;
+
+  // A subject by the rules that hold now; without a quota when it has none any more.
+  Subject& current(SubjectIndex index) noexcept;
+  void look_at(SubjectIndex index, Member& member) noexcept;
+  // As if a subject were made with this quota; until the next call.
+  void look_at_absent(const QuotaClass& quota, Member& member) noexcept;
+
+  // Usage of limits that stay the same but for their amount is kept. Null: no quota.
+  void change_quota(Subject& subject, CurrentBook::OwnQuota own) noexcept;
+
+  // Forgets what was used; what is open stays. All: each when it is next looked at, as if at once.
+  void reset(SubjectIndex index) noexcept;
+  void reset_all() noexcept;
+
+  // Idle: nothing is used, nobody waits, no reservation names it, and no configuration.
+  bool forget_if_idle(SubjectIndex index) noexcept;
+  // Forgets the idle ones among the next `count`, but none of `kept`.
+  void sweep(uint32_t count, const Party& kept) noexcept;
+
+  Subject& operator[](SubjectIndex index) noexcept { return pool_[index]; }
+  const Subject& operator[](SubjectIndex index) const noexcept { return pool_[index]; }
+  const Pool& pool() const noexcept { return pool_; }
+  const HashIndex& index() const noexcept { return index_; }
+  bool is_full() const noexcept { return pool_.used() == pool_.capacity(); }
+  std::string_view name_of(SubjectIndex index) const noexcept {
+    return {pool_[index].name, pool_[index].name_bytes};
+  }
+
+  // Subjects with a queue are added when their quota changes; others add what else happens.
+  ServeList& to_serve() noexcept { return to_serve_; }
+  const ServeList& to_serve() const noexcept { return to_serve_; }
+
+  uint64_t reserved_bytes() const noexcept;
+  void check_invariants() const noexcept;
+
+ private:
+  void refresh(SubjectIndex index) noexcept;
+  void reset_meters(Subject& subject, uint64_t order) noexcept;
+  bool is_idle(SubjectIndex index) noexcept;
+  void forget(SubjectIndex index) noexcept;
+  bool make_room(const Party& kept) noexcept;
+
+  const CallClock& clock_;
+  CurrentBook& book_;
+  Statistics& statistics_;
+  const uint64_t hash_seed_;
+  Pool pool_;
+  HashIndex index_;
+  SlabArena names_;
+  MeterMemory meters_;
+  ServeList to_serve_{pool_};
+  uint32_t resets_ = 0;  // of all subjects
+  uint64_t resets_order_ = 0;
+  SubjectIndex sweep_at_ = 0;
+};
+
+// ---------------------------------------------------------------------------- what every call does
+
+inline SubjectIndex SubjectTable::find(const NameHash& hash) const noexcept {
+  static_assert(no_subject == HashIndex::none);
+  return index_.find(hash.low, [&](uint32_t index) { return pool_[index].hash == hash; });
+}
+
+inline Subject& SubjectTable::current(SubjectIndex index) noexcept {
+  Subject& subject = pool_[index];
+  if (subject.version != book_.version() || subject.resets != resets_) refresh(index);
+  return subject;
+}
+
+inline void SubjectTable::look_at(SubjectIndex index, Member& member) noexcept {
+  const Subject& subject = current(index);
+  member.index = index;
+  member.quota = subject.quota;
+  member.words = subject.words;
+  member.open = subject.open;
+}
+
+}  // namespace sluice::quota

@@ -1,0 +1,75 @@
+// The tables of a store without the engine above them, at a time of the test's choosing.
+// Lives:  members are built in the order in which they refer to each other.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "quota/subject_table.hpp"
+#include "unit/quota/store_driver.hpp"
+
+namespace sluice::quota {
+
+class TableDriver {
+ public:
+  explicit TableDriver(const Options& with = {.subjects_max = 8,
+                                              .reservations_max = 4,
+                                              .waiters_max = 4,
+                                              .seed = 42})
+      : options(with) {
+    advance_ms(0);
+  }
+
+  void advance_ms(int64_t by) {
+    ns += by * base::ns_per_ms;
+    clock.begin({.monotonic_ns = ns, .wall_ns = ns});
+  }
+
+  // A subject with this quota, as put at run time. no_subject: there is no room.
+  SubjectIndex make(const std::string& name, std::vector<api::Limit> limits,
+                    const Party& kept = nobody) {
+    const QuotaClass* const quota = book.classes().hold(quota_of(std::move(limits)));
+    const SubjectIndex made =
+        subjects.make(subjects.hash(name), name, {quota, api::QuotaSource::run_time}, kept);
+    book.classes().let_go(quota);
+    return made;
+  }
+  SubjectIndex find(const std::string& name) const { return subjects.find(subjects.hash(name)); }
+
+  // Usage of the subject's only limit.
+  limiter::Meter meter(SubjectIndex index) {
+    const Subject& subject = subjects.current(index);
+    limiter::Meter meter(subject.quota->shapes[0], subject.words);
+    meter.roll(clock.moment());
+    return meter;
+  }
+  void use(SubjectIndex index, uint64_t amount, bool is_open = false) {
+    meter(index).charge(amount, is_open, clock.moment());
+  }
+  uint64_t used(SubjectIndex index) { return meter(index).used(); }
+
+  // Rules that name subjects, each with its limits, hold from now on.
+  void adopt(std::vector<policy::QuotaRule> rules) {
+    books_.push_back(std::make_unique<policy::QuotaBook>(
+        policy::QuotaRules{.rules = std::move(rules), .standard = {}}));
+    book.adopt(*books_.back());
+  }
+  static policy::QuotaRule rule(std::string name, std::vector<api::Limit> limits) {
+    return {.subject = std::move(name), .quota = quota_of(std::move(limits))};
+  }
+
+  int64_t ns = base::ns_per_s;
+  const Options options;
+  Statistics statistics;
+  CallClock clock;
+
+ private:
+  std::vector<std::unique_ptr<policy::QuotaBook>> books_;
+
+ public:
+  CurrentBook book;
+  SubjectTable subjects{options, clock, book, statistics};
+};
+
+}  // namespace sluice::quota
