@@ -24,20 +24,21 @@
 #include "base/object_pool.hpp"
 #include "base/timer_wheel.hpp"
 #include "limiter/meter.hpp"
-#include "quota/block_arena.hpp"
 #include "quota/book_adoption.hpp"
 #include "quota/call_clock.hpp"
+#include "quota/client_ids.hpp"
 #include "quota/current_book.hpp"
-#include "quota/hash_index.hpp"
-#include "quota/id_book.hpp"
 #include "quota/obstacle.hpp"
+#include "quota/owner_names.hpp"
 #include "quota/party.hpp"
 #include "quota/party_meters.hpp"
 #include "quota/quota_class.hpp"
 #include "quota/quota_store.hpp"
 #include "quota/reservation.hpp"
+#include "quota/reservation_book.hpp"
 #include "quota/subject.hpp"
 #include "quota/subject_table.hpp"
+#include "quota/timer_owner.hpp"
 #include "quota/work_budget.hpp"
 
 namespace sluice::quota {
@@ -45,7 +46,6 @@ namespace sluice::quota {
 class Engine {
  public:
   explicit Engine(const Options& options);
-  ~Engine();
 
   // As in QuotaStore.
   void decide(api::QuotaBatch& batch, base::Now now, api::CoreId origin) noexcept;
@@ -62,15 +62,13 @@ class Engine {
   void keep_grants(size_t count) noexcept { grants_.resize(count); }
   std::string_view unknown_subject() const noexcept { return unknown_subject_; }
   uint32_t subjects_count() const noexcept { return subjects_.pool().used(); }
-  uint32_t reservations_count() const noexcept { return open_count_; }
+  uint32_t reservations_count() const noexcept { return reservations_.open_count(); }
   uint32_t waiters_count() const noexcept { return waiters_.used(); }
   const Statistics& statistics() const noexcept { return statistics_; }
   uint64_t reserved_bytes() const noexcept;
   void check_invariants(base::Now now) const noexcept;
 
  private:
-  using Index = base::ObjectPool<Reservation>::Index;
-
   // Calls that are prepared together, and the subjects of all of them.
   static constexpr size_t group_calls = 16;
   struct Fetch {
@@ -81,7 +79,6 @@ class Engine {
 
   // engine_prepare.cpp
   void prepare(const api::QuotaBatch& batch, size_t first, size_t count) noexcept;
-  void prefetch_reservation(uint64_t id) const noexcept;
   void hash_subjects(const api::QuotaBatch& batch, const api::QuotaCall& call,
                      SubjectHashes& hashes) noexcept;
   void add_subjects(const api::QuotaCall& call, const SubjectHashes& hashes,
@@ -112,12 +109,8 @@ class Engine {
   Party party_of(const Request& request) noexcept;
   uint64_t default_output(const Party& party, const api::Amounts& amounts) const noexcept;
   void stand_behind(Obstacle& against, const Party& party) const noexcept;
-  Index open(const Request& request, const Party& party, std::string_view owner) noexcept;
-  BlockArena::Block keep_owner(std::string_view owner) noexcept;
-  std::string_view owner_at(BlockArena::Block block) const noexcept;
-  void drop_owner(BlockArena::Block block) noexcept;
-  uint32_t find_repeated(const Request& request) const noexcept;
-  api::QuotaCode repeated_code(const Request& request, uint32_t found) const noexcept;
+  std::optional<ClientIds::Entry> find_repeated(const Request& request) const noexcept;
+  api::QuotaCode repeated_code(const Request& request, ClientIds::Entry found) const noexcept;
   bool answer_repeat(const Request& request, api::QuotaAnswer& answer) noexcept;
   static void tell_retry(api::QuotaAnswer& answer) noexcept;
   void deny(api::QuotaBatch& batch, size_t index, const Party& party, const Request& request,
@@ -127,43 +120,14 @@ class Engine {
   void settle(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
   void cancel(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
   void extend(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
-  void tie_up(Reservation& reservation, uint64_t tie) noexcept;
-  void untie(Reservation& reservation) noexcept;
-  void end_tie(uint64_t tie) noexcept;
-  void end_ties() noexcept;
-  uint32_t find_tie(uint64_t tie) const noexcept;
+  void end_connection(uint64_t connection) noexcept;
+  void expire_bound() noexcept;
   void replace(Reservation& reservation, const api::Amounts& actual, uint64_t cached) noexcept;
-  template <typename AnyMeter>
-  void replace_open(const Subject& subject, const limiter::Shares& reserved,
-                    const limiter::Shares& used, const limiter::Charge& charge) noexcept;
-  void replace_late(Subject& subject, const limiter::Shares& reserved, const limiter::Shares& used,
-                    const Reservation& reservation, uint8_t place) noexcept;
-  void end(Reservation& reservation, api::ReservationState state) noexcept;
   void expire(Reservation& reservation) noexcept;
-  void forget(Reservation& reservation, bool remembered) noexcept;
-  static IdRecord record_of(const Reservation& reservation) noexcept;
-  static void write(const Reservation& reservation, IdRecord& record) noexcept;
-  Index find_index(uint64_t id) const noexcept;
-  Reservation* find(uint64_t id) noexcept;
-  Index take_reservation() noexcept;
-  // The one that ended first may have to be forgotten.
-  bool has_room_to_reserve() const noexcept {
-    return reservations_.used() < reservations_.capacity() || !ended_.empty();
-  }
-  static limiter::Charge charge_of(const Reservation& reservation) noexcept {
-    return {.ns = reservation.charged_ns, .order = reservation.order};
-  }
-  void mark_all(const Reservation& reservation) noexcept;
+  void mark_queues(const Reservation& reservation) noexcept;
   void answer_ending(Reservation& reservation, api::ReservationState state,
                      api::QuotaAnswer& answer) noexcept;
   void answer_ended(api::ReservationState wanted, api::QuotaAnswer& answer) noexcept;
-  std::optional<IdRecord> find_record(uint64_t id) noexcept;
-  static Index index_of(const Reservation& reservation) noexcept {
-    return static_cast<Index>(reservation.timer.owner);
-  }
-  static IdBook::Place id_place(uint64_t id) noexcept {
-    return static_cast<IdBook::Place>(id >> 32) & place_mask;
-  }
 
   // engine_line.cpp
   bool must_wait(const Party& party) noexcept { return waiters_.used() > 0 && is_behind(party); }
@@ -190,6 +154,7 @@ class Engine {
   void drain_some() noexcept;
   void refresh_waiters() noexcept;
   void fire_timers() noexcept;
+  void end_lifetime(Reservation& reservation) noexcept;
   void pass_limit(Waiter& waiter) noexcept;
   void end_waits() noexcept;
   bool heads_all(const Waiter& waiter, api::WaiterId index) noexcept;
@@ -232,26 +197,6 @@ class Engine {
   api::LimitReport report(const limiter::MeterShape& shape, const api::Limit& limit,
                           const Member& member) noexcept;
 
-  // Rounded up, but never more than it was given.
-  uint32_t lifetime_left_ms(const Reservation& reservation) const noexcept {
-    const int64_t left = std::max<int64_t>(reservation.timer.due_ms() - clock_.ms(), 0);
-    return static_cast<uint32_t>(std::min<int64_t>(left, reservation.lifetime_ms));
-  }
-  uint64_t new_id(IdBook::Place place) noexcept;
-
-  // Timers tell by their owner's upper bits whose they are.
-  enum TimerKind : uint64_t { lifetime_timer, limit_timer, wake_timer };
-  static constexpr int timer_kind_shift = 60;
-  static uint64_t timer_owner(TimerKind kind, uint32_t index) noexcept {
-    return (uint64_t{kind} << timer_kind_shift) | index;
-  }
-
-  // Of a number in id_index_: it is a waiter's.
-  static constexpr uint32_t waiter_bit = 0x8000'0000;
-
-  // An id: shard (8 bits), place (24), nonce (32).
-  static constexpr uint32_t place_mask = 0xFF'FFFF;
-
   const Options options_;
   Statistics statistics_;
   CallClock clock_;
@@ -261,16 +206,10 @@ class Engine {
   SubjectTable subjects_;
   BookAdoption adoption_;
 
-  base::ObjectPool<Reservation> reservations_;
-  HashIndex id_index_;  // reservations by the client's id; of waiters, with waiter_bit
-  BlockArena owner_memory_;
-  Reservations ended_;  // remembered in their places, the first to be forgotten first
-  IdBook ids_;
-  base::ObjectPool<Tie> ties_;
-  HashIndex tie_index_;
-  Ties ending_ties_;  // of connections that are gone, the first first
-  uint32_t open_count_ = 0;
-  uint64_t ids_given_ = 0;
+  base::TimerWheel wheel_{0};
+  OwnerNames owners_;
+  ClientIds client_ids_;
+  ReservationBook reservations_;
 
   base::ObjectPool<Waiter> waiters_;
   Waiters late_waiters_;  // whose wait limit has passed, the first first
@@ -283,29 +222,7 @@ class Engine {
 
   std::string_view unknown_subject_;  // of the batch that is decided, or was
 
-  base::TimerWheel wheel_{0};
-
   std::array<SubjectHashes, group_calls> prepared_;
 };
-
-// ------------------------------------------------------------------------- what every call takes
-
-// `none`: there is no more of it than its record. An id of another shard has another nonce.
-inline Engine::Index Engine::find_index(uint64_t id) const noexcept {
-  static_assert(IdRecord::ended == decltype(reservations_)::none);
-  const IdRecord* const record = ids_.find(id, id_place(id), clock_.ms());
-  return record == nullptr ? reservations_.none : record->reservation;
-}
-
-inline Reservation* Engine::find(uint64_t id) noexcept {
-  const Index index = find_index(id);
-  return index == reservations_.none ? nullptr : &reservations_[index];
-}
-
-// Inlined always: to g++ 12 a function that only fetches ahead is one without effect.
-[[gnu::always_inline]] inline void Engine::prefetch_reservation(uint64_t id) const noexcept {
-  const Index index = find_index(id);
-  if (index != reservations_.none) reservations_.prefetch(index);
-}
 
 }  // namespace sluice::quota

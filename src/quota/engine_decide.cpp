@@ -89,7 +89,7 @@ void Engine::decide_one(QuotaBatch& batch, size_t index, const SubjectHashes& ha
       answer.code = QuotaCode::ok;
       return;
     case QuotaOp::end_tie:
-      end_tie(call.tie);
+      end_connection(call.tie);
       answer.code = QuotaCode::ok;
       return;
   }
@@ -184,7 +184,7 @@ Request Engine::request_of(const QuotaBatch& batch, const QuotaCall& call,
                            const Party& party) const noexcept {
   Request request{
       .amounts = call.amounts,
-      .tie = call.tie,
+      .connection = call.tie,
       .lifetime_ms = call.lifetime_ms != 0 ? call.lifetime_ms : book_.rules().lifetime_ms,
       .subjects_count = call.subjects_count};
   request.subjects.fill(no_subject);
@@ -216,33 +216,34 @@ void Engine::identify(Request& request, const QuotaBatch& batch,
   request.id_request = XXH3_64bits_digest(&state);
 }
 
-// The reservation that the request's id names, or the waiter, with waiter_bit; none.
-uint32_t Engine::find_repeated(const Request& request) const noexcept {
-  if (!request.id.is_set()) return HashIndex::none;
-  return id_index_.find(request.id.low, [&](uint32_t number) {
-    if ((number & waiter_bit) != 0) return waiters_[number & ~waiter_bit].request.id == request.id;
-    return reservations_[number].client_id == request.id;
+// The reservation that the request's id names, or the waiter.
+std::optional<ClientIds::Entry> Engine::find_repeated(const Request& request) const noexcept {
+  if (!request.id.is_set()) return std::nullopt;
+  return client_ids_.find(request.id, [&](ClientIds::Entry entry) -> const NameHash& {
+    return entry.is_waiter ? waiters_[entry.index].request.id
+                           : reservations_[entry.index].client_id;
   });
 }
 
-QuotaCode Engine::repeated_code(const Request& request, uint32_t found) const noexcept {
-  const bool waits = (found & waiter_bit) != 0;
-  if (waits || reservations_[found].id_request != request.id_request) return QuotaCode::id_in_use;
-  return reservations_[found].admission;
+QuotaCode Engine::repeated_code(const Request& request, ClientIds::Entry found) const noexcept {
+  if (found.is_waiter) return QuotaCode::id_in_use;
+  const Reservation& reservation = reservations_[found.index];
+  return reservation.id_request == request.id_request ? reservation.admission
+                                                      : QuotaCode::id_in_use;
 }
 
 // The request's id names a reservation, or a waiter: true, and the answer is theirs.
 bool Engine::answer_repeat(const Request& request, QuotaAnswer& answer) noexcept {
-  const uint32_t found = find_repeated(request);
-  if (found == HashIndex::none) return false;
-  answer.code = repeated_code(request, found);
+  const std::optional<ClientIds::Entry> found = find_repeated(request);
+  if (!found) return false;
+  answer.code = repeated_code(request, *found);
   if (answer.code == QuotaCode::id_in_use) return true;
-  Reservation& reservation = reservations_[found];
-  reservation.told_again = true;
+  Reservation& reservation = reservations_[found->index];
+  reservation.repeated = true;
   answer.state = reservation.state;
   answer.reservation = reservation.id;
   answer.amounts = reservation.amounts;
-  answer.lifetime_ms = lifetime_left_ms(reservation);
+  answer.lifetime_ms = reservations_.lifetime_left_ms(reservation);
   return true;
 }
 
@@ -275,19 +276,19 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const SubjectHashes& hashe
     answered(answer.code);
   } else {
     const limiter::Shares shares(request.amounts);
-    const bool has_room = has_room_to_reserve();
+    const bool has_room = reservations_.has_room();
     const bool in_line = must_wait(party);
     if (!in_line && (has_room ? charge_if_fits(party, shares, clock_.moment())
                               : party_fits(party, shares, clock_.moment()))) {
       if (!has_room) {
         answered(QuotaCode::reservations_full);
       } else {
-        const Index made = open(request, party, call.owner);
-        answer.reservation = reservations_[made].id;
+        const Reservation& made = reservations_.open(request, admission_code(party), call.owner);
+        answer.reservation = made.id;
         answer.state = api::ReservationState::open;
         answer.lifetime_ms = request.lifetime_ms;
         if (waiters_.used() > 0) pass(party);
-        answered(reservations_[made].admission);
+        answered(made.admission);
       }
     } else {
       Obstacle against = find_obstacle(party, shares, clock_.moment());
@@ -335,8 +336,8 @@ void Engine::check(QuotaBatch& batch, size_t index, const SubjectHashes& hashes)
   answer.code = gather(batch, call, hashes, false, party);
   if (answer.code != QuotaCode::ok) return tell_retry(answer);
   const Request request = request_of(batch, call, party);
-  if (const uint32_t found = find_repeated(request); found != HashIndex::none) {
-    answer.code = repeated_code(request, found);
+  if (const auto found = find_repeated(request)) {
+    answer.code = repeated_code(request, *found);
     if (answer.code == QuotaCode::id_in_use) tell_retry(answer);
   } else {
     const bool in_line = must_wait(party);
@@ -370,39 +371,6 @@ void Engine::record(QuotaBatch& batch, size_t index, const SubjectHashes& hashes
   if ((call.flags & api::quota_flag::wants_limits) != 0) {
     tell_limits(batch, index, party, call.amounts, false);
   }
-}
-
-// What it holds was charged, and there is room for it.
-Engine::Index Engine::open(const Request& request, const Party& party,
-                           std::string_view owner) noexcept {
-  const Index index = take_reservation();
-  Reservation& reservation = reservations_[index];
-  const IdBook::Place place = ids_.take(clock_.ms());
-  reservation.id = new_id(place);
-  ids_[place] = {.id = reservation.id, .reservation = index};
-  reservation.admission = admission_code(party);
-  reservation.amounts = request.amounts;
-  reservation.subjects_count = request.subjects_count;
-  reservation.subjects = request.subjects;
-  reservation.lifetime_ms = request.lifetime_ms;
-  reservation.charged_ns = clock_.ns();
-  reservation.order = clock_.order();
-  if (request.id.is_set()) {
-    reservation.client_id = request.id;
-    reservation.id_request = request.id_request;
-    id_index_.insert(request.id.low, index);
-  }
-  if (!owner.empty()) reservation.owner = keep_owner(owner);
-  if (request.tie != 0) tie_up(reservation, request.tie);
-  for (uint8_t at = 0; at < request.subjects_count; ++at) {
-    if (request.subjects[at] == no_subject) continue;
-    Subject& subject = subjects_[request.subjects[at]];
-    ++subject.held;
-    ++subject.open;  // of one that has no quota any more, too: end() frees it
-  }
-  wheel_.schedule(reservation.timer, clock_.due_ms(request.lifetime_ms));
-  ++open_count_;
-  return index;
 }
 
 }  // namespace sluice::quota

@@ -76,13 +76,13 @@ QuotaCode Engine::join(const api::QuotaCall& call, const Request& request, const
   if (waiters_.used() + grants_.size() >= waiters_.capacity()) return QuotaCode::waiters_full;
   const WaiterId index = waiters_.take(uint64_t{0}, uint64_t{0});
   Waiter& waiter = waiters_[index];
-  waiter.limit.owner = timer_owner(limit_timer, index);
-  waiter.wake.owner = timer_owner(wake_timer, index);
+  waiter.limit.owner = TimerOwner{TimerOwner::wait_limit, index}.bits();
+  waiter.wake.owner = TimerOwner{TimerOwner::wake, index}.bits();
   waiter.request = request;
   waiter.ticket = call.ticket;
   waiter.origin = origin;
-  waiter.owner = keep_owner(call.owner);
-  if (request.id.is_set()) id_index_.insert(request.id.low, index | waiter_bit);
+  waiter.owner = owners_.keep(call.owner);
+  if (request.id.is_set()) client_ids_.add(request.id, {.index = index, .is_waiter = true});
   for (uint8_t place = 0; place < request.subjects_count; ++place) {
     if (request.subjects[place] == no_subject) continue;
     Subject& subject = subjects_[request.subjects[place]];
@@ -142,10 +142,11 @@ void Engine::leave(WaiterId index) noexcept {
     if (subject.has_line() && (before == no_link || lets_pass(subject)))
       subjects_.to_serve().add(subject_index);
   }
-  if (waiter.request.id.is_set()) id_index_.erase(waiter.request.id.low, index | waiter_bit);
+  if (waiter.request.id.is_set())
+    client_ids_.remove(waiter.request.id, {.index = index, .is_waiter = true});
   base::TimerWheel::cancel(waiter.limit);
   base::TimerWheel::cancel(waiter.wake);
-  drop_owner(waiter.owner);
+  owners_.drop(waiter.owner);
   waiters_.give_back(index);
 }
 
@@ -240,20 +241,21 @@ bool Engine::is_denied(const Waiter& waiter, const Party& party) const noexcept 
 bool Engine::serve_waiter(WaiterId index, const Party& party,
                           const limiter::Shares& shares) noexcept {
   Waiter& waiter = waiters_[index];
-  if (!has_room_to_reserve()) {
+  if (!reservations_.has_room()) {
     wake_at(waiter, clock_.ns() + base::ns_per_s);
     return false;
   }
   clock_.next_call();
   if (waiter.request.id.is_set()) {
     // The id goes over to the reservation.
-    id_index_.erase(waiter.request.id.low, index | waiter_bit);
+    client_ids_.remove(waiter.request.id, {.index = index, .is_waiter = true});
   }
   charge(party, shares, clock_.moment());
-  const Index made = open(waiter.request, party, owner_at(waiter.owner));
+  const Reservation& made =
+      reservations_.open(waiter.request, admission_code(party), owners_.at(waiter.owner));
   waiter.request.id = {};
   ++statistics_.waited;
-  settle_waiter(index, Verdict::approved, reservations_[made].id);
+  settle_waiter(index, Verdict::approved, made.id);
   return true;
 }
 
@@ -359,7 +361,7 @@ void Engine::run_due(base::Now now) noexcept {
   clock_.begin(now);
   adoption_.go_on();
   budget_.refill();
-  end_ties();
+  expire_bound();
   budget_.refill();
   fire_timers();
   budget_.refill();
@@ -388,22 +390,26 @@ void Engine::fire_timers() noexcept {
     if (timer == nullptr) return;
     budget_.spend(0);
     clock_.next_call();
-    const auto index = static_cast<uint32_t>(timer->owner);
-    switch (static_cast<TimerKind>(timer->owner >> timer_kind_shift)) {
-      case lifetime_timer:
-        if (reservations_[index].state == api::ReservationState::open) {
-          expire(reservations_[index]);
-        } else {
-          forget(reservations_[index], false);
-        }
+    const TimerOwner owner = TimerOwner::of(*timer);
+    switch (owner.kind) {
+      case TimerOwner::lifetime:
+        end_lifetime(reservations_[owner.index]);
         break;
-      case limit_timer:
-        pass_limit(waiters_[index]);
+      case TimerOwner::wait_limit:
+        pass_limit(waiters_[owner.index]);
         break;
-      case wake_timer:
-        mark_lines(waiters_[index]);  // once for all who are woken with it
+      case TimerOwner::wake:
+        mark_lines(waiters_[owner.index]);  // once for all who are woken with it
         break;
     }
+  }
+}
+
+void Engine::end_lifetime(Reservation& reservation) noexcept {
+  if (reservation.state == api::ReservationState::open) {
+    expire(reservation);
+  } else {
+    reservations_.forget(reservation);
   }
 }
 
@@ -434,7 +440,7 @@ int64_t Engine::next_due_ns() const noexcept {
   if (adoption_.is_under_way()) return 0;
   if (refresh_waiters_at_ < waiters_.index_end() && waiters_.used() > 0) return 0;
   const bool serves = !subjects_.to_serve().empty() || drain_at_ != not_draining;
-  if (serves || !ending_ties_.empty() || !late_waiters_.empty()) return 0;
+  if (serves || reservations_.bindings().has_any_to_expire() || !late_waiters_.empty()) return 0;
   const int64_t due_ms = wheel_.next_due_ms();
   return due_ms == INT64_MAX ? base::never_ns : due_ms * base::ns_per_ms;
 }

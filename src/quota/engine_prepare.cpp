@@ -23,15 +23,15 @@ void Engine::prepare(const QuotaBatch& batch, size_t first, size_t count) noexce
   for (size_t index = 0; index < count; ++index) {
     const QuotaCall& call = batch.calls[first + index];
     if (api::names_reservation(call.op)) {
-      ids_.prefetch(id_place(call.reservation));
+      reservations_.prefetch_record(call.reservation);
     } else {
       hash_subjects(batch, call, prepared_[index]);
-      ids_.prefetch_next(static_cast<uint32_t>(index));
+      reservations_.prefetch_next_record(static_cast<uint32_t>(index));
     }
   }
   for (size_t index = 0; index < count; ++index) {
     const QuotaCall& call = batch.calls[first + index];
-    if (api::names_reservation(call.op)) prefetch_reservation(call.reservation);
+    if (api::names_reservation(call.op)) reservations_.prefetch(call.reservation);
   }
   if (subjects_.pool().used() < fetched_from) return;
   Fetched fetched;
@@ -64,7 +64,7 @@ void Engine::hash_subjects(const QuotaBatch& batch, const QuotaCall& call,
 void Engine::add_subjects(const QuotaCall& call, const SubjectHashes& hashes,
                           Fetched& fetched) noexcept {
   if (api::names_reservation(call.op)) {
-    const Reservation* const reservation = find(call.reservation);
+    const Reservation* const reservation = reservations_.find(call.reservation);
     if (reservation == nullptr) return;
     for (uint8_t place = 0; place < reservation->subjects_count; ++place) {
       const SubjectIndex subject = reservation->subjects[place];

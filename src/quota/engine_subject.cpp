@@ -11,74 +11,16 @@ using api::QuotaBatch;
 using api::QuotaCode;
 using api::QuotaSource;
 
-namespace {
-
-// Address space of reservations' owners.
-constexpr size_t owner_bytes = 192;  // a block of the longest with its length
-constexpr size_t arena_bytes_min = 4 * 1024 * 1024;
-
-size_t arena_bytes(uint32_t count, size_t each) noexcept {
-  return std::max(count * each, arena_bytes_min);
-}
-
-uint64_t mix(uint64_t value) noexcept {  // splitmix64
-  value += 0x9E37'79B9'7F4A'7C15;
-  value = (value ^ (value >> 30)) * 0xBF58'476D'1CE4'E5B9;
-  value = (value ^ (value >> 27)) * 0x94D0'49BB'1331'11EB;
-  return value ^ (value >> 31);
-}
-
-}  // namespace
-
 Engine::Engine(const Options& options)
     : options_(options),
       budget_(options.step_work),
       subjects_(options, clock_, book_, statistics_),
       adoption_(options_, book_, subjects_),
-      reservations_(options.reservations_max, "reservations (--max-reservations)"),
-      id_index_(options.reservations_max + options.waiters_max,
-                "reservations (--max-reservations)"),
-      owner_memory_(arena_bytes(options.reservations_max, owner_bytes),
-                    "owners of reservations (--max-reservations)"),
-      ids_(options.reservations_max),
-      ties_(options.reservations_max, "ties of reservations (--max-reservations)"),
-      tie_index_(options.reservations_max, "ties of reservations (--max-reservations)"),
+      owners_(options.reservations_max),
+      client_ids_(options.reservations_max, options.waiters_max),
+      reservations_(options_, clock_, subjects_, wheel_, owners_, client_ids_),
       waiters_(options.waiters_max, "quota waiters (--max-waiters)") {
-  ASSERT(ids_.capacity() <= place_mask);
-  reservations_.advise_huge();
   grants_.reserve(options.waiters_max);
-}
-
-Engine::~Engine() {
-  // Timers and list hooks unlink themselves.
-  ended_.clear();
-  late_waiters_.clear();
-}
-
-uint64_t Engine::new_id(IdBook::Place place) noexcept {
-  const uint64_t nonce = mix(options_.seed + ++ids_given_) >> 32;
-  return (uint64_t{options_.shard} << 56) | (uint64_t{place} << 32) | nonce;
-}
-
-// With its length before it. `none`: there is none, or no room.
-BlockArena::Block Engine::keep_owner(std::string_view owner) noexcept {
-  if (owner.empty()) return BlockArena::none;
-  const BlockArena::Block block = owner_memory_.take(1 + owner.size());
-  if (block == BlockArena::none) return block;
-  std::byte* const at = owner_memory_.at(block);
-  *at = static_cast<std::byte>(owner.size());
-  std::memcpy(at + 1, owner.data(), owner.size());
-  return block;
-}
-
-std::string_view Engine::owner_at(BlockArena::Block block) const noexcept {
-  if (block == BlockArena::none) return {};
-  const std::byte* const at = owner_memory_.at(block);
-  return {reinterpret_cast<const char*>(at + 1), static_cast<size_t>(*at)};
-}
-
-void Engine::drop_owner(BlockArena::Block block) noexcept {
-  if (block != BlockArena::none) owner_memory_.give_back(block, 1 + owner_at(block).size());
 }
 
 // Of a call about one subject's quota; if not, that is the answer.
@@ -157,36 +99,16 @@ void Engine::reset_all() noexcept {
 }
 
 uint64_t Engine::reserved_bytes() const noexcept {
-  return subjects_.reserved_bytes() + reservations_.reserved_bytes() + id_index_.reserved_bytes() +
-         ids_.reserved_bytes() + owner_memory_.reserved_bytes() + ties_.reserved_bytes() +
-         tie_index_.reserved_bytes() + waiters_.reserved_bytes();
+  return subjects_.reserved_bytes() + owners_.reserved_bytes() + client_ids_.reserved_bytes() +
+         reservations_.reserved_bytes() + waiters_.reserved_bytes();
 }
 
 void Engine::check_invariants(base::Now) const noexcept {
-  uint32_t open = 0;
-  std::vector<uint32_t> open_of(subjects_.pool().index_end());
-  std::vector<uint32_t> held_of(subjects_.pool().index_end());
-  for (Index index = 0; index < reservations_.index_end(); ++index) {
-    if (!reservations_.holds(index)) continue;
-    const Reservation& reservation = reservations_[index];
-    const bool is_open = reservation.state == api::ReservationState::open;
-    ASSERT(reservation.timer.scheduled() && index_of(reservation) == index);
-    ASSERT(ids_.find(reservation.id, id_place(reservation.id), clock_.ms())->reservation == index);
-    ASSERT(is_open || reservation.is_linked());
-    open += is_open ? 1 : 0;
-    for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
-      const SubjectIndex subject = reservation.subjects[place];
-      if (subject == no_subject) continue;
-      ++held_of[subject];
-      open_of[subject] += is_open ? 1 : 0;
-    }
-  }
-  ASSERT(open == open_count_);
   subjects_.check_invariants();
+  reservations_.check_invariants();
   for (SubjectIndex index = 0; index < subjects_.pool().index_end(); ++index) {
     if (!subjects_.pool().holds(index)) continue;
     const Subject& subject = subjects_[index];
-    ASSERT(subject.held == held_of[index] && subject.open == open_of[index]);
     uint32_t waiting = 0;
     Link before = no_link;
     for (Link at = subject.first_waiter; at != no_link; ++waiting) {

@@ -164,18 +164,18 @@ void Engine::tell_reservation(QuotaBatch& batch, size_t index) noexcept {
   const api::QuotaCall& call = batch.calls[index];
   api::QuotaAnswer& answer = batch.answers[index];
   answer.reservation = call.reservation;
-  const std::optional<IdRecord> record = find_record(call.reservation);
+  const std::optional<IdRecord> record = reservations_.find_record(call.reservation);
   if (!record) {
     answer.code = QuotaCode::unknown_reservation;
     return;
   }
   answer.code = record->admission;
   tell_record(*record, answer);
-  const Reservation* const reservation = find(call.reservation);
+  const Reservation* const reservation = reservations_.find(call.reservation);
   answer.first_holder = static_cast<uint32_t>(batch.holders.size());
   tell_holder(*record, reservation, batch);
   if (reservation == nullptr) return;  // its subjects are forgotten
-  answer.lifetime_ms = lifetime_left_ms(*reservation);
+  answer.lifetime_ms = reservations_.lifetime_left_ms(*reservation);
   for (uint8_t place = 0; place < reservation->subjects_count; ++place) {
     const SubjectIndex subject = reservation->subjects[place];
     if (subject != no_subject) {
@@ -228,15 +228,15 @@ void Engine::tell_holders(QuotaBatch& batch, size_t index, const SubjectHashes& 
 void Engine::tell_holders_from(uint64_t first, SubjectIndex of, QuotaBatch& batch,
                                size_t index) noexcept {
   api::QuotaAnswer& answer = batch.answers[index];
-  const uint64_t end = reservations_.index_end();
+  const uint64_t end = reservations_.pool().index_end();
   const uint64_t looks_end = first + limits::holders_looks_max;
   for (uint64_t at = first; at < end; ++at) {
     if (at == looks_end) {
       answer.next_cursor = at + 1;
       return;
     }
-    const auto place = static_cast<Index>(at);
-    if (!reservations_.holds(place)) continue;
+    const auto place = static_cast<ReservationBook::Pool::Index>(at);
+    if (!reservations_.pool().holds(place)) continue;
     const Reservation& reservation = reservations_[place];
     if (reservation.state != api::ReservationState::open) continue;
     if (of != no_subject && !is_of(reservation, of)) continue;
@@ -246,7 +246,7 @@ void Engine::tell_holders_from(uint64_t first, SubjectIndex of, QuotaBatch& batc
       answer.next_cursor = at + 1;
       return;
     }
-    tell_holder(record_of(reservation), &reservation, batch);
+    tell_holder(ReservationBook::record_of(reservation), &reservation, batch);
     ++answer.rows_count;
   }
 }
@@ -261,11 +261,11 @@ void Engine::tell_holder(const IdRecord& record, const Reservation* reservation,
   row.state = record.state;
   row.late = record.late;
   if (reservation == nullptr) return;
-  row.owner = add_text(owner_at(reservation->owner), batch.answer_text);
+  row.owner = add_text(reservations_.owner_of(*reservation), batch.answer_text);
   tell_names(*reservation, row, batch.answer_text);
   if (record.state != api::ReservationState::open) return;
-  row.tied = reservation->is_tied();
-  row.lifetime_ms = lifetime_left_ms(*reservation);
+  row.tied = reservation->is_connection_bound();
+  row.lifetime_ms = reservations_.lifetime_left_ms(*reservation);
   row.held_ms = base::floor_ms(clock_.ns() - reservation->charged_ns);
 }
 

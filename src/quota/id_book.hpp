@@ -1,8 +1,9 @@
 // Ids of reservations, and what is remembered of those that have ended: a repeat gets the same
 // answer.
-// Shape:  a record for every id, found by the place that the id names, without a hash. A record is
-//         used again in the order in which reservations ended, so that whoever ended first is
-//         forgotten first; how the memory is walked can be foreseen, and fetched ahead.
+// Shape:  an id is shard (8 bits), place (24), nonce (32). A record for every id, found by its
+//         place, without a hash. A record is used again in the order in which reservations ended,
+//         so that the one that ended first is forgotten first; how the memory is walked can be
+//         foreseen, and fetched ahead.
 // Errors: none: there are twice as many records as reservations may be open.
 // Lives:  one core; never allocates after construction.
 #pragma once
@@ -29,17 +30,71 @@ struct alignas(64) IdRecord {  // a cache line
 
 class IdBook {
  public:
-  using Place = uint32_t;
-
-  explicit IdBook(uint32_t open_max)
+  // The ids of another seed have other nonces: those of an earlier start are unknown.
+  IdBook(uint32_t open_max, uint32_t shard, uint64_t seed)
       : capacity_(2 * open_max + 1),
+        shard_(shard),
+        nonce_seed_(seed),
         records_(size_t{capacity_} * sizeof(IdRecord), "ids of reservations (--max-reservations)"),
         queue_(size_t{capacity_} * sizeof(Place), "ids of reservations (--max-reservations)") {
+    ASSERT(capacity_ <= place_mask);
     records_.advise_huge();
   }
 
-  // A record for a new id: of one that nobody will ask for any more, else a fresh one, else of the
-  // one that ended first.
+  // A new id, whose record leads to this reservation.
+  uint64_t give(uint32_t reservation, int64_t now_ms) noexcept {
+    const Place place = take(now_ms);
+    const uint64_t id = new_id(place);
+    record(place) = {.id = id, .reservation = reservation};
+    return id;
+  }
+
+  // Null: never given, or forgotten.
+  const IdRecord* find(uint64_t id, int64_t now_ms) const noexcept {
+    const Place place = place_of(id);
+    if (place >= fresh_ || record(place).id != id) return nullptr;
+    const IdRecord& found = record(place);
+    const bool forgotten = found.reservation == IdRecord::ended && found.forgotten_ms <= now_ms;
+    return forgotten ? nullptr : &found;
+  }
+
+  // Of an id that leads to a reservation: to be written before its end().
+  IdRecord& record_of(uint64_t id) noexcept { return record(place_of(id)); }
+
+  // The record stays until it is used again.
+  void end(uint64_t id) noexcept {
+    const uint64_t last = uint64_t{first_} + queued_++;
+    queue()[last < capacity_ ? last : last - capacity_] = place_of(id);
+  }
+
+  // Inlined always: to g++ 12 a function that only fetches ahead is one without effect.
+  [[gnu::always_inline]] void prefetch(uint64_t id) const noexcept { prefetch_place(place_of(id)); }
+  // What give() will use when it was called `ahead` times.
+  [[gnu::always_inline]] void prefetch_next(uint32_t ahead) const noexcept {
+    if (ahead >= queued_) return;
+    const uint64_t at = uint64_t{first_} + ahead;
+    prefetch_place(queue()[at < capacity_ ? at : at - capacity_]);
+  }
+
+  uint64_t reserved_bytes() const noexcept { return records_.size() + queue_.size(); }
+
+ private:
+  using Place = uint32_t;
+  static constexpr Place place_mask = 0xFF'FFFF;
+
+  static Place place_of(uint64_t id) noexcept { return static_cast<Place>(id >> 32) & place_mask; }
+  static uint64_t mix(uint64_t value) noexcept {  // splitmix64
+    value += 0x9E37'79B9'7F4A'7C15;
+    value = (value ^ (value >> 30)) * 0xBF58'476D'1CE4'E5B9;
+    value = (value ^ (value >> 27)) * 0x94D0'49BB'1331'11EB;
+    return value ^ (value >> 31);
+  }
+  uint64_t new_id(Place place) noexcept {
+    const uint64_t nonce = mix(nonce_seed_ + ++ids_given_) >> 32;
+    return (uint64_t{shard_} << 56) | (uint64_t{place} << 32) | nonce;
+  }
+
+  // Of an id that nobody will ask for any more, else a fresh one, else of the one that ended first.
   Place take(int64_t now_ms) noexcept {
     const bool forgotten = queued_ > 0 && record(front()).forgotten_ms <= now_ms;
     if (!forgotten && fresh_ < capacity_) return fresh_++;
@@ -50,49 +105,24 @@ class IdBook {
     return place;
   }
 
-  // The record is written: it stays until it is taken again.
-  void end(Place place) noexcept {
-    const uint64_t last = uint64_t{first_} + queued_++;
-    queue()[last < capacity_ ? last : last - capacity_] = place;
-  }
-
-  IdRecord& operator[](Place place) noexcept { return record(place); }
-
-  // Null: never given, or forgotten.
-  const IdRecord* find(uint64_t id, Place place, int64_t now_ms) const noexcept {
-    if (place >= fresh_ || record(place).id != id) return nullptr;
-    const IdRecord& found = record(place);
-    const bool forgotten = found.reservation == IdRecord::ended && found.forgotten_ms <= now_ms;
-    return forgotten ? nullptr : &found;
-  }
-
-  // Inlined always: to g++ 12 a function that only fetches ahead is one without effect.
-  [[gnu::always_inline]] void prefetch(Place place) const noexcept {
+  [[gnu::always_inline]] void prefetch_place(Place place) const noexcept {
     if (place < fresh_) __builtin_prefetch(&record(place));
   }
-  // What take() will give when it was called `ahead` times.
-  [[gnu::always_inline]] void prefetch_next(uint32_t ahead) const noexcept {
-    if (ahead >= queued_) return;
-    const uint64_t at = uint64_t{first_} + ahead;
-    prefetch(queue()[at < capacity_ ? at : at - capacity_]);
-  }
-
-  uint32_t capacity() const noexcept { return capacity_; }
-  uint64_t reserved_bytes() const noexcept { return records_.size() + queue_.size(); }
-
- private:
   IdRecord& record(Place place) const noexcept {
     return reinterpret_cast<IdRecord*>(records_.data())[place];
   }
   Place* queue() const noexcept { return reinterpret_cast<Place*>(queue_.data()); }
   Place front() const noexcept { return queue()[first_]; }
 
-  uint32_t capacity_;
+  const uint32_t capacity_;
+  const uint32_t shard_;
+  const uint64_t nonce_seed_;
   base::MappedRegion records_;
   base::MappedRegion queue_;  // of ended ones, a ring
   uint32_t first_ = 0;
   uint32_t queued_ = 0;
   uint32_t fresh_ = 0;  // never used from here on
+  uint64_t ids_given_ = 0;
 };
 
 }  // namespace sluice::quota

@@ -21,7 +21,7 @@ struct Request {
   api::Amounts amounts;
   NameHash id;              // of the client's id and of what its subjects share; zero: none
   uint64_t id_request = 0;  // a hash of all that was asked under the id
-  uint64_t tie = 0;
+  uint64_t connection = 0;  // that it ends with; 0: none
   uint32_t lifetime_ms = 0;
   uint8_t subjects_count = 0;
   std::array<SubjectIndex, limits::call_subjects_max> subjects{};
@@ -31,7 +31,7 @@ struct Request {
 // two, and at the beginning of the third.
 struct Reservation
     : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
-  static constexpr uint32_t no_tie = 0xFFFF'FFFF;
+  static constexpr uint32_t not_bound = 0xFFFF'FFFF;
 
   explicit Reservation(uint64_t timer_owner) noexcept : timer(timer_owner) {}
 
@@ -41,38 +41,32 @@ struct Reservation
   uint8_t subjects_count = 0;
   uint8_t refunded = 0;  // a bit for each subject that got its charge back when it expired
   api::ReservationState state : 7 = api::ReservationState::open;
-  bool told_again : 1 = false;                    // under its id, perhaps to another connection
+  bool repeated : 1 = false;                      // answered again, perhaps to another connection
   api::QuotaCode admission = api::QuotaCode::ok;  // what it was admitted with
 
   api::Amounts amounts;  // charged now; settled: what was used
   std::array<SubjectIndex, limits::call_subjects_max> subjects{};
 
   int64_t charged_ns = 0;
-  uint64_t order = 0;          // of the call that charged it
-  uint64_t expired_order = 0;  // of when its lifetime ended; 0: it has not
-  uint32_t tie = no_tie;       // the place of its Tie: for good
+  uint64_t order = 0;            // of the call that charged it
+  uint64_t expired_order = 0;    // of when its lifetime ended; 0: it has not
+  uint32_t binding = not_bound;  // its connection's, in ConnectionBindings: for good
   BlockArena::Block owner = BlockArena::none;
   NameHash client_id;
   uint64_t id_request = 0;
 
-  bool is_tied() const noexcept { return tie != no_tie; }
+  bool is_connection_bound() const noexcept { return binding != not_bound; }
+  // For good: an expired one may still be settled.
+  bool has_ended() const noexcept {
+    return state == api::ReservationState::settled || state == api::ReservationState::cancelled;
+  }
+  bool has_expired() const noexcept { return expired_order != 0; }
 };
 
 static_assert(sizeof(Reservation) == 184);  // and its place in the pool's list of free ones
 
 using Reservations =
     boost::intrusive::list<Reservation, boost::intrusive::constant_time_size<false>>;
-
-// The open reservations that end with one connection. There is one as long as it has any.
-struct Tie
-    : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
-  explicit Tie(uint64_t of_connection) noexcept : of(of_connection) {}
-
-  uint64_t of;
-  Reservations open;
-};
-
-using Ties = boost::intrusive::list<Tie, boost::intrusive::constant_time_size<false>>;
 
 struct Waiter
     : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {

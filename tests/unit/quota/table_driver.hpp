@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "quota/reservation_book.hpp"
 #include "quota/subject_table.hpp"
+#include "quota/timer_owner.hpp"
 #include "unit/quota/store_driver.hpp"
 
 namespace sluice::quota {
@@ -59,6 +61,25 @@ class TableDriver {
     return {.subject = std::move(name), .quota = quota_of(std::move(limits))};
   }
 
+  // A request for so many tokens of one subject.
+  static Request request(SubjectIndex subject, uint64_t tokens = 1) {
+    Request made{.amounts = {.requests = 1, .input_tokens = tokens},
+                 .lifetime_ms = 1'000,
+                 .subjects_count = 1};
+    made.subjects.fill(no_subject);
+    made.subjects[0] = subject;
+    return made;
+  }
+  Reservation& open(const Request& asked, std::string_view owner = {}) {
+    return reservations.open(asked, api::QuotaCode::ok, owner);
+  }
+  // The timer of one that is due by now, as the engine takes it from the wheel; null: none is.
+  Reservation* due() {
+    wheel.advance(clock.ms());
+    const base::Timer* const timer = wheel.pop_due();
+    return timer == nullptr ? nullptr : &reservations[TimerOwner::of(*timer).index];
+  }
+
   int64_t ns = base::ns_per_s;
   const Options options;
   Statistics statistics;
@@ -70,6 +91,10 @@ class TableDriver {
  public:
   CurrentBook book;
   SubjectTable subjects{options, clock, book, statistics};
+  base::TimerWheel wheel{0};
+  OwnerNames owners{options.reservations_max};
+  ClientIds client_ids{options.reservations_max, options.waiters_max};
+  ReservationBook reservations{options, clock, subjects, wheel, owners, client_ids};
 };
 
 }  // namespace sluice::quota

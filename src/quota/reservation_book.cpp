@@ -1,0 +1,188 @@
+#include "quota/reservation_book.hpp"
+
+#include <vector>
+
+#include "base/assert.hpp"
+#include "quota/timer_owner.hpp"
+
+namespace sluice::quota {
+
+using api::ReservationState;
+
+namespace {
+
+uint32_t index_of(const Reservation& reservation) noexcept {
+  return TimerOwner::of(reservation.timer).index;
+}
+
+// In its place: what is copied right after it was written takes long to read.
+void write(const Reservation& reservation, IdRecord& record) noexcept {
+  record.id = reservation.id;
+  record.reservation = IdRecord::ended;
+  record.state = reservation.state;
+  record.admission = reservation.admission;
+  record.late = reservation.has_ended() && reservation.has_expired();
+  record.forgotten_ms = reservation.timer.due_ms();
+  record.amounts = reservation.amounts;
+}
+
+}  // namespace
+
+ReservationBook::ReservationBook(const Options& options, const CallClock& clock,
+                                 SubjectTable& subjects, base::TimerWheel& wheel,
+                                 OwnerNames& owners, ClientIds& client_ids)
+    : clock_(clock),
+      subjects_(subjects),
+      wheel_(wheel),
+      owners_(owners),
+      client_ids_(client_ids),
+      pool_(options.reservations_max, "reservations (--max-reservations)"),
+      ids_(options.reservations_max, options.shard, options.seed),
+      bindings_(options.reservations_max) {
+  pool_.advise_huge();
+}
+
+Reservation& ReservationBook::open(const Request& request, api::QuotaCode admission,
+                                   std::string_view owner) noexcept {
+  const Pool::Index index = take();
+  Reservation& reservation = pool_[index];
+  reservation.id = ids_.give(index, clock_.ms());
+  reservation.admission = admission;
+  reservation.amounts = request.amounts;
+  reservation.subjects_count = request.subjects_count;
+  reservation.subjects = request.subjects;
+  reservation.lifetime_ms = request.lifetime_ms;
+  reservation.charged_ns = clock_.ns();
+  reservation.order = clock_.order();
+  if (request.id.is_set()) {
+    reservation.client_id = request.id;
+    reservation.id_request = request.id_request;
+    client_ids_.add(request.id, {.index = index});
+  }
+  if (!owner.empty()) reservation.owner = owners_.keep(owner);
+  if (request.connection != 0) bindings_.bind(reservation, request.connection);
+  for (uint8_t at = 0; at < request.subjects_count; ++at) {
+    if (request.subjects[at] == no_subject) continue;
+    Subject& subject = subjects_[request.subjects[at]];
+    ++subject.held;
+    ++subject.open;  // of one that has no quota any more, too: its end frees it
+  }
+  wheel_.schedule(reservation.timer, clock_.due_ms(request.lifetime_ms));
+  ++open_count_;
+  return reservation;
+}
+
+// When all places are taken, the one that ended first is forgotten.
+ReservationBook::Pool::Index ReservationBook::take() noexcept {
+  if (pool_.used() == pool_.capacity()) forget(ended_.front());
+  const Pool::Index index = pool_.take(uint64_t{0});
+  pool_[index].timer.owner = TimerOwner{TimerOwner::lifetime, index}.bits();
+  pool_.prefetch_next();
+  return index;
+}
+
+std::optional<IdRecord> ReservationBook::find_record(uint64_t id) noexcept {
+  if (const Reservation* const reservation = find(id)) return record_of(*reservation);
+  const IdRecord* const record = ids_.find(id, clock_.ms());
+  return record == nullptr ? std::nullopt : std::optional(*record);
+}
+
+IdRecord ReservationBook::record_of(const Reservation& reservation) noexcept {
+  IdRecord record;
+  write(reservation, record);
+  return record;
+}
+
+void ReservationBook::extend(Reservation& reservation, uint32_t lifetime_ms) noexcept {
+  DEBUG_ASSERT(reservation.state == ReservationState::open);
+  if (lifetime_ms != 0) reservation.lifetime_ms = lifetime_ms;
+  wheel_.schedule(reservation.timer, clock_.due_ms(reservation.lifetime_ms));
+}
+
+void ReservationBook::end(Reservation& reservation, ReservationState state) noexcept {
+  const bool was_open = reservation.state == ReservationState::open;
+  close(reservation, state);
+  if (!reservation.client_id.is_set()) {
+    write(reservation, ids_.record_of(reservation.id));
+    free(reservation);
+  } else if (was_open) {
+    ended_.push_back(reservation);
+  }
+}
+
+// Its slots are free from now on, unless they were before.
+void ReservationBook::close(Reservation& reservation, ReservationState state) noexcept {
+  if (reservation.state == ReservationState::open) {
+    --open_count_;
+    if (reservation.is_connection_bound()) bindings_.unbind(reservation);
+    for (uint8_t at = 0; at < reservation.subjects_count; ++at) {
+      if (reservation.subjects[at] != no_subject) --subjects_[reservation.subjects[at]].open;
+    }
+  }
+  reservation.state = state;
+}
+
+void ReservationBook::expire(Reservation& reservation) noexcept {
+  reservation.expired_order = clock_.order();
+  if (reservation.client_id.is_set()) {
+    // Its client may ask again under the id: the lifetime in which it gets the same answer is over.
+    client_ids_.remove(reservation.client_id, {.index = index_of(reservation)});
+    reservation.client_id = {};
+  }
+  // A settle that comes late finds it for as long again.
+  wheel_.schedule(reservation.timer, clock_.due_ms(reservation.lifetime_ms));
+  close(reservation, ReservationState::expired);
+  ended_.push_back(reservation);
+}
+
+void ReservationBook::forget(Reservation& reservation) noexcept {
+  ids_.record_of(reservation.id) = {};
+  free(reservation);
+}
+
+// It has ended, and its record is written.
+void ReservationBook::free(Reservation& reservation) noexcept {
+  DEBUG_ASSERT(reservation.state != ReservationState::open);
+  const Pool::Index index = index_of(reservation);
+  ids_.end(reservation.id);
+  if (reservation.client_id.is_set()) client_ids_.remove(reservation.client_id, {.index = index});
+  owners_.drop(reservation.owner);
+  for (uint8_t at = 0; at < reservation.subjects_count; ++at) {
+    if (reservation.subjects[at] != no_subject) --subjects_[reservation.subjects[at]].held;
+  }
+  base::TimerWheel::cancel(reservation.timer);
+  pool_.give_back(index);
+}
+
+uint64_t ReservationBook::reserved_bytes() const noexcept {
+  return pool_.reserved_bytes() + ids_.reserved_bytes() + bindings_.reserved_bytes();
+}
+
+void ReservationBook::check_invariants() const noexcept {
+  uint32_t open = 0;
+  std::vector<uint32_t> open_of(subjects_.pool().index_end());
+  std::vector<uint32_t> held_of(subjects_.pool().index_end());
+  for (Pool::Index index = 0; index < pool_.index_end(); ++index) {
+    if (!pool_.holds(index)) continue;
+    const Reservation& reservation = pool_[index];
+    const bool is_open = reservation.state == ReservationState::open;
+    ASSERT(reservation.timer.scheduled() && index_of(reservation) == index);
+    ASSERT(find_index(reservation.id) == index);
+    ASSERT(is_open || reservation.is_linked());
+    open += is_open ? 1 : 0;
+    for (uint8_t at = 0; at < reservation.subjects_count; ++at) {
+      const SubjectIndex subject = reservation.subjects[at];
+      if (subject == no_subject) continue;
+      ++held_of[subject];
+      open_of[subject] += is_open ? 1 : 0;
+    }
+  }
+  ASSERT(open == open_count_);
+  for (SubjectIndex index = 0; index < subjects_.pool().index_end(); ++index) {
+    if (!subjects_.pool().holds(index)) continue;
+    ASSERT(subjects_[index].held == held_of[index] && subjects_[index].open == open_of[index]);
+  }
+  bindings_.check_invariants();
+}
+
+}  // namespace sluice::quota

@@ -1,0 +1,123 @@
+// The reservations of one core: open ones, those whose end is remembered, and their ids.
+// Flow:   open() -> extend() -> end() by settling or cancelling, or expire() by the timer -> what
+//         remains is a record of the end, under the id.
+// Shape:  a pool of reservations, their lifetimes in the store's timer wheel; a record for every id
+//         (id_book.hpp); the ended ones that still have their place, the first to be forgotten
+//         first. Each counts in the `open` and `held` of the subjects that it names.
+// Errors: none; open() needs has_room().
+// Lives:  one core. An expired reservation keeps its place for as long again, since it may be
+//         settled late; one with a client's id until its lifetime ends; unless the place is needed.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "base/object_pool.hpp"
+#include "base/timer_wheel.hpp"
+#include "quota/call_clock.hpp"
+#include "quota/client_ids.hpp"
+#include "quota/connection_bindings.hpp"
+#include "quota/id_book.hpp"
+#include "quota/owner_names.hpp"
+#include "quota/quota_store.hpp"
+#include "quota/reservation.hpp"
+#include "quota/subject_table.hpp"
+
+namespace sluice::quota {
+
+class ReservationBook {
+ public:
+  using Pool = base::ObjectPool<Reservation>;
+
+  ReservationBook(const Options& options, const CallClock& clock, SubjectTable& subjects,
+                  base::TimerWheel& wheel, OwnerNames& owners, ClientIds& client_ids);
+
+  // An ended one may have to be forgotten for the next.
+  bool has_room() const noexcept { return pool_.used() < pool_.capacity() || !ended_.empty(); }
+  // The request was charged.
+  Reservation& open(const Request& request, api::QuotaCode admission,
+                    std::string_view owner) noexcept;
+
+  // Null: it is unknown, or its record is all that is left.
+  Reservation* find(uint64_t id) noexcept;
+  std::optional<IdRecord> find_record(uint64_t id) noexcept;
+  static IdRecord record_of(const Reservation& reservation) noexcept;
+
+  // Of an open one; 0: as long as it was last given.
+  void extend(Reservation& reservation, uint32_t lifetime_ms) noexcept;
+  // Settled or cancelled: it is open, or has expired. Gone afterwards, unless a client's id may
+  // ask for it again.
+  void end(Reservation& reservation, api::ReservationState state) noexcept;
+  void expire(Reservation& reservation) noexcept;
+  // The time in which its end was remembered is over.
+  void forget(Reservation& reservation) noexcept;
+
+  // Reservations that end with their connections.
+  ConnectionBindings& bindings() noexcept { return bindings_; }
+  const ConnectionBindings& bindings() const noexcept { return bindings_; }
+
+  const Pool& pool() const noexcept { return pool_; }
+  Reservation& operator[](Pool::Index index) noexcept { return pool_[index]; }
+  const Reservation& operator[](Pool::Index index) const noexcept { return pool_[index]; }
+  std::string_view owner_of(const Reservation& reservation) const noexcept {
+    return owners_.at(reservation.owner);
+  }
+  uint32_t lifetime_left_ms(const Reservation& reservation) const noexcept;
+  uint32_t open_count() const noexcept { return open_count_; }
+
+  // Fetch ahead what calls will look at: the record of an id, the place and record that the next
+  // ones get, and the reservation itself once its record is there.
+  // Inlined always: to g++ 12 a function that only fetches ahead is one without effect.
+  [[gnu::always_inline]] void prefetch_record(uint64_t id) const noexcept { ids_.prefetch(id); }
+  [[gnu::always_inline]] void prefetch_next_record(uint32_t ahead) const noexcept {
+    ids_.prefetch_next(ahead);
+  }
+  [[gnu::always_inline]] void prefetch(uint64_t id) const noexcept {
+    const Pool::Index index = find_index(id);
+    if (index != Pool::none) pool_.prefetch(index);
+  }
+
+  uint64_t reserved_bytes() const noexcept;
+  void check_invariants() const noexcept;
+
+ private:
+  Pool::Index find_index(uint64_t id) const noexcept;
+  Pool::Index take() noexcept;
+  void close(Reservation& reservation, api::ReservationState state) noexcept;
+  void free(Reservation& reservation) noexcept;
+
+  const CallClock& clock_;
+  SubjectTable& subjects_;
+  base::TimerWheel& wheel_;
+  OwnerNames& owners_;
+  ClientIds& client_ids_;
+  Pool pool_;
+  IdBook ids_;
+  Reservations ended_;
+  ConnectionBindings bindings_;
+  uint32_t open_count_ = 0;
+};
+
+// ------------------------------------------------------------------------- what every settle does
+
+// `none`: there is no more of it than its record. An id of another shard has another nonce.
+inline ReservationBook::Pool::Index ReservationBook::find_index(uint64_t id) const noexcept {
+  static_assert(IdRecord::ended == Pool::none);
+  const IdRecord* const record = ids_.find(id, clock_.ms());
+  return record == nullptr ? Pool::none : record->reservation;
+}
+
+inline Reservation* ReservationBook::find(uint64_t id) noexcept {
+  const Pool::Index index = find_index(id);
+  return index == Pool::none ? nullptr : &pool_[index];
+}
+
+// Rounded up, but never more than it was given.
+inline uint32_t ReservationBook::lifetime_left_ms(const Reservation& reservation) const noexcept {
+  const int64_t left = std::max<int64_t>(reservation.timer.due_ms() - clock_.ms(), 0);
+  return static_cast<uint32_t>(std::min<int64_t>(left, reservation.lifetime_ms));
+}
+
+}  // namespace sluice::quota
