@@ -32,6 +32,7 @@
 #include "quota/owner_names.hpp"
 #include "quota/party.hpp"
 #include "quota/party_meters.hpp"
+#include "quota/queue_server.hpp"
 #include "quota/quota_class.hpp"
 #include "quota/quota_store.hpp"
 #include "quota/reservation.hpp"
@@ -39,6 +40,7 @@
 #include "quota/subject.hpp"
 #include "quota/subject_table.hpp"
 #include "quota/timer_owner.hpp"
+#include "quota/wait_queues.hpp"
 #include "quota/work_budget.hpp"
 
 namespace sluice::quota {
@@ -58,12 +60,12 @@ class Engine {
   void adopt(policy::QuotaBook& book, base::Now now) noexcept;
   void run_due(base::Now now) noexcept;
   int64_t next_due_ns() const noexcept;
-  std::span<api::Grant> grants() noexcept { return grants_; }
-  void keep_grants(size_t count) noexcept { grants_.resize(count); }
+  std::span<api::Grant> grants() noexcept { return server_.grants(); }
+  void keep_grants(size_t count) noexcept { server_.keep_grants(count); }
   std::string_view unknown_subject() const noexcept { return unknown_subject_; }
   uint32_t subjects_count() const noexcept { return subjects_.pool().used(); }
   uint32_t reservations_count() const noexcept { return reservations_.open_count(); }
-  uint32_t waiters_count() const noexcept { return waiters_.used(); }
+  uint32_t waiters_count() const noexcept { return queues_.pool().used(); }
   const Statistics& statistics() const noexcept { return statistics_; }
   uint64_t reserved_bytes() const noexcept;
   void check_invariants(base::Now now) const noexcept;
@@ -76,6 +78,9 @@ class Engine {
     int64_t charged_ns;  // when what is ended was; now: nothing is
   };
   using Fetched = boost::container::static_vector<Fetch, group_calls * limits::call_subjects_max>;
+
+  // engine.cpp
+  void fire_timers() noexcept;
 
   // engine_prepare.cpp
   void prepare(const api::QuotaBatch& batch, size_t first, size_t count) noexcept;
@@ -106,7 +111,6 @@ class Engine {
                      const Party& party) const noexcept;
   [[gnu::noinline]] void identify(Request& request, const api::QuotaBatch& batch,
                                   const api::QuotaCall& call) const noexcept;
-  Party party_of(const Request& request) noexcept;
   uint64_t default_output(const Party& party, const api::Amounts& amounts) const noexcept;
   void stand_behind(Obstacle& against, const Party& party) const noexcept;
   std::optional<ClientIds::Entry> find_repeated(const Request& request) const noexcept;
@@ -124,53 +128,12 @@ class Engine {
   void expire_bound() noexcept;
   void replace(Reservation& reservation, const api::Amounts& actual, uint64_t cached) noexcept;
   void expire(Reservation& reservation) noexcept;
-  void mark_queues(const Reservation& reservation) noexcept;
+  void end_lifetime(Reservation& reservation) noexcept;
   void answer_ending(Reservation& reservation, api::ReservationState state,
                      api::QuotaAnswer& answer) noexcept;
   void answer_ended(api::ReservationState wanted, api::QuotaAnswer& answer) noexcept;
 
-  // engine_line.cpp
-  bool must_wait(const Party& party) noexcept { return waiters_.used() > 0 && is_behind(party); }
-  bool is_behind(const Party& party) noexcept;
-  void pass(const Party& party) noexcept;
-  api::QuotaCode join(const api::QuotaCall& call, const Request& request, const Obstacle& obstacle,
-                      api::CoreId origin, api::QuotaAnswer& answer) noexcept;
-  void wake_at(Waiter& waiter, int64_t fits_at_ns) noexcept;
-  void leave(api::WaiterId waiter) noexcept;
-  void settle_waiter(api::WaiterId waiter, api::Verdict verdict, uint64_t reservation) noexcept;
-  void serve(SubjectIndex subject) noexcept;
-  void serve_marked() noexcept;
-  void mark_lines(const Waiter& waiter) noexcept;
-  bool may_have_turn(const Waiter& waiter, uint64_t since_order = UINT64_MAX) const noexcept;
-  bool may_be_passed(const Subject& subject) const noexcept;
-  void serve_line(SubjectIndex subject) noexcept;
-  bool try_head(api::WaiterId waiter) noexcept;
-  bool is_denied(const Waiter& waiter, const Party& party) const noexcept;
-  bool serve_waiter(api::WaiterId waiter, const Party& party,
-                    const limiter::Shares& shares) noexcept;
-  void let_overtake(SubjectIndex subject) noexcept;
-  bool overtake(api::WaiterId waiter) noexcept;
-  bool lets_pass(const Subject& subject) const noexcept;
-  void drain_some() noexcept;
-  void refresh_waiters() noexcept;
-  void fire_timers() noexcept;
-  void end_lifetime(Reservation& reservation) noexcept;
-  void pass_limit(Waiter& waiter) noexcept;
-  void end_waits() noexcept;
-  bool heads_all(const Waiter& waiter, api::WaiterId index) noexcept;
-  uint32_t lines_passed_by(api::WaiterId index, std::span<SubjectIndex> lines) const noexcept;
-  bool may_overtake(const Waiter& waiter, api::WaiterId index) noexcept;
-  bool is_waiting(api::WaiterId waiter, api::Ticket ticket, api::CoreId origin) const noexcept;
-  static Link link(api::WaiterId waiter, uint32_t place) noexcept {
-    return waiter * limits::call_subjects_max + place;
-  }
-  static api::WaiterId index_of(const Waiter& waiter) noexcept {
-    return static_cast<api::WaiterId>(waiter.limit.owner);
-  }
-  static api::WaiterId waiter_of(Link link) noexcept { return link / limits::call_subjects_max; }
-  static uint32_t place_of(Link link) noexcept { return link % limits::call_subjects_max; }
-
-  // engine_subject.cpp
+  // engine_quota.cpp
   bool names_one(const api::QuotaBatch& batch, const api::QuotaCall& call,
                  api::QuotaAnswer& answer) const noexcept;
   void put(api::QuotaBatch& batch, size_t index, const NameHash& hash) noexcept;
@@ -211,14 +174,8 @@ class Engine {
   ClientIds client_ids_;
   ReservationBook reservations_;
 
-  base::ObjectPool<Waiter> waiters_;
-  Waiters late_waiters_;  // whose wait limit has passed, the first first
-  static constexpr api::WaiterId not_draining = api::no_waiter;
-  api::WaiterId drain_at_ = not_draining;  // waiters from here on are still to be told
-  std::vector<api::Grant> grants_;
-  static constexpr api::WaiterId none_to_refresh = api::no_waiter;
-  // The subjects of waiters from here on may have old rules.
-  api::WaiterId refresh_waiters_at_ = none_to_refresh;
+  WaitQueues queues_;
+  QueueServer server_;
 
   std::string_view unknown_subject_;  // of the batch that is decided, or was
 

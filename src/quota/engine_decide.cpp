@@ -151,19 +151,6 @@ QuotaCode Engine::meet_unknown(std::string_view name) noexcept {
   return denied ? QuotaCode::unknown_subject : QuotaCode::ok;
 }
 
-Party Engine::party_of(const Request& request) noexcept {
-  Party party;
-  for (uint8_t place = 0; place < request.subjects_count; ++place) {
-    const SubjectIndex index = request.subjects[place];
-    if (index == no_subject) continue;
-    Member& member = party.emplace_back();
-    member.place = place;
-    subjects_.look_at(index, member);
-    if (member.quota == nullptr) party.pop_back();
-  }
-  return party;
-}
-
 // Of a request that tells none: the server's default, or what the tightest limit leaves beside the
 // input, so that a small quota does not refuse the first call.
 uint64_t Engine::default_output(const Party& party, const api::Amounts& amounts) const noexcept {
@@ -220,8 +207,7 @@ void Engine::identify(Request& request, const QuotaBatch& batch,
 std::optional<ClientIds::Entry> Engine::find_repeated(const Request& request) const noexcept {
   if (!request.id.is_set()) return std::nullopt;
   return client_ids_.find(request.id, [&](ClientIds::Entry entry) -> const NameHash& {
-    return entry.is_waiter ? waiters_[entry.index].request.id
-                           : reservations_[entry.index].client_id;
+    return entry.is_waiter ? queues_[entry.index].request.id : reservations_[entry.index].client_id;
   });
 }
 
@@ -249,13 +235,8 @@ bool Engine::answer_repeat(const Request& request, QuotaAnswer& answer) noexcept
 
 // It would fit, but for those who wait; where it may pass them, only until their turn is over.
 void Engine::stand_behind(Obstacle& against, const Party& party) const noexcept {
-  const bool may_pass = std::all_of(party.begin(), party.end(), [this](const Member& member) {
-    if (member.index == no_subject) return true;
-    const Subject& subject = subjects_[member.index];
-    return !subject.has_line() || lets_pass(subject);
-  });
   against.code = QuotaCode::line_ahead;
-  against.fits_at_ns = clock_.ns() + (may_pass ? base::ns_per_ms : unknown_retry_ns);
+  against.fits_at_ns = clock_.ns() + (queues_.let_pass(party) ? base::ns_per_ms : unknown_retry_ns);
 }
 
 void Engine::reserve(QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
@@ -277,7 +258,7 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const SubjectHashes& hashe
   } else {
     const limiter::Shares shares(request.amounts);
     const bool has_room = reservations_.has_room();
-    const bool in_line = must_wait(party);
+    const bool in_line = queues_.must_wait(party);
     if (!in_line && (has_room ? charge_if_fits(party, shares, clock_.moment())
                               : party_fits(party, shares, clock_.moment()))) {
       if (!has_room) {
@@ -287,7 +268,7 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const SubjectHashes& hashe
         answer.reservation = made.id;
         answer.state = api::ReservationState::open;
         answer.lifetime_ms = request.lifetime_ms;
-        if (waiters_.used() > 0) pass(party);
+        if (queues_.pool().used() > 0) queues_.count_overtaking(party);
         answered(made.admission);
       }
     } else {
@@ -295,7 +276,7 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const SubjectHashes& hashe
       if (against.code == QuotaCode::ok) stand_behind(against, party);
       QuotaCode code = against.code;
       if ((call.flags & api::quota_flag::may_wait) != 0) {
-        code = join(call, request, against, origin, answer);
+        code = server_.join(call, request, against, origin, answer);
       }
       answered(code);
       if (code != QuotaCode::queued) deny(batch, index, party, request, code, against);
@@ -340,7 +321,7 @@ void Engine::check(QuotaBatch& batch, size_t index, const SubjectHashes& hashes)
     answer.code = repeated_code(request, *found);
     if (answer.code == QuotaCode::id_in_use) tell_retry(answer);
   } else {
-    const bool in_line = must_wait(party);
+    const bool in_line = queues_.must_wait(party);
     Obstacle against = find_obstacle(party, limiter::Shares(request.amounts), clock_.moment());
     if (against.code == QuotaCode::ok && in_line) stand_behind(against, party);
     if (against.code != QuotaCode::ok) {

@@ -74,9 +74,9 @@ void Engine::answer_ending(Reservation& reservation, ReservationState state,
   answer.state = state;
   answer.late = reservation.has_expired();
   answer.amounts = reservation.amounts;
-  mark_queues(reservation);
+  queues_.mark(reservation.named());  // its end may help those who wait
   reservations_.end(reservation, state);
-  serve_marked();
+  server_.serve_marked();
 }
 
 // It ended before, or is unknown. The same end again has the same answer.
@@ -123,14 +123,22 @@ void Engine::expire(Reservation& reservation) noexcept {
   budget_.spend(reservation.subjects_count);
   ++statistics_.expired;
   close_expired_charges(reservation, subjects_, clock_.moment());
-  mark_queues(reservation);
+  queues_.mark(reservation.named());  // its end may help those who wait
   reservations_.expire(reservation);
+}
+
+void Engine::end_lifetime(Reservation& reservation) noexcept {
+  if (reservation.state == ReservationState::open) {
+    expire(reservation);
+  } else {
+    reservations_.forget(reservation);
+  }
 }
 
 void Engine::end_connection(uint64_t connection) noexcept {
   if (!reservations_.bindings().end(connection)) return;
   expire_bound();
-  serve_marked();
+  server_.serve_marked();
 }
 
 // A connection may have bound every reservation to itself: they end in slices.
@@ -140,15 +148,6 @@ void Engine::expire_bound() noexcept {
     if (reservation == nullptr) return;
     clock_.next_call();
     expire(*reservation);
-  }
-}
-
-// Its end may help those who wait for its subjects.
-void Engine::mark_queues(const Reservation& reservation) noexcept {
-  if (waiters_.used() == 0) return;
-  for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
-    const SubjectIndex subject = reservation.subjects[place];
-    if (subject != no_subject && subjects_[subject].has_line()) subjects_.to_serve().add(subject);
   }
 }
 

@@ -1,4 +1,4 @@
-// What was reserved, and has to be settled; and who waits to reserve.
+// What was reserved, and has to be settled.
 // Shape:  all of it is in the Reservation but the owner's name, which few have: in an arena.
 // Lives:  in the engine's pools. An expired reservation stays for as long again, one with an id of
 //         its client's until its lifetime ends, unless its place is needed; of others
@@ -8,24 +8,15 @@
 #include <array>
 #include <boost/intrusive/list.hpp>
 #include <cstdint>
+#include <span>
 
 #include "api/quota.hpp"
 #include "base/timer_wheel.hpp"
-#include "quota/block_arena.hpp"
+#include "quota/owner_names.hpp"
+#include "quota/request.hpp"
 #include "quota/subject.hpp"
 
 namespace sluice::quota {
-
-// What is asked, in the store's own terms.
-struct Request {
-  api::Amounts amounts;
-  NameHash id;              // of the client's id and of what its subjects share; zero: none
-  uint64_t id_request = 0;  // a hash of all that was asked under the id
-  uint64_t connection = 0;  // that it ends with; 0: none
-  uint32_t lifetime_ms = 0;
-  uint8_t subjects_count = 0;
-  std::array<SubjectIndex, limits::call_subjects_max> subjects{};
-};
 
 // Three cache lines with its place in the pool: what every pair of calls looks at lies in the first
 // two, and at the beginning of the third.
@@ -51,10 +42,11 @@ struct Reservation
   uint64_t order = 0;            // of the call that charged it
   uint64_t expired_order = 0;    // of when its lifetime ended; 0: it has not
   uint32_t binding = not_bound;  // its connection's, in ConnectionBindings: for good
-  BlockArena::Block owner = BlockArena::none;
+  OwnerNames::Block owner = OwnerNames::none;
   NameHash client_id;
   uint64_t id_request = 0;
 
+  std::span<const SubjectIndex> named() const noexcept { return {subjects.data(), subjects_count}; }
   bool is_connection_bound() const noexcept { return binding != not_bound; }
   // For good: an expired one may still be settled.
   bool has_ended() const noexcept {
@@ -67,23 +59,5 @@ static_assert(sizeof(Reservation) == 184);  // and its place in the pool's list 
 
 using Reservations =
     boost::intrusive::list<Reservation, boost::intrusive::constant_time_size<false>>;
-
-struct Waiter
-    : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
-  Waiter(uint64_t limit_owner, uint64_t wake_owner) noexcept
-      : limit(limit_owner), wake(wake_owner) {}
-
-  base::Timer limit;  // the wait limit; linked when it has passed
-  base::Timer wake;   // of one that heads all its lines, or may pass the heads: when it may fit
-  Request request;
-  api::Ticket ticket = api::no_ticket;
-  api::CoreId origin = 0;
-  BlockArena::Block owner = BlockArena::none;
-  uint64_t limit_order = 0;  // of when its wait limit passed: told so when its lines had their turn
-  std::array<Link, limits::call_subjects_max> before{};
-  std::array<Link, limits::call_subjects_max> behind{};
-};
-
-using Waiters = boost::intrusive::list<Waiter, boost::intrusive::constant_time_size<false>>;
 
 }  // namespace sluice::quota

@@ -15,7 +15,7 @@ namespace sluice::quota {
 using SubjectIndex = uint32_t;
 inline constexpr SubjectIndex no_subject = 0xFFFF'FFFF;
 
-// A waiter's place in one of its lines: waiter * limits::call_subjects_max + the subject's place.
+// A waiter's place in one of its queues: waiter * limits::call_subjects_max + the subject's place.
 using Link = uint32_t;
 inline constexpr Link no_link = 0xFFFF'FFFF;
 
@@ -39,18 +39,18 @@ struct alignas(64) Subject {
   Link first_waiter = no_link;
   api::QuotaSource source = api::QuotaSource::none;
   bool configured = false;  // named by the configuration file, or put: stays while it is idle
-  bool to_serve = false;    // its line: somebody may have a turn
+  bool to_serve = false;    // its queue: somebody in it may fit
 
   char* name = nullptr;
   uint16_t name_bytes = 0;
   Link last_waiter = no_link;
-  uint32_t waiting = 0;                     // in its line
-  uint32_t overtaken = 0;                   // how many have passed its present head
+  uint32_t waiting = 0;                     // in its queue
+  uint32_t overtaken = 0;                   // how many have overtaken its present head
   uint64_t reset_order = 0;                 // of the call that reset it last
-  uint64_t served_order = 0;                // of the call when all its line had its turn at last
-  SubjectIndex next_to_serve = no_subject;  // behind it, of the lines that are to be served
+  uint64_t served_order = 0;                // of the call that served its queue last
+  SubjectIndex next_to_serve = no_subject;  // behind it in the ServeList
 
-  bool has_line() const noexcept { return first_waiter != no_link; }
+  bool has_waiters() const noexcept { return first_waiter != no_link; }
 };
 static_assert(offsetof(Subject, name) == 64);
 

@@ -93,7 +93,7 @@ void SubjectTable::change_quota(Subject& subject, CurrentBook::OwnQuota own) noe
 
 void SubjectTable::refresh(SubjectIndex index) noexcept {
   Subject& subject = pool_[index];
-  if (subject.has_line()) to_serve_.add(index);  // before anybody comes later
+  if (subject.has_waiters()) to_serve_.add(index);  // before anybody comes later
   if (std::exchange(subject.resets, resets_) != resets_) reset_meters(subject, resets_order_);
   if (std::exchange(subject.version, book_.version()) == book_.version()) return;
   if (subject.source == QuotaSource::run_time) return;
@@ -121,7 +121,7 @@ void SubjectTable::reset_all() noexcept {
 
 bool SubjectTable::is_idle(SubjectIndex index) noexcept {
   const Subject& subject = current(index);
-  if (subject.configured || subject.has_line() || subject.held > 0 || subject.to_serve) {
+  if (subject.configured || subject.has_waiters() || subject.held > 0 || subject.to_serve) {
     return false;
   }
   if (subject.quota == nullptr) return true;
@@ -135,7 +135,7 @@ bool SubjectTable::is_idle(SubjectIndex index) noexcept {
 
 void SubjectTable::forget(SubjectIndex index) noexcept {
   Subject& subject = pool_[index];
-  ASSERT(!subject.has_line() && subject.held == 0);
+  ASSERT(!subject.has_waiters() && subject.held == 0);
   change_quota(subject, {});
   index_.erase(subject.hash.low, index);
   names_.give_back(reinterpret_cast<std::byte*>(subject.name), subject.name_bytes);

@@ -2,6 +2,7 @@
 // Lives:  members are built in the order in which they refer to each other.
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "quota/reservation_book.hpp"
 #include "quota/subject_table.hpp"
 #include "quota/timer_owner.hpp"
+#include "quota/wait_queues.hpp"
 #include "unit/quota/store_driver.hpp"
 
 namespace sluice::quota {
@@ -31,10 +33,13 @@ class TableDriver {
   // A subject with this quota, as put at run time. no_subject: there is no room.
   SubjectIndex make(const std::string& name, std::vector<api::Limit> limits,
                     const Party& kept = nobody) {
-    const QuotaClass* const quota = book.classes().hold(quota_of(std::move(limits)));
+    return make(name, quota_of(std::move(limits)), kept);
+  }
+  SubjectIndex make(const std::string& name, const api::Quota& quota, const Party& kept = nobody) {
+    const QuotaClass* const held = book.classes().hold(quota);
     const SubjectIndex made =
-        subjects.make(subjects.hash(name), name, {quota, api::QuotaSource::run_time}, kept);
-    book.classes().let_go(quota);
+        subjects.make(subjects.hash(name), name, {held, api::QuotaSource::run_time}, kept);
+    book.classes().let_go(held);
     return made;
   }
   SubjectIndex find(const std::string& name) const { return subjects.find(subjects.hash(name)); }
@@ -70,6 +75,13 @@ class TableDriver {
     made.subjects[0] = subject;
     return made;
   }
+  // For one token of each of these subjects.
+  static Request request_of_all(std::initializer_list<SubjectIndex> subjects) {
+    Request made = request(no_subject);
+    made.subjects_count = 0;
+    for (const SubjectIndex subject : subjects) made.subjects[made.subjects_count++] = subject;
+    return made;
+  }
   Reservation& open(const Request& asked, std::string_view owner = {}) {
     return reservations.open(asked, api::QuotaCode::ok, owner);
   }
@@ -95,6 +107,7 @@ class TableDriver {
   OwnerNames owners{options.reservations_max};
   ClientIds client_ids{options.reservations_max, options.waiters_max};
   ReservationBook reservations{options, clock, subjects, wheel, owners, client_ids};
+  WaitQueues queues{options, clock, subjects, wheel, owners, client_ids};
 };
 
 }  // namespace sluice::quota

@@ -1,0 +1,111 @@
+#include "quota/engine.hpp"
+
+namespace sluice::quota {
+namespace {
+
+// Timers that one step fires.
+constexpr int timers_max = 1'024;
+
+}  // namespace
+
+Engine::Engine(const Options& options)
+    : options_(options),
+      budget_(options.step_work),
+      subjects_(options_, clock_, book_, statistics_),
+      adoption_(options_, book_, subjects_),
+      owners_(options.reservations_max),
+      client_ids_(options.reservations_max, options.waiters_max),
+      reservations_(options_, clock_, subjects_, wheel_, owners_, client_ids_),
+      queues_(options_, clock_, subjects_, wheel_, owners_, client_ids_),
+      server_(options_, clock_, budget_, book_, subjects_, reservations_, queues_, statistics_) {}
+
+bool Engine::withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
+                      api::CoreId origin) noexcept {
+  if (!queues_.is_waiting(waiter, ticket, origin)) return false;
+  clock_.begin(now);
+  server_.withdraw(waiter);
+  return true;
+}
+
+bool Engine::abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
+                     api::CoreId origin) noexcept {
+  if (!queues_.is_waiting(waiter, ticket, origin)) return false;
+  clock_.begin(now);
+  server_.abandon(waiter);
+  return true;
+}
+
+void Engine::drain(base::Now now) noexcept {
+  clock_.begin(now);
+  server_.begin_drain();
+  server_.drain_some();
+}
+
+void Engine::adopt(policy::QuotaBook& book, base::Now now) noexcept {
+  clock_.begin(now);
+  book_.adopt(book);
+  server_.begin_marking_all();
+  adoption_.begin();
+  adoption_.go_on();
+}
+
+// Each part has its own share of work: however many queues are to be served, lifetimes and wait
+// limits end.
+void Engine::run_due(base::Now now) noexcept {
+  clock_.begin(now);
+  adoption_.go_on();
+  budget_.refill();
+  expire_bound();
+  budget_.refill();
+  fire_timers();
+  budget_.refill();
+  server_.drain_some();
+  server_.mark_some();
+  server_.serve_marked();
+  budget_.refill();
+  server_.end_late_waits();
+  budget_.refill();  // for the calls until the next time
+}
+
+void Engine::fire_timers() noexcept {
+  wheel_.advance(clock_.ms());
+  for (int fired = 0; fired < timers_max && budget_.may_go_on(); ++fired) {
+    const base::Timer* const timer = wheel_.pop_due();
+    if (timer == nullptr) return;
+    budget_.spend(0);
+    clock_.next_call();
+    const TimerOwner owner = TimerOwner::of(*timer);
+    switch (owner.kind) {
+      case TimerOwner::lifetime:
+        end_lifetime(reservations_[owner.index]);
+        break;
+      case TimerOwner::wait_limit:
+        server_.pass_limit(owner.index);
+        break;
+      case TimerOwner::wake:
+        queues_.mark(queues_[owner.index].request.named());  // served once for all that woke
+        break;
+    }
+  }
+}
+
+int64_t Engine::next_due_ns() const noexcept {
+  const bool has_work = adoption_.is_under_way() || server_.has_work() ||
+                        reservations_.bindings().has_any_to_expire();
+  if (has_work) return 0;
+  const int64_t due_ms = wheel_.next_due_ms();
+  return due_ms == INT64_MAX ? base::never_ns : due_ms * base::ns_per_ms;
+}
+
+uint64_t Engine::reserved_bytes() const noexcept {
+  return subjects_.reserved_bytes() + owners_.reserved_bytes() + client_ids_.reserved_bytes() +
+         reservations_.reserved_bytes() + queues_.reserved_bytes();
+}
+
+void Engine::check_invariants(base::Now) const noexcept {
+  subjects_.check_invariants();
+  reservations_.check_invariants();
+  queues_.check_invariants();
+}
+
+}  // namespace sluice::quota

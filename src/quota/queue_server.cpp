@@ -1,0 +1,267 @@
+#include "quota/queue_server.hpp"
+
+#include "base/assert.hpp"
+#include "quota/party_meters.hpp"
+
+namespace sluice::quota {
+
+using api::QuotaCode;
+using api::Verdict;
+using api::WaiterId;
+
+namespace {
+
+// How many behind the head of a queue are looked at for one that may overtake it.
+constexpr int overtakers_looked_at = 16;
+
+// Waiters whose limit has passed, and waiters whose queues are marked, that one step takes.
+constexpr int late_waiters_max = 64;
+constexpr uint32_t marked_max = 64;
+
+QuotaCode code_of(Verdict verdict) noexcept {
+  switch (verdict) {
+    case Verdict::approved:
+      return QuotaCode::ok;
+    case Verdict::wait_limit:
+      return QuotaCode::wait_limit;
+    case Verdict::withdrawn:
+      return QuotaCode::withdrawn;
+    case Verdict::draining:
+      return QuotaCode::draining;
+    default:
+      return QuotaCode::exceeds_limit;
+  }
+}
+
+}  // namespace
+
+QueueServer::QueueServer(const Options& options, CallClock& clock, WorkBudget& budget,
+                         const CurrentBook& book, SubjectTable& subjects,
+                         ReservationBook& reservations, WaitQueues& queues, Statistics& statistics)
+    : clock_(clock),
+      budget_(budget),
+      book_(book),
+      subjects_(subjects),
+      reservations_(reservations),
+      queues_(queues),
+      statistics_(statistics) {
+  grants_.reserve(options.waiters_max);
+}
+
+// ------------------------------------------------------------------------------ joining and
+// leaving
+
+QuotaCode QueueServer::join(const api::QuotaCall& call, const Request& request,
+                            const Obstacle& against, api::CoreId origin,
+                            api::QuotaAnswer& answer) noexcept {
+  if (against.fits_at_ns == base::never_ns) return against.code;
+  if ((call.flags & api::quota_flag::draining) != 0) return QuotaCode::draining;
+  if ((call.flags & api::quota_flag::waiters_full) != 0) return QuotaCode::waiters_full;
+  const int64_t wait_ns = int64_t{call.wait_ms_max} * base::ns_per_ms;
+  if (wait_ns != 0 && against.earliest_ns > clock_.ns() + wait_ns) {
+    return QuotaCode::deadline_unmeetable;
+  }
+  // Each has a place for its outcome, which nobody may have fetched yet.
+  const WaitQueues::Pool& pool = queues_.pool();
+  if (pool.used() + grants_.size() >= pool.capacity()) return QuotaCode::waiters_full;
+  answer.waiter = queues_.join(request, call, origin);
+  // One that heads all its queues, or may overtake the heads, is to be tried when it may fit.
+  if (queues_.may_overtake(answer.waiter)) {
+    queues_.wake_at(answer.waiter, against.fits_at_ns);
+  }
+  return QuotaCode::queued;
+}
+
+void QueueServer::withdraw(WaiterId index) noexcept {
+  finish(index, Verdict::withdrawn, 0);
+  serve_marked();
+}
+
+void QueueServer::abandon(WaiterId index) noexcept {
+  queues_.leave(index);
+  serve_marked();
+}
+
+// The outcome is known: it leaves, and its client gets a grant.
+void QueueServer::finish(WaiterId index, Verdict verdict, uint64_t reservation) noexcept {
+  const Waiter& waiter = queues_[index];
+  grants_.push_back({.ticket = waiter.ticket,
+                     .origin = waiter.origin,
+                     .verdict = verdict,
+                     .detail = {},
+                     .permit = {.reservation = reservation},
+                     .quota = true});
+  ++statistics_.reserves[static_cast<size_t>(code_of(verdict))];
+  queues_.leave(index);
+}
+
+// ---------------------------------------------------------------------------------------- serving
+
+void QueueServer::serve(SubjectIndex index) noexcept {
+  subjects_.to_serve().add(index);
+  serve_marked();
+}
+
+// Each try takes a waiter out, or ends the serving of a queue. While the server drains nobody is
+// served.
+void QueueServer::serve_marked() noexcept {
+  if (drain_at_ != not_draining) return;
+  ServeList& to_serve = subjects_.to_serve();
+  while (!to_serve.empty() && budget_.may_go_on()) serve_queue(to_serve.take());
+}
+
+void QueueServer::serve_queue(SubjectIndex index) noexcept {
+  const Subject& subject = subjects_[index];
+  while (subject.has_waiters()) {
+    if (!budget_.may_go_on()) return;  // the waiter that left has marked it again
+    const WaiterId head = waiter_of(subject.first_waiter);
+    // One that is behind in other queues is served when they have moved, if it may not overtake.
+    const bool left = queues_.heads_all(head) ? try_head(head) : overtake(head);
+    if (!left) break;
+  }
+  subjects_[index].served_order = clock_.order();
+  if (subject.has_waiters()) {
+    let_overtake(index);
+  } else {
+    budget_.spend(0);
+  }
+}
+
+// True: it was served, or can never be, and has left.
+bool QueueServer::try_head(WaiterId index) noexcept {
+  const Waiter& waiter = queues_[index];
+  const Party party = party_of(waiter.request);
+  budget_.spend(waiter.request.subjects_count);
+  const limiter::Shares shares(waiter.request.amounts);
+  const bool denied = is_denied(waiter, party);
+  if (!denied && party_fits(party, shares, clock_.moment())) {
+    return admit(index, party, shares);
+  }
+  const Obstacle against = find_obstacle(party, shares, clock_.moment());
+  if (denied || against.fits_at_ns == base::never_ns) {
+    finish(index, Verdict::never_fits, 0);
+    return true;
+  }
+  queues_.wake_at(index, against.fits_at_ns);
+  return false;
+}
+
+// The head does not fit: some behind it may overtake it, as many as the quota allows.
+void QueueServer::let_overtake(SubjectIndex index) noexcept {
+  Link at = queues_.behind(subjects_[index].first_waiter);
+  for (int looked_at = 0; looked_at < overtakers_looked_at && at != no_link; ++looked_at) {
+    if (!queues_.lets_pass(subjects_.current(index))) return;
+    const WaiterId candidate = waiter_of(at);
+    at = queues_.behind(at);
+    overtake(candidate);
+    if (!subjects_[index].has_waiters()) return;
+  }
+}
+
+// True: it was served before the heads of queues in which it is behind. If it does not fit, it is
+// tried again when it may: the heads may have to wait for longer.
+bool QueueServer::overtake(WaiterId index) noexcept {
+  const Waiter& waiter = queues_[index];
+  budget_.spend(waiter.request.subjects_count);
+  if (!queues_.may_overtake(index)) return false;
+  const Party party = party_of(waiter.request);
+  if (is_denied(waiter, party)) return false;  // its outcome comes when it is a head
+  const limiter::Shares shares(waiter.request.amounts);
+  if (!party_fits(party, shares, clock_.moment())) {
+    const Obstacle against = find_obstacle(party, shares, clock_.moment());
+    if (against.fits_at_ns != base::never_ns) queues_.wake_at(index, against.fits_at_ns);
+    return false;
+  }
+  // The queues that it heads itself have another head then, whom it has not overtaken.
+  const WaitQueues::SubjectList overtaken = queues_.queues_not_headed(index);
+  if (!admit(index, party, shares)) return false;
+  for (const SubjectIndex subject : overtaken) ++subjects_[subject].overtaken;
+  return true;
+}
+
+// False: there is no place for another reservation; it goes on waiting.
+bool QueueServer::admit(WaiterId index, const Party& party,
+                        const limiter::Shares& shares) noexcept {
+  if (!reservations_.has_room()) {
+    queues_.wake_at(index, clock_.ns() + base::ns_per_s);
+    return false;
+  }
+  clock_.next_call();
+  const Request request = queues_.take_request(index);
+  charge(party, shares, clock_.moment());
+  const Reservation& made =
+      reservations_.open(request, admission_code(party), queues_.owner_of(index));
+  ++statistics_.waited;
+  finish(index, Verdict::approved, made.id);
+  return true;
+}
+
+// A subject has no quota any more, and unknown subjects are denied.
+bool QueueServer::is_denied(const Waiter& waiter, const Party& party) const noexcept {
+  return party.size() < waiter.request.subjects_count && book_.denies_unknown();
+}
+
+// The request's subjects as they are now.
+Party QueueServer::party_of(const Request& request) noexcept {
+  Party party;
+  for (uint8_t place = 0; place < request.subjects_count; ++place) {
+    const SubjectIndex index = request.subjects[place];
+    if (index == no_subject) continue;
+    Member& member = party.emplace_back();
+    member.place = place;
+    subjects_.look_at(index, member);
+    if (member.quota == nullptr) party.pop_back();
+  }
+  return party;
+}
+
+// ------------------------------------------------------------------------------- slices of a step
+
+void QueueServer::drain_some() noexcept {
+  if (drain_at_ == not_draining) return;
+  const WaitQueues::Pool& pool = queues_.pool();
+  for (; pool.used() > 0 && drain_at_ < pool.index_end(); ++drain_at_) {
+    if (!budget_.may_go_on()) return;
+    budget_.spend(0);
+    if (pool.holds(drain_at_)) finish(drain_at_, Verdict::draining, 0);
+  }
+  drain_at_ = not_draining;
+}
+
+void QueueServer::mark_some() noexcept {
+  const WaitQueues::Pool& pool = queues_.pool();
+  for (uint32_t count = 0; count < marked_max && mark_at_ < pool.index_end(); ++count, ++mark_at_) {
+    if (pool.holds(mark_at_)) queues_.mark(pool[mark_at_].request.named());
+  }
+  if (mark_at_ >= pool.index_end()) mark_at_ = nothing_to_mark;
+}
+
+void QueueServer::pass_limit(WaiterId index) noexcept {
+  Waiter& waiter = queues_[index];
+  waiter.limit_order = clock_.order();
+  queues_.mark(waiter.request.named());
+  late_waiters_.push_back(waiter);
+}
+
+void QueueServer::end_late_waits() noexcept {
+  if (drain_at_ != not_draining) return;  // that is their outcome
+  for (int looked_at = 0; looked_at < late_waiters_max && !late_waiters_.empty(); ++looked_at) {
+    if (!budget_.may_go_on()) return;
+    budget_.spend(0);
+    const Waiter& waiter = late_waiters_.front();
+    if (queues_.may_have_turn(waiter, waiter.limit_order)) {
+      late_waiters_.splice(late_waiters_.end(), late_waiters_, late_waiters_.begin());
+      continue;
+    }
+    finish(TimerOwner::of(waiter.limit).index, Verdict::wait_limit, 0);
+    serve_marked();
+  }
+}
+
+bool QueueServer::has_work() const noexcept {
+  const WaitQueues::Pool& pool = queues_.pool();
+  if (mark_at_ < pool.index_end() && pool.used() > 0) return true;
+  return !subjects_.to_serve().empty() || drain_at_ != not_draining || !late_waiters_.empty();
+}
+
+}  // namespace sluice::quota

@@ -1,0 +1,87 @@
+// Serves those who wait: admits them in order as soon as they fit, and ends their waiting when they
+// withdraw, when their wait limit passes, when they can never fit, or when the server drains.
+// Flow:   join() -> something marks a queue (SubjectTable::to_serve) -> serve_marked() tries its
+//         head, then those that may overtake it -> a reservation and a grant.
+// Shape:  where many may move at once a step does what its budget allows, and the next steps go on.
+// Errors: none: why a request cannot wait is a QuotaCode, how a wait ended a Verdict.
+// Lives:  one core. Each waiter has a place for its outcome, which stays until it is fetched.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "quota/call_clock.hpp"
+#include "quota/current_book.hpp"
+#include "quota/obstacle.hpp"
+#include "quota/quota_store.hpp"
+#include "quota/reservation_book.hpp"
+#include "quota/subject_table.hpp"
+#include "quota/wait_queues.hpp"
+#include "quota/work_budget.hpp"
+
+namespace sluice::quota {
+
+class QueueServer {
+ public:
+  QueueServer(const Options& options, CallClock& clock, WorkBudget& budget, const CurrentBook& book,
+              SubjectTable& subjects, ReservationBook& reservations, WaitQueues& queues,
+              Statistics& statistics);
+
+  // A request that does not fit now: `queued`, or why it cannot wait.
+  api::QuotaCode join(const api::QuotaCall& call, const Request& request, const Obstacle& against,
+                      api::CoreId origin, api::QuotaAnswer& answer) noexcept;
+  // Of one that waits: with an outcome, or without.
+  void withdraw(api::WaiterId index) noexcept;
+  void abandon(api::WaiterId index) noexcept;
+
+  // Serving one queue may mark others: until none is marked, or the budget is spent.
+  void serve_marked() noexcept;
+  void serve(SubjectIndex index) noexcept;
+
+  // All who wait are to be sent away; nobody is served until that is done.
+  void begin_drain() noexcept { drain_at_ = 0; }
+  void drain_some() noexcept;
+
+  // Rules have changed, or all was reset: every queue is to be served, those of the first waiters
+  // first. Whoever joins later knows the rules.
+  void begin_marking_all() noexcept { mark_at_ = 0; }
+  void mark_some() noexcept;
+
+  // The wait limit has passed. What comes with its last moment comes in time: it has one more turn.
+  void pass_limit(api::WaiterId index) noexcept;
+  // Ends the waiting of those who had their last turn. Each makes room: others have a turn first.
+  void end_late_waits() noexcept;
+
+  bool has_work() const noexcept;
+
+  std::span<api::Grant> grants() noexcept { return grants_; }
+  void keep_grants(size_t count) noexcept { grants_.resize(count); }
+
+ private:
+  static constexpr api::WaiterId not_draining = api::no_waiter;
+  static constexpr api::WaiterId nothing_to_mark = api::no_waiter;
+
+  void serve_queue(SubjectIndex index) noexcept;
+  bool try_head(api::WaiterId index) noexcept;
+  void let_overtake(SubjectIndex index) noexcept;
+  bool overtake(api::WaiterId index) noexcept;
+  bool admit(api::WaiterId index, const Party& party, const limiter::Shares& shares) noexcept;
+  void finish(api::WaiterId index, api::Verdict verdict, uint64_t reservation) noexcept;
+  bool is_denied(const Waiter& waiter, const Party& party) const noexcept;
+  Party party_of(const Request& request) noexcept;
+
+  CallClock& clock_;
+  WorkBudget& budget_;
+  const CurrentBook& book_;
+  SubjectTable& subjects_;
+  ReservationBook& reservations_;
+  WaitQueues& queues_;
+  Statistics& statistics_;
+  Waiters late_waiters_;  // whose wait limit has passed, the first one first
+  std::vector<api::Grant> grants_;
+  api::WaiterId drain_at_ = not_draining;    // waiters from here on are still to be sent away
+  api::WaiterId mark_at_ = nothing_to_mark;  // the queues of waiters from here on
+};
+
+}  // namespace sluice::quota

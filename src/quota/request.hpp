@@ -1,0 +1,27 @@
+// What a call asks to reserve, in the store's own terms.
+// Lives:  a value; a waiter keeps it until it is served.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "api/quota.hpp"
+#include "base/limits.hpp"
+#include "quota/subject.hpp"
+
+namespace sluice::quota {
+
+struct Request {
+  api::Amounts amounts;
+  NameHash id;              // of the client's id and of what its subjects share; zero: none
+  uint64_t id_request = 0;  // a hash of all that was asked under the id
+  uint64_t connection = 0;  // that it ends with; 0: none
+  uint32_t lifetime_ms = 0;
+  uint8_t subjects_count = 0;
+  std::array<SubjectIndex, limits::call_subjects_max> subjects{};  // no_subject: without a quota
+
+  std::span<const SubjectIndex> named() const noexcept { return {subjects.data(), subjects_count}; }
+};
+
+}  // namespace sluice::quota

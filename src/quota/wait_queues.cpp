@@ -1,0 +1,214 @@
+#include "quota/wait_queues.hpp"
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+
+namespace sluice::quota {
+
+using api::WaiterId;
+
+namespace {
+
+// What a waiter waits for may come sooner than was foreseen (a wall clock that jumps): it is woken
+// after so long in any case.
+constexpr int64_t wake_ns_max = 60 * base::ns_per_s;
+
+}  // namespace
+
+WaitQueues::WaitQueues(const Options& options, const CallClock& clock, SubjectTable& subjects,
+                       base::TimerWheel& wheel, OwnerNames& owners, ClientIds& client_ids)
+    : clock_(clock),
+      subjects_(subjects),
+      wheel_(wheel),
+      owners_(owners),
+      client_ids_(client_ids),
+      pool_(options.waiters_max, "quota waiters (--max-waiters)") {}
+
+WaiterId WaitQueues::join(const Request& request, const api::QuotaCall& call,
+                          api::CoreId origin) noexcept {
+  const WaiterId index = pool_.take(request);
+  Waiter& waiter = pool_[index];
+  waiter.limit.owner = TimerOwner{TimerOwner::wait_limit, index}.bits();
+  waiter.wake.owner = TimerOwner{TimerOwner::wake, index}.bits();
+  waiter.ticket = call.ticket;
+  waiter.origin = origin;
+  waiter.owner = owners_.keep(call.owner);
+  if (request.id.is_set()) client_ids_.add(request.id, {.index = index, .is_waiter = true});
+  for (uint8_t place = 0; place < request.subjects_count; ++place) {
+    if (request.subjects[place] != no_subject) append(index, place);
+  }
+  const int64_t wait_ns = int64_t{call.wait_ms_max} * base::ns_per_ms;
+  if (wait_ns != 0) wheel_.schedule(waiter.limit, base::ceil_ms(clock_.ns() + wait_ns));
+  return index;
+}
+
+void WaitQueues::append(WaiterId index, uint8_t place) noexcept {
+  Waiter& waiter = pool_[index];
+  Subject& subject = subjects_[waiter.request.subjects[place]];
+  const Link last = subject.last_waiter;
+  waiter.before[place] = last;
+  waiter.behind[place] = no_link;
+  if (last == no_link) {
+    subject.first_waiter = link_of(index, place);
+    subject.overtaken = 0;
+  } else {
+    pool_[waiter_of(last)].behind[place_of(last)] = link_of(index, place);
+  }
+  subject.last_waiter = link_of(index, place);
+  ++subject.waiting;
+}
+
+void WaitQueues::leave(WaiterId index) noexcept {
+  Waiter& waiter = pool_[index];
+  for (uint8_t place = 0; place < waiter.request.subjects_count; ++place) {
+    if (waiter.request.subjects[place] != no_subject) take_out(index, place);
+  }
+  const Request& request = waiter.request;
+  if (request.id.is_set()) client_ids_.remove(request.id, {.index = index, .is_waiter = true});
+  base::TimerWheel::cancel(waiter.limit);
+  base::TimerWheel::cancel(waiter.wake);
+  owners_.drop(waiter.owner);
+  pool_.give_back(index);
+}
+
+void WaitQueues::take_out(WaiterId index, uint8_t place) noexcept {
+  const Waiter& waiter = pool_[index];
+  const SubjectIndex subject_index = waiter.request.subjects[place];
+  Subject& subject = subjects_[subject_index];
+  const Link before = waiter.before[place];
+  const Link behind = waiter.behind[place];
+  if (before == no_link) {
+    subject.first_waiter = behind;
+    subject.overtaken = 0;
+  } else {
+    pool_[waiter_of(before)].behind[place_of(before)] = behind;
+  }
+  if (behind == no_link) {
+    subject.last_waiter = before;
+  } else {
+    pool_[waiter_of(behind)].before[place_of(behind)] = before;
+  }
+  --subject.waiting;
+  const bool may_help = before == no_link || lets_pass(subject);
+  if (subject.has_waiters() && may_help) subjects_.to_serve().add(subject_index);
+}
+
+Request WaitQueues::take_request(WaiterId index) noexcept {
+  Waiter& waiter = pool_[index];
+  const Request request = waiter.request;
+  if (request.id.is_set()) client_ids_.remove(request.id, {.index = index, .is_waiter = true});
+  waiter.request.id = {};
+  return request;
+}
+
+void WaitQueues::wake_at(WaiterId index, int64_t fits_at_ns) noexcept {
+  const int64_t wake_ns = std::min(fits_at_ns, clock_.ns() + wake_ns_max);
+  wheel_.schedule(pool_[index].wake, base::ceil_ms(wake_ns));
+}
+
+// Somebody in a queue of the party must not be passed. Where one might be, but for a turn that is
+// still to be looked at, the queue is to be served: afterwards a newcomer knows.
+bool WaitQueues::is_behind(const Party& party) noexcept {
+  bool must = false;
+  for (const Member& member : party) {
+    if (member.index == no_subject) continue;
+    const Subject& subject = subjects_[member.index];
+    if (!subject.has_waiters() || may_be_passed(subject)) continue;
+    if (lets_pass(subject)) subjects_.to_serve().add(member.index);
+    must = true;
+  }
+  return must;
+}
+
+// The head of the queue has no turn that is still to be looked at: nor one that time brings, unless
+// all timers are fired.
+bool WaitQueues::may_be_passed(const Subject& subject) const noexcept {
+  return lets_pass(subject) && !may_have_turn(pool_[waiter_of(subject.first_waiter)]) &&
+         wheel_.next_due_ms() > clock_.ms();
+}
+
+bool WaitQueues::let_pass(const Party& party) const noexcept {
+  return std::all_of(party.begin(), party.end(), [this](const Member& member) {
+    if (member.index == no_subject) return true;
+    const Subject& subject = subjects_[member.index];
+    return !subject.has_waiters() || lets_pass(subject);
+  });
+}
+
+bool WaitQueues::lets_pass(const Subject& subject) const noexcept {
+  return subject.quota != nullptr && subject.overtaken < subject.quota->quota.overtakers_max;
+}
+
+void WaitQueues::count_overtaking(const Party& party) noexcept {
+  for (const Member& member : party) {
+    if (subjects_[member.index].has_waiters()) ++subjects_[member.index].overtaken;
+  }
+}
+
+bool WaitQueues::heads_all(WaiterId index) const noexcept {
+  return queues_not_headed(index).empty();
+}
+
+WaitQueues::SubjectList WaitQueues::queues_not_headed(WaiterId index) const noexcept {
+  SubjectList queues;
+  const Request& request = pool_[index].request;
+  for (uint8_t place = 0; place < request.subjects_count; ++place) {
+    const SubjectIndex subject = request.subjects[place];
+    if (subject == no_subject) continue;
+    if (subjects_[subject].first_waiter != link_of(index, place)) queues.push_back(subject);
+  }
+  return queues;
+}
+
+bool WaitQueues::may_overtake(WaiterId index) noexcept {
+  const Request& request = pool_[index].request;
+  for (uint8_t place = 0; place < request.subjects_count; ++place) {
+    if (request.subjects[place] == no_subject) continue;
+    const Subject& subject = subjects_.current(request.subjects[place]);
+    if (subject.first_waiter == link_of(index, place)) continue;
+    if (!lets_pass(subject)) return false;
+  }
+  return true;
+}
+
+bool WaitQueues::may_have_turn(const Waiter& waiter, uint64_t since_order) const noexcept {
+  const std::span<const SubjectIndex> named = waiter.request.named();
+  return std::any_of(named.begin(), named.end(), [&](SubjectIndex index) {
+    if (index == no_subject) return false;
+    const Subject& subject = subjects_[index];
+    return subject.to_serve && subject.served_order < since_order;
+  });
+}
+
+void WaitQueues::mark(std::span<const SubjectIndex> subjects) noexcept {
+  if (pool_.used() == 0) return;
+  for (const SubjectIndex subject : subjects) {
+    if (subject == no_subject || !subjects_[subject].has_waiters()) continue;
+    subjects_.to_serve().add(subject);
+  }
+}
+
+bool WaitQueues::is_waiting(WaiterId index, api::Ticket ticket, api::CoreId origin) const noexcept {
+  return index != api::no_waiter && pool_.holds(index) && pool_[index].ticket == ticket &&
+         pool_[index].origin == origin;
+}
+
+void WaitQueues::check_invariants() const noexcept {
+  for (SubjectIndex index = 0; index < subjects_.pool().index_end(); ++index) {
+    if (!subjects_.pool().holds(index)) continue;
+    const Subject& subject = subjects_[index];
+    uint32_t waiting = 0;
+    Link before = no_link;
+    for (Link at = subject.first_waiter; at != no_link; ++waiting) {
+      const Waiter& waiter = pool_[waiter_of(at)];
+      ASSERT(waiter.request.subjects[place_of(at)] == index);
+      ASSERT(waiter.before[place_of(at)] == before);
+      before = at;
+      at = waiter.behind[place_of(at)];
+    }
+    ASSERT(before == subject.last_waiter && waiting == subject.waiting);
+  }
+}
+
+}  // namespace sluice::quota

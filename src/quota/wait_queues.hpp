@@ -1,0 +1,90 @@
+// The queues of those who wait to reserve, one for each subject; and who may pass whom in them.
+// Flow:   join() -> the head of all its queues, or one that may overtake, is served -> leave().
+// Shape:  a request waits in the queue of every subject that it names. All queues are in the order
+//         of arrival, so there is always a waiter that heads all of its own. Queues are lists
+//         through the waiters, by links of a waiter and a place.
+// Units:  nanoseconds and milliseconds, monotonic.
+// Errors: none; join() needs room in the pool.
+// Lives:  one core. A subject whose queue has somebody is not forgotten.
+#pragma once
+
+#include <boost/container/static_vector.hpp>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/object_pool.hpp"
+#include "base/timer_wheel.hpp"
+#include "quota/call_clock.hpp"
+#include "quota/client_ids.hpp"
+#include "quota/party.hpp"
+#include "quota/quota_store.hpp"
+#include "quota/subject_table.hpp"
+#include "quota/waiter.hpp"
+
+namespace sluice::quota {
+
+class WaitQueues {
+ public:
+  using Pool = base::ObjectPool<Waiter>;
+  using SubjectList = boost::container::static_vector<SubjectIndex, limits::call_subjects_max>;
+
+  WaitQueues(const Options& options, const CallClock& clock, SubjectTable& subjects,
+             base::TimerWheel& wheel, OwnerNames& owners, ClientIds& client_ids);
+
+  // At the end of its queues, with the ticket, owner and wait limit of the call.
+  api::WaiterId join(const Request& request, const api::QuotaCall& call,
+                     api::CoreId origin) noexcept;
+  // Out of all its queues; those where somebody comes nearer to the head are to be served.
+  void leave(api::WaiterId index) noexcept;
+  // The request, for the reservation that it becomes: the client's id is no longer the waiter's.
+  Request take_request(api::WaiterId index) noexcept;
+  // The timer: its queues are to be served then, or earlier.
+  void wake_at(api::WaiterId index, int64_t fits_at_ns) noexcept;
+
+  // Whether a newcomer has to wait since somebody else does.
+  bool must_wait(const Party& party) noexcept { return pool_.used() > 0 && is_behind(party); }
+  // Whether the queues ahead of a newcomer let one pass, once nobody's turn is to be looked at.
+  bool let_pass(const Party& party) const noexcept;
+  // The party was admitted past those who wait.
+  void count_overtaking(const Party& party) noexcept;
+
+  bool heads_all(api::WaiterId index) const noexcept;
+  // Every queue that it does not head lets one more pass.
+  bool may_overtake(api::WaiterId index) noexcept;
+  bool lets_pass(const Subject& subject) const noexcept;
+  // The subjects in whose queues others are ahead of it.
+  SubjectList queues_not_headed(api::WaiterId index) const noexcept;
+  // One of its queues is to be served, and was not since then.
+  bool may_have_turn(const Waiter& waiter, uint64_t since_order = UINT64_MAX) const noexcept;
+
+  // The queues of these subjects are to be served: something may help those who wait.
+  void mark(std::span<const SubjectIndex> subjects) noexcept;
+
+  bool is_waiting(api::WaiterId index, api::Ticket ticket, api::CoreId origin) const noexcept;
+  Link behind(Link at) const noexcept { return pool_[waiter_of(at)].behind[place_of(at)]; }
+  std::string_view owner_of(api::WaiterId index) const noexcept {
+    return owners_.at(pool_[index].owner);
+  }
+  const Pool& pool() const noexcept { return pool_; }
+  Waiter& operator[](api::WaiterId index) noexcept { return pool_[index]; }
+  const Waiter& operator[](api::WaiterId index) const noexcept { return pool_[index]; }
+
+  uint64_t reserved_bytes() const noexcept { return pool_.reserved_bytes(); }
+  void check_invariants() const noexcept;
+
+ private:
+  bool is_behind(const Party& party) noexcept;
+  bool may_be_passed(const Subject& subject) const noexcept;
+  void append(api::WaiterId index, uint8_t place) noexcept;
+  void take_out(api::WaiterId index, uint8_t place) noexcept;
+
+  const CallClock& clock_;
+  SubjectTable& subjects_;
+  base::TimerWheel& wheel_;
+  OwnerNames& owners_;
+  ClientIds& client_ids_;
+  Pool pool_;
+};
+
+}  // namespace sluice::quota

@@ -1,0 +1,185 @@
+// Goal: a waiter is admitted when it fits and it is its turn, and has exactly one outcome.
+// Method: a subject of 100 tokens a minute, its tables and no engine; a budget of many looks, or of
+// one.
+#include "quota/queue_server.hpp"
+
+#include <gtest/gtest.h>
+
+#include "unit/quota/table_driver.hpp"
+
+namespace sluice::quota {
+namespace {
+
+using api::QuotaCode;
+using api::Ticket;
+using api::Verdict;
+using api::WaiterId;
+
+class QueueServerTest : public testing::Test {
+ protected:
+  explicit QueueServerTest(uint32_t step_work = 1'000)
+      : budget_(step_work), subject_(driver_.make("m", {tpm(100)})) {}
+  ~QueueServerTest() override {
+    driver_.subjects.check_invariants();
+    driver_.reservations.check_invariants();
+    driver_.queues.check_invariants();
+  }
+
+  QuotaCode join(Ticket ticket, uint64_t tokens, Obstacle against = {}, uint32_t wait_ms_max = 0) {
+    if (against.fits_at_ns == 0) against.fits_at_ns = driver_.clock.ns() + base::ns_per_s;
+    api::QuotaAnswer answer;
+    const api::QuotaCall call{.wait_ms_max = wait_ms_max, .ticket = ticket};
+    const QuotaCode code =
+        server_.join(call, TableDriver::request(subject_, tokens), against, 0, answer);
+    joined_ = answer.waiter;
+    return code;
+  }
+  void step() {
+    budget_.refill();
+    driver_.clock.next_call();
+    server_.drain_some();
+    server_.mark_some();
+    server_.serve_marked();
+    server_.end_late_waits();
+  }
+  std::vector<std::pair<Ticket, Verdict>> outcomes() {
+    std::vector<std::pair<Ticket, Verdict>> all;
+    for (const api::Grant& grant : server_.grants()) all.emplace_back(grant.ticket, grant.verdict);
+    server_.keep_grants(0);
+    return all;
+  }
+  using Outcomes = std::vector<std::pair<Ticket, Verdict>>;
+
+  TableDriver driver_;
+  WorkBudget budget_;
+  const SubjectIndex subject_;
+  QueueServer server_{driver_.options,  driver_.clock,        budget_,        driver_.book,
+                      driver_.subjects, driver_.reservations, driver_.queues, driver_.statistics};
+  WaiterId joined_ = api::no_waiter;
+};
+
+TEST_F(QueueServerTest, serves_in_order_as_far_as_it_fits) {
+  join(1, 60);
+  join(2, 50);
+  join(3, 10);
+  server_.serve(subject_);
+  EXPECT_EQ(outcomes(), (Outcomes{{1, Verdict::approved}}));
+  EXPECT_EQ(driver_.used(subject_), 60U);
+  EXPECT_EQ(driver_.reservations.open_count(), 1U);
+  EXPECT_EQ(driver_.statistics.waited, 1U);
+  driver_.advance_ms(60'000);
+  server_.serve(subject_);
+  EXPECT_EQ(outcomes(), (Outcomes{{2, Verdict::approved}, {3, Verdict::approved}}));
+}
+
+TEST_F(QueueServerTest, sends_away_what_can_never_fit) {
+  join(1, 101);
+  join(2, 10);
+  server_.serve(subject_);
+  EXPECT_EQ(outcomes(), (Outcomes{{1, Verdict::never_fits}, {2, Verdict::approved}}));
+}
+
+TEST_F(QueueServerTest, a_request_that_waiting_cannot_help_does_not_join) {
+  EXPECT_EQ(join(1, 1, {.code = QuotaCode::exceeds_limit, .fits_at_ns = base::never_ns}),
+            QuotaCode::exceeds_limit);
+  const int64_t later = driver_.clock.ns() + 2 * base::ns_per_s;
+  EXPECT_EQ(join(1, 1, {.fits_at_ns = later, .earliest_ns = later}, 1'999),
+            QuotaCode::deadline_unmeetable);
+  EXPECT_EQ(join(1, 1, {.fits_at_ns = later, .earliest_ns = later}, 2'000), QuotaCode::queued);
+}
+
+TEST_F(QueueServerTest, has_a_place_for_every_outcome) {
+  for (Ticket ticket = 0; ticket < 4; ++ticket) EXPECT_EQ(join(ticket, 1), QuotaCode::queued);
+  EXPECT_EQ(join(4, 1), QuotaCode::waiters_full);
+  server_.serve(subject_);
+  EXPECT_EQ(join(4, 1), QuotaCode::waiters_full);  // nobody has fetched the outcomes
+  EXPECT_EQ(outcomes().size(), 4U);
+  EXPECT_EQ(join(4, 1), QuotaCode::queued);
+}
+
+TEST_F(QueueServerTest, a_waiter_that_withdraws_has_an_outcome_and_one_that_is_gone_has_none) {
+  join(1, 101);
+  const WaiterId first = joined_;
+  join(2, 10);
+  server_.withdraw(first);
+  EXPECT_EQ(outcomes(), (Outcomes{{1, Verdict::withdrawn}, {2, Verdict::approved}}));
+  join(3, 10);
+  server_.abandon(joined_);
+  EXPECT_TRUE(outcomes().empty());
+  EXPECT_EQ(driver_.queues.pool().used(), 0U);
+}
+
+TEST_F(QueueServerTest, a_late_waiter_has_one_more_turn) {
+  join(1, 10);
+  server_.pass_limit(joined_);
+  join(2, 200);
+  server_.pass_limit(joined_);
+  EXPECT_TRUE(server_.has_work());
+  step();
+  step();
+  EXPECT_EQ(outcomes(), (Outcomes{{1, Verdict::approved}, {2, Verdict::never_fits}}));
+  driver_.use(subject_, 90);
+  join(3, 10);
+  server_.pass_limit(joined_);
+  step();
+  step();
+  EXPECT_EQ(outcomes(), (Outcomes{{3, Verdict::wait_limit}}));
+  EXPECT_FALSE(server_.has_work());
+}
+
+TEST_F(QueueServerTest, draining_sends_all_away_and_serves_nobody) {
+  join(1, 10);
+  join(2, 10);
+  server_.begin_drain();
+  server_.serve(subject_);
+  EXPECT_TRUE(outcomes().empty());
+  step();
+  EXPECT_EQ(outcomes(), (Outcomes{{1, Verdict::draining}, {2, Verdict::draining}}));
+}
+
+TEST_F(QueueServerTest, tries_every_queue_when_all_are_marked) {
+  join(1, 10);
+  server_.begin_marking_all();
+  EXPECT_TRUE(server_.has_work());
+  step();
+  EXPECT_EQ(outcomes(), (Outcomes{{1, Verdict::approved}}));
+  EXPECT_FALSE(server_.has_work());
+}
+
+TEST_F(QueueServerTest, waits_on_when_there_is_no_place_for_a_reservation) {
+  for (int place = 0; place < 4; ++place) driver_.open(TableDriver::request(subject_));
+  join(1, 10);
+  server_.serve(subject_);
+  EXPECT_TRUE(outcomes().empty());
+  driver_.reservations.expire(driver_.reservations[0]);
+  server_.serve(subject_);
+  EXPECT_EQ(outcomes(), (Outcomes{{1, Verdict::approved}}));
+}
+
+class QueueServerInSlices : public QueueServerTest {
+ protected:
+  QueueServerInSlices() : QueueServerTest(1) {}
+};
+
+TEST_F(QueueServerInSlices, each_step_serves_what_its_budget_allows) {
+  for (Ticket ticket = 1; ticket <= 3; ++ticket) join(ticket, 10);
+  driver_.subjects.to_serve().add(subject_);
+  for (Ticket ticket = 1; ticket <= 3; ++ticket) {
+    EXPECT_TRUE(server_.has_work());
+    step();
+    EXPECT_EQ(outcomes(), (Outcomes{{ticket, Verdict::approved}}));
+  }
+}
+
+TEST_F(QueueServerInSlices, each_step_sends_away_what_its_budget_allows) {
+  for (Ticket ticket = 1; ticket <= 3; ++ticket) join(ticket, 10);
+  server_.begin_drain();
+  for (Ticket ticket = 1; ticket <= 3; ++ticket) {
+    EXPECT_TRUE(server_.has_work());
+    step();
+    EXPECT_EQ(outcomes(), (Outcomes{{ticket, Verdict::draining}}));
+  }
+}
+
+}  // namespace
+}  // namespace sluice::quota

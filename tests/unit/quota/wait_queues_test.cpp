@@ -1,0 +1,196 @@
+// Goal: each queue is in the order of arrival whoever leaves it, and tells who may pass whom.
+// Method: two subjects, one of which lets two overtake; waiters by hand, and at random beside a
+// model of lists.
+#include "quota/wait_queues.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "unit/quota/table_driver.hpp"
+
+namespace sluice::quota {
+namespace {
+
+using api::WaiterId;
+
+class WaitQueuesTest : public testing::Test {
+ protected:
+  WaitQueuesTest() {
+    api::Quota passing = quota_of({tpm(100)});
+    passing.overtakers_max = 2;
+    strict_ = driver_.make("strict", {tpm(100)});
+    lenient_ = driver_.make("lenient", passing);
+  }
+  ~WaitQueuesTest() override { queues_.check_invariants(); }
+
+  WaiterId join(std::initializer_list<SubjectIndex> subjects, const api::QuotaCall& call = {}) {
+    return queues_.join(TableDriver::request_of_all(subjects), call, 0);
+  }
+  std::vector<WaiterId> queue_of(SubjectIndex subject) {
+    std::vector<WaiterId> queue;
+    Link at = driver_.subjects[subject].first_waiter;
+    for (; at != no_link; at = queues_.behind(at)) queue.push_back(waiter_of(at));
+    return queue;
+  }
+  bool must_wait(SubjectIndex subject) {
+    Party party;
+    driver_.subjects.look_at(subject, party.emplace_back());
+    return queues_.must_wait(party);
+  }
+  // The subjects that are to be served, in their order.
+  std::vector<SubjectIndex> to_serve() {
+    std::vector<SubjectIndex> taken;
+    while (!driver_.subjects.to_serve().empty())
+      taken.push_back(driver_.subjects.to_serve().take());
+    return taken;
+  }
+
+  TableDriver driver_{{.subjects_max = 8, .reservations_max = 4, .waiters_max = 64, .seed = 42}};
+  WaitQueues& queues_ = driver_.queues;
+  SubjectIndex strict_ = no_subject;
+  SubjectIndex lenient_ = no_subject;
+};
+
+TEST_F(WaitQueuesTest, a_waiter_is_at_the_end_of_the_queue_of_every_subject) {
+  const WaiterId first = join({strict_});
+  const WaiterId second = join({lenient_, strict_});
+  EXPECT_EQ(queue_of(strict_), (std::vector{first, second}));
+  EXPECT_EQ(queue_of(lenient_), (std::vector{second}));
+  EXPECT_TRUE(queues_.heads_all(first));
+  EXPECT_FALSE(queues_.heads_all(second));
+  EXPECT_EQ(queues_.queues_not_headed(second), (WaitQueues::SubjectList{strict_}));
+}
+
+TEST_F(WaitQueuesTest, when_the_head_leaves_the_queue_is_to_be_served) {
+  const WaiterId first = join({strict_});
+  const WaiterId second = join({strict_});
+  const WaiterId third = join({strict_});
+  queues_.leave(second);
+  EXPECT_TRUE(to_serve().empty());  // nobody comes nearer to the head who may pass it
+  queues_.leave(first);
+  EXPECT_EQ(to_serve(), (std::vector{strict_}));
+  EXPECT_EQ(queue_of(strict_), (std::vector{third}));
+  queues_.leave(third);
+  EXPECT_TRUE(to_serve().empty());
+  EXPECT_FALSE(driver_.subjects[strict_].has_waiters());
+}
+
+TEST_F(WaitQueuesTest, where_some_may_overtake_anybody_who_leaves_may_help) {
+  join({lenient_});
+  const WaiterId second = join({lenient_});
+  join({lenient_});
+  queues_.leave(second);
+  EXPECT_EQ(to_serve(), (std::vector{lenient_}));
+}
+
+TEST_F(WaitQueuesTest, a_newcomer_waits_behind_those_who_must_not_be_passed) {
+  EXPECT_FALSE(must_wait(strict_));
+  join({strict_});
+  join({lenient_});
+  EXPECT_TRUE(must_wait(strict_));
+  EXPECT_FALSE(must_wait(lenient_));
+}
+
+TEST_F(WaitQueuesTest, as_many_overtake_as_the_quota_allows) {
+  join({lenient_});
+  const WaiterId second = join({lenient_});
+  Party party;
+  driver_.subjects.look_at(lenient_, party.emplace_back());
+  for (int passed = 0; passed < 2; ++passed) {
+    EXPECT_TRUE(queues_.may_overtake(second));
+    EXPECT_TRUE(queues_.let_pass(party));
+    queues_.count_overtaking(party);
+  }
+  EXPECT_FALSE(queues_.may_overtake(second));
+  EXPECT_FALSE(queues_.let_pass(party));
+  EXPECT_TRUE(must_wait(lenient_));
+}
+
+TEST_F(WaitQueuesTest, a_newcomer_waits_until_a_turn_was_looked_at) {
+  const WaiterId head = join({lenient_});
+  queues_.mark(queues_[head].request.named());
+  EXPECT_TRUE(queues_.may_have_turn(queues_[head]));
+  EXPECT_TRUE(must_wait(lenient_));
+  EXPECT_EQ(to_serve(), (std::vector{lenient_}));
+  EXPECT_FALSE(queues_.may_have_turn(queues_[head]));
+  EXPECT_FALSE(must_wait(lenient_));
+}
+
+TEST_F(WaitQueuesTest, only_queues_with_somebody_are_marked) {
+  join({strict_});
+  const Request both = TableDriver::request_of_all({lenient_, strict_});
+  queues_.mark(both.named());
+  EXPECT_EQ(to_serve(), (std::vector{strict_}));
+}
+
+TEST_F(WaitQueuesTest, a_waiter_is_known_by_its_ticket_and_origin) {
+  const WaiterId index = queues_.join(TableDriver::request(strict_), {.ticket = 5}, 3);
+  EXPECT_TRUE(queues_.is_waiting(index, 5, 3));
+  EXPECT_FALSE(queues_.is_waiting(index, 6, 3));
+  EXPECT_FALSE(queues_.is_waiting(index, 5, 4));
+  EXPECT_FALSE(queues_.is_waiting(api::no_waiter, 5, 3));
+  queues_.leave(index);
+  EXPECT_FALSE(queues_.is_waiting(index, 5, 3));
+}
+
+TEST_F(WaitQueuesTest, a_request_that_is_taken_takes_the_clients_id_along) {
+  Request request = TableDriver::request(strict_);
+  request.id = {.low = 1, .high = 2};
+  const WaiterId index = queues_.join(request, {.owner = "worker 7"}, 0);
+  EXPECT_EQ(queues_.owner_of(index), "worker 7");
+  EXPECT_EQ(queues_.take_request(index).id, request.id);
+  EXPECT_FALSE(queues_[index].request.id.is_set());
+  const auto found = driver_.client_ids.find(request.id, [&](auto) { return request.id; });
+  EXPECT_FALSE(found.has_value());
+  queues_.leave(index);
+}
+
+TEST_F(WaitQueuesTest, wake_and_wait_limit_are_timers_of_the_waiter) {
+  const WaiterId index = join({strict_}, {.wait_ms_max = 500});
+  queues_.wake_at(index, driver_.clock.ns() + 200 * base::ns_per_ms);
+  driver_.advance_ms(200);
+  driver_.wheel.advance(driver_.clock.ms());
+  const base::Timer* const wake = driver_.wheel.pop_due();
+  ASSERT_NE(wake, nullptr);
+  EXPECT_EQ(TimerOwner::of(*wake).kind, TimerOwner::wake);
+  driver_.advance_ms(300);
+  driver_.wheel.advance(driver_.clock.ms());
+  const base::Timer* const limit = driver_.wheel.pop_due();
+  ASSERT_NE(limit, nullptr);
+  EXPECT_EQ(TimerOwner::of(*limit).kind, TimerOwner::wait_limit);
+  EXPECT_EQ(TimerOwner::of(*limit).index, index);
+}
+
+TEST_F(WaitQueuesTest, a_waiter_is_woken_after_a_minute_at_the_latest) {
+  const WaiterId index = join({strict_});
+  queues_.wake_at(index, driver_.clock.ns() + 3'600 * base::ns_per_s);
+  EXPECT_EQ(queues_[index].wake.due_ms(), driver_.clock.ms() + 60'000);
+}
+
+TEST_F(WaitQueuesTest, keep_their_order_whoever_comes_and_goes) {
+  std::mt19937_64 dice(7);
+  std::vector<WaiterId> strict;
+  std::vector<WaiterId> lenient;
+  for (int step = 0; step < 5'000; ++step) {
+    const bool joins = queues_.pool().used() < 40 && dice() % 2 == 0;
+    if (joins) {
+      const bool both = dice() % 2 == 0;
+      const WaiterId index = both ? join({lenient_, strict_}) : join({strict_});
+      strict.push_back(index);
+      if (both) lenient.push_back(index);
+    } else if (!strict.empty()) {
+      const WaiterId index = strict[dice() % strict.size()];
+      queues_.leave(index);
+      std::erase(strict, index);
+      std::erase(lenient, index);
+    }
+    ASSERT_EQ(queue_of(strict_), strict);
+    ASSERT_EQ(queue_of(lenient_), lenient);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::quota
