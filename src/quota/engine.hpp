@@ -24,6 +24,7 @@
 #include "base/object_pool.hpp"
 #include "base/timer_wheel.hpp"
 #include "limiter/meter.hpp"
+#include "quota/answer_sources.hpp"
 #include "quota/book_adoption.hpp"
 #include "quota/call_clock.hpp"
 #include "quota/client_ids.hpp"
@@ -106,6 +107,8 @@ class Engine {
     DEBUG_ASSERT(call.first_subject + size_t{call.subjects_count} <= batch.subjects.size());
     return std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
   }
+  // If not, the answer says so.
+  bool has_valid_names(api::QuotaBatch& batch, size_t index) const noexcept;
   bool are_valid(std::span<const std::string_view> names) const noexcept;
   Request request_of(const api::QuotaBatch& batch, const api::QuotaCall& call,
                      const Party& party) const noexcept;
@@ -116,7 +119,7 @@ class Engine {
   std::optional<ClientIds::Entry> find_repeated(const Request& request) const noexcept;
   api::QuotaCode repeated_code(const Request& request, ClientIds::Entry found) const noexcept;
   bool answer_repeat(const Request& request, api::QuotaAnswer& answer) noexcept;
-  static void tell_retry(api::QuotaAnswer& answer) noexcept;
+  static void set_retry(api::QuotaAnswer& answer) noexcept;
   void deny(api::QuotaBatch& batch, size_t index, const Party& party, const Request& request,
             api::QuotaCode code, const Obstacle& obstacle) noexcept;
 
@@ -134,31 +137,13 @@ class Engine {
   void answer_ended(api::ReservationState wanted, api::QuotaAnswer& answer) noexcept;
 
   // engine_quota.cpp
-  bool names_one(const api::QuotaBatch& batch, const api::QuotaCall& call,
-                 api::QuotaAnswer& answer) const noexcept;
+  bool names_one(api::QuotaBatch& batch, size_t index) const noexcept;
   void put(api::QuotaBatch& batch, size_t index, const NameHash& hash) noexcept;
   void remove(api::QuotaBatch& batch, size_t index, const NameHash& hash) noexcept;
   void reset(api::QuotaBatch& batch, size_t index, const NameHash& hash) noexcept;
   void reset_all() noexcept;
 
-  // engine_tell.cpp
-  void tell_limits(api::QuotaBatch& batch, size_t index, const Party& party,
-                   const api::Amounts& amounts, bool violated_only) noexcept;
-  void tell_usage(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
-  static void tell_record(const IdRecord& record, api::QuotaAnswer& answer) noexcept;
-  void tell_reservation(api::QuotaBatch& batch, size_t index) noexcept;
-  void tell_page(api::QuotaBatch& batch, size_t index) noexcept;
-  void tell_holders(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
-  void tell_holders_from(uint64_t first, SubjectIndex of, api::QuotaBatch& batch,
-                         size_t index) noexcept;
-  void tell_holder(const IdRecord& record, const Reservation* reservation,
-                   api::QuotaBatch& batch) const noexcept;
-  void tell_names(const Reservation& reservation, api::HolderRow& row,
-                  std::string& text) const noexcept;
-  void tell_subject(api::QuotaBatch& batch, size_t index, uint8_t place, SubjectIndex subject,
-                    std::string_view name) noexcept;
-  api::LimitReport report(const limiter::MeterShape& shape, const api::Limit& limit,
-                          const Member& member) noexcept;
+  AnswerSources sources() noexcept { return {clock_, book_, subjects_, reservations_}; }
 
   const Options options_;
   Statistics statistics_;

@@ -6,6 +6,9 @@
 
 #include "base/assert.hpp"
 #include "proto/key_hash.hpp"
+#include "quota/answer_holders.hpp"
+#include "quota/answer_limits.hpp"
+#include "quota/answer_subjects.hpp"
 #include "quota/engine.hpp"
 
 namespace sluice::quota {
@@ -71,13 +74,15 @@ void Engine::decide_one(QuotaBatch& batch, size_t index, const SubjectHashes& ha
     case QuotaOp::extend:
       return extend(call, answer);
     case QuotaOp::show:
-      return tell_reservation(batch, index);
+      return answer_reservation(batch, index, sources());
     case QuotaOp::usage:
-      return tell_usage(batch, index, hashes);
+      if (has_valid_names(batch, index)) answer_usage(batch, index, hashes, sources());
+      return;
     case QuotaOp::page:
-      return tell_page(batch, index);
+      return answer_page(batch, index, sources());
     case QuotaOp::holders:
-      return tell_holders(batch, index, hashes);
+      if (call.subjects_count > 0 && !has_valid_names(batch, index)) return;
+      return answer_holders(batch, index, hashes, sources());
     case QuotaOp::put:
       return put(batch, index, hashes[0]);
     case QuotaOp::remove:
@@ -101,6 +106,12 @@ bool Engine::are_valid(std::span<const std::string_view> names) const noexcept {
     return !name.empty() && name.size() <= options_.name_bytes_max;
   });
   return have_room && (names.size() == 1 || are_different(names));
+}
+
+bool Engine::has_valid_names(QuotaBatch& batch, size_t index) const noexcept {
+  if (are_valid(names_of(batch, batch.calls[index]))) return true;
+  batch.answers[index].code = QuotaCode::invalid_subject;
+  return false;
 }
 
 // The members of the call's party: the subjects that have a quota. Those without one are unknown:
@@ -246,7 +257,7 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const SubjectHashes& hashe
   const auto answered = [&](QuotaCode code) {
     ++statistics_.reserves[static_cast<size_t>(code)];
     answer.code = code;
-    if (!api::admits(code) && code != QuotaCode::queued) tell_retry(answer);
+    if (!api::admits(code) && code != QuotaCode::queued) set_retry(answer);
   };
   Party party;
   if (const QuotaCode code = gather(batch, call, hashes, true, party); code != QuotaCode::ok) {
@@ -283,12 +294,12 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const SubjectHashes& hashe
     }
   }
   if (api::admits(answer.code) && (call.flags & api::quota_flag::wants_limits) != 0) {
-    tell_limits(batch, index, party, request.amounts, false);
+    answer_limits(batch, index, party, request.amounts, ReportedLimits::all, sources());
   }
 }
 
-// Of a refusal, by its code alone; deny() may know better.
-void Engine::tell_retry(QuotaAnswer& answer) noexcept {
+// When a refusal may be asked again, by its code alone; deny() may know better.
+void Engine::set_retry(QuotaAnswer& answer) noexcept {
   if (answer.retry_ms != 0) return;
   answer.retry_ms = api::may_retry(answer.code) ? limits::unknown_retry_ms : api::retry_never;
 }
@@ -305,8 +316,9 @@ void Engine::deny(QuotaBatch& batch, size_t index, const Party& party, const Req
     answer.retry_ms = std::max<int64_t>(base::ceil_ms(against.fits_at_ns - clock_.ns()), 1);
   }
   if ((call.flags & (api::quota_flag::wants_violated | api::quota_flag::wants_limits)) != 0) {
-    const bool violated_only = (call.flags & api::quota_flag::wants_limits) == 0;
-    tell_limits(batch, index, party, request.amounts, violated_only);
+    const bool wants_all = (call.flags & api::quota_flag::wants_limits) != 0;
+    answer_limits(batch, index, party, request.amounts,
+                  wants_all ? ReportedLimits::all : ReportedLimits::violated, sources());
   }
 }
 
@@ -315,11 +327,11 @@ void Engine::check(QuotaBatch& batch, size_t index, const SubjectHashes& hashes)
   QuotaAnswer& answer = batch.answers[index];
   Party party;
   answer.code = gather(batch, call, hashes, false, party);
-  if (answer.code != QuotaCode::ok) return tell_retry(answer);
+  if (answer.code != QuotaCode::ok) return set_retry(answer);
   const Request request = request_of(batch, call, party);
   if (const auto found = find_repeated(request)) {
     answer.code = repeated_code(request, *found);
-    if (answer.code == QuotaCode::id_in_use) tell_retry(answer);
+    if (answer.code == QuotaCode::id_in_use) set_retry(answer);
   } else {
     const bool in_line = queues_.must_wait(party);
     Obstacle against = find_obstacle(party, limiter::Shares(request.amounts), clock_.moment());
@@ -331,7 +343,7 @@ void Engine::check(QuotaBatch& batch, size_t index, const SubjectHashes& hashes)
   }
   if (!api::admits(answer.code)) return;
   if ((call.flags & api::quota_flag::wants_limits) != 0) {
-    tell_limits(batch, index, party, request.amounts, false);
+    answer_limits(batch, index, party, request.amounts, ReportedLimits::all, sources());
   }
 }
 
@@ -340,7 +352,7 @@ void Engine::record(QuotaBatch& batch, size_t index, const SubjectHashes& hashes
   QuotaAnswer& answer = batch.answers[index];
   Party party;
   answer.code = gather(batch, call, hashes, true, party);
-  if (answer.code != QuotaCode::ok) return tell_retry(answer);
+  if (answer.code != QuotaCode::ok) return set_retry(answer);
   const limiter::Shares shares(call.amounts, call.cached_input_tokens);
   for (const Member& member : party) {
     for (const MeterShape& shape : member.quota->shapes) {
@@ -350,7 +362,7 @@ void Engine::record(QuotaBatch& batch, size_t index, const SubjectHashes& hashes
   ++statistics_.recorded;
   answer.code = admission_code(party);
   if ((call.flags & api::quota_flag::wants_limits) != 0) {
-    tell_limits(batch, index, party, call.amounts, false);
+    answer_limits(batch, index, party, call.amounts, ReportedLimits::all, sources());
   }
 }
 

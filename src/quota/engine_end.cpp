@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/assert.hpp"
+#include "quota/answer_holders.hpp"
 #include "quota/engine.hpp"
 #include "quota/reservation_charges.hpp"
 
@@ -86,7 +87,7 @@ void Engine::answer_ended(ReservationState wanted, QuotaAnswer& answer) noexcept
     answer.code = QuotaCode::unknown_reservation;
     return;
   }
-  tell_record(*ended, answer);
+  answer_record(*ended, answer);
   if (ended->state == wanted) {
     answer.code = QuotaCode::ok;
   } else {

@@ -1,4 +1,5 @@
 // Quotas that change: put, removed, reset.
+#include "quota/answer_subjects.hpp"
 #include "quota/engine.hpp"
 
 namespace sluice::quota {
@@ -7,18 +8,17 @@ using api::QuotaBatch;
 using api::QuotaCode;
 using api::QuotaSource;
 
-// Of a call about one subject's quota; if not, that is the answer.
-bool Engine::names_one(const QuotaBatch& batch, const api::QuotaCall& call,
-                       api::QuotaAnswer& answer) const noexcept {
-  if (call.subjects_count == 1 && are_valid(names_of(batch, call))) return true;
-  answer.code = QuotaCode::invalid_subject;
+// A call that changes a quota is about one subject. If not, the answer says so.
+bool Engine::names_one(QuotaBatch& batch, size_t index) const noexcept {
+  if (batch.calls[index].subjects_count == 1) return has_valid_names(batch, index);
+  batch.answers[index].code = QuotaCode::invalid_subject;
   return false;
 }
 
 void Engine::put(QuotaBatch& batch, size_t index, const NameHash& hashed) noexcept {
   const api::QuotaCall& call = batch.calls[index];
   api::QuotaAnswer& answer = batch.answers[index];
-  if (!names_one(batch, call, answer)) return;
+  if (!names_one(batch, index)) return;
   const std::string_view name = batch.subjects[call.first_subject];
   const QuotaClass* const quota = book_.classes().hold(batch.new_quotas[index]);
   const CurrentBook::OwnQuota own{.quota = quota, .source = QuotaSource::run_time};
@@ -31,18 +31,18 @@ void Engine::put(QuotaBatch& batch, size_t index, const NameHash& hashed) noexce
   book_.classes().let_go(quota);  // the subject holds it, if there is room for one
   if (subject == no_subject) {
     answer.code = QuotaCode::subjects_full;
-    return tell_retry(answer);  // somebody may be idle then
+    return set_retry(answer);  // somebody may be idle then
   }
   subjects_[subject].configured = true;
   answer.code = QuotaCode::ok;
-  tell_subject(batch, index, 0, subject, name);
+  add_subject_row(batch, index, 0, subject, name, sources());
   server_.serve(subject);
 }
 
 void Engine::remove(QuotaBatch& batch, size_t index, const NameHash& hashed) noexcept {
   const api::QuotaCall& call = batch.calls[index];
   api::QuotaAnswer& answer = batch.answers[index];
-  if (!names_one(batch, call, answer)) return;
+  if (!names_one(batch, index)) return;
   const std::string_view name = batch.subjects[call.first_subject];
   const SubjectIndex found = subjects_.find(hashed);
   if (found == no_subject || subjects_.current(found).source != QuotaSource::run_time) {
@@ -58,9 +58,8 @@ void Engine::remove(QuotaBatch& batch, size_t index, const NameHash& hashed) noe
 }
 
 void Engine::reset(QuotaBatch& batch, size_t index, const NameHash& hashed) noexcept {
-  const api::QuotaCall& call = batch.calls[index];
   api::QuotaAnswer& answer = batch.answers[index];
-  if (!names_one(batch, call, answer)) return;
+  if (!names_one(batch, index)) return;
   const SubjectIndex found = subjects_.find(hashed);
   answer.code = QuotaCode::ok;  // nothing is used of a subject that is not there
   if (found == no_subject) return;

@@ -81,7 +81,7 @@ ReservationBook::Pool::Index ReservationBook::take() noexcept {
   return index;
 }
 
-std::optional<IdRecord> ReservationBook::find_record(uint64_t id) noexcept {
+std::optional<IdRecord> ReservationBook::find_record(uint64_t id) const noexcept {
   if (const Reservation* const reservation = find(id)) return record_of(*reservation);
   const IdRecord* const record = ids_.find(id, clock_.ms());
   return record == nullptr ? std::nullopt : std::optional(*record);

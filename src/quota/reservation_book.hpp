@@ -42,7 +42,8 @@ class ReservationBook {
 
   // Null: it is unknown, or its record is all that is left.
   Reservation* find(uint64_t id) noexcept;
-  std::optional<IdRecord> find_record(uint64_t id) noexcept;
+  const Reservation* find(uint64_t id) const noexcept;
+  std::optional<IdRecord> find_record(uint64_t id) const noexcept;
   static IdRecord record_of(const Reservation& reservation) noexcept;
 
   // Of an open one; 0: as long as it was last given.
@@ -110,6 +111,11 @@ inline ReservationBook::Pool::Index ReservationBook::find_index(uint64_t id) con
 }
 
 inline Reservation* ReservationBook::find(uint64_t id) noexcept {
+  const Pool::Index index = find_index(id);
+  return index == Pool::none ? nullptr : &pool_[index];
+}
+
+inline const Reservation* ReservationBook::find(uint64_t id) const noexcept {
   const Pool::Index index = find_index(id);
   return index == Pool::none ? nullptr : &pool_[index];
 }

@@ -1,6 +1,8 @@
 // Goal: whoever asks who holds the slots is told every open reservation once, with its owner, and
 // no other; a call looks at so many and no more.
 // Method: cases by hand; pages of all sizes while reservations come and go.
+#include "quota/answer_holders.hpp"
+
 #include <gtest/gtest.h>
 
 #include <map>
@@ -317,6 +319,24 @@ TEST(HoldersOfLongNames, have_one_name_at_least) {
   ASSERT_EQ(answer.rows_count, 1U);
   EXPECT_EQ(driver.batch.text_of(driver.batch.holders[0].subjects[0]), name);
   EXPECT_EQ(driver.batch.holders[0].subjects_left_out, 0U);
+}
+
+TEST(AnswerReservation, has_a_row_for_each_of_its_subjects) {
+  StoreDriver driver;
+  driver.put("{t}a", {tpm(100)});
+  driver.put("{t}b", {rpm(10)});
+  const api::Amounts amounts{.requests = 2, .input_tokens = 20, .output_tokens = 3, .cost = 7};
+  const uint64_t id = driver.reserve({"{t}a", "{t}x", "{t}b"}, asking(amounts)).reservation;
+  driver.advance_ms(1'000);
+  const QuotaAnswer answer = driver.ask({.op = QuotaOp::show, .reservation = id});
+  EXPECT_EQ(answer.code, QuotaCode::ok);
+  EXPECT_EQ(answer.state, ReservationState::open);
+  EXPECT_EQ(answer.amounts, amounts);
+  EXPECT_EQ(answer.lifetime_ms, 59'000U);
+  ASSERT_EQ(answer.rows_count, 2U);
+  EXPECT_EQ(driver.batch.name_of(driver.batch.rows[0]), "{t}a");
+  EXPECT_EQ(driver.batch.name_of(driver.batch.rows[1]), "{t}b");
+  EXPECT_EQ(driver.batch.rows[1].open_reservations, 1U);
 }
 
 }  // namespace

@@ -1,0 +1,134 @@
+#include "quota/answer_holders.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "quota/answer_paging.hpp"
+#include "quota/answer_subjects.hpp"
+
+namespace sluice::quota {
+
+using api::QuotaBatch;
+using api::ReservationState;
+
+namespace {
+
+api::TextSpan add_text(std::string_view added, std::string& text) {
+  const api::TextSpan span{.begin = static_cast<uint32_t>(text.size()),
+                           .bytes = static_cast<uint32_t>(added.size())};
+  text.append(added);
+  return span;
+}
+
+// One name has room always, and all of them unless they are longer than names are by default.
+void add_names(const Reservation& reservation, const SubjectTable& subjects, api::HolderRow& row,
+               std::string& text) {
+  size_t left = limits::holders_text_bytes_max;
+  for (const SubjectIndex subject : reservation.named()) {
+    if (subject == no_subject) continue;
+    const std::string_view name = subjects.name_of(subject);
+    if (name.size() > left) {
+      ++row.subjects_left_out;
+      continue;
+    }
+    left -= name.size();
+    row.subjects[row.subjects_count++] = add_text(name, text);
+  }
+}
+
+// Null: of one that has ended the record is all that is left.
+void add_holder_row(const IdRecord& record, const Reservation* reservation, QuotaBatch& batch,
+                    const AnswerSources& from) {
+  api::HolderRow& row = batch.holders.emplace_back();
+  row.reservation = record.id;
+  row.amounts = record.amounts;
+  row.admission = record.admission;
+  row.state = record.state;
+  row.late = record.late;
+  if (reservation == nullptr) return;
+  row.owner = add_text(from.reservations.owner_of(*reservation), batch.answer_text);
+  add_names(*reservation, from.subjects, row, batch.answer_text);
+  if (record.state != ReservationState::open) return;
+  row.tied = reservation->is_connection_bound();
+  row.lifetime_ms = from.reservations.lifetime_left_ms(*reservation);
+  row.held_ms = base::floor_ms(from.clock.ns() - reservation->charged_ns);
+}
+
+// `of` no_subject: of any.
+bool is_held(const Reservation& reservation, SubjectIndex of) noexcept {
+  if (reservation.state != ReservationState::open) return false;
+  const std::span<const SubjectIndex> named = reservation.named();
+  return of == no_subject || std::find(named.begin(), named.end(), of) != named.end();
+}
+
+// There may be millions: a call looks at some, and its page may be empty, and not the last.
+void add_page(QuotaBatch& batch, size_t index, SubjectIndex of, const AnswerSources& from) {
+  api::QuotaAnswer& answer = batch.answers[index];
+  const ReservationBook::Pool& pool = from.reservations.pool();
+  const uint64_t first = first_place(batch.calls[index]);
+  const uint64_t looks_end = first + limits::holders_looks_max;
+  for (uint64_t at = first; at < pool.index_end(); ++at) {
+    if (at == looks_end) {
+      answer.next_cursor = cursor_at(at);
+      return;
+    }
+    const auto place = static_cast<ReservationBook::Pool::Index>(at);
+    if (!pool.holds(place) || !is_held(pool[place], of)) continue;
+    const bool full = answer.rows_count == rows_max(batch.calls[index]) ||
+                      batch.answer_text.size() >= limits::holders_text_bytes_max;
+    if (full) {
+      answer.next_cursor = cursor_at(at);
+      return;
+    }
+    add_holder_row(ReservationBook::record_of(pool[place]), &pool[place], batch, from);
+    ++answer.rows_count;
+  }
+}
+
+}  // namespace
+
+void answer_record(const IdRecord& record, api::QuotaAnswer& answer) noexcept {
+  answer.state = record.state;
+  answer.late = record.late;
+  answer.amounts = record.amounts;
+}
+
+void answer_reservation(QuotaBatch& batch, size_t index, const AnswerSources& from) noexcept {
+  const api::QuotaCall& call = batch.calls[index];
+  api::QuotaAnswer& answer = batch.answers[index];
+  answer.reservation = call.reservation;
+  const std::optional<IdRecord> record = from.reservations.find_record(call.reservation);
+  if (!record) {
+    answer.code = api::QuotaCode::unknown_reservation;
+    return;
+  }
+  answer.code = record->admission;
+  answer_record(*record, answer);
+  const Reservation* const reservation = from.reservations.find(call.reservation);
+  answer.first_holder = static_cast<uint32_t>(batch.holders.size());
+  add_holder_row(*record, reservation, batch, from);
+  if (reservation == nullptr) return;  // its subjects are forgotten
+  answer.lifetime_ms = from.reservations.lifetime_left_ms(*reservation);
+  for (uint8_t place = 0; place < reservation->subjects_count; ++place) {
+    const SubjectIndex subject = reservation->subjects[place];
+    if (subject == no_subject) continue;
+    add_subject_row(batch, index, place, subject, from.subjects.name_of(subject), from);
+  }
+}
+
+void answer_holders(QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
+                    const AnswerSources& from) noexcept {
+  api::QuotaAnswer& answer = batch.answers[index];
+  answer.code = api::QuotaCode::ok;
+  if (answer.rows_count == 0) answer.first_holder = static_cast<uint32_t>(batch.holders.size());
+  SubjectIndex of = no_subject;
+  if (batch.calls[index].subjects_count > 0) {
+    of = from.subjects.find(hashes[0]);
+    if (of == no_subject || from.subjects[of].open == 0) return;  // nobody holds anything of it
+  }
+  add_page(batch, index, of, from);
+}
+
+}  // namespace sluice::quota

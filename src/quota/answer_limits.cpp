@@ -1,0 +1,87 @@
+#include "quota/answer_limits.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "limiter/calendar.hpp"
+#include "limiter/meter.hpp"
+#include "quota/party_meters.hpp"
+
+namespace sluice::quota {
+
+using api::LimitReport;
+using limiter::Meter;
+using limiter::MeterShape;
+using limiter::Moment;
+
+namespace {
+
+// Without a limit: as much as anybody may ask for.
+uint64_t remaining(const MeterShape& shape, uint64_t used) noexcept {
+  if (shape.ceiling == api::Ceiling::unlimited) return limits::amount_max;
+  if (shape.ceiling == api::Ceiling::block) return 0;
+  return shape.amount - std::min(shape.amount, used);
+}
+
+// A calendar's period has a length of its own.
+int64_t period_ms(const MeterShape& shape, const Moment& now) noexcept {
+  if (shape.kind != api::LimitKind::calendar) return shape.period_ns / base::ns_per_ms;
+  const limiter::Period period = limiter::period_of(*shape.zone, shape.unit, now.wall_ns);
+  return (period.end_ns - period.begin_ns) / base::ns_per_ms;
+}
+
+// Each limit of the member that is asked for. False: the batch is full.
+bool add_limits(api::QuotaBatch& batch, api::QuotaAnswer& answer, const Member& member,
+                const limiter::Shares& shares, ReportedLimits which, const Moment& now) noexcept {
+  const bool denied = !api::admits(answer.code);
+  for (size_t at = 0; at < member.quota->shapes.size(); ++at) {
+    const MeterShape& shape = member.quota->shapes[at];
+    Meter meter(shape, member.words);
+    meter.roll(now);
+    LimitReport report = report_of(shape, member.quota->quota.limits[at], member, now);
+    if (denied) report.violated = !limit_fits(meter, shape, member, shares.of(shape));
+    if (which == ReportedLimits::violated && !report.violated) continue;
+    if (batch.limits.size() == limits::quota_reports_max) return false;
+    batch.limits.push_back(report);
+    ++answer.limits_count;
+  }
+  return true;
+}
+
+}  // namespace
+
+LimitReport report_of(const MeterShape& shape, const api::Limit& limit, const Member& member,
+                      const Moment& now) noexcept {
+  const Meter meter(shape, member.words);
+  const bool is_slot = shape.kind == api::LimitKind::slots;
+  LimitReport report{.subject = member.place,
+                     .metric = shape.metric,
+                     .kind = shape.kind,
+                     .ceiling = shape.ceiling,
+                     .name_bytes = static_cast<uint8_t>(limit.name.size()),
+                     .amount = limit.amount,
+                     .used = is_slot ? member.open : meter.used(),
+                     .reserved = is_slot ? member.open : meter.open(),
+                     .period_ms = period_ms(shape, now),
+                     .reset_ms = is_slot ? 0 : base::ceil_ms(meter.empty_at_ns(now) - now.ns)};
+  std::memcpy(report.name, limit.name.data(), limit.name.size());
+  report.remaining = remaining(shape, report.used);
+  return report;
+}
+
+void answer_limits(api::QuotaBatch& batch, size_t index, const Party& party,
+                   const api::Amounts& amounts, ReportedLimits which,
+                   const AnswerSources& from) noexcept {
+  api::QuotaAnswer& answer = batch.answers[index];
+  answer.first_limit = static_cast<uint32_t>(batch.limits.size());
+  const limiter::Shares shares(amounts);
+  for (Member member : party) {
+    // The call itself may have opened a reservation since the party was gathered.
+    if (member.index != no_subject) member.open = from.subjects[member.index].open;
+    if (add_limits(batch, answer, member, shares, which, from.clock.moment())) continue;
+    answer.limits_left_out = true;
+    return;
+  }
+}
+
+}  // namespace sluice::quota
