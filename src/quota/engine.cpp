@@ -1,5 +1,7 @@
 #include "quota/engine.hpp"
 
+#include "quota/timer_owner.hpp"
+
 namespace sluice::quota {
 namespace {
 
@@ -17,7 +19,9 @@ Engine::Engine(const Options& options)
       client_ids_(options.reservations_max, options.waiters_max),
       reservations_(options_, clock_, subjects_, wheel_, owners_, client_ids_),
       queues_(options_, clock_, subjects_, wheel_, owners_, client_ids_),
-      server_(options_, clock_, budget_, book_, subjects_, reservations_, queues_, statistics_) {}
+      server_(options_, clock_, budget_, book_, subjects_, reservations_, queues_, statistics_),
+      reader_(options_, book_, subjects_, statistics_),
+      group_(clock_, subjects_, reservations_) {}
 
 bool Engine::withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
                       api::CoreId origin) noexcept {

@@ -10,7 +10,7 @@ using api::QuotaSource;
 
 // A call that changes a quota is about one subject. If not, the answer says so.
 bool Engine::names_one(QuotaBatch& batch, size_t index) const noexcept {
-  if (batch.calls[index].subjects_count == 1) return has_valid_names(batch, index);
+  if (batch.calls[index].subjects_count == 1) return reader_.has_valid_names(batch, index);
   batch.answers[index].code = QuotaCode::invalid_subject;
   return false;
 }

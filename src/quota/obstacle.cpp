@@ -85,4 +85,9 @@ Obstacle find_obstacle(const Party& party, const limiter::Shares& shares,
   return worst;
 }
 
+void set_retry(api::QuotaAnswer& answer) noexcept {
+  if (answer.retry_ms != 0) return;
+  answer.retry_ms = api::may_retry(answer.code) ? limits::unknown_retry_ms : api::retry_never;
+}
+
 }  // namespace sluice::quota

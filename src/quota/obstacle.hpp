@@ -27,4 +27,7 @@ struct Obstacle {
 Obstacle find_obstacle(const Party& party, const limiter::Shares& shares,
                        const limiter::Moment& now) noexcept;
 
+// When a refused call may be asked again, by its code alone, unless the answer says it already.
+void set_retry(api::QuotaAnswer& answer) noexcept;
+
 }  // namespace sluice::quota

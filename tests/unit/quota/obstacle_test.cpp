@@ -71,5 +71,17 @@ TEST(FindObstacle, else_the_code_of_the_reference_that_comes_first) {
   EXPECT_EQ(found(others, 1).code, QuotaCode::tpm_exceeded);
 }
 
+TEST(SetRetry, says_by_the_code_whether_asking_again_may_help) {
+  api::QuotaAnswer answer{.code = QuotaCode::tpm_exceeded};
+  set_retry(answer);
+  EXPECT_EQ(answer.retry_ms, limits::unknown_retry_ms);
+  answer = {.code = QuotaCode::blocked};
+  set_retry(answer);
+  EXPECT_EQ(answer.retry_ms, api::retry_never);
+  answer = {.code = QuotaCode::tpm_exceeded, .retry_ms = 7};
+  set_retry(answer);
+  EXPECT_EQ(answer.retry_ms, 7);
+}
+
 }  // namespace
 }  // namespace sluice::quota

@@ -1,6 +1,8 @@
 // Goal: what is fetched ahead changes nothing: a batch is decided as its calls would be alone.
 // Method: the same calls at random to two stores, one by one and in batches of up to nine groups;
 //         few subjects, and more than a store keeps: some are forgotten after they were fetched.
+#include "quota/call_group.hpp"
+
 #include <gtest/gtest.h>
 
 #include <deque>

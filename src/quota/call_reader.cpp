@@ -1,0 +1,150 @@
+#include "quota/call_reader.hpp"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+
+#include "proto/key_hash.hpp"
+
+namespace sluice::quota {
+
+using api::QuotaBatch;
+using api::QuotaCall;
+using api::QuotaCode;
+using limiter::MeterShape;
+
+namespace {
+
+// All with the same tag: a name without one is not with the tag of its text.
+[[gnu::noinline]] bool have_one_tag(std::span<const std::string_view> names) noexcept {
+  const std::string_view tag = proto::routed_part(names[0]);
+  return std::all_of(names.begin(), names.end(), [tag](std::string_view name) {
+    const std::string_view part = proto::routed_part(name);
+    return part == tag && part.size() < name.size();
+  });
+}
+
+[[gnu::noinline]] bool are_different(std::span<const std::string_view> names) noexcept {
+  for (auto name = names.begin(); name != names.end(); ++name) {
+    if (std::find(names.begin(), name, *name) != name) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool CallReader::has_valid_names(QuotaBatch& batch, size_t index) const noexcept {
+  if (are_valid(names_of(batch, batch.calls[index]))) return true;
+  batch.answers[index].code = QuotaCode::invalid_subject;
+  return false;
+}
+
+bool CallReader::are_valid(std::span<const std::string_view> names) const noexcept {
+  if (names.empty() || names.size() > limits::call_subjects_max) return false;
+  const bool have_room = std::all_of(names.begin(), names.end(), [this](std::string_view name) {
+    return !name.empty() && name.size() <= name_bytes_max_;
+  });
+  return have_room && (names.size() == 1 || are_different(names));
+}
+
+QuotaCode CallReader::gather(const QuotaBatch& batch, const QuotaCall& call,
+                             const SubjectHashes& hashes, IfAbsent if_absent,
+                             Party& party) noexcept {
+  const std::span<const std::string_view> names = names_of(batch, call);
+  if (!are_valid(names)) return QuotaCode::invalid_subject;
+  if (names.size() > 1 && !have_one_tag(names)) return QuotaCode::subjects_apart;
+  for (uint8_t place = 0; place < names.size(); ++place) {
+    // In its place from the start: what is copied right after it was written takes long to read.
+    Member& member = party.emplace_back();
+    member.place = place;
+    const SubjectIndex index = subjects_.find(hashes[place]);
+    if (index != no_subject) {
+      subjects_.look_at(index, member);
+    } else if (!add_absent(names[place], hashes[place], if_absent, party)) {
+      return QuotaCode::subjects_full;
+    }
+    if (member.quota != nullptr) continue;
+    party.pop_back();
+    const QuotaCode code = count_unknown(names[place]);
+    if (code != QuotaCode::ok) return code;
+  }
+  return QuotaCode::ok;
+}
+
+// The last of the party is a subject that has no state yet. False: there is no room to make it.
+bool CallReader::add_absent(std::string_view name, const NameHash& hashed, IfAbsent if_absent,
+                            Party& party) noexcept {
+  Member& member = party.back();
+  const CurrentBook::OwnQuota own = book_.quota_of(name);
+  if (own.quota == nullptr) return true;
+  if (if_absent == IfAbsent::make) {
+    const SubjectIndex made = subjects_.make(hashed, name, own, party);
+    if (made == no_subject) return false;
+    subjects_.look_at(made, member);
+    return true;
+  }
+  subjects_.look_at_absent(*own.quota, member);
+  return true;
+}
+
+QuotaCode CallReader::count_unknown(std::string_view name) noexcept {
+  ++statistics_.unknown_subjects;
+  unknown_subject_ = name;
+  return book_.denies_unknown() ? QuotaCode::unknown_subject : QuotaCode::ok;
+}
+
+Request CallReader::request_of(const QuotaBatch& batch, const QuotaCall& call,
+                               const Party& party) const noexcept {
+  Request request{
+      .amounts = call.amounts,
+      .connection = call.tie,
+      .lifetime_ms = call.lifetime_ms != 0 ? call.lifetime_ms : book_.rules().lifetime_ms,
+      .subjects_count = call.subjects_count};
+  request.subjects.fill(no_subject);
+  for (const Member& member : party) request.subjects[member.place] = member.index;
+  if ((call.told & api::given::output_tokens) == 0) {
+    request.amounts.output_tokens = default_output(party, call.amounts);
+  }
+  if (!call.client_id.empty()) identify(request, batch, call);
+  return request;
+}
+
+// Of a request without output tokens: the server's default, or what the tightest limit leaves
+// beside the input, so that a small quota does not refuse the first call.
+uint64_t CallReader::default_output(const Party& party,
+                                    const api::Amounts& amounts) const noexcept {
+  uint64_t output = book_.rules().output_tokens;
+  for (const Member& member : party) {
+    for (const MeterShape& shape : member.quota->shapes) {
+      if (shape.ceiling != api::Ceiling::number) continue;
+      if (shape.metric == api::Metric::output_tokens) output = std::min(output, shape.amount);
+      if (shape.metric == api::Metric::tokens) {
+        output = std::min(output, shape.amount - std::min(shape.amount, amounts.input_tokens));
+      }
+    }
+  }
+  return output;
+}
+
+void CallReader::identify(Request& request, const QuotaBatch& batch,
+                          const QuotaCall& call) const noexcept {
+  // Its subjects' common part belongs to the id, so that it means the same on any number of cores.
+  const std::string_view part = proto::routed_part(batch.subjects[call.first_subject]);
+  XXH128_hash_t hashed = XXH3_128bits_withSeed(part.data(), part.size(), hash_seed_);
+  hashed = XXH3_128bits_withSeed(call.client_id.data(), call.client_id.size(),
+                                 hashed.low64 ^ (hashed.high64 << 1));
+  request.id = {.low = hashed.low64 | 1, .high = hashed.high64};
+  XXH3_state_t state;
+  XXH3_64bits_reset_withSeed(&state, hash_seed_);
+  XXH3_64bits_update(&state, &call.amounts, sizeof call.amounts);
+  for (uint32_t place = 0; place < call.subjects_count; ++place) {
+    const std::string_view name = batch.subjects[call.first_subject + place];
+    const size_t bytes = name.size();
+    XXH3_64bits_update(&state, &bytes, sizeof bytes);
+    XXH3_64bits_update(&state, name.data(), bytes);
+  }
+  request.id_request = XXH3_64bits_digest(&state);
+}
+
+}  // namespace sluice::quota

@@ -1,0 +1,74 @@
+// Reads calls about subjects: whom a call is about, and what it asks to reserve.
+// Flow:   a call of a batch and the hashes of its names -> gather() -> Party -> request_of() ->
+//         Request.
+// Errors: a QuotaCode other than `ok` is why the call cannot be decided.
+// Lives:  one core; the unknown subject points into the batch that was read last.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "api/quota.hpp"
+#include "base/assert.hpp"
+#include "quota/current_book.hpp"
+#include "quota/party.hpp"
+#include "quota/quota_store.hpp"
+#include "quota/request.hpp"
+#include "quota/subject_table.hpp"
+
+namespace sluice::quota {
+
+// What becomes of a subject that has no state yet.
+enum class IfAbsent : uint8_t { make, look_only };
+
+class CallReader {
+ public:
+  // Counts calls that name unknown subjects in `statistics`.
+  CallReader(const Options& options, CurrentBook& book, SubjectTable& subjects,
+             Statistics& statistics) noexcept
+      : name_bytes_max_(options.name_bytes_max),
+        hash_seed_(options.seed),
+        book_(book),
+        subjects_(subjects),
+        statistics_(statistics) {}
+
+  void begin_batch() noexcept { unknown_subject_ = {}; }
+
+  // As many names as a call may have, all different, none empty or too long. If not, the answer
+  // says so.
+  bool has_valid_names(api::QuotaBatch& batch, size_t index) const noexcept;
+
+  // The subjects of the call that have a quota. Unknown subjects that are allowed are not in it.
+  api::QuotaCode gather(const api::QuotaBatch& batch, const api::QuotaCall& call,
+                        const SubjectHashes& hashes, IfAbsent if_absent, Party& party) noexcept;
+
+  Request request_of(const api::QuotaBatch& batch, const api::QuotaCall& call,
+                     const Party& party) const noexcept;
+
+  // One without a quota that the batch names; empty: there was none.
+  std::string_view unknown_subject() const noexcept { return unknown_subject_; }
+
+ private:
+  static std::span<const std::string_view> names_of(const api::QuotaBatch& batch,
+                                                    const api::QuotaCall& call) noexcept {
+    DEBUG_ASSERT(call.first_subject + size_t{call.subjects_count} <= batch.subjects.size());
+    return std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
+  }
+  bool are_valid(std::span<const std::string_view> names) const noexcept;
+  [[gnu::noinline]] bool add_absent(std::string_view name, const NameHash& hashed,
+                                    IfAbsent if_absent, Party& party) noexcept;
+  [[gnu::noinline]] api::QuotaCode count_unknown(std::string_view name) noexcept;
+  uint64_t default_output(const Party& party, const api::Amounts& amounts) const noexcept;
+  [[gnu::noinline]] void identify(Request& request, const api::QuotaBatch& batch,
+                                  const api::QuotaCall& call) const noexcept;
+
+  const uint32_t name_bytes_max_;
+  const uint64_t hash_seed_;
+  CurrentBook& book_;
+  SubjectTable& subjects_;
+  Statistics& statistics_;
+  std::string_view unknown_subject_;
+};
+
+}  // namespace sluice::quota

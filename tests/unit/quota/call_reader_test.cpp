@@ -1,0 +1,162 @@
+// Goal: a call is about the subjects that it names and that have a quota, or is refused for its
+// names; its request is complete, and known again under the client's id.
+// Method: calls by hand against a table of subjects, some named by a book and some unknown.
+#include "quota/call_reader.hpp"
+
+#include <gtest/gtest.h>
+
+#include "unit/quota/table_driver.hpp"
+
+namespace sluice::quota {
+namespace {
+
+using api::QuotaCall;
+using api::QuotaCode;
+
+class CallReaderTest : public testing::Test {
+ protected:
+  CallReaderTest() { driver_.adopt({TableDriver::rule("{t}known", {tpm(100)})}); }
+
+  void adopt_unknown(policy::UnknownSubjects unknown) {
+    rules_.unknown = unknown;
+    book_ = std::make_unique<policy::QuotaBook>(rules_);
+    driver_.book.adopt(*book_);
+  }
+  // Puts one call into the batch, and looks its subjects up.
+  QuotaCode gather(const Names& names, IfAbsent if_absent = IfAbsent::make, QuotaCall call = {}) {
+    names_ = names;
+    batch_.clear();
+    batch_.subjects.assign(names_.begin(), names_.end());
+    call.subjects_count = static_cast<uint8_t>(names.size());
+    batch_.calls.push_back(call);
+    batch_.make_answers();
+    SubjectHashes hashes;
+    for (size_t place = 0; place < names.size() && place < hashes.size(); ++place) {
+      hashes[place] = driver_.subjects.hash(names_[place]);
+    }
+    party_.clear();
+    return reader_.gather(batch_, batch_.calls[0], hashes, if_absent, party_);
+  }
+  Request request(const QuotaCall& call, const Names& names = {"{t}known"}) {
+    gather(names, IfAbsent::make, call);
+    return reader_.request_of(batch_, batch_.calls[0], party_);
+  }
+
+  TableDriver driver_;
+  CallReader reader_{driver_.options, driver_.book, driver_.subjects, driver_.statistics};
+  policy::QuotaRules rules_{.standard = {}};
+  std::unique_ptr<policy::QuotaBook> book_;
+  Names names_;
+  api::QuotaBatch batch_;
+  Party party_;
+};
+
+TEST_F(CallReaderTest, gathers_the_subjects_that_have_a_quota) {
+  const SubjectIndex put = driver_.make("{t}put", {rpm(5)});
+  EXPECT_EQ(gather({"{t}put", "{t}unknown", "{t}known"}), QuotaCode::ok);
+  ASSERT_EQ(party_.size(), 2U);
+  EXPECT_EQ(party_[0].index, put);
+  EXPECT_EQ(party_[0].place, 0U);
+  EXPECT_EQ(party_[1].index, driver_.find("{t}known"));
+  EXPECT_EQ(party_[1].place, 2U);
+  EXPECT_EQ(driver_.find("{t}unknown"), no_subject);
+}
+
+TEST_F(CallReaderTest, a_look_makes_no_subject) {
+  EXPECT_EQ(gather({"{t}known"}, IfAbsent::look_only), QuotaCode::ok);
+  ASSERT_EQ(party_.size(), 1U);
+  EXPECT_EQ(party_[0].index, no_subject);
+  EXPECT_EQ(party_[0].quota->shapes[0].amount, 100U);
+  EXPECT_EQ(driver_.find("{t}known"), no_subject);
+}
+
+TEST_F(CallReaderTest, refuses_names_that_no_call_may_have) {
+  const std::string longest(driver_.options.name_bytes_max, 'x');
+  for (const Names& names : {Names{}, Names{""}, Names{longest + "x"}, Names{"{t}a", "{t}a"},
+                             Names(limits::call_subjects_max + 1, "{t}a")}) {
+    EXPECT_EQ(gather(names), QuotaCode::invalid_subject);
+    EXPECT_FALSE(reader_.has_valid_names(batch_, 0));
+    EXPECT_EQ(batch_.answers[0].code, QuotaCode::invalid_subject);
+  }
+  EXPECT_EQ(gather({longest}), QuotaCode::ok);
+  EXPECT_TRUE(reader_.has_valid_names(batch_, 0));
+}
+
+TEST_F(CallReaderTest, refuses_subjects_that_no_tag_holds_together) {
+  EXPECT_EQ(gather({"{t}a", "{u}b"}), QuotaCode::subjects_apart);
+  EXPECT_EQ(gather({"t", "{t}b"}), QuotaCode::subjects_apart);
+  EXPECT_EQ(gather({"{t}a", "{t}b"}), QuotaCode::ok);
+}
+
+TEST_F(CallReaderTest, counts_unknown_subjects_and_names_the_last_one) {
+  gather({"{t}a", "{t}b"});
+  EXPECT_EQ(driver_.statistics.unknown_subjects, 2U);
+  EXPECT_EQ(reader_.unknown_subject(), "{t}b");
+  reader_.begin_batch();
+  EXPECT_EQ(reader_.unknown_subject(), "");
+}
+
+TEST_F(CallReaderTest, unknown_subjects_are_treated_as_the_book_says) {
+  adopt_unknown(policy::UnknownSubjects::deny);
+  EXPECT_EQ(gather({"a"}), QuotaCode::unknown_subject);
+  rules_.standard = quota_of({rpm(3)});
+  adopt_unknown(policy::UnknownSubjects::standard);
+  EXPECT_EQ(gather({"a"}), QuotaCode::ok);
+  EXPECT_EQ(party_.size(), 1U);
+}
+
+TEST_F(CallReaderTest, says_when_the_table_is_full) {
+  for (int name = 0; name < 8; ++name) {
+    driver_.use(driver_.make(numbered("m", name), {tpm(100)}), 1);
+  }
+  EXPECT_EQ(gather({"{t}known"}), QuotaCode::subjects_full);
+}
+
+TEST_F(CallReaderTest, a_request_has_all_that_was_asked) {
+  const Request made = request({.told = api::given::output_tokens,
+                                .lifetime_ms = 7,
+                                .amounts = {.requests = 2, .output_tokens = 9},
+                                .tie = 5},
+                               {"{t}unknown", "{t}known"});
+  EXPECT_EQ(made.amounts, (api::Amounts{.requests = 2, .output_tokens = 9}));
+  EXPECT_EQ(made.connection, 5U);
+  EXPECT_EQ(made.lifetime_ms, 7U);
+  ASSERT_EQ(made.named().size(), 2U);
+  EXPECT_EQ(made.subjects[0], no_subject);
+  EXPECT_EQ(made.subjects[1], driver_.find("{t}known"));
+  EXPECT_FALSE(made.id.is_set());
+}
+
+TEST_F(CallReaderTest, a_request_has_defaults_that_the_tightest_limit_still_allows) {
+  rules_.lifetime_ms = 1'234;
+  rules_.output_tokens = 500;
+  rules_.rules = {TableDriver::rule("{t}known", {tpm(100)})};
+  adopt_unknown(policy::UnknownSubjects::allow);
+  EXPECT_EQ(request({}).lifetime_ms, 1'234U);
+  EXPECT_EQ(request({.amounts = {.input_tokens = 30}}).amounts.output_tokens, 70U);
+  EXPECT_EQ(request({.amounts = {.input_tokens = 130}}).amounts.output_tokens, 0U);
+  EXPECT_EQ(request({}, {"nobody knows it"}).amounts.output_tokens, 500U);
+}
+
+TEST_F(CallReaderTest, the_same_request_is_known_again_under_its_id) {
+  const Request first = request({.amounts = {.input_tokens = 1}, .client_id = "job"});
+  const Request again = request({.amounts = {.input_tokens = 1}, .client_id = "job"});
+  EXPECT_TRUE(first.id.is_set());
+  EXPECT_EQ(again.id, first.id);
+  EXPECT_EQ(again.id_request, first.id_request);
+  const Request more = request({.amounts = {.input_tokens = 2}, .client_id = "job"});
+  EXPECT_EQ(more.id, first.id);
+  EXPECT_NE(more.id_request, first.id_request);
+  EXPECT_NE(request({.amounts = {.input_tokens = 1}, .client_id = "other"}).id, first.id);
+}
+
+TEST_F(CallReaderTest, an_id_belongs_to_what_its_subjects_share) {
+  const QuotaCall call{.client_id = "job"};
+  const Request one = request(call, {"{t}known"});
+  EXPECT_EQ(request(call, {"{t}known", "{t}other"}).id, one.id);
+  EXPECT_NE(request(call, {"{t}known", "{t}other"}).id_request, one.id_request);
+  EXPECT_NE(request(call, {"{u}known"}).id, one.id);
+}
+
+}  // namespace
+}  // namespace sluice::quota
