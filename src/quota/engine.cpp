@@ -20,6 +20,7 @@ Engine::Engine(const Options& options)
       reservations_(options_, clock_, subjects_, wheel_, owners_, client_ids_),
       queues_(options_, clock_, subjects_, wheel_, owners_, client_ids_),
       server_(options_, clock_, budget_, book_, subjects_, reservations_, queues_, statistics_),
+      lifecycle_(clock_, budget_, subjects_, reservations_, queues_, statistics_),
       reader_(options_, book_, subjects_, statistics_),
       group_(clock_, subjects_, reservations_) {}
 
@@ -37,6 +38,15 @@ bool Engine::abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
   clock_.begin(now);
   server_.abandon(waiter);
   return true;
+}
+
+bool Engine::give_back(uint64_t id, base::Now now) noexcept {
+  clock_.begin(now);
+  api::QuotaAnswer answer;
+  const api::QuotaCall call{
+      .op = api::QuotaOp::cancel, .flags = api::quota_flag::untold, .reservation = id};
+  if (lifecycle_.cancel(call, answer)) server_.serve_marked();
+  return answer.code == api::QuotaCode::ok;
 }
 
 void Engine::drain(base::Now now) noexcept {
@@ -59,7 +69,7 @@ void Engine::run_due(base::Now now) noexcept {
   clock_.begin(now);
   adoption_.go_on();
   budget_.refill();
-  expire_bound();
+  lifecycle_.expire_bound();
   budget_.refill();
   fire_timers();
   budget_.refill();
@@ -81,7 +91,7 @@ void Engine::fire_timers() noexcept {
     const TimerOwner owner = TimerOwner::of(*timer);
     switch (owner.kind) {
       case TimerOwner::lifetime:
-        end_lifetime(reservations_[owner.index]);
+        lifecycle_.end_lifetime(reservations_[owner.index]);
         break;
       case TimerOwner::wait_limit:
         server_.pass_limit(owner.index);

@@ -3,9 +3,9 @@
 // Flow:   decide(): a CallGroup of the batch is fetched ahead -> CallReader: the call's Party and
 //         Request -> charged and opened in the ReservationBook, or queued, or denied -> answers.
 //         What frees quota marks the queues that it may help; the QueueServer serves them.
-// Shape:  engine.cpp (steps, timers), engine_decide.cpp (reserve, check, record), engine_end.cpp
-//         (settle, cancel, extend, expiry), engine_quota.cpp (quotas that change). Each part refers
-//         only to those above it: clock and budget, subjects, reservations, queues, their server.
+// Shape:  engine.cpp (steps, timers), engine_decide.cpp (reserve, check, record), engine_quota.cpp
+//         (quotas that change). Each part refers only to those before it: clock and budget,
+//         subjects, reservations, queues, and what works on all of them.
 // Units:  as QuotaStore.
 // Errors: none: every outcome is a QuotaCode.
 // Lives:  as QuotaStore, which is its public face.
@@ -30,6 +30,7 @@
 #include "quota/queue_server.hpp"
 #include "quota/quota_store.hpp"
 #include "quota/reservation_book.hpp"
+#include "quota/reservation_lifecycle.hpp"
 #include "quota/subject_table.hpp"
 #include "quota/wait_queues.hpp"
 #include "quota/work_budget.hpp"
@@ -86,19 +87,6 @@ class Engine {
             api::QuotaCode code, const Obstacle& obstacle) noexcept;
   AnswerSources sources() noexcept { return {clock_, book_, subjects_, reservations_}; }
 
-  // engine_end.cpp
-  void settle(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
-  void cancel(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
-  void extend(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
-  void replace(Reservation& reservation, const api::Amounts& actual, uint64_t cached) noexcept;
-  void answer_ending(Reservation& reservation, api::ReservationState state,
-                     api::QuotaAnswer& answer) noexcept;
-  void answer_ended(api::ReservationState wanted, api::QuotaAnswer& answer) noexcept;
-  void end_lifetime(Reservation& reservation) noexcept;
-  void end_connection(uint64_t connection) noexcept;
-  void expire_bound() noexcept;
-  void expire(Reservation& reservation) noexcept;
-
   // engine_quota.cpp
   bool names_one(api::QuotaBatch& batch, size_t index) const noexcept;
   void put(api::QuotaBatch& batch, size_t index, const NameHash& hash) noexcept;
@@ -122,6 +110,7 @@ class Engine {
 
   WaitQueues queues_;
   QueueServer server_;
+  ReservationLifecycle lifecycle_;
 
   CallReader reader_;
   CallGroup group_;

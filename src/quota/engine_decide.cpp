@@ -43,11 +43,13 @@ void Engine::decide_one(QuotaBatch& batch, size_t index, const SubjectHashes& ha
     case QuotaOp::record:
       return record(batch, index, hashes);
     case QuotaOp::settle:
-      return settle(call, answer);
+      if (lifecycle_.settle(call, answer)) server_.serve_marked();
+      return;
     case QuotaOp::cancel:
-      return cancel(call, answer);
+      if (lifecycle_.cancel(call, answer)) server_.serve_marked();
+      return;
     case QuotaOp::extend:
-      return extend(call, answer);
+      return lifecycle_.extend(call, answer);
     case QuotaOp::show:
     case QuotaOp::usage:
     case QuotaOp::page:
@@ -64,7 +66,7 @@ void Engine::decide_one(QuotaBatch& batch, size_t index, const SubjectHashes& ha
       answer.code = QuotaCode::ok;
       return;
     case QuotaOp::end_tie:
-      end_connection(call.tie);
+      if (lifecycle_.end_connection(call.tie)) server_.serve_marked();
       answer.code = QuotaCode::ok;
       return;
   }

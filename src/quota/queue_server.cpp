@@ -104,7 +104,7 @@ void QueueServer::serve(SubjectIndex index) noexcept {
 
 // Each try takes a waiter out, or ends the serving of a queue. While the server drains nobody is
 // served.
-void QueueServer::serve_marked() noexcept {
+void QueueServer::serve_queues() noexcept {
   if (drain_at_ != not_draining) return;
   ServeList& to_serve = subjects_.to_serve();
   while (!to_serve.empty() && budget_.may_go_on()) serve_queue(to_serve.take());

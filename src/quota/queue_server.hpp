@@ -36,7 +36,9 @@ class QueueServer {
   void abandon(api::WaiterId index) noexcept;
 
   // Serving one queue may mark others: until none is marked, or the budget is spent.
-  void serve_marked() noexcept;
+  void serve_marked() noexcept {
+    if (!subjects_.to_serve().empty()) serve_queues();
+  }
   void serve(SubjectIndex index) noexcept;
 
   // All who wait are to be sent away; nobody is served until that is done.
@@ -62,6 +64,7 @@ class QueueServer {
   static constexpr api::WaiterId not_draining = api::no_waiter;
   static constexpr api::WaiterId nothing_to_mark = api::no_waiter;
 
+  void serve_queues() noexcept;
   void serve_queue(SubjectIndex index) noexcept;
   bool try_head(api::WaiterId index) noexcept;
   void let_overtake(SubjectIndex index) noexcept;

@@ -99,6 +99,32 @@ void ReservationBook::extend(Reservation& reservation, uint32_t lifetime_ms) noe
   wheel_.schedule(reservation.timer, clock_.due_ms(reservation.lifetime_ms));
 }
 
+// Its slots are free from now on, unless they were before.
+inline void ReservationBook::close(Reservation& reservation, ReservationState state) noexcept {
+  if (reservation.state == ReservationState::open) {
+    --open_count_;
+    if (reservation.is_connection_bound()) bindings_.unbind(reservation);
+    for (uint8_t at = 0; at < reservation.subjects_count; ++at) {
+      if (reservation.subjects[at] != no_subject) --subjects_[reservation.subjects[at]].open;
+    }
+  }
+  reservation.state = state;
+}
+
+// It has ended, and its record is written.
+inline void ReservationBook::free(Reservation& reservation) noexcept {
+  DEBUG_ASSERT(reservation.state != ReservationState::open);
+  const Pool::Index index = index_of(reservation);
+  ids_.end(reservation.id);
+  if (reservation.client_id.is_set()) client_ids_.remove(reservation.client_id, {.index = index});
+  owners_.drop(reservation.owner);
+  for (uint8_t at = 0; at < reservation.subjects_count; ++at) {
+    if (reservation.subjects[at] != no_subject) --subjects_[reservation.subjects[at]].held;
+  }
+  base::TimerWheel::cancel(reservation.timer);
+  pool_.give_back(index);
+}
+
 void ReservationBook::end(Reservation& reservation, ReservationState state) noexcept {
   const bool was_open = reservation.state == ReservationState::open;
   close(reservation, state);
@@ -108,18 +134,6 @@ void ReservationBook::end(Reservation& reservation, ReservationState state) noex
   } else if (was_open) {
     ended_.push_back(reservation);
   }
-}
-
-// Its slots are free from now on, unless they were before.
-void ReservationBook::close(Reservation& reservation, ReservationState state) noexcept {
-  if (reservation.state == ReservationState::open) {
-    --open_count_;
-    if (reservation.is_connection_bound()) bindings_.unbind(reservation);
-    for (uint8_t at = 0; at < reservation.subjects_count; ++at) {
-      if (reservation.subjects[at] != no_subject) --subjects_[reservation.subjects[at]].open;
-    }
-  }
-  reservation.state = state;
 }
 
 void ReservationBook::expire(Reservation& reservation) noexcept {
@@ -138,20 +152,6 @@ void ReservationBook::expire(Reservation& reservation) noexcept {
 void ReservationBook::forget(Reservation& reservation) noexcept {
   ids_.record_of(reservation.id) = {};
   free(reservation);
-}
-
-// It has ended, and its record is written.
-void ReservationBook::free(Reservation& reservation) noexcept {
-  DEBUG_ASSERT(reservation.state != ReservationState::open);
-  const Pool::Index index = index_of(reservation);
-  ids_.end(reservation.id);
-  if (reservation.client_id.is_set()) client_ids_.remove(reservation.client_id, {.index = index});
-  owners_.drop(reservation.owner);
-  for (uint8_t at = 0; at < reservation.subjects_count; ++at) {
-    if (reservation.subjects[at] != no_subject) --subjects_[reservation.subjects[at]].held;
-  }
-  base::TimerWheel::cancel(reservation.timer);
-  pool_.give_back(index);
 }
 
 uint64_t ReservationBook::reserved_bytes() const noexcept {

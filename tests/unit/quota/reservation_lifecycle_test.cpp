@@ -1,9 +1,13 @@
 // Goal: a reservation ends once, gives back what was not used to where it was charged, and always
 //       frees its slot.
-// Method: cases by hand with a virtual clock.
+// Method: cases by hand with a virtual clock, through a store; what the engine learns of an end, by
+//         the tables alone.
+#include "quota/reservation_lifecycle.hpp"
+
 #include <gtest/gtest.h>
 
 #include "unit/quota/store_driver.hpp"
+#include "unit/quota/table_driver.hpp"
 
 namespace sluice::quota {
 namespace {
@@ -484,6 +488,85 @@ TEST_F(Ending, a_bucket_gives_back_what_has_not_leaked) {
   EXPECT_EQ(driver_.used("m", "l"), 20U);
   driver_.cancel(second);
   EXPECT_EQ(driver_.used("m", "l"), 0U);
+}
+
+// ------------------------------------------------------------------- what the engine has to serve
+
+class LifecycleAlone : public testing::Test {
+ protected:
+  explicit LifecycleAlone(uint32_t step_work = 1'000)
+      : budget_(step_work), subject_(tables_.make("m", {slots(9)})) {}
+  ~LifecycleAlone() override {
+    tables_.subjects.check_invariants();
+    tables_.reservations.check_invariants();
+  }
+
+  Reservation& open(uint64_t connection = 0) {
+    Request request = TableDriver::request(subject_);
+    request.connection = connection;
+    return tables_.open(request);
+  }
+  void wait() { tables_.queues.join(TableDriver::request(subject_), {}, 0); }
+  bool is_marked() const { return !tables_.subjects.to_serve().empty(); }
+
+  TableDriver tables_;
+  WorkBudget budget_;
+  const SubjectIndex subject_;
+  ReservationLifecycle lifecycle_{tables_.clock,        budget_,        tables_.subjects,
+                                  tables_.reservations, tables_.queues, tables_.statistics};
+  QuotaAnswer answer_;
+};
+
+TEST_F(LifecycleAlone, an_end_is_reported_and_marks_the_queues_that_it_may_help) {
+  wait();
+  const uint64_t id = open().id;
+  EXPECT_FALSE(is_marked());
+  EXPECT_TRUE(lifecycle_.settle({.reservation = id}, answer_));
+  EXPECT_TRUE(is_marked());
+  EXPECT_EQ(tables_.statistics.settled, 1U);
+}
+
+TEST_F(LifecycleAlone, a_repeated_end_and_one_of_nothing_are_no_ends) {
+  wait();
+  const uint64_t id = open().id;
+  lifecycle_.cancel({.reservation = id}, answer_);
+  tables_.subjects.to_serve().take();
+  EXPECT_FALSE(lifecycle_.cancel({.reservation = id}, answer_));
+  EXPECT_EQ(answer_.code, QuotaCode::ok);
+  EXPECT_FALSE(lifecycle_.settle({.reservation = id}, answer_));
+  EXPECT_EQ(answer_.code, QuotaCode::already_cancelled);
+  EXPECT_FALSE(lifecycle_.settle({.reservation = id + 1}, answer_));
+  EXPECT_EQ(answer_.code, QuotaCode::unknown_reservation);
+  EXPECT_FALSE(is_marked());
+}
+
+TEST_F(LifecycleAlone, a_lifetime_ends_in_expiry_and_then_in_being_forgotten) {
+  wait();
+  Reservation& made = open();
+  const uint64_t id = made.id;
+  lifecycle_.end_lifetime(made);
+  EXPECT_TRUE(is_marked());
+  EXPECT_EQ(tables_.statistics.expired, 1U);
+  EXPECT_EQ(made.state, ReservationState::expired);
+  lifecycle_.end_lifetime(made);
+  EXPECT_EQ(tables_.reservations.find(id), nullptr);
+}
+
+class LifecycleInSlices : public LifecycleAlone {
+ protected:
+  LifecycleInSlices() : LifecycleAlone(1) {}
+};
+
+TEST_F(LifecycleInSlices, what_is_bound_to_a_connection_ends_as_the_budget_allows) {
+  for (int reservation = 0; reservation < 3; ++reservation) open(7);
+  EXPECT_FALSE(lifecycle_.end_connection(8));
+  EXPECT_TRUE(lifecycle_.end_connection(7));
+  for (uint32_t left = 2; left > 0; --left) {
+    EXPECT_EQ(tables_.reservations.open_count(), left);
+    budget_.refill();
+    lifecycle_.expire_bound();
+  }
+  EXPECT_EQ(tables_.reservations.open_count(), 0U);
 }
 
 }  // namespace

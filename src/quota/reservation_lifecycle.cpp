@@ -1,0 +1,158 @@
+#include "quota/reservation_lifecycle.hpp"
+
+#include <optional>
+
+#include "quota/answer_holders.hpp"
+#include "quota/reservation_charges.hpp"
+
+namespace sluice::quota {
+
+using api::Amounts;
+using api::QuotaAnswer;
+using api::QuotaCall;
+using api::QuotaCode;
+using api::ReservationState;
+
+namespace {
+
+// The amounts that the call gives, else those that were reserved.
+Amounts actual_amounts(const QuotaCall& call, const Amounts& reserved) noexcept {
+  const auto pick = [&call](uint8_t bit, uint64_t given, uint64_t otherwise) {
+    return (call.told & bit) != 0 ? given : otherwise;
+  };
+  return {
+      .requests = pick(api::given::requests, call.amounts.requests, reserved.requests),
+      .input_tokens =
+          pick(api::given::input_tokens, call.amounts.input_tokens, reserved.input_tokens),
+      .output_tokens =
+          pick(api::given::output_tokens, call.amounts.output_tokens, reserved.output_tokens),
+      .cost = pick(api::given::cost, call.amounts.cost, reserved.cost),
+  };
+}
+
+// To another connection than the one that its answer did not reach: who asks under its client's id
+// gets the same answer until its lifetime ends, or, if it is connection-bound, its connection.
+bool may_be_known(const Reservation& reservation) noexcept {
+  const bool has_client_id = reservation.id_request != 0;
+  return has_client_id && (reservation.repeated || !reservation.is_connection_bound());
+}
+
+}  // namespace
+
+// It ended before, or is unknown. The same end again has the same answer.
+void ReservationLifecycle::answer_ended(ReservationState wanted,
+                                        QuotaAnswer& answer) const noexcept {
+  const std::optional<IdRecord> ended = reservations_.find_record(answer.reservation);
+  if (!ended) {
+    answer.code = QuotaCode::unknown_reservation;
+    return;
+  }
+  answer_record(*ended, answer);
+  if (ended->state == wanted) {
+    answer.code = QuotaCode::ok;
+  } else {
+    answer.code = ended->state == ReservationState::settled ? QuotaCode::already_settled
+                                                            : QuotaCode::already_cancelled;
+  }
+}
+
+// The call's reservation, open or expired. Null: it has ended, or is unknown, which is the answer.
+inline Reservation* ReservationLifecycle::find_unended(const QuotaCall& call,
+                                                       ReservationState wanted,
+                                                       QuotaAnswer& answer) noexcept {
+  answer.reservation = call.reservation;
+  Reservation* const reservation = reservations_.find(call.reservation);
+  if (reservation != nullptr && !reservation->has_ended()) return reservation;
+  answer_ended(wanted, answer);
+  return nullptr;
+}
+
+inline void ReservationLifecycle::replace(Reservation& reservation, const Amounts& actual,
+                                          uint64_t cached) noexcept {
+  const uint64_t before = reservation.amounts.input_tokens + reservation.amounts.output_tokens;
+  const uint64_t after = actual.input_tokens + actual.output_tokens;
+  statistics_.tokens_refunded += before > after ? before - after : 0;
+  replace_charges(reservation, actual, cached, subjects_, clock_.moment());
+}
+
+// It ends now: the first answer.
+inline void ReservationLifecycle::end(Reservation& reservation, ReservationState state,
+                                      QuotaAnswer& answer) noexcept {
+  answer.code = QuotaCode::ok;
+  answer.state = state;
+  answer.late = reservation.has_expired();
+  answer.amounts = reservation.amounts;
+  queues_.mark(reservation.named());  // its end may help those who wait
+  reservations_.end(reservation, state);
+}
+
+bool ReservationLifecycle::settle(const QuotaCall& call, QuotaAnswer& answer) noexcept {
+  Reservation* const reservation = find_unended(call, ReservationState::settled, answer);
+  if (reservation == nullptr) return false;
+  replace(*reservation, actual_amounts(call, reservation->amounts), call.cached_input_tokens);
+  ++statistics_.settled;
+  end(*reservation, ReservationState::settled, answer);
+  return true;
+}
+
+bool ReservationLifecycle::cancel(const QuotaCall& call, QuotaAnswer& answer) noexcept {
+  Reservation* const reservation = find_unended(call, ReservationState::cancelled, answer);
+  if (reservation == nullptr) return false;
+  if ((call.flags & api::quota_flag::untold) != 0 && may_be_known(*reservation)) {
+    answer.code = QuotaCode::id_in_use;
+    return false;
+  }
+  const bool keeps = (call.flags & api::quota_flag::keep_requests) != 0;
+  replace(*reservation, {.requests = keeps ? reservation->amounts.requests : 0}, 0);
+  ++statistics_.cancelled;
+  end(*reservation, ReservationState::cancelled, answer);
+  return true;
+}
+
+void ReservationLifecycle::extend(const QuotaCall& call, QuotaAnswer& answer) noexcept {
+  Reservation* const reservation = find_unended(call, ReservationState::none, answer);
+  if (reservation == nullptr) return;
+  answer.state = reservation->state;
+  if (reservation->state == ReservationState::expired) {
+    answer.code = QuotaCode::already_expired;
+    return;
+  }
+  reservations_.extend(*reservation, call.lifetime_ms);
+  answer.code = QuotaCode::ok;
+  answer.lifetime_ms = reservation->lifetime_ms;
+}
+
+// Its lifetime has ended: its slots are free, and its charge stays or is refunded.
+void ReservationLifecycle::expire(Reservation& reservation) noexcept {
+  budget_.spend(reservation.subjects_count);
+  ++statistics_.expired;
+  close_expired_charges(reservation, subjects_, clock_.moment());
+  queues_.mark(reservation.named());  // its end may help those who wait
+  reservations_.expire(reservation);
+}
+
+void ReservationLifecycle::end_lifetime(Reservation& reservation) noexcept {
+  if (reservation.state == ReservationState::open) {
+    expire(reservation);
+  } else {
+    reservations_.forget(reservation);
+  }
+}
+
+bool ReservationLifecycle::end_connection(uint64_t connection) noexcept {
+  if (!reservations_.bindings().end(connection)) return false;
+  expire_bound();
+  return true;
+}
+
+// A connection may have bound every reservation to itself: they end in slices.
+void ReservationLifecycle::expire_bound() noexcept {
+  while (budget_.may_go_on()) {
+    Reservation* const reservation = reservations_.bindings().next_to_expire();
+    if (reservation == nullptr) return;
+    clock_.next_call();
+    expire(*reservation);
+  }
+}
+
+}  // namespace sluice::quota

@@ -1,0 +1,63 @@
+// The calls that name a reservation, and the ends that nobody asks for: settle, cancel, extend;
+// expiry by the timer, or with the connection.
+// Flow:   a call, or a due timer -> the charges are replaced or closed -> ReservationBook ends the
+//         reservation -> the queues of its subjects are marked; the engine has them served.
+// Errors: none: every outcome is a QuotaCode. The same end again has the same answer.
+// Lives:  one core. Ends that come with a connection are done in slices, as the budget allows.
+#pragma once
+
+#include <cstdint>
+
+#include "api/quota.hpp"
+#include "quota/call_clock.hpp"
+#include "quota/quota_store.hpp"
+#include "quota/reservation_book.hpp"
+#include "quota/subject_table.hpp"
+#include "quota/wait_queues.hpp"
+#include "quota/work_budget.hpp"
+
+namespace sluice::quota {
+
+class ReservationLifecycle {
+ public:
+  ReservationLifecycle(CallClock& clock, WorkBudget& budget, SubjectTable& subjects,
+                       ReservationBook& reservations, WaitQueues& queues,
+                       Statistics& statistics) noexcept
+      : clock_(clock),
+        budget_(budget),
+        subjects_(subjects),
+        reservations_(reservations),
+        queues_(queues),
+        statistics_(statistics) {}
+
+  // True: it ended by this call, and queues may have to be served.
+  bool settle(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
+  bool cancel(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
+  void extend(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
+
+  // The timer: an open one expires, one that is remembered is forgotten.
+  void end_lifetime(Reservation& reservation) noexcept;
+
+  // What is bound to the connection expires. True: something is.
+  bool end_connection(uint64_t connection) noexcept;
+  // Goes on with the ends of connections.
+  void expire_bound() noexcept;
+
+ private:
+  Reservation* find_unended(const api::QuotaCall& call, api::ReservationState wanted,
+                            api::QuotaAnswer& answer) noexcept;
+  void replace(Reservation& reservation, const api::Amounts& actual, uint64_t cached) noexcept;
+  void end(Reservation& reservation, api::ReservationState state,
+           api::QuotaAnswer& answer) noexcept;
+  void answer_ended(api::ReservationState wanted, api::QuotaAnswer& answer) const noexcept;
+  void expire(Reservation& reservation) noexcept;
+
+  CallClock& clock_;
+  WorkBudget& budget_;
+  SubjectTable& subjects_;
+  ReservationBook& reservations_;
+  WaitQueues& queues_;
+  Statistics& statistics_;
+};
+
+}  // namespace sluice::quota
