@@ -170,7 +170,7 @@ void decide_by_handle(benchmark::State& state) {
   do decide();
   while (next + batch_entries <= handles.size());
   for (auto _ : state) decide();
-  for (const api::Handle handle : handles) filled.shard->let_go(handle);
+  for (const api::Handle handle : handles) filled.shard->free_handle(handle);
   state.SetItemsProcessed(static_cast<int64_t>(state.iterations() * batch_entries));
 }
 BENCHMARK(decide_by_handle)->Arg(10'000)->Arg(1'000'000)->Arg(10'000'000)->Arg(20'000'000);

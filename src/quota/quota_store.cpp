@@ -21,8 +21,8 @@ bool QuotaStore::abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now
   return engine_->abandon(waiter, ticket, now, origin);
 }
 
-bool QuotaStore::give_back(uint64_t reservation, base::Now now) noexcept {
-  return engine_->give_back(reservation, now);
+bool QuotaStore::refund(const api::Permit& permit, base::Now now) noexcept {
+  return engine_->give_back(permit.reservation, now);
 }
 
 void QuotaStore::drain(base::Now now) noexcept {

@@ -18,47 +18,40 @@ constexpr int ready_passes_max = 64;
 // Timers handled in one turn; the rest is due at once in the next.
 constexpr int timers_max = 1'024;
 
-quota::Options quota_options(const WorkerOptions& options) noexcept {
-  quota::Options quota = options.quota;
-  quota.shard = options.sessions.shard;
-  quota.shards = options.sessions.shards;
-  quota.routing_seed = options.sessions.routing_seed;
-  return quota;
-}
-
 // Reservations that nobody was told of: all that can be open, and what answers name beside them.
-size_t untold_max(const quota::Options& quota) noexcept {
-  return size_t{quota.reservations_max} * quota.shards +
+size_t untold_max(const WorkerOptions& options) noexcept {
+  return size_t{options.quota.reservations_max} * options.sessions.shards +
          size_t{looks_max} * limits::quota_calls_max;
 }
 
 }  // namespace
 
-Worker::Worker(io::Io& io, const WorkerOptions& options, Crew& crew)
+Worker::Worker(io::Io& io, const WorkerOptions& options, Crew& crew, Deciders deciders)
     : io_(io),
       crew_(crew),
       core_(options.sessions.shard),
       connections_max_(options.connections_max),
       drain_ms_(options.drain_ms),
       spin_ns_(options.spin_ns),
-      shard_(options.shard),
-      quotas_(quota_options(options)),
+      keys_(std::move(deciders.keys)),
+      quotas_(std::move(deciders.quotas)),
       quota_log_(core_),
       exchange_(crew.mesh(), static_cast<api::CoreId>(core_), options.splits),
       context_(*this, options.sessions),
       sessions_(options.connections_max + spare_sockets, options.sessions.key_bytes_max),
       events_(limits::turn_events),
-      looks_(looks_max) {
+      looks_(looks_max),
+      grant_sources_{GrantSource{*keys_}, GrantSource{*quotas_}} {
   free_looks_.reserve(looks_max);
   for (route::Look& look : looks_) free_looks_.push_back(&look);
-  untold_.reserve(untold_max(quota_options(options)));
+  untold_.reserve(untold_max(options));
   ended_ties_.reserve(options.connections_max + spare_sockets + looks_max);
   if (!options.rules.empty() || options.quotas != policy::QuotaRules{}) {
     auto book =
         std::make_unique<policy::RuleBook>(options.shard.policy, options.rules, options.quotas);
-    quotas_.adopt(book->quotas(), {});
-    while (quotas_.next_due_ns() == 0) quotas_.run_due({});  // nobody waits yet
-    shard_.adopt(std::move(book), {});
+    quotas_->adopt(book->quotas(), {});
+    while (quotas_->next_due_ns() == 0) quotas_->run_due({});  // nobody waits yet
+    keys_->adopt(std::move(book), {});
   }
   if (!exchange_.alone()) early_grants_.reserve(options.splits.entries_max);
   metrics_text_.reserve(metrics_bytes_max(crew.cores()));
@@ -84,17 +77,17 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   const size_t count = io_.poll(events_, wait);
   exchange_.is_up();
   context_.now = io_.now();
-  rates_.advance(context_.now.monotonic_ns, shard_.statistics());
+  rates_.advance(context_.now.monotonic_ns, keys_->statistics());
   // Whose time has come has a turn before newcomers.
-  if (quotas_.next_due_ns() <= context_.now.monotonic_ns) quotas_.run_due(context_.now);
+  if (quotas_->next_due_ns() <= context_.now.monotonic_ns) quotas_->run_due(context_.now);
   for (const io::Event& event : std::span(events_).first(count)) on_event(event);
   execute();
   if (exchange_.receive(*this) || count > 0) busy_ns_ = context_.now.monotonic_ns;
   make_own_calls();
   unblock();
   resume_ready();
-  shard_.run_due(context_.now);
-  quotas_.run_due(context_.now);
+  keys_->run_due(context_.now);
+  quotas_->run_due(context_.now);
   deliver_grants();
   run_timers();
   execute();
@@ -115,7 +108,7 @@ void Worker::let_go_departed() noexcept {
   auto left = static_cast<uint32_t>(sets) * limits::turn_let_go;
   while (!context_.departed_handles.empty() && left > 0) {
     session::HandleSet& set = context_.departed_handles.front();
-    left -= set.take_out(left, [this](api::Handle handle) { shard_.let_go(handle); });
+    left -= set.take_out(left, [this](api::Handle handle) { keys_->free_handle(handle); });
     if (set.count() > 0) return;
     context_.departed_handles.pop_front_and_dispose(std::default_delete<session::HandleSet>());
     left -= std::min(left, 1U);
@@ -141,9 +134,9 @@ int64_t Worker::settle_down() noexcept {
 
 // Until the next deadline of the shard or of a connection.
 int64_t Worker::wait_ns() const noexcept {
-  int64_t wait = shard_.sweep_late() ? late_sweep_wait_ns : idle_wait_ns;
+  int64_t wait = keys_->sweep_late() ? late_sweep_wait_ns : idle_wait_ns;
   const int64_t now_ns = context_.now.monotonic_ns;
-  const int64_t shard_due_ns = std::min(shard_.next_due_ns(), quotas_.next_due_ns());
+  const int64_t shard_due_ns = std::min(keys_->next_due_ns(), quotas_->next_due_ns());
   if (shard_due_ns != base::never_ns) wait = std::min(wait, shard_due_ns - now_ns);
   const int64_t timer_due_ms = context_.timers.next_due_ms();
   if (timer_due_ms != INT64_MAX) {
@@ -307,8 +300,8 @@ void Worker::end_turn() noexcept {
 
 std::unique_ptr<policy::RuleBook> Worker::adopt(std::unique_ptr<policy::RuleBook> rules) noexcept {
   ++statistics_.rules_adopted;
-  quotas_.adopt(rules->quotas(), context_.now);
-  return shard_.adopt(std::move(rules), context_.now);
+  quotas_->adopt(rules->quotas(), context_.now);
+  return keys_->adopt(std::move(rules), context_.now);
 }
 
 void Worker::begin_drain() noexcept {
@@ -317,8 +310,8 @@ void Worker::begin_drain() noexcept {
   drain_deadline_ms_ = context_.now_ms() + drain_ms_;
   io_.accept_finish(http_listener);
   io_.accept_finish(native_listener);
-  shard_.drain(context_.now);
-  quotas_.drain(context_.now);
+  keys_->drain(context_.now);
+  quotas_->drain(context_.now);
   deliver_grants();
   for (uint32_t index = 0; index < sessions_.index_end(); ++index) {
     if (session::Session* session = sessions_.at(index)) session->begin_drain();
@@ -347,7 +340,7 @@ void Worker::check_drain() noexcept {
 }
 
 uint64_t Worker::reserved_bytes() const noexcept {
-  return shard_.reserved_bytes() + quotas_.reserved_bytes() + context_.waits.reserved_bytes() +
+  return keys_->reserved_bytes() + quotas_->reserved_bytes() + context_.waits.reserved_bytes() +
          sessions_.reserved_bytes() + exchange_.book().reserved_bytes() +
          untold_.capacity() * sizeof(uint64_t);
 }

@@ -1,8 +1,9 @@
 // One core's loop: bytes in, a turn's entries decided together, answers out.
 // Flow:   turn(): Io::poll() -> sessions -> execute(): shard -> what other cores sent -> sessions
 //         -> due timers -> what goes to other cores -> one send a connection.
-// Shape:  owns one shard and every session of its sockets; talks to the kernel through Io, and to
-//         other workers through its Exchange only, so that the simulator can drive it.
+// Shape:  owns what decides on its shard and every session of its sockets; talks to the kernel
+//         through Io, and to other workers through its Exchange only, so that the simulator can
+//         drive it.
 //         worker.cpp (turn, connections, draining), worker_decide.cpp (entries and their answers),
 //         worker_wait.cpp (tickets and grants), worker_look.cpp (views of all shards),
 //         worker_quota.cpp (batches of quota calls).
@@ -17,15 +18,17 @@
 #include <vector>
 
 #include "io/io.hpp"
-#include "quota/quota_store.hpp"
+#include "quota/quota_decider.hpp"
 #include "route/exchange.hpp"
 #include "server/census.hpp"
 #include "server/crew.hpp"
+#include "server/deciders.hpp"
 #include "server/look.hpp"
 #include "server/quota_log.hpp"
 #include "server/session_table.hpp"
+#include "server/worker_options.hpp"
 #include "session/context.hpp"
-#include "shard/shard.hpp"
+#include "shard/key_decider.hpp"
 
 namespace sluice::server {
 
@@ -39,21 +42,9 @@ inline constexpr uint32_t spare_sockets = 2 * refused_sockets_max;
 // Looks into shards that one core has under way.
 inline constexpr uint32_t looks_max = 64;
 
-struct WorkerOptions {
-  session::Options sessions;  // its `shard` is this worker's place in the crew
-  shard::Options shard;
-  quota::Options quota;             // its shards and routing are the sessions'
-  std::vector<policy::Rule> rules;  // of the policy file
-  policy::QuotaRules quotas;        // likewise
-  route::SplitOptions splits;
-  uint32_t connections_max = 10'000;  // of all workers together
-  int64_t drain_ms = 5'000;
-  int64_t spin_ns = 0;  // how long an idle worker looks for work before it sleeps
-};
-
 class Worker final : private session::Backend {
  public:
-  Worker(io::Io& io, const WorkerOptions& options, Crew& crew);
+  Worker(io::Io& io, const WorkerOptions& options, Crew& crew, Deciders deciders);
   ~Worker();
 
   // Accepts from now on.
@@ -71,8 +62,8 @@ class Worker final : private session::Backend {
   bool drained() const noexcept;
 
   const WorkerStatistics& statistics() const noexcept { return statistics_; }
-  const shard::Shard& shard() const noexcept { return shard_; }
-  const quota::QuotaStore& quotas() const noexcept { return quotas_; }
+  const shard::KeyDecider& keys() const noexcept { return *keys_; }
+  const quota::QuotaDecider& quotas() const noexcept { return *quotas_; }
   const route::Exchange& exchange() const noexcept { return exchange_; }
   uint32_t sessions_count() const noexcept { return sessions_.open_count(); }
   uint32_t tickets_count() const noexcept { return context_.waits.tickets_count(); }
@@ -91,8 +82,8 @@ class Worker final : private session::Backend {
   // Nothing is owed to other cores, or by them.
   bool idle() const noexcept;
   void check_invariants() const noexcept {
-    shard_.check_invariants(context_.now);
-    quotas_.check_invariants(context_.now);
+    keys_->check_invariants(context_.now);
+    quotas_->check_invariants(context_.now);
   }
 
  private:
@@ -102,10 +93,10 @@ class Worker final : private session::Backend {
   void execute() noexcept override;
   bool admits(uint32_t entries_count, size_t key_bytes) const noexcept override;
   bool is_here(std::string_view key) const noexcept override;
-  api::Handle intern(std::string_view key) noexcept override { return shard_.intern(key); }
-  void let_go(api::Handle handle) noexcept override { shard_.let_go(handle); }
+  api::Handle intern(std::string_view key) noexcept override { return keys_->intern(key); }
+  void let_go(api::Handle handle) noexcept override { keys_->free_handle(handle); }
   std::string_view key_of(api::Handle handle) const noexcept override {
-    return shard_.key_of(handle);
+    return keys_->key_of(handle);
   }
   bool awaits(const session::Session& session, uint64_t id) const noexcept override;
   void withdraw(session::WaitingEntry& entry) noexcept override;
@@ -155,19 +146,20 @@ class Worker final : private session::Backend {
   void unblock() noexcept;
 
   // worker_wait.cpp
+  // What decides, and how many of its grants are kept for cores that take no more.
+  struct GrantSource {
+    api::Decider& decider;
+    size_t kept = 0;  // at the front
+  };
+  api::Decider& decider_of(bool quota) const noexcept;
   void deliver_grants() noexcept;
-  template <typename Source>
-  void deliver_grants(Source& source, size_t& kept) noexcept;
-  template <typename Source>
-  void send_grants(Source& source, size_t& kept) noexcept;
+  void deliver_grants(GrantSource& source) noexcept;
   void deliver_early_grants() noexcept;
   void send_grants() noexcept;
+  void send_grants(GrantSource& source) noexcept;
   void on_grant(const api::Grant& grant) noexcept;
   void on_notice(api::CoreId origin, route::Notice& notice) noexcept;
   void on_notice_returned(const route::Notice& notice) noexcept;
-  template <typename Owner>
-  bool tell(Owner& owner, api::CoreId origin, const route::Notice& notice) noexcept;
-  bool give_back(const api::Permit& permit) noexcept;
   void give_back(session::WaitingEntry& entry) noexcept;
   void say(session::WaitingEntry& entry, route::Notice::Kind kind) noexcept;
 
@@ -208,8 +200,8 @@ class Worker final : private session::Backend {
   const uint32_t connections_max_;
   const int64_t drain_ms_;
   const int64_t spin_ns_;
-  shard::Shard shard_;
-  quota::QuotaStore quotas_;
+  const std::unique_ptr<shard::KeyDecider> keys_;
+  const std::unique_ptr<quota::QuotaDecider> quotas_;
   QuotaLog quota_log_;
   route::Exchange exchange_;
   session::Context context_;
@@ -226,9 +218,8 @@ class Worker final : private session::Backend {
   RateWindow rates_;
   const route::Crossing* serving_ = nullptr;
   std::vector<api::Grant> early_grants_;  // for entries of requests that are not complete
-  size_t kept_grants_ = 0;        // at the front of the shard's, for cores that take no more
-  size_t kept_quota_grants_ = 0;  // likewise of the quotas'
-  int64_t busy_ns_ = 0;           // when there was something to do last
+  std::array<GrantSource, 2> grant_sources_;
+  int64_t busy_ns_ = 0;  // when there was something to do last
   int64_t drain_deadline_ms_ = 0;
   uint32_t listeners_open_ = 0;
   uint32_t refused_open_ = 0;

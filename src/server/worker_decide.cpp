@@ -68,9 +68,9 @@ void Worker::execute() noexcept {
   executing_ = true;
   route::Turn& turn = context_.turn;
   exchange_.split(turn);
-  const uint64_t queued = shard_.statistics().decisions[static_cast<size_t>(Verdict::queued)];
+  const uint64_t queued = keys_->statistics().decisions[static_cast<size_t>(Verdict::queued)];
   for (const route::Run& run : turn.runs()) decide(run);
-  if (shard_.statistics().decisions[static_cast<size_t>(Verdict::queued)] != queued) name_waiters();
+  if (keys_->statistics().decisions[static_cast<size_t>(Verdict::queued)] != queued) name_waiters();
   const uint64_t ids = count_ids();
   assign_ids(ids > 0 ? crew_.ids().take(ids) : 0);
   deliver_verdicts();
@@ -84,13 +84,13 @@ void Worker::decide(const route::Run& run) noexcept {
   route::Turn& turn = context_.turn;
   const uint32_t first = run.first_entry;
   if (run.by_handle) {
-    shard_.decide(turn.handles().subspan(first, run.entries_count), turn.verdicts().subspan(first),
+    keys_->decide(turn.handles().subspan(first, run.entries_count), turn.verdicts().subspan(first),
                   context_.now);
     return;
   }
   const shard::Answers answers{
       .verdicts = turn.verdicts(), .details = turn.details(), .waiters = turn.waiters()};
-  shard_.decide(turn.entries().subspan(first, run.entries_count), answers.from(first), context_.now,
+  keys_->decide(turn.entries().subspan(first, run.entries_count), answers.from(first), context_.now,
                 static_cast<api::CoreId>(core_));
 }
 
@@ -181,7 +181,7 @@ void Worker::on_crossing(api::CoreId origin, route::Crossing& crossing) noexcept
   }
   crossing.make_answers();
   serving_ = &crossing;
-  shard_.decide(
+  keys_->decide(
       crossing.entries,
       {.verdicts = crossing.verdicts, .details = crossing.details, .waiters = crossing.waiters},
       context_.now, origin);

@@ -90,17 +90,17 @@ void Worker::send(Look& look) noexcept {
 void Worker::answer(Look& look) noexcept {
   switch (look.kind) {
     case Look::Kind::key:
-      if (const auto state = shard_.inspect(look.key, context_.now)) look.add(*state);
+      if (const auto state = keys_->inspect(look.key, context_.now)) look.add(*state);
       break;
     case Look::Kind::page:
       if (look.keys_max > 0) {
-        const shard::Page page = shard_.page(look.cursor, look.keys_max, context_.now);
+        const shard::Page page = keys_->page(look.cursor, look.keys_max, context_.now);
         for (const api::KeyState& state : page.keys) look.add(state);
         look.next_cursor = page.next_cursor;
       }
       break;
     case Look::Kind::top:
-      merge(shard_.heaviest_keys(look.keys_max, context_.now), core_, look.keys_max, look.top_keys);
+      merge(keys_->heaviest_keys(look.keys_max, context_.now), core_, look.keys_max, look.top_keys);
       look.censuses.push_back(census());
       break;
     case Look::Kind::metrics:
@@ -169,18 +169,18 @@ void Worker::tell(Look& look) noexcept {
 
 Census Worker::census() const noexcept {
   return {.shard_id = core_,
-          .shard = shard_.statistics(),
-          .quota = quotas_.statistics(),
+          .shard = keys_->statistics(),
+          .quota = quotas_->statistics(),
           .worker = statistics_,
           .io = io_.statistics(),
           .io_name = io_.name(),
-          .rates = rates_.per_second(context_.now.monotonic_ns, shard_.statistics()),
-          .keys = shard_.keys_count(),
-          .waiters = shard_.waiters_count(),
-          .handles = shard_.handles_count(),
-          .subjects = quotas_.subjects_count(),
-          .reservations = quotas_.reservations_count(),
-          .quota_waiters = quotas_.waiters_count(),
+          .rates = rates_.per_second(context_.now.monotonic_ns, keys_->statistics()),
+          .keys = keys_->keys_count(),
+          .waiters = keys_->waiters_count(),
+          .handles = keys_->handles_count(),
+          .subjects = quotas_->subjects_count(),
+          .reservations = quotas_->reservations_count(),
+          .quota_waiters = quotas_->waiters_count(),
           .connections = sessions_.open_count(),
           .drained_entries = context_.drained_entries,
           .handles_refused = context_.handles_refused,

@@ -123,9 +123,9 @@ void Worker::decide_quota(Look& look) noexcept {
   if (context_.draining) {
     for (QuotaCall& call : look.batch.calls) call.flags |= api::quota_flag::draining;
   }
-  quotas_.decide(look.batch, context_.now, look.origin);
-  if (const std::string_view unknown = quotas_.unknown_subject(); !unknown.empty()) {
-    quota_log_.note_unknown(unknown, quotas_.statistics().unknown_subjects, context_.now);
+  quotas_->decide(look.batch, context_.now, look.origin);
+  if (const std::string_view unknown = quotas_->unknown_subject(); !unknown.empty()) {
+    quota_log_.note_unknown(unknown, quotas_->statistics().unknown_subjects, context_.now);
   }
 }
 

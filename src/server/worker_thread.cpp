@@ -67,7 +67,7 @@ void WorkerThread::run(io::Backend backend, io::Options io_options, const Worker
     pthread_setname_np(pthread_self(), ("shard-" + std::to_string(place.shard)).c_str());
     const bool pinned = place.cpu && pin_to(*place.cpu);
     const std::unique_ptr<io::Io> io = io::make_io(backend, std::move(io_options));
-    Worker worker(*io, options, crew);
+    Worker worker(*io, options, crew, make_deciders(options));
     worker.start();
     {
       const std::lock_guard lock(mutex_);

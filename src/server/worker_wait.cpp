@@ -11,11 +11,15 @@ namespace sluice::server {
 using route::Notice;
 using session::WaitingEntry;
 
+api::Decider& Worker::decider_of(bool quota) const noexcept {
+  if (quota) return *quotas_;
+  return *keys_;
+}
+
 void Worker::withdraw(WaitingEntry& entry) noexcept {
   if (entry.owner == core_) {
-    const bool left = entry.quota
-                          ? quotas_.withdraw(entry.waiter, entry.ticket, context_.now, entry.owner)
-                          : shard_.withdraw(entry.waiter, entry.ticket, context_.now, entry.owner);
+    api::Decider& decider = decider_of(entry.quota);
+    const bool left = decider.withdraw(entry.waiter, entry.ticket, context_.now, entry.owner);
     if (left) deliver_grants();
     return;
   }
@@ -31,9 +35,8 @@ void Worker::abandon(WaitingEntry& entry) noexcept {
   }
   if (entry.owner == core_) {
     // Else its grant is still in the list, and finds nobody.
-    const bool left = entry.quota
-                          ? quotas_.abandon(entry.waiter, entry.ticket, context_.now, entry.owner)
-                          : shard_.abandon(entry.waiter, entry.ticket, context_.now, entry.owner);
+    api::Decider& decider = decider_of(entry.quota);
+    const bool left = decider.abandon(entry.waiter, entry.ticket, context_.now, entry.owner);
     if (left) context_.waits.give_back(entry.ticket);
     return;
   }
@@ -52,29 +55,21 @@ void Worker::say(WaitingEntry& entry, Notice::Kind kind) noexcept {
 
 // At the waiter's owner.
 void Worker::on_notice(api::CoreId origin, Notice& notice) noexcept {
-  if (notice.kind == Notice::Kind::give_back) {
-    notice.done = give_back(notice.permit);
-  } else if (notice.quota) {
-    notice.done = tell(quotas_, origin, notice);
-  } else {
-    notice.done = tell(shard_, origin, notice);
+  api::Decider& decider = decider_of(notice.quota);
+  switch (notice.kind) {
+    case Notice::Kind::withdraw:
+      notice.done = decider.withdraw(notice.waiter, notice.ticket, context_.now, origin);
+      return;
+    case Notice::Kind::abandon:
+      notice.done = decider.abandon(notice.waiter, notice.ticket, context_.now, origin);
+      return;
+    case Notice::Kind::give_back:
+      notice.done = decider.refund(notice.permit, context_.now);
+      return;
+    case Notice::Kind::none:
+      break;
   }
-}
-
-// What happens to a waiter.
-template <typename Owner>
-bool Worker::tell(Owner& owner, api::CoreId origin, const Notice& notice) noexcept {
-  ASSERT(notice.kind == Notice::Kind::withdraw || notice.kind == Notice::Kind::abandon);
-  if (notice.kind == Notice::Kind::withdraw) {
-    return owner.withdraw(notice.waiter, notice.ticket, context_.now, origin);
-  }
-  return owner.abandon(notice.waiter, notice.ticket, context_.now, origin);
-}
-
-// At the owner: what a waiter was granted reached nobody.
-bool Worker::give_back(const api::Permit& permit) noexcept {
-  if (permit.reservation != 0) return quotas_.give_back(permit.reservation, context_.now);
-  return shard_.give_back(permit, context_.now);
+  ASSERT(false);
 }
 
 // At the ticket's core: the owner has seen the notice.
@@ -117,7 +112,7 @@ void Worker::give_back(WaitingEntry& entry) noexcept {
   const api::Permit& permit = entry.notice.permit;
   const bool approved = permit.cost > 0 || permit.reservation != 0;
   if (approved && entry.owner != core_) return say(entry, Notice::Kind::give_back);
-  if (approved) give_back(permit);
+  if (approved) decider_of(entry.quota).refund(permit, context_.now);
   entry.notice.unlink();
   entry.notice.kind = Notice::Kind::none;
   context_.waits.give_back(entry.ticket);
@@ -139,40 +134,37 @@ void Worker::deliver_early_grants() noexcept {
 
 // Those of this core's connections; for the others send_grants() finds room.
 void Worker::deliver_grants() noexcept {
-  deliver_grants(shard_, kept_grants_);
-  deliver_grants(quotas_, kept_quota_grants_);
+  for (GrantSource& source : grant_sources_) deliver_grants(source);
 }
 
-template <typename Source>
-void Worker::deliver_grants(Source& source, size_t& kept_before) noexcept {
+void Worker::deliver_grants(GrantSource& source) noexcept {
   // A session that ends on its way may free more: by index, for the list grows.
-  size_t kept = kept_before;
-  for (size_t index = kept; index < source.grants().size(); ++index) {
-    const api::Grant grant = source.grants()[index];
+  size_t kept = source.kept;
+  for (size_t index = kept; index < source.decider.grants().size(); ++index) {
+    const api::Grant grant = source.decider.grants()[index];
     if (grant.origin == core_) {
       on_grant(grant);
     } else {
-      source.grants()[kept++] = grant;
+      source.decider.grants()[kept++] = grant;
     }
   }
-  kept_before = kept;
-  source.keep_grants(kept);
+  source.kept = kept;
+  source.decider.keep_grants(kept);
 }
 
 void Worker::send_grants() noexcept {
-  send_grants(shard_, kept_grants_);
-  send_grants(quotas_, kept_quota_grants_);
+  for (GrantSource& source : grant_sources_) send_grants(source);
 }
 
-template <typename Source>
-void Worker::send_grants(Source& source, size_t& kept_before) noexcept {
+void Worker::send_grants(GrantSource& source) noexcept {
+  const std::span<api::Grant> grants = source.decider.grants();
   size_t kept = 0;
-  for (const api::Grant& grant : source.grants()) {
+  for (const api::Grant& grant : grants) {
     ASSERT(grant.origin != core_);
-    if (!exchange_.post(grant)) source.grants()[kept++] = grant;
+    if (!exchange_.post(grant)) grants[kept++] = grant;
   }
-  kept_before = kept;
-  source.keep_grants(kept);
+  source.kept = kept;
+  source.decider.keep_grants(kept);
 }
 
 }  // namespace sluice::server

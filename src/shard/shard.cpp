@@ -19,7 +19,7 @@ void Shard::decide(std::span<const api::Handle> handles, std::span<api::Verdict>
 api::Handle Shard::intern(std::string_view key) noexcept {
   return store_->intern(key);
 }
-void Shard::let_go(api::Handle handle) noexcept {
+void Shard::free_handle(api::Handle handle) noexcept {
   store_->let_go(handle);
 }
 std::string_view Shard::key_of(api::Handle handle) const noexcept {
@@ -39,7 +39,7 @@ bool Shard::abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
   return store_->abandon(waiter, ticket, now, origin);
 }
 
-bool Shard::give_back(const api::Permit& permit, base::Now now) noexcept {
+bool Shard::refund(const api::Permit& permit, base::Now now) noexcept {
   return store_->give_back(permit, now);
 }
 

@@ -50,7 +50,7 @@ struct World {
   io::Random random{0};
   io::SimIo io{io::SimOptions{.sockets_max = 4 + server::spare_sockets}, random};
   server::Crew crew{route::MeshOptions{}};
-  server::Worker worker{io, worker_options(), crew};
+  server::Worker worker{io, worker_options(), crew, server::make_deciders(worker_options())};
 };
 
 void send_hello(io::SimClient& client) {
@@ -87,7 +87,7 @@ void run(World& world, std::span<const uint8_t> input) {
     send_hello(*other);
     intern_some(*other);
     turn(worker, *other, 4);
-    require(worker.shard().handles_count() == 2);
+    require(worker.keys().handles_count() == 2);
   }
   io::SimClient client =
       io.connect((flags & native) != 0 ? server::native_listener : server::http_listener);
@@ -117,9 +117,9 @@ void run(World& world, std::span<const uint8_t> input) {
   require(worker.sessions_count() == 0);
   require(worker.tickets_count() == 0);
   require(worker.waiting_frames_count() == 0);
-  require(worker.shard().waiters_count() == 0);
-  require(worker.shard().handles_count() == 0);
-  worker.shard().check_invariants(io.now());
+  require(worker.keys().waiters_count() == 0);
+  require(worker.keys().handles_count() == 0);
+  worker.keys().check_invariants(io.now());
 }
 
 }  // namespace

@@ -184,7 +184,7 @@ class Comparison {
   void intern_or_let_go() {
     if (!held_.empty() && dice_.percent(45)) {
       const size_t index = dice_.below(held_.size());
-      shard_.let_go(held_[index].first);
+      shard_.free_handle(held_[index].first);
       held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(index));
       return;
     }

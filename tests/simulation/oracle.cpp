@@ -6,8 +6,8 @@
 
 #include "base/assert.hpp"
 #include "base/limits.hpp"
+#include "checked_shard.hpp"
 #include "shard/key_hash.hpp"
-#include "shard_calls.hpp"
 
 namespace sluice::simulation {
 namespace {
@@ -50,23 +50,18 @@ Oracle::Oracle(const shard::Options& options, bool single_steps, Failure& failur
     : options_(options),
       single_steps_(single_steps),
       failure_(failure),
-      traces_(std::getenv("TRACE") != nullptr) {
-  install(this);
-}
+      traces_(std::getenv("TRACE") != nullptr) {}
 
-Oracle::~Oracle() {
-  install(nullptr);
+std::unique_ptr<shard::KeyDecider> Oracle::check(std::unique_ptr<shard::KeyDecider> shard) {
+  const auto core = static_cast<api::CoreId>(cores_.size());
+  cores_.emplace_back(*shard, options_);
+  return std::make_unique<CheckedShard>(std::move(shard), *this, core);
 }
 
 void Oracle::watch(const server::Worker& worker, io::SimIo& io) {
-  cores_.emplace_back(worker, io, options_);
-}
-
-Oracle::Core& Oracle::core_of(const shard::Shard& shard) {
-  const auto core =
-      std::ranges::find_if(cores_, [&](const Core& one) { return &one.worker.shard() == &shard; });
-  ASSERT(core != cores_.end());
-  return *core;
+  Core& core = cores_[worker.exchange().core()];
+  core.worker = &worker;
+  core.io = &io;
 }
 
 uint32_t Oracle::waiters_count() const {
@@ -77,25 +72,25 @@ uint32_t Oracle::waiters_count() const {
 
 void Oracle::trace(const std::string& text) const {
   if (!traces_) return;
-  const int64_t now_ns = cores_.empty() ? 0 : cores_[0].io.network().clock().monotonic_ns;
+  const int64_t now_ns = cores_.empty() ? 0 : cores_[0].io->network().clock().monotonic_ns;
   std::fprintf(stderr, "%10.3f ms  %s\n", static_cast<double>(now_ns) / 1e6, text.c_str());
 }
 
-void Oracle::decide(shard::Shard& shard, std::span<const api::Entry> entries,
+void Oracle::decide(api::CoreId core_id, std::span<const api::Entry> entries,
                     const shard::Answers& answers, base::Now now, api::CoreId origin) {
-  Core& core = core_of(shard);
+  Core& core = cores_[core_id];
   if (!single_steps_) {
-    decide_some(core, shard, entries, answers, now, origin);
+    decide_some(core, entries, answers, now, origin);
   } else {
     for (size_t i = 0; i < entries.size(); ++i) {
-      decide_some(core, shard, entries.subspan(i, 1),
+      decide_some(core, entries.subspan(i, 1),
                   {.verdicts = answers.verdicts.subspan(i, 1),
                    .details = answers.details.subspan(i, 1),
                    .waiters = answers.waiters.subspan(i, 1)},
                   now, origin);
     }
   }
-  if (const route::Crossing* crossing = core.worker.serving()) {
+  if (const route::Crossing* crossing = core.worker->serving()) {
     keep_crossing(cores_[origin], origin, *crossing, answers);
   } else {
     keep_entries(core, entries, answers);
@@ -104,14 +99,14 @@ void Oracle::decide(shard::Shard& shard, std::span<const api::Entry> entries,
 }
 
 // As the same keys would be that came as text, one permit each.
-void Oracle::decide(shard::Shard& shard, std::span<const api::Handle> handles,
+void Oracle::decide(api::CoreId core_id, std::span<const api::Handle> handles,
                     std::span<api::Verdict> verdicts, base::Now now) {
-  Core& core = core_of(shard);
+  Core& core = cores_[core_id];
   if (!single_steps_) {
-    decide_some(core, shard, handles, verdicts, now);
+    decide_some(core, handles, verdicts, now);
   } else {
     for (size_t i = 0; i < handles.size(); ++i) {
-      decide_some(core, shard, handles.subspan(i, 1), verdicts.subspan(i, 1), now);
+      decide_some(core, handles.subspan(i, 1), verdicts.subspan(i, 1), now);
     }
   }
   by_handle_ += handles.size();
@@ -119,26 +114,26 @@ void Oracle::decide(shard::Shard& shard, std::span<const api::Handle> handles,
   tell_granted(core.model);
 }
 
-void Oracle::decide_some(Core& core, shard::Shard& shard, std::span<const api::Handle> handles,
+void Oracle::decide_some(Core& core, std::span<const api::Handle> handles,
                          std::span<api::Verdict> verdicts, base::Now now) {
   std::vector<std::string> keys;
   for (const api::Handle handle : handles) {
     keys.push_back(key_held(core, handle));
-    if (core.worker.exchange().owner_of(keys.back()) != core.worker.exchange().core()) {
+    if (core.worker->exchange().owner_of(keys.back()) != core.worker->exchange().core()) {
       failure_.report("handle of " + keys.back() + " was decided by a core that it is not of");
     }
     if (failure_) return std::ranges::fill(verdicts, api::Verdict::denied), void();
   }
   core.model.run_due(now);
-  const bool full = single_steps_ && is_full(core, shard, now);
-  real::decide(shard, handles, verdicts, now);
-  if (single_steps_) follow_evictions(core, shard, now);
+  const bool full = single_steps_ && is_full(core, now);
+  core.shard.decide(handles, verdicts, now);
+  if (single_steps_) follow_evictions(core, now);
   for (size_t i = 0; i < handles.size(); ++i) {
     const api::Entry entry{.key_data = keys[i].data(),
                            .key_bytes = static_cast<uint16_t>(keys[i].size())};
     check_answer(entry, core.model.decide(entry, now, full), verdicts[i], {});
   }
-  check_grants(core, shard);
+  check_grants(core);
 }
 
 std::string Oracle::key_held(const Core& core, api::Handle handle) {
@@ -149,16 +144,16 @@ std::string Oracle::key_held(const Core& core, api::Handle handle) {
 }
 
 void Oracle::check_handles(const Core& core) {
-  const uint32_t count = core.worker.shard().handles_count();
+  const uint32_t count = core.shard.handles_count();
   if (count == core.handles.size()) return;
   failure_.report(std::to_string(count) + " handles are held where " +
                   std::to_string(core.handles.size()) + " should be");
 }
 
-api::Handle Oracle::intern(shard::Shard& shard, std::string_view key) {
-  Core& core = core_of(shard);
+api::Handle Oracle::intern(api::CoreId core_id, std::string_view key) {
+  Core& core = cores_[core_id];
   const std::string name(key);
-  const api::Handle handle = real::intern(shard, key);
+  const api::Handle handle = core.shard.intern(key);
   trace("intern " + name + ": " + std::to_string(static_cast<int32_t>(handle)));
   const auto number = core.numbers.find(name);
   const bool known = number != core.numbers.end();
@@ -181,12 +176,12 @@ api::Handle Oracle::intern(shard::Shard& shard, std::string_view key) {
   return handle;
 }
 
-void Oracle::let_go(shard::Shard& shard, api::Handle handle) {
-  Core& core = core_of(shard);
+void Oracle::free_handle(api::CoreId core_id, api::Handle handle) {
+  Core& core = cores_[core_id];
   const std::string name = key_held(core, handle);
   if (failure_) return;
   trace("let go " + std::to_string(handle) + " of " + name);
-  real::let_go(shard, handle);
+  core.shard.free_handle(handle);
   if (--core.handles[handle].holders == 0) {
     core.handles.erase(handle);
     core.numbers.erase(name);
@@ -194,20 +189,21 @@ void Oracle::let_go(shard::Shard& shard, api::Handle handle) {
   check_handles(core);
 }
 
-std::string_view Oracle::key_of(const shard::Shard& shard, api::Handle handle) {
-  const std::string name = key_held(core_of(shard), handle);
+std::string_view Oracle::key_of(api::CoreId core_id, api::Handle handle) {
+  const Core& core = cores_[core_id];
+  const std::string name = key_held(core, handle);
   if (failure_) return {};
-  const std::string_view key = real::key_of(shard, handle);
+  const std::string_view key = core.shard.key_of(handle);
   if (key != name) failure_.report("the handle of " + name + " is said to be " + std::string(key));
   return key;
 }
 
-void Oracle::decide_some(Core& core, shard::Shard& shard, std::span<const api::Entry> entries,
+void Oracle::decide_some(Core& core, std::span<const api::Entry> entries,
                          const shard::Answers& answers, base::Now now, api::CoreId origin) {
   core.model.run_due(now);
-  const bool full = single_steps_ && is_full(core, shard, now);
-  real::decide(shard, entries, answers, now, origin);
-  if (single_steps_) follow_evictions(core, shard, now);
+  const bool full = single_steps_ && is_full(core, now);
+  core.shard.decide(entries, answers, now, origin);
+  if (single_steps_) follow_evictions(core, now);
   for (size_t i = 0; i < entries.size(); ++i) {
     if (entries[i].op == api::Op::elsewhere) continue;
     api::Entry entry = entries[i];
@@ -215,7 +211,7 @@ void Oracle::decide_some(Core& core, shard::Shard& shard, std::span<const api::E
     const ShardModel::Answer expected = core.model.decide(entry, now, full);
     check_answer(entry, expected, answers.verdicts[i], answers.details[i]);
   }
-  check_grants(core, shard);
+  check_grants(core);
 }
 
 void Oracle::check_answer(const api::Entry& entry, const ShardModel::Answer& expected,
@@ -238,24 +234,24 @@ void Oracle::check_answer(const api::Entry& entry, const ShardModel::Answer& exp
 
 // The table says `table_full` only when it has to: no slot is free or held by an expired key, and
 // no live key may be given up.
-bool Oracle::is_full(Core& core, const shard::Shard& shard, base::Now now) const {
-  if (shard.keys_count() < options_.keys_max) return false;
+bool Oracle::is_full(Core& core, base::Now now) const {
+  if (core.shard.keys_count() < options_.keys_max) return false;
   uint32_t live_count = 0;
   for (const auto& [name, key] : core.model.keys()) {
     if (core.model.has_expired(key, now)) continue;
     if (core.model.may_be_evicted(key, now)) return false;
     ++live_count;
   }
-  return shard.keys_count() == live_count;
+  return core.shard.keys_count() == live_count;
 }
 
-void Oracle::follow_evictions(Core& core, shard::Shard& shard, base::Now now) {
-  const uint64_t count = shard.statistics().keys_evicted;
+void Oracle::follow_evictions(Core& core, base::Now now) {
+  const uint64_t count = core.shard.statistics().keys_evicted;
   if (count == core.evicted_count) return;
   core.evicted_count = count;
   std::vector<std::string> gone;
   for (const auto& [name, key] : core.model.keys()) {
-    if (real::inspect(shard, name, now)) continue;
+    if (core.shard.inspect(name, now)) continue;
     gone.push_back(name);
     if (!core.model.may_be_evicted(key, now)) {
       failure_.report("key " + name + " was forgotten too early");
@@ -265,8 +261,8 @@ void Oracle::follow_evictions(Core& core, shard::Shard& shard, base::Now now) {
 }
 
 // Of each key, in the model's order; keys among each other in any.
-void Oracle::check_grants(Core& core, shard::Shard& shard) {
-  const auto granted = shard.grants().subspan(core.grants_checked);
+void Oracle::check_grants(Core& core) {
+  const auto granted = core.shard.grants().subspan(core.grants_checked);
   const auto expected = std::span(core.model.grants()).subspan(core.grants_checked);
   if (granted.size() != expected.size()) {
     failure_.report(std::to_string(granted.size()) + " grants where the model has " +
@@ -309,7 +305,7 @@ void Oracle::check_grants(Core& core, shard::Shard& shard) {
 // Who asked: the turn knows the requests that the entries belong to. They are decided run by run.
 template <typename Keep>
 void Oracle::keep_run(Core& core, bool by_handle, size_t entries_count, Keep keep_entry) {
-  const route::Turn& turn = core.worker.undecided();
+  const route::Turn& turn = core.worker->undecided();
   const route::Run& run = turn.runs()[core.runs_done];
   if (run.by_handle != by_handle || run.entries_count != entries_count) {
     return failure_.report("runs of a turn are decided in another order than asked");
@@ -318,7 +314,7 @@ void Oracle::keep_run(Core& core, bool by_handle, size_t entries_count, Keep kee
   for (; next < turn.requests().size() && turn.requests()[next].by_handle == by_handle; ++next) {
     const route::Request& request = turn.requests()[next];
     const uint32_t link =
-        core.io.link_of({.index = request.session, .generation = request.generation});
+        core.io->link_of({.index = request.session, .generation = request.generation});
     DecidedRequest& decided = decided_[link].emplace_back();
     decided.id = request.id;
     decided.entries.resize(request.entries_count);
@@ -332,8 +328,9 @@ void Oracle::keep_run(Core& core, bool by_handle, size_t entries_count, Keep kee
 
 void Oracle::keep_entries(Core& core, std::span<const api::Entry> entries,
                           const shard::Answers& answers) {
-  const api::CoreId origin = core.worker.exchange().core();
-  const auto first = static_cast<size_t>(entries.data() - core.worker.undecided().entries().data());
+  const api::CoreId origin = core.worker->exchange().core();
+  const auto first =
+      static_cast<size_t>(entries.data() - core.worker->undecided().entries().data());
   keep_run(
       core, false, entries.size(),
       [&](const route::Request& request, DecidedRequest& decided, uint32_t link, uint32_t place) {
@@ -343,7 +340,7 @@ void Oracle::keep_entries(Core& core, std::span<const api::Entry> entries,
           return keep(decided, link, place, entry, origin, answers.verdicts[index],
                       answers.details[index]);
         }
-        const route::SplitBook& book = core.worker.exchange().book();
+        const route::SplitBook& book = core.worker->exchange().book();
         decided.entries[place].op = book.entry(book.slot(request.split, place)).op;
       });
 }
@@ -351,7 +348,8 @@ void Oracle::keep_entries(Core& core, std::span<const api::Entry> entries,
 void Oracle::keep_handles(Core& core, std::span<const api::Handle> handles,
                           std::span<const api::Verdict> verdicts) {
   if (failure_) return;
-  const auto first = static_cast<size_t>(handles.data() - core.worker.undecided().handles().data());
+  const auto first =
+      static_cast<size_t>(handles.data() - core.worker->undecided().handles().data());
   keep_run(
       core, true, handles.size(),
       [&](const route::Request& request, DecidedRequest& decided, uint32_t link, uint32_t place) {
@@ -359,14 +357,14 @@ void Oracle::keep_handles(Core& core, std::span<const api::Handle> handles,
         const std::string& key = core.handles.at(handles[index]).key;
         const api::Entry entry{.key_data = key.data(),
                                .key_bytes = static_cast<uint16_t>(key.size())};
-        keep(decided, link, place, entry, core.worker.exchange().core(), verdicts[index], {});
+        keep(decided, link, place, entry, core.worker->exchange().core(), verdicts[index], {});
       });
 }
 
 // ... and the origin's book those that other cores decide.
 void Oracle::keep_crossing(Core& origin, api::CoreId origin_id, const route::Crossing& crossing,
                            const shard::Answers& answers) {
-  const route::SplitBook& book = origin.worker.exchange().book();
+  const route::SplitBook& book = origin.worker->exchange().book();
   for (size_t index = 0; index < crossing.entries.size(); ++index) {
     const uint32_t split = book.split_of(crossing.slots[index]);
     const auto& [link, request] = origin.splits.at(split);
@@ -416,34 +414,34 @@ void Oracle::tell_granted(const ShardModel& model) {
   }
 }
 
-bool Oracle::withdraw(shard::Shard& shard, api::WaiterId waiter, api::Ticket ticket, base::Now now,
+bool Oracle::withdraw(api::CoreId core_id, api::WaiterId waiter, api::Ticket ticket, base::Now now,
                       api::CoreId origin) {
-  Core& core = core_of(shard);
+  Core& core = cores_[core_id];
   trace("withdraw ticket " + std::to_string(ticket) + " of core " + std::to_string(origin));
-  const bool withdrawn = real::withdraw(shard, waiter, ticket, now, origin);
+  const bool withdrawn = core.shard.withdraw(waiter, ticket, now, origin);
   if (withdrawn != core.model.withdraw(named(ticket, origin), now)) {
     failure_.report("a withdrawal went another way");
   }
-  check_grants(core, shard);
+  check_grants(core);
   return withdrawn;
 }
 
-bool Oracle::abandon(shard::Shard& shard, api::WaiterId waiter, api::Ticket ticket, base::Now now,
+bool Oracle::abandon(api::CoreId core_id, api::WaiterId waiter, api::Ticket ticket, base::Now now,
                      api::CoreId origin) {
-  Core& core = core_of(shard);
+  Core& core = cores_[core_id];
   trace("abandon ticket " + std::to_string(ticket) + " of core " + std::to_string(origin));
-  const bool abandoned = real::abandon(shard, waiter, ticket, now, origin);
+  const bool abandoned = core.shard.abandon(waiter, ticket, now, origin);
   if (abandoned != core.model.abandon(named(ticket, origin), now)) {
     failure_.report("an abandonment went another way");
   }
   if (abandoned) waiting_.erase(named(ticket, origin));
-  check_grants(core, shard);
+  check_grants(core);
   return abandoned;
 }
 
-bool Oracle::give_back(shard::Shard& shard, const api::Permit& permit, base::Now now) {
-  Core& core = core_of(shard);
-  const bool taken = real::give_back(shard, permit, now);
+bool Oracle::refund(api::CoreId core_id, const api::Permit& permit, base::Now now) {
+  Core& core = cores_[core_id];
+  const bool taken = core.shard.refund(permit, now);
   core.model.run_due(now);
   bool expected = false;
   for (const auto& [name, key] : core.model.keys()) {
@@ -452,59 +450,57 @@ bool Oracle::give_back(shard::Shard& shard, const api::Permit& permit, base::Now
     trace(name + " is given back " + std::to_string(permit.cost));
     const std::string given(name);
     expected = core.model.give_back(given, permit.cost, permit.window_end_ms, now);
-    if (const auto state = real::inspect(shard, given, now)) check_state(core, *state, given, now);
+    if (const auto state = core.shard.inspect(given, now)) check_state(core, *state, given, now);
     break;
   }
   if (taken != expected) failure_.report("a permit that reached nobody went another way");
   ++(taken ? given_back_ : given_back_late_);
-  check_grants(core, shard);
+  check_grants(core);
   return taken;
 }
 
-void Oracle::drain(shard::Shard& shard, base::Now now) {
-  Core& core = core_of(shard);
-  real::drain(shard, now);
+void Oracle::drain(api::CoreId core_id, base::Now now) {
+  Core& core = cores_[core_id];
+  core.shard.drain(now);
   core.model.drain(now);
-  check_grants(core, shard);
+  check_grants(core);
 }
 
-void Oracle::run_due(shard::Shard& shard, base::Now now) {
-  Core& core = core_of(shard);
-  real::run_due(shard, now);
+void Oracle::run_due(api::CoreId core_id, base::Now now) {
+  Core& core = cores_[core_id];
+  core.shard.run_due(now);
   core.model.run_due(now);
-  check_grants(core, shard);
+  check_grants(core);
 }
 
 // A shard matches keys somebody waits for in slices, in its next calls of run_due(). Here they all
 // come at once, so that the model can follow.
-std::unique_ptr<policy::RuleBook> Oracle::adopt(shard::Shard& shard,
+std::unique_ptr<policy::RuleBook> Oracle::adopt(api::CoreId core_id,
                                                 std::unique_ptr<policy::RuleBook> rules,
                                                 base::Now now) {
-  // A worker's first rules come before it is watched; they are the model's.
-  const bool watched =
-      std::ranges::any_of(cores_, [&](const Core& core) { return &core.worker.shard() == &shard; });
-  if (!watched) return real::adopt(shard, std::move(rules), now);
-  Core& core = core_of(shard);
+  Core& core = cores_[core_id];
+  if (core.worker == nullptr) return core.shard.adopt(std::move(rules), now);
   trace("new rules");
   // Those that nobody has looked at since the last rules would pass them over.
   uint64_t cursor = 0;
   do {
-    cursor = real::page(shard, cursor, limits::inspect_page_max, now).next_cursor;
+    cursor = core.shard.page(cursor, limits::inspect_page_max, now).next_cursor;
   } while (cursor != 0);
   policy::RuleBook* book = rules.get();
-  std::unique_ptr<policy::RuleBook> before = real::adopt(shard, std::move(rules), now);
-  for (uint32_t slices = 0; slices < adopt_slices; ++slices) real::run_due(shard, now);
+  std::unique_ptr<policy::RuleBook> before = core.shard.adopt(std::move(rules), now);
+  for (uint32_t slices = 0; slices < adopt_slices; ++slices) core.shard.run_due(now);
   core.model.adopt([book](const std::string& key) { return book->policy_of(key); }, now);
-  check_grants(core, shard);
+  check_grants(core);
   return before;
 }
 
-void Oracle::keep_grants(shard::Shard& shard, size_t count) {
-  Core& core = core_of(shard);
-  ASSERT(core.grants_checked == shard.grants().size());
-  real::keep_grants(shard, count);
+void Oracle::keep_grants(api::CoreId core_id, size_t count) {
+  Core& core = cores_[core_id];
+  ASSERT(core.grants_checked == core.shard.grants().size());
+  core.shard.keep_grants(count);
   std::set<api::Ticket> kept;
-  for (const api::Grant& grant : shard.grants()) kept.insert(named(grant.ticket, grant.origin));
+  for (const api::Grant& grant : core.shard.grants())
+    kept.insert(named(grant.ticket, grant.origin));
   core.model.keep_grants(kept);
   core.grants_checked = count;
 }
@@ -523,10 +519,10 @@ void Oracle::check_state(Core& core, const api::KeyState& state, std::string_vie
   }
 }
 
-std::optional<api::KeyState> Oracle::inspect(shard::Shard& shard, std::string_view key,
+std::optional<api::KeyState> Oracle::inspect(api::CoreId core_id, std::string_view key,
                                              base::Now now) {
-  Core& core = core_of(shard);
-  const auto state = real::inspect(shard, key, now);
+  Core& core = cores_[core_id];
+  const auto state = core.shard.inspect(key, now);
   if (state) {
     check_state(core, *state, key, now);
   } else if (core.model.find(std::string(key), now) != nullptr) {
@@ -535,9 +531,9 @@ std::optional<api::KeyState> Oracle::inspect(shard::Shard& shard, std::string_vi
   return state;
 }
 
-shard::Page Oracle::page(shard::Shard& shard, uint64_t cursor, uint32_t keys_max, base::Now now) {
-  const shard::Page page = real::page(shard, cursor, keys_max, now);
-  Core& core = core_of(shard);
+shard::Page Oracle::page(api::CoreId core_id, uint64_t cursor, uint32_t keys_max, base::Now now) {
+  Core& core = cores_[core_id];
+  const shard::Page page = core.shard.page(cursor, keys_max, now);
   for (const api::KeyState& state : page.keys) check_state(core, state, state.key, now);
   return page;
 }
@@ -545,7 +541,7 @@ shard::Page Oracle::page(shard::Shard& shard, uint64_t cursor, uint32_t keys_max
 void Oracle::check_waiters() {
   if (cores_.size() > 1) return;
   for (const auto& [ticket, waiting] : waiting_) {
-    if (cores_[0].io.server_closed(waiting.link))
+    if (cores_[0].io->server_closed(waiting.link))
       failure_.report("a waiter outlives its connection");
   }
 }

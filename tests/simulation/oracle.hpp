@@ -1,11 +1,11 @@
 // Checks every call that a worker makes on its shard against the model, entry by entry, and keeps
 // what was decided for whom, so that clients can check what they are told.
-// Flow:   worker -> Shard's methods, wrapped by the linker (shard_calls.cpp) -> Oracle -> the real
-//         shard and the model; clients -> Ledger.
+// Flow:   worker -> CheckedShard (checked_shard.hpp), which it was handed in place of its shard ->
+//         Oracle -> the real shard and the model; clients -> Ledger.
 // Errors: the first disagreement is kept as a sentence in `failure`; the run ends on it.
 // Shape:  a model per shard. An entry that crosses is decided on another core than it was asked on:
 //         its place in its request is found through the origin's SplitBook.
-// Lives:  one per run, installed while it lives.
+// Lives:  one per run; outlives the workers and their shards.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@
 
 #include "io/sim/sim_io.hpp"
 #include "server/worker.hpp"
+#include "shard/key_decider.hpp"
 #include "shard/shard.hpp"
 #include "shard_model.hpp"
 
@@ -61,11 +62,14 @@ class Oracle {
   // `single_steps`: entries are given to the shard one by one, so that the model can follow what a
   // full table forgets.
   Oracle(const shard::Options& options, bool single_steps, Failure& failure);
-  ~Oracle();
   Oracle(const Oracle&) = delete;
   Oracle& operator=(const Oracle&) = delete;
 
-  // The workers in the order of their cores, before they do anything.
+  // The shard of the next core, as its worker shall see it.
+  std::unique_ptr<shard::KeyDecider> check(std::unique_ptr<shard::KeyDecider> shard);
+
+  // The workers in the order of their cores, before they do anything. What a worker asks while it
+  // is made, which is to adopt its first rules, is not checked: they are the model's.
   void watch(const server::Worker& worker, io::SimIo& io);
 
   DecidedRequests& decided(uint32_t link) { return decided_[link]; }
@@ -93,26 +97,26 @@ class Oracle {
   uint64_t given_back() const { return given_back_; }
   uint64_t given_back_late() const { return given_back_late_; }
 
-  // The wrapped methods.
-  void decide(shard::Shard& shard, std::span<const api::Entry> entries,
+  // What a worker asks of the shard of this core.
+  void decide(api::CoreId core_id, std::span<const api::Entry> entries,
               const shard::Answers& answers, base::Now now, api::CoreId origin);
-  void decide(shard::Shard& shard, std::span<const api::Handle> handles,
+  void decide(api::CoreId core_id, std::span<const api::Handle> handles,
               std::span<api::Verdict> verdicts, base::Now now);
-  api::Handle intern(shard::Shard& shard, std::string_view key);
-  void let_go(shard::Shard& shard, api::Handle handle);
-  std::string_view key_of(const shard::Shard& shard, api::Handle handle);
-  bool withdraw(shard::Shard& shard, api::WaiterId waiter, api::Ticket ticket, base::Now now,
+  api::Handle intern(api::CoreId core_id, std::string_view key);
+  void free_handle(api::CoreId core_id, api::Handle handle);
+  std::string_view key_of(api::CoreId core_id, api::Handle handle);
+  bool withdraw(api::CoreId core_id, api::WaiterId waiter, api::Ticket ticket, base::Now now,
                 api::CoreId origin);
-  bool abandon(shard::Shard& shard, api::WaiterId waiter, api::Ticket ticket, base::Now now,
+  bool abandon(api::CoreId core_id, api::WaiterId waiter, api::Ticket ticket, base::Now now,
                api::CoreId origin);
-  bool give_back(shard::Shard& shard, const api::Permit& permit, base::Now now);
-  void drain(shard::Shard& shard, base::Now now);
-  void run_due(shard::Shard& shard, base::Now now);
-  void keep_grants(shard::Shard& shard, size_t count);
-  std::optional<api::KeyState> inspect(shard::Shard& shard, std::string_view key, base::Now now);
-  std::unique_ptr<policy::RuleBook> adopt(shard::Shard& shard,
+  bool refund(api::CoreId core_id, const api::Permit& permit, base::Now now);
+  void drain(api::CoreId core_id, base::Now now);
+  void run_due(api::CoreId core_id, base::Now now);
+  void keep_grants(api::CoreId core_id, size_t count);
+  std::optional<api::KeyState> inspect(api::CoreId core_id, std::string_view key, base::Now now);
+  std::unique_ptr<policy::RuleBook> adopt(api::CoreId core_id,
                                           std::unique_ptr<policy::RuleBook> rules, base::Now now);
-  shard::Page page(shard::Shard& shard, uint64_t cursor, uint32_t keys_max, base::Now now);
+  shard::Page page(api::CoreId core_id, uint64_t cursor, uint32_t keys_max, base::Now now);
 
  private:
   struct Waiting {
@@ -128,11 +132,11 @@ class Oracle {
   };
 
   struct Core {
-    Core(const server::Worker& of, io::SimIo& with, const shard::Options& options)
-        : worker(of), io(with), model(options) {}
+    Core(shard::KeyDecider& of, const shard::Options& options) : shard(of), model(options) {}
 
-    const server::Worker& worker;
-    io::SimIo& io;
+    shard::KeyDecider& shard;                // the real one
+    const server::Worker* worker = nullptr;  // from watch() on
+    io::SimIo* io = nullptr;                 // likewise
     ShardModel model;
     uint64_t evicted_count = 0;
     size_t grants_checked = 0;
@@ -143,14 +147,13 @@ class Oracle {
     size_t requests_done = 0;
   };
 
-  Core& core_of(const shard::Shard& shard);
-  void decide_some(Core& core, shard::Shard& shard, std::span<const api::Entry> entries,
-                   const shard::Answers& answers, base::Now now, api::CoreId origin);
+  void decide_some(Core& core, std::span<const api::Entry> entries, const shard::Answers& answers,
+                   base::Now now, api::CoreId origin);
   void check_answer(const api::Entry& entry, const ShardModel::Answer& expected,
                     api::Verdict verdict, const api::Detail& detail);
-  void check_grants(Core& core, shard::Shard& shard);
+  void check_grants(Core& core);
   void check_state(Core& core, const api::KeyState& state, std::string_view key, base::Now now);
-  void decide_some(Core& core, shard::Shard& shard, std::span<const api::Handle> handles,
+  void decide_some(Core& core, std::span<const api::Handle> handles,
                    std::span<api::Verdict> verdicts, base::Now now);
   std::string key_held(const Core& core, api::Handle handle);
   void check_handles(const Core& core);
@@ -165,8 +168,8 @@ class Oracle {
             api::CoreId origin, api::Verdict verdict, const api::Detail& detail);
   void check_order(uint32_t link, const std::string& key, uint64_t id, size_t place);
   void tell_granted(const ShardModel& model);
-  void follow_evictions(Core& core, shard::Shard& shard, base::Now now);
-  bool is_full(Core& core, const shard::Shard& shard, base::Now now) const;
+  void follow_evictions(Core& core, base::Now now);
+  bool is_full(Core& core, base::Now now) const;
 
   shard::Options options_;
   bool single_steps_;

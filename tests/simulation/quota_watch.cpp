@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "quota_calls.hpp"
+#include "watched_quotas.hpp"
 
 namespace sluice::simulation {
 namespace {
@@ -29,23 +29,12 @@ std::string_view quota_event_name(QuotaEvent event) {
 }
 
 QuotaWatch::QuotaWatch(io::Random& random, QuotaBooks& books, Failure& failure)
-    : books_(books), failure_(failure), single_steps_(random.chance(0.5)) {
-  install(this);
-}
+    : books_(books), failure_(failure), single_steps_(random.chance(0.5)) {}
 
-QuotaWatch::~QuotaWatch() {
-  install(static_cast<QuotaWatch*>(nullptr));
-}
-
-// A worker adopts its first rules before it is watched.
-bool QuotaWatch::watches(const quota::QuotaStore& store) const {
-  return std::ranges::any_of(cores_,
-                             [&](const Core& core) { return &core.worker.quotas() == &store; });
-}
-
-QuotaWatch::Core& QuotaWatch::core_of(const quota::QuotaStore& store) {
-  return *std::ranges::find_if(cores_,
-                               [&](const Core& core) { return &core.worker.quotas() == &store; });
+std::unique_ptr<quota::QuotaDecider> QuotaWatch::watch(std::unique_ptr<quota::QuotaDecider> store) {
+  const auto core = static_cast<api::CoreId>(cores_.size());
+  cores_.emplace_back(*store);
+  return std::make_unique<WatchedQuotas>(std::move(store), *this, core);
 }
 
 uint32_t QuotaWatch::open_count() const {
@@ -80,7 +69,7 @@ void QuotaWatch::check_untold() {
 
 void QuotaWatch::check_empty() {
   for (const Core& core : cores_) {
-    check_counts(core, core.worker.quotas());
+    check_counts(core);
     if (core.open_count != 0) {
       failure_.report(std::to_string(core.open_count) + " reservations are open at the end");
     }
@@ -90,35 +79,35 @@ void QuotaWatch::check_empty() {
   }
 }
 
-void QuotaWatch::decide(quota::QuotaStore& store, api::QuotaBatch& batch, base::Now now,
+void QuotaWatch::decide(api::CoreId core_id, api::QuotaBatch& batch, base::Now now,
                         api::CoreId origin) {
-  Core& core = core_of(store);
+  Core& core = cores_[core_id];
   // What ends with its connection may serve others of the same one: their order is told by steps.
   const bool has_end = std::ranges::any_of(
       batch.calls, [](const api::QuotaCall& call) { return call.op == QuotaOp::end_tie; });
   if (single_steps_ || has_end) {
-    decide_singly(core, store, batch, now, origin);
+    decide_singly(core, batch, now, origin);
   } else {
-    decide_some(core, store, batch, now, origin);
+    decide_some(core, batch, now, origin);
   }
 }
 
-void QuotaWatch::decide_singly(Core& core, quota::QuotaStore& store, api::QuotaBatch& batch,
-                               base::Now now, api::CoreId origin) {
+void QuotaWatch::decide_singly(Core& core, api::QuotaBatch& batch, base::Now now,
+                               api::CoreId origin) {
   std::vector<api::CoreId> owners;
   for (api::QuotaCall& call : batch.calls) owners.push_back(std::exchange(call.core, nobody));
   for (size_t index = 0; index < batch.calls.size(); ++index) {
     batch.calls[index].core = owners[index];
-    decide_some(core, store, batch, now, origin);
+    decide_some(core, batch, now, origin);
     batch.calls[index].core = nobody;
   }
   for (size_t index = 0; index < owners.size(); ++index) batch.calls[index].core = owners[index];
 }
 
-void QuotaWatch::decide_some(Core& core, quota::QuotaStore& store, api::QuotaBatch& batch,
-                             base::Now now, api::CoreId origin) {
+void QuotaWatch::decide_some(Core& core, api::QuotaBatch& batch, base::Now now,
+                             api::CoreId origin) {
   const auto own = static_cast<api::CoreId>(&core - cores_.data());
-  real::decide(store, batch, now, origin);
+  core.store.decide(batch, now, origin);
   std::vector<Newcomer> newcomers;
   uint32_t calls = 0;
   for (size_t index = 0; index < batch.calls.size(); ++index) {
@@ -126,7 +115,7 @@ void QuotaWatch::decide_some(Core& core, quota::QuotaStore& store, api::QuotaBat
     follow(core, batch, index, now, origin, newcomers);
     if (++calls > 1) count(QuotaEvent::batched);
   }
-  after(core, store, now);
+  after(core, now);
   for (const Newcomer& newcomer : newcomers) {
     check_order(core, *newcomer.asked, newcomer.sequence, "a newcomer");
   }
@@ -335,10 +324,10 @@ void QuotaWatch::end_tie(Core& core, uint64_t tie) {
 }
 
 // In the order of the outcomes: each is for one who waits, and nobody who came earlier is passed.
-void QuotaWatch::follow_grants(Core& core, quota::QuotaStore& store, base::Now now) {
+void QuotaWatch::follow_grants(Core& core, base::Now now) {
   granted_.clear();
-  for (; core.grants_seen < store.grants().size(); ++core.grants_seen) {
-    const api::Grant& grant = store.grants()[core.grants_seen];
+  for (; core.grants_seen < core.store.grants().size(); ++core.grants_seen) {
+    const api::Grant& grant = core.store.grants()[core.grants_seen];
     const auto found = core.waiting.find({grant.origin, grant.ticket});
     if (found == core.waiting.end()) return failure_.report("an outcome for nobody who waits");
     Waiting waiting = std::move(found->second);
@@ -351,16 +340,16 @@ void QuotaWatch::follow_grants(Core& core, quota::QuotaStore& store, base::Now n
       granted_.push_back(grant.permit.reservation);
     }
   }
-  if (ending_tie_ != 0) end_granted(core, store);
+  if (ending_tie_ != 0) end_granted(core);
 }
 
 // What ends with a tie may serve others of the same connection, and the first of them end as well;
 // the last finds nobody, and is given back.
-void QuotaWatch::end_granted(Core& core, const quota::QuotaStore& store) {
+void QuotaWatch::end_granted(Core& core) {
   const uint64_t tie = std::exchange(ending_tie_, 0);
   for (const uint64_t id : granted_) {
     Reserved& reserved = core.reserved.at(id);
-    if (reserved.asked.tie != tie || core.open_count <= store.reservations_count()) continue;
+    if (reserved.asked.tie != tie || core.open_count <= core.store.reservations_count()) continue;
     count(QuotaEvent::untied);
     close(core, reserved, ReservationState::expired);
   }
@@ -379,48 +368,48 @@ void QuotaWatch::check_order(const Core& core, const Asked& asked, uint64_t sequ
   }
 }
 
-void QuotaWatch::check_counts(const Core& core, const quota::QuotaStore& store) {
-  if (store.reservations_count() != core.open_count) {
-    failure_.report(std::to_string(store.reservations_count()) +
+void QuotaWatch::check_counts(const Core& core) {
+  if (core.store.reservations_count() != core.open_count) {
+    failure_.report(std::to_string(core.store.reservations_count()) +
                     " reservations are open where there should be " +
                     std::to_string(core.open_count));
   }
-  if (store.waiters_count() != core.waiting.size()) {
-    failure_.report(std::to_string(store.waiters_count()) + " wait for quotas where " +
+  if (core.store.waiters_count() != core.waiting.size()) {
+    failure_.report(std::to_string(core.store.waiters_count()) + " wait for quotas where " +
                     std::to_string(core.waiting.size()) + " should");
   }
 }
 
-void QuotaWatch::after(Core& core, quota::QuotaStore& store, base::Now now) {
-  follow_grants(core, store, now);
-  if (!failure_) check_counts(core, store);
+void QuotaWatch::after(Core& core, base::Now now) {
+  follow_grants(core, now);
+  if (!failure_) check_counts(core);
 }
 
-bool QuotaWatch::withdraw(quota::QuotaStore& store, api::WaiterId waiter, api::Ticket ticket,
+bool QuotaWatch::withdraw(api::CoreId core_id, api::WaiterId waiter, api::Ticket ticket,
                           base::Now now, api::CoreId origin) {
-  Core& core = core_of(store);
+  Core& core = cores_[core_id];
   const bool waits = core.waiting.contains({origin, ticket});
-  const bool withdrawn = real::withdraw(store, waiter, ticket, now, origin);
+  const bool withdrawn = core.store.withdraw(waiter, ticket, now, origin);
   if (withdrawn != waits) failure_.report("a withdrawal from a quota's line went another way");
-  after(core, store, now);
+  after(core, now);
   return withdrawn;
 }
 
-bool QuotaWatch::abandon(quota::QuotaStore& store, api::WaiterId waiter, api::Ticket ticket,
+bool QuotaWatch::abandon(api::CoreId core_id, api::WaiterId waiter, api::Ticket ticket,
                          base::Now now, api::CoreId origin) {
-  Core& core = core_of(store);
+  Core& core = cores_[core_id];
   const bool waited = core.waiting.erase({origin, ticket}) > 0;
-  const bool abandoned = real::abandon(store, waiter, ticket, now, origin);
+  const bool abandoned = core.store.abandon(waiter, ticket, now, origin);
   if (abandoned != waited) failure_.report("an abandonment of a quota's line went another way");
   if (abandoned) count(QuotaEvent::abandoned);
-  after(core, store, now);
+  after(core, now);
   return abandoned;
 }
 
-bool QuotaWatch::give_back(quota::QuotaStore& store, uint64_t reservation, base::Now now) {
-  Core& core = core_of(store);
-  const bool taken = real::give_back(store, reservation, now);
-  const auto found = core.reserved.find(reservation);
+bool QuotaWatch::refund(api::CoreId core_id, const api::Permit& permit, base::Now now) {
+  Core& core = cores_[core_id];
+  const bool taken = core.store.refund(permit, now);
+  const auto found = core.reserved.find(permit.reservation);
   if (found == core.reserved.end()) {
     failure_.report("what was never reserved is given back");
   } else if (taken) {
@@ -431,36 +420,37 @@ bool QuotaWatch::give_back(quota::QuotaStore& store, uint64_t reservation, base:
     found->second.amounts = {.requests = 0};
     close(core, found->second, ReservationState::cancelled);
   }
-  after(core, store, now);
+  after(core, now);
   return taken;
 }
 
-void QuotaWatch::drain(quota::QuotaStore& store, base::Now now) {
-  real::drain(store, now);
-  after(core_of(store), store, now);
+void QuotaWatch::drain(api::CoreId core_id, base::Now now) {
+  Core& core = cores_[core_id];
+  core.store.drain(now);
+  after(core, now);
 }
 
-void QuotaWatch::adopt(quota::QuotaStore& store, policy::QuotaBook& book, base::Now now) {
-  real::adopt(store, book, now);
-  if (watches(store)) after(core_of(store), store, now);
+void QuotaWatch::adopt(api::CoreId core_id, policy::QuotaBook& book, base::Now now) {
+  Core& core = cores_[core_id];
+  core.store.adopt(book, now);
+  after(core, now);
 }
 
-void QuotaWatch::run_due(quota::QuotaStore& store, base::Now now) {
-  if (!watches(store)) return real::run_due(store, now);
-  Core& core = core_of(store);
+void QuotaWatch::run_due(api::CoreId core_id, base::Now now) {
+  Core& core = cores_[core_id];
   for (auto& [id, reserved] : core.reserved) {
     if (reserved.state != ReservationState::open) continue;
     if (base::floor_ms(now.monotonic_ns) < reserved.due_ms) continue;
     count(QuotaEvent::expired);
     close(core, reserved, ReservationState::expired);
   }
-  real::run_due(store, now);
-  after(core, store, now);
+  core.store.run_due(now);
+  after(core, now);
 }
 
-void QuotaWatch::keep_grants(quota::QuotaStore& store, size_t count) {
-  Core& core = core_of(store);
-  real::keep_grants(store, count);
+void QuotaWatch::keep_grants(api::CoreId core_id, size_t count) {
+  Core& core = cores_[core_id];
+  core.store.keep_grants(count);
   core.grants_seen = count;
 }
 

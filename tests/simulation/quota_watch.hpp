@@ -1,24 +1,25 @@
-// Watches every call that a worker makes on its QuotaStore: who waits for what and in which order,
+// Watches every call that a worker makes on its quotas: who waits for what and in which order,
 // which reservations are open and until when, and how each of them ended.
-// Flow:   worker -> QuotaStore's methods, wrapped by the linker (quota_calls.cpp) -> QuotaWatch ->
-//         the real store; then its answers and grants, against lists of its own.
+// Flow:   worker -> WatchedQuotas (watched_quotas.hpp), which it was handed in place of its store
+// ->
+//         QuotaWatch -> the real store; then its answers and grants, against lists of its own.
 // Shape:  amounts are no business of it (quota_books.hpp). Lists by core.
 // Errors: the first disagreement is kept in `failure`.
-// Lives:  one per run, installed while it lives.
+// Lives:  one per run; outlives the workers and their stores.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "oracle.hpp"
-#include "quota/quota_store.hpp"
+#include "quota/quota_decider.hpp"
 #include "quota_books.hpp"
 #include "quota_told.hpp"
-#include "server/worker.hpp"
 
 namespace sluice::simulation {
 
@@ -56,12 +57,11 @@ std::string_view quota_event_name(QuotaEvent event);
 class QuotaWatch {
  public:
   QuotaWatch(io::Random& random, QuotaBooks& books, Failure& failure);
-  ~QuotaWatch();
   QuotaWatch(const QuotaWatch&) = delete;
   QuotaWatch& operator=(const QuotaWatch&) = delete;
 
-  // The workers in the order of their cores.
-  void watch(const server::Worker& worker) { cores_.emplace_back(worker); }
+  // The store of the next core, as its worker shall see it.
+  std::unique_ptr<quota::QuotaDecider> watch(std::unique_ptr<quota::QuotaDecider> store);
 
   // When all connections are gone: nothing that was tied to one is open, and nothing without an id
   // that nobody was told of.
@@ -76,17 +76,17 @@ class QuotaWatch {
   uint32_t open_count() const;
   const std::array<uint64_t, quota_events_count>& events() const { return events_; }
 
-  // The wrapped methods.
-  void decide(quota::QuotaStore& store, api::QuotaBatch& batch, base::Now now, api::CoreId origin);
-  bool withdraw(quota::QuotaStore& store, api::WaiterId waiter, api::Ticket ticket, base::Now now,
+  // What a worker asks of the quotas of this core.
+  void decide(api::CoreId core_id, api::QuotaBatch& batch, base::Now now, api::CoreId origin);
+  bool withdraw(api::CoreId core_id, api::WaiterId waiter, api::Ticket ticket, base::Now now,
                 api::CoreId origin);
-  bool abandon(quota::QuotaStore& store, api::WaiterId waiter, api::Ticket ticket, base::Now now,
+  bool abandon(api::CoreId core_id, api::WaiterId waiter, api::Ticket ticket, base::Now now,
                api::CoreId origin);
-  bool give_back(quota::QuotaStore& store, uint64_t reservation, base::Now now);
-  void drain(quota::QuotaStore& store, base::Now now);
-  void adopt(quota::QuotaStore& store, policy::QuotaBook& book, base::Now now);
-  void run_due(quota::QuotaStore& store, base::Now now);
-  void keep_grants(quota::QuotaStore& store, size_t count);
+  bool refund(api::CoreId core_id, const api::Permit& permit, base::Now now);
+  void drain(api::CoreId core_id, base::Now now);
+  void adopt(api::CoreId core_id, policy::QuotaBook& book, base::Now now);
+  void run_due(api::CoreId core_id, base::Now now);
+  void keep_grants(api::CoreId core_id, size_t count);
 
  private:
   // What a reserve asked for.
@@ -114,8 +114,8 @@ class QuotaWatch {
   using TicketName = std::pair<api::CoreId, api::Ticket>;
 
   struct Core {
-    explicit Core(const server::Worker& of) : worker(of) {}
-    const server::Worker& worker;
+    explicit Core(quota::QuotaDecider& of) : store(of) {}
+    quota::QuotaDecider& store;  // the real one
     std::map<TicketName, Waiting> waiting;
     std::map<uint64_t, Reserved> reserved;      // every one there ever was
     std::map<std::string, uint64_t> by_client;  // the last under this id
@@ -130,12 +130,8 @@ class QuotaWatch {
     const Asked* asked;
   };
 
-  bool watches(const quota::QuotaStore& store) const;
-  Core& core_of(const quota::QuotaStore& store);
-  void decide_some(Core& core, quota::QuotaStore& store, api::QuotaBatch& batch, base::Now now,
-                   api::CoreId origin);
-  void decide_singly(Core& core, quota::QuotaStore& store, api::QuotaBatch& batch, base::Now now,
-                     api::CoreId origin);
+  void decide_some(Core& core, api::QuotaBatch& batch, base::Now now, api::CoreId origin);
+  void decide_singly(Core& core, api::QuotaBatch& batch, base::Now now, api::CoreId origin);
   void follow(Core& core, const api::QuotaBatch& batch, size_t index, base::Now now,
               api::CoreId origin, std::vector<Newcomer>& newcomers);
   void follow_reserve(Core& core, const api::QuotaBatch& batch, size_t index, base::Now now,
@@ -147,14 +143,14 @@ class QuotaWatch {
   void follow_extend(Core& core, const api::QuotaCall& call, const api::QuotaAnswer& answer,
                      base::Now now);
   void end_tie(Core& core, uint64_t tie);
-  void follow_grants(Core& core, quota::QuotaStore& store, base::Now now);
-  void end_granted(Core& core, const quota::QuotaStore& store);
+  void follow_grants(Core& core, base::Now now);
+  void end_granted(Core& core);
   void check_slots(const Core& core, const Asked& asked);
   const Asked* open_up(Core& core, uint64_t id, Asked asked, base::Now now);
   void close(Core& core, Reserved& reserved, api::ReservationState state);
   void check_order(const Core& core, const Asked& asked, uint64_t sequence, const char* who);
-  void check_counts(const Core& core, const quota::QuotaStore& store);
-  void after(Core& core, quota::QuotaStore& store, base::Now now);
+  void check_counts(const Core& core);
+  void after(Core& core, base::Now now);
   void count(QuotaEvent event) { ++events_[static_cast<uint32_t>(event)]; }
 
   QuotaBooks& books_;

@@ -144,6 +144,7 @@ class Run {
   RunResult play();
 
  private:
+  server::Deciders watched_deciders(const server::WorkerOptions& options);
   void operate();
   void step();
   void vanish();
@@ -241,13 +242,20 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t cores_count)
   for (uint32_t core = 0; core < cores_count; ++core) {
     options.sessions.shard = core;
     cores_[core].io = std::make_unique<io::SimIo>(io_options_, network_);
-    cores_[core].worker = std::make_unique<server::Worker>(*cores_[core].io, options, *crew_);
+    if (quotas_) cores_[core].io->watch_taken(quotas_->taken_watch());
+    cores_[core].worker = std::make_unique<server::Worker>(*cores_[core].io, options, *crew_,
+                                                           watched_deciders(options));
     world_.ios.push_back(cores_[core].io.get());
     oracle_.watch(*cores_[core].worker, *cores_[core].io);
-    if (!quotas_) continue;
-    quotas_->watch(*cores_[core].worker);
-    cores_[core].io->watch_taken(quotas_->taken_watch());
   }
+}
+
+// The real ones, and between them and the worker those who check what it asks.
+server::Deciders Run::watched_deciders(const server::WorkerOptions& options) {
+  server::Deciders deciders = server::make_deciders(options);
+  deciders.keys = oracle_.check(std::move(deciders.keys));
+  if (quotas_) deciders.quotas = quotas_->watch(std::move(deciders.quotas));
+  return deciders;
 }
 
 // As the kernel would let it: until something happens, or its time has come.
@@ -372,7 +380,7 @@ std::string Run::owed() const {
             (core.worker->idle() ? ", is idle, " : ", ") +
             std::to_string(core.worker->exchange().book().open_count()) + " split requests, " +
             std::to_string(core.worker->tickets_count()) + " tickets, " +
-            std::to_string(core.worker->shard().waiters_count()) + " waiters";
+            std::to_string(core.worker->keys().waiters_count()) + " waiters";
   }
   return text;
 }
@@ -434,8 +442,8 @@ void Run::check_idle() {
     none(core.worker->sessions_count(), "sessions");
     none(core.worker->tickets_count(), "tickets");
     none(core.worker->waiting_frames_count(), "waiting frames");
-    none(core.worker->shard().waiters_count(), "waiters");
-    none(core.worker->shard().handles_count(), "handles");
+    none(core.worker->keys().waiters_count(), "waiters");
+    none(core.worker->keys().handles_count(), "handles");
     none(core.worker->undecided().requests().size(), "undecided requests");
     none(core.worker->exchange().book().open_count(), "split requests");
     none(core.io->sends_in_flight(), "sends");
@@ -464,7 +472,7 @@ RunResult Run::play() {
     result.faults[i] = network_.faults().counted(static_cast<io::Fault>(i));
   }
   for (const Core& core : cores_) {
-    const shard::Statistics& statistics = core.worker->shard().statistics();
+    const shard::Statistics& statistics = core.worker->keys().statistics();
     result.evicted += statistics.keys_evicted;
     result.adopted += core.worker->statistics().rules_adopted;
     for (size_t i = 0; i < statistics.decisions.size(); ++i) {

@@ -243,10 +243,10 @@ TEST_F(Ending, what_was_settled_is_not_cancelled_nor_the_other_way_round) {
 
 TEST_F(Ending, a_waiter_that_nobody_takes_gives_its_reservation_back) {
   const uint64_t id = reserve();
-  EXPECT_TRUE(driver_.store.give_back(id, driver_.now()));
+  EXPECT_TRUE(driver_.store.refund({.reservation = id}, driver_.now()));
   EXPECT_EQ(used(), 0U);
   EXPECT_EQ(driver_.used("m", "rpm"), 0U);
-  EXPECT_FALSE(driver_.store.give_back(id + 1, driver_.now()));
+  EXPECT_FALSE(driver_.store.refund({.reservation = id + 1}, driver_.now()));
 }
 
 TEST_F(Ending, what_nobody_was_told_of_comes_back) {
@@ -262,7 +262,7 @@ TEST_F(Ending, what_has_an_id_stays_although_an_answer_was_lost) {
   const uint64_t id = driver_.reserve({"m"}, call).reservation;
   ASSERT_EQ(driver_.reserve({"m"}, call).reservation, id);
   EXPECT_EQ(driver_.cancel(id, api::quota_flag::untold).code, QuotaCode::id_in_use);
-  EXPECT_FALSE(driver_.store.give_back(id, driver_.now()));
+  EXPECT_FALSE(driver_.store.refund({.reservation = id}, driver_.now()));
   EXPECT_EQ(used(), 60U);
   EXPECT_EQ(slots_used(), 1U);
 }
@@ -273,7 +273,7 @@ TEST_F(Ending, what_had_an_id_stays_charged_when_it_has_expired) {
   driver_.advance_ms(60'000);
   ASSERT_EQ(driver_.row("n").open_reservations, 0U);
   EXPECT_EQ(driver_.cancel(id, api::quota_flag::untold).code, QuotaCode::id_in_use);
-  EXPECT_FALSE(driver_.store.give_back(id, driver_.now()));
+  EXPECT_FALSE(driver_.store.refund({.reservation = id}, driver_.now()));
   EXPECT_EQ(driver_.used("n", "hour"), 60U);
 }
 
@@ -427,7 +427,7 @@ TEST_F(Ending, what_is_tied_and_reached_nobody_comes_back_also_with_an_id) {
     if (by_call) {
       EXPECT_EQ(driver_.cancel(id, api::quota_flag::untold).code, QuotaCode::ok);
     } else {
-      EXPECT_TRUE(driver_.store.give_back(id, driver_.now()));
+      EXPECT_TRUE(driver_.store.refund({.reservation = id}, driver_.now()));
     }
     driver_.ask({.op = QuotaOp::end_tie, .tie = 7});
     EXPECT_EQ(driver_.used("m", "tpm"), 0U) << by_call;
@@ -442,7 +442,7 @@ TEST_F(Ending, what_is_tied_and_was_asked_for_again_stays_when_the_repeat_is_los
   const uint64_t id = driver_.reserve({"m"}, call).reservation;
   call.tie = 8;
   EXPECT_EQ(driver_.reserve({"m"}, call).reservation, id);
-  EXPECT_FALSE(driver_.store.give_back(id, driver_.now()));
+  EXPECT_FALSE(driver_.store.refund({.reservation = id}, driver_.now()));
   EXPECT_EQ(driver_.cancel(id, api::quota_flag::untold).code, QuotaCode::id_in_use);
   EXPECT_EQ(slots_used(), 1U);
   driver_.ask({.op = QuotaOp::end_tie, .tie = 7});

@@ -92,7 +92,7 @@ class AllocationTest : public ::testing::TestWithParam<Setting> {
     options.sessions.shards = GetParam().cores;
     Core& core = cores_.emplace_back();
     core.io = io::make_io(GetParam().backend, std::move(io_options));
-    core.worker = std::make_unique<Worker>(*core.io, options, crew_);
+    core.worker = std::make_unique<Worker>(*core.io, options, crew_, make_deciders(options));
     if (cores_.size() == 1) core.worker->start();  // the others have no listeners
   }
 
@@ -149,10 +149,10 @@ class AllocationTest : public ::testing::TestWithParam<Setting> {
     return sum([](const Worker& worker) { return worker.tickets_count(); });
   }
   uint32_t waiters() const {
-    return sum([](const Worker& worker) { return worker.shard().waiters_count(); });
+    return sum([](const Worker& worker) { return worker.keys().waiters_count(); });
   }
   uint32_t keys_made() const {
-    return sum([](const Worker& worker) { return worker.shard().keys_count(); });
+    return sum([](const Worker& worker) { return worker.keys().keys_count(); });
   }
 
   void native_round(uint64_t id) {
@@ -214,7 +214,7 @@ class AllocationTest : public ::testing::TestWithParam<Setting> {
     sluicegate::encode(id + 5, sluicegate::Forget{.handles = passing_handles}, frames);
     native_->send(frames);
     turn_until_frames(1);
-    ASSERT_EQ(cores_[0].worker->shard().handles_count(), handles_.size());
+    ASSERT_EQ(cores_[0].worker->keys().handles_count(), handles_.size());
   }
 
   // One permit: the second entry waits, and is served by a release or withdrawn.

@@ -91,14 +91,15 @@ class HandleTest : public ::testing::TestWithParam<uint32_t> {
   HandleTest() {
     for (uint32_t core = 0; core < GetParam(); ++core) {
       ios_.push_back(std::make_unique<io::SimIo>(io::SimOptions{}, network_));
+      const WorkerOptions options = handle_options(core, GetParam());
       workers_.push_back(
-          std::make_unique<Worker>(*ios_[core], handle_options(core, GetParam()), crew_));
+          std::make_unique<Worker>(*ios_[core], options, crew_, make_deciders(options)));
       if (core == 0) workers_[core]->start();  // the others have no listeners
     }
   }
 
   Worker& worker() { return *workers_[0]; }
-  uint32_t handles_count() { return worker().shard().handles_count(); }
+  uint32_t handles_count() { return worker().keys().handles_count(); }
 
   void turn_all() {
     for (const auto& one : workers_) one->turn(0);

@@ -32,7 +32,8 @@ class TwoWorkers : public ::testing::Test {
       options.sessions.shard = core;
       options.sessions.shards = 2;
       ios_[core] = std::make_unique<io::SimIo>(io::SimOptions{}, network_);
-      workers_[core] = std::make_unique<Worker>(*ios_[core], options, crew_);
+      workers_[core] =
+          std::make_unique<Worker>(*ios_[core], options, crew_, make_deciders(options));
       workers_[core]->start();
     }
     client_.emplace(ios_[0]->connect(http_listener));
@@ -162,7 +163,7 @@ TEST_F(TwoWorkers, a_draining_one_waits_for_outcomes_of_the_other) {
       1, sluicegate::Acquire{.keys = keys, .max_requests = one, .all_may_wait = true}, frames);
   client.write(std::as_bytes(std::span(frames)));
   for (int turn = 0; turn < 100; ++turn) turn_both();
-  ASSERT_EQ(workers_[1]->shard().waiters_count(), 1U);
+  ASSERT_EQ(workers_[1]->keys().waiters_count(), 1U);
   workers_[0]->begin_drain();
   for (int turn = 0; turn < 10; ++turn) {
     network_.advance(100 * base::ns_per_ms);  // the other core is slow

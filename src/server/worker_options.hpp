@@ -1,0 +1,28 @@
+// What a worker is made with; the same for all of a worker group but for the shard's number.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "policy/quota_book.hpp"
+#include "policy/rule.hpp"
+#include "quota/quota_store.hpp"
+#include "route/split_book.hpp"
+#include "session/context.hpp"
+#include "shard/shard.hpp"
+
+namespace sluice::server {
+
+struct WorkerOptions {
+  session::Options sessions;  // its `shard` is this worker's place in the group
+  shard::Options shard;
+  quota::Options quota;             // its shards and routing are the sessions'
+  std::vector<policy::Rule> rules;  // of the policy file
+  policy::QuotaRules quotas;        // likewise
+  route::SplitOptions splits;
+  uint32_t connections_max = 10'000;  // of all workers together
+  int64_t drain_ms = 5'000;
+  int64_t spin_ns = 0;  // how long an idle worker looks for work before it sleeps
+};
+
+}  // namespace sluice::server

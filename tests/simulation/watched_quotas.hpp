@@ -1,0 +1,57 @@
+// A worker's quotas, with a QuotaWatch between the two: what decides or changes something goes
+// through the watch, what only counts goes straight to the store.
+// Lives:  the worker's, as the store would be; the watch outlives it.
+#pragma once
+
+#include <memory>
+
+#include "quota/quota_decider.hpp"
+#include "quota_watch.hpp"
+
+namespace sluice::simulation {
+
+class WatchedQuotas final : public quota::QuotaDecider {
+ public:
+  WatchedQuotas(std::unique_ptr<quota::QuotaDecider> store, QuotaWatch& watch, api::CoreId core)
+      : store_(std::move(store)), watch_(watch), core_(core) {}
+
+  // Watched.
+  void decide(api::QuotaBatch& batch, base::Now now, api::CoreId origin) noexcept override {
+    watch_.decide(core_, batch, now, origin);
+  }
+  bool withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
+                api::CoreId origin) noexcept override {
+    return watch_.withdraw(core_, waiter, ticket, now, origin);
+  }
+  bool abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
+               api::CoreId origin) noexcept override {
+    return watch_.abandon(core_, waiter, ticket, now, origin);
+  }
+  bool refund(const api::Permit& permit, base::Now now) noexcept override {
+    return watch_.refund(core_, permit, now);
+  }
+  void drain(base::Now now) noexcept override { watch_.drain(core_, now); }
+  void adopt(policy::QuotaBook& book, base::Now now) noexcept override {
+    watch_.adopt(core_, book, now);
+  }
+  void run_due(base::Now now) noexcept override { watch_.run_due(core_, now); }
+  void keep_grants(size_t count) noexcept override { watch_.keep_grants(core_, count); }
+
+  // The store's own.
+  std::span<api::Grant> grants() noexcept override { return store_->grants(); }
+  int64_t next_due_ns() const noexcept override { return store_->next_due_ns(); }
+  std::string_view unknown_subject() const noexcept override { return store_->unknown_subject(); }
+  uint32_t subjects_count() const noexcept override { return store_->subjects_count(); }
+  uint32_t reservations_count() const noexcept override { return store_->reservations_count(); }
+  uint32_t waiters_count() const noexcept override { return store_->waiters_count(); }
+  const quota::Statistics& statistics() const noexcept override { return store_->statistics(); }
+  uint64_t reserved_bytes() const noexcept override { return store_->reserved_bytes(); }
+  void check_invariants(base::Now now) const noexcept override { store_->check_invariants(now); }
+
+ private:
+  const std::unique_ptr<quota::QuotaDecider> store_;
+  QuotaWatch& watch_;
+  const api::CoreId core_;
+};
+
+}  // namespace sluice::simulation
