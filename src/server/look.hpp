@@ -22,6 +22,7 @@ namespace sluice::route {
 
 struct Look {
   enum class Kind : uint8_t { key, page, metrics, count, top, quota };
+  static constexpr uint32_t no_session = 0xFFFF'FFFF;
 
   Kind kind = Kind::key;
   bool in_use = false;

@@ -217,7 +217,7 @@ void Worker::make_own_calls() noexcept {
     Look& look = take_look();
     look.kind = Look::Kind::quota;
     look.is_own = true;
-    look.session = session::WaitingEntry::no_session;
+    look.session = Look::no_session;
     look.batch.clear();
     fill_own_calls(look.batch);
     ask(look);

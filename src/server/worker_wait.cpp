@@ -9,7 +9,9 @@
 namespace sluice::server {
 
 using route::Notice;
+using session::WaitEvent;
 using session::WaitingEntry;
+using session::WaitState;
 
 api::Decider& Worker::decider_of(bool quota) const noexcept {
   if (quota) return *quotas_;
@@ -28,8 +30,8 @@ void Worker::withdraw(WaitingEntry& entry) noexcept {
 }
 
 void Worker::abandon(WaitingEntry& entry) noexcept {
-  entry.session = WaitingEntry::no_session;
-  if (entry.granted) {
+  entry.follow(WaitEvent::client_gone);
+  if (entry.state == WaitState::unclaimed) {
     if (!entry.notice.under_way) give_back(entry);  // else when the notice is back
     return;
   }
@@ -77,11 +79,12 @@ void Worker::on_notice_returned(const Notice& notice) noexcept {
   WaitingEntry& entry = context_.waits[notice.ticket];
   entry.notice.kind = Notice::Kind::none;
   entry.notice.under_way = false;
-  const bool over = notice.kind == Notice::Kind::give_back || entry.released ||
+  if (entry.state == WaitState::ended) return context_.waits.free_ended(notice.ticket);
+  const bool over = notice.kind == Notice::Kind::give_back ||
                     (notice.kind == Notice::Kind::abandon && notice.done);
   if (over) {
     context_.waits.give_back(notice.ticket);
-  } else if (entry.granted && entry.session == WaitingEntry::no_session) {
+  } else if (entry.state == WaitState::unclaimed) {
     give_back(entry);
   }
   // Else the outcome is still to come, or to be told.
@@ -89,15 +92,14 @@ void Worker::on_notice_returned(const Notice& notice) noexcept {
 
 void Worker::on_grant(const api::Grant& grant) noexcept {
   WaitingEntry& entry = context_.waits[grant.ticket];
-  ASSERT(!entry.granted);
-  if (!entry.joined && entry.session != WaitingEntry::no_session) {
+  if (entry.state == WaitState::undecided) {
     early_grants_.push_back(grant);  // other parts of its request are not decided yet
     return;
   }
-  entry.granted = true;
+  entry.follow(WaitEvent::granted);
   // A permit of nothing: only what was approved is given back.
   entry.notice.permit = grant.verdict == api::Verdict::approved ? grant.permit : api::Permit{};
-  if (entry.session == WaitingEntry::no_session) {
+  if (entry.state == WaitState::unclaimed) {
     if (!entry.notice.under_way) give_back(entry);
     return;
   }
@@ -121,14 +123,10 @@ void Worker::give_back(WaitingEntry& entry) noexcept {
 // A split request was delivered: its entries have joined, or nobody waits for them.
 void Worker::deliver_early_grants() noexcept {
   if (early_grants_.empty()) return;
-  const auto ready = [this](const api::Grant& grant) {
-    const WaitingEntry& entry = context_.waits[grant.ticket];
-    return entry.joined || entry.session == WaitingEntry::no_session;
-  };
-  std::erase_if(early_grants_, [&](const api::Grant& grant) {
-    const bool is_ready = ready(grant);
-    if (is_ready) on_grant(grant);
-    return is_ready;
+  std::erase_if(early_grants_, [this](const api::Grant& grant) {
+    if (context_.waits[grant.ticket].state == WaitState::undecided) return false;
+    on_grant(grant);
+    return true;
   });
 }
 

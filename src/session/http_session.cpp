@@ -199,7 +199,7 @@ void HttpSession::on_verdicts(const route::Request& request, const Verdicts& ver
   if (queued && !gone) {
     ticket_ = entry.ticket;
     WaitingEntry& waiting = context_.waits[ticket_];
-    waiting.joined = true;
+    waiting.follow(WaitEvent::joined);
     mark_dirty();  // its peer may have left since it asked
     waiting.detail.request_id = verdicts.details[0].request_id;
     waiting_kind_ = request.kind;

@@ -87,7 +87,7 @@ void HttpSession::on_quota(uint64_t, const api::QuotaBatch& batch) noexcept {
 void HttpSession::wait_for_quota(api::Ticket ticket) noexcept {
   quota_->stage = Stage::waiting;
   ticket_ = ticket;
-  context_.waits[ticket_].joined = true;
+  context_.waits[ticket_].follow(WaitEvent::joined);
   mark_dirty();  // its peer may have left since it asked
   hold(held_by_decision);
   release_hold(held_by_look);

@@ -398,7 +398,7 @@ void NativeSession::keep_waiting(const route::Request& request, const Verdicts& 
     }
     WaitingEntry& entry = context_.waits[ticket];
     entry.frame = frame;
-    entry.joined = true;
+    entry.follow(WaitEvent::joined);
     entry.detail.request_id = verdicts.details[i].request_id;
     frame->waiting.push_back(entry);
   }

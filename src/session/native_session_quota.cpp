@@ -338,7 +338,7 @@ void NativeSession::keep_waiting(uint64_t id, const QuotaBatch& batch) noexcept 
     }
     WaitingEntry& entry = context_.waits[ticket];
     entry.frame = frame;
-    entry.joined = true;
+    entry.follow(WaitEvent::joined);
     frame->waiting.push_back(entry);
   }
 }

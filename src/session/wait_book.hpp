@@ -1,6 +1,7 @@
 // Which entries wait, as their connection remembers them: the other end of a shard's waiters.
 // Flow:   an entry that may wait takes a ticket before it is decided; `queued` makes it a member of
-//         its frame, anything else gives the ticket back; a grant names the ticket.
+//         its frame, anything else gives the ticket back; a grant names the ticket. The states in
+//         between are those of wait_state.hpp.
 // Shape:  tickets are pool indexes. A native frame with waiting entries is a WaitingFrame, found by
 //         its id; an HTTP connection waits with one ticket and no frame.
 // Errors: take() gives api::no_ticket when the book is full: the entry's answer is waiters_full.
@@ -12,9 +13,11 @@
 #include <cstdint>
 
 #include "api/entry.hpp"
+#include "base/assert.hpp"
 #include "base/limits.hpp"
 #include "base/object_pool.hpp"
 #include "route/crossing.hpp"
+#include "session/wait_state.hpp"
 
 namespace sluice::session {
 
@@ -24,17 +27,18 @@ struct WaitingEntry : boost::intrusive::list_base_hook<> {
   explicit WaitingEntry(uint32_t of_session, uint32_t of_index) noexcept
       : session(of_session), entry_index(of_index) {}
 
-  static constexpr uint32_t no_session = 0xFFFF'FFFF;
+  void follow(WaitEvent event) noexcept {
+    state = next_wait_state(state, event);
+    ASSERT(state != no_wait_state);
+  }
 
-  uint32_t session;      // no_session: abandoned while its outcome was under way
+  uint32_t session;      // while its client is there
   uint32_t entry_index;  // in its frame
   api::Ticket ticket = api::no_ticket;
   api::WaiterId waiter = api::no_waiter;
-  api::CoreId owner = 0;          // where the waiter is
-  bool quota = false;             // waits for quotas
-  bool joined = false;            // its session has heard that it waits
-  bool granted = false;           // its outcome has come
-  bool released = false;          // only its notice keeps the ticket
+  api::CoreId owner = 0;  // where the waiter is
+  bool quota = false;     // waits for quotas
+  WaitState state = WaitState::undecided;
   route::Notice notice;           // to an owner that is another core
   WaitingFrame* frame = nullptr;  // native only
   api::Verdict outcome = api::Verdict::none;
@@ -80,14 +84,16 @@ class WaitBook {
     return ticket;
   }
   // A ticket that a notice names, here or under way, must not name another entry: it stays until
-  // the notice is back.
+  // the notice is back, and free_ended() is called.
   void give_back(api::Ticket ticket) noexcept {
     WaitingEntry& entry = entries_[ticket];
-    if (entry.notice.kind == route::Notice::Kind::none) {
-      entries_.give_back(ticket);
-    } else {
-      entry.released = true;
-    }
+    entry.follow(WaitEvent::ended);
+    if (entry.notice.kind == route::Notice::Kind::none) entries_.give_back(ticket);
+  }
+  void free_ended(api::Ticket ticket) noexcept {
+    const WaitingEntry& entry = entries_[ticket];
+    ASSERT(entry.state == WaitState::ended && entry.notice.kind == route::Notice::Kind::none);
+    entries_.give_back(ticket);
   }
   WaitingEntry& operator[](api::Ticket ticket) noexcept { return entries_[ticket]; }
 

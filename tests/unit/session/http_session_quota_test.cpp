@@ -52,6 +52,7 @@ class HttpSessionQuotaTest : public ::testing::Test {
     post("reserve", R"({"subjects": ["gpt"], "max_wait_ms": 500})");
     const api::Ticket ticket = asked().calls[0].ticket;
     answer(QuotaCode::queued);
+    context_.waits[ticket].follow(WaitEvent::granted);
     session_.on_granted(context_.waits[ticket], {.ticket = ticket,
                                                  .verdict = verdict,
                                                  .permit = {.reservation = reservation},
@@ -195,6 +196,7 @@ TEST_F(HttpSessionQuotaTest, gives_back_what_was_granted_while_there_is_no_room_
   const api::Ticket ticket = asked().calls[0].ticket;
   answer(QuotaCode::queued);
   backend_.has_room = false;
+  context_.waits[ticket].follow(WaitEvent::granted);
   session_.on_granted(context_.waits[ticket], {.ticket = ticket,
                                                .verdict = api::Verdict::approved,
                                                .permit = {.reservation = 77},
@@ -221,6 +223,7 @@ TEST_F(HttpSessionQuotaTest, hears_of_the_peer_once_more_before_it_asks_for_limi
   post("reserve", R"({"subjects": ["gpt"], "max_wait_ms": 500})");
   const api::Ticket ticket = asked().calls[0].ticket;
   answer(QuotaCode::queued);
+  context_.waits[ticket].follow(WaitEvent::granted);
   session_.on_granted(context_.waits[ticket], {.ticket = ticket,
                                                .verdict = api::Verdict::approved,
                                                .permit = {.reservation = 77},

@@ -76,6 +76,7 @@ class NativeQuotaFixture : public ::testing::Test {
   }
 
   void grant(api::Ticket ticket, api::Verdict verdict, uint64_t reservation) {
+    context_.waits[ticket].follow(WaitEvent::granted);
     session_.on_granted(context_.waits[ticket], {.ticket = ticket,
                                                  .verdict = verdict,
                                                  .permit = {.reservation = reservation},
@@ -111,6 +112,7 @@ class NativeQuotaFixture : public ::testing::Test {
 
   // A grant that the session is told in the middle of a turn.
   void grant_unwritten(api::Ticket ticket, uint64_t reservation) {
+    context_.waits[ticket].follow(WaitEvent::granted);
     session_.on_granted(context_.waits[ticket], {.ticket = ticket,
                                                  .verdict = api::Verdict::approved,
                                                  .permit = {.reservation = reservation},

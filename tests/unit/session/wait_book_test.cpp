@@ -1,0 +1,54 @@
+// Goal: a ticket is free again when its entry has ended and no notice names it, not sooner; what
+//       cannot happen to an entry ends the process.
+// Method: entries of a small book are led through their lives by hand.
+#include "session/wait_book.hpp"
+
+#include <gtest/gtest.h>
+
+namespace sluice::session {
+namespace {
+
+using route::Notice;
+
+class WaitBookTest : public ::testing::Test {
+ protected:
+  WaitBook book_{1};
+  const api::Ticket ticket_ = book_.take(7, 3);
+};
+
+TEST_F(WaitBookTest, an_entry_that_was_decided_at_once_gives_its_ticket_back) {
+  EXPECT_EQ(book_[ticket_].session, 7U);
+  EXPECT_EQ(book_[ticket_].entry_index, 3U);
+  book_.give_back(ticket_);
+  EXPECT_EQ(book_.tickets_count(), 0U);
+}
+
+TEST_F(WaitBookTest, a_ticket_that_a_notice_names_stays_until_the_notice_is_back) {
+  WaitingEntry& entry = book_[ticket_];
+  entry.follow(WaitEvent::joined);
+  entry.notice.kind = Notice::Kind::withdraw;
+  entry.follow(WaitEvent::granted);
+  book_.give_back(ticket_);
+  ASSERT_EQ(book_.tickets_count(), 1U);
+  EXPECT_EQ(book_[ticket_].state, WaitState::ended);
+  entry.notice.kind = Notice::Kind::none;
+  book_.free_ended(ticket_);
+  EXPECT_EQ(book_.tickets_count(), 0U);
+}
+
+TEST_F(WaitBookTest, nothing_ends_twice_and_nobody_waits_without_an_end) {
+  WaitingEntry& entry = book_[ticket_];
+  EXPECT_DEATH(book_.free_ended(ticket_), "ended");
+  entry.follow(WaitEvent::joined);
+  EXPECT_DEATH(book_.give_back(ticket_), "no_wait_state");
+  EXPECT_DEATH(entry.follow(WaitEvent::joined), "no_wait_state");
+}
+
+TEST_F(WaitBookTest, a_full_book_gives_no_ticket) {
+  while (book_.take(0, 0) != api::no_ticket) {
+  }
+  EXPECT_EQ(book_.tickets_count(), 1U + limits::turn_entries);
+}
+
+}  // namespace
+}  // namespace sluice::session
