@@ -39,9 +39,10 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, Crew& crew, Deciders de
       exchange_(crew.mesh(), static_cast<api::CoreId>(core_), options.splits),
       context_(*this, options.sessions),
       sessions_(options.connections_max + spare_sockets, options.sessions.key_bytes_max),
+      waiters_(context_, sessions_, exchange_, *keys_, *quotas_,
+               exchange_.alone() ? 0 : options.splits.entries_max),
       events_(limits::turn_events),
-      looks_(looks_max),
-      grant_sources_{GrantSource{*keys_}, GrantSource{*quotas_}} {
+      looks_(looks_max) {
   free_looks_.reserve(looks_max);
   for (route::Look& look : looks_) free_looks_.push_back(&look);
   untold_.reserve(untold_max(options));
@@ -53,7 +54,6 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, Crew& crew, Deciders de
     while (quotas_->next_due_ns() == 0) quotas_->run_due({});  // nobody waits yet
     keys_->adopt(std::move(book), {});
   }
-  if (!exchange_.alone()) early_grants_.reserve(options.splits.entries_max);
   metrics_text_.reserve(metrics_bytes_max(crew.cores()));
   crew_.attach(core_, &io_);
 }
@@ -88,10 +88,10 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   resume_ready();
   keys_->run_due(context_.now);
   quotas_->run_due(context_.now);
-  deliver_grants();
+  waiters_.deliver_grants();
   run_timers();
   execute();
-  deliver_grants();
+  waiters_.deliver_grants();
   end_turn();
   check_drain();
   ASSERT(context_.turn.empty());
@@ -117,7 +117,7 @@ void Worker::let_go_departed() noexcept {
 
 // What this turn has for other cores.
 void Worker::send_off() noexcept {
-  send_grants();
+  waiters_.send_grants();
   exchange_.flush();
   exchange_.ring_doorbells([this](uint32_t core) { crew_.wake(core); });
 }
@@ -295,7 +295,7 @@ void Worker::end_turn() noexcept {
   session::Context::DirtyList dirty;
   dirty.swap(context_.dirty);
   while (!dirty.empty()) dirty.front().end_turn();
-  deliver_grants();  // who ended may have made room for others, who are dirty now
+  waiters_.deliver_grants();  // who ended may have made room for others, who are dirty now
 }
 
 std::unique_ptr<policy::RuleBook> Worker::adopt(std::unique_ptr<policy::RuleBook> rules) noexcept {
@@ -312,7 +312,7 @@ void Worker::begin_drain() noexcept {
   io_.accept_finish(native_listener);
   keys_->drain(context_.now);
   quotas_->drain(context_.now);
-  deliver_grants();
+  waiters_.deliver_grants();
   for (uint32_t index = 0; index < sessions_.index_end(); ++index) {
     if (session::Session* session = sessions_.at(index)) session->begin_drain();
   }

@@ -5,7 +5,7 @@
 //         through Io, and to other workers through its Exchange only, so that the simulator can
 //         drive it.
 //         worker.cpp (turn, connections, draining), worker_decide.cpp (entries and their answers),
-//         worker_wait.cpp (tickets and grants), worker_look.cpp (views of all shards),
+//         worker_look.cpp (views of all shards),
 //         worker_quota.cpp (batches of quota calls).
 // Errors: the constructor throws when memory cannot be had; nothing else does.
 // Lives:  one thread; `io` and `crew` outlive it.
@@ -26,6 +26,7 @@
 #include "server/look.hpp"
 #include "server/quota_log.hpp"
 #include "server/session_table.hpp"
+#include "server/waiter_delivery.hpp"
 #include "server/worker_options.hpp"
 #include "session/context.hpp"
 #include "shard/key_decider.hpp"
@@ -99,8 +100,8 @@ class Worker final : private session::Backend {
     return keys_->key_of(handle);
   }
   bool awaits(const session::Session& session, uint64_t id) const noexcept override;
-  void withdraw(session::WaitingEntry& entry) noexcept override;
-  void abandon(session::WaitingEntry& entry) noexcept override;
+  void withdraw(session::WaitingEntry& entry) noexcept override { waiters_.withdraw(entry); }
+  void abandon(session::WaitingEntry& entry) noexcept override { waiters_.abandon(entry); }
   bool may_look() const noexcept override { return !free_looks_.empty(); }
   void inspect(session::Session& session, uint64_t id, std::string_view key) noexcept override;
   void page(session::Session& session, uint64_t id, uint64_t cursor,
@@ -145,24 +146,6 @@ class Worker final : private session::Backend {
   void on_returned(api::CoreId target, route::Crossing& crossing) noexcept;
   void unblock() noexcept;
 
-  // worker_wait.cpp
-  // What decides, and how many of its grants are kept for cores that take no more.
-  struct GrantSource {
-    api::Decider& decider;
-    size_t kept = 0;  // at the front
-  };
-  api::Decider& decider_of(bool quota) const noexcept;
-  void deliver_grants() noexcept;
-  void deliver_grants(GrantSource& source) noexcept;
-  void deliver_early_grants() noexcept;
-  void send_grants() noexcept;
-  void send_grants(GrantSource& source) noexcept;
-  void on_grant(const api::Grant& grant) noexcept;
-  void on_notice(api::CoreId origin, route::Notice& notice) noexcept;
-  void on_notice_returned(const route::Notice& notice) noexcept;
-  void give_back(session::WaitingEntry& entry) noexcept;
-  void say(session::WaitingEntry& entry, route::Notice::Kind kind) noexcept;
-
   // worker_look.cpp
   route::Look& take_look() noexcept;
   void give_back(route::Look& look) noexcept;
@@ -206,6 +189,7 @@ class Worker final : private session::Backend {
   route::Exchange exchange_;
   session::Context context_;
   SessionTable sessions_;
+  WaiterDelivery waiters_;
   std::vector<io::Event> events_;
   std::vector<Move> moves_;
   std::vector<route::Look> looks_;
@@ -217,8 +201,6 @@ class Worker final : private session::Backend {
   WorkerStatistics statistics_;
   RateWindow rates_;
   const route::Crossing* serving_ = nullptr;
-  std::vector<api::Grant> early_grants_;  // for entries of requests that are not complete
-  std::array<GrantSource, 2> grant_sources_;
   int64_t busy_ns_ = 0;  // when there was something to do last
   int64_t drain_deadline_ms_ = 0;
   uint32_t listeners_open_ = 0;

@@ -77,7 +77,7 @@ void Worker::execute() noexcept {
   turn.clear();
   context_.text.clear();
   executing_ = false;
-  deliver_grants();
+  waiters_.deliver_grants();
 }
 
 void Worker::decide(const route::Run& run) noexcept {
@@ -98,9 +98,8 @@ void Worker::name_waiters() noexcept {
   route::Turn& turn = context_.turn;
   for (size_t index = 0; index < turn.entries().size(); ++index) {
     if (turn.verdicts()[index] != Verdict::queued) continue;
-    session::WaitingEntry& entry = context_.waits[turn.entries()[index].ticket];
-    entry.waiter = turn.waiters()[index];
-    entry.owner = static_cast<api::CoreId>(core_);
+    waiters_.on_queued(turn.entries()[index].ticket, turn.waiters()[index],
+                       static_cast<api::CoreId>(core_), false);
   }
 }
 
@@ -148,13 +147,7 @@ void Worker::deliver(const route::Request& request, const session::Verdicts& ver
   if (request.by_handle) return;
   // The connection has ended meanwhile: nobody waits.
   for (size_t index = 0; index < verdicts.entries.size(); ++index) {
-    const api::Ticket ticket = verdicts.entries[index].ticket;
-    if (ticket == api::no_ticket) continue;
-    if (verdicts.verdicts[index] == Verdict::queued) {
-      abandon(context_.waits[ticket]);
-    } else {
-      context_.waits.give_back(ticket);
-    }
+    waiters_.drop(verdicts.entries[index].ticket, verdicts.verdicts[index] == Verdict::queued);
   }
 }
 
@@ -170,12 +163,12 @@ void Worker::deliver_split(route::SplitBook::Index split) noexcept {
                           .waiters = parts.waiters});
   exchange_.book().close(split);
   room_made_ = true;
-  deliver_early_grants();
+  waiters_.deliver_early_grants();
 }
 
 // What another core asks of this one. Answers are written into the crossing.
 void Worker::on_crossing(api::CoreId origin, route::Crossing& crossing) noexcept {
-  for (route::Notice& notice : crossing.notices) on_notice(origin, notice);
+  for (route::Notice& notice : crossing.notices) waiters_.on_notice(origin, notice);
   if (context_.draining) {
     for (api::Entry& entry : crossing.entries) entry.flags |= api::flag::draining;
   }
@@ -187,21 +180,19 @@ void Worker::on_crossing(api::CoreId origin, route::Crossing& crossing) noexcept
       context_.now, origin);
   serving_ = nullptr;
   for (route::Look* look : crossing.looks) answer(*look);
-  for (const api::Grant& grant : crossing.grants) on_grant(grant);
+  for (const api::Grant& grant : crossing.grants) waiters_.on_grant(grant);
   for (route::Handover& handover : crossing.handovers) adopt(handover);
   crossing.handovers.clear();  // taken over, bytes and all
-  deliver_grants();
+  waiters_.deliver_grants();
 }
 
 // What another core has answered.
 void Worker::on_returned(api::CoreId target, route::Crossing& crossing) noexcept {
-  for (const route::Notice& notice : crossing.notices) on_notice_returned(notice);
+  for (const route::Notice& notice : crossing.notices) waiters_.on_notice_returned(notice);
   for (size_t index = 0; index < crossing.entries.size(); ++index) {
     const Verdict verdict = crossing.verdicts[index];
     if (verdict == Verdict::queued) {
-      session::WaitingEntry& entry = context_.waits[crossing.entries[index].ticket];
-      entry.waiter = crossing.waiters[index];
-      entry.owner = target;
+      waiters_.on_queued(crossing.entries[index].ticket, crossing.waiters[index], target, false);
     }
     const uint32_t slot = crossing.slots[index];
     const auto split = exchange_.book().split_of(slot);

@@ -137,10 +137,7 @@ void Worker::on_quota_decided(Look& look) noexcept {
     if (api::is_paged(call.op)) lead_on(call, look.batch.answers[index]);
     if (is_of_every_core(call.op) && call.core + 1U < exchange_.cores()) ++call.core;
     if (look.batch.answers[index].code == api::QuotaCode::queued) {
-      session::WaitingEntry& entry = context_.waits[call.ticket];
-      entry.waiter = look.batch.answers[index].waiter;
-      entry.owner = call.core;
-      entry.quota = true;
+      waiters_.on_queued(call.ticket, look.batch.answers[index].waiter, call.core, true);
     }
   }
   ++look.shard;
@@ -176,8 +173,8 @@ void Worker::on_decided(Look& look) noexcept {
   }
   look.is_own = false;
   give_back(look);
-  deliver_early_grants();
-  deliver_grants();
+  waiters_.deliver_early_grants();
+  waiters_.deliver_grants();
 }
 
 // The connection has ended meanwhile: nobody waits, and nobody knows what was reserved.
@@ -185,13 +182,8 @@ void Worker::take_back(const api::QuotaBatch& batch) noexcept {
   for (size_t index = 0; index < batch.calls.size(); ++index) {
     const QuotaCall& call = batch.calls[index];
     const api::QuotaAnswer& answer = batch.answers[index];
-    if (call.op != QuotaOp::reserve) continue;
-    if (call.ticket != api::no_ticket) {
-      if (answer.code == api::QuotaCode::queued) {
-        abandon(context_.waits[call.ticket]);
-      } else {
-        context_.waits.give_back(call.ticket);
-      }
+    if (call.op == QuotaOp::reserve) {
+      waiters_.drop(call.ticket, answer.code == api::QuotaCode::queued);
     }
   }
   session::give_back_untold(*this, batch);
@@ -221,7 +213,7 @@ void Worker::make_own_calls() noexcept {
     look.batch.clear();
     fill_own_calls(look.batch);
     ask(look);
-    deliver_grants();  // of this core's part, while other cores have theirs to do
+    waiters_.deliver_grants();  // of this core's part, while other cores have theirs to do
   }
 }
 

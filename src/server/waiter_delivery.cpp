@@ -1,10 +1,6 @@
-// Tickets and grants: the two ends of a waiter may be on different cores.
-// Shape:  a ticket is free again when its outcome has come, its client was told or is gone, and no
-//         notice names it any more, here or under way.
-#include <vector>
+#include "server/waiter_delivery.hpp"
 
 #include "base/assert.hpp"
-#include "server/worker.hpp"
 
 namespace sluice::server {
 
@@ -13,29 +9,35 @@ using session::WaitEvent;
 using session::WaitingEntry;
 using session::WaitState;
 
-api::Decider& Worker::decider_of(bool quota) const noexcept {
-  if (quota) return *quotas_;
-  return *keys_;
+WaiterDelivery::WaiterDelivery(session::Context& context, SessionTable& sessions,
+                               route::Exchange& exchange, api::Decider& keys, api::Decider& quotas,
+                               size_t grants_max)
+    : context_(context),
+      sessions_(sessions),
+      exchange_(exchange),
+      shard_(exchange.core()),
+      sources_{GrantSource{keys}, GrantSource{quotas}} {
+  early_grants_.reserve(grants_max);
 }
 
-void Worker::withdraw(WaitingEntry& entry) noexcept {
-  if (entry.owner == core_) {
+void WaiterDelivery::withdraw(WaitingEntry& entry) noexcept {
+  if (entry.owner == shard_) {
     api::Decider& decider = decider_of(entry.quota);
     const bool left = decider.withdraw(entry.waiter, entry.ticket, context_.now, entry.owner);
     if (left) deliver_grants();
     return;
   }
   if (entry.notice.kind != Notice::Kind::none) return;  // asked before
-  say(entry, Notice::Kind::withdraw);
+  send_notice(entry, Notice::Kind::withdraw);
 }
 
-void Worker::abandon(WaitingEntry& entry) noexcept {
+void WaiterDelivery::abandon(WaitingEntry& entry) noexcept {
   entry.follow(WaitEvent::client_gone);
   if (entry.state == WaitState::unclaimed) {
-    if (!entry.notice.under_way) give_back(entry);  // else when the notice is back
+    if (!entry.notice.under_way) refund(entry);  // else when the notice is back
     return;
   }
-  if (entry.owner == core_) {
+  if (entry.owner == shard_) {
     // Else its grant is still in the list, and finds nobody.
     api::Decider& decider = decider_of(entry.quota);
     const bool left = decider.abandon(entry.waiter, entry.ticket, context_.now, entry.owner);
@@ -43,11 +45,28 @@ void Worker::abandon(WaitingEntry& entry) noexcept {
     return;
   }
   if (entry.notice.under_way) return;  // withdrawn already: the outcome finds nobody
-  say(entry, Notice::Kind::abandon);
+  send_notice(entry, Notice::Kind::abandon);
+}
+
+void WaiterDelivery::on_queued(api::Ticket ticket, api::WaiterId waiter, api::CoreId owner,
+                               bool quota) noexcept {
+  WaitingEntry& entry = context_.waits[ticket];
+  entry.waiter = waiter;
+  entry.owner = owner;
+  entry.quota = quota;
+}
+
+void WaiterDelivery::drop(api::Ticket ticket, bool queued) noexcept {
+  if (ticket == api::no_ticket) return;
+  if (queued) {
+    abandon(context_.waits[ticket]);
+  } else {
+    context_.waits.give_back(ticket);
+  }
 }
 
 // To the waiter's owner. A notice that still lies here says this instead.
-void Worker::say(WaitingEntry& entry, Notice::Kind kind) noexcept {
+void WaiterDelivery::send_notice(WaitingEntry& entry, Notice::Kind kind) noexcept {
   entry.notice.kind = kind;
   entry.notice.quota = entry.quota;
   entry.notice.waiter = entry.waiter;
@@ -56,7 +75,7 @@ void Worker::say(WaitingEntry& entry, Notice::Kind kind) noexcept {
 }
 
 // At the waiter's owner.
-void Worker::on_notice(api::CoreId origin, Notice& notice) noexcept {
+void WaiterDelivery::on_notice(api::CoreId origin, Notice& notice) noexcept {
   api::Decider& decider = decider_of(notice.quota);
   switch (notice.kind) {
     case Notice::Kind::withdraw:
@@ -75,7 +94,7 @@ void Worker::on_notice(api::CoreId origin, Notice& notice) noexcept {
 }
 
 // At the ticket's core: the owner has seen the notice.
-void Worker::on_notice_returned(const Notice& notice) noexcept {
+void WaiterDelivery::on_notice_returned(const Notice& notice) noexcept {
   WaitingEntry& entry = context_.waits[notice.ticket];
   entry.notice.kind = Notice::Kind::none;
   entry.notice.under_way = false;
@@ -85,12 +104,12 @@ void Worker::on_notice_returned(const Notice& notice) noexcept {
   if (over) {
     context_.waits.give_back(notice.ticket);
   } else if (entry.state == WaitState::unclaimed) {
-    give_back(entry);
+    refund(entry);
   }
   // Else the outcome is still to come, or to be told.
 }
 
-void Worker::on_grant(const api::Grant& grant) noexcept {
+void WaiterDelivery::on_grant(const api::Grant& grant) noexcept {
   WaitingEntry& entry = context_.waits[grant.ticket];
   if (entry.state == WaitState::undecided) {
     early_grants_.push_back(grant);  // other parts of its request are not decided yet
@@ -100,7 +119,7 @@ void Worker::on_grant(const api::Grant& grant) noexcept {
   // A permit of nothing: only what was approved is given back.
   entry.notice.permit = grant.verdict == api::Verdict::approved ? grant.permit : api::Permit{};
   if (entry.state == WaitState::unclaimed) {
-    if (!entry.notice.under_way) give_back(entry);
+    if (!entry.notice.under_way) refund(entry);
     return;
   }
   session::Session* session = sessions_.at(entry.session);
@@ -108,12 +127,11 @@ void Worker::on_grant(const api::Grant& grant) noexcept {
   session->on_granted(entry, grant);
 }
 
-// The outcome of an entry whose client is gone, or was gone before it was told. Its notice is not
-// under way.
-void Worker::give_back(WaitingEntry& entry) noexcept {
+// The outcome of an entry that is unclaimed. Its notice is not under way.
+void WaiterDelivery::refund(WaitingEntry& entry) noexcept {
   const api::Permit& permit = entry.notice.permit;
   const bool approved = permit.cost > 0 || permit.reservation != 0;
-  if (approved && entry.owner != core_) return say(entry, Notice::Kind::give_back);
+  if (approved && entry.owner != shard_) return send_notice(entry, Notice::Kind::give_back);
   if (approved) decider_of(entry.quota).refund(permit, context_.now);
   entry.notice.unlink();
   entry.notice.kind = Notice::Kind::none;
@@ -121,7 +139,7 @@ void Worker::give_back(WaitingEntry& entry) noexcept {
 }
 
 // A split request was delivered: its entries have joined, or nobody waits for them.
-void Worker::deliver_early_grants() noexcept {
+void WaiterDelivery::deliver_early_grants() noexcept {
   if (early_grants_.empty()) return;
   std::erase_if(early_grants_, [this](const api::Grant& grant) {
     if (context_.waits[grant.ticket].state == WaitState::undecided) return false;
@@ -130,17 +148,16 @@ void Worker::deliver_early_grants() noexcept {
   });
 }
 
-// Those of this core's connections; for the others send_grants() finds room.
-void Worker::deliver_grants() noexcept {
-  for (GrantSource& source : grant_sources_) deliver_grants(source);
+void WaiterDelivery::deliver_grants() noexcept {
+  for (GrantSource& source : sources_) deliver_grants(source);
 }
 
-void Worker::deliver_grants(GrantSource& source) noexcept {
+void WaiterDelivery::deliver_grants(GrantSource& source) noexcept {
   // A session that ends on its way may free more: by index, for the list grows.
   size_t kept = source.kept;
   for (size_t index = kept; index < source.decider.grants().size(); ++index) {
     const api::Grant grant = source.decider.grants()[index];
-    if (grant.origin == core_) {
+    if (grant.origin == shard_) {
       on_grant(grant);
     } else {
       source.decider.grants()[kept++] = grant;
@@ -150,15 +167,15 @@ void Worker::deliver_grants(GrantSource& source) noexcept {
   source.decider.keep_grants(kept);
 }
 
-void Worker::send_grants() noexcept {
-  for (GrantSource& source : grant_sources_) send_grants(source);
+void WaiterDelivery::send_grants() noexcept {
+  for (GrantSource& source : sources_) send_grants(source);
 }
 
-void Worker::send_grants(GrantSource& source) noexcept {
+void WaiterDelivery::send_grants(GrantSource& source) noexcept {
   const std::span<api::Grant> grants = source.decider.grants();
   size_t kept = 0;
   for (const api::Grant& grant : grants) {
-    ASSERT(grant.origin != core_);
+    ASSERT(grant.origin != shard_);
     if (!exchange_.post(grant)) grants[kept++] = grant;
   }
   source.kept = kept;

@@ -1,0 +1,72 @@
+// Brings waiters and their outcomes together, where the two ends of a waiter may be on different
+// shards: the owner has it in a queue, its session has a ticket for it.
+// Flow:   grants of the owner's deciders -> the session, here or through the exchange;
+//         a session that withdraws or has ended -> a notice -> the owner -> the notice comes back.
+// Shape:  a ticket is free again when its entry has ended (session/wait_state.hpp) and no notice
+//         names it any more, here or under way.
+// Errors: none. Grants for another shard that takes no more stay in the decider until it does.
+// Lives:  one per worker, one thread only.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "api/decider.hpp"
+#include "api/entry.hpp"
+#include "route/exchange.hpp"
+#include "server/session_table.hpp"
+#include "session/context.hpp"
+
+namespace sluice::server {
+
+class WaiterDelivery {
+ public:
+  // `grants_max`: that may come before their request is complete.
+  WaiterDelivery(session::Context& context, SessionTable& sessions, route::Exchange& exchange,
+                 api::Decider& keys, api::Decider& quotas, size_t grants_max);
+
+  // As in session::Backend.
+  void withdraw(session::WaitingEntry& entry) noexcept;
+  void abandon(session::WaitingEntry& entry) noexcept;
+
+  // A waiter was queued by shard `owner`.
+  void on_queued(api::Ticket ticket, api::WaiterId waiter, api::CoreId owner, bool quota) noexcept;
+  // The answer to an entry that had this ticket finds no connection any more.
+  void drop(api::Ticket ticket, bool queued) noexcept;
+
+  // Between shards: a notice at the waiter's owner, the same one back where the ticket is, and the
+  // grant of another shard.
+  void on_notice(api::CoreId origin, route::Notice& notice) noexcept;
+  void on_notice_returned(const route::Notice& notice) noexcept;
+  void on_grant(const api::Grant& grant) noexcept;
+
+  // What the deciders have granted to this shard's connections; for the others send_grants() finds
+  // room.
+  void deliver_grants() noexcept;
+  // Grants that came before their request was complete: it is delivered now, or some other was.
+  void deliver_early_grants() noexcept;
+  void send_grants() noexcept;
+
+ private:
+  // Where grants come from, and how many of them are kept for shards that take no more.
+  struct GrantSource {
+    api::Decider& decider;
+    size_t kept = 0;  // at the front
+  };
+
+  api::Decider& decider_of(bool quota) const noexcept { return sources_[quota ? 1 : 0].decider; }
+  void deliver_grants(GrantSource& source) noexcept;
+  void send_grants(GrantSource& source) noexcept;
+  void refund(session::WaitingEntry& entry) noexcept;
+  void send_notice(session::WaitingEntry& entry, route::Notice::Kind kind) noexcept;
+
+  session::Context& context_;
+  SessionTable& sessions_;
+  route::Exchange& exchange_;
+  const api::CoreId shard_;
+  std::array<GrantSource, 2> sources_;  // keys, quotas
+  std::vector<api::Grant> early_grants_;
+};
+
+}  // namespace sluice::server

@@ -1,0 +1,223 @@
+// Goal: whoever leaves takes nothing along and leaves nothing behind: permits that no client
+//       received are refunded where they were granted, and every ticket is free in the end.
+// Method: two shards in one thread, with deciders that say what the test wants them to say and keep
+//         what they are asked; clients are gone before an outcome reaches them, in each way that
+//         the outcome, the notice and the end of the connection can overtake each other.
+#include "server/waiter_delivery.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/unit/session/keeping_backend.hpp"
+
+namespace sluice::server {
+namespace {
+
+using session::WaitEvent;
+using session::WaitingEntry;
+using session::WaitState;
+
+// Answers as told, and keeps the calls: "abandon 5 of 0".
+class ScriptedDecider final : public api::Decider {
+ public:
+  bool withdraw(api::WaiterId waiter, api::Ticket, base::Now,
+                api::CoreId origin) noexcept override {
+    return keep("withdraw", waiter, origin);
+  }
+  bool abandon(api::WaiterId waiter, api::Ticket, base::Now, api::CoreId origin) noexcept override {
+    return keep("abandon", waiter, origin);
+  }
+  bool refund(const api::Permit& permit, base::Now) noexcept override {
+    calls.push_back("refund " + std::to_string(permit.cost + permit.reservation));
+    return true;
+  }
+  void drain(base::Now) noexcept override {}
+  void run_due(base::Now) noexcept override {}
+  int64_t next_due_ns() const noexcept override { return base::never_ns; }
+  std::span<api::Grant> grants() noexcept override { return outcomes; }
+  void keep_grants(size_t count) noexcept override { outcomes.resize(count); }
+  uint32_t waiters_count() const noexcept override { return 0; }
+  uint64_t reserved_bytes() const noexcept override { return 0; }
+  void check_invariants(base::Now) const noexcept override {}
+
+  bool still_waits = true;
+  std::vector<api::Grant> outcomes;
+  std::vector<std::string> calls;
+
+ private:
+  bool keep(const char* call, api::WaiterId waiter, api::CoreId origin) {
+    std::string text(call);
+    text += ' ';
+    text += std::to_string(waiter);
+    text += " of ";
+    text += std::to_string(origin);
+    calls.push_back(text);
+    return still_waits;
+  }
+};
+
+using Calls = std::vector<std::string>;
+
+// One shard: the part of a worker that waiters pass through.
+class Side {
+ public:
+  Side(route::Mesh& mesh, api::CoreId shard) : exchange(mesh, shard, {}) {}
+
+  // Receives, then sends: what was posted before goes along.
+  void turn() {
+    exchange.receive(*this);
+    waiters.deliver_grants();
+    waiters.send_grants();
+    exchange.flush();
+  }
+  void on_crossing(api::CoreId origin, route::Crossing& crossing) {
+    for (route::Notice& notice : crossing.notices) waiters.on_notice(origin, notice);
+    for (const api::Grant& grant : crossing.grants) waiters.on_grant(grant);
+  }
+  void on_returned(api::CoreId, route::Crossing& crossing) {
+    for (const route::Notice& notice : crossing.notices) waiters.on_notice_returned(notice);
+  }
+
+  // An entry that this owner has queued as waiter 5.
+  WaitingEntry& queued_by(api::CoreId owner, bool quota = false) {
+    const api::Ticket ticket = context.waits.take(0, 0);
+    waiters.on_queued(ticket, 5, owner, quota);
+    return context.waits[ticket];
+  }
+  uint32_t tickets() const { return context.waits.tickets_count(); }
+
+  route::Exchange exchange;
+  ScriptedDecider keys, quotas;
+  session::KeepingBackend backend;
+  const session::Options options{.waiters_max = 10};
+  session::Context context{backend, options};
+  SessionTable sessions{1, 64};
+  WaiterDelivery waiters{context, sessions, exchange, keys, quotas, 10};
+};
+
+class WaiterDeliveryTest : public ::testing::Test {
+ protected:
+  static api::Grant approved(const WaitingEntry& entry, api::Permit permit) {
+    return {.ticket = entry.ticket, .verdict = api::Verdict::approved, .permit = permit};
+  }
+
+  route::Mesh mesh_{{.cores = 2, .crossings = 1, .entries_max = 1}};
+  Side here_{mesh_, 0};
+  Side owner_{mesh_, 1};
+};
+
+TEST_F(WaiterDeliveryTest, one_that_leaves_its_own_shard_in_time_is_no_more) {
+  here_.waiters.abandon(here_.queued_by(0));
+  EXPECT_EQ(here_.keys.calls, Calls{"abandon 5 of 0"});
+  EXPECT_EQ(here_.tickets(), 0U);
+}
+
+TEST_F(WaiterDeliveryTest, a_grant_to_one_that_has_left_is_refunded) {
+  here_.keys.still_waits = false;  // granted, and not delivered yet
+  WaitingEntry& entry = here_.queued_by(0);
+  here_.keys.outcomes = {approved(entry, {.cost = 3})};
+  here_.waiters.abandon(entry);
+  ASSERT_EQ(here_.tickets(), 1U);
+  here_.waiters.deliver_grants();
+  EXPECT_EQ(here_.keys.calls, (Calls{"abandon 5 of 0", "refund 3"}));
+  EXPECT_TRUE(here_.keys.outcomes.empty());
+  EXPECT_EQ(here_.tickets(), 0U);
+}
+
+TEST_F(WaiterDeliveryTest, a_denial_to_one_that_has_left_refunds_nothing) {
+  here_.keys.still_waits = false;
+  WaitingEntry& entry = here_.queued_by(0);
+  here_.keys.outcomes = {{.ticket = entry.ticket, .verdict = api::Verdict::wait_limit}};
+  here_.waiters.abandon(entry);
+  here_.waiters.deliver_grants();
+  EXPECT_EQ(here_.keys.calls, Calls{"abandon 5 of 0"});
+  EXPECT_EQ(here_.tickets(), 0U);
+}
+
+TEST_F(WaiterDeliveryTest, quotas_are_asked_about_their_own) {
+  here_.quotas.still_waits = false;
+  WaitingEntry& entry = here_.queued_by(0, true);
+  here_.quotas.outcomes = {approved(entry, {.reservation = 77})};
+  here_.waiters.abandon(entry);
+  here_.waiters.deliver_grants();
+  EXPECT_EQ(here_.quotas.calls, (Calls{"abandon 5 of 0", "refund 77"}));
+  EXPECT_TRUE(here_.keys.calls.empty());
+}
+
+TEST_F(WaiterDeliveryTest, another_shard_is_told_by_a_notice_that_comes_back) {
+  here_.waiters.abandon(here_.queued_by(1));
+  EXPECT_EQ(here_.tickets(), 1U);
+  here_.turn();
+  owner_.turn();
+  EXPECT_EQ(owner_.keys.calls, Calls{"abandon 5 of 0"});
+  here_.turn();
+  EXPECT_EQ(here_.tickets(), 0U);
+}
+
+TEST_F(WaiterDeliveryTest, a_grant_that_crosses_the_notice_is_refunded_where_it_came_from) {
+  WaitingEntry& entry = here_.queued_by(1);
+  owner_.keys.still_waits = false;
+  owner_.keys.outcomes = {approved(entry, {.cost = 2})};
+  here_.waiters.abandon(entry);
+  for (int turn = 0; turn < 4; ++turn) {
+    here_.turn();
+    owner_.turn();
+  }
+  here_.turn();
+  EXPECT_EQ(owner_.keys.calls, (Calls{"abandon 5 of 0", "refund 2"}));
+  EXPECT_TRUE(here_.keys.calls.empty());
+  EXPECT_EQ(here_.tickets(), 0U);
+}
+
+TEST_F(WaiterDeliveryTest, a_withdrawal_is_asked_for_once_and_keeps_the_ticket_until_it_is_back) {
+  WaitingEntry& entry = here_.queued_by(1);
+  entry.follow(WaitEvent::joined);
+  here_.waiters.withdraw(entry);
+  here_.waiters.withdraw(entry);
+  here_.turn();
+  entry.follow(WaitEvent::granted);
+  here_.context.waits.give_back(entry.ticket);  // its session has written an outcome
+  EXPECT_EQ(here_.tickets(), 1U);
+  owner_.turn();
+  here_.turn();
+  EXPECT_EQ(owner_.keys.calls, Calls{"withdraw 5 of 0"});
+  EXPECT_EQ(here_.tickets(), 0U);
+}
+
+TEST_F(WaiterDeliveryTest, grants_stay_with_their_decider_while_the_other_shard_takes_no_more) {
+  for (int grants = 0; grants < 3; ++grants) {
+    WaitingEntry& entry = here_.queued_by(1);
+    entry.follow(WaitEvent::client_gone);
+    owner_.keys.outcomes.push_back({.ticket = entry.ticket, .verdict = api::Verdict::denied});
+  }
+  owner_.turn();
+  EXPECT_EQ(owner_.keys.outcomes.size(), 2U);
+  here_.turn();
+  owner_.turn();
+  EXPECT_EQ(owner_.keys.outcomes.size(), 1U);
+  here_.turn();
+  EXPECT_EQ(here_.tickets(), 1U);
+}
+
+TEST_F(WaiterDeliveryTest, a_grant_waits_until_its_request_is_complete) {
+  WaitingEntry& entry = here_.queued_by(1);
+  here_.waiters.on_grant({.ticket = entry.ticket, .verdict = api::Verdict::denied});
+  here_.waiters.deliver_early_grants();
+  ASSERT_EQ(here_.context.waits[entry.ticket].state, WaitState::undecided);
+  entry.follow(WaitEvent::client_gone);  // it is complete, and nobody is there
+  here_.waiters.deliver_early_grants();
+  EXPECT_EQ(here_.tickets(), 0U);
+}
+
+TEST_F(WaiterDeliveryTest, an_answer_without_a_connection_leaves_no_ticket) {
+  here_.waiters.drop(api::no_ticket, false);
+  here_.waiters.drop(here_.context.waits.take(0, 0), false);
+  here_.waiters.drop(here_.queued_by(0).ticket, true);
+  EXPECT_EQ(here_.keys.calls, Calls{"abandon 5 of 0"});
+  EXPECT_EQ(here_.tickets(), 0U);
+}
+
+}  // namespace
+}  // namespace sluice::server
