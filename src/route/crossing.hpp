@@ -5,23 +5,32 @@
 //         origin's SplitBook, connections' bytes in the Handover.
 // Units:  as in api/.
 // Lives:  belongs to its origin, is lent to the target; nobody touches it while the other has it.
-//         Its lists have their room from the start (looks and handovers excepted: they are off
+//         Its lists have their room from the start (tasks and handovers excepted: they are off
 //         the request path).
 #pragma once
 
 #include <boost/intrusive/list.hpp>
 #include <cstdint>
 #include <span>
+#include <variant>
 #include <vector>
 
 #include "api/entry.hpp"
 #include "api/verdict.hpp"
 #include "base/assert.hpp"
 
+namespace sluice::server {
+
+struct QuotaTask;
+struct ShardQuery;
+
+}  // namespace sluice::server
+
 namespace sluice::route {
 
-// A look into another shard (server/look.hpp); lent like the crossing that carries it.
-struct Look;
+// What one shard asks another to do apart from deciding entries; lent like the crossing that
+// carries it, which never looks inside.
+using ShardTask = std::variant<server::ShardQuery*, server::QuotaTask*>;
 
 // What an origin tells a shard about one of its waiters.
 struct Notice
@@ -65,7 +74,7 @@ struct Crossing {
     slots.clear();
     notices.clear();
     grants.clear();
-    looks.clear();
+    tasks.clear();
     // The target has taken the handovers out.
   }
 
@@ -90,7 +99,7 @@ struct Crossing {
   std::vector<api::WaiterId> waiters;
   std::vector<Notice> notices;
   std::vector<api::Grant> grants;
-  std::vector<Look*> looks;
+  std::vector<ShardTask> tasks;
   std::vector<Handover> handovers;
 };
 

@@ -97,8 +97,8 @@ void Exchange::fill(Outgoing& out, Crossing& crossing) noexcept {
     crossing.slots.push_back(out.first);
     out.first = next_[out.first];
   }
-  crossing.looks.insert(crossing.looks.end(), out.looks.begin(), out.looks.end());
-  out.looks.clear();
+  crossing.tasks.insert(crossing.tasks.end(), out.tasks.begin(), out.tasks.end());
+  out.tasks.clear();
   std::move(out.handovers.begin(), out.handovers.end(), std::back_inserter(crossing.handovers));
   out.handovers.clear();
 }

@@ -50,7 +50,7 @@ class Exchange {
   const SplitBook& book() const noexcept { return book_; }
 
   void post(api::CoreId target, Notice& notice) noexcept;
-  void post(api::CoreId target, Look& look) noexcept { out_[target].looks.push_back(&look); }
+  void post(api::CoreId target, ShardTask task) noexcept { out_[target].tasks.push_back(task); }
   void post(api::CoreId target, Handover&& handover) noexcept {
     out_[target].handovers.push_back(std::move(handover));
   }
@@ -93,12 +93,12 @@ class Exchange {
     uint32_t first = none;  // a queue of slots, linked by next_
     uint32_t last = none;
     boost::intrusive::list<Notice, boost::intrusive::constant_time_size<false>> notices;
-    std::vector<Look*> looks;
+    std::vector<ShardTask> tasks;
     std::vector<Handover> handovers;
     bool ring = false;  // its doorbell, at the end of the turn
 
     bool pending() const noexcept {
-      return first != none || !notices.empty() || !looks.empty() || !handovers.empty();
+      return first != none || !notices.empty() || !tasks.empty() || !handovers.empty();
     }
   };
 

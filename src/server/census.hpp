@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "io/io.hpp"
-#include "quota/quota_store.hpp"
+#include "quota/quota_decider.hpp"
 #include "server/rate_window.hpp"
-#include "shard/shard.hpp"
+#include "shard/key_decider.hpp"
 
 namespace sluice::server {
 
@@ -43,6 +43,15 @@ struct Census {
   uint64_t handles_refused = 0;  // keys answered `handles_full`
   uint64_t crossings = 0;        // entries that were decided by another core
   uint64_t wakes = 0;            // of other cores
+};
+
+// What takes a census of its shard.
+class CensusSource {
+ public:
+  virtual Census census() const noexcept = 0;
+
+ protected:
+  ~CensusSource() = default;
 };
 
 // What is counted for the whole process.

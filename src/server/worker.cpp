@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/assert.hpp"
-#include "server/metrics.hpp"
 
 namespace sluice::server {
 namespace {
@@ -18,10 +17,11 @@ constexpr int ready_passes_max = 64;
 // Timers handled in one turn; the rest is due at once in the next.
 constexpr int timers_max = 1'024;
 
-// Reservations that nobody was told of: all that can be open, and what answers name beside them.
-size_t untold_max(const WorkerOptions& options) noexcept {
-  return size_t{options.quota.reservations_max} * options.sessions.shards +
-         size_t{looks_max} * limits::quota_calls_max;
+OwnCallBounds own_call_bounds(const WorkerOptions& options) noexcept {
+  return {// All reservations that can be open, and what answers name beside them.
+          .cancels_max = size_t{options.quota.reservations_max} * options.sessions.shards +
+                         size_t{shard_tasks_max} * limits::quota_calls_max,
+          .ties_max = options.connections_max + spare_sockets + shard_tasks_max};
 }
 
 }  // namespace
@@ -35,18 +35,15 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, Crew& crew, Deciders de
       spin_ns_(options.spin_ns),
       keys_(std::move(deciders.keys)),
       quotas_(std::move(deciders.quotas)),
-      quota_log_(core_),
       exchange_(crew.mesh(), static_cast<api::CoreId>(core_), options.splits),
       context_(*this, options.sessions),
       sessions_(options.connections_max + spare_sockets, options.sessions.key_bytes_max),
       waiters_(context_, sessions_, exchange_, *keys_, *quotas_,
                exchange_.alone() ? 0 : options.splits.entries_max),
-      events_(limits::turn_events),
-      looks_(looks_max) {
-  free_looks_.reserve(looks_max);
-  for (route::Look& look : looks_) free_looks_.push_back(&look);
-  untold_.reserve(untold_max(options));
-  ended_ties_.reserve(options.connections_max + spare_sockets + looks_max);
+      queries_(context_, sessions_, exchange_, *keys_, *this, crew, tasks_),
+      quota_tasks_(io, context_, sessions_, exchange_, waiters_, *quotas_, tasks_,
+                   own_call_bounds(options)),
+      events_(limits::turn_events) {
   if (!options.rules.empty() || options.quotas != policy::QuotaRules{}) {
     auto book =
         std::make_unique<policy::RuleBook>(options.shard.policy, options.rules, options.quotas);
@@ -54,7 +51,6 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, Crew& crew, Deciders de
     while (quotas_->next_due_ns() == 0) quotas_->run_due({});  // nobody waits yet
     keys_->adopt(std::move(book), {});
   }
-  metrics_text_.reserve(metrics_bytes_max(crew.cores()));
   crew_.attach(core_, &io_);
 }
 
@@ -83,7 +79,7 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   for (const io::Event& event : std::span(events_).first(count)) on_event(event);
   execute();
   if (exchange_.receive(*this) || count > 0) busy_ns_ = context_.now.monotonic_ns;
-  make_own_calls();
+  quota_tasks_.make_own_calls();
   unblock();
   resume_ready();
   keys_->run_due(context_.now);
@@ -96,9 +92,10 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   check_drain();
   ASSERT(context_.turn.empty());
   let_go_departed();
-  make_own_calls();
+  quota_tasks_.make_own_calls();
   // Who had to wait with Intern or Forget goes on in the next turn.
-  if (std::exchange(context_.handle_work, 0) > 0 && !context_.blocked.empty()) room_made_ = true;
+  if (std::exchange(context_.handle_work, 0) > 0 && !context_.blocked.empty())
+    context_.room_made = true;
   send_off();
 }
 
@@ -125,8 +122,9 @@ void Worker::send_off() noexcept {
 // An idle worker looks around for a while before it sleeps; one that will sleep says so first, and
 // looks once more, so that whoever sends it something either is seen or wakes it.
 int64_t Worker::settle_down() noexcept {
-  const bool idle = !has_own_calls() && context_.ready.empty() && context_.dirty.empty() &&
-                    !room_made_ && context_.departed_handles.empty();
+  const bool idle = !quota_tasks_.has_own_calls() && context_.ready.empty() &&
+                    context_.dirty.empty() && !context_.room_made &&
+                    context_.departed_handles.empty();
   if (!idle || context_.now.monotonic_ns - busy_ns_ < spin_ns_) return 0;
   const int64_t wait = wait_ns();
   return wait > 0 && exchange_.will_sleep() ? wait : 0;
@@ -325,7 +323,7 @@ bool Worker::drained() const noexcept {
 }
 
 bool Worker::idle() const noexcept {
-  return moves_.empty() && !has_own_calls() && exchange_.idle() &&
+  return moves_.empty() && !quota_tasks_.has_own_calls() && exchange_.idle() &&
          context_.waits.tickets_count() == 0;
 }
 
@@ -339,10 +337,31 @@ void Worker::check_drain() noexcept {
   }
 }
 
+Census Worker::census() const noexcept {
+  return {.shard_id = core_,
+          .shard = keys_->statistics(),
+          .quota = quotas_->statistics(),
+          .worker = statistics_,
+          .io = io_.statistics(),
+          .io_name = io_.name(),
+          .rates = rates_.per_second(context_.now.monotonic_ns, keys_->statistics()),
+          .keys = keys_->keys_count(),
+          .waiters = keys_->waiters_count(),
+          .handles = keys_->handles_count(),
+          .subjects = quotas_->subjects_count(),
+          .reservations = quotas_->reservations_count(),
+          .quota_waiters = quotas_->waiters_count(),
+          .connections = sessions_.open_count(),
+          .drained_entries = context_.drained_entries,
+          .handles_refused = context_.handles_refused,
+          .crossings = exchange_.crossed_entries(),
+          .wakes = exchange_.wakes()};
+}
+
 uint64_t Worker::reserved_bytes() const noexcept {
   return keys_->reserved_bytes() + quotas_->reserved_bytes() + context_.waits.reserved_bytes() +
          sessions_.reserved_bytes() + exchange_.book().reserved_bytes() +
-         untold_.capacity() * sizeof(uint64_t);
+         quota_tasks_.reserved_bytes();
 }
 
 }  // namespace sluice::server

@@ -4,9 +4,7 @@
 // Shape:  owns what decides on its shard and every session of its sockets; talks to the kernel
 //         through Io, and to other workers through its Exchange only, so that the simulator can
 //         drive it.
-//         worker.cpp (turn, connections, draining), worker_decide.cpp (entries and their answers),
-//         worker_look.cpp (views of all shards),
-//         worker_quota.cpp (batches of quota calls).
+//         worker.cpp (turn, connections, draining), worker_decide.cpp (entries and their answers).
 // Errors: the constructor throws when memory cannot be had; nothing else does.
 // Lives:  one thread; `io` and `crew` outlive it.
 #pragma once
@@ -23,9 +21,9 @@
 #include "server/census.hpp"
 #include "server/crew.hpp"
 #include "server/deciders.hpp"
-#include "server/look.hpp"
-#include "server/quota_log.hpp"
+#include "server/quota_tasks.hpp"
 #include "server/session_table.hpp"
+#include "server/shard_queries.hpp"
 #include "server/waiter_delivery.hpp"
 #include "server/worker_options.hpp"
 #include "session/context.hpp"
@@ -40,10 +38,7 @@ inline constexpr uint32_t refused_sockets_max = 64;
 // A core's slots for sockets beyond --max-connections: being refused, or being closed.
 inline constexpr uint32_t spare_sockets = 2 * refused_sockets_max;
 
-// Looks into shards that one core has under way.
-inline constexpr uint32_t looks_max = 64;
-
-class Worker final : private session::Backend {
+class Worker final : private session::Backend, private CensusSource {
  public:
   Worker(io::Io& io, const WorkerOptions& options, Crew& crew, Deciders deciders);
   ~Worker();
@@ -102,19 +97,37 @@ class Worker final : private session::Backend {
   bool awaits(const session::Session& session, uint64_t id) const noexcept override;
   void withdraw(session::WaitingEntry& entry) noexcept override { waiters_.withdraw(entry); }
   void abandon(session::WaitingEntry& entry) noexcept override { waiters_.abandon(entry); }
-  bool may_look() const noexcept override { return !free_looks_.empty(); }
-  void inspect(session::Session& session, uint64_t id, std::string_view key) noexcept override;
+  bool may_look() const noexcept override { return tasks_.has_room(); }
+  void inspect(session::Session& session, uint64_t id, std::string_view key) noexcept override {
+    queries_.inspect(session, id, key);
+  }
   void page(session::Session& session, uint64_t id, uint64_t cursor,
-            uint32_t keys_max) noexcept override;
-  void count_keys(session::Session& session, uint64_t id) noexcept override;
-  void metrics(session::Session& session, uint64_t id) noexcept override;
-  void top(session::Session& session, uint64_t id, uint32_t keys_max) noexcept override;
-  api::QuotaBatch& take_batch() noexcept override;
-  void ask(session::Session& session, uint64_t id, api::QuotaBatch& batch) noexcept override;
-  bool spans_cores(const api::QuotaBatch& batch) const noexcept override;
-  void give_back(uint64_t reservation) noexcept override;
-  void end_tie(uint64_t tie) noexcept override;
+            uint32_t keys_max) noexcept override {
+    queries_.page(session, id, cursor, keys_max);
+  }
+  void count_keys(session::Session& session, uint64_t id) noexcept override {
+    queries_.count_keys(session, id);
+  }
+  void metrics(session::Session& session, uint64_t id) noexcept override {
+    queries_.metrics(session, id);
+  }
+  void top(session::Session& session, uint64_t id, uint32_t keys_max) noexcept override {
+    queries_.top(session, id, keys_max);
+  }
+  api::QuotaBatch& take_batch() noexcept override { return quota_tasks_.take_batch(); }
+  void ask(session::Session& session, uint64_t id, api::QuotaBatch& batch) noexcept override {
+    quota_tasks_.ask(session, id, batch);
+  }
+  bool spans_cores(const api::QuotaBatch& batch) const noexcept override {
+    return quota_tasks_.spans_shards(batch);
+  }
+  void give_back(uint64_t reservation) noexcept override {
+    quota_tasks_.cancel_undelivered(reservation);
+  }
+  void end_tie(uint64_t tie) noexcept override { quota_tasks_.end_tie(tie); }
   void move(session::Session& session, uint32_t shard) noexcept override;
+
+  Census census() const noexcept override;
 
   // worker.cpp
   int64_t wait_ns() const noexcept;
@@ -146,30 +159,6 @@ class Worker final : private session::Backend {
   void on_returned(api::CoreId target, route::Crossing& crossing) noexcept;
   void unblock() noexcept;
 
-  // worker_look.cpp
-  route::Look& take_look() noexcept;
-  void give_back(route::Look& look) noexcept;
-  route::Look& take_look(const session::Session& session, uint64_t id) noexcept;
-  void send(route::Look& look) noexcept;
-  void answer(route::Look& look) noexcept;
-  void on_answered(route::Look& look) noexcept;
-  void tell(route::Look& look) noexcept;
-  Census census() const noexcept;
-
-  // worker_quota.cpp
-  uint32_t core_of(const api::QuotaBatch& batch, const api::QuotaCall& call) const noexcept;
-  void ask(route::Look& look) noexcept;
-  bool go_on(route::Look& look) noexcept;
-  uint32_t next_core(const route::Look& look) const noexcept;
-  void decide_quota(route::Look& look) noexcept;
-  void on_quota_decided(route::Look& look) noexcept;
-  void lead_on(api::QuotaCall& call, api::QuotaAnswer& answer) const noexcept;
-  void on_decided(route::Look& look) noexcept;
-  void take_back(const api::QuotaBatch& batch) noexcept;
-  bool has_own_calls() const noexcept { return !untold_.empty() || !ended_ties_.empty(); }
-  void make_own_calls() noexcept;
-  void fill_own_calls(api::QuotaBatch& batch) noexcept;
-
   // Connections that are on their way to another core: where each goes.
   struct Move {
     io::SocketId socket;
@@ -185,19 +174,15 @@ class Worker final : private session::Backend {
   const int64_t spin_ns_;
   const std::unique_ptr<shard::KeyDecider> keys_;
   const std::unique_ptr<quota::QuotaDecider> quotas_;
-  QuotaLog quota_log_;
   route::Exchange exchange_;
   session::Context context_;
   SessionTable sessions_;
   WaiterDelivery waiters_;
+  TaskSlots tasks_;  // of both kinds
+  ShardQueries queries_;
+  QuotaTasks quota_tasks_;
   std::vector<io::Event> events_;
   std::vector<Move> moves_;
-  std::vector<route::Look> looks_;
-  std::vector<route::Look*> free_looks_;
-  route::Look* filling_ = nullptr;    // whose batch a session has taken, and not asked yet
-  std::vector<uint64_t> untold_;      // reservations to be given back
-  std::vector<uint64_t> ended_ties_;  // whose reservations are to end
-  std::string metrics_text_;
   WorkerStatistics statistics_;
   RateWindow rates_;
   const route::Crossing* serving_ = nullptr;
@@ -206,7 +191,6 @@ class Worker final : private session::Backend {
   uint32_t listeners_open_ = 0;
   uint32_t refused_open_ = 0;
   bool executing_ = false;
-  bool room_made_ = false;  // sessions that are blocked may find room now
 };
 
 }  // namespace sluice::server

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/assert.hpp"
-#include "server/look.hpp"
+#include "base/overloaded.hpp"
 #include "server/worker.hpp"
 
 namespace sluice::server {
@@ -54,12 +54,9 @@ bool Worker::is_here(std::string_view key) const noexcept {
 
 bool Worker::awaits(const session::Session& session, uint64_t id) const noexcept {
   const io::SocketId socket = session.connection().socket();
-  const auto asks = [&](const route::Look& look) {
-    return look.in_use && look.session == socket.index && look.generation == socket.generation &&
-           look.id == id;
-  };
-  return exchange_.book().holds(socket.index, socket.generation, id) ||
-         std::any_of(looks_.begin(), looks_.end(), asks);
+  const Asker asker{socket, id};
+  return exchange_.book().holds(socket.index, socket.generation, id) || queries_.awaits(asker) ||
+         quota_tasks_.awaits(asker);
 }
 
 void Worker::execute() noexcept {
@@ -162,7 +159,7 @@ void Worker::deliver_split(route::SplitBook::Index split) noexcept {
                           .details = parts.details,
                           .waiters = parts.waiters});
   exchange_.book().close(split);
-  room_made_ = true;
+  context_.room_made = true;
   waiters_.deliver_early_grants();
 }
 
@@ -179,7 +176,11 @@ void Worker::on_crossing(api::CoreId origin, route::Crossing& crossing) noexcept
       {.verdicts = crossing.verdicts, .details = crossing.details, .waiters = crossing.waiters},
       context_.now, origin);
   serving_ = nullptr;
-  for (route::Look* look : crossing.looks) answer(*look);
+  for (const route::ShardTask& task : crossing.tasks) {
+    std::visit(base::Overloaded{[this](ShardQuery* query) { queries_.answer(*query); },
+                                [this](QuotaTask* quotas) { quota_tasks_.decide(*quotas); }},
+               task);
+  }
   for (const api::Grant& grant : crossing.grants) waiters_.on_grant(grant);
   for (route::Handover& handover : crossing.handovers) adopt(handover);
   crossing.handovers.clear();  // taken over, bytes and all
@@ -200,11 +201,15 @@ void Worker::on_returned(api::CoreId target, route::Crossing& crossing) noexcept
       deliver_split(split);
     }
   }
-  for (route::Look* look : crossing.looks) on_answered(*look);
+  for (const route::ShardTask& task : crossing.tasks) {
+    std::visit(base::Overloaded{[this](ShardQuery* query) { queries_.on_answered(*query); },
+                                [this](QuotaTask* quotas) { quota_tasks_.on_decided(*quotas); }},
+               task);
+  }
 }
 
 void Worker::unblock() noexcept {
-  if (!std::exchange(room_made_, false)) return;
+  if (!std::exchange(context_.room_made, false)) return;
   while (!context_.blocked.empty()) {
     context_.blocked.front().unblock();
     ++statistics_.blocked;

@@ -181,9 +181,10 @@ struct Context {
   using BlockedList =
       boost::intrusive::list<Session, boost::intrusive::base_hook<SessionHook<BlockedTag>>,
                              boost::intrusive::constant_time_size<false>>;
-  ReadyList ready;      // sessions that can go on with what they hold
-  BlockedList blocked;  // sessions that go on when other cores have caught up
-  DirtyList dirty;      // sessions with something to send, or to close, at the end of the turn
+  ReadyList ready;         // sessions that can go on with what they hold
+  BlockedList blocked;     // sessions that go on when other cores have caught up
+  bool room_made = false;  // blocked sessions may find room now
+  DirtyList dirty;         // sessions with something to send, or to close, at the end of the turn
 
   // Unique among all cores' connections.
   uint64_t new_tie() noexcept { return uint64_t{options.shard} << 48 | ++ties_count; }

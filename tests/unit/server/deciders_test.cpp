@@ -9,6 +9,7 @@
 
 #include "io/sim/sim_io.hpp"
 #include "server/worker.hpp"
+#include "tests/unit/server/fake_quotas.hpp"
 
 namespace sluice::server {
 namespace {
@@ -29,43 +30,6 @@ TEST(Deciders, reservations_name_the_shard_that_holds_them) {
   EXPECT_EQ(quota::shard_of(batch.answers[0].reservation), 2U);
 }
 
-// Quotas that are never due, and count how often they are asked.
-class CountedQuotas final : public quota::QuotaDecider {
- public:
-  struct Calls {
-    int adopted = 0;
-    int drained = 0;
-    int checked = 0;
-  };
-  explicit CountedQuotas(Calls& calls) : calls_(calls) {}
-
-  void decide(api::QuotaBatch&, base::Now, api::CoreId) noexcept override {}
-  bool withdraw(api::WaiterId, api::Ticket, base::Now, api::CoreId) noexcept override {
-    return false;
-  }
-  bool abandon(api::WaiterId, api::Ticket, base::Now, api::CoreId) noexcept override {
-    return false;
-  }
-  bool refund(const api::Permit&, base::Now) noexcept override { return false; }
-  void drain(base::Now) noexcept override { ++calls_.drained; }
-  void run_due(base::Now) noexcept override {}
-  int64_t next_due_ns() const noexcept override { return base::never_ns; }
-  std::span<api::Grant> grants() noexcept override { return {}; }
-  void keep_grants(size_t count) noexcept override { EXPECT_EQ(count, 0U); }
-  void adopt(policy::QuotaBook&, base::Now) noexcept override { ++calls_.adopted; }
-  std::string_view unknown_subject() const noexcept override { return {}; }
-  uint32_t subjects_count() const noexcept override { return 0; }
-  uint32_t reservations_count() const noexcept override { return 0; }
-  uint32_t waiters_count() const noexcept override { return 0; }
-  const quota::Statistics& statistics() const noexcept override { return statistics_; }
-  uint64_t reserved_bytes() const noexcept override { return 0; }
-  void check_invariants(base::Now) const noexcept override { ++calls_.checked; }
-
- private:
-  Calls& calls_;
-  quota::Statistics statistics_;
-};
-
 TEST(Deciders, a_worker_asks_those_that_it_was_handed) {
   io::Random random(1);
   io::SimNetwork network(random, {});
@@ -73,8 +37,8 @@ TEST(Deciders, a_worker_asks_those_that_it_was_handed) {
   Crew crew{route::MeshOptions{}};
   const WorkerOptions options{.shard = {.keys_max = 100, .waiters_max = 10}, .connections_max = 2};
   Deciders deciders = make_deciders(options);
-  CountedQuotas::Calls calls;
-  deciders.quotas = std::make_unique<CountedQuotas>(calls);
+  FakeQuotas::Asked asked;
+  deciders.quotas = std::make_unique<FakeQuotas>(asked, 0);
   Worker worker(io, options, crew, std::move(deciders));
   worker.start();
   worker.turn(0);
@@ -82,9 +46,9 @@ TEST(Deciders, a_worker_asks_those_that_it_was_handed) {
                                                   policy::QuotaRules{}));
   worker.check_invariants();
   worker.begin_drain();
-  EXPECT_EQ(calls.adopted, 1);
-  EXPECT_EQ(calls.checked, 1);
-  EXPECT_EQ(calls.drained, 1);
+  EXPECT_EQ(asked.adopted, 1);
+  EXPECT_EQ(asked.checked, 1);
+  EXPECT_EQ(asked.drained, 1);
 }
 
 }  // namespace

@@ -1,0 +1,23 @@
+// A batch of quota calls on its way to the shards that decide them.
+// Flow:   QuotaTasks takes one from its pool -> a session, or the worker itself, fills the batch ->
+//         each shard that a call belongs to, one after the other -> back, and to the session.
+// Lives:  lent to one shard at a time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "api/entry.hpp"
+#include "api/quota.hpp"
+#include "server/task_pool.hpp"
+
+namespace sluice::server {
+
+struct QuotaTask {
+  std::optional<Asker> asker;  // nothing: the worker's own calls, of which nobody waits for answers
+  api::CoreId origin = 0;      // whose tickets its calls have
+  uint32_t shard = 0;          // where it is, or goes next
+  api::QuotaBatch batch;
+};
+
+}  // namespace sluice::server

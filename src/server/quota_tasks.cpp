@@ -1,0 +1,241 @@
+#include "server/quota_tasks.hpp"
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "quota/quota_store.hpp"
+
+namespace sluice::server {
+namespace {
+
+using api::QuotaCall;
+using api::QuotaOp;
+
+// A cursor over the pages of all shards: the shard stands above the place in its own.
+constexpr uint32_t shard_shift = 40;
+
+bool is_of_every_shard(QuotaOp op) noexcept {
+  return op == QuotaOp::reset_all || op == QuotaOp::end_tie;
+}
+
+bool names_subjects(QuotaOp op) noexcept {
+  switch (op) {
+    case QuotaOp::reserve:
+    case QuotaOp::check:
+    case QuotaOp::record:
+    case QuotaOp::usage:
+    case QuotaOp::put:
+    case QuotaOp::remove:
+    case QuotaOp::reset:
+    case QuotaOp::holders:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Whether its pages lead through all shards: those of one subject are all in one.
+bool leads_through_shards(const QuotaCall& call) noexcept {
+  return api::is_paged(call.op) && call.subjects_count == 0;
+}
+
+}  // namespace
+
+QuotaTasks::QuotaTasks(io::Io& io, session::Context& context, SessionTable& sessions,
+                       route::Exchange& exchange, WaiterDelivery& waiters,
+                       quota::QuotaDecider& quotas, TaskSlots& slots, const OwnCallBounds& bounds)
+    : io_(io),
+      context_(context),
+      sessions_(sessions),
+      exchange_(exchange),
+      waiters_(waiters),
+      quotas_(quotas),
+      log_(exchange.core()),
+      pool_(slots) {
+  undelivered_.reserve(bounds.cancels_max);
+  ended_ties_.reserve(bounds.ties_max);
+}
+
+// What no shard has is decided, which is to say refused, here.
+uint32_t QuotaTasks::owner_of(const api::QuotaBatch& batch, const QuotaCall& call) const noexcept {
+  uint32_t shard = exchange_.core();
+  if (api::names_reservation(call.op)) {
+    shard = quota::shard_of(call.reservation);
+  } else if (names_subjects(call.op) && call.subjects_count > 0) {
+    shard = exchange_.owner_of(batch.subjects[call.first_subject]);
+  } else if (leads_through_shards(call)) {
+    shard = static_cast<uint32_t>(
+        std::min<uint64_t>(call.cursor >> shard_shift, exchange_.cores() - 1));
+  } else if (is_of_every_shard(call.op)) {
+    shard = 0;
+  }
+  return shard < exchange_.cores() ? shard : exchange_.core();
+}
+
+bool QuotaTasks::spans_shards(const api::QuotaBatch& batch) const noexcept {
+  if (exchange_.alone() || batch.calls.empty()) return false;
+  const uint32_t owner = owner_of(batch, batch.calls.front());
+  return std::any_of(batch.calls.begin(), batch.calls.end(), [&](const QuotaCall& call) {
+    return is_of_every_shard(call.op) || owner_of(batch, call) != owner;
+  });
+}
+
+api::QuotaBatch& QuotaTasks::take_batch() noexcept {
+  if (filling_ == nullptr) filling_ = &pool_.take({});
+  filling_->batch.clear();
+  return filling_->batch;
+}
+
+void QuotaTasks::ask(const session::Session& session, uint64_t id,
+                     api::QuotaBatch& batch) noexcept {
+  ASSERT(filling_ != nullptr && &filling_->batch == &batch);
+  QuotaTask& task = *std::exchange(filling_, nullptr);
+  task.asker = Asker{session.connection().socket(), id};
+  start(task);
+}
+
+void QuotaTasks::start(QuotaTask& task) noexcept {
+  task.origin = exchange_.core();
+  api::QuotaBatch& batch = task.batch;
+  const bool alone = exchange_.alone();
+  bool leaves = false;
+  for (QuotaCall& call : batch.calls) {
+    call.core = static_cast<api::CoreId>(alone ? exchange_.core() : owner_of(batch, call));
+    if (api::is_paged(call.op)) call.cursor &= (uint64_t{1} << shard_shift) - 1;
+    leaves |=
+        call.core != exchange_.core() || is_of_every_shard(call.op) || leads_through_shards(call);
+  }
+  if (leaves && !alone) batch.own_texts();
+  batch.make_answers();
+  task.shard = 0;
+  if (!send_on(task)) return finish(task);
+}
+
+// To the next shard, from task.shard on, that a call of the batch belongs to. False: there is none.
+bool QuotaTasks::send_on(QuotaTask& task) noexcept {
+  if (!exchange_.alone()) task.shard = next_shard(task);
+  if (task.shard >= exchange_.cores()) return false;
+  if (task.shard != exchange_.core()) {
+    exchange_.post(static_cast<api::CoreId>(task.shard), &task);
+  } else {
+    decide(task);
+    on_decided(task);
+  }
+  return true;
+}
+
+uint32_t QuotaTasks::next_shard(const QuotaTask& task) const noexcept {
+  uint32_t next = exchange_.cores();
+  for (const QuotaCall& call : task.batch.calls) {
+    if (call.core >= task.shard) next = std::min<uint32_t>(next, call.core);
+  }
+  return next;
+}
+
+void QuotaTasks::decide(QuotaTask& task) noexcept {
+  if (context_.draining) {
+    for (QuotaCall& call : task.batch.calls) call.flags |= api::quota_flag::draining;
+  }
+  quotas_.decide(task.batch, context_.now, task.origin);
+  if (const std::string_view unknown = quotas_.unknown_subject(); !unknown.empty()) {
+    log_.note_unknown(unknown, quotas_.statistics().unknown_subjects, context_.now);
+  }
+}
+
+void QuotaTasks::on_decided(QuotaTask& task) noexcept {
+  for (size_t index = 0; index < task.batch.calls.size(); ++index) {
+    QuotaCall& call = task.batch.calls[index];
+    if (call.core != task.shard) continue;
+    if (api::is_paged(call.op)) continue_page(call, task.batch.answers[index]);
+    if (is_of_every_shard(call.op) && call.core + 1U < exchange_.cores()) ++call.core;
+    if (task.batch.answers[index].code == api::QuotaCode::queued) {
+      waiters_.on_queued(call.ticket, task.batch.answers[index].waiter, call.core, true);
+    }
+  }
+  ++task.shard;
+  if (!send_on(task)) finish(task);
+}
+
+// A page leads through all shards: one that ends before it is full is continued in the next.
+void QuotaTasks::continue_page(QuotaCall& call, api::QuotaAnswer& answer) const noexcept {
+  if (answer.next_cursor != 0) {
+    answer.next_cursor |= uint64_t{call.core} << shard_shift;
+    return;
+  }
+  if (!leads_through_shards(call) || call.core + 1U == exchange_.cores()) return;
+  const uint32_t rows_max = call.limit == 0 ? limits::subjects_page_max : call.limit;
+  if (answer.rows_count < rows_max) {
+    ++call.core;
+    call.cursor = 0;
+  } else {
+    answer.next_cursor = uint64_t{call.core + 1U} << shard_shift;
+  }
+}
+
+void QuotaTasks::finish(QuotaTask& task) noexcept {
+  session::Session* const session = task.asker ? sessions_.find(task.asker->socket) : nullptr;
+  const bool replies = session != nullptr && !session->ended();
+  if (QuotaLog::tells(task.batch)) {
+    QuotaLog::tell_change(task.batch, replies ? io_.peer(session->connection().socket()) : "");
+  }
+  if (replies) {
+    session->on_quota(task.asker->id, task.batch);
+  } else if (task.asker) {
+    drop_answers(task.batch);
+  }
+  pool_.free(task);
+  context_.room_made = true;
+  waiters_.deliver_early_grants();
+  waiters_.deliver_grants();
+}
+
+// The connection has ended meanwhile: nobody waits, and nobody knows what was reserved.
+void QuotaTasks::drop_answers(const api::QuotaBatch& batch) noexcept {
+  for (size_t index = 0; index < batch.calls.size(); ++index) {
+    const QuotaCall& call = batch.calls[index];
+    const api::QuotaAnswer& answer = batch.answers[index];
+    if (call.op == QuotaOp::reserve) {
+      waiters_.drop(call.ticket, answer.code == api::QuotaCode::queued);
+    }
+  }
+  session::give_back_untold(context_.backend, batch);
+  // Some shard may have learned of the tie's end before it made these.
+  if (!batch.calls.empty() && batch.calls[0].tie != 0) end_tie(batch.calls[0].tie);
+}
+
+// There are never more of them than connections and tasks: whoever begins a tie needs a task, and
+// none is free before the ends of others are on their way.
+void QuotaTasks::end_tie(uint64_t tie) noexcept {
+  ended_ties_.push_back(tie);
+}
+
+// All that can be open has room. Only answers that name the same again and again, under an id, can
+// be more: then what comes last ends with its lifetime.
+void QuotaTasks::cancel_undelivered(uint64_t reservation) noexcept {
+  if (undelivered_.size() < undelivered_.capacity()) undelivered_.push_back(reservation);
+}
+
+// Before sessions ask for themselves: else they could take every task that comes free.
+void QuotaTasks::make_own_calls() noexcept {
+  while (has_own_calls() && pool_.has_room()) {
+    QuotaTask& task = pool_.take({});
+    task.batch.clear();
+    fill_own_calls(task.batch);
+    start(task);
+    waiters_.deliver_grants();  // of this shard's part, while other shards have theirs to do
+  }
+}
+
+void QuotaTasks::fill_own_calls(api::QuotaBatch& batch) noexcept {
+  const auto has_room = [&] { return batch.calls.size() < limits::quota_calls_max; };
+  for (; !undelivered_.empty() && has_room(); undelivered_.pop_back()) {
+    batch.calls.push_back({.op = QuotaOp::cancel,
+                           .flags = api::quota_flag::untold,
+                           .reservation = undelivered_.back()});
+  }
+  for (; !ended_ties_.empty() && has_room(); ended_ties_.pop_back()) {
+    batch.calls.push_back({.op = QuotaOp::end_tie, .tie = ended_ties_.back()});
+  }
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,81 @@
+// Takes batches of quota calls to the shards that decide them, and back.
+// Flow:   a session fills a batch -> ask() -> decide() at each shard that a call belongs to ->
+//         on_decided() where it was asked -> the session.
+// Shape:  a batch with calls of several shards goes from one to the next; so does a call that is of
+//         every shard. The worker has calls of its own: to cancel reservations of which no client
+//         has heard, and to end what was bound to a connection; they wait until a task is free.
+// Errors: without a free task (may_look()) the session waits. When a session has ended, what its
+//         batch reserved is cancelled.
+// Lives:  one per worker, one thread only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "api/quota.hpp"
+#include "io/io.hpp"
+#include "quota/quota_decider.hpp"
+#include "route/exchange.hpp"
+#include "server/quota_log.hpp"
+#include "server/quota_task.hpp"
+#include "server/session_table.hpp"
+#include "server/waiter_delivery.hpp"
+#include "session/context.hpp"
+
+namespace sluice::server {
+
+// How many calls of the worker's own may be waiting for a task.
+struct OwnCallBounds {
+  size_t cancels_max;
+  size_t ties_max;
+};
+
+class QuotaTasks {
+ public:
+  QuotaTasks(io::Io& io, session::Context& context, SessionTable& sessions,
+             route::Exchange& exchange, WaiterDelivery& waiters, quota::QuotaDecider& quotas,
+             TaskSlots& slots, const OwnCallBounds& bounds);
+
+  // As in session::Backend.
+  api::QuotaBatch& take_batch() noexcept;
+  void ask(const session::Session& session, uint64_t id, api::QuotaBatch& batch) noexcept;
+  bool spans_shards(const api::QuotaBatch& batch) const noexcept;
+  void cancel_undelivered(uint64_t reservation) noexcept;
+  void end_tie(uint64_t tie) noexcept;
+  bool awaits(const Asker& asker) const noexcept { return pool_.awaits(asker); }
+
+  // At the shard that decides: those calls of the batch that are its own.
+  void decide(QuotaTask& task) noexcept;
+  // Back at the shard that asked: the calls of shard `task.shard` are decided.
+  void on_decided(QuotaTask& task) noexcept;
+
+  bool has_own_calls() const noexcept { return !undelivered_.empty() || !ended_ties_.empty(); }
+  void make_own_calls() noexcept;
+
+  uint64_t reserved_bytes() const noexcept { return undelivered_.capacity() * sizeof(uint64_t); }
+
+ private:
+  uint32_t owner_of(const api::QuotaBatch& batch, const api::QuotaCall& call) const noexcept;
+  void start(QuotaTask& task) noexcept;
+  bool send_on(QuotaTask& task) noexcept;
+  uint32_t next_shard(const QuotaTask& task) const noexcept;
+  void continue_page(api::QuotaCall& call, api::QuotaAnswer& answer) const noexcept;
+  void finish(QuotaTask& task) noexcept;
+  void drop_answers(const api::QuotaBatch& batch) noexcept;
+  void fill_own_calls(api::QuotaBatch& batch) noexcept;
+
+  io::Io& io_;
+  session::Context& context_;
+  SessionTable& sessions_;
+  route::Exchange& exchange_;
+  WaiterDelivery& waiters_;
+  quota::QuotaDecider& quotas_;
+  QuotaLog log_;
+  TaskPool<QuotaTask> pool_;
+  QuotaTask* filling_ = nullptr;       // whose batch a session has taken, and not asked yet
+  std::vector<uint64_t> undelivered_;  // reservations to be cancelled
+  std::vector<uint64_t> ended_ties_;   // whose reservations are to end
+};
+
+}  // namespace sluice::server

@@ -1,0 +1,150 @@
+#include "server/shard_queries.hpp"
+
+#include "log/log.hpp"
+#include "server/metrics.hpp"
+
+namespace sluice::server {
+namespace {
+
+// A cursor over all shards: the shard stands above the cursor of its table, which has 33 bits.
+constexpr uint32_t shard_shift = 40;
+
+}  // namespace
+
+ShardQueries::ShardQueries(session::Context& context, SessionTable& sessions,
+                           route::Exchange& exchange, shard::KeyDecider& keys,
+                           const CensusSource& census, const Crew& crew, TaskSlots& slots)
+    : context_(context),
+      sessions_(sessions),
+      exchange_(exchange),
+      keys_(keys),
+      census_(census),
+      crew_(crew),
+      pool_(slots) {
+  metrics_text_.reserve(metrics_bytes_max(exchange.cores()));
+}
+
+void ShardQueries::inspect(const session::Session& session, uint64_t id,
+                           std::string_view key) noexcept {
+  ShardQuery& query = take(session, id, ShardQuery::Kind::key);
+  query.key.assign(key);
+  query.shard = exchange_.owner_of(key);
+  send(query);
+}
+
+void ShardQueries::page(const session::Session& session, uint64_t id, uint64_t cursor,
+                        uint32_t keys_max) noexcept {
+  ShardQuery& query = take(session, id, ShardQuery::Kind::page);
+  query.shard = static_cast<uint32_t>(cursor >> shard_shift);
+  query.cursor = cursor & ((uint64_t{1} << shard_shift) - 1);
+  query.keys_max = keys_max;
+  if (query.shard >= exchange_.cores()) {  // no cursor of ours: behind the end
+    query.shard = exchange_.cores() - 1;
+    query.keys_max = 0;
+  }
+  send(query);
+}
+
+void ShardQueries::count_keys(const session::Session& session, uint64_t id) noexcept {
+  send(take(session, id, ShardQuery::Kind::count));
+}
+
+void ShardQueries::metrics(const session::Session& session, uint64_t id) noexcept {
+  send(take(session, id, ShardQuery::Kind::metrics));
+}
+
+void ShardQueries::top(const session::Session& session, uint64_t id, uint32_t keys_max) noexcept {
+  ShardQuery& query = take(session, id, ShardQuery::Kind::top);
+  query.keys_max = keys_max;
+  send(query);
+}
+
+ShardQuery& ShardQueries::take(const session::Session& session, uint64_t id,
+                               ShardQuery::Kind kind) noexcept {
+  ShardQuery& query = pool_.take(Asker{session.connection().socket(), id});
+  query.kind = kind;
+  query.shard = 0;
+  query.clear_answer();
+  return query;
+}
+
+void ShardQueries::send(ShardQuery& query) noexcept {
+  if (query.shard != exchange_.core()) {
+    return exchange_.post(static_cast<api::CoreId>(query.shard), &query);
+  }
+  answer(query);
+  on_answered(query);
+}
+
+void ShardQueries::answer(ShardQuery& query) noexcept {
+  switch (query.kind) {
+    case ShardQuery::Kind::key:
+      if (const auto state = keys_.inspect(query.key, context_.now)) query.add(*state);
+      break;
+    case ShardQuery::Kind::page:
+      if (query.keys_max > 0) {
+        const shard::Page page = keys_.page(query.cursor, query.keys_max, context_.now);
+        for (const api::KeyState& state : page.keys) query.add(state);
+        query.next_cursor = page.next_cursor;
+      }
+      break;
+    case ShardQuery::Kind::top:
+      merge(keys_.heaviest_keys(query.keys_max, context_.now), exchange_.core(), query.keys_max,
+            query.top_keys);
+      query.censuses.push_back(census_.census());
+      break;
+    case ShardQuery::Kind::metrics:
+    case ShardQuery::Kind::count:
+      query.censuses.push_back(census_.census());
+      break;
+  }
+  query.point_keys();
+}
+
+void ShardQueries::on_answered(ShardQuery& query) noexcept {
+  if (query.is_of_all() && query.shard + 1 < exchange_.cores()) {
+    ++query.shard;
+    return send(query);
+  }
+  reply(query);
+  pool_.free(query);
+  context_.room_made = true;
+}
+
+void ShardQueries::reply(ShardQuery& query) noexcept {
+  const uint64_t id = query.asker->id;
+  session::Session* session = sessions_.find(query.asker->socket);
+  if (session == nullptr || session->ended()) return;
+  switch (query.kind) {
+    case ShardQuery::Kind::key:
+      session->on_inspected(id, query.states.empty() ? nullptr : query.states.data());
+      return;
+    case ShardQuery::Kind::page:
+      session->on_page(id, query.states, next_cursor(query));
+      return;
+    case ShardQuery::Kind::metrics:
+      write_metrics(query.censuses,
+                    {.rules_refused = crew_.rules_refused(), .log_lines_lost = log::lines_lost()},
+                    metrics_text_);
+      session->on_text(id, "text/plain; version=0.0.4", metrics_text_);
+      return;
+    case ShardQuery::Kind::top:
+      session->on_text(id, "application/json", write_top(query.censuses, query.top_keys));
+      return;
+    case ShardQuery::Kind::count: {
+      uint64_t count = 0;
+      for (const Census& census : query.censuses) count += census.keys;
+      session->on_counted(id, count);
+      return;
+    }
+  }
+}
+
+// The next page's: in this shard, or from the start of the next one. 0: this was the last.
+uint64_t ShardQueries::next_cursor(const ShardQuery& query) const noexcept {
+  if (query.next_cursor != 0) return query.next_cursor | uint64_t{query.shard} << shard_shift;
+  if (query.shard + 1 == exchange_.cores()) return 0;
+  return uint64_t{query.shard + 1} << shard_shift;
+}
+
+}  // namespace sluice::server

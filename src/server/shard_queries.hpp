@@ -1,0 +1,61 @@
+// What sessions ask about shards, this one and others: one key, pages of keys, counts, /metrics and
+// /top.
+// Flow:   a session -> a ShardQuery -> answer() at the shard that is asked -> on_answered() where
+// it
+//         was asked, which sends it on or replies to the session.
+// Shape:  a cursor leads through all shards: the shard's number stands above its table's cursor.
+// Errors: without a free query (may_look()) the session waits. A session that has ended gets no
+//         reply.
+// Lives:  one per worker, one thread only. Off the request path: answers allocate (ADR 0004).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "route/exchange.hpp"
+#include "server/crew.hpp"
+#include "server/session_table.hpp"
+#include "server/shard_query.hpp"
+#include "session/context.hpp"
+#include "shard/key_decider.hpp"
+
+namespace sluice::server {
+
+class ShardQueries {
+ public:
+  ShardQueries(session::Context& context, SessionTable& sessions, route::Exchange& exchange,
+               shard::KeyDecider& keys, const CensusSource& census, const Crew& crew,
+               TaskSlots& slots);
+
+  // As in session::Backend.
+  void inspect(const session::Session& session, uint64_t id, std::string_view key) noexcept;
+  void page(const session::Session& session, uint64_t id, uint64_t cursor,
+            uint32_t keys_max) noexcept;
+  void count_keys(const session::Session& session, uint64_t id) noexcept;
+  void metrics(const session::Session& session, uint64_t id) noexcept;
+  void top(const session::Session& session, uint64_t id, uint32_t keys_max) noexcept;
+  bool awaits(const Asker& asker) const noexcept { return pool_.awaits(asker); }
+
+  // At the shard that is asked.
+  void answer(ShardQuery& query) noexcept;
+  // Back at the shard that asked.
+  void on_answered(ShardQuery& query) noexcept;
+
+ private:
+  ShardQuery& take(const session::Session& session, uint64_t id, ShardQuery::Kind kind) noexcept;
+  void send(ShardQuery& query) noexcept;
+  void reply(ShardQuery& query) noexcept;
+  uint64_t next_cursor(const ShardQuery& query) const noexcept;
+
+  session::Context& context_;
+  SessionTable& sessions_;
+  route::Exchange& exchange_;
+  shard::KeyDecider& keys_;
+  const CensusSource& census_;
+  const Crew& crew_;
+  TaskPool<ShardQuery> pool_;
+  std::string metrics_text_;
+};
+
+}  // namespace sluice::server

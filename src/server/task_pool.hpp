@@ -1,0 +1,81 @@
+// What one shard has asked other shards to do and waits for: queries, and batches of quota calls.
+// Flow:   take() when a session asks -> lent from shard to shard -> free() when it is answered.
+// Shape:  both kinds share one bound, so that a session needs to look at one number only.
+// Errors: has_room() says no: the session waits until a task is free.
+// Lives:  one per kind and worker. Tasks keep their memory: it is allocated when it is first needed
+//         (ADR 0004).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/assert.hpp"
+#include "io/io.hpp"
+
+namespace sluice::server {
+
+// Tasks of both kinds that one shard has under way.
+inline constexpr uint32_t shard_tasks_max = 64;
+
+class TaskSlots {
+ public:
+  bool has_room() const noexcept { return used_ < shard_tasks_max; }
+  void take() noexcept {
+    ASSERT(has_room());
+    ++used_;
+  }
+  void free() noexcept {
+    ASSERT(used_ > 0);
+    --used_;
+  }
+
+ private:
+  uint32_t used_ = 0;
+};
+
+// The connection that asked, and the id under which it waits for the answer.
+struct Asker {
+  io::SocketId socket;
+  uint64_t id = 0;
+  bool operator==(const Asker&) const = default;
+};
+
+// `Task` has a member `std::optional<Asker> asker`: nothing, the worker's own.
+template <typename Task>
+class TaskPool {
+ public:
+  explicit TaskPool(TaskSlots& slots) : slots_(slots), tasks_(shard_tasks_max) {
+    free_.reserve(tasks_.size());
+    for (Task& task : tasks_) free_.push_back(&task);
+  }
+
+  bool has_room() const noexcept { return slots_.has_room(); }
+
+  // As it was left; the caller fills it.
+  Task& take(const std::optional<Asker>& asker) noexcept {
+    slots_.take();
+    Task& task = *free_.back();
+    free_.pop_back();
+    task.asker = asker;
+    return task;
+  }
+  void free(Task& task) noexcept {
+    task.asker.reset();
+    free_.push_back(&task);
+    slots_.free();
+  }
+
+  bool awaits(const Asker& asker) const noexcept {
+    return std::any_of(tasks_.begin(), tasks_.end(),
+                       [&](const Task& task) { return task.asker == asker; });
+  }
+
+ private:
+  TaskSlots& slots_;
+  std::vector<Task> tasks_;
+  std::vector<Task*> free_;
+};
+
+}  // namespace sluice::server

@@ -1,0 +1,58 @@
+// Quotas that admit whatever is asked of their shard, are never due, and keep what they were asked.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "quota/quota_decider.hpp"
+
+namespace sluice::server {
+
+class FakeQuotas final : public quota::QuotaDecider {
+ public:
+  // What outlives the quotas, so that a worker may own them.
+  struct Asked {
+    std::vector<api::QuotaOp> calls;
+    int adopted = 0;
+    int drained = 0;
+    int checked = 0;
+  };
+  FakeQuotas(Asked& asked, api::CoreId shard) : asked_(asked), shard_(shard) {}
+
+  void decide(api::QuotaBatch& batch, base::Now, api::CoreId) noexcept override {
+    for (size_t index = 0; index < batch.calls.size(); ++index) {
+      const api::QuotaCall& call = batch.calls[index];
+      if (call.core != shard_) continue;
+      asked_.calls.push_back(call.op);
+      batch.answers[index].code = api::QuotaCode::ok;
+      batch.answers[index].reservation = uint64_t{shard_} << 56 | asked_.calls.size();
+    }
+  }
+  bool withdraw(api::WaiterId, api::Ticket, base::Now, api::CoreId) noexcept override {
+    return false;
+  }
+  bool abandon(api::WaiterId, api::Ticket, base::Now, api::CoreId) noexcept override {
+    return false;
+  }
+  bool refund(const api::Permit&, base::Now) noexcept override { return false; }
+  void drain(base::Now) noexcept override { ++asked_.drained; }
+  void run_due(base::Now) noexcept override {}
+  int64_t next_due_ns() const noexcept override { return base::never_ns; }
+  std::span<api::Grant> grants() noexcept override { return {}; }
+  void keep_grants(size_t) noexcept override {}
+  void adopt(policy::QuotaBook&, base::Now) noexcept override { ++asked_.adopted; }
+  std::string_view unknown_subject() const noexcept override { return {}; }
+  uint32_t subjects_count() const noexcept override { return 0; }
+  uint32_t reservations_count() const noexcept override { return 0; }
+  uint32_t waiters_count() const noexcept override { return 0; }
+  const quota::Statistics& statistics() const noexcept override { return statistics_; }
+  uint64_t reserved_bytes() const noexcept override { return 0; }
+  void check_invariants(base::Now) const noexcept override { ++asked_.checked; }
+
+ private:
+  Asked& asked_;
+  const api::CoreId shard_;
+  quota::Statistics statistics_;
+};
+
+}  // namespace sluice::server

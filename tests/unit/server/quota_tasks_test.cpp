@@ -1,0 +1,116 @@
+// Goal: each call of a batch is decided once, by its shard; what a session that is gone has
+// reserved
+//       is cancelled, and what was bound to it ends, on every shard.
+// Method: three shards in one thread, with quotas that admit everything and keep what they are
+// asked.
+#include "server/quota_tasks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/unit/server/task_side.hpp"
+
+namespace sluice::server {
+namespace {
+
+using api::QuotaOp;
+using Ops = std::vector<QuotaOp>;
+
+class QuotaTasksTest : public ::testing::Test {
+ protected:
+  void turn_all() {
+    for (TaskSide* side : {&first_, &second_, &third_}) side->turn();
+  }
+  std::string subject_of(uint32_t shard) {
+    std::string name;
+    for (int number = 0; name.empty() || first_.exchange.owner_of(name) != shard; ++number) {
+      name = "model" + std::to_string(number);
+    }
+    return name;
+  }
+  // A reserve for each of these, as a session of the first shard asks it.
+  api::QuotaBatch& batch_of(const std::vector<std::string>& subjects, uint64_t tie = 0) {
+    api::QuotaBatch& batch = first_.tasks.take_batch();
+    for (const std::string& subject : subjects) {
+      batch.calls.push_back({.op = QuotaOp::reserve,
+                             .subjects_count = 1,
+                             .first_subject = static_cast<uint32_t>(batch.subjects.size()),
+                             .tie = tie});
+      batch.subjects.push_back(subject);
+    }
+    return batch;
+  }
+
+  Crew crew_{{.cores = 3}};
+  TaskSide first_{crew_, 0};
+  TaskSide second_{crew_, 1};
+  TaskSide third_{crew_, 2};
+};
+
+TEST_F(QuotaTasksTest, a_batch_of_its_own_shard_is_decided_at_once) {
+  const std::vector<std::string> subjects(2, subject_of(0));
+  api::QuotaBatch& batch = batch_of(subjects);
+  EXPECT_FALSE(first_.tasks.spans_shards(batch));
+  first_.tasks.ask(first_.stranger, 7, batch);
+  EXPECT_EQ(first_.asked.calls, Ops(2, QuotaOp::reserve));
+  EXPECT_FALSE(first_.awaits(7));
+}
+
+TEST_F(QuotaTasksTest, a_batch_of_several_shards_goes_from_one_to_the_next) {
+  const std::vector<std::string> subjects{subject_of(2), subject_of(0), subject_of(1)};
+  api::QuotaBatch& batch = batch_of(subjects);
+  EXPECT_TRUE(first_.tasks.spans_shards(batch));
+  first_.tasks.ask(first_.stranger, 7, batch);
+  EXPECT_TRUE(first_.awaits(7));
+  for (int turn = 0; turn < 3; ++turn) turn_all();
+  for (TaskSide* side : {&first_, &second_, &third_}) {
+    EXPECT_EQ(side->asked.calls, Ops{QuotaOp::reserve});
+  }
+  EXPECT_FALSE(first_.awaits(7));
+}
+
+TEST_F(QuotaTasksTest, what_nobody_received_is_cancelled_where_it_was_reserved) {
+  const std::vector<std::string> subjects{subject_of(1)};
+  first_.tasks.ask(first_.stranger, 7, batch_of(subjects));
+  for (int turn = 0; turn < 2; ++turn) turn_all();
+  ASSERT_EQ(first_.backend.given_back, (std::vector<uint64_t>{uint64_t{1} << 56 | 1}));
+  first_.tasks.cancel_undelivered(first_.backend.given_back[0]);
+  EXPECT_TRUE(first_.tasks.has_own_calls());
+  first_.tasks.make_own_calls();
+  EXPECT_FALSE(first_.tasks.has_own_calls());
+  for (int turn = 0; turn < 2; ++turn) turn_all();
+  EXPECT_EQ(second_.asked.calls, (Ops{QuotaOp::reserve, QuotaOp::cancel}));
+}
+
+TEST_F(QuotaTasksTest, a_tie_ends_on_every_shard) {
+  first_.tasks.end_tie(42);
+  first_.tasks.make_own_calls();
+  for (int turn = 0; turn < 3; ++turn) turn_all();
+  for (TaskSide* side : {&first_, &second_, &third_}) {
+    EXPECT_EQ(side->asked.calls, Ops{QuotaOp::end_tie});
+  }
+}
+
+TEST_F(QuotaTasksTest, a_tie_that_was_used_after_its_end_ends_again) {
+  const std::vector<std::string> subjects{subject_of(0)};
+  first_.tasks.ask(first_.stranger, 7, batch_of(subjects, 42));
+  EXPECT_TRUE(first_.tasks.has_own_calls());
+}
+
+TEST_F(QuotaTasksTest, calls_of_the_workers_own_wait_for_a_free_task) {
+  const std::string far = subject_of(1);
+  for (uint64_t id = 0; id < shard_tasks_max; ++id) {
+    first_.queries.inspect(first_.stranger, id, far);
+  }
+  first_.tasks.end_tie(42);
+  first_.tasks.make_own_calls();
+  EXPECT_TRUE(first_.tasks.has_own_calls());
+  turn_all();
+  turn_all();
+  first_.tasks.make_own_calls();
+  EXPECT_FALSE(first_.tasks.has_own_calls());
+}
+
+}  // namespace
+}  // namespace sluice::server

@@ -1,0 +1,78 @@
+// One of several shards in one thread: the part of a worker that queries and quota calls pass
+// through, with a session that asks and is gone before the answer.
+#pragma once
+
+#include <vector>
+
+#include "base/overloaded.hpp"
+#include "server/quota_tasks.hpp"
+#include "server/shard_queries.hpp"
+#include "shard/shard.hpp"
+#include "tests/support/fake_io.hpp"
+#include "tests/unit/server/fake_quotas.hpp"
+#include "tests/unit/session/keeping_backend.hpp"
+
+namespace sluice::server {
+
+class TaskSide final : private CensusSource {
+ public:
+  TaskSide(Crew& crew, api::CoreId shard)
+      : exchange(crew.mesh(), shard, {}),
+        quotas(asked, shard),
+        queries(context, sessions, exchange, keys, *this, crew, slots),
+        tasks(io, context, sessions, exchange, waiters, quotas, slots,
+              {.cancels_max = 200, .ties_max = 200}) {}
+
+  // Receives, then sends: what was asked before goes along.
+  void turn() {
+    exchange.receive(*this);
+    exchange.flush();
+  }
+  void on_crossing(api::CoreId, route::Crossing& crossing) {
+    for (const route::ShardTask& task : crossing.tasks) {
+      std::visit(base::Overloaded{[this](ShardQuery* query) { queries.answer(*query); },
+                                  [this](QuotaTask* quota) { tasks.decide(*quota); }},
+                 task);
+    }
+  }
+  void on_returned(api::CoreId, route::Crossing& crossing) {
+    for (const route::ShardTask& task : crossing.tasks) {
+      std::visit(base::Overloaded{[this](ShardQuery* query) { queries.on_answered(*query); },
+                                  [this](QuotaTask* quota) { tasks.on_decided(*quota); }},
+                 task);
+    }
+  }
+  bool awaits(uint64_t id) const {
+    const Asker asker{stranger.connection().socket(), id};
+    return queries.awaits(asker) || tasks.awaits(asker);
+  }
+
+  mutable int censuses = 0;  // that were taken here
+  support::FakeIo io;
+  route::Exchange exchange;
+  FakeQuotas::Asked asked;
+  FakeQuotas quotas;
+  shard::Shard keys{{.keys_max = 100}};
+  session::KeepingBackend backend;
+  const session::Options options{.waiters_max = 10};
+  session::Context context{backend, options};
+  SessionTable sessions{1, 64};
+  WaiterDelivery waiters{context, sessions, exchange, keys, quotas, 10};
+  TaskSlots slots;
+  ShardQueries queries;
+  QuotaTasks tasks;
+
+  // Not in the table: as one that has ended.
+  net::ConnectionMemory memory{1};
+  std::vector<char> key = std::vector<char>(64);
+  std::vector<char> heads = std::vector<char>(session::RequestLog::memory_bytes);
+  session::HttpSession stranger{context, io, {0, 1}, memory, key, heads};
+
+ private:
+  Census census() const noexcept override {
+    ++censuses;
+    return {.shard_id = exchange.core(), .keys = 1};
+  }
+};
+
+}  // namespace sluice::server
