@@ -30,7 +30,6 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, Crew& crew, Deciders de
     : io_(io),
       crew_(crew),
       core_(options.sessions.shard),
-      connections_max_(options.connections_max),
       drain_ms_(options.drain_ms),
       spin_ns_(options.spin_ns),
       keys_(std::move(deciders.keys)),
@@ -43,6 +42,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, Crew& crew, Deciders de
       queries_(context_, sessions_, exchange_, *keys_, *this, crew, tasks_),
       quota_tasks_(io, context_, sessions_, exchange_, waiters_, *quotas_, tasks_,
                    own_call_bounds(options)),
+      placement_(io, crew, context_, sessions_, exchange_, statistics_, options.connections_max),
       events_(limits::turn_events) {
   if (!options.rules.empty() || options.quotas != policy::QuotaRules{}) {
     auto book =
@@ -146,7 +146,7 @@ int64_t Worker::wait_ns() const noexcept {
 void Worker::on_event(const io::Event& event) noexcept {
   switch (event.kind) {
     case io::EventKind::accepted:
-      on_accepted(event);
+      placement_.on_accepted(event);
       return;
     case io::EventKind::accept_failed:
       ++statistics_.accept_failures;
@@ -157,10 +157,10 @@ void Worker::on_event(const io::Event& event) noexcept {
     case io::EventKind::woken:
       return;
     case io::EventKind::closed:
-      end_session(event.socket);
+      placement_.on_closed(event.socket);
       return;
     case io::EventKind::released:
-      on_released(event);
+      placement_.on_released(event);
       return;
     case io::EventKind::received:
     case io::EventKind::end_of_stream:
@@ -182,92 +182,11 @@ void Worker::on_session_event(const io::Event& event) noexcept {
   if (event.kind == io::EventKind::sent) session->on_sent(event.result, event.untaken_bytes);
 }
 
-// Connections are spread evenly over the cores, whichever of them the kernel gave this one to.
-void Worker::on_accepted(const io::Event& event) noexcept {
-  ++statistics_.accepted;
-  if (crew_.connections_of_all() >= connections_max_) return refuse(event);
-  const uint32_t target = context_.draining ? core_ : crew_.emptiest(core_, event.listener);
-  crew_.count_connection(target, event.listener, 1);
-  if (target != core_) {
-    moves_.push_back({event.socket, target, event.listener});
-    io_.release(event.socket);
-    return;
-  }
-  open_session(event.socket, event.listener, {});
-}
-
-// They are not counted: as soon as one of the others ends, there is room.
-void Worker::refuse(const io::Event& event) noexcept {
-  ++statistics_.refused;
-  if (refused_open_ == refused_sockets_max) return io_.close(event.socket);
-  ++refused_open_;
-  open_session(event.socket, event.listener, {}).refuse();
-}
-
-// `bytes` were received by another core already.
-session::Session& Worker::open_session(io::SocketId socket, io::ListenerId listener,
-                                       std::span<std::byte> bytes) noexcept {
-  session::Session& session = listener == http_listener
-                                  ? sessions_.open_http(context_, io_, socket)
-                                  : sessions_.open_native(context_, io_, socket);
-  session.begin();
-  if (!bytes.empty()) session.on_received(bytes);
-  return session;
-}
-
-void Worker::end_session(io::SocketId socket) noexcept {
-  const session::Session* session = sessions_.find(socket);
-  if (session == nullptr) return;  // it was refused without a word
-  const auto moving = std::find_if(moves_.begin(), moves_.end(),
-                                   [&](const Move& move) { return move.socket == socket; });
-  const uint32_t counted_at = moving == moves_.end() ? core_ : moving->target;
-  if (session->refused()) {
-    --refused_open_;
-  } else {
-    crew_.count_connection(counted_at, sessions_.listener_of(socket), -1);
-  }
-  if (moving != moves_.end()) moves_.erase(moving);
-  sessions_.end(socket);
-}
-
-// Counted where it goes from now on: whoever places the next connection must see it there.
-void Worker::move(session::Session& session, uint32_t shard) noexcept {
-  const io::SocketId socket = session.connection().socket();
-  const io::ListenerId listener = sessions_.listener_of(socket);
-  crew_.count_connection(shard, listener, 1);
-  crew_.count_connection(core_, listener, -1);
-  moves_.push_back({socket, shard, listener});
-  io_.release(socket);
-}
-
-void Worker::on_released(const io::Event& event) noexcept {
-  const auto found = std::find_if(moves_.begin(), moves_.end(),
-                                  [&](const Move& move) { return move.socket == event.socket; });
-  ASSERT(found != moves_.end());
-  const Move move = *found;
-  moves_.erase(found);
-  route::Handover handover{.fd = event.result, .listener = move.listener, .bytes = {}};
-  if (session::Session* session = sessions_.find(event.socket)) {
-    const std::span unread = session->unread();
-    handover.bytes.assign(unread.begin(), unread.end());
-    sessions_.end(event.socket);
-  }
-  exchange_.post(static_cast<api::CoreId>(move.target), std::move(handover));
-  ++statistics_.moved;
-}
-
 void Worker::adopt(route::Handover& handover) noexcept {
-  const auto socket = io_.adopt(handover.fd);
-  if (!socket) {
-    // All of its slots are in use, which the count of all connections does not allow for long.
-    io_.discard(handover.fd);
-    crew_.count_connection(core_, handover.listener, -1);
-    ++statistics_.refused;
-    return;
-  }
-  session::Session& session = open_session(*socket, handover.listener, handover.bytes);
+  session::Session* const session = placement_.adopt(handover);
+  if (session == nullptr) return;
   execute();  // what was asked already lies in the handover's bytes, which end here
-  if (context_.draining) session.begin_drain();
+  if (context_.draining) session->begin_drain();
 }
 
 void Worker::resume_ready() noexcept {
@@ -323,7 +242,7 @@ bool Worker::drained() const noexcept {
 }
 
 bool Worker::idle() const noexcept {
-  return moves_.empty() && !quota_tasks_.has_own_calls() && exchange_.idle() &&
+  return placement_.idle() && !quota_tasks_.has_own_calls() && exchange_.idle() &&
          context_.waits.tickets_count() == 0;
 }
 

@@ -19,6 +19,7 @@
 #include "quota/quota_decider.hpp"
 #include "route/exchange.hpp"
 #include "server/census.hpp"
+#include "server/connection_placement.hpp"
 #include "server/crew.hpp"
 #include "server/deciders.hpp"
 #include "server/quota_tasks.hpp"
@@ -30,13 +31,6 @@
 #include "shard/key_decider.hpp"
 
 namespace sluice::server {
-
-// Connections above --max-connections that one core is telling so before they are ended; more are
-// ended without a word.
-inline constexpr uint32_t refused_sockets_max = 64;
-
-// A core's slots for sockets beyond --max-connections: being refused, or being closed.
-inline constexpr uint32_t spare_sockets = 2 * refused_sockets_max;
 
 class Worker final : private session::Backend, private CensusSource {
  public:
@@ -125,7 +119,9 @@ class Worker final : private session::Backend, private CensusSource {
     quota_tasks_.cancel_undelivered(reservation);
   }
   void end_tie(uint64_t tie) noexcept override { quota_tasks_.end_tie(tie); }
-  void move(session::Session& session, uint32_t shard) noexcept override;
+  void move(session::Session& session, uint32_t shard) noexcept override {
+    placement_.move(session, shard);
+  }
 
   Census census() const noexcept override;
 
@@ -133,12 +129,6 @@ class Worker final : private session::Backend, private CensusSource {
   int64_t wait_ns() const noexcept;
   void on_event(const io::Event& event) noexcept;
   void on_session_event(const io::Event& event) noexcept;
-  void on_accepted(const io::Event& event) noexcept;
-  void refuse(const io::Event& event) noexcept;
-  session::Session& open_session(io::SocketId socket, io::ListenerId listener,
-                                 std::span<std::byte> bytes) noexcept;
-  void end_session(io::SocketId socket) noexcept;
-  void on_released(const io::Event& event) noexcept;
   void adopt(route::Handover& handover) noexcept;
   void resume_ready() noexcept;
   void run_timers() noexcept;
@@ -159,17 +149,9 @@ class Worker final : private session::Backend, private CensusSource {
   void on_returned(api::CoreId target, route::Crossing& crossing) noexcept;
   void unblock() noexcept;
 
-  // Connections that are on their way to another core: where each goes.
-  struct Move {
-    io::SocketId socket;
-    uint32_t target;
-    io::ListenerId listener;
-  };
-
   io::Io& io_;
   Crew& crew_;
   const uint32_t core_;
-  const uint32_t connections_max_;
   const int64_t drain_ms_;
   const int64_t spin_ns_;
   const std::unique_ptr<shard::KeyDecider> keys_;
@@ -181,15 +163,14 @@ class Worker final : private session::Backend, private CensusSource {
   TaskSlots tasks_;  // of both kinds
   ShardQueries queries_;
   QuotaTasks quota_tasks_;
+  ConnectionPlacement placement_;
   std::vector<io::Event> events_;
-  std::vector<Move> moves_;
   WorkerStatistics statistics_;
   RateWindow rates_;
   const route::Crossing* serving_ = nullptr;
   int64_t busy_ns_ = 0;  // when there was something to do last
   int64_t drain_deadline_ms_ = 0;
   uint32_t listeners_open_ = 0;
-  uint32_t refused_open_ = 0;
   bool executing_ = false;
 };
 

@@ -1,0 +1,112 @@
+// Goal: connections are spread evenly and counted once wherever they are on their way; those beyond
+//       the bound are answered, but not too many at a time.
+// Method: the first of two shards over an Io that keeps what it is asked; the events are the
+// test's.
+#include "server/connection_placement.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/support/fake_io.hpp"
+#include "tests/unit/session/keeping_backend.hpp"
+
+namespace sluice::server {
+namespace {
+
+constexpr uint32_t connections_max = 4;
+
+class ConnectionPlacementTest : public ::testing::Test {
+ protected:
+  // The next connection, on the next socket.
+  io::SocketId accept() {
+    const io::SocketId socket{.index = sockets_++, .generation = 1};
+    placement_.on_accepted(
+        {.kind = io::EventKind::accepted, .listener = http_listener, .socket = socket});
+    return socket;
+  }
+  uint32_t counted(uint32_t shard) const { return crew_.connections(shard, http_listener); }
+  long called(const std::string& call) const {
+    return std::count(io_.calls.begin(), io_.calls.end(), call);
+  }
+
+  Crew crew_{{.cores = 2}};
+  support::FakeIo io_;
+  session::KeepingBackend backend_;
+  const session::Options options_;
+  session::Context context_{backend_, options_};
+  SessionTable sessions_{connections_max + spare_sockets, 64};
+  route::Exchange exchange_{crew_.mesh(), 0, {}};
+  WorkerStatistics statistics_;
+  ConnectionPlacement placement_{io_,       crew_,       context_,       sessions_,
+                                 exchange_, statistics_, connections_max};
+  uint32_t sockets_ = 0;
+};
+
+TEST_F(ConnectionPlacementTest, every_other_connection_goes_to_the_other_shard) {
+  accept();
+  const io::SocketId second = accept();
+  EXPECT_EQ(sessions_.open_count(), 1U);
+  EXPECT_EQ(called("release"), 1);
+  EXPECT_EQ(counted(0), 1U);
+  EXPECT_EQ(counted(1), 1U) << "counted where it goes";
+  EXPECT_FALSE(placement_.idle());
+  placement_.on_released({.kind = io::EventKind::released, .socket = second, .result = 9});
+  EXPECT_TRUE(placement_.idle());
+  EXPECT_FALSE(exchange_.idle()) << "the handover is on its way";
+  EXPECT_EQ(statistics_.moved, 1U);
+}
+
+TEST_F(ConnectionPlacementTest, none_goes_away_while_the_server_shuts_down) {
+  context_.draining = true;
+  accept();
+  accept();
+  EXPECT_EQ(counted(0), 2U);
+  EXPECT_EQ(called("release"), 0);
+}
+
+TEST_F(ConnectionPlacementTest,
+       one_that_moves_is_counted_at_its_target_also_when_it_ends_on_its_way) {
+  const io::SocketId socket = accept();
+  placement_.move(*sessions_.find(socket), 1);
+  EXPECT_EQ(counted(0), 0U);
+  EXPECT_EQ(counted(1), 1U);
+  placement_.on_closed(socket);
+  EXPECT_EQ(crew_.connections_of_all(), 0U);
+  EXPECT_TRUE(placement_.idle());
+  EXPECT_EQ(sessions_.open_count(), 0U);
+}
+
+TEST_F(ConnectionPlacementTest, those_beyond_the_bound_are_answered_and_not_counted) {
+  for (uint32_t shard = 0; shard < 2; ++shard) crew_.count_connection(shard, http_listener, 2);
+  const io::SocketId refused = accept();
+  EXPECT_TRUE(sessions_.find(refused)->refused());
+  EXPECT_EQ(crew_.connections_of_all(), connections_max);
+  placement_.on_closed(refused);
+  EXPECT_EQ(crew_.connections_of_all(), connections_max);
+  EXPECT_EQ(statistics_.refused, 1U);
+}
+
+TEST_F(ConnectionPlacementTest, too_many_of_those_are_closed_at_once) {
+  for (uint32_t shard = 0; shard < 2; ++shard) crew_.count_connection(shard, http_listener, 2);
+  for (uint32_t refused = 0; refused < refused_sockets_max; ++refused) accept();
+  EXPECT_EQ(called("close"), 0);
+  const io::SocketId one_more = accept();
+  EXPECT_EQ(called("close"), 1);
+  EXPECT_EQ(sessions_.find(one_more), nullptr);
+  placement_.on_closed(one_more);  // it never had a session
+  EXPECT_EQ(sessions_.open_count(), refused_sockets_max);
+}
+
+TEST_F(ConnectionPlacementTest, one_that_finds_no_slot_is_discarded_and_not_counted_any_more) {
+  crew_.count_connection(0, http_listener, 1);
+  route::Handover handover{.fd = 9, .listener = http_listener, .bytes = {}};
+  EXPECT_EQ(placement_.adopt(handover), nullptr);  // a FakeIo has no slots
+  EXPECT_EQ(called("discard"), 1);
+  EXPECT_EQ(counted(0), 0U);
+}
+
+}  // namespace
+}  // namespace sluice::server
