@@ -48,14 +48,6 @@ void WaiterDelivery::abandon(WaitingEntry& entry) noexcept {
   send_notice(entry, Notice::Kind::abandon);
 }
 
-void WaiterDelivery::on_queued(api::Ticket ticket, api::WaiterId waiter, api::CoreId owner,
-                               bool quota) noexcept {
-  WaitingEntry& entry = context_.waits[ticket];
-  entry.waiter = waiter;
-  entry.owner = owner;
-  entry.quota = quota;
-}
-
 void WaiterDelivery::drop(api::Ticket ticket, bool queued) noexcept {
   if (ticket == api::no_ticket) return;
   if (queued) {

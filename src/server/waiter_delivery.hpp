@@ -31,7 +31,12 @@ class WaiterDelivery {
   void abandon(session::WaitingEntry& entry) noexcept;
 
   // A waiter was queued by shard `owner`.
-  void on_queued(api::Ticket ticket, api::WaiterId waiter, api::CoreId owner, bool quota) noexcept;
+  void on_queued(api::Ticket ticket, api::WaiterId waiter, api::CoreId owner, bool quota) noexcept {
+    session::WaitingEntry& entry = context_.waits[ticket];
+    entry.waiter = waiter;
+    entry.owner = owner;
+    entry.quota = quota;
+  }
   // The answer to an entry that had this ticket finds no connection any more.
   void drop(api::Ticket ticket, bool queued) noexcept;
 

@@ -1,8 +1,10 @@
 #include "server/worker.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/assert.hpp"
+#include "base/overloaded.hpp"
 
 namespace sluice::server {
 namespace {
@@ -29,19 +31,27 @@ OwnCallBounds own_call_bounds(const WorkerOptions& options) noexcept {
 Worker::Worker(io::Io& io, const WorkerOptions& options, Crew& crew, Deciders deciders)
     : io_(io),
       crew_(crew),
-      core_(options.sessions.shard),
       drain_ms_(options.drain_ms),
       spin_ns_(options.spin_ns),
       keys_(std::move(deciders.keys)),
       quotas_(std::move(deciders.quotas)),
-      exchange_(crew.mesh(), static_cast<api::CoreId>(core_), options.splits),
-      context_(*this, options.sessions),
+      exchange_(crew.mesh(), static_cast<api::CoreId>(options.sessions.shard), options.splits),
+      backend_({.keys = *keys_,
+                .exchange = exchange_,
+                .decisions = decisions_,
+                .waiters = waiters_,
+                .tasks = tasks_,
+                .queries = queries_,
+                .quota_tasks = quota_tasks_,
+                .placement = placement_}),
+      context_(backend_, options.sessions),
       sessions_(options.connections_max + spare_sockets, options.sessions.key_bytes_max),
       waiters_(context_, sessions_, exchange_, *keys_, *quotas_,
                exchange_.alone() ? 0 : options.splits.entries_max),
       queries_(context_, sessions_, exchange_, *keys_, *this, crew, tasks_),
       quota_tasks_(io, context_, sessions_, exchange_, waiters_, *quotas_, tasks_,
                    own_call_bounds(options)),
+      decisions_(context_, sessions_, exchange_, waiters_, *keys_, crew.ids()),
       placement_(io, crew, context_, sessions_, exchange_, statistics_, options.connections_max),
       events_(limits::turn_events) {
   if (!options.rules.empty() || options.quotas != policy::QuotaRules{}) {
@@ -51,7 +61,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, Crew& crew, Deciders de
     while (quotas_->next_due_ns() == 0) quotas_->run_due({});  // nobody waits yet
     keys_->adopt(std::move(book), {});
   }
-  crew_.attach(core_, &io_);
+  crew_.attach(exchange_.core(), &io_);
 }
 
 Worker::~Worker() {
@@ -77,7 +87,7 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   // Whose time has come has a turn before newcomers.
   if (quotas_->next_due_ns() <= context_.now.monotonic_ns) quotas_->run_due(context_.now);
   for (const io::Event& event : std::span(events_).first(count)) on_event(event);
-  execute();
+  decisions_.execute();
   if (exchange_.receive(*this) || count > 0) busy_ns_ = context_.now.monotonic_ns;
   quota_tasks_.make_own_calls();
   unblock();
@@ -86,12 +96,12 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   quotas_->run_due(context_.now);
   waiters_.deliver_grants();
   run_timers();
-  execute();
+  decisions_.execute();
   waiters_.deliver_grants();
   end_turn();
   check_drain();
   ASSERT(context_.turn.empty());
-  let_go_departed();
+  free_departed_handles();
   quota_tasks_.make_own_calls();
   // Who had to wait with Intern or Forget goes on in the next turn.
   if (std::exchange(context_.handle_work, 0) > 0 && !context_.blocked.empty())
@@ -100,7 +110,7 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
 }
 
 // A connection may have held every handle: they go in slices.
-void Worker::let_go_departed() noexcept {
+void Worker::free_departed_handles() noexcept {
   const auto sets = std::min<size_t>(context_.departed_handles.size(), limits::turn_let_go_sets);
   auto left = static_cast<uint32_t>(sets) * limits::turn_let_go;
   while (!context_.departed_handles.empty() && left > 0) {
@@ -185,8 +195,41 @@ void Worker::on_session_event(const io::Event& event) noexcept {
 void Worker::adopt(route::Handover& handover) noexcept {
   session::Session* const session = placement_.adopt(handover);
   if (session == nullptr) return;
-  execute();  // what was asked already lies in the handover's bytes, which end here
+  decisions_.execute();  // what was asked already lies in the handover's bytes, which end here
   if (context_.draining) session->begin_drain();
+}
+
+void Worker::on_crossing(api::CoreId origin, route::Crossing& crossing) noexcept {
+  for (route::Notice& notice : crossing.notices) waiters_.on_notice(origin, notice);
+  decisions_.decide_for(origin, crossing);
+  for (const route::ShardTask& task : crossing.tasks) {
+    std::visit(base::Overloaded{[this](ShardQuery* query) { queries_.answer(*query); },
+                                [this](QuotaTask* quotas) { quota_tasks_.decide(*quotas); }},
+               task);
+  }
+  for (const api::Grant& grant : crossing.grants) waiters_.on_grant(grant);
+  for (route::Handover& handover : crossing.handovers) adopt(handover);
+  crossing.handovers.clear();  // taken over, bytes and all
+  waiters_.deliver_grants();
+}
+
+void Worker::on_returned(api::CoreId target, route::Crossing& crossing) noexcept {
+  for (const route::Notice& notice : crossing.notices) waiters_.on_notice_returned(notice);
+  decisions_.on_returned(target, crossing);
+  for (const route::ShardTask& task : crossing.tasks) {
+    std::visit(base::Overloaded{[this](ShardQuery* query) { queries_.on_answered(*query); },
+                                [this](QuotaTask* quotas) { quota_tasks_.on_decided(*quotas); }},
+               task);
+  }
+}
+
+// Sessions that were held go on when there is room again.
+void Worker::unblock() noexcept {
+  if (!std::exchange(context_.room_made, false)) return;
+  while (!context_.blocked.empty()) {
+    context_.blocked.front().unblock();
+    ++statistics_.blocked;
+  }
 }
 
 void Worker::resume_ready() noexcept {
@@ -194,7 +237,7 @@ void Worker::resume_ready() noexcept {
     session::Context::ReadyList ready;
     ready.swap(context_.ready);
     while (!ready.empty()) ready.front().resume();
-    execute();
+    decisions_.execute();
   }
 }
 
@@ -257,7 +300,7 @@ void Worker::check_drain() noexcept {
 }
 
 Census Worker::census() const noexcept {
-  return {.shard_id = core_,
+  return {.shard_id = exchange_.core(),
           .shard = keys_->statistics(),
           .quota = quotas_->statistics(),
           .worker = statistics_,

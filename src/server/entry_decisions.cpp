@@ -1,9 +1,8 @@
-// Entries: ours and other cores', and the way of their answers.
-#include <algorithm>
+#include "server/entry_decisions.hpp"
+
+#include <utility>
 
 #include "base/assert.hpp"
-#include "base/overloaded.hpp"
-#include "server/worker.hpp"
 
 namespace sluice::server {
 namespace {
@@ -44,32 +43,28 @@ uint64_t assign_ids(std::span<const Verdict> verdicts, std::span<api::Detail> de
 
 }  // namespace
 
-bool Worker::admits(uint32_t entries_count, size_t key_bytes) const noexcept {
-  return exchange_.admits(context_.turn, entries_count, key_bytes);
-}
+EntryDecisions::EntryDecisions(session::Context& context, SessionTable& sessions,
+                               route::Exchange& exchange, WaiterDelivery& waiters,
+                               shard::KeyDecider& keys, RequestIds& ids)
+    : context_(context),
+      sessions_(sessions),
+      exchange_(exchange),
+      waiters_(waiters),
+      keys_(keys),
+      ids_(ids),
+      shard_(exchange.core()) {}
 
-bool Worker::is_here(std::string_view key) const noexcept {
-  return exchange_.owner_of(key) == core_;
-}
-
-bool Worker::awaits(const session::Session& session, uint64_t id) const noexcept {
-  const io::SocketId socket = session.connection().socket();
-  const Asker asker{socket, id};
-  return exchange_.book().holds(socket.index, socket.generation, id) || queries_.awaits(asker) ||
-         quota_tasks_.awaits(asker);
-}
-
-void Worker::execute() noexcept {
+void EntryDecisions::execute() noexcept {
   if (context_.turn.empty()) return;
   ASSERT(!executing_);
   executing_ = true;
   route::Turn& turn = context_.turn;
   exchange_.split(turn);
-  const uint64_t queued = keys_->statistics().decisions[static_cast<size_t>(Verdict::queued)];
+  const uint64_t queued_before = queued_count();
   for (const route::Run& run : turn.runs()) decide(run);
-  if (keys_->statistics().decisions[static_cast<size_t>(Verdict::queued)] != queued) name_waiters();
+  if (queued_count() != queued_before) name_waiters();
   const uint64_t ids = count_ids();
-  assign_ids(ids > 0 ? crew_.ids().take(ids) : 0);
+  assign_ids(ids > 0 ? ids_.take(ids) : 0);
   deliver_verdicts();
   turn.clear();
   context_.text.clear();
@@ -77,30 +72,29 @@ void Worker::execute() noexcept {
   waiters_.deliver_grants();
 }
 
-void Worker::decide(const route::Run& run) noexcept {
+void EntryDecisions::decide(const route::Run& run) noexcept {
   route::Turn& turn = context_.turn;
   const uint32_t first = run.first_entry;
   if (run.by_handle) {
-    keys_->decide(turn.handles().subspan(first, run.entries_count), turn.verdicts().subspan(first),
-                  context_.now);
+    keys_.decide(turn.handles().subspan(first, run.entries_count), turn.verdicts().subspan(first),
+                 context_.now);
     return;
   }
   const shard::Answers answers{
       .verdicts = turn.verdicts(), .details = turn.details(), .waiters = turn.waiters()};
-  keys_->decide(turn.entries().subspan(first, run.entries_count), answers.from(first), context_.now,
-                static_cast<api::CoreId>(core_));
+  keys_.decide(turn.entries().subspan(first, run.entries_count), answers.from(first), context_.now,
+               shard_);
 }
 
-void Worker::name_waiters() noexcept {
+void EntryDecisions::name_waiters() noexcept {
   route::Turn& turn = context_.turn;
   for (size_t index = 0; index < turn.entries().size(); ++index) {
     if (turn.verdicts()[index] != Verdict::queued) continue;
-    waiters_.on_queued(turn.entries()[index].ticket, turn.waiters()[index],
-                       static_cast<api::CoreId>(core_), false);
+    waiters_.on_queued(turn.entries()[index].ticket, turn.waiters()[index], shard_, false);
   }
 }
 
-uint64_t Worker::count_ids() noexcept {
+uint64_t EntryDecisions::count_ids() noexcept {
   uint64_t count = 0;
   route::Turn& turn = context_.turn;
   for (const route::Request& request : turn.requests()) {
@@ -110,7 +104,7 @@ uint64_t Worker::count_ids() noexcept {
   return count;
 }
 
-void Worker::assign_ids(uint64_t next_id) noexcept {
+void EntryDecisions::assign_ids(uint64_t next_id) noexcept {
   route::Turn& turn = context_.turn;
   for (const route::Request& request : turn.requests()) {
     if (!shows_id(request, turn)) continue;
@@ -120,7 +114,7 @@ void Worker::assign_ids(uint64_t next_id) noexcept {
   }
 }
 
-void Worker::deliver_verdicts() noexcept {
+void EntryDecisions::deliver_verdicts() noexcept {
   route::Turn& turn = context_.turn;
   for (const route::Request& request : std::as_const(turn).requests()) {
     if (request.split != route::Request::whole) {
@@ -136,7 +130,8 @@ void Worker::deliver_verdicts() noexcept {
   }
 }
 
-void Worker::deliver(const route::Request& request, const session::Verdicts& verdicts) noexcept {
+void EntryDecisions::deliver(const route::Request& request,
+                             const session::Verdicts& verdicts) noexcept {
   if (session::Session* session = sessions_.find({request.session, request.generation})) {
     session->on_verdicts(request, verdicts);
     return;
@@ -148,11 +143,11 @@ void Worker::deliver(const route::Request& request, const session::Verdicts& ver
   }
 }
 
-void Worker::deliver_split(route::SplitBook::Index split) noexcept {
+void EntryDecisions::deliver_split(route::SplitBook::Index split) noexcept {
   const route::SplitBook::Parts parts = exchange_.book().parts(split);
   if (shows_id(parts.entries)) {
     const uint64_t ids = server::count_ids(parts.verdicts);
-    server::assign_ids(parts.verdicts, parts.details, ids > 0 ? crew_.ids().take(ids) : 0);
+    server::assign_ids(parts.verdicts, parts.details, ids > 0 ? ids_.take(ids) : 0);
   }
   deliver(parts.request, {.entries = parts.entries,
                           .verdicts = parts.verdicts,
@@ -163,33 +158,20 @@ void Worker::deliver_split(route::SplitBook::Index split) noexcept {
   waiters_.deliver_early_grants();
 }
 
-// What another core asks of this one. Answers are written into the crossing.
-void Worker::on_crossing(api::CoreId origin, route::Crossing& crossing) noexcept {
-  for (route::Notice& notice : crossing.notices) waiters_.on_notice(origin, notice);
+void EntryDecisions::decide_for(api::CoreId origin, route::Crossing& crossing) noexcept {
   if (context_.draining) {
     for (api::Entry& entry : crossing.entries) entry.flags |= api::flag::draining;
   }
   crossing.make_answers();
   serving_ = &crossing;
-  keys_->decide(
+  keys_.decide(
       crossing.entries,
       {.verdicts = crossing.verdicts, .details = crossing.details, .waiters = crossing.waiters},
       context_.now, origin);
   serving_ = nullptr;
-  for (const route::ShardTask& task : crossing.tasks) {
-    std::visit(base::Overloaded{[this](ShardQuery* query) { queries_.answer(*query); },
-                                [this](QuotaTask* quotas) { quota_tasks_.decide(*quotas); }},
-               task);
-  }
-  for (const api::Grant& grant : crossing.grants) waiters_.on_grant(grant);
-  for (route::Handover& handover : crossing.handovers) adopt(handover);
-  crossing.handovers.clear();  // taken over, bytes and all
-  waiters_.deliver_grants();
 }
 
-// What another core has answered.
-void Worker::on_returned(api::CoreId target, route::Crossing& crossing) noexcept {
-  for (const route::Notice& notice : crossing.notices) waiters_.on_notice_returned(notice);
+void EntryDecisions::on_returned(api::CoreId target, const route::Crossing& crossing) noexcept {
   for (size_t index = 0; index < crossing.entries.size(); ++index) {
     const Verdict verdict = crossing.verdicts[index];
     if (verdict == Verdict::queued) {
@@ -200,19 +182,6 @@ void Worker::on_returned(api::CoreId target, route::Crossing& crossing) noexcept
     if (exchange_.book().settle(slot, verdict, crossing.details[index], crossing.waiters[index])) {
       deliver_split(split);
     }
-  }
-  for (const route::ShardTask& task : crossing.tasks) {
-    std::visit(base::Overloaded{[this](ShardQuery* query) { queries_.on_answered(*query); },
-                                [this](QuotaTask* quotas) { quota_tasks_.on_decided(*quotas); }},
-               task);
-  }
-}
-
-void Worker::unblock() noexcept {
-  if (!std::exchange(context_.room_made, false)) return;
-  while (!context_.blocked.empty()) {
-    context_.blocked.front().unblock();
-    ++statistics_.blocked;
   }
 }
 

@@ -1,0 +1,66 @@
+// Decides the entries of a loop iteration, this shard's and other shards', and delivers verdicts.
+// Flow:   execute(): entries of other shards go to the exchange, the shard decides its own, run by
+//         run -> waiters are named, ids are taken -> each request's verdicts go to its session; a
+//         split request's when its last part is back (on_returned()).
+// Shape:  the entries lie in the context's turn, or in the crossing that brought them.
+// Errors: none: every outcome is a Verdict. A session that has ended gets no verdicts: nobody
+// waits. Lives:  one per worker, one thread only. On the way of every request.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "route/exchange.hpp"
+#include "server/request_ids.hpp"
+#include "server/session_table.hpp"
+#include "server/waiter_delivery.hpp"
+#include "session/context.hpp"
+#include "shard/key_decider.hpp"
+
+namespace sluice::server {
+
+class EntryDecisions {
+ public:
+  EntryDecisions(session::Context& context, SessionTable& sessions, route::Exchange& exchange,
+                 WaiterDelivery& waiters, shard::KeyDecider& keys, RequestIds& ids);
+
+  // As in session::Backend.
+  void execute() noexcept;
+  bool admits(uint32_t entries_count, size_t key_bytes) const noexcept {
+    return exchange_.admits(context_.turn, entries_count, key_bytes);
+  }
+  bool is_here(std::string_view key) const noexcept { return exchange_.owner_of(key) == shard_; }
+
+  // What another shard asks; the answers are written into the crossing.
+  void decide_for(api::CoreId origin, route::Crossing& crossing) noexcept;
+  // What another shard has answered.
+  void on_returned(api::CoreId target, const route::Crossing& crossing) noexcept;
+
+  // For tests: the crossing whose entries are being decided, if it is not the turn's.
+  const route::Crossing* serving() const noexcept { return serving_; }
+
+ private:
+  void decide(const route::Run& run) noexcept;
+  void name_waiters() noexcept;
+  uint64_t count_ids() noexcept;
+  void assign_ids(uint64_t next_id) noexcept;
+  void deliver_verdicts() noexcept;
+  void deliver(const route::Request& request, const session::Verdicts& verdicts) noexcept;
+  void deliver_split(route::SplitBook::Index split) noexcept;
+  uint64_t queued_count() const noexcept {
+    return keys_.statistics().decisions[static_cast<size_t>(api::Verdict::queued)];
+  }
+
+  session::Context& context_;
+  SessionTable& sessions_;
+  route::Exchange& exchange_;
+  WaiterDelivery& waiters_;
+  shard::KeyDecider& keys_;
+  RequestIds& ids_;
+  const api::CoreId shard_;
+  const route::Crossing* serving_ = nullptr;
+  bool executing_ = false;
+};
+
+}  // namespace sluice::server

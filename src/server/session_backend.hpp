@@ -1,0 +1,100 @@
+// The worker as its sessions see it: each call goes to the part of the worker that answers it.
+// Lives:  one per worker; made before the parts, which live as long.
+#pragma once
+
+#include "route/exchange.hpp"
+#include "server/connection_placement.hpp"
+#include "server/entry_decisions.hpp"
+#include "server/quota_tasks.hpp"
+#include "server/shard_queries.hpp"
+#include "server/task_pool.hpp"
+#include "server/waiter_delivery.hpp"
+#include "session/context.hpp"
+#include "shard/key_decider.hpp"
+
+namespace sluice::server {
+
+// The parts of a worker that sessions ask.
+struct WorkerParts {
+  shard::KeyDecider& keys;
+  route::Exchange& exchange;
+  EntryDecisions& decisions;
+  WaiterDelivery& waiters;
+  TaskSlots& tasks;
+  ShardQueries& queries;
+  QuotaTasks& quota_tasks;
+  ConnectionPlacement& placement;
+};
+
+class SessionBackend final : public session::Backend {
+ public:
+  explicit SessionBackend(const WorkerParts& parts) noexcept : parts_(parts) {}
+
+  // Entries.
+  void execute() noexcept override { parts_.decisions.execute(); }
+  bool admits(uint32_t entries_count, size_t key_bytes) const noexcept override {
+    return parts_.decisions.admits(entries_count, key_bytes);
+  }
+  bool is_here(std::string_view key) const noexcept override {
+    return parts_.decisions.is_here(key);
+  }
+  bool awaits(const session::Session& session, uint64_t id) const noexcept override {
+    const io::SocketId socket = session.connection().socket();
+    const Asker asker{socket, id};
+    return parts_.exchange.book().holds(socket.index, socket.generation, id) ||
+           parts_.queries.awaits(asker) || parts_.quota_tasks.awaits(asker);
+  }
+
+  // Handles.
+  api::Handle intern(std::string_view key) noexcept override { return parts_.keys.intern(key); }
+  void let_go(api::Handle handle) noexcept override { parts_.keys.free_handle(handle); }
+  std::string_view key_of(api::Handle handle) const noexcept override {
+    return parts_.keys.key_of(handle);
+  }
+
+  // Waiters.
+  void withdraw(session::WaitingEntry& entry) noexcept override { parts_.waiters.withdraw(entry); }
+  void abandon(session::WaitingEntry& entry) noexcept override { parts_.waiters.abandon(entry); }
+
+  // Queries of shards.
+  bool may_look() const noexcept override { return parts_.tasks.has_room(); }
+  void inspect(session::Session& session, uint64_t id, std::string_view key) noexcept override {
+    parts_.queries.inspect(session, id, key);
+  }
+  void page(session::Session& session, uint64_t id, uint64_t cursor,
+            uint32_t keys_max) noexcept override {
+    parts_.queries.page(session, id, cursor, keys_max);
+  }
+  void count_keys(session::Session& session, uint64_t id) noexcept override {
+    parts_.queries.count_keys(session, id);
+  }
+  void metrics(session::Session& session, uint64_t id) noexcept override {
+    parts_.queries.metrics(session, id);
+  }
+  void top(session::Session& session, uint64_t id, uint32_t keys_max) noexcept override {
+    parts_.queries.top(session, id, keys_max);
+  }
+
+  // Quotas.
+  api::QuotaBatch& take_batch() noexcept override { return parts_.quota_tasks.take_batch(); }
+  void ask(session::Session& session, uint64_t id, api::QuotaBatch& batch) noexcept override {
+    parts_.quota_tasks.ask(session, id, batch);
+  }
+  bool spans_cores(const api::QuotaBatch& batch) const noexcept override {
+    return parts_.quota_tasks.spans_shards(batch);
+  }
+  void give_back(uint64_t reservation) noexcept override {
+    parts_.quota_tasks.cancel_undelivered(reservation);
+  }
+  void end_tie(uint64_t tie) noexcept override { parts_.quota_tasks.end_tie(tie); }
+
+  // Connections.
+  void move(session::Session& session, uint32_t shard) noexcept override {
+    parts_.placement.move(session, shard);
+  }
+
+ private:
+  const WorkerParts parts_;
+};
+
+}  // namespace sluice::server

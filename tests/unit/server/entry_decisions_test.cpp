@@ -1,0 +1,169 @@
+// Goal: every entry of a turn is decided by its owner; a request that is split over shards is
+//       delivered when its last answer is back; ids are taken for what shows them; whoever is gone
+//       leaves no ticket.
+// Method: two shards in one thread, each with a real table of keys. The sessions that ask have
+//         ended, so that what is delivered can be seen by the tickets and the ids.
+#include "server/entry_decisions.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "server/crew.hpp"
+#include "shard/shard.hpp"
+#include "tests/unit/server/fake_quotas.hpp"
+#include "tests/unit/session/keeping_backend.hpp"
+
+namespace sluice::server {
+namespace {
+
+using api::Verdict;
+
+const shard::Options one_permit{
+    .keys_max = 100, .waiters_max = 10, .policy = {.window_ms = 60'000, .max_requests = 1}};
+
+// One shard: the part of a worker that entries pass through.
+class Side {
+ public:
+  Side(Crew& crew, api::CoreId shard)
+      : exchange(crew.mesh(), shard, {}),
+        quotas(asked, shard),
+        decisions(context, sessions, exchange, waiters, keys, crew.ids()) {}
+
+  // A request of a session that is gone: an entry for each key, which may wait.
+  void ask(const std::vector<std::string>& names, uint8_t flags = 0) {
+    size_t bytes = 0;
+    for (const std::string& name : names) bytes += name.size();
+    const auto entries = context.turn.add({.id = 1}, static_cast<uint32_t>(names.size()), bytes);
+    for (size_t place = 0; place < names.size(); ++place) {
+      entries[place] = {.key_data = names[place].data(),
+                        .key_bytes = static_cast<uint16_t>(names[place].size()),
+                        .flags = static_cast<uint8_t>(api::flag::may_wait | flags),
+                        .ticket = context.waits.take(0, 0)};
+    }
+  }
+  void turn() {
+    exchange.receive(*this);
+    exchange.flush();
+  }
+  void on_crossing(api::CoreId origin, route::Crossing& crossing) {
+    for (route::Notice& notice : crossing.notices) waiters.on_notice(origin, notice);
+    decisions.decide_for(origin, crossing);
+    verdicts.insert(verdicts.end(), crossing.verdicts.begin(), crossing.verdicts.end());
+  }
+  void on_returned(api::CoreId target, route::Crossing& crossing) {
+    for (const route::Notice& notice : crossing.notices) waiters.on_notice_returned(notice);
+    decisions.on_returned(target, crossing);
+  }
+  uint32_t tickets() const { return context.waits.tickets_count(); }
+
+  std::vector<Verdict> verdicts;  // for other shards
+  route::Exchange exchange;
+  shard::Shard keys{one_permit};
+  FakeQuotas::Asked asked;
+  FakeQuotas quotas;
+  session::KeepingBackend backend;
+  const session::Options options{.waiters_max = 10};
+  session::Context context{backend, options};
+  SessionTable sessions{1, 64};
+  WaiterDelivery waiters{context, sessions, exchange, keys, quotas, 10};
+  EntryDecisions decisions;
+};
+
+class EntryDecisionsTest : public ::testing::Test {
+ protected:
+  std::string key_of(uint32_t shard) {
+    std::string key;
+    while (key.empty() || here_.exchange.owner_of(key) != shard) {
+      key = "key" + std::to_string(next_key_++);
+    }
+    return key;
+  }
+
+  Crew crew_{{.cores = 2}};
+  Side here_{crew_, 0};
+  Side there_{crew_, 1};
+  int next_key_ = 0;
+};
+
+TEST_F(EntryDecisionsTest, decides_its_own_at_once_and_frees_their_tickets) {
+  const std::vector<std::string> keys{key_of(0), key_of(0)};
+  here_.ask(keys);
+  here_.decisions.execute();
+  EXPECT_TRUE(here_.context.turn.empty());
+  EXPECT_EQ(here_.keys.keys_count(), 2U);
+  EXPECT_EQ(here_.tickets(), 0U);
+  EXPECT_TRUE(here_.exchange.idle());
+}
+
+TEST_F(EntryDecisionsTest, a_waiter_of_a_session_that_is_gone_leaves_its_queue) {
+  const std::vector<std::string> keys(2, key_of(0));
+  here_.ask(keys);
+  here_.decisions.execute();
+  EXPECT_EQ(here_.keys.statistics().decisions[static_cast<size_t>(Verdict::queued)], 1U);
+  EXPECT_EQ(here_.keys.waiters_count(), 0U);
+  EXPECT_EQ(here_.tickets(), 0U);
+}
+
+TEST_F(EntryDecisionsTest, a_split_request_is_over_when_its_last_answer_is_back) {
+  const std::vector<std::string> keys{key_of(0), key_of(1)};
+  here_.ask(keys);
+  here_.decisions.execute();
+  EXPECT_EQ(here_.exchange.book().open_count(), 1U);
+  EXPECT_EQ(here_.tickets(), 2U);
+  here_.turn();
+  there_.turn();
+  EXPECT_EQ(there_.verdicts, std::vector<Verdict>{Verdict::approved});
+  EXPECT_EQ(here_.exchange.book().open_count(), 1U);
+  here_.turn();
+  EXPECT_EQ(here_.exchange.book().open_count(), 0U);
+  EXPECT_EQ(here_.tickets(), 0U);
+  EXPECT_TRUE(here_.context.room_made);
+}
+
+TEST_F(EntryDecisionsTest, a_waiter_at_another_shard_leaves_its_queue_by_a_notice) {
+  const std::vector<std::string> keys(2, key_of(1));
+  here_.ask(keys);
+  here_.decisions.execute();
+  for (int turn = 0; turn < 2; ++turn) {
+    here_.turn();
+    there_.turn();
+  }
+  EXPECT_EQ(there_.keys.waiters_count(), 0U);
+  here_.turn();
+  EXPECT_EQ(here_.tickets(), 0U);
+}
+
+TEST_F(EntryDecisionsTest, nobody_queues_for_another_shard_while_the_server_shuts_down) {
+  const std::vector<std::string> keys(2, key_of(1));
+  there_.context.draining = true;
+  here_.ask(keys);
+  here_.decisions.execute();
+  here_.turn();
+  there_.turn();
+  EXPECT_EQ(there_.verdicts, (std::vector<Verdict>{Verdict::approved, Verdict::draining}));
+}
+
+TEST_F(EntryDecisionsTest, takes_an_id_for_each_entry_that_shows_one) {
+  const std::vector<std::string> keys{key_of(0), key_of(0), key_of(0)};
+  const std::vector<std::string> hidden{key_of(0)};
+  here_.ask(keys, api::flag::shows_id);
+  here_.ask(hidden);
+  here_.decisions.execute();
+  EXPECT_EQ(crew_.ids().take(1), 4U);
+}
+
+TEST_F(EntryDecisionsTest, a_split_request_takes_its_ids_when_it_is_complete) {
+  const std::vector<std::string> keys{key_of(0), key_of(1)};
+  here_.ask(keys, api::flag::shows_id);
+  here_.decisions.execute();
+  EXPECT_EQ(crew_.ids().take(1), 1U);
+  here_.turn();
+  there_.turn();
+  here_.turn();
+  EXPECT_EQ(crew_.ids().take(1), 4U);
+}
+
+}  // namespace
+}  // namespace sluice::server
