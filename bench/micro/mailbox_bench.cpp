@@ -2,7 +2,7 @@
 // core: rings and exchanges of both sides run on one thread, so no cache line changes its owner
 // and nobody sleeps. What that adds is wake_bench's, and `bench/ladder cores`'.
 // Method: keys of 15 bytes that all belong to core 1 are asked for on core 0, in one request; core
-// 1 approves them without a table. Reports items: pointers through a ring, entries of a crossing.
+// 1 approves them without a table. Reports items: pointers through a ring, entries of a message.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -62,15 +62,15 @@ class Origin {
 
   void take_answers() { exchange_.receive(*this); }
 
-  void on_crossing(api::CoreId, Crossing&) {}
+  void on_message(api::CoreId, ShardMessage&) {}
 
-  void on_returned(api::CoreId, Crossing& crossing) {
+  void on_returned(api::CoreId, ShardMessage& message) {
     SplitBook& book = exchange_.book();
-    for (size_t index = 0; index < crossing.entries.size(); ++index) {
-      const uint32_t slot = crossing.slots[index];
+    for (size_t index = 0; index < message.entries.size(); ++index) {
+      const uint32_t slot = message.slots[index];
       const SplitBook::Index split = book.split_of(slot);
-      if (!book.settle(slot, crossing.verdicts[index], crossing.details[index],
-                       crossing.waiters[index])) {
+      if (!book.settle(slot, message.verdicts[index], message.details[index],
+                       message.waiters[index])) {
         continue;
       }
       for (const api::Verdict verdict : book.parts(split).verdicts) {
@@ -97,12 +97,12 @@ class Owner {
 
   void answer() { exchange_.receive(*this); }
 
-  void on_crossing(api::CoreId, Crossing& crossing) {
-    crossing.make_answers();
-    std::ranges::fill(crossing.verdicts, api::Verdict::approved);
+  void on_message(api::CoreId, ShardMessage& message) {
+    message.make_answers();
+    std::ranges::fill(message.verdicts, api::Verdict::approved);
   }
 
-  void on_returned(api::CoreId, Crossing&) {}
+  void on_returned(api::CoreId, ShardMessage&) {}
 
  private:
   Exchange exchange_;

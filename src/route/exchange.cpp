@@ -15,8 +15,8 @@ Exchange::Exchange(Mesh& mesh, api::CoreId core, const SplitOptions& options)
   for (uint32_t target = 0; target < cores_; ++target) {
     if (target == core_) continue;
     Mailbox& mailbox = mesh_.mailbox(core_, target);
-    out_[target].free.reserve(mailbox.crossings.size());
-    for (const auto& crossing : mailbox.crossings) out_[target].free.push_back(crossing.get());
+    out_[target].free.reserve(mailbox.messages.size());
+    for (const auto& message : mailbox.messages) out_[target].free.push_back(message.get());
   }
 }
 
@@ -66,18 +66,18 @@ void Exchange::post(api::CoreId target, Notice& notice) noexcept {
 
 bool Exchange::post(const api::Grant& grant) noexcept {
   Outgoing& out = out_[grant.origin];
-  Crossing* crossing = filling(out);
-  if (crossing != nullptr && crossing->grants.size() == crossing->entries_max) {
+  ShardMessage* message = filling(out);
+  if (message != nullptr && message->grants.size() == message->entries_max) {
     send(grant.origin);
-    crossing = filling(out);
+    message = filling(out);
   }
-  if (crossing == nullptr) return false;
-  crossing->grants.push_back(grant);
+  if (message == nullptr) return false;
+  message->grants.push_back(grant);
   return true;
 }
 
-// The crossing that is being filled, or another that is free.
-Crossing* Exchange::filling(Outgoing& out) noexcept {
+// The message that is being filled, or another that is free.
+ShardMessage* Exchange::filling(Outgoing& out) noexcept {
   if (out.filling == nullptr && !out.free.empty()) {
     out.filling = out.free.back();
     out.free.pop_back();
@@ -85,21 +85,21 @@ Crossing* Exchange::filling(Outgoing& out) noexcept {
   return out.filling;
 }
 
-void Exchange::fill(Outgoing& out, Crossing& crossing) noexcept {
-  while (!out.notices.empty() && crossing.notices.size() < crossing.entries_max) {
+void Exchange::fill(Outgoing& out, ShardMessage& message) noexcept {
+  while (!out.notices.empty() && message.notices.size() < message.entries_max) {
     Notice& notice = out.notices.front();
     out.notices.pop_front();
     notice.under_way = true;
-    crossing.notices.push_back(notice);
+    message.notices.push_back(notice);
   }
-  while (out.first != none && crossing.entries.size() < crossing.entries_max) {
-    crossing.entries.push_back(book_.entry(out.first));
-    crossing.slots.push_back(out.first);
+  while (out.first != none && message.entries.size() < message.entries_max) {
+    message.entries.push_back(book_.entry(out.first));
+    message.slots.push_back(out.first);
     out.first = next_[out.first];
   }
-  crossing.tasks.insert(crossing.tasks.end(), out.tasks.begin(), out.tasks.end());
+  message.tasks.insert(message.tasks.end(), out.tasks.begin(), out.tasks.end());
   out.tasks.clear();
-  std::move(out.handovers.begin(), out.handovers.end(), std::back_inserter(crossing.handovers));
+  std::move(out.handovers.begin(), out.handovers.end(), std::back_inserter(message.handovers));
   out.handovers.clear();
 }
 
@@ -107,12 +107,12 @@ void Exchange::flush() noexcept {
   for (uint32_t target = 0; target < cores_; ++target) {
     Outgoing& out = out_[target];
     while (out.pending() || out.filling != nullptr) {
-      Crossing* crossing = filling(out);
-      if (crossing == nullptr) {
+      ShardMessage* message = filling(out);
+      if (message == nullptr) {
         ++full_count_;
         break;
       }
-      fill(out, *crossing);
+      fill(out, *message);
       send(target);
     }
   }
@@ -120,8 +120,8 @@ void Exchange::flush() noexcept {
 
 void Exchange::send(uint32_t target) noexcept {
   Outgoing& out = out_[target];
-  Crossing* crossing = std::exchange(out.filling, nullptr);
-  mesh_.mailbox(core_, target).requests.push(crossing);
+  ShardMessage* message = std::exchange(out.filling, nullptr);
+  mesh_.mailbox(core_, target).requests.push(message);
   out.ring = true;
 }
 
@@ -145,7 +145,7 @@ bool Exchange::idle() const noexcept {
   for (uint32_t target = 0; target < cores_; ++target) {
     const Outgoing& out = out_[target];
     if (target == core_) continue;
-    if (out.pending() || out.free.size() != mesh_.mailbox(core_, target).crossings.size()) {
+    if (out.pending() || out.free.size() != mesh_.mailbox(core_, target).messages.size()) {
       return false;
     }
   }

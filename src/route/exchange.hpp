@@ -1,8 +1,8 @@
 // One core's side of the mesh: which entries are whose, what goes to other cores and comes back.
-// Flow:   split(turn) -> the book and a queue per owner -> flush() -> crossings -> the owner's
+// Flow:   split(turn) -> the book and a queue per owner -> flush() -> messages -> the owner's
 //         receive() -> the owner's handler -> our receive() -> the handler, the book -> delivery.
 // Shape:  entries of one connection for one key stay in order: everything between two cores goes
-//         through one queue after the other: pending entries, crossings, the ring. What is said
+//         through one queue after the other: pending entries, messages, the ring. What is said
 //         about waiters goes first; it has no order with entries that its connection did not wait
 //         for.
 // Errors: nothing is dropped. When the other core takes no more, entries stay in the book until
@@ -57,11 +57,11 @@ class Exchange {
   // False: it takes no more in this turn.
   bool post(const api::Grant& grant) noexcept;
 
-  // Sends what is queued, as far as there are crossings.
+  // Sends what is queued, as far as there are messages.
   void flush() noexcept;
 
-  // `handler.on_crossing(origin, crossing)` for what others ask, answered in place;
-  // `handler.on_returned(target, crossing)` for what comes back. Whether there was anything.
+  // `handler.on_message(origin, message)` for what others ask, answered in place;
+  // `handler.on_returned(target, message)` for what comes back. Whether there was anything.
   template <typename Handler>
   bool receive(Handler& handler) noexcept;
 
@@ -80,16 +80,16 @@ class Exchange {
 
   uint64_t crossed_entries() const noexcept { return crossed_entries_; }
   uint64_t wakes() const noexcept { return wakes_; }
-  // Times that something had to wait because the other core had not given a crossing back.
+  // Times that something had to wait because the other core had not given a message back.
   uint64_t full_count() const noexcept { return full_count_; }
 
  private:
   static constexpr uint32_t none = 0xFFFF'FFFF;
 
-  // What waits for a crossing to one target.
+  // What waits for a message to one target.
   struct Outgoing {
-    std::vector<Crossing*> free;
-    Crossing* filling = nullptr;
+    std::vector<ShardMessage*> free;
+    ShardMessage* filling = nullptr;
     uint32_t first = none;  // a queue of slots, linked by next_
     uint32_t last = none;
     boost::intrusive::list<Notice, boost::intrusive::constant_time_size<false>> notices;
@@ -104,8 +104,8 @@ class Exchange {
 
   void split(Request& request, Turn& turn) noexcept;
   void queue(api::CoreId target, uint32_t slot) noexcept;
-  Crossing* filling(Outgoing& out) noexcept;
-  void fill(Outgoing& out, Crossing& crossing) noexcept;
+  ShardMessage* filling(Outgoing& out) noexcept;
+  void fill(Outgoing& out, ShardMessage& message) noexcept;
   void send(uint32_t target) noexcept;
 
   Mesh& mesh_;
@@ -130,21 +130,21 @@ bool Exchange::receive(Handler& handler) noexcept {
   }
   for (uint32_t other = 0; other < cores_; ++other) {
     if (other == core_) continue;
-    Ring<Crossing>& replies = mesh_.mailbox(core_, other).replies;
+    Ring<ShardMessage>& replies = mesh_.mailbox(core_, other).replies;
     const uint64_t tail = replies.tail();
-    while (Crossing* crossing = replies.pop(tail)) {
-      handler.on_returned(static_cast<api::CoreId>(other), *crossing);
-      crossing->clear();
-      out_[other].free.push_back(crossing);
+    while (ShardMessage* message = replies.pop(tail)) {
+      handler.on_returned(static_cast<api::CoreId>(other), *message);
+      message->clear();
+      out_[other].free.push_back(message);
       received = true;
     }
   }
   for (uint32_t other = 0; other < cores_; ++other) {
     if (other == core_) continue;
     Mailbox& mailbox = mesh_.mailbox(other, core_);
-    while (Crossing* crossing = mailbox.requests.pop(tails_[other])) {
-      handler.on_crossing(static_cast<api::CoreId>(other), *crossing);
-      mailbox.replies.push(crossing);
+    while (ShardMessage* message = mailbox.requests.pop(tails_[other])) {
+      handler.on_message(static_cast<api::CoreId>(other), *message);
+      mailbox.replies.push(message);
       out_[other].ring = true;
       received = true;
     }

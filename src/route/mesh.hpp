@@ -1,7 +1,7 @@
 // What the cores of one process share: a mailbox for every ordered pair of them, a doorbell each.
-// Shape:  a mailbox is two rings. Crossings go out through one and come back through the other, so
-//         requests can never stand in the way of replies; there are as many crossings as places.
-// Errors: an origin that has no crossing left keeps what it has to say, and reads less.
+// Shape:  a mailbox is two rings. Messages go out through one and come back through the other, so
+//         requests can never stand in the way of replies; there are as many messages as places.
+// Errors: an origin that has no message left keeps what it has to say, and reads less.
 // Lives:  made before any worker, gone after the last.
 #pragma once
 
@@ -10,44 +10,44 @@
 #include <memory>
 #include <vector>
 
-#include "route/crossing.hpp"
 #include "route/doorbell.hpp"
 #include "route/ring.hpp"
+#include "route/shard_message.hpp"
 
 namespace sluice::route {
 
 struct MeshOptions {
   uint32_t cores = 1;
-  uint32_t crossings = 0;     // under way from one core to another at most; 0: by their number
-  uint32_t entries_max = 0;   // in one crossing; 0: by the number of cores
+  uint32_t messages = 0;      // under way from one core to another at most; 0: by their number
+  uint32_t entries_max = 0;   // in one message; 0: by the number of cores
   uint64_t routing_seed = 0;  // decides which core owns a key
 };
 
 class Mailbox {
  public:
-  Mailbox(uint32_t crossings_max, uint32_t entries_max)
-      : requests(crossings_max), replies(crossings_max) {
-    for (uint32_t i = 0; i < crossings_max; ++i) {
-      crossings.push_back(std::make_unique<Crossing>(entries_max));
+  Mailbox(uint32_t messages_max, uint32_t entries_max)
+      : requests(messages_max), replies(messages_max) {
+    for (uint32_t i = 0; i < messages_max; ++i) {
+      messages.push_back(std::make_unique<ShardMessage>(entries_max));
     }
   }
 
-  Ring<Crossing> requests;  // pushed by the origin, popped by the target
-  Ring<Crossing> replies;   // the other way
-  std::vector<std::unique_ptr<Crossing>> crossings;
+  Ring<ShardMessage> requests;  // pushed by the origin, popped by the target
+  Ring<ShardMessage> replies;   // the other way
+  std::vector<std::unique_ptr<ShardMessage>> messages;
 };
 
 class Mesh {
  public:
   explicit Mesh(const MeshOptions& options) : options_(options), doorbells_(options.cores) {
     // Some megabytes for each core, whatever their number.
-    const uint32_t crossings =
-        options.crossings != 0 ? options.crossings : std::clamp(128U / options.cores, 2U, 8U);
+    const uint32_t messages =
+        options.messages != 0 ? options.messages : std::clamp(128U / options.cores, 2U, 8U);
     const uint32_t entries =
         options.entries_max != 0 ? options.entries_max : std::max(32U, 8'192U / options.cores);
     for (uint32_t from = 0; from < options.cores; ++from) {
       for (uint32_t to = 0; to < options.cores; ++to) {
-        mailboxes_.push_back(from == to ? nullptr : std::make_unique<Mailbox>(crossings, entries));
+        mailboxes_.push_back(from == to ? nullptr : std::make_unique<Mailbox>(messages, entries));
       }
     }
   }
@@ -61,7 +61,7 @@ class Mesh {
     uint64_t bytes = 0;
     for (const auto& mailbox : mailboxes_) {
       if (mailbox == nullptr) continue;
-      for (const auto& crossing : mailbox->crossings) bytes += crossing->reserved_bytes();
+      for (const auto& message : mailbox->messages) bytes += message->reserved_bytes();
     }
     return bytes;
   }

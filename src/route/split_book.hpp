@@ -5,7 +5,7 @@
 // Shape:  two rings, of slots (entry and answer in parallel arrays) and of keys' bytes; a request's
 //         slots are one piece. Places come free in the order they were opened.
 // Errors: has_room() says no when there might be no room; the request must not join the turn then.
-// Lives:  one core; target cores read entries' keys while a crossing is lent to them.
+// Lives:  one core; target cores read entries' keys while a message is lent to them.
 #pragma once
 
 #include <cstdint>

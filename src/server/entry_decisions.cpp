@@ -158,28 +158,28 @@ void EntryDecisions::deliver_split(route::SplitBook::Index split) noexcept {
   waiters_.deliver_early_grants();
 }
 
-void EntryDecisions::decide_for(api::CoreId origin, route::Crossing& crossing) noexcept {
+void EntryDecisions::decide_for(api::CoreId origin, route::ShardMessage& message) noexcept {
   if (context_.draining) {
-    for (api::Entry& entry : crossing.entries) entry.flags |= api::flag::draining;
+    for (api::Entry& entry : message.entries) entry.flags |= api::flag::draining;
   }
-  crossing.make_answers();
-  serving_ = &crossing;
+  message.make_answers();
+  serving_ = &message;
   keys_.decide(
-      crossing.entries,
-      {.verdicts = crossing.verdicts, .details = crossing.details, .waiters = crossing.waiters},
+      message.entries,
+      {.verdicts = message.verdicts, .details = message.details, .waiters = message.waiters},
       context_.now, origin);
   serving_ = nullptr;
 }
 
-void EntryDecisions::on_returned(api::CoreId target, const route::Crossing& crossing) noexcept {
-  for (size_t index = 0; index < crossing.entries.size(); ++index) {
-    const Verdict verdict = crossing.verdicts[index];
+void EntryDecisions::on_returned(api::CoreId target, const route::ShardMessage& message) noexcept {
+  for (size_t index = 0; index < message.entries.size(); ++index) {
+    const Verdict verdict = message.verdicts[index];
     if (verdict == Verdict::queued) {
-      waiters_.on_queued(crossing.entries[index].ticket, crossing.waiters[index], target, false);
+      waiters_.on_queued(message.entries[index].ticket, message.waiters[index], target, false);
     }
-    const uint32_t slot = crossing.slots[index];
+    const uint32_t slot = message.slots[index];
     const auto split = exchange_.book().split_of(slot);
-    if (exchange_.book().settle(slot, verdict, crossing.details[index], crossing.waiters[index])) {
+    if (exchange_.book().settle(slot, verdict, message.details[index], message.waiters[index])) {
       deliver_split(split);
     }
   }

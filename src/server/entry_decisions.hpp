@@ -2,7 +2,7 @@
 // Flow:   execute(): entries of other shards go to the exchange, the shard decides its own, run by
 //         run -> waiters are named, ids are taken -> each request's verdicts go to its session; a
 //         split request's when its last part is back (on_returned()).
-// Shape:  the entries lie in the context's turn, or in the crossing that brought them.
+// Shape:  the entries lie in the context's turn, or in the message that brought them.
 // Errors: none: every outcome is a Verdict. A session that has ended gets no verdicts: nobody
 // waits. Lives:  one per worker, one thread only. On the way of every request.
 #pragma once
@@ -32,13 +32,13 @@ class EntryDecisions {
   }
   bool is_here(std::string_view key) const noexcept { return exchange_.owner_of(key) == shard_; }
 
-  // What another shard asks; the answers are written into the crossing.
-  void decide_for(api::CoreId origin, route::Crossing& crossing) noexcept;
+  // What another shard asks; the answers are written into the message.
+  void decide_for(api::CoreId origin, route::ShardMessage& message) noexcept;
   // What another shard has answered.
-  void on_returned(api::CoreId target, const route::Crossing& crossing) noexcept;
+  void on_returned(api::CoreId target, const route::ShardMessage& message) noexcept;
 
-  // For tests: the crossing whose entries are being decided, if it is not the turn's.
-  const route::Crossing* serving() const noexcept { return serving_; }
+  // For tests: the message whose entries are being decided, if it is not the turn's.
+  const route::ShardMessage* serving() const noexcept { return serving_; }
 
  private:
   void decide(const route::Run& run) noexcept;
@@ -59,7 +59,7 @@ class EntryDecisions {
   shard::KeyDecider& keys_;
   RequestIds& ids_;
   const api::CoreId shard_;
-  const route::Crossing* serving_ = nullptr;
+  const route::ShardMessage* serving_ = nullptr;
   bool executing_ = false;
 };
 

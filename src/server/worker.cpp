@@ -199,24 +199,24 @@ void Worker::adopt(route::Handover& handover) noexcept {
   if (context_.draining) session->begin_drain();
 }
 
-void Worker::on_crossing(api::CoreId origin, route::Crossing& crossing) noexcept {
-  for (route::Notice& notice : crossing.notices) waiters_.on_notice(origin, notice);
-  decisions_.decide_for(origin, crossing);
-  for (const route::ShardTask& task : crossing.tasks) {
+void Worker::on_message(api::CoreId origin, route::ShardMessage& message) noexcept {
+  for (route::Notice& notice : message.notices) waiters_.on_notice(origin, notice);
+  decisions_.decide_for(origin, message);
+  for (const route::ShardTask& task : message.tasks) {
     std::visit(base::Overloaded{[this](ShardQuery* query) { queries_.answer(*query); },
                                 [this](QuotaTask* quotas) { quota_tasks_.decide(*quotas); }},
                task);
   }
-  for (const api::Grant& grant : crossing.grants) waiters_.on_grant(grant);
-  for (route::Handover& handover : crossing.handovers) adopt(handover);
-  crossing.handovers.clear();  // taken over, bytes and all
+  for (const api::Grant& grant : message.grants) waiters_.on_grant(grant);
+  for (route::Handover& handover : message.handovers) adopt(handover);
+  message.handovers.clear();  // taken over, bytes and all
   waiters_.deliver_grants();
 }
 
-void Worker::on_returned(api::CoreId target, route::Crossing& crossing) noexcept {
-  for (const route::Notice& notice : crossing.notices) waiters_.on_notice_returned(notice);
-  decisions_.on_returned(target, crossing);
-  for (const route::ShardTask& task : crossing.tasks) {
+void Worker::on_returned(api::CoreId target, route::ShardMessage& message) noexcept {
+  for (const route::Notice& notice : message.notices) waiters_.on_notice_returned(notice);
+  decisions_.on_returned(target, message);
+  for (const route::ShardTask& task : message.tasks) {
     std::visit(base::Overloaded{[this](ShardQuery* query) { queries_.on_answered(*query); },
                                 [this](QuotaTask* quotas) { quota_tasks_.on_decided(*quotas); }},
                task);

@@ -64,9 +64,9 @@ class Worker final : private CensusSource {
   // until that turn, wakes it.
   int64_t settle_down() noexcept;
 
-  // For tests. What is being decided, and for whom; the crossing that it came in, if it did.
+  // For tests. What is being decided, and for whom; the message that it came in, if it did.
   const route::Turn& undecided() const noexcept { return context_.turn; }
-  const route::Crossing* serving() const noexcept { return decisions_.serving(); }
+  const route::ShardMessage* serving() const noexcept { return decisions_.serving(); }
   // Other cores have sent something that the next turn will take.
   bool has_mail() noexcept { return exchange_.anything_came(); }
   // Nothing is owed to other cores, or by them.
@@ -77,13 +77,13 @@ class Worker final : private CensusSource {
   }
 
  private:
-  friend class route::Exchange;  // calls on_crossing() and on_returned()
+  friend class route::Exchange;  // calls on_message() and on_returned()
 
   Census census() const noexcept override;
 
   // For route::Exchange: what another shard asks, and what it has answered.
-  void on_crossing(api::CoreId origin, route::Crossing& crossing) noexcept;
-  void on_returned(api::CoreId target, route::Crossing& crossing) noexcept;
+  void on_message(api::CoreId origin, route::ShardMessage& message) noexcept;
+  void on_returned(api::CoreId target, route::ShardMessage& message) noexcept;
 
   int64_t wait_ns() const noexcept;
   void on_event(const io::Event& event) noexcept;

@@ -16,7 +16,7 @@
 #include "base/assert.hpp"
 #include "base/limits.hpp"
 #include "base/object_pool.hpp"
-#include "route/crossing.hpp"
+#include "route/shard_message.hpp"
 #include "session/wait_state.hpp"
 
 namespace sluice::session {

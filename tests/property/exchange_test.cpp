@@ -37,19 +37,19 @@ class Core {
     exchange_.ring_doorbells([](uint32_t) {});
   }
 
-  void on_crossing(api::CoreId origin, Crossing& crossing) {
-    crossing.make_answers();
-    for (size_t index = 0; index < crossing.entries.size(); ++index) {
-      crossing.verdicts[index] = decide(crossing.entries[index], crossing.details[index]);
+  void on_message(api::CoreId origin, ShardMessage& message) {
+    message.make_answers();
+    for (size_t index = 0; index < message.entries.size(); ++index) {
+      message.verdicts[index] = decide(message.entries[index], message.details[index]);
     }
     EXPECT_NE(origin, number_);
   }
 
-  void on_returned(api::CoreId, Crossing& crossing) {
-    for (size_t index = 0; index < crossing.entries.size(); ++index) {
-      const uint32_t slot = crossing.slots[index];
+  void on_returned(api::CoreId, ShardMessage& message) {
+    for (size_t index = 0; index < message.entries.size(); ++index) {
+      const uint32_t slot = message.slots[index];
       const SplitBook::Index split = exchange_.book().split_of(slot);
-      if (!exchange_.book().settle(slot, crossing.verdicts[index], crossing.details[index], 0)) {
+      if (!exchange_.book().settle(slot, message.verdicts[index], message.details[index], 0)) {
         continue;
       }
       const SplitBook::Parts parts = exchange_.book().parts(split);
@@ -164,7 +164,7 @@ TEST(Exchange, every_entry_is_decided_once_in_order_and_comes_back) {
     Dice dice(seed);
     const auto cores_count = static_cast<uint32_t>(2 + dice.below(4));
     Mesh mesh({.cores = cores_count,
-               .crossings = 1U << dice.below(3),
+               .messages = 1U << dice.below(3),
                .entries_max = static_cast<uint32_t>(1 + dice.below(dice.percent(50) ? 4 : 64)),
                .routing_seed = seed});
     const SplitOptions splits_options{

@@ -90,8 +90,8 @@ void Oracle::decide(api::CoreId core_id, std::span<const api::Entry> entries,
                   now, origin);
     }
   }
-  if (const route::Crossing* crossing = core.worker->serving()) {
-    keep_crossing(cores_[origin], origin, *crossing, answers);
+  if (const route::ShardMessage* message = core.worker->serving()) {
+    keep_message(cores_[origin], origin, *message, answers);
   } else {
     keep_entries(core, entries, answers);
   }
@@ -362,14 +362,14 @@ void Oracle::keep_handles(Core& core, std::span<const api::Handle> handles,
 }
 
 // ... and the origin's book those that other cores decide.
-void Oracle::keep_crossing(Core& origin, api::CoreId origin_id, const route::Crossing& crossing,
-                           const shard::Answers& answers) {
+void Oracle::keep_message(Core& origin, api::CoreId origin_id, const route::ShardMessage& message,
+                          const shard::Answers& answers) {
   const route::SplitBook& book = origin.worker->exchange().book();
-  for (size_t index = 0; index < crossing.entries.size(); ++index) {
-    const uint32_t split = book.split_of(crossing.slots[index]);
+  for (size_t index = 0; index < message.entries.size(); ++index) {
+    const uint32_t split = book.split_of(message.slots[index]);
     const auto& [link, request] = origin.splits.at(split);
-    const size_t place = crossing.slots[index] - book.slot(split, 0);
-    keep(*request, link, place, crossing.entries[index], origin_id, answers.verdicts[index],
+    const size_t place = message.slots[index] - book.slot(split, 0);
+    keep(*request, link, place, message.entries[index], origin_id, answers.verdicts[index],
          answers.details[index]);
   }
 }

@@ -162,8 +162,8 @@ class Oracle {
   void keep_entries(Core& core, std::span<const api::Entry> entries, const shard::Answers& answers);
   void keep_handles(Core& core, std::span<const api::Handle> handles,
                     std::span<const api::Verdict> verdicts);
-  void keep_crossing(Core& origin, api::CoreId origin_id, const route::Crossing& crossing,
-                     const shard::Answers& answers);
+  void keep_message(Core& origin, api::CoreId origin_id, const route::ShardMessage& message,
+                    const shard::Answers& answers);
   void keep(DecidedRequest& request, uint32_t link, size_t place, const api::Entry& entry,
             api::CoreId origin, api::Verdict verdict, const api::Detail& detail);
   void check_order(uint32_t link, const std::string& key, uint64_t id, size_t place);

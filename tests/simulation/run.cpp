@@ -112,7 +112,7 @@ std::vector<std::string> draw_keys(Random& random) {
 
 route::MeshOptions draw_mesh(Random& random, uint32_t cores) {
   return {.cores = cores,
-          .crossings = pick<uint32_t, 4>(random, {1, 1, 2, 8}),
+          .messages = pick<uint32_t, 4>(random, {1, 1, 2, 8}),
           .entries_max = pick<uint32_t, 4>(random, {1, 3, 50, 4'096}),
           .routing_seed = random.next()};
 }

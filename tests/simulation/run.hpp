@@ -16,7 +16,7 @@ namespace sluice::simulation {
 // What several cores do to each other, and how often it happened.
 enum class CoreEvent : uint8_t {
   crossed,          // an entry was decided by another core
-  full_mailbox,     // something had to wait for a crossing
+  full_mailbox,     // something had to wait for a message
   held_session,     // a client was held back because other cores were behind
   slow_core,        // a core that had work did nothing for a while
   slept,            // a core slept until an event

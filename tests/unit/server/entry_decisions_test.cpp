@@ -47,14 +47,14 @@ class Side {
     exchange.receive(*this);
     exchange.flush();
   }
-  void on_crossing(api::CoreId origin, route::Crossing& crossing) {
-    for (route::Notice& notice : crossing.notices) waiters.on_notice(origin, notice);
-    decisions.decide_for(origin, crossing);
-    verdicts.insert(verdicts.end(), crossing.verdicts.begin(), crossing.verdicts.end());
+  void on_message(api::CoreId origin, route::ShardMessage& message) {
+    for (route::Notice& notice : message.notices) waiters.on_notice(origin, notice);
+    decisions.decide_for(origin, message);
+    verdicts.insert(verdicts.end(), message.verdicts.begin(), message.verdicts.end());
   }
-  void on_returned(api::CoreId target, route::Crossing& crossing) {
-    for (const route::Notice& notice : crossing.notices) waiters.on_notice_returned(notice);
-    decisions.on_returned(target, crossing);
+  void on_returned(api::CoreId target, route::ShardMessage& message) {
+    for (const route::Notice& notice : message.notices) waiters.on_notice_returned(notice);
+    decisions.on_returned(target, message);
   }
   uint32_t tickets() const { return context.waits.tickets_count(); }
 

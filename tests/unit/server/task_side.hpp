@@ -28,15 +28,15 @@ class TaskSide final : private CensusSource {
     exchange.receive(*this);
     exchange.flush();
   }
-  void on_crossing(api::CoreId, route::Crossing& crossing) {
-    for (const route::ShardTask& task : crossing.tasks) {
+  void on_message(api::CoreId, route::ShardMessage& message) {
+    for (const route::ShardTask& task : message.tasks) {
       std::visit(base::Overloaded{[this](ShardQuery* query) { queries.answer(*query); },
                                   [this](QuotaTask* quota) { tasks.decide(*quota); }},
                  task);
     }
   }
-  void on_returned(api::CoreId, route::Crossing& crossing) {
-    for (const route::ShardTask& task : crossing.tasks) {
+  void on_returned(api::CoreId, route::ShardMessage& message) {
+    for (const route::ShardTask& task : message.tasks) {
       std::visit(base::Overloaded{[this](ShardQuery* query) { queries.on_answered(*query); },
                                   [this](QuotaTask* quota) { tasks.on_decided(*quota); }},
                  task);

@@ -72,12 +72,12 @@ class Side {
     waiters.send_grants();
     exchange.flush();
   }
-  void on_crossing(api::CoreId origin, route::Crossing& crossing) {
-    for (route::Notice& notice : crossing.notices) waiters.on_notice(origin, notice);
-    for (const api::Grant& grant : crossing.grants) waiters.on_grant(grant);
+  void on_message(api::CoreId origin, route::ShardMessage& message) {
+    for (route::Notice& notice : message.notices) waiters.on_notice(origin, notice);
+    for (const api::Grant& grant : message.grants) waiters.on_grant(grant);
   }
-  void on_returned(api::CoreId, route::Crossing& crossing) {
-    for (const route::Notice& notice : crossing.notices) waiters.on_notice_returned(notice);
+  void on_returned(api::CoreId, route::ShardMessage& message) {
+    for (const route::Notice& notice : message.notices) waiters.on_notice_returned(notice);
   }
 
   // An entry that this owner has queued as waiter 5.
@@ -103,7 +103,7 @@ class WaiterDeliveryTest : public ::testing::Test {
     return {.ticket = entry.ticket, .verdict = api::Verdict::approved, .permit = permit};
   }
 
-  route::Mesh mesh_{{.cores = 2, .crossings = 1, .entries_max = 1}};
+  route::Mesh mesh_{{.cores = 2, .messages = 1, .entries_max = 1}};
   Side here_{mesh_, 0};
   Side owner_{mesh_, 1};
 };

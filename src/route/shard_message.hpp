@@ -28,7 +28,7 @@ struct ShardQuery;
 
 namespace sluice::route {
 
-// What one shard asks another to do apart from deciding entries; lent like the crossing that
+// What one shard asks another to do apart from deciding entries; lent like the message that
 // carries it, which never looks inside.
 using ShardTask = std::variant<server::ShardQuery*, server::QuotaTask*>;
 
@@ -43,7 +43,7 @@ struct Notice
   };
 
   Kind kind = Kind::none;
-  bool under_way = false;  // a crossing holds a copy, which comes back
+  bool under_way = false;  // a message holds a copy, which comes back
   bool done = false;
   bool quota = false;  // a waiter for quotas
   api::WaiterId waiter = api::no_waiter;
@@ -58,8 +58,8 @@ struct Handover {
   std::vector<std::byte> bytes;
 };
 
-struct Crossing {
-  explicit Crossing(uint32_t entries_max_) : entries_max(entries_max_) {
+struct ShardMessage {
+  explicit ShardMessage(uint32_t entries_max_) : entries_max(entries_max_) {
     entries.reserve(entries_max);
     slots.reserve(entries_max);
     verdicts.reserve(entries_max);
