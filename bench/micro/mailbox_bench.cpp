@@ -39,7 +39,7 @@ class Origin {
   Origin(Mesh& mesh, size_t entries_count)
       : exchange_(mesh, 0, SplitOptions{}), keys_(16 + entries_count * 4) {
     for (size_t index = 0; index < keys_.count() && names_.size() < entries_count; ++index) {
-      if (exchange_.owner_of(keys_[index]) == 1) names_.push_back(keys_[index]);
+      if (exchange_.owner_of(keys_[index]).shard == 1) names_.push_back(keys_[index]);
     }
     ASSERT(names_.size() == entries_count);
   }

@@ -1,5 +1,5 @@
 // One core's side of the mesh: which entries are whose, what goes to other cores and comes back.
-// Flow:   split(turn) -> the book and a queue per owner -> flush() -> messages -> the owner's
+// Flow:   split(turn) -> the book and a Target per owner -> flush() -> messages -> the owner's
 //         receive() -> the owner's handler -> our receive() -> the handler, the book -> delivery.
 // Shape:  entries of one connection for one key stay in order: everything between two cores goes
 //         through one queue after the other: pending entries, messages, the ring. What is said
@@ -11,12 +11,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "proto/key_hash.hpp"
 #include "route/mesh.hpp"
+#include "route/ring_target.hpp"
 #include "route/split_book.hpp"
 #include "route/turn.hpp"
 
@@ -29,10 +31,11 @@ class Exchange {
   bool alone() const noexcept { return cores_ == 1; }
   api::CoreId core() const noexcept { return core_; }
   uint32_t cores() const noexcept { return cores_; }
-  api::CoreId owner_of(std::string_view key) const noexcept {
-    if (alone()) return 0;
-    return static_cast<api::CoreId>(
-        proto::owner_shard(proto::routing_hash(key, mesh_.routing_seed()), cores_));
+  Owner here() const noexcept { return {.shard = core_}; }
+  Owner owner_of(std::string_view key) const noexcept {
+    if (alone()) return here();
+    const uint64_t hash = proto::routing_hash(key, mesh_.routing_seed());
+    return {.shard = static_cast<api::CoreId>(proto::owner_shard(hash, cores_))};
   }
 
   // Whether a request that joins the turn will find room in the book.
@@ -49,13 +52,16 @@ class Exchange {
   SplitBook& book() noexcept { return book_; }
   const SplitBook& book() const noexcept { return book_; }
 
-  void post(api::CoreId target, Notice& notice) noexcept;
-  void post(api::CoreId target, ShardTask task) noexcept { out_[target].tasks.push_back(task); }
-  void post(api::CoreId target, Handover&& handover) noexcept {
-    out_[target].handovers.push_back(std::move(handover));
+  // To another shard of this node.
+  void post(api::CoreId shard, Notice& notice) noexcept { target({.shard = shard}).post(notice); }
+  void post(api::CoreId shard, ShardTask task) noexcept { target({.shard = shard}).post(task); }
+  void post(api::CoreId shard, Handover&& handover) noexcept {
+    target({.shard = shard}).post(std::move(handover));
   }
   // False: it takes no more in this turn.
-  bool post(const api::Grant& grant) noexcept;
+  bool post(const api::Grant& grant) noexcept {
+    return target({.shard = grant.origin}).post(grant);
+  }
 
   // Sends what is queued, as far as there are messages.
   void flush() noexcept;
@@ -80,44 +86,27 @@ class Exchange {
 
   uint64_t crossed_entries() const noexcept { return crossed_entries_; }
   uint64_t wakes() const noexcept { return wakes_; }
-  // Times that something had to wait because the other core had not given a message back.
-  uint64_t full_count() const noexcept { return full_count_; }
+  // Times that something had to wait because the other shard had not given a message back.
+  uint64_t full_count() const noexcept;
 
  private:
-  static constexpr uint32_t none = 0xFFFF'FFFF;
-
-  // What waits for a message to one target.
-  struct Outgoing {
-    std::vector<ShardMessage*> free;
-    ShardMessage* filling = nullptr;
-    uint32_t first = none;  // a queue of slots, linked by next_
-    uint32_t last = none;
-    boost::intrusive::list<Notice, boost::intrusive::constant_time_size<false>> notices;
-    std::vector<ShardTask> tasks;
-    std::vector<Handover> handovers;
-    bool ring = false;  // its doorbell, at the end of the turn
-
-    bool pending() const noexcept {
-      return first != none || !notices.empty() || !tasks.empty() || !handovers.empty();
-    }
-  };
-
+  // The one place that knows where a target is.
+  Target& target(Owner owner) noexcept {
+    ASSERT(owner != here());
+    return *shards_[owner.shard];
+  }
   void split(Request& request, Turn& turn) noexcept;
-  void queue(api::CoreId target, uint32_t slot) noexcept;
-  ShardMessage* filling(Outgoing& out) noexcept;
-  void fill(Outgoing& out, ShardMessage& message) noexcept;
-  void send(uint32_t target) noexcept;
 
   Mesh& mesh_;
   const api::CoreId core_;
   const uint32_t cores_;
   SplitBook book_;
   std::vector<uint32_t> next_;  // of a queued slot
-  std::vector<Outgoing> out_;   // by target
+  // By their number; null: this one.
+  std::vector<std::unique_ptr<RingTarget>> shards_;
   std::vector<uint64_t> tails_;
   uint64_t crossed_entries_ = 0;
   uint64_t wakes_ = 0;
-  uint64_t full_count_ = 0;
 };
 
 template <typename Handler>
@@ -134,8 +123,7 @@ bool Exchange::receive(Handler& handler) noexcept {
     const uint64_t tail = replies.tail();
     while (ShardMessage* message = replies.pop(tail)) {
       handler.on_returned(static_cast<api::CoreId>(other), *message);
-      message->clear();
-      out_[other].free.push_back(message);
+      shards_[other]->free(*message);
       received = true;
     }
   }
@@ -145,7 +133,7 @@ bool Exchange::receive(Handler& handler) noexcept {
     while (ShardMessage* message = mailbox.requests.pop(tails_[other])) {
       handler.on_message(static_cast<api::CoreId>(other), *message);
       mailbox.replies.push(message);
-      out_[other].ring = true;
+      shards_[other]->mark_wake();
       received = true;
     }
   }
@@ -155,7 +143,7 @@ bool Exchange::receive(Handler& handler) noexcept {
 template <typename Wake>
 void Exchange::ring_doorbells(Wake wake) noexcept {
   for (uint32_t other = 0; other < cores_; ++other) {
-    if (!std::exchange(out_[other].ring, false)) continue;
+    if (other == core_ || !shards_[other]->take_wake()) continue;
     if (!mesh_.doorbell(other).ring()) continue;
     ++wakes_;
     wake(other);

@@ -30,7 +30,9 @@ class EntryDecisions {
   bool admits(uint32_t entries_count, size_t key_bytes) const noexcept {
     return exchange_.admits(context_.turn, entries_count, key_bytes);
   }
-  bool is_here(std::string_view key) const noexcept { return exchange_.owner_of(key) == shard_; }
+  bool is_here(std::string_view key) const noexcept {
+    return exchange_.owner_of(key) == exchange_.here();
+  }
 
   // What another shard asks; the answers are written into the message.
   void decide_for(api::CoreId origin, route::ShardMessage& message) noexcept;

@@ -62,7 +62,7 @@ uint32_t QuotaTasks::owner_of(const api::QuotaBatch& batch, const QuotaCall& cal
   if (api::names_reservation(call.op)) {
     shard = quota::shard_of(call.reservation);
   } else if (names_subjects(call.op) && call.subjects_count > 0) {
-    shard = exchange_.owner_of(batch.subjects[call.first_subject]);
+    shard = exchange_.owner_of(batch.subjects[call.first_subject]).shard;
   } else if (leads_through_shards(call)) {
     shard = static_cast<uint32_t>(
         std::min<uint64_t>(call.cursor >> shard_shift, exchange_.cores() - 1));

@@ -28,7 +28,7 @@ void ShardQueries::inspect(const session::Session& session, uint64_t id,
                            std::string_view key) noexcept {
   ShardQuery& query = take(session, id, ShardQuery::Kind::key);
   query.key.assign(key);
-  query.shard = exchange_.owner_of(key);
+  query.shard = exchange_.owner_of(key).shard;
   send(query);
 }
 

@@ -118,7 +118,7 @@ class Core {
   // The owner's part: the answer names what was asked.
   Verdict decide(const api::Entry& entry, api::Detail& detail) {
     if (entry.op == api::Op::elsewhere) return Verdict::none;
-    EXPECT_EQ(exchange_.owner_of(entry.key()), number_);
+    EXPECT_EQ(exchange_.owner_of(entry.key()).shard, number_);
     uint32_t& last = seen_[{entry.ticket, std::string(entry.key())}];
     EXPECT_LT(last, entry.cost) << "out of order";
     last = entry.cost;

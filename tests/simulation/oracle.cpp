@@ -119,7 +119,7 @@ void Oracle::decide_some(Core& core, std::span<const api::Handle> handles,
   std::vector<std::string> keys;
   for (const api::Handle handle : handles) {
     keys.push_back(key_held(core, handle));
-    if (core.worker->exchange().owner_of(keys.back()) != core.worker->exchange().core()) {
+    if (core.worker->exchange().owner_of(keys.back()) != core.worker->exchange().here()) {
       failure_.report("handle of " + keys.back() + " was decided by a core that it is not of");
     }
     if (failure_) return std::ranges::fill(verdicts, api::Verdict::denied), void();

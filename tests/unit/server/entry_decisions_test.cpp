@@ -75,7 +75,7 @@ class EntryDecisionsTest : public ::testing::Test {
  protected:
   std::string key_of(uint32_t shard) {
     std::string key;
-    while (key.empty() || here_.exchange.owner_of(key) != shard) {
+    while (key.empty() || here_.exchange.owner_of(key).shard != shard) {
       key = "key" + std::to_string(next_key_++);
     }
     return key;

@@ -19,7 +19,7 @@ class ShardQueriesTest : public ::testing::Test {
   }
   std::string key_of(uint32_t shard) {
     std::string key;
-    for (int number = 0; key.empty() || first_.exchange.owner_of(key) != shard; ++number) {
+    for (int number = 0; key.empty() || first_.exchange.owner_of(key).shard != shard; ++number) {
       key = "key" + std::to_string(number);
     }
     return key;
