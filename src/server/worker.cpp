@@ -13,12 +13,6 @@ namespace {
 constexpr int64_t idle_wait_ns = 250 * base::ns_per_ms;
 constexpr int64_t late_sweep_wait_ns = base::ns_per_ms;
 
-// A client can make its session ready again and again in one turn; the rest waits for the next.
-constexpr int ready_passes_max = 64;
-
-// Timers handled in one turn; the rest is due at once in the next.
-constexpr int timers_max = 1'024;
-
 OwnCallBounds own_call_bounds(const WorkerOptions& options) noexcept {
   return {// All reservations that can be open, and what answers name beside them.
           .cancels_max = size_t{options.quota.reservations_max} * options.sessions.shards +
@@ -52,6 +46,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, Crew& crew, Deciders de
       quota_tasks_(io, context_, sessions_, exchange_, waiters_, *quotas_, tasks_,
                    own_call_bounds(options)),
       decisions_(context_, sessions_, exchange_, waiters_, *keys_, crew.ids()),
+      runner_(context_, sessions_, decisions_, waiters_, *keys_, statistics_),
       placement_(io, crew, context_, sessions_, exchange_, statistics_, options.connections_max),
       events_(limits::turn_events) {
   if (!options.rules.empty() || options.quotas != policy::QuotaRules{}) {
@@ -66,9 +61,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, Crew& crew, Deciders de
 
 Worker::~Worker() {
   // Sessions go first: they take their waiters off the book and the shard.
-  for (uint32_t index = 0; index < sessions_.index_end(); ++index) {
-    if (session::Session* session = sessions_.at(index)) session->close();
-  }
+  runner_.close_all();
 }
 
 void Worker::start() noexcept {
@@ -90,36 +83,23 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   decisions_.execute();
   if (exchange_.receive(*this) || count > 0) busy_ns_ = context_.now.monotonic_ns;
   quota_tasks_.make_own_calls();
-  unblock();
-  resume_ready();
+  runner_.unblock();
+  runner_.resume_ready();
   keys_->run_due(context_.now);
   quotas_->run_due(context_.now);
   waiters_.deliver_grants();
-  run_timers();
+  runner_.run_timers();
   decisions_.execute();
   waiters_.deliver_grants();
-  end_turn();
+  runner_.end_turn();
   check_drain();
   ASSERT(context_.turn.empty());
-  free_departed_handles();
+  runner_.free_departed_handles();
   quota_tasks_.make_own_calls();
   // Who had to wait with Intern or Forget goes on in the next turn.
-  if (std::exchange(context_.handle_work, 0) > 0 && !context_.blocked.empty())
-    context_.room_made = true;
+  const bool interned = std::exchange(context_.handle_work, 0) > 0;
+  if (interned && !context_.blocked.empty()) context_.room_made = true;
   send_off();
-}
-
-// A connection may have held every handle: they go in slices.
-void Worker::free_departed_handles() noexcept {
-  const auto sets = std::min<size_t>(context_.departed_handles.size(), limits::turn_let_go_sets);
-  auto left = static_cast<uint32_t>(sets) * limits::turn_let_go;
-  while (!context_.departed_handles.empty() && left > 0) {
-    session::HandleSet& set = context_.departed_handles.front();
-    left -= set.take_out(left, [this](api::Handle handle) { keys_->free_handle(handle); });
-    if (set.count() > 0) return;
-    context_.departed_handles.pop_front_and_dispose(std::default_delete<session::HandleSet>());
-    left -= std::min(left, 1U);
-  }
 }
 
 // What this turn has for other cores.
@@ -132,9 +112,7 @@ void Worker::send_off() noexcept {
 // An idle worker looks around for a while before it sleeps; one that will sleep says so first, and
 // looks once more, so that whoever sends it something either is seen or wakes it.
 int64_t Worker::settle_down() noexcept {
-  const bool idle = !quota_tasks_.has_own_calls() && context_.ready.empty() &&
-                    context_.dirty.empty() && !context_.room_made &&
-                    context_.departed_handles.empty();
+  const bool idle = !quota_tasks_.has_own_calls() && !runner_.has_work();
   if (!idle || context_.now.monotonic_ns - busy_ns_ < spin_ns_) return 0;
   const int64_t wait = wait_ns();
   return wait > 0 && exchange_.will_sleep() ? wait : 0;
@@ -177,19 +155,9 @@ void Worker::on_event(const io::Event& event) noexcept {
     case io::EventKind::hung_up:
     case io::EventKind::failed:
     case io::EventKind::sent:
-      on_session_event(event);
+      runner_.on_event(event);
       return;
   }
-}
-
-void Worker::on_session_event(const io::Event& event) noexcept {
-  session::Session* session = sessions_.find(event.socket);
-  if (session == nullptr) return;
-  if (event.kind == io::EventKind::received) session->on_received(event.bytes);
-  if (event.kind == io::EventKind::end_of_stream) session->on_end_of_stream();
-  if (event.kind == io::EventKind::hung_up) session->on_hung_up();
-  if (event.kind == io::EventKind::failed) session->on_failed();
-  if (event.kind == io::EventKind::sent) session->on_sent(event.result, event.untaken_bytes);
 }
 
 void Worker::adopt(route::Handover& handover) noexcept {
@@ -223,41 +191,6 @@ void Worker::on_returned(api::CoreId target, route::ShardMessage& message) noexc
   }
 }
 
-// Sessions that were held go on when there is room again.
-void Worker::unblock() noexcept {
-  if (!std::exchange(context_.room_made, false)) return;
-  while (!context_.blocked.empty()) {
-    context_.blocked.front().unblock();
-    ++statistics_.blocked;
-  }
-}
-
-void Worker::resume_ready() noexcept {
-  for (int pass = 0; pass < ready_passes_max && !context_.ready.empty(); ++pass) {
-    session::Context::ReadyList ready;
-    ready.swap(context_.ready);
-    while (!ready.empty()) ready.front().resume();
-    decisions_.execute();
-  }
-}
-
-void Worker::run_timers() noexcept {
-  context_.timers.advance(context_.now_ms());
-  for (int fired = 0; fired < timers_max; ++fired) {
-    const base::Timer* timer = context_.timers.pop_due();
-    if (timer == nullptr) return;
-    sessions_.at(static_cast<uint32_t>(timer->owner))->on_timer();
-  }
-}
-
-void Worker::end_turn() noexcept {
-  // Only what is dirty now: a session may mark itself again for the next turn.
-  session::Context::DirtyList dirty;
-  dirty.swap(context_.dirty);
-  while (!dirty.empty()) dirty.front().end_turn();
-  waiters_.deliver_grants();  // who ended may have made room for others, who are dirty now
-}
-
 std::unique_ptr<policy::RuleBook> Worker::adopt(std::unique_ptr<policy::RuleBook> rules) noexcept {
   ++statistics_.rules_adopted;
   quotas_->adopt(rules->quotas(), context_.now);
@@ -273,10 +206,7 @@ void Worker::begin_drain() noexcept {
   keys_->drain(context_.now);
   quotas_->drain(context_.now);
   waiters_.deliver_grants();
-  for (uint32_t index = 0; index < sessions_.index_end(); ++index) {
-    if (session::Session* session = sessions_.at(index)) session->begin_drain();
-  }
-  end_turn();
+  runner_.begin_drain();
   send_off();
 }
 
@@ -291,12 +221,7 @@ bool Worker::idle() const noexcept {
 
 void Worker::check_drain() noexcept {
   if (!context_.draining || context_.now_ms() < drain_deadline_ms_) return;
-  for (uint32_t index = 0; index < sessions_.index_end(); ++index) {
-    session::Session* session = sessions_.at(index);
-    if (session == nullptr || session->ended()) continue;
-    session->close();
-    ++statistics_.cut_off;
-  }
+  runner_.cut_off();
 }
 
 Census Worker::census() const noexcept {

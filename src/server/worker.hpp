@@ -2,9 +2,9 @@
 // Flow:   turn(): Io::poll() -> sessions -> decisions -> what other shards sent -> sessions
 //         -> due timers -> what goes to other shards -> one send a connection.
 // Shape:  owns what decides on its shard, every session of its sockets, and the parts that do the
-//         work: EntryDecisions, WaiterDelivery, ShardQueries, QuotaTasks, ConnectionPlacement. What
-//         is left here is their order. Talks to the kernel through Io, and to other workers through
-//         its Exchange only, so that the simulator can drive it.
+//         work: EntryDecisions, WaiterDelivery, ShardQueries, QuotaTasks, ConnectionPlacement and
+//         SessionRunner. What is left here is their order. Talks to the kernel through Io, and to
+//         other workers through its Exchange only, so that the simulator can drive it.
 // Errors: the constructor throws when memory cannot be had; nothing else does.
 // Lives:  one thread; `io` and `crew` outlive it.
 #pragma once
@@ -23,6 +23,7 @@
 #include "server/entry_decisions.hpp"
 #include "server/quota_tasks.hpp"
 #include "server/session_backend.hpp"
+#include "server/session_runner.hpp"
 #include "server/session_table.hpp"
 #include "server/shard_queries.hpp"
 #include "server/waiter_delivery.hpp"
@@ -87,14 +88,8 @@ class Worker final : private CensusSource {
 
   int64_t wait_ns() const noexcept;
   void on_event(const io::Event& event) noexcept;
-  void on_session_event(const io::Event& event) noexcept;
   void adopt(route::Handover& handover) noexcept;
-  void resume_ready() noexcept;
-  void unblock() noexcept;
-  void run_timers() noexcept;
-  void end_turn() noexcept;
   void send_off() noexcept;
-  void free_departed_handles() noexcept;
   void check_drain() noexcept;
 
   io::Io& io_;
@@ -112,6 +107,7 @@ class Worker final : private CensusSource {
   ShardQueries queries_;
   QuotaTasks quota_tasks_;
   EntryDecisions decisions_;
+  SessionRunner runner_;
   ConnectionPlacement placement_;
   std::vector<io::Event> events_;
   WorkerStatistics statistics_;

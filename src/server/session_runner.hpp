@@ -1,0 +1,70 @@
+// Lets the sessions of a worker run: with what was received, when they can go on, when their time
+// has come, and at the end of a turn.
+// Flow:   Io events -> on_event(); resume_ready(), unblock(), run_timers(), end_turn() in the order
+//         of Worker::turn.
+// Shape:  goes through the context's lists; a session that marks itself again has its turn later.
+//         What a client can cause again and again is bounded for each turn.
+// Errors: none.
+// Lives:  one per worker, one thread only.
+#pragma once
+
+#include "io/io.hpp"
+#include "server/census.hpp"
+#include "server/entry_decisions.hpp"
+#include "server/session_table.hpp"
+#include "server/waiter_delivery.hpp"
+#include "session/context.hpp"
+#include "shard/key_decider.hpp"
+
+namespace sluice::server {
+
+class SessionRunner {
+ public:
+  SessionRunner(session::Context& context, SessionTable& sessions, EntryDecisions& decisions,
+                WaiterDelivery& waiters, shard::KeyDecider& keys, WorkerStatistics& statistics)
+      : context_(context),
+        sessions_(sessions),
+        decisions_(decisions),
+        waiters_(waiters),
+        keys_(keys),
+        statistics_(statistics) {}
+
+  // Whether a session has something to do without an event.
+  bool has_work() const noexcept {
+    return !context_.ready.empty() || !context_.dirty.empty() || context_.room_made ||
+           !context_.departed_handles.empty();
+  }
+
+  // Of a socket: what its session is told.
+  void on_event(const io::Event& event) noexcept;
+  // Sessions that were held by other shards go on when there is room again.
+  void unblock() noexcept;
+  void resume_ready() noexcept;
+  void run_timers() noexcept;
+  // One send for each session that has something to send.
+  void end_turn() noexcept;
+  // A connection may have held every handle: they go in slices.
+  void free_departed_handles() noexcept;
+
+  // The server shuts down: tells every session; ends those that are still there.
+  void begin_drain() noexcept;
+  void cut_off() noexcept;
+  void close_all() noexcept;
+
+ private:
+  template <typename Visit>
+  void for_each(Visit visit) noexcept {
+    for (uint32_t index = 0; index < sessions_.index_end(); ++index) {
+      if (session::Session* session = sessions_.at(index)) visit(*session);
+    }
+  }
+
+  session::Context& context_;
+  SessionTable& sessions_;
+  EntryDecisions& decisions_;
+  WaiterDelivery& waiters_;
+  shard::KeyDecider& keys_;
+  WorkerStatistics& statistics_;
+};
+
+}  // namespace sluice::server
