@@ -1,6 +1,6 @@
 // REST <-> values: what a request asks for, and the bytes of each answer.
 // Flow:   HttpRequest -> route_request() -> RestRequest; verdict -> encode_*() -> bytes.
-//         (http_codec_route.cpp, http_codec_reply.cpp)
+//         (http_codec_route.cpp with the table of rest_endpoint.hpp, http_codec_reply.cpp)
 // Shape:  gocc's endpoints, bodies and texts (docs/protocol.md, "REST").
 // Errors: whatever a request gets wrong comes back as a ready RestReply; never throws.
 // Lives:  a decoded key lies in the RestRequest's own buffer or in the request's bytes, until the
@@ -11,64 +11,12 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <variant>
 
 #include "api/entry.hpp"
-#include "base/limits.hpp"
 #include "wire/http_parser.hpp"
-#include "wire/rest_quota_route.hpp"
+#include "wire/rest_request.hpp"
 
 namespace sluice::wire {
-
-struct RestOptions {
-  uint32_t key_bytes_max = 1'024;
-  bool requests_can_set_rate = true;
-  bool requests_can_mod_queue = true;
-};
-
-// GET|POST /rate/:key and DELETE /rate/:key/:id, as one entry. wait_ms_max is the request's own.
-struct RestDecision {
-  api::Entry entry;
-  bool json = false;  // Accept: application/json
-};
-
-struct RestInspect {
-  std::string_view key;  // GET /debug/:key
-  bool pretty = false;
-};
-
-struct RestDebug {  // GET /debug
-  bool pretty = false;
-  std::string_view prefix;                     // of the keys told
-  uint32_t keys_max = limits::debug_keys_max;  // told at most
-};
-
-struct RestHealth {};
-struct RestMetrics {};
-struct RestOpenapi {};  // GET /openapi.json
-
-// GET /top.
-struct RestTop {
-  uint32_t keys_max = 0;
-};
-
-// An answer that needs nothing but the request: 400, 403, 404, 405, 431, OPTIONS.
-struct RestReply {
-  uint16_t status = 0;
-  std::string_view body;          // static
-  std::string_view content_type;  // static; empty: none
-  std::string_view allow;         // static; empty: none
-  bool json = false;              // the body's text is shown as {"error":"..."}
-  bool closes = false;            // the connection ends after it
-  bool of_rate = false;           // a /rate request was refused: the log tells it
-};
-
-// A RestInspect whose key is not live.
-inline constexpr RestReply key_not_found{
-    .status = 404, .body = "Key not found", .content_type = "text/plain; charset=UTF-8"};
-
-using RestRequest = std::variant<RestReply, RestDecision, RestInspect, RestDebug, RestHealth,
-                                 RestMetrics, RestTop, RestOpenapi, RestQuota>;
 
 // Routes `request`. A percent-decoded key is written to `key_buffer` (at least as long as the
 // target); a key without escapes is a view of the target.

@@ -16,7 +16,7 @@
 
 #include "api/quota.hpp"
 #include "base/limits.hpp"
-#include "wire/rest_quota_route.hpp"
+#include "wire/rest_request.hpp"
 
 namespace sluice::wire {
 

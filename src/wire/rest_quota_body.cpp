@@ -8,6 +8,7 @@
 #include "base/assert.hpp"
 #include "policy/quota_text.hpp"
 #include "wire/http_text.hpp"
+#include "wire/rest_endpoint.hpp"
 #include "wire/rest_quota.hpp"
 
 namespace sluice::wire {
@@ -543,7 +544,7 @@ std::optional<QuotaProblem> read_asked(const RestQuota& asked, std::string_view 
 std::optional<QuotaProblem> judge_query(const RestQuota& asked) {
   if (!asked.unknown_field.empty()) {
     return bad_request("the query: unknown field " + policy::in_quotes(asked.unknown_field) +
-                       "; known here: " + std::string(quota_endpoint_info(asked.endpoint).fields));
+                       "; known here: " + std::string(quota_endpoint(asked.endpoint).parameters));
   }
   if (!asked.unclear_field.empty()) {
     return bad_request("the query: " + std::string(asked.unclear_field) +

@@ -9,6 +9,7 @@
 
 #include "base/limits.hpp"
 #include "wire/http_codec.hpp"
+#include "wire/rest_endpoint.hpp"
 
 namespace {
 
@@ -90,7 +91,7 @@ class Answerer {
   void operator()(const wire::RestOpenapi&) const {}
 
   void operator()(const wire::RestQuota& quota) const {
-    require(wire::has_quota_method(quota.endpoint, quota.method));
+    require(wire::has_method(wire::quota_endpoint(quota.endpoint), quota.method));
     check([&](auto out) {
       return wire::encode_content({.status = 429,
                                    .content_type = "application/json",

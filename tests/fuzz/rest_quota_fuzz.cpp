@@ -7,8 +7,10 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <vector>
 
 #include "base/limits.hpp"
+#include "wire/rest_endpoint.hpp"
 #include "wire/rest_quota.hpp"
 
 namespace {
@@ -79,17 +81,25 @@ void answer(const wire::QuotaRequest& request) {
   check_reply(wire::quota_reply(request, batch, 0));
 }
 
+std::vector<wire::QuotaEndpoint> quota_endpoints() {
+  std::vector<wire::QuotaEndpoint> endpoints;
+  for (const wire::RestEndpoint& endpoint : wire::rest_endpoints()) {
+    if (endpoint.quota != wire::QuotaEndpoint::none) endpoints.push_back(endpoint.quota);
+  }
+  return endpoints;
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 2) return 0;
   const std::string_view body{reinterpret_cast<const char*>(data + 2), size - 2};
-  const auto endpoints = wire::quota_endpoints();
-  const wire::QuotaEndpoint endpoint = endpoints[data[0] % endpoints.size()].endpoint;
+  static const std::vector<wire::QuotaEndpoint> endpoints = quota_endpoints();
+  const wire::QuotaEndpoint endpoint = endpoints[data[0] % endpoints.size()];
   constexpr std::array<std::string_view, 4> methods{"POST", "PUT", "GET", "DELETE"};
   constexpr std::array<std::string_view, 4> styles{"", "openai", "anthropic", "other"};
   const std::string_view method = methods[data[1] % methods.size()];
-  if (!wire::has_quota_method(endpoint, method)) return 0;
+  if (!wire::has_method(wire::quota_endpoint(endpoint), method)) return 0;
   const wire::RestQuota asked{.endpoint = endpoint,
                               .method = method,
                               .subject = body.substr(0, 80),

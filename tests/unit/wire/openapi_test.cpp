@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "wire/rest_endpoint.hpp"
 #include "wire/rest_quota.hpp"
 
 namespace sluice::wire {
@@ -40,24 +42,36 @@ TEST(Openapi, is_of_a_version_that_tools_know) {
   EXPECT_EQ(document()["openapi"], "3.1.0");
 }
 
-TEST(Openapi, names_every_route_and_no_other) {
-  std::set<std::string> routes;
-  for (const QuotaEndpointInfo& info : quota_endpoints()) {
-    routes.insert(described_path(info.route));
+// Those under /v1/: all that is described so far.
+std::vector<const RestEndpoint*> described_endpoints() {
+  std::vector<const RestEndpoint*> endpoints;
+  for (const RestEndpoint& endpoint : rest_endpoints()) {
+    if (endpoint.quota != QuotaEndpoint::none) endpoints.push_back(&endpoint);
   }
-  std::set<std::string> described;
-  for (const auto& [path, operations] : document()["paths"].items()) described.insert(path);
-  EXPECT_EQ(described, routes);
+  return endpoints;
 }
 
-TEST(Openapi, names_every_method_and_no_other) {
-  for (const QuotaEndpointInfo& info : quota_endpoints()) {
-    const Json& path = document()["paths"][described_path(info.route)];
-    for (const char* method : {"get", "put", "post", "delete", "patch", "head"}) {
-      EXPECT_EQ(path.contains(method), has_quota_method(info.endpoint, upper(method)))
-          << method << " " << info.route;
+// "GET /v1/subjects listSubjects"
+std::string line_of(std::string_view method, std::string_view path, std::string_view id) {
+  return std::string(method).append(" ").append(path).append(" ").append(id);
+}
+
+TEST(Openapi, has_the_operations_of_every_endpoint_and_no_other) {
+  std::set<std::string> operations;
+  for (const RestEndpoint* endpoint : described_endpoints()) {
+    for (const auto& [method, id] : endpoint->operations) {
+      if (method == RestMethod::none) break;
+      operations.insert(line_of(method_name(method), described_path(endpoint->route), id));
     }
   }
+  std::set<std::string> described;
+  for (const auto& [path, item] : document()["paths"].items()) {
+    for (const auto& [method, operation] : item.items()) {
+      if (method == "parameters") continue;  // of all its operations
+      described.insert(line_of(upper(method), path, operation["operationId"].get<std::string>()));
+    }
+  }
+  EXPECT_EQ(described, operations);
 }
 
 // The fields that a body of this endpoint may have, as its reader complains.
@@ -77,9 +91,9 @@ std::set<std::string> taken_fields(QuotaEndpoint endpoint) {
 }
 
 TEST(Openapi, names_every_field_of_a_body_and_no_other) {
-  for (const QuotaEndpointInfo& info : quota_endpoints()) {
-    if (!has_quota_method(info.endpoint, "POST") || taken_fields(info.endpoint).empty()) continue;
-    const Json& body = document()["paths"][std::string(info.route)]["post"]["requestBody"]
+  for (const RestEndpoint* endpoint : described_endpoints()) {
+    if (!has_method(*endpoint, "POST") || taken_fields(endpoint->quota).empty()) continue;
+    const Json& body = document()["paths"][std::string(endpoint->route)]["post"]["requestBody"]
                                  ["content"]["application/json"]["schema"];
     const std::string name = body["$ref"].get<std::string>().substr(21);  // #/components/schemas/
     const Json& schema = document()["components"]["schemas"][name];
@@ -87,22 +101,22 @@ TEST(Openapi, names_every_field_of_a_body_and_no_other) {
     if (schema.contains("properties")) {
       for (const auto& [field, type] : schema["properties"].items()) described.insert(field);
     }
-    EXPECT_EQ(described, taken_fields(info.endpoint)) << info.route;
+    EXPECT_EQ(described, taken_fields(endpoint->quota)) << endpoint->route;
     EXPECT_EQ(schema["additionalProperties"], false) << name;
   }
 }
 
 TEST(Openapi, shows_bodies_that_are_read) {
-  for (const QuotaEndpointInfo& info : quota_endpoints()) {
+  for (const RestEndpoint* endpoint : described_endpoints()) {
     for (const char* method : {"post", "put"}) {
-      const Json& path = document()["paths"][described_path(info.route)];
+      const Json& path = document()["paths"][described_path(endpoint->route)];
       if (!path.contains(method) || !path[method].contains("requestBody")) continue;
       const Json& example = path[method]["requestBody"]["content"]["application/json"]["example"];
-      ASSERT_TRUE(example.is_object()) << info.route;
+      ASSERT_TRUE(example.is_object()) << endpoint->route;
       const std::string verb = upper(method);
       const auto read = read_quota_request(
-          {.endpoint = info.endpoint, .method = verb, .subject = "gpt"}, example.dump(), {});
-      EXPECT_TRUE(std::holds_alternative<QuotaRequest>(read)) << info.route << example;
+          {.endpoint = endpoint->quota, .method = verb, .subject = "gpt"}, example.dump(), {});
+      EXPECT_TRUE(std::holds_alternative<QuotaRequest>(read)) << endpoint->route << example;
     }
   }
 }

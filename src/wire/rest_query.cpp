@@ -1,0 +1,71 @@
+#include "wire/rest_query.hpp"
+
+#include <array>
+#include <optional>
+
+#include "wire/rest_endpoint.hpp"
+
+namespace sluice::wire {
+namespace {
+
+struct NamedParameter {
+  std::string_view name;
+  QueryParameter RestQuery::*parameter;
+};
+
+// The commonest first.
+constexpr std::array<NamedParameter, 13> parameters{{
+    {"canWait", &RestQuery::can_wait},
+    {"maxRequests", &RestQuery::max_requests},
+    {"maxRequestsInQueue", &RestQuery::max_requests_in_queue},
+    {"cost", &RestQuery::cost},
+    {"maxWaitMillis", &RestQuery::max_wait_ms},
+    {"pretty", &RestQuery::pretty},
+    {"prefix", &RestQuery::prefix},
+    {"limit", &RestQuery::limit},
+    {"keys", &RestQuery::keys},
+    {"cursor", &RestQuery::cursor},
+    {"headers", &RestQuery::headers},
+    {"subject", &RestQuery::subject},
+    {"dry_run", &RestQuery::dry_run},
+}};
+
+QueryParameter* find_parameter(RestQuery& query, std::string_view name) noexcept {
+  for (const NamedParameter& named : parameters) {
+    if (named.name == name) return &(query.*named.parameter);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+// gocc passes over what it does not know or cannot read, and so do its requests here. Those for
+// quotas refuse it, as they do in a body: whoever misspells dry_run wants nothing to change.
+RestQuery read_query(std::string_view query, const RestEndpoint* endpoint,
+                     DecodeBuffer& buffer) noexcept {
+  const bool is_strict = endpoint != nullptr && endpoint->quota != QuotaEndpoint::none;
+  RestQuery read;
+  while (!query.empty()) {
+    const std::string_view text = query.substr(0, query.find('&'));
+    const std::optional<QueryPair> pair = take_query_pair(query);
+    const auto name = pair ? buffer.form_decode(pair->name) : std::nullopt;
+    const bool is_known = name && (!is_strict || takes_parameter(*endpoint, *name));
+    if (!is_known && read.unknown_field.empty()) {
+      read.unknown_field = name && !name->empty() ? *name : text;
+    }
+    QueryParameter* parameter = is_known ? find_parameter(read, *name) : nullptr;
+    if (parameter == nullptr) continue;
+    const bool repeated = parameter->was_given;
+    const std::optional<std::string_view> value = buffer.form_decode(pair->value);
+    if (repeated || !value) {
+      read.unclear_field = *name;
+      continue;
+    }
+    // A subject is the same text wherever it stands: nothing is cut off.
+    const bool is_subject = parameter == &read.subject;
+    *parameter = {.was_given = true, .value = is_subject ? *value : trim_white_space(*value)};
+  }
+  return read;
+}
+
+}  // namespace sluice::wire

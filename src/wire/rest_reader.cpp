@@ -1,0 +1,204 @@
+#include "wire/rest_reader.hpp"
+
+#include <optional>
+
+#include "base/assert.hpp"
+#include "base/limits.hpp"
+#include "wire/http_text.hpp"
+#include "wire/rest_endpoint.hpp"
+
+namespace sluice::wire {
+namespace {
+
+constexpr std::string_view text_plain = "text/plain; charset=UTF-8";
+constexpr std::string_view application_json = "application/json";
+
+constexpr bool is_within(int32_t value, uint32_t min, uint32_t max) noexcept {
+  return value >= 0 && static_cast<uint32_t>(value) >= min && static_cast<uint32_t>(value) <= max;
+}
+
+// The number of a parameter that is_present(); `absent` when it is not, nothing when it is none.
+std::optional<int32_t> number(const QueryParameter& parameter, int32_t absent) noexcept {
+  return parameter.is_present() ? parse_int32(parameter.value) : absent;
+}
+
+// Why a request is not decided; no text: nothing is wrong so far.
+struct Complaint {
+  uint16_t status = 0;
+  std::string_view text;
+};
+
+// gocc's query. The order of the checks is part of what callers see.
+Complaint read_gocc_parameters(const RestQuery& query, const RestOptions& options,
+                               api::Entry& entry) noexcept {
+  const QueryParameter& can_wait = query.can_wait;
+  const QueryParameter& max_requests = query.max_requests;
+  const QueryParameter& max_queue = query.max_requests_in_queue;
+  const std::optional<bool> may_wait = can_wait.is_present() ? parse_bool(can_wait.value) : false;
+  if (!may_wait) return {400, "failed to parse canWait query parameter"};
+
+  const std::optional<int32_t> requests = number(max_requests, 1);
+  if (!requests) return {400, "failed to parse maxRequests query parameter"};
+  if (max_requests.is_present() && !options.requests_can_set_rate) {
+    return {403, "maxRequests query parameter is disabled"};
+  }
+
+  const std::optional<int32_t> queue = number(max_queue, 0);
+  if (!queue) return {400, "failed to parse maxRequestsInQueue query parameter"};
+  if (max_queue.is_present() && !options.requests_can_mod_queue) {
+    return {403, "maxRequestsInQueue query parameter is disabled"};
+  }
+
+  if (!is_within(*requests, 1, limits::permits_max)) return {400, "maxRequests out of bounds"};
+  if (!is_within(*queue, 0, limits::queue_max)) return {400, "maxRequestsInQueue out of bounds"};
+
+  if (*may_wait) entry.flags |= api::flag::may_wait;
+  if (max_requests.is_present()) entry.max_requests = static_cast<uint32_t>(*requests);
+  if (max_queue.is_present()) entry.max_requests_in_queue = static_cast<uint32_t>(*queue);
+  return {};
+}
+
+// What gocc does not have is judged after all that it has, in the same manner.
+Complaint read_own_parameters(const QueryParameter& cost, const QueryParameter& max_wait_ms,
+                              api::Entry& entry) noexcept {
+  const std::optional<int32_t> permits = number(cost, 1);
+  if (!permits) return {400, "failed to parse cost query parameter"};
+  const std::optional<int32_t> wait_ms = number(max_wait_ms, 0);
+  if (!wait_ms) return {400, "failed to parse maxWaitMillis query parameter"};
+
+  if (!is_within(*permits, 1, limits::permits_max)) return {400, "cost out of bounds"};
+  if (!is_within(*wait_ms, 0, limits::wait_ms_max)) return {400, "maxWaitMillis out of bounds"};
+
+  entry.cost = static_cast<uint32_t>(*permits);
+  entry.wait_ms_max = static_cast<uint32_t>(*wait_ms);
+  return {};
+}
+
+Complaint read_entry(const RestTarget& target, api::Entry& entry) noexcept {
+  if (target.key.empty()) return {400, "empty key provided"};
+  if (target.key.size() > target.options.key_bytes_max) {
+    return {431, "key too long (--max-key-bytes)"};
+  }
+  Complaint complaint = read_gocc_parameters(target.query, target.options, entry);
+  if (complaint.text.empty()) {
+    complaint = read_own_parameters(target.query.cost, target.query.max_wait_ms, entry);
+  }
+  entry.op = api::Op::acquire;
+  entry.flags |= api::flag::wants_details | api::flag::shows_id;
+  return complaint;
+}
+
+Complaint read_released(const RestTarget& target, api::Entry& entry) noexcept {
+  if (target.key.empty()) return {400, "empty key provided"};
+  if (trim_white_space(target.id).empty()) return {400, "empty id provided"};
+  if (target.key.size() > target.options.key_bytes_max) {
+    return {431, "key too long (--max-key-bytes)"};
+  }
+  entry.op = api::Op::release;
+  return read_own_parameters(target.query.cost, QueryParameter{}, entry);
+}
+
+RestReply refusal(const RestTarget& target, const Complaint& complaint) noexcept {
+  const bool json = accepts_json(target.request.accept);
+  return {.status = complaint.status,
+          .body = complaint.text,
+          .content_type = json ? application_json : text_plain,
+          .json = json};
+}
+
+RestRequest decision(const RestTarget& target, const Complaint& complaint,
+                     RestDecision& decided) noexcept {
+  if (!complaint.text.empty()) {
+    RestReply reply = refusal(target, complaint);
+    reply.of_rate = true;
+    return reply;
+  }
+  ASSERT(target.key.size() <= limits::key_bytes_max);
+  decided.entry.key_data = target.key.data();
+  decided.entry.key_bytes = static_cast<uint16_t>(target.key.size());
+  decided.json = accepts_json(target.request.accept);
+  return decided;
+}
+
+DryRun read_dry_run(const QueryParameter& parameter) noexcept {
+  if (!parameter.was_given) return DryRun::absent;
+  if (parameter.value == "true") return DryRun::yes;
+  return parameter.value == "false" ? DryRun::no : DryRun::unclear;
+}
+
+}  // namespace
+
+RestRequest read_acquire(const RestTarget& target) noexcept {
+  RestDecision decided;
+  const Complaint complaint = read_entry(target, decided.entry);
+  return decision(target, complaint, decided);
+}
+
+RestRequest read_release(const RestTarget& target) noexcept {
+  RestDecision decided;
+  const Complaint complaint = read_released(target, decided.entry);
+  return decision(target, complaint, decided);
+}
+
+// gocc knows nothing but `pretty` here.
+RestRequest read_debug(const RestTarget& target) noexcept {
+  const RestQuery& query = target.query;
+  const std::optional<int32_t> keys_max = number(query.limit, limits::debug_keys_max);
+  if (!keys_max) return refusal(target, {400, "failed to parse limit query parameter"});
+  if (!is_within(*keys_max, 1, limits::debug_keys_max)) {
+    return refusal(target, {400, "limit out of bounds"});
+  }
+  return RestDebug{.pretty = query.pretty.was_given,
+                   .prefix = query.prefix.value,
+                   .keys_max = static_cast<uint32_t>(*keys_max)};
+}
+
+RestRequest read_inspect(const RestTarget& target) noexcept {
+  // A key that cannot be live need not be looked up.
+  const bool is_possible = !target.key.empty() && target.key.size() <= target.options.key_bytes_max;
+  if (!is_possible) return key_not_found;
+  return RestInspect{.key = target.key, .pretty = target.query.pretty.was_given};
+}
+
+RestRequest read_health(const RestTarget&) noexcept {
+  return RestHealth{};
+}
+
+RestRequest read_metrics(const RestTarget&) noexcept {
+  return RestMetrics{};
+}
+
+RestRequest read_top(const RestTarget& target) noexcept {
+  const std::optional<int32_t> keys_max = number(target.query.keys, limits::top_keys);
+  if (!keys_max) return refusal(target, {400, "failed to parse keys query parameter"});
+  if (!is_within(*keys_max, 1, limits::top_keys_max)) {
+    return refusal(target, {400, "keys out of bounds"});
+  }
+  return RestTop{.keys_max = static_cast<uint32_t>(*keys_max)};
+}
+
+RestRequest read_openapi(const RestTarget&) noexcept {
+  return RestOpenapi{};
+}
+
+RestRequest read_quota(const RestTarget& target) noexcept {
+  const QuotaEndpoint endpoint = target.endpoint.quota;
+  const RestQuery& query = target.query;
+  const bool lists = endpoint == QuotaEndpoint::reservations;
+  const bool is_reservation = endpoint == QuotaEndpoint::reservation;
+  const std::string_view named = is_reservation ? std::string_view{} : target.name;
+  return RestQuota{.endpoint = endpoint,
+                   .method = target.request.method,
+                   .subject = lists ? query.subject.value : named,
+                   .by_subject = lists && query.subject.was_given,
+                   .reservation = is_reservation ? target.name : std::string_view{},
+                   .cursor = query.cursor.value,
+                   .limit = query.limit.value,
+                   .rate_style = target.request.rate_style,
+                   .headers = query.headers.value,
+                   .dry_run = read_dry_run(query.dry_run),
+                   .unknown_field = query.unknown_field,
+                   .unclear_field = query.unclear_field};
+}
+
+}  // namespace sluice::wire

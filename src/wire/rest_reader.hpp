@@ -1,0 +1,40 @@
+// Reads what a request of one endpoint asks for, out of its path and query.
+// Flow:   route_request() -> RestTarget -> the reader that the endpoint's row names -> RestRequest.
+// Shape:  docs/rest.md; the order of the checks is part of what callers see.
+// Errors: what the request gets wrong comes back as a ready RestReply; of quotas all but the path
+//         is checked with the body.
+// Lives:  views as in RestTarget.
+#pragma once
+
+#include <string_view>
+
+#include "wire/http_parser.hpp"
+#include "wire/rest_query.hpp"
+#include "wire/rest_request.hpp"
+
+namespace sluice::wire {
+
+// A request whose path and method exist, cut into its parts.
+struct RestTarget {
+  const RestEndpoint& endpoint;
+  const HttpRequest& request;
+  const RestOptions& options;
+  const RestQuery& query;
+  std::string_view name;  // of a subject or a reservation: the decoded key as it is
+  std::string_view key;   // the same without white space at its ends
+  std::string_view id;    // decoded, as it is
+};
+
+using RestReader = RestRequest (*)(const RestTarget&) noexcept;
+
+RestRequest read_acquire(const RestTarget&) noexcept;
+RestRequest read_release(const RestTarget&) noexcept;
+RestRequest read_debug(const RestTarget&) noexcept;
+RestRequest read_inspect(const RestTarget&) noexcept;
+RestRequest read_health(const RestTarget&) noexcept;
+RestRequest read_metrics(const RestTarget&) noexcept;
+RestRequest read_top(const RestTarget&) noexcept;
+RestRequest read_openapi(const RestTarget&) noexcept;
+RestRequest read_quota(const RestTarget&) noexcept;
+
+}  // namespace sluice::wire

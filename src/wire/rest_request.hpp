@@ -1,0 +1,102 @@
+// What a routed REST request asks for: one value for each kind of request.
+// Flow:   route_request() -> RestRequest -> the session decides, asks or replies.
+// Shape:  docs/rest.md.
+// Lives:  views of the request's target and of the buffer that its escapes were decoded in.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <variant>
+
+#include "api/entry.hpp"
+#include "base/limits.hpp"
+
+namespace sluice::wire {
+
+struct RestOptions {
+  uint32_t key_bytes_max = 1'024;
+  bool requests_can_set_rate = true;
+  bool requests_can_mod_queue = true;
+};
+
+// GET|POST /rate/:key and DELETE /rate/:key/:id, as one entry. wait_ms_max is the request's own.
+struct RestDecision {
+  api::Entry entry;
+  bool json = false;  // Accept: application/json
+};
+
+struct RestInspect {
+  std::string_view key;  // GET /debug/:key
+  bool pretty = false;
+};
+
+struct RestDebug {  // GET /debug
+  bool pretty = false;
+  std::string_view prefix;                     // of the keys told
+  uint32_t keys_max = limits::debug_keys_max;  // told at most
+};
+
+struct RestHealth {};
+struct RestMetrics {};
+struct RestOpenapi {};  // GET /openapi.json
+
+// GET /top.
+struct RestTop {
+  uint32_t keys_max = 0;
+};
+
+// The endpoints under /v1/.
+enum class QuotaEndpoint : uint8_t {
+  none,
+  subjects,
+  subject,
+  reserve,
+  check,
+  settle,
+  cancel,
+  extend,
+  record,
+  reset,
+  reset_all,
+  reservations,
+  reservation,
+};
+
+// ?dry_run=
+enum class DryRun : uint8_t { absent, no, yes, unclear };
+
+// A request for quotas as its head has it; what it asks stands in its body, too.
+struct RestQuota {
+  QuotaEndpoint endpoint = QuotaEndpoint::none;
+  std::string_view method;       // one that the endpoint has
+  std::string_view subject;      // GET|PUT|DELETE /v1/subjects/NAME; GET /v1/reservations?subject=
+  bool by_subject = false;       // GET /v1/reservations: of `subject` alone
+  std::string_view reservation;  // GET /v1/reservations/ID
+  std::string_view cursor;       // GET /v1/subjects, /v1/reservations; empty: from the start
+  std::string_view limit;        // likewise; empty: as many as usual
+  std::string_view rate_style;   // of headers: X-RateLimit-Style; empty: plain ones
+  std::string_view headers;      // the same as ?headers=
+  DryRun dry_run = DryRun::absent;
+  std::string_view unknown_field;  // of the query: the first that the endpoint does not have
+  std::string_view unclear_field;  // of the query: given twice, or not to be decoded
+};
+
+// An answer that needs nothing but the request: 400, 403, 404, 405, 431, OPTIONS.
+struct RestReply {
+  uint16_t status = 0;
+  std::string_view body;          // static
+  std::string_view content_type;  // static; empty: none
+  std::string_view allow;         // static; empty: none
+  bool json = false;              // the body's text is shown as {"error":"..."}
+  bool closes = false;            // the connection ends after it
+  bool of_rate = false;           // a /rate request was refused: the log tells it
+};
+
+// A RestInspect whose key is not live.
+inline constexpr RestReply key_not_found{
+    .status = 404, .body = "Key not found", .content_type = "text/plain; charset=UTF-8"};
+
+using RestRequest = std::variant<RestReply, RestDecision, RestInspect, RestDebug, RestHealth,
+                                 RestMetrics, RestTop, RestOpenapi, RestQuota>;
+
+}  // namespace sluice::wire

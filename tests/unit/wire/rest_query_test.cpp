@@ -1,0 +1,77 @@
+// Goal: a query's parameters are found by name, and what cannot be read is noted, not lost.
+// Method: queries of one endpoint that passes over what it does not know and of one that does not.
+#include "wire/rest_query.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "wire/rest_endpoint.hpp"
+
+namespace sluice::wire {
+namespace {
+
+// Keeps what the views of `query` point into.
+struct Read {
+  std::string text;
+  std::vector<char> memory;
+  RestQuery query;
+};
+
+Read read(std::string text, const char* path) {
+  Read result{.text = std::move(text), .memory = {}, .query = {}};
+  result.memory.resize(result.text.size());
+  DecodeBuffer buffer{result.memory};
+  result.query = read_query(result.text, find_endpoint(path).endpoint, buffer);
+  return result;
+}
+
+TEST(RestQuery, has_each_parameter_by_its_name) {
+  const Read all = read(
+      "canWait=a&maxRequests=b&maxRequestsInQueue=c&cost=d&maxWaitMillis=e&pretty=f&prefix=g&limit="
+      "h&keys=i&cursor=j&headers=k&subject=l&dry_run=m",
+      "/rate/k");
+  std::string values;
+  for (const QueryParameter& parameter :
+       {all.query.can_wait, all.query.max_requests, all.query.max_requests_in_queue, all.query.cost,
+        all.query.max_wait_ms, all.query.pretty, all.query.prefix, all.query.limit, all.query.keys,
+        all.query.cursor, all.query.headers, all.query.subject, all.query.dry_run}) {
+    EXPECT_TRUE(parameter.was_given);
+    values += parameter.value;
+  }
+  EXPECT_EQ(values, "abcdefghijklm");
+}
+
+TEST(RestQuery, decodes_and_trims_values_but_for_a_subject) {
+  const Read one = read("co%73t=%2B7+&subject=+a%2Fb+", "/rate/k");
+  EXPECT_EQ(one.query.cost.value, "+7");
+  EXPECT_EQ(one.query.subject.value, " a/b ");
+}
+
+TEST(RestQuery, tells_given_from_present) {
+  const Read one = read("pretty&cost=%20", "/debug");
+  EXPECT_TRUE(one.query.pretty.was_given);
+  EXPECT_FALSE(one.query.pretty.is_present());
+  EXPECT_FALSE(one.query.cost.is_present());
+  EXPECT_FALSE(one.query.keys.was_given);
+}
+
+TEST(RestQuery, keeps_the_first_of_repeated_parameters) {
+  const Read one = read("cost=1&cost=2", "/rate/k");
+  EXPECT_EQ(one.query.cost.value, "1");
+  EXPECT_EQ(one.query.unclear_field, "cost");
+}
+
+TEST(RestQuery, of_quotas_knows_no_parameter_of_other_endpoints) {
+  EXPECT_EQ(read("limit=1&cost=2", "/v1/subjects").query.unknown_field, "cost");
+  EXPECT_FALSE(read("cost=2", "/v1/subjects").query.cost.was_given);
+  EXPECT_EQ(read("limit=1&cost=2", "/rate/k").query.unknown_field, "");
+}
+
+TEST(RestQuery, of_no_endpoint_is_read_as_well) {
+  EXPECT_TRUE(read("pretty", "/no").query.pretty.was_given);
+}
+
+}  // namespace
+}  // namespace sluice::wire
