@@ -1,15 +1,19 @@
-// Goal: the description names every endpoint under /v1/ with its methods and fields, and no other.
-// Method: its paths and the schemas of its bodies are held against the routes and against what the
-// reader of bodies says that it takes.
+// Goal: openapi.json describes every endpoint with its methods, parameters and fields, and nothing
+// else; docs/rest.md names every operation.
+// Method: paths, operations and parameters are held against the table of endpoints, the schemas of
+// bodies against what the reader of bodies says that it takes.
 #include "wire/openapi.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
-#include <vector>
 
+#include "tests/support/source_folder.hpp"
 #include "wire/rest_endpoint.hpp"
 #include "wire/rest_quota.hpp"
 
@@ -28,27 +32,31 @@ std::string upper(std::string text) {
   return text;
 }
 
-// As the description writes paths.
-std::string described_path(std::string_view route) {
-  std::string path(route);
-  for (const auto& [part, name] : {std::pair{":key", "{name}"}, std::pair{":id", "{id}"}}) {
-    const size_t begin = path.find(part);
-    if (begin != path.npos) path.replace(begin, path.npos, name);
+// A path without the names of its parameters: "/rate/:/:" of "/rate/:key/:id", and of
+// "/rate/{key}/{requestId}" as the description writes it.
+std::string shape_of(std::string_view path) {
+  std::string shape;
+  bool in_name = false;
+  for (const char c : path) {
+    const bool begins = c == ':' || c == '{';
+    if (begins) shape.push_back(':');
+    in_name = begins || (in_name && c != '/');
+    if (!in_name) shape.push_back(c);
   }
-  return path;
+  return shape;
+}
+
+// The description's path item of an endpoint.
+const Json& item_of(const RestEndpoint& endpoint) {
+  for (const auto& [path, item] : document()["paths"].items()) {
+    if (shape_of(path) == shape_of(endpoint.route)) return item;
+  }
+  static const Json none = Json::object();
+  return none;
 }
 
 TEST(Openapi, is_of_a_version_that_tools_know) {
   EXPECT_EQ(document()["openapi"], "3.1.0");
-}
-
-// Those under /v1/: all that is described so far.
-std::vector<const RestEndpoint*> described_endpoints() {
-  std::vector<const RestEndpoint*> endpoints;
-  for (const RestEndpoint& endpoint : rest_endpoints()) {
-    if (endpoint.quota != QuotaEndpoint::none) endpoints.push_back(&endpoint);
-  }
-  return endpoints;
 }
 
 // "GET /v1/subjects listSubjects"
@@ -58,20 +66,84 @@ std::string line_of(std::string_view method, std::string_view path, std::string_
 
 TEST(Openapi, has_the_operations_of_every_endpoint_and_no_other) {
   std::set<std::string> operations;
-  for (const RestEndpoint* endpoint : described_endpoints()) {
-    for (const auto& [method, id] : endpoint->operations) {
+  for (const RestEndpoint& endpoint : rest_endpoints()) {
+    for (const auto& [method, id] : endpoint.operations) {
       if (method == RestMethod::none) break;
-      operations.insert(line_of(method_name(method), described_path(endpoint->route), id));
+      operations.insert(line_of(method_name(method), shape_of(endpoint.route), id));
     }
   }
   std::set<std::string> described;
   for (const auto& [path, item] : document()["paths"].items()) {
     for (const auto& [method, operation] : item.items()) {
       if (method == "parameters") continue;  // of all its operations
-      described.insert(line_of(upper(method), path, operation["operationId"].get<std::string>()));
+      const auto id = operation["operationId"].get<std::string>();
+      described.insert(line_of(upper(method), shape_of(path), id));
     }
   }
   EXPECT_EQ(described, operations);
+}
+
+// What a "$ref" leads to.
+const Json& resolved(const Json& json) {
+  if (!json.contains("$ref")) return json;
+  return document()[Json::json_pointer(json["$ref"].get<std::string>().substr(1))];
+}
+
+// Of the queries of all methods of a path.
+std::set<std::string> described_parameters(const RestEndpoint& endpoint) {
+  std::set<std::string> names;
+  for (const auto& [method, operation] : item_of(endpoint).items()) {
+    if (!operation.contains("parameters")) continue;
+    for (const Json& parameter : operation["parameters"]) {
+      const Json& described = resolved(parameter);
+      if (described["in"] == "query") names.insert(described["name"].get<std::string>());
+    }
+  }
+  return names;
+}
+
+TEST(Openapi, has_the_query_parameters_of_every_endpoint_and_no_other) {
+  for (const RestEndpoint& endpoint : rest_endpoints()) {
+    const std::set<std::string> described = described_parameters(endpoint);
+    for (const std::string& name : described) {
+      EXPECT_TRUE(takes_parameter(endpoint, name)) << endpoint.route << " " << name;
+    }
+    std::string_view rest = endpoint.parameters;
+    while (!rest.empty()) {
+      const size_t end = std::min(rest.find(", "), rest.size());
+      const std::string name(rest.substr(0, end));
+      // All under /v1/ take it; it is described where an answer has limits to show.
+      if (name != "headers") {
+        EXPECT_TRUE(described.contains(name)) << endpoint.route << " " << name;
+      }
+      rest.remove_prefix(std::min(end + 2, rest.size()));
+    }
+  }
+}
+
+// As docs/rest.md writes it: "PUT /v1/subjects/NAME".
+std::string documented(std::string_view method, std::string_view route) {
+  std::string path(route);
+  const bool is_quota = route.starts_with("/v1/");
+  const std::pair<std::string_view, const char*> names[] = {
+      {":key", is_quota ? "NAME" : ":key"}, {":id", is_quota ? "ID" : ":requestId"}};
+  for (const auto& [part, name] : names) {
+    const size_t begin = path.find(part);
+    if (begin != path.npos) path.replace(begin, part.size(), name);
+  }
+  return std::string("`").append(method).append(" ").append(path);
+}
+
+TEST(Openapi, and_the_manual_have_the_same_operations) {
+  std::ifstream file(test::source_folder() / "docs" / "rest.md");
+  const std::string manual{std::istreambuf_iterator<char>(file), {}};
+  for (const RestEndpoint& endpoint : rest_endpoints()) {
+    for (const auto& [method, id] : endpoint.operations) {
+      if (method == RestMethod::none) break;
+      const std::string text = documented(method_name(method), endpoint.route);
+      EXPECT_NE(manual.find(text), manual.npos) << text;
+    }
+  }
 }
 
 // The fields that a body of this endpoint may have, as its reader complains.
@@ -91,32 +163,33 @@ std::set<std::string> taken_fields(QuotaEndpoint endpoint) {
 }
 
 TEST(Openapi, names_every_field_of_a_body_and_no_other) {
-  for (const RestEndpoint* endpoint : described_endpoints()) {
-    if (!has_method(*endpoint, "POST") || taken_fields(endpoint->quota).empty()) continue;
-    const Json& body = document()["paths"][std::string(endpoint->route)]["post"]["requestBody"]
-                                 ["content"]["application/json"]["schema"];
+  for (const RestEndpoint& endpoint : rest_endpoints()) {
+    const bool is_posted = endpoint.quota != QuotaEndpoint::none && has_method(endpoint, "POST");
+    if (!is_posted || taken_fields(endpoint.quota).empty()) continue;
+    const Json& body =
+        item_of(endpoint)["post"]["requestBody"]["content"]["application/json"]["schema"];
     const std::string name = body["$ref"].get<std::string>().substr(21);  // #/components/schemas/
     const Json& schema = document()["components"]["schemas"][name];
     std::set<std::string> described;
     if (schema.contains("properties")) {
       for (const auto& [field, type] : schema["properties"].items()) described.insert(field);
     }
-    EXPECT_EQ(described, taken_fields(endpoint->quota)) << endpoint->route;
+    EXPECT_EQ(described, taken_fields(endpoint.quota)) << endpoint.route;
     EXPECT_EQ(schema["additionalProperties"], false) << name;
   }
 }
 
 TEST(Openapi, shows_bodies_that_are_read) {
-  for (const RestEndpoint* endpoint : described_endpoints()) {
+  for (const RestEndpoint& endpoint : rest_endpoints()) {
     for (const char* method : {"post", "put"}) {
-      const Json& path = document()["paths"][described_path(endpoint->route)];
+      const Json& path = item_of(endpoint);
       if (!path.contains(method) || !path[method].contains("requestBody")) continue;
       const Json& example = path[method]["requestBody"]["content"]["application/json"]["example"];
-      ASSERT_TRUE(example.is_object()) << endpoint->route;
+      ASSERT_TRUE(example.is_object()) << endpoint.route;
       const std::string verb = upper(method);
       const auto read = read_quota_request(
-          {.endpoint = endpoint->quota, .method = verb, .subject = "gpt"}, example.dump(), {});
-      EXPECT_TRUE(std::holds_alternative<QuotaRequest>(read)) << endpoint->route << example;
+          {.endpoint = endpoint.quota, .method = verb, .subject = "gpt"}, example.dump(), {});
+      EXPECT_TRUE(std::holds_alternative<QuotaRequest>(read)) << endpoint.route << example;
     }
   }
 }
