@@ -1,0 +1,38 @@
+#include "wire/rest_answer.hpp"
+
+#include "base/overloaded.hpp"
+
+namespace sluice::wire {
+
+size_t answer_bytes_max(const RestAnswer& answer) noexcept {
+  return std::visit(base::Overloaded{
+                        [](const RestReply&) { return rest_head_bytes_max; },
+                        [](const RestContent& content) {
+                          return rest_head_bytes_max + content.headers.size() + content.body.size();
+                        },
+                        [](const DecisionAnswer& decision) {
+                          return decision_bytes_max(decision.key.size(), decision.json);
+                        },
+                        [](const KeyAnswer& key) {
+                          return rest_head_bytes_max + debug_key_bytes_max(key.state.key.size());
+                        },
+                    },
+                    answer);
+}
+
+size_t encode_answer(const RestAnswer& answer, const ReplyHead& head,
+                     std::span<std::byte> out) noexcept {
+  return std::visit(
+      base::Overloaded{
+          [&](const RestReply& reply) { return encode_reply(reply, head, out); },
+          [&](const RestContent& content) { return encode_content(content, head, out); },
+          [&](const DecisionAnswer& decision) {
+            return encode_decision(decision.verdict, decision.detail, decision.key, decision.json,
+                                   head, out);
+          },
+          [&](const KeyAnswer& key) { return encode_key_state(key.state, key.pretty, head, out); },
+      },
+      answer);
+}
+
+}  // namespace sluice::wire

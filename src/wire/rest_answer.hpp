@@ -1,0 +1,47 @@
+// A whole answer to a REST request as a value, for whichever version of HTTP has to write it.
+// Flow:   an exchange ends with a RestAnswer -> encode_answer() -> the bytes of HTTP/1.1.
+// Shape:  docs/rest.md. GET /debug of many keys is no value: it is streamed (DebugStream).
+// Lives:  an answer's views have to last until it is written.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <variant>
+
+#include "api/entry.hpp"
+#include "wire/http_codec.hpp"
+
+namespace sluice::wire {
+
+// A decided /rate request; of a JSON denial the key is shown.
+struct DecisionAnswer {
+  api::Verdict verdict = api::Verdict::none;
+  api::Detail detail;
+  std::string_view key;
+  bool json = false;
+};
+
+// GET /debug/:key
+struct KeyAnswer {
+  const api::KeyState& state;
+  bool pretty = false;
+};
+
+using RestAnswer = std::variant<RestReply, RestContent, DecisionAnswer, KeyAnswer>;
+
+// Of the longest head, and of a body that shows no key.
+inline constexpr size_t rest_head_bytes_max = 4'096;
+
+size_t answer_bytes_max(const RestAnswer& answer) noexcept;
+
+// Of a decision, before it is known.
+constexpr size_t decision_bytes_max(size_t key_bytes, bool json) noexcept {
+  return rest_head_bytes_max + (json ? 6 * key_bytes : 0);
+}
+
+// Writes it at the start of `out`, at least answer_bytes_max(), and returns its size in bytes.
+size_t encode_answer(const RestAnswer& answer, const ReplyHead& head,
+                     std::span<std::byte> out) noexcept;
+
+}  // namespace sluice::wire
