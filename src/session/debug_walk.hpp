@@ -47,8 +47,8 @@ class DebugWalk {
   static constexpr uint32_t slice_keys = 256;  // gathered or written in one go
   static constexpr size_t small_body_bytes = 2'048;
 
-  DebugWalk(const wire::RestDebug& request, const wire::DebugStream& how)
-      : stream(how), prefix_(request.prefix), left_(request.keys_max) {}
+  explicit DebugWalk(const wire::RestDebug& request)
+      : prefix_(request.prefix), left_(request.keys_max), pretty_(request.pretty) {}
 
   // How many keys there are before the first page is asked for.
   void expect(uint64_t keys_count) noexcept { sorted_ = keys_count <= sorted_keys_max; }
@@ -64,6 +64,7 @@ class DebugWalk {
     if (sorted_ && !gathered_ && rows_.size() > sorted_keys_max) sorted_ = false;
   }
 
+  bool pretty() const noexcept { return pretty_; }
   bool sorted() const noexcept { return sorted_; }
   uint64_t cursor() const noexcept { return cursor_; }
   // Whether another page has to be asked for before anything more is told.
@@ -94,7 +95,7 @@ class DebugWalk {
     constexpr size_t row_bytes_min = 128;  // beside the key
     if (rows_.size() * row_bytes_min > out.size()) return {};
     DebugWalk copy = *this;
-    wire::DebugStream whole{.pretty = stream.pretty, .chunked = false};
+    wire::DebugStream whole{.pretty = pretty_, .chunked = false};
     size_t bytes_max = 256;
     for (const Row& row : rows_) bytes_max += wire::debug_key_bytes_max(row.key.size());
     std::vector<std::byte> body(bytes_max);
@@ -109,11 +110,6 @@ class DebugWalk {
     return size;
   }
 
-  wire::DebugStream stream;
-  wire::ReplyHead head;
-  bool asked = false;    // a shard owes an answer
-  bool streams = false;  // the head is written
-
  private:
   void add_run(Run run) {
     const auto begin = rows_.begin() + static_cast<std::ptrdiff_t>(run.next);
@@ -125,6 +121,7 @@ class DebugWalk {
 
   std::string prefix_;
   uint64_t left_;  // keys that may still be told
+  bool pretty_;
   bool sorted_ = true;
   bool gathered_ = false;  // the last page has come
   uint64_t cursor_ = 0;

@@ -24,7 +24,7 @@ Names rows_of(DebugWalk& walk) {
 }
 
 TEST(DebugWalk, merges_pages_into_one_order) {
-  DebugWalk walk({}, {});
+  DebugWalk walk({});
   walk.expect(6);
   EXPECT_TRUE(walk.needs_page());
   add(walk, {"c", "a", "x"}, 7);
@@ -35,14 +35,14 @@ TEST(DebugWalk, merges_pages_into_one_order) {
 }
 
 TEST(DebugWalk, tells_a_prefix_and_no_more_than_asked_for) {
-  DebugWalk walk({.prefix = "a", .keys_max = 2}, {});
+  DebugWalk walk({.prefix = "a", .keys_max = 2});
   add(walk, {"b", "a3", "a1"}, 7);
   add(walk, {"a2", "c"}, 0);
   EXPECT_EQ(rows_of(walk), (Names{"a1", "a2"}));
 }
 
 TEST(DebugWalk, tells_many_keys_page_by_page) {
-  DebugWalk walk({.keys_max = 4}, {});
+  DebugWalk walk({.keys_max = 4});
   walk.expect(DebugWalk::sorted_keys_max + 1);
   EXPECT_FALSE(walk.sorted());
   add(walk, {"z", "y"}, 7);
@@ -56,7 +56,7 @@ TEST(DebugWalk, tells_many_keys_page_by_page) {
 }
 
 TEST(DebugWalk, gives_up_sorting_when_keys_keep_coming) {
-  DebugWalk walk({}, {});
+  DebugWalk walk({});
   walk.expect(10);
   uint32_t count = 0;
   while (walk.sorted()) {
@@ -72,7 +72,7 @@ TEST(DebugWalk, gives_up_sorting_when_keys_keep_coming) {
 }
 
 TEST(DebugWalk, a_few_keys_are_told_as_a_whole) {
-  DebugWalk walk({}, {});
+  DebugWalk walk({});
   add(walk, {"b", "a"}, 0);
   std::array<std::byte, DebugWalk::small_body_bytes> body;
   const auto size = walk.encode_whole(body);

@@ -1,5 +1,5 @@
-// A backend of sessions under test that only keeps what it is asked about quotas, to be answered by
-// the test.
+// A backend of sessions under test that only keeps what it is asked about quotas and keys, to be
+// answered by the test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -37,11 +38,17 @@ class KeepingBackend final : public Backend {
   void withdraw(WaitingEntry& entry) noexcept override { withdrawn.push_back(entry.ticket); }
   void abandon(WaitingEntry& entry) noexcept override { abandoned.push_back(entry.ticket); }
   bool may_look() const noexcept override { return has_room; }
-  void inspect(Session&, uint64_t, std::string_view) noexcept override {}
-  void page(Session&, uint64_t, uint64_t, uint32_t) noexcept override {}
-  void count_keys(Session&, uint64_t) noexcept override {}
-  void metrics(Session&, uint64_t) noexcept override {}
-  void top(Session&, uint64_t, uint32_t) noexcept override {}
+  void inspect(Session&, uint64_t, std::string_view key) noexcept override {
+    looks.push_back(std::string("inspect ").append(key));
+  }
+  void page(Session&, uint64_t, uint64_t cursor, uint32_t) noexcept override {
+    looks.push_back("page " + std::to_string(cursor));
+  }
+  void count_keys(Session&, uint64_t) noexcept override { looks.emplace_back("count"); }
+  void metrics(Session&, uint64_t) noexcept override { looks.emplace_back("metrics"); }
+  void top(Session&, uint64_t, uint32_t keys_max) noexcept override {
+    looks.push_back("top " + std::to_string(keys_max));
+  }
   api::QuotaBatch& take_batch() noexcept override {
     batches.push_back({0, std::make_unique<api::QuotaBatch>()});
     return *batches.back().batch;
@@ -58,6 +65,7 @@ class KeepingBackend final : public Backend {
   void move(Session&, uint32_t) noexcept override {}
 
   std::deque<Asked> batches;
+  std::vector<std::string> looks;  // into shards
   std::vector<api::Ticket> withdrawn, abandoned;
   std::vector<uint64_t> given_back, ended_ties;
   bool has_room = true;

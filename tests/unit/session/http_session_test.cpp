@@ -1,5 +1,6 @@
-// Goal: what a REST client has reserved, and was not and will not be told of, is given back,
-//       wherever between decision and answer its connection ends.
+// Goal: nothing behind an open request is looked at, and nothing behind the last one; what a REST
+//       client has reserved, and was not and will not be told of, is given back, wherever between
+//       decision and answer its connection ends.
 // Method: a session over a backend that only keeps what it is asked, to be answered by the test.
 #include "session/http_session.hpp"
 
@@ -19,10 +20,10 @@ using api::QuotaCode;
 using api::QuotaOp;
 using Reservations = std::vector<uint64_t>;
 
-class HttpSessionQuotaTest : public ::testing::Test {
+class HttpSessionTest : public ::testing::Test {
  protected:
-  HttpSessionQuotaTest() { session_.begin(); }
-  ~HttpSessionQuotaTest() override {
+  HttpSessionTest() { session_.begin(); }
+  ~HttpSessionTest() override {
     session_.close();
     for (Asked& asked : backend_.batches) session_.on_quota(asked.id, *asked.batch);
   }
@@ -83,7 +84,52 @@ class HttpSessionQuotaTest : public ::testing::Test {
   bool peer_reads_ = true;  // else what is sent stays in flight
 };
 
-TEST_F(HttpSessionQuotaTest, keeps_what_was_told) {
+// ------------------------------------------------------------------------ pipelining, keep-alive
+
+constexpr const char* health = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+
+TEST_F(HttpSessionTest, looks_at_nothing_behind_an_open_exchange) {
+  send(std::string("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n") + health);
+  EXPECT_EQ(backend_.looks, std::vector<std::string>{"metrics"});
+  EXPECT_EQ(told_, "");
+  session_.on_text(0, "text/plain", "m 1\n");
+  end_turn();
+  EXPECT_EQ(told_.find("HTTP/1.1 200 OK\r\nContent-Type: text/plain"), 0u) << told_;
+  EXPECT_TRUE(told_.ends_with("Content-Length: 0\r\n\r\n")) << told_;
+}
+
+TEST_F(HttpSessionTest, looks_at_nothing_behind_a_request_that_is_queued) {
+  send(std::string("POST /rate/k?canWait=true HTTP/1.1\r\nHost: x\r\n\r\n") + health);
+  const route::Request request = context_.turn.requests()[0];
+  const api::Entry entry = context_.turn.entries()[0];
+  context_.turn.clear();
+  const std::array verdicts{api::Verdict::queued};
+  const std::array details{api::Detail{.request_id = 42}};
+  session_.on_verdicts(request, {.entries = {&entry, 1}, .verdicts = verdicts, .details = details});
+  end_turn();
+  EXPECT_EQ(told_, "");
+  context_.waits[entry.ticket].follow(WaitEvent::granted);
+  session_.on_granted(context_.waits[entry.ticket],
+                      {.ticket = entry.ticket, .verdict = api::Verdict::approved});
+  end_turn();
+  EXPECT_NE(told_.find("\r\n\r\n42HTTP/1.1 200 OK\r\n"), std::string::npos) << told_;
+}
+
+TEST_F(HttpSessionTest, looks_at_nothing_behind_the_last_request) {
+  send(std::string("GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n") + health);
+  EXPECT_TRUE(told_.ends_with("Connection: close\r\n\r\n")) << told_;
+  EXPECT_EQ(told_.find("HTTP/1.1", 1), std::string::npos) << told_;
+}
+
+TEST_F(HttpSessionTest, ends_with_a_path_that_is_no_path) {
+  send(std::string("GET /rate/%zz HTTP/1.1\r\nHost: x\r\n\r\n") + health);
+  EXPECT_EQ(told_.find("HTTP/1.1 400 Bad Request"), 0u) << told_;
+  EXPECT_EQ(told_.find("HTTP/1.1", 1), std::string::npos) << told_;
+}
+
+// -------------------------------------------------------------------------- undelivered quotas
+
+TEST_F(HttpSessionTest, keeps_what_was_told) {
   reserve();
   answer(QuotaCode::ok, 77);
   EXPECT_NE(told_.find("\"reservation\":\"000000000000004d\""), std::string::npos) << told_;
@@ -91,7 +137,7 @@ TEST_F(HttpSessionQuotaTest, keeps_what_was_told) {
   EXPECT_EQ(backend_.given_back, Reservations{});
 }
 
-TEST_F(HttpSessionQuotaTest, gives_back_what_is_admitted_after_it_ended) {
+TEST_F(HttpSessionTest, gives_back_what_is_admitted_after_it_ended) {
   reserve();
   session_.on_failed();
   answer(QuotaCode::ok, 77);
@@ -99,7 +145,7 @@ TEST_F(HttpSessionQuotaTest, gives_back_what_is_admitted_after_it_ended) {
 }
 
 // Its client can ask again, and is told the same.
-TEST_F(HttpSessionQuotaTest, gives_nothing_back_that_has_an_id) {
+TEST_F(HttpSessionTest, gives_nothing_back_that_has_an_id) {
   post("reserve", R"({"subjects": ["gpt"], "id": "call"})");
   session_.on_failed();
   answer(QuotaCode::ok, 77);
@@ -107,7 +153,7 @@ TEST_F(HttpSessionQuotaTest, gives_nothing_back_that_has_an_id) {
 }
 
 // The store names the reservation in answers to everything that is about one.
-TEST_F(HttpSessionQuotaTest, gives_nothing_back_that_was_told_before) {
+TEST_F(HttpSessionTest, gives_nothing_back_that_was_told_before) {
   post("extend", R"({"reservation": "000000000000004d"})");
   session_.on_failed();
   answer(QuotaCode::ok, 77);
@@ -116,7 +162,7 @@ TEST_F(HttpSessionQuotaTest, gives_nothing_back_that_was_told_before) {
 
 // ------------------------------------------------------------------------------ who holds what
 
-TEST_F(HttpSessionQuotaTest, asks_who_holds_what) {
+TEST_F(HttpSessionTest, asks_who_holds_what) {
   send("GET /v1/reservations?subject=gpt&limit=7 HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_EQ(asked().calls[0].op, QuotaOp::holders);
   EXPECT_EQ(asked().calls[0].limit, 7u);
@@ -125,7 +171,7 @@ TEST_F(HttpSessionQuotaTest, asks_who_holds_what) {
   EXPECT_NE(told_.find(R"({"reservations":[],"cursor":null})"), std::string::npos) << told_;
 }
 
-TEST_F(HttpSessionQuotaTest, only_looks_in_a_dry_run) {
+TEST_F(HttpSessionTest, only_looks_in_a_dry_run) {
   send("DELETE /v1/subjects/gpt?dry_run=true HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_EQ(asked().calls.size(), 1u);
   EXPECT_EQ(asked().calls[0].op, QuotaOp::usage);
@@ -141,7 +187,7 @@ TEST_F(HttpSessionQuotaTest, only_looks_in_a_dry_run) {
 }
 
 // Else it could be more than a reply may be.
-TEST_F(HttpSessionQuotaTest, asks_for_a_shorter_page_of_holders_when_one_is_too_long) {
+TEST_F(HttpSessionTest, asks_for_a_shorter_page_of_holders_when_one_is_too_long) {
   send("GET /v1/reservations?limit=9&cursor=0000000000000005 HTTP/1.1\r\nHost: x\r\n\r\n");
   asked().answer_text.assign(limits::reply_bytes_max / 4, 'x');
   const auto bytes = static_cast<uint32_t>(asked().answer_text.size());
@@ -158,7 +204,7 @@ TEST_F(HttpSessionQuotaTest, asks_for_a_shorter_page_of_holders_when_one_is_too_
   EXPECT_NE(told_.find("200 OK"), std::string::npos) << told_;
 }
 
-TEST_F(HttpSessionQuotaTest, gives_nothing_back_that_is_shown) {
+TEST_F(HttpSessionTest, gives_nothing_back_that_is_shown) {
   peer_reads_ = false;
   send("GET /v1/reservations/000000000000004d HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_EQ(asked().calls[0].op, QuotaOp::show);
@@ -173,7 +219,7 @@ TEST_F(HttpSessionQuotaTest, gives_nothing_back_that_is_shown) {
 
 // ---------------------------------------------------------------- granted after it had waited
 
-TEST_F(HttpSessionQuotaTest, tells_what_was_granted) {
+TEST_F(HttpSessionTest, tells_what_was_granted) {
   reserve_later(api::Verdict::approved, 77);
   EXPECT_EQ(asked().calls[0].op, QuotaOp::show);
   answer(QuotaCode::ok, 77);
@@ -183,7 +229,7 @@ TEST_F(HttpSessionQuotaTest, tells_what_was_granted) {
   EXPECT_EQ(backend_.given_back, Reservations{});
 }
 
-TEST_F(HttpSessionQuotaTest, gives_back_what_was_granted_while_its_limits_are_asked_for) {
+TEST_F(HttpSessionTest, gives_back_what_was_granted_while_its_limits_are_asked_for) {
   reserve_later(api::Verdict::approved, 77);
   session_.on_failed();
   EXPECT_EQ(backend_.given_back, Reservations{77});
@@ -191,7 +237,7 @@ TEST_F(HttpSessionQuotaTest, gives_back_what_was_granted_while_its_limits_are_as
   EXPECT_EQ(backend_.given_back, Reservations{77});
 }
 
-TEST_F(HttpSessionQuotaTest, gives_back_what_was_granted_while_there_is_no_room_to_ask) {
+TEST_F(HttpSessionTest, gives_back_what_was_granted_while_there_is_no_room_to_ask) {
   post("reserve", R"({"subjects": ["gpt"], "max_wait_ms": 500})");
   const api::Ticket ticket = asked().calls[0].ticket;
   answer(QuotaCode::queued);
@@ -208,7 +254,7 @@ TEST_F(HttpSessionQuotaTest, gives_back_what_was_granted_while_there_is_no_room_
 }
 
 // As of one that waits: whoever ends its side before the outcome is told does not want it.
-TEST_F(HttpSessionQuotaTest, gives_back_what_was_granted_when_its_client_goes) {
+TEST_F(HttpSessionTest, gives_back_what_was_granted_when_its_client_goes) {
   reserve_later(api::Verdict::approved, 77);
   session_.on_end_of_stream();
   end_turn();
@@ -219,7 +265,7 @@ TEST_F(HttpSessionQuotaTest, gives_back_what_was_granted_when_its_client_goes) {
 }
 
 // Its client may have gone while others' work of the same turn was done.
-TEST_F(HttpSessionQuotaTest, hears_of_the_peer_once_more_before_it_asks_for_limits) {
+TEST_F(HttpSessionTest, hears_of_the_peer_once_more_before_it_asks_for_limits) {
   post("reserve", R"({"subjects": ["gpt"], "max_wait_ms": 500})");
   const api::Ticket ticket = asked().calls[0].ticket;
   answer(QuotaCode::queued);
@@ -236,7 +282,7 @@ TEST_F(HttpSessionQuotaTest, hears_of_the_peer_once_more_before_it_asks_for_limi
   EXPECT_EQ(backend_.given_back, Reservations{77});
 }
 
-TEST_F(HttpSessionQuotaTest, has_nothing_to_give_back_of_what_was_denied) {
+TEST_F(HttpSessionTest, has_nothing_to_give_back_of_what_was_denied) {
   reserve_later(api::Verdict::wait_limit, 0);
   EXPECT_EQ(asked().calls[0].op, QuotaOp::check);
   session_.on_failed();
@@ -246,7 +292,7 @@ TEST_F(HttpSessionQuotaTest, has_nothing_to_give_back_of_what_was_denied) {
 
 // ---------------------------------------------------------------------- written, and not sent
 
-TEST_F(HttpSessionQuotaTest, gives_back_what_is_written_and_is_not_sent) {
+TEST_F(HttpSessionTest, gives_back_what_is_written_and_is_not_sent) {
   peer_reads_ = false;
   reserve();
   answer(QuotaCode::ok, 77);  // on its way
@@ -262,7 +308,7 @@ TEST_F(HttpSessionQuotaTest, gives_back_what_is_written_and_is_not_sent) {
 }
 
 // Of a send that fails the kernel may have taken a part; a part of an answer is of no use.
-TEST_F(HttpSessionQuotaTest, gives_back_what_the_kernel_did_not_take) {
+TEST_F(HttpSessionTest, gives_back_what_the_kernel_did_not_take) {
   peer_reads_ = false;
   for (const uint64_t reservation : {76, 77, 78}) {
     reserve();
@@ -278,7 +324,7 @@ TEST_F(HttpSessionQuotaTest, gives_back_what_the_kernel_did_not_take) {
   EXPECT_EQ(backend_.given_back, (Reservations{78, 79}));
 }
 
-TEST_F(HttpSessionQuotaTest, keeps_what_was_sent_before_what_is_not) {
+TEST_F(HttpSessionTest, keeps_what_was_sent_before_what_is_not) {
   reserve();
   answer(QuotaCode::ok, 77);
   peer_reads_ = false;

@@ -1,0 +1,75 @@
+#include "session/debug_exchange.hpp"
+
+namespace sluice::session {
+
+DebugExchange::DebugExchange(Context& context, RestTransport& transport,
+                             const wire::RestDebug& request)
+    : context_(context), transport_(transport), walk_(request) {
+  ++context_.debug_walks_count;
+}
+
+DebugExchange::~DebugExchange() {
+  --context_.debug_walks_count;
+}
+
+bool DebugExchange::has_place(const Context& context) noexcept {
+  return context.debug_walks_count < DebugWalk::walks_max && context.backend.may_look();
+}
+
+void DebugExchange::begin() noexcept {
+  is_asked_ = true;
+  transport_.count_keys();
+}
+
+void DebugExchange::on_counted(uint64_t keys_count) noexcept {
+  is_asked_ = false;
+  walk_.expect(keys_count);
+}
+
+void DebugExchange::on_page(std::span<const api::KeyState> keys, uint64_t next_cursor) {
+  is_asked_ = false;
+  walk_.add(keys, next_cursor);
+}
+
+DebugExchange::Progress DebugExchange::proceed() {
+  if (is_asked_) return Progress::waits;
+  if (walk_.needs_page()) {
+    walk_.forget_told();
+    if (!context_.backend.may_look()) return Progress::goes_on;
+    is_asked_ = true;
+    transport_.page(walk_.cursor(), DebugWalk::slice_keys);
+    if (is_asked_) return Progress::waits;
+  }
+  const bool gathers = walk_.sorted() && walk_.needs_page();
+  if (!gathers && write_answer()) return Progress::complete;
+  return transport_.has_room() ? Progress::goes_on : Progress::waits;
+}
+
+// Whether nothing more will come.
+bool DebugExchange::write_answer() {
+  if (!is_stream_ && walk_.sorted()) {
+    small_body_bytes_ = walk_.encode_whole(small_body_).value_or(0);
+    if (small_body_bytes_ > 0) return true;
+  }
+  if (!is_stream_) transport_.begin_keys(walk_.pretty(), !walk_.sorted());
+  is_stream_ = true;
+  return write_rows() && !walk_.needs_page();
+}
+
+// A slice of the gathered rows; whether all of them are written.
+bool DebugExchange::write_rows() {
+  for (uint32_t written = 0; walk_.has_row(); ++written) {
+    if (!transport_.has_room() || written >= DebugWalk::slice_keys) return false;
+    transport_.write_key(walk_.take_row());
+  }
+  return true;
+}
+
+void DebugExchange::finish() noexcept {
+  if (is_stream_) return transport_.end_keys();
+  const auto* body = reinterpret_cast<const char*>(small_body_.data());
+  transport_.answer(
+      wire::RestContent{.content_type = "application/json", .body = {body, small_body_bytes_}}, {});
+}
+
+}  // namespace sluice::session

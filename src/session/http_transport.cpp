@@ -1,0 +1,162 @@
+#include "session/http_transport.hpp"
+
+#include <variant>
+
+#include "base/overloaded.hpp"
+
+namespace sluice::session {
+
+using wire::rest_head_bytes_max;
+
+HttpTransport::HttpTransport(Context& context, Session& session, net::Connection& connection,
+                             std::span<char> log_memory) noexcept
+    : context_(context),
+      session_(session),
+      connection_(connection),
+      log_(log_memory, context.options.access_log) {}
+
+uint8_t HttpTransport::kind_of(const wire::HttpRequest& request) const noexcept {
+  return static_cast<uint8_t>((request.keep_alive && !context_.draining ? 0 : last) |
+                              (request.http_1_0 ? http_1_0 : 0));
+}
+
+wire::ReplyHead HttpTransport::head_of(uint8_t kind) const noexcept {
+  return {.keep_alive = (kind & last) == 0 && !context_.draining,
+          .http_1_0 = (kind & http_1_0) != 0,
+          .head_only = (kind & head_only) != 0,
+          .wall_ns = context_.now.wall_ns};
+}
+
+// Encodes with `encode(out)` into at most `bytes_max` bytes of output.
+template <typename Encode>
+void HttpTransport::write(size_t bytes_max, Encode encode) noexcept {
+  if (connection_.closing()) return;
+  net::OutputBuffer& output = connection_.output();
+  output.commit(encode(output.room(bytes_max)));
+}
+
+// One whole answer.
+template <typename Encode>
+void HttpTransport::write_answer(size_t bytes_max, const wire::ReplyHead& head,
+                                 Encode encode) noexcept {
+  write(bytes_max, [&](std::span<std::byte> out) {
+    const size_t size_bytes = encode(out);
+    log_.answered(out.first(size_bytes));
+    return size_bytes;
+  });
+  if (!head.keep_alive) is_over_ = true;
+}
+
+// --- Decisions -----------------------------------------------------------------------------
+
+size_t HttpTransport::decision_bytes_max(uint8_t kind, size_t key_bytes) noexcept {
+  return wire::decision_bytes_max(key_bytes, (kind & json) != 0);
+}
+
+void HttpTransport::write_decision(const wire::DecisionAnswer& decision, uint8_t kind) noexcept {
+  wire::ReplyHead head = head_of(kind);
+  // Another shard may be the first to know that the server goes down.
+  if (decision.verdict == api::Verdict::draining) head.keep_alive = false;
+  if (decision.verdict == api::Verdict::never_fits) log_.refused("cost exceeds maxRequests");
+  write_answer(wire::decision_bytes_max(decision.key.size(), decision.json), head, [&](auto out) {
+    return wire::encode_decision(decision.verdict, decision.detail, decision.key, decision.json,
+                                 head, out);
+  });
+}
+
+void HttpTransport::write_release(uint8_t kind) noexcept {
+  const wire::ReplyHead head = head_of(kind);
+  write_answer(rest_head_bytes_max, head,
+               [&](auto out) { return wire::encode_reply({.status = 200}, head, out); });
+}
+
+// --- Whole answers -------------------------------------------------------------------------
+
+void HttpTransport::answer(const wire::RestAnswer& answer, const AnswerOptions& options) noexcept {
+  if (const auto* decision = std::get_if<wire::DecisionAnswer>(&answer)) {
+    return write_decision(*decision, kind_);
+  }
+  wire::ReplyHead head = head_of(kind_);
+  if (options.closes) head.keep_alive = false;
+  write_answer(wire::answer_bytes_max(answer), head,
+               [&](auto out) { return wire::encode_answer(answer, head, out); });
+  if (options.reservation != 0) remember(options.reservation);
+}
+
+void HttpTransport::write_continue() noexcept {
+  write(rest_head_bytes_max, [](auto out) { return wire::encode_continue(out); });
+}
+
+void HttpTransport::write_refusal(const wire::RestReply& reply) noexcept {
+  const wire::ReplyHead head{.keep_alive = false, .wall_ns = context_.now.wall_ns};
+  write(rest_head_bytes_max, [&](auto out) { return wire::encode_reply(reply, head, out); });
+  is_over_ = true;
+}
+
+// --- GET /debug, streamed ------------------------------------------------------------------
+
+void HttpTransport::begin_keys(bool pretty, bool table_order) noexcept {
+  stream_ = {.pretty = pretty, .chunked = (kind_ & http_1_0) == 0};
+  if (!stream_.chunked || context_.draining) kind_ |= last;
+  write(rest_head_bytes_max, [&](auto out) {
+    return wire::encode_debug_head(stream_, table_order, head_of(kind_), out);
+  });
+}
+
+void HttpTransport::write_key(const api::KeyState& key) noexcept {
+  write(wire::debug_key_bytes_max(key.key.size()),
+        [&](auto out) { return wire::encode_debug_key(stream_, key, out); });
+}
+
+void HttpTransport::end_keys() noexcept {
+  write(rest_head_bytes_max, [&](auto out) { return wire::encode_debug_tail(stream_, out); });
+  log_.answered(200, stream_.body_bytes);
+  if ((kind_ & last) != 0) is_over_ = true;
+}
+
+bool HttpTransport::has_room() const noexcept {
+  return !connection_.output_over_high();
+}
+
+// --- Reservations that a client has not received -------------------------------------------
+
+void HttpTransport::remember(uint64_t reservation) noexcept {
+  const net::OutputBuffer& output = connection_.output();
+  const uint64_t sends = output.sends_count();
+  told_.forget_before(output.in_flight() ? sends : sends + 1);
+  told_.add({.reservation = reservation, .send = sends + 1, .end_bytes = output.waiting()});
+}
+
+void HttpTransport::on_lost(const LostSend& lost) noexcept {
+  for (const ToldReservation& told : told_.behind(lost.send, lost.taken_bytes)) {
+    context_.backend.give_back(told.reservation);
+  }
+}
+
+// --- Questions to the shards ---------------------------------------------------------------
+
+void HttpTransport::inspect(std::string_view key) noexcept {
+  context_.backend.inspect(session_, 0, key);
+}
+
+void HttpTransport::page(uint64_t cursor, uint32_t keys_max) noexcept {
+  context_.backend.page(session_, 0, cursor, keys_max);
+}
+
+void HttpTransport::count_keys() noexcept {
+  context_.backend.count_keys(session_, 0);
+}
+
+void HttpTransport::metrics() noexcept {
+  context_.backend.metrics(session_, 0);
+}
+
+void HttpTransport::top(uint32_t keys_max) noexcept {
+  context_.backend.top(session_, 0, keys_max);
+}
+
+void HttpTransport::ask(api::QuotaBatch& batch) noexcept {
+  context_.backend.ask(session_, 0, batch);
+}
+
+}  // namespace sluice::session

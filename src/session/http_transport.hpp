@@ -1,0 +1,84 @@
+// Writes the answers of an HTTP/1.1 connection, and asks the shards for the one exchange that may
+// be open on it. Flow:   RestExchange, and decisions that need none -> the connection's output; the
+// log; what
+//         reserves is remembered until its bytes are sent.
+// Shape:  answers are written in the order of their requests; one with `Connection: close` is the
+//         last.
+// Lives:  as long as its session, which sends what was written and ends the connection.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "session/context.hpp"
+#include "session/request_log.hpp"
+#include "session/rest_transport.hpp"
+#include "session/session.hpp"
+#include "session/told_list.hpp"
+#include "wire/http_codec.hpp"
+
+namespace sluice::session {
+
+class HttpTransport final : public RestTransport {
+ public:
+  // How the answer to a request has to look: bits of route::Request::kind.
+  enum Kind : uint8_t { json = 1, last = 2, http_1_0 = 4, head_only = 8 };
+
+  HttpTransport(Context& context, Session& session, net::Connection& connection,
+                std::span<char> log_memory) noexcept;
+
+  RequestLog& log() noexcept { return log_; }
+  uint8_t kind_of(const wire::HttpRequest& request) const noexcept;
+
+  // Of the exchange that begins.
+  void begin(uint8_t kind) noexcept { kind_ = kind; }
+
+  // A /rate request is decided; `kind` is its own, `entry` names its key.
+  void write_decision(const wire::DecisionAnswer& decision, uint8_t kind) noexcept;
+  void write_release(uint8_t kind) noexcept;
+  static size_t decision_bytes_max(uint8_t kind, size_t key_bytes) noexcept;
+
+  // `100 Continue`.
+  void write_continue() noexcept;
+  // What breaks the stream is no request: the log does not show it. The last answer.
+  void write_refusal(const wire::RestReply& reply) noexcept;
+
+  // Whether the last answer is written.
+  bool is_over() const noexcept { return is_over_; }
+
+  // A send of which the kernel has not taken all: cancels what those bytes reserve.
+  void on_lost(const LostSend& lost) noexcept;
+
+  void answer(const wire::RestAnswer& answer, const AnswerOptions& options) noexcept override;
+  void begin_keys(bool pretty, bool table_order) noexcept override;
+  void write_key(const api::KeyState& key) noexcept override;
+  void end_keys() noexcept override;
+  bool has_room() const noexcept override;
+
+  void inspect(std::string_view key) noexcept override;
+  void page(uint64_t cursor, uint32_t keys_max) noexcept override;
+  void count_keys() noexcept override;
+  void metrics() noexcept override;
+  void top(uint32_t keys_max) noexcept override;
+  void ask(api::QuotaBatch& batch) noexcept override;
+
+ private:
+  wire::ReplyHead head_of(uint8_t kind) const noexcept;
+  template <typename Encode>
+  void write(size_t bytes_max, Encode encode) noexcept;
+  template <typename Encode>
+  void write_answer(size_t bytes_max, const wire::ReplyHead& head, Encode encode) noexcept;
+  void remember(uint64_t reservation) noexcept;
+
+  Context& context_;
+  Session& session_;
+  net::Connection& connection_;
+  RequestLog log_;
+  ToldList told_;
+  wire::DebugStream stream_;
+  uint8_t kind_ = 0;  // of the open exchange
+  bool is_over_ = false;
+};
+
+}  // namespace sluice::session

@@ -1,0 +1,61 @@
+// A /rate request on its way into the loop iteration's entries and back, for any version of HTTP.
+// Flow:   wire::RestDecision -> add_decision() -> decided -> return_ticket(), unless it waits.
+// Shape:  no exchange of its own: most are answered in the iteration in which they come. One that
+//         is queued goes on as a RestExchange.
+// Lives:  inline, for millions of them pass in a second.
+#pragma once
+
+#include <span>
+
+#include "base/assert.hpp"
+#include "session/context.hpp"
+#include "session/request_log.hpp"
+#include "session/session.hpp"
+#include "wire/rest_request.hpp"
+
+namespace sluice::session {
+
+// What this server adds to a request's own wishes.
+inline void complete_entry(api::Entry& entry, const Options& options,
+                           const RequestLog& log) noexcept {
+  if (entry.op == api::Op::release && log.warns()) entry.flags |= api::flag::wants_details;
+  if (entry.op != api::Op::acquire) return;
+  entry.flags |= api::flag::wants_details | api::flag::shows_id;
+  const uint32_t most = options.wait_ms_max;
+  if (most != 0 && (entry.wait_ms_max == 0 || entry.wait_ms_max > most)) entry.wait_ms_max = most;
+}
+
+// There is room for `request` in the turn. A key that was decoded lies in context.text.
+inline const api::Entry& add_decision(Context& context, const route::Request& request,
+                                      const api::Entry& asked, const RequestLog& log) noexcept {
+  const std::span<char> text = context.text.room();
+  if (asked.key_data >= text.data() && asked.key_data < text.data() + text.size()) {
+    context.text.commit(static_cast<size_t>(asked.key_data - text.data()) + asked.key_bytes);
+  }
+  api::Entry& entry = context.turn.add(request, 1, asked.key_bytes)[0];
+  entry = asked;
+  complete_entry(entry, context.options, log);
+  if ((entry.flags & api::flag::may_wait) != 0) {
+    entry.ticket = context.waits.take(request.session, 0);
+    if (entry.ticket == api::no_ticket) entry.flags |= api::flag::waiters_full;
+  }
+  return entry;
+}
+
+// Of an entry that was decided, or whose client is gone.
+inline void return_ticket(Context& context, const api::Entry& entry,
+                          api::Verdict verdict) noexcept {
+  if (verdict == api::Verdict::queued) {
+    context.backend.abandon(context.waits[entry.ticket]);
+  } else if (entry.ticket != api::no_ticket) {
+    context.waits.give_back(entry.ticket);
+  }
+}
+
+// Whether a release named a key that is not live, as far as it was asked for.
+inline bool is_of_unknown_key(const api::Entry& entry, const api::Detail& detail) noexcept {
+  const bool has_details = (entry.flags & api::flag::wants_details) != 0;
+  return entry.op == api::Op::release && has_details && detail.limit == 0;
+}
+
+}  // namespace sluice::session

@@ -1,0 +1,229 @@
+#include "session/rest_exchange.hpp"
+
+#include <cstring>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "base/overloaded.hpp"
+#include "wire/openapi.hpp"
+
+namespace sluice::session {
+
+RestExchange::RestExchange(Context& context, RestTransport& transport, RequestLog& log,
+                           uint32_t session, std::span<char> key_memory) noexcept
+    : context_(context),
+      transport_(transport),
+      log_(log),
+      session_(session),
+      key_memory_(key_memory) {}
+
+RestExchange::~RestExchange() {
+  ASSERT(ticket_ == api::no_ticket);
+}
+
+// --- What begins one -----------------------------------------------------------------------
+
+void RestExchange::begin(const wire::RestRequest& request) noexcept {
+  ASSERT(!is_open() && !is_dropped_);
+  std::visit(base::Overloaded{
+                 [](const wire::RestDecision&) {
+                   constexpr bool a_decision_is_no_exchange = false;
+                   ASSERT(a_decision_is_no_exchange);
+                 },
+                 [&](const wire::RestReply& reply) {
+                   if (reply.of_rate) log_.refused(reply.body);
+                   answer(reply);
+                 },
+                 [&](const wire::RestHealth&) {
+                   answer(wire::RestReply{.status = uint16_t(context_.draining ? 503 : 200)});
+                 },
+                 [&](const wire::RestOpenapi&) {
+                   answer(wire::RestContent{.content_type = "application/json",
+                                            .body = wire::openapi_text()});
+                 },
+                 [&](const wire::RestMetrics&) {
+                   if (begin_look()) transport_.metrics();
+                 },
+                 [&](const wire::RestTop& top) {
+                   if (begin_look()) transport_.top(top.keys_max);
+                 },
+                 [&](const wire::RestInspect& inspect) {
+                   if (begin_look(inspect.pretty)) transport_.inspect(inspect.key);
+                 },
+                 [&](const wire::RestDebug& debug) { begin_debug(debug); },
+                 [&](const wire::RestQuota& asked) {
+                   state_ = std::make_unique<QuotaExchange>(context_, log_, asked);
+                 },
+             },
+             request);
+}
+
+bool RestExchange::begin_look(bool pretty) noexcept {
+  if (!context_.backend.may_look()) {
+    refuse_look();
+    return false;
+  }
+  state_ = Look{pretty};
+  return true;
+}
+
+void RestExchange::begin_debug(const wire::RestDebug& request) noexcept {
+  if (!DebugExchange::has_place(context_)) return refuse_look();
+  Debug& debug =
+      state_.emplace<Debug>(std::make_unique<DebugExchange>(context_, transport_, request));
+  debug->begin();
+}
+
+void RestExchange::refuse_look() noexcept {
+  answer(wire::RestContent{.status = 503,
+                           .content_type = "text/plain; charset=UTF-8",
+                           .body = "too many views of the keys at once: try again later"});
+}
+
+void RestExchange::wait(const api::Entry& entry, uint64_t request_id, bool json) noexcept {
+  ASSERT(!is_open() && !is_dropped_);
+  ticket_ = entry.ticket;
+  WaitingEntry& waiting = context_.waits[ticket_];
+  waiting.follow(WaitEvent::joined);
+  waiting.detail.request_id = request_id;
+  Queued& queued = state_.emplace<Queued>(Queued{.key_bytes = 0, .json = json});
+  if (!json) return;
+  ASSERT(entry.key_bytes <= key_memory_.size());
+  std::memcpy(key_memory_.data(), entry.key_data, entry.key_bytes);
+  queued.key_bytes = entry.key_bytes;
+}
+
+// --- What ends one -------------------------------------------------------------------------
+
+// Over before its answer is written: that may be the end of the connection, which drops what is
+// open.
+void RestExchange::answer(const wire::RestAnswer& answer, const AnswerOptions& options) noexcept {
+  state_ = Idle{};
+  transport_.answer(answer, options);
+}
+
+void RestExchange::answer_quota(const QuotaExchange::Answer& given) noexcept {
+  const wire::QuotaReply& reply = given.reply;
+  answer(wire::RestContent{.status = reply.status,
+                           .content_type = reply.content_type,
+                           .headers = reply.headers,
+                           .body = reply.body},
+         {.reservation = given.reservation, .closes = reply.closes});
+}
+
+void RestExchange::drop() noexcept {
+  is_dropped_ = true;
+  if (!is_waiting()) return;
+  if (ticket_ == api::no_ticket) {
+    quota()->drop_outcome();
+  } else {
+    context_.backend.abandon(context_.waits[std::exchange(ticket_, api::no_ticket)]);
+  }
+  log_.vanished();
+}
+
+// --- What happens to one -------------------------------------------------------------------
+
+std::string* RestExchange::body() noexcept {
+  return takes_body() && quota()->reads_body() ? &quota()->body() : nullptr;
+}
+
+void RestExchange::on_body() noexcept {
+  ASSERT(takes_body());
+  if (const auto answer = quota()->read()) answer_quota(*answer);
+}
+
+void RestExchange::ask() noexcept {
+  api::QuotaBatch& batch = context_.backend.take_batch();
+  quota()->fill(batch);
+  api::QuotaCall& call = batch.calls[0];
+  if ((call.flags & api::quota_flag::may_wait) != 0) {
+    call.ticket = context_.waits.take(session_, 0);
+    if (call.ticket == api::no_ticket) call.flags |= api::quota_flag::waiters_full;
+  }
+  transport_.ask(batch);
+}
+
+void RestExchange::on_quota(const api::QuotaBatch& batch) noexcept {
+  ASSERT(quota() != nullptr);
+  const api::Ticket ticket = batch.calls[0].ticket;
+  const bool is_queued = batch.answers[0].code == api::QuotaCode::queued;
+  if (is_queued && !is_dropped_) {
+    ticket_ = ticket;
+    context_.waits[ticket_].follow(WaitEvent::joined);
+    return quota()->wait();
+  }
+  if (is_queued) {
+    context_.backend.abandon(context_.waits[ticket]);
+  } else if (ticket != api::no_ticket) {
+    context_.waits.give_back(ticket);
+  }
+  if (!is_dropped_) {
+    const auto answer = quota()->on_replies(batch);
+    if (answer) answer_quota(*answer);
+    return;
+  }
+  give_back_untold(context_.backend, batch);
+  if (is_queued) {
+    log_.vanished();
+  } else if (quota()->asks_itself()) {
+    log_.answered(client_left, 0);
+  }  // Else drop() logged it.
+  state_ = Idle{};
+}
+
+void RestExchange::on_granted(const WaitingEntry& entry, const api::Grant& grant) noexcept {
+  ASSERT(entry.ticket == ticket_);
+  api::Detail detail = grant.detail;
+  detail.request_id = entry.detail.request_id;
+  context_.waits.give_back(std::exchange(ticket_, api::no_ticket));
+  if (QuotaExchange* waited = quota()) {
+    const auto answer = waited->on_outcome(grant);
+    if (answer) answer_quota(*answer);
+    return;
+  }
+  const Queued queued = std::get<Queued>(state_);
+  answer(wire::DecisionAnswer{.verdict = grant.verdict,
+                              .detail = detail,
+                              .key = {key_memory_.data(), queued.key_bytes},
+                              .json = queued.json});
+}
+
+void RestExchange::on_text(std::string_view content_type, std::string_view text) noexcept {
+  answer(wire::RestContent{.content_type = content_type, .body = text});
+}
+
+void RestExchange::on_inspected(const api::KeyState* state) noexcept {
+  if (state == nullptr) {
+    log_.inspected_unknown();
+    return answer(wire::key_not_found);
+  }
+  answer(wire::KeyAnswer{*state, std::get<Look>(state_).pretty});
+}
+
+void RestExchange::on_counted(uint64_t keys_count) noexcept {
+  std::get<Debug>(state_)->on_counted(keys_count);
+}
+
+void RestExchange::on_page(std::span<const api::KeyState> keys, uint64_t next_cursor) noexcept {
+  std::get<Debug>(state_)->on_page(keys, next_cursor);
+}
+
+bool RestExchange::end_turn() noexcept {
+  if (QuotaExchange* asked = quota()) asked->end_turn();
+  Debug* debug = std::get_if<Debug>(&state_);
+  if (debug == nullptr) return false;
+  const DebugExchange::Progress progress = (*debug)->proceed();
+  if (progress == DebugExchange::Progress::complete) {
+    const Debug complete = std::move(*debug);
+    state_ = Idle{};
+    complete->finish();
+  }
+  return progress == DebugExchange::Progress::goes_on;
+}
+
+bool RestExchange::is_waiting() const noexcept {
+  return ticket_ != api::no_ticket || (quota() != nullptr && quota()->has_outcome());
+}
+
+}  // namespace sluice::session

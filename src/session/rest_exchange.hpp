@@ -1,0 +1,107 @@
+// The life of one REST request between its routing and its answer, without the connection: asks
+// the shards, waits in a queue, reads a body, and hands its answer to a RestTransport.
+// Flow:   wire::RestRequest -> begin() -> [body, ask(), on_...(), end_turn()] -> answer; or a /rate
+//         request that was queued: wait() -> on_granted() -> answer.
+// Shape:  one state at a time: idle, a question about shards, a queued decision, GET /debug, or a
+//         request for quotas; the last two are classes of their own. A decision that needs no
+//         waiting never becomes an exchange (rest_decision.hpp).
+// Errors: what the request gets wrong, and what has no room, are answers.
+// Lives:  may be used for one request after the other; not after drop(), but for what the shards
+//         still owe.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "session/context.hpp"
+#include "session/debug_exchange.hpp"
+#include "session/quota_exchange.hpp"
+#include "session/request_log.hpp"
+#include "session/rest_transport.hpp"
+
+namespace sluice::session {
+
+class RestExchange {
+ public:
+  // Grants come to the session of this index. `log` has the request's head as its oldest,
+  // `key_memory` room for the key of a queued request whose answer will show it.
+  RestExchange(Context& context, RestTransport& transport, RequestLog& log, uint32_t session,
+               std::span<char> key_memory) noexcept;
+  ~RestExchange();
+  RestExchange(const RestExchange&) = delete;
+  RestExchange& operator=(const RestExchange&) = delete;
+
+  // Anything but a decision. It may be answered when this returns.
+  void begin(const wire::RestRequest& request) noexcept;
+  // A decision whose entry was queued.
+  void wait(const api::Entry& entry, uint64_t request_id, bool json) noexcept;
+
+  // The body of the request: where it has to be kept, if anywhere; then its end.
+  bool takes_body() const noexcept { return is_at(QuotaExchange::Stage::body); }
+  std::string* body() noexcept;
+  void on_body() noexcept;
+
+  // Whether quotas are to be asked about, and doing so; Backend::may_look().
+  bool is_ready() const noexcept { return is_at(QuotaExchange::Stage::ready); }
+  void ask() noexcept;
+
+  void on_granted(const WaitingEntry& entry, const api::Grant& grant) noexcept;
+  void on_inspected(const api::KeyState* state) noexcept;
+  void on_page(std::span<const api::KeyState> keys, uint64_t next_cursor) noexcept;
+  void on_counted(uint64_t keys_count) noexcept;
+  void on_text(std::string_view content_type, std::string_view text) noexcept;
+  void on_quota(const api::QuotaBatch& batch) noexcept;
+
+  // All that the loop iteration brought has come. Whether to call it in the next one whatever
+  // happens.
+  bool end_turn() noexcept;
+
+  // The client has left: it leaves its queue, and an outcome that it has not received is undone.
+  void drop() noexcept;
+
+  // Not answered yet, and waits for something else than its own body or ask().
+  bool is_pending() const noexcept { return is_open() && !takes_body() && !is_ready(); }
+  bool is_open() const noexcept { return !std::holds_alternative<Idle>(state_); }
+  // In a queue, or resolved and not answered yet: a client that leaves ends the wait.
+  bool is_waiting() const noexcept;
+
+ private:
+  struct Idle {};
+  struct Look {
+    bool pretty;
+  };
+  struct Queued {
+    uint32_t key_bytes;  // in key_memory_
+    bool json;
+  };
+  using Debug = std::unique_ptr<DebugExchange>;
+  using Quota = std::unique_ptr<QuotaExchange>;
+
+  void answer(const wire::RestAnswer& answer, const AnswerOptions& options = {}) noexcept;
+  void answer_quota(const QuotaExchange::Answer& answer) noexcept;
+  void refuse_look() noexcept;
+  bool begin_look(bool pretty = false) noexcept;
+  void begin_debug(const wire::RestDebug& request) noexcept;
+  // Null: it is about something else. Inline, as all that is asked once a request.
+  QuotaExchange* quota() const noexcept {
+    const Quota* quota = std::get_if<Quota>(&state_);
+    return quota == nullptr ? nullptr : quota->get();
+  }
+  bool is_at(QuotaExchange::Stage stage) const noexcept {
+    return quota() != nullptr && quota()->stage() == stage;
+  }
+
+  Context& context_;
+  RestTransport& transport_;
+  RequestLog& log_;
+  uint32_t session_;
+  std::span<char> key_memory_;
+  std::variant<Idle, Look, Queued, Debug, Quota> state_;
+  api::Ticket ticket_ = api::no_ticket;  // while it is queued
+  bool is_dropped_ = false;
+};
+
+}  // namespace sluice::session

@@ -1,0 +1,141 @@
+// Goal: a request for quotas goes from its body to its answer by the stages that it names.
+// Method: the test fills the replies of the shards into batches.
+#include "session/quota_exchange.hpp"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/unit/session/keeping_backend.hpp"
+
+namespace sluice::session {
+namespace {
+
+using api::QuotaCode;
+using api::QuotaOp;
+using Stage = QuotaExchange::Stage;
+
+class QuotaExchangeTest : public ::testing::Test {
+ protected:
+  // Its head ends before its body comes.
+  void begin(wire::QuotaEndpoint endpoint, std::string method) {
+    exchange_.emplace(context_, log_, wire::RestQuota{.endpoint = endpoint, .method = method});
+    method.assign(method.size(), '?');
+  }
+  void begin_reserve(const char* body) {
+    begin(wire::QuotaEndpoint::reserve, "POST");
+    exchange_->body() = body;
+    EXPECT_FALSE(exchange_->read());
+    exchange_->fill(batch_);
+    batch_.make_answers();
+  }
+  std::optional<QuotaExchange::Answer> reply(QuotaCode code, uint64_t reservation = 0) {
+    batch_.answers[0].code = code;
+    batch_.answers[0].reservation = reservation;
+    return exchange_->on_replies(batch_);
+  }
+  // Its outcome has come, and is asked about.
+  void resolve(api::Verdict verdict, uint64_t reservation) {
+    begin_reserve(R"({"subjects": ["gpt"], "max_wait_ms": 500})");
+    exchange_->wait();
+    EXPECT_EQ(exchange_->stage(), Stage::waiting);
+    EXPECT_FALSE(exchange_->on_outcome(
+        {.verdict = verdict, .permit = {.reservation = reservation}, .quota = true}));
+    EXPECT_EQ(exchange_->stage(), Stage::resolved);
+    exchange_->end_turn();
+    batch_.clear();
+    exchange_->fill(batch_);
+    batch_.make_answers();
+  }
+
+  KeepingBackend backend_;
+  Context context_{backend_, {.waiters_max = 1}};
+  std::vector<char> log_memory_ = std::vector<char>(RequestLog::memory_bytes);
+  RequestLog log_{log_memory_, {}};
+  api::QuotaBatch batch_;
+  std::optional<QuotaExchange> exchange_;
+};
+
+TEST_F(QuotaExchangeTest, answers_what_is_wrong_with_the_body) {
+  begin(wire::QuotaEndpoint::settle, "POST");
+  EXPECT_TRUE(exchange_->reads_body());
+  exchange_->body() = "{}";
+  const auto answer = exchange_->read();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->reply.status, 400);
+}
+
+TEST_F(QuotaExchangeTest, names_the_reservation_that_its_answer_grants) {
+  begin_reserve(R"({"subjects": ["gpt"]})");
+  EXPECT_EQ(exchange_->stage(), Stage::asked);
+  EXPECT_EQ(batch_.calls[0].op, QuotaOp::reserve);
+  EXPECT_TRUE(exchange_->asks_itself());
+  const auto answer = reply(QuotaCode::ok, 77);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->reply.status, 200);
+  EXPECT_EQ(answer->reservation, 77u);
+}
+
+TEST_F(QuotaExchangeTest, grants_nothing_by_what_it_shows) {
+  begin(wire::QuotaEndpoint::check, "POST");
+  exchange_->body() = R"({"subjects": ["gpt"]})";
+  EXPECT_FALSE(exchange_->read());
+  exchange_->fill(batch_);
+  batch_.make_answers();
+  EXPECT_EQ(reply(QuotaCode::ok, 77)->reservation, 0u);
+}
+
+TEST_F(QuotaExchangeTest, shows_the_limits_of_what_was_granted) {
+  resolve(api::Verdict::approved, 77);
+  EXPECT_EQ(batch_.calls[0].op, QuotaOp::show);
+  EXPECT_EQ(batch_.calls[0].reservation, 77u);
+  EXPECT_FALSE(exchange_->asks_itself());
+  EXPECT_TRUE(exchange_->has_outcome());
+  EXPECT_EQ(reply(QuotaCode::ok, 77)->reservation, 77u);
+}
+
+TEST_F(QuotaExchangeTest, checks_why_it_was_not_granted) {
+  resolve(api::Verdict::wait_limit, 0);
+  EXPECT_EQ(batch_.calls[0].op, QuotaOp::check);
+  const auto answer = reply(QuotaCode::rpm_exceeded);
+  EXPECT_EQ(answer->reply.status, 429);
+  EXPECT_EQ(answer->reservation, 0u);
+}
+
+TEST_F(QuotaExchangeTest, is_drained_in_the_queue) {
+  begin_reserve(R"({"subjects": ["gpt"], "max_wait_ms": 500})");
+  exchange_->wait();
+  const auto answer = exchange_->on_outcome({.verdict = api::Verdict::draining, .quota = true});
+  ASSERT_TRUE(answer);
+  EXPECT_TRUE(answer->reply.closes);
+}
+
+TEST_F(QuotaExchangeTest, gives_back_an_outcome_that_is_dropped) {
+  resolve(api::Verdict::approved, 77);
+  exchange_->drop_outcome();
+  EXPECT_FALSE(exchange_->has_outcome());
+  exchange_->drop_outcome();
+  EXPECT_EQ(backend_.given_back, std::vector<uint64_t>{77});
+}
+
+TEST_F(QuotaExchangeTest, asks_for_a_shorter_page_when_one_is_too_long) {
+  begin(wire::QuotaEndpoint::reservations, "GET");
+  EXPECT_FALSE(exchange_->reads_body());
+  EXPECT_FALSE(exchange_->read());
+  exchange_->fill(batch_);
+  batch_.make_answers();
+  batch_.answer_text.assign(limits::reply_bytes_max / 4, 'x');
+  const auto bytes = static_cast<uint32_t>(batch_.answer_text.size());
+  batch_.holders.assign(9, {.subjects_count = 1, .subjects = {{{.bytes = bytes}}}});
+  batch_.answers[0].rows_count = 9;
+  EXPECT_FALSE(reply(QuotaCode::ok));
+  EXPECT_EQ(exchange_->stage(), Stage::ready);
+  batch_.clear();
+  exchange_->fill(batch_);
+  EXPECT_EQ(batch_.calls[0].limit, 4u);
+}
+
+}  // namespace
+}  // namespace sluice::session
