@@ -34,7 +34,7 @@ void DebugExchange::on_page(std::span<const api::KeyState> keys, uint64_t next_c
 DebugExchange::Progress DebugExchange::proceed() {
   if (is_asked_) return Progress::waits;
   if (walk_.needs_page()) {
-    walk_.forget_told();
+    walk_.forget_written();
     if (!context_.backend.may_look()) return Progress::goes_on;
     is_asked_ = true;
     transport_.page(walk_.cursor(), DebugWalk::slice_keys);

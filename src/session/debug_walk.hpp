@@ -1,9 +1,9 @@
-// GET /debug under way: which keys were told, and which come next.
+// The keys of a GET /debug under way: those that were gathered, and in which order they follow.
 // Flow:   add() pages until all is gathered -> the answer as a whole if it is small, else row by
-//         row; in table order what a page brought is told before the next one is asked for.
-// Shape:  up to `sorted_keys_max` keys are gathered first and told sorted: every page is sorted as
-//         it comes, and the pages are merged while they are written, so that no step takes long.
-//         More keys are told page by page in table order, each key that lives throughout exactly
+//         row; in table order the rows of a page are written before the next page is asked for.
+// Shape:  up to `sorted_keys_max` keys are gathered first and written sorted: every page is sorted
+//         as it comes, and the pages are merged while they are written, so that no step takes long.
+//         More keys are written page by page in table order, each key that lives throughout exactly
 //         once; so are those of a walk that finds too many on its way.
 // Lives:  allocated per GET /debug (not on the request path), at most `walks_max` at a time.
 #pragma once
@@ -27,7 +27,7 @@ class DebugWalk {
     api::KeyState state;
   };
 
-  // Rows in the order in which they are told.
+  // Rows in the order in which they are written.
   struct Run {
     size_t next;
     size_t end;
@@ -67,11 +67,11 @@ class DebugWalk {
   bool pretty() const noexcept { return pretty_; }
   bool sorted() const noexcept { return sorted_; }
   uint64_t cursor() const noexcept { return cursor_; }
-  // Whether another page has to be asked for before anything more is told.
+  // Whether another page has to be asked for before anything more is written.
   bool needs_page() const noexcept { return !gathered_ && left_ > 0 && (sorted_ || runs_.empty()); }
   bool has_row() const noexcept { return left_ > 0 && !runs_.empty(); }
 
-  // The next row that is told, until forget_told().
+  // The next row to write; it lasts until forget_written().
   const api::KeyState& take_row() {
     Row& row = rows_[runs_.front().next];
     row.state.key = row.key;
@@ -85,8 +85,8 @@ class DebugWalk {
     return row.state;
   }
 
-  // What was told already need not be kept any longer.
-  void forget_told() noexcept {
+  // Rows that were taken need not be kept any longer.
+  void forget_written() noexcept {
     if (runs_.empty()) rows_.clear();
   }
 
@@ -120,7 +120,7 @@ class DebugWalk {
   }
 
   std::string prefix_;
-  uint64_t left_;  // keys that may still be told
+  uint64_t left_;  // keys that may still be written
   bool pretty_;
   bool sorted_ = true;
   bool gathered_ = false;  // the last page has come

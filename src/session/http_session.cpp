@@ -108,7 +108,7 @@ void HttpSession::on_body_end() noexcept {
 }
 
 // After anything that may have answered a request or opened an exchange: nothing behind an open one
-// is looked at, and nothing at all behind the last answer.
+// is parsed, and nothing at all behind the last answer.
 void HttpSession::go_on() noexcept {
   if (connection_.closing()) return;
   mark_dirty();
@@ -147,8 +147,8 @@ void HttpSession::decide(const wire::HttpRequest& request,
       transport_.log());
   connection_.promise(HttpTransport::decision_bytes_max(kind, entry.key_bytes));
   ++undecided_;
-  // What follows a request that may wait, or that another core decides, or the last one, is not
-  // looked at before its answer.
+  // What follows a request that may wait, or that another shard decides, or the last one, is not
+  // parsed before its answer.
   const bool may_wait = (entry.flags & api::flag::may_wait) != 0;
   const bool is_last = (kind & HttpTransport::last) != 0;
   if (may_wait || is_last || !context_.backend.is_here(entry.key())) hold(held_by_decision);
@@ -239,7 +239,7 @@ void HttpSession::write_refusal() noexcept {
 }
 
 void HttpSession::begin_drain() noexcept {
-  // Whoever is owed an answer gets it with `Connection: close`; the idle are ended after a grace.
+  // Open requests are still answered, with `Connection: close`; idle connections end after a grace.
   drain_started_ms_ = context_.now_ms();
   schedule_timer();
 }

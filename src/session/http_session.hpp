@@ -2,8 +2,8 @@
 // Flow:   HttpParser -> wire::route_request() -> an entry of the turn, or the connection's one
 //         RestExchange -> HttpTransport.
 // Shape:  docs/rest.md. Requests that cannot wait are decided together however many are pipelined;
-//         nothing behind one that may wait, or whose exchange is open, is looked at before that one
-//         is answered.
+//         nothing behind one that may wait, or whose exchange is open, is parsed before that one is
+//         answered.
 // Errors: what breaks the stream is answered (400, 413, 417, 431, 505) and ends the connection.
 #pragma once
 

@@ -118,18 +118,18 @@ bool HttpTransport::has_room() const noexcept {
   return !connection_.output_over_high();
 }
 
-// --- Reservations that a client has not received -------------------------------------------
+// --- Undelivered reservations --------------------------------------------------------------
 
 void HttpTransport::remember(uint64_t reservation) noexcept {
   const net::OutputBuffer& output = connection_.output();
   const uint64_t sends = output.sends_count();
-  told_.forget_before(output.in_flight() ? sends : sends + 1);
-  told_.add({.reservation = reservation, .send = sends + 1, .end_bytes = output.waiting()});
+  undelivered_.forget_before(output.in_flight() ? sends : sends + 1);
+  undelivered_.add({.reservation = reservation, .send = sends + 1, .end_bytes = output.waiting()});
 }
 
 void HttpTransport::on_lost(const LostSend& lost) noexcept {
-  for (const ToldReservation& told : told_.behind(lost.send, lost.taken_bytes)) {
-    context_.backend.give_back(told.reservation);
+  for (const auto& undelivered : undelivered_.behind(lost.send, lost.taken_bytes)) {
+    context_.backend.give_back(undelivered.reservation);
   }
 }
 

@@ -15,14 +15,14 @@
 #include "session/request_log.hpp"
 #include "session/rest_transport.hpp"
 #include "session/session.hpp"
-#include "session/told_list.hpp"
+#include "session/undelivered_list.hpp"
 #include "wire/http_codec.hpp"
 
 namespace sluice::session {
 
 class HttpTransport final : public RestTransport {
  public:
-  // How the answer to a request has to look: bits of route::Request::kind.
+  // What the answer to a request depends on: bits of route::Request::kind.
   enum Kind : uint8_t { json = 1, last = 2, http_1_0 = 4, head_only = 8 };
 
   HttpTransport(Context& context, Session& session, net::Connection& connection,
@@ -75,7 +75,7 @@ class HttpTransport final : public RestTransport {
   Session& session_;
   net::Connection& connection_;
   RequestLog log_;
-  ToldList told_;
+  UndeliveredList undelivered_;
   wire::DebugStream stream_;
   uint8_t kind_ = 0;  // of the open exchange
   bool is_over_ = false;

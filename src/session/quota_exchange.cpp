@@ -15,7 +15,7 @@ using api::QuotaOp;
 // A longer page is asked for again, with fewer rows.
 constexpr size_t page_bytes_max = limits::reply_bytes_max / 2;
 
-// Why a request that waited was not admitted, and what a check says of it now.
+// Why a request that waited was not admitted; `checked` is what a check finds now.
 QuotaCode code_of(api::Verdict verdict, QuotaCode checked) noexcept {
   if (verdict == api::Verdict::wait_limit) return QuotaCode::wait_limit;
   ASSERT(verdict == api::Verdict::never_fits);
@@ -88,8 +88,9 @@ void QuotaExchange::wait() noexcept {
   stage_ = Stage::waiting;
 }
 
-// Its limits are those of its shard: they are asked for before the answer can show them. Not before
-// the next loop iteration has noticed whoever left during this one, which may have been long.
+// Its limits are those of its shard: they are asked for before the answer can show them. Not in
+// this loop iteration, which may have been long: first the next one has to notice a client that
+// left.
 std::optional<QuotaExchange::Answer> QuotaExchange::on_outcome(const api::Grant& grant) {
   ASSERT(stage_ == Stage::waiting);
   if (grant.verdict == api::Verdict::draining) {

@@ -42,13 +42,13 @@ void RestExchange::begin(const wire::RestRequest& request) noexcept {
                                             .body = wire::openapi_text()});
                  },
                  [&](const wire::RestMetrics&) {
-                   if (begin_look()) transport_.metrics();
+                   if (begin_query()) transport_.metrics();
                  },
                  [&](const wire::RestTop& top) {
-                   if (begin_look()) transport_.top(top.keys_max);
+                   if (begin_query()) transport_.top(top.keys_max);
                  },
                  [&](const wire::RestInspect& inspect) {
-                   if (begin_look(inspect.pretty)) transport_.inspect(inspect.key);
+                   if (begin_query(inspect.pretty)) transport_.inspect(inspect.key);
                  },
                  [&](const wire::RestDebug& debug) { begin_debug(debug); },
                  [&](const wire::RestQuota& asked) {
@@ -58,23 +58,23 @@ void RestExchange::begin(const wire::RestRequest& request) noexcept {
              request);
 }
 
-bool RestExchange::begin_look(bool pretty) noexcept {
+bool RestExchange::begin_query(bool pretty) noexcept {
   if (!context_.backend.may_look()) {
-    refuse_look();
+    refuse_query();
     return false;
   }
-  state_ = Look{pretty};
+  state_ = ShardQuery{pretty};
   return true;
 }
 
 void RestExchange::begin_debug(const wire::RestDebug& request) noexcept {
-  if (!DebugExchange::has_place(context_)) return refuse_look();
+  if (!DebugExchange::has_place(context_)) return refuse_query();
   Debug& debug =
       state_.emplace<Debug>(std::make_unique<DebugExchange>(context_, transport_, request));
   debug->begin();
 }
 
-void RestExchange::refuse_look() noexcept {
+void RestExchange::refuse_query() noexcept {
   answer(wire::RestContent{.status = 503,
                            .content_type = "text/plain; charset=UTF-8",
                            .body = "too many views of the keys at once: try again later"});
@@ -198,7 +198,7 @@ void RestExchange::on_inspected(const api::KeyState* state) noexcept {
     log_.inspected_unknown();
     return answer(wire::key_not_found);
   }
-  answer(wire::KeyAnswer{*state, std::get<Look>(state_).pretty});
+  answer(wire::KeyAnswer{*state, std::get<ShardQuery>(state_).pretty});
 }
 
 void RestExchange::on_counted(uint64_t keys_count) noexcept {

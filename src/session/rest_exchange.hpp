@@ -70,7 +70,7 @@ class RestExchange {
 
  private:
   struct Idle {};
-  struct Look {
+  struct ShardQuery {
     bool pretty;
   };
   struct Queued {
@@ -82,8 +82,8 @@ class RestExchange {
 
   void answer(const wire::RestAnswer& answer, const AnswerOptions& options = {}) noexcept;
   void answer_quota(const QuotaExchange::Answer& answer) noexcept;
-  void refuse_look() noexcept;
-  bool begin_look(bool pretty = false) noexcept;
+  void refuse_query() noexcept;
+  bool begin_query(bool pretty = false) noexcept;
   void begin_debug(const wire::RestDebug& request) noexcept;
   // Null: it is about something else. Inline, as all that is asked once a request.
   QuotaExchange* quota() const noexcept {
@@ -99,7 +99,7 @@ class RestExchange {
   RequestLog& log_;
   uint32_t session_;
   std::span<char> key_memory_;
-  std::variant<Idle, Look, Queued, Debug, Quota> state_;
+  std::variant<Idle, ShardQuery, Queued, Debug, Quota> state_;
   api::Ticket ticket_ = api::no_ticket;  // while it is queued
   bool is_dropped_ = false;
 };

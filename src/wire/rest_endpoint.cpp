@@ -13,7 +13,7 @@ using Method = RestMethod;
 using Tail = PathTail;
 using Quota = QuotaEndpoint;
 
-// Paths are looked for from the top: those that are asked for all the time come first.
+// Paths are compared from the top: those of nearly all requests come first.
 constexpr std::array<RestEndpoint, 20> endpoints{{
     {"/rate/:key",
      Tail::segment,

@@ -39,8 +39,8 @@ QueryParameter* find_parameter(RestQuery& query, std::string_view name) noexcept
 
 }  // namespace
 
-// gocc passes over what it does not know or cannot read, and so do its requests here. Those for
-// quotas refuse it, as they do in a body: whoever misspells dry_run wants nothing to change.
+// gocc ignores what it does not know or cannot read, and so do its endpoints here. Those for quotas
+// refuse it, as they do in a body: a client that misspells dry_run wants nothing to change.
 RestQuery read_query(std::string_view query, const RestEndpoint* endpoint,
                      DecodeBuffer& buffer) noexcept {
   const bool is_strict = endpoint != nullptr && endpoint->quota != QuotaEndpoint::none;

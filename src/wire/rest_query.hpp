@@ -1,7 +1,7 @@
 // The parameters of a REST request's query, decoded and still texts.
 // Flow:   the target's query -> read_query() -> RestQuery -> the reader of the endpoint.
-// Errors: what is unknown or cannot be read is noted, never refused here: gocc's endpoints pass
-//         over it, those for quotas refuse it with their body.
+// Errors: what is unknown or cannot be read is noted, never refused here: gocc's endpoints ignore
+//         it, those for quotas refuse it with their body.
 // Lives:  views of the target and of the DecodeBuffer's memory.
 #pragma once
 

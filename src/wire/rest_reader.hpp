@@ -1,8 +1,8 @@
 // Reads what a request of one endpoint asks for, out of its path and query.
 // Flow:   route_request() -> RestTarget -> the reader that the endpoint's row names -> RestRequest.
 // Shape:  docs/rest.md; the order of the checks is part of what callers see.
-// Errors: what the request gets wrong comes back as a ready RestReply; of quotas all but the path
-//         is checked with the body.
+// Errors: what the request gets wrong is a ready RestReply; of quotas all but the path is checked
+//         with the body.
 // Lives:  views as in RestTarget.
 #pragma once
 

@@ -32,8 +32,8 @@ struct RestInspect {
 
 struct RestDebug {  // GET /debug
   bool pretty = false;
-  std::string_view prefix;                     // of the keys told
-  uint32_t keys_max = limits::debug_keys_max;  // told at most
+  std::string_view prefix;                     // of the keys shown
+  uint32_t keys_max = limits::debug_keys_max;  // shown at most
 };
 
 struct RestHealth {};
@@ -89,7 +89,7 @@ struct RestReply {
   std::string_view allow;         // static; empty: none
   bool json = false;              // the body's text is shown as {"error":"..."}
   bool closes = false;            // the connection ends after it
-  bool of_rate = false;           // a /rate request was refused: the log tells it
+  bool of_rate = false;           // a /rate request was refused: it is logged
 };
 
 // A RestInspect whose key is not live.

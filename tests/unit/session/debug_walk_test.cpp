@@ -34,22 +34,22 @@ TEST(DebugWalk, merges_pages_into_one_order) {
   EXPECT_EQ(rows_of(walk), (Names{"a", "b", "c", "d", "x", "z"}));
 }
 
-TEST(DebugWalk, tells_a_prefix_and_no_more_than_asked_for) {
+TEST(DebugWalk, has_a_prefix_and_no_more_keys_than_asked_for) {
   DebugWalk walk({.prefix = "a", .keys_max = 2});
   add(walk, {"b", "a3", "a1"}, 7);
   add(walk, {"a2", "c"}, 0);
   EXPECT_EQ(rows_of(walk), (Names{"a1", "a2"}));
 }
 
-TEST(DebugWalk, tells_many_keys_page_by_page) {
+TEST(DebugWalk, has_many_keys_page_by_page) {
   DebugWalk walk({.keys_max = 4});
   walk.expect(DebugWalk::sorted_keys_max + 1);
   EXPECT_FALSE(walk.sorted());
   add(walk, {"z", "y"}, 7);
-  EXPECT_FALSE(walk.needs_page()) << "first these are told";
+  EXPECT_FALSE(walk.needs_page()) << "first these are written";
   EXPECT_EQ(rows_of(walk).size(), 2U);
   EXPECT_TRUE(walk.needs_page());
-  walk.forget_told();
+  walk.forget_written();
   add(walk, {"a", "b", "c"}, 9);
   EXPECT_EQ(rows_of(walk), (Names{"a", "b"}));
   EXPECT_FALSE(walk.needs_page()) << "four are enough";
@@ -71,7 +71,7 @@ TEST(DebugWalk, gives_up_sorting_when_keys_keep_coming) {
   EXPECT_EQ(rows_of(walk), (Names{"last"}));
 }
 
-TEST(DebugWalk, a_few_keys_are_told_as_a_whole) {
+TEST(DebugWalk, encodes_a_few_keys_as_a_whole) {
   DebugWalk walk({});
   add(walk, {"b", "a"}, 0);
   std::array<std::byte, DebugWalk::small_body_bytes> body;

@@ -1,6 +1,6 @@
-// Goal: nothing behind an open request is looked at, and nothing behind the last one; what a REST
-//       client has reserved, and was not and will not be told of, is given back, wherever between
-//       decision and answer its connection ends.
+// Goal: nothing behind an open request is parsed, and nothing behind the last one; a reservation
+//       whose client cannot receive it any more is cancelled, wherever between decision and answer
+//       the connection ends.
 // Method: a session over a backend that only keeps what it is asked, to be answered by the test.
 #include "session/http_session.hpp"
 
@@ -88,9 +88,9 @@ class HttpSessionTest : public ::testing::Test {
 
 constexpr const char* health = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
 
-TEST_F(HttpSessionTest, looks_at_nothing_behind_an_open_exchange) {
+TEST_F(HttpSessionTest, parses_nothing_behind_an_open_exchange) {
   send(std::string("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n") + health);
-  EXPECT_EQ(backend_.looks, std::vector<std::string>{"metrics"});
+  EXPECT_EQ(backend_.queries, std::vector<std::string>{"metrics"});
   EXPECT_EQ(told_, "");
   session_.on_text(0, "text/plain", "m 1\n");
   end_turn();
@@ -98,7 +98,7 @@ TEST_F(HttpSessionTest, looks_at_nothing_behind_an_open_exchange) {
   EXPECT_TRUE(told_.ends_with("Content-Length: 0\r\n\r\n")) << told_;
 }
 
-TEST_F(HttpSessionTest, looks_at_nothing_behind_a_request_that_is_queued) {
+TEST_F(HttpSessionTest, parses_nothing_behind_a_request_that_is_queued) {
   send(std::string("POST /rate/k?canWait=true HTTP/1.1\r\nHost: x\r\n\r\n") + health);
   const route::Request request = context_.turn.requests()[0];
   const api::Entry entry = context_.turn.entries()[0];
@@ -115,7 +115,7 @@ TEST_F(HttpSessionTest, looks_at_nothing_behind_a_request_that_is_queued) {
   EXPECT_NE(told_.find("\r\n\r\n42HTTP/1.1 200 OK\r\n"), std::string::npos) << told_;
 }
 
-TEST_F(HttpSessionTest, looks_at_nothing_behind_the_last_request) {
+TEST_F(HttpSessionTest, parses_nothing_behind_the_last_request) {
   send(std::string("GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n") + health);
   EXPECT_TRUE(told_.ends_with("Connection: close\r\n\r\n")) << told_;
   EXPECT_EQ(told_.find("HTTP/1.1", 1), std::string::npos) << told_;

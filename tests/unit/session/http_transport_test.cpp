@@ -135,7 +135,7 @@ TEST_F(HttpTransportTest, asks_the_shards) {
   transport_.metrics();
   transport_.top(3);
   transport_.ask(backend_.take_batch());
-  EXPECT_EQ(backend_.looks, (Texts{"inspect k", "page 5", "count", "metrics", "top 3"}));
+  EXPECT_EQ(backend_.queries, (Texts{"inspect k", "page 5", "count", "metrics", "top 3"}));
   EXPECT_TRUE(backend_.awaits(session_, 0));
 }
 

@@ -39,15 +39,15 @@ class KeepingBackend final : public Backend {
   void abandon(WaitingEntry& entry) noexcept override { abandoned.push_back(entry.ticket); }
   bool may_look() const noexcept override { return has_room; }
   void inspect(Session&, uint64_t, std::string_view key) noexcept override {
-    looks.push_back(std::string("inspect ").append(key));
+    queries.push_back(std::string("inspect ").append(key));
   }
   void page(Session&, uint64_t, uint64_t cursor, uint32_t) noexcept override {
-    looks.push_back("page " + std::to_string(cursor));
+    queries.push_back("page " + std::to_string(cursor));
   }
-  void count_keys(Session&, uint64_t) noexcept override { looks.emplace_back("count"); }
-  void metrics(Session&, uint64_t) noexcept override { looks.emplace_back("metrics"); }
+  void count_keys(Session&, uint64_t) noexcept override { queries.emplace_back("count"); }
+  void metrics(Session&, uint64_t) noexcept override { queries.emplace_back("metrics"); }
   void top(Session&, uint64_t, uint32_t keys_max) noexcept override {
-    looks.push_back("top " + std::to_string(keys_max));
+    queries.push_back("top " + std::to_string(keys_max));
   }
   api::QuotaBatch& take_batch() noexcept override {
     batches.push_back({0, std::make_unique<api::QuotaBatch>()});
@@ -65,7 +65,7 @@ class KeepingBackend final : public Backend {
   void move(Session&, uint32_t) noexcept override {}
 
   std::deque<Asked> batches;
-  std::vector<std::string> looks;  // into shards
+  std::vector<std::string> queries;  // of shards
   std::vector<api::Ticket> withdrawn, abandoned;
   std::vector<uint64_t> given_back, ended_ties;
   bool has_room = true;

@@ -112,7 +112,7 @@ TEST_F(QuotaExchangeTest, is_drained_in_the_queue) {
   EXPECT_TRUE(answer->reply.closes);
 }
 
-TEST_F(QuotaExchangeTest, gives_back_an_outcome_that_is_dropped) {
+TEST_F(QuotaExchangeTest, cancels_a_reservation_that_is_dropped) {
   resolve(api::Verdict::approved, 77);
   exchange_->drop_outcome();
   EXPECT_FALSE(exchange_->has_outcome());

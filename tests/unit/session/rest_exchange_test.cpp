@@ -1,4 +1,4 @@
-// Goal: whatever a REST request asks for, it is answered once, and what it holds comes back when
+// Goal: whatever a REST request asks for, it is answered once, and what it holds is released when
 //       its client leaves before that.
 // Method: an exchange over a transport and a backend that only write down; no socket, no parser.
 #include "session/rest_exchange.hpp"
@@ -102,7 +102,7 @@ TEST_F(RestExchangeTest, hands_on_what_the_shards_reply) {
   EXPECT_FALSE(exchange_.is_pending());
 }
 
-TEST_F(RestExchangeTest, refuses_to_look_without_room) {
+TEST_F(RestExchangeTest, refuses_shard_queries_without_room) {
   backend_.has_room = false;
   exchange_.begin(wire::RestMetrics{});
   exchange_.begin(wire::RestTop{.keys_max = 5});

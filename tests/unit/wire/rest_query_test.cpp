@@ -1,5 +1,5 @@
 // Goal: a query's parameters are found by name, and what cannot be read is noted, not lost.
-// Method: queries of one endpoint that passes over what it does not know and of one that does not.
+// Method: queries of an endpoint that ignores what it does not know, and of one that refuses it.
 #include "wire/rest_query.hpp"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// Goal: what unsent answers tell is found by send and by place in it, and no more is kept.
+// Goal: reservations of unsent answers are found by send and by place in it, and no more are kept.
 // Method: a list of a few answers; then one that a connection could have.
-#include "session/told_list.hpp"
+#include "session/undelivered_list.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,24 +11,24 @@ namespace {
 
 using Reservations = std::vector<uint64_t>;
 
-Reservations behind(const ToldList& list, uint64_t send, size_t taken_bytes) {
+Reservations behind(const UndeliveredList& list, uint64_t send, size_t taken_bytes) {
   Reservations found;
-  for (const ToldReservation& told : list.behind(send, taken_bytes)) {
-    found.push_back(told.reservation);
+  for (const UndeliveredReservation& undelivered : list.behind(send, taken_bytes)) {
+    found.push_back(undelivered.reservation);
   }
   return found;
 }
 
-ToldList list_of_two_sends() {
-  ToldList list;
+UndeliveredList list_of_two_sends() {
+  UndeliveredList list;
   list.add({.reservation = 70, .send = 4, .end_bytes = 100});
   list.add({.reservation = 71, .send = 4, .end_bytes = 250});
   list.add({.reservation = 72, .send = 5, .end_bytes = 90});
   return list;
 }
 
-TEST(ToldList, finds_what_a_send_did_not_send) {
-  const ToldList list = list_of_two_sends();
+TEST(UndeliveredList, finds_what_a_send_did_not_send) {
+  const UndeliveredList list = list_of_two_sends();
   EXPECT_EQ(behind(list, 4, 0), (Reservations{70, 71}));
   EXPECT_EQ(behind(list, 4, 99), (Reservations{70, 71}));
   EXPECT_EQ(behind(list, 4, 100), Reservations{71});
@@ -36,11 +36,11 @@ TEST(ToldList, finds_what_a_send_did_not_send) {
   EXPECT_EQ(behind(list, 5, 0), Reservations{72});
   EXPECT_EQ(behind(list, 3, 0), Reservations{});
   EXPECT_EQ(behind(list, 6, 0), Reservations{});
-  EXPECT_EQ(behind(ToldList{}, 1, 0), Reservations{});
+  EXPECT_EQ(behind(UndeliveredList{}, 1, 0), Reservations{});
 }
 
-TEST(ToldList, forgets_what_was_sent) {
-  ToldList list = list_of_two_sends();
+TEST(UndeliveredList, forgets_what_was_sent) {
+  UndeliveredList list = list_of_two_sends();
   list.forget_before(4);
   EXPECT_EQ(list.size(), 3u);
   list.forget_before(5);
@@ -51,8 +51,8 @@ TEST(ToldList, forgets_what_was_sent) {
   EXPECT_EQ(list.size(), 0u);
 }
 
-TEST(ToldList, keeps_no_more_than_two_sends_of_a_busy_connection) {
-  ToldList list;
+TEST(UndeliveredList, keeps_no_more_than_two_sends_of_a_busy_connection) {
+  UndeliveredList list;
   uint64_t reservation = 0;
   for (uint64_t send = 1; send <= 100; ++send) {
     for (size_t answer = 1; answer <= 50; ++answer) {
