@@ -167,7 +167,7 @@ void HttpSession::on_verdicts(const route::Request& request, const Verdicts& ver
     exchange_.wait(entry, detail.request_id, is_json);
     return go_on();  // dirty: its peer may have left since it asked
   }
-  return_ticket(context_, entry, verdict);
+  return_ticket(context_, entry.ticket, is_queued);
   RequestLog& log = transport_.log();
   if (is_ending()) return is_queued ? log.vanished() : log.answered(client_left, 0);
   if (is_of_unknown_key(entry, detail)) log.released_unknown();

@@ -34,7 +34,7 @@ class HttpTransport final : public RestTransport {
   // Of the exchange that begins.
   void begin(uint8_t kind) noexcept { kind_ = kind; }
 
-  // A /rate request is decided; `kind` is its own, `entry` names its key.
+  // Of a /rate request that was no exchange; the kind is its own.
   void write_decision(const wire::DecisionAnswer& decision, uint8_t kind) noexcept;
   void write_release(uint8_t kind) noexcept;
   static size_t decision_bytes_max(uint8_t kind, size_t key_bytes) noexcept;

@@ -42,13 +42,13 @@ inline const api::Entry& add_decision(Context& context, const route::Request& re
   return entry;
 }
 
-// Of an entry that was decided, or whose client is gone.
-inline void return_ticket(Context& context, const api::Entry& entry,
-                          api::Verdict verdict) noexcept {
-  if (verdict == api::Verdict::queued) {
-    context.backend.abandon(context.waits[entry.ticket]);
-  } else if (entry.ticket != api::no_ticket) {
-    context.waits.give_back(entry.ticket);
+// Nobody waits with this ticket, if it is one: it was decided, or queued for a client that has
+// left.
+inline void return_ticket(Context& context, api::Ticket ticket, bool is_queued) noexcept {
+  if (is_queued) {
+    context.backend.abandon(context.waits[ticket]);
+  } else if (ticket != api::no_ticket) {
+    context.waits.give_back(ticket);
   }
 }
 

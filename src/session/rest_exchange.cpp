@@ -5,6 +5,7 @@
 
 #include "base/assert.hpp"
 #include "base/overloaded.hpp"
+#include "session/rest_decision.hpp"
 #include "wire/openapi.hpp"
 
 namespace sluice::session {
@@ -153,11 +154,7 @@ void RestExchange::on_quota(const api::QuotaBatch& batch) noexcept {
     context_.waits[ticket_].follow(WaitEvent::joined);
     return quota()->wait();
   }
-  if (is_queued) {
-    context_.backend.abandon(context_.waits[ticket]);
-  } else if (ticket != api::no_ticket) {
-    context_.waits.give_back(ticket);
-  }
+  return_ticket(context_, ticket, is_queued);
   if (!is_dropped_) {
     const auto answer = quota()->on_replies(batch);
     if (answer) answer_quota(*answer);

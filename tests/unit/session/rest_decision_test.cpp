@@ -52,14 +52,14 @@ TEST_F(RestDecisionTest, takes_a_ticket_when_it_may_wait) {
   const api::Entry entry = add(acquire(key_, api::flag::may_wait));
   ASSERT_NE(entry.ticket, api::no_ticket);
   EXPECT_EQ(context_.waits[entry.ticket].session, 7u);
-  return_ticket(context_, entry, api::Verdict::approved);
+  return_ticket(context_, entry.ticket, /*is_queued=*/false);
   EXPECT_EQ(context_.waits.tickets_count(), 0u);
   EXPECT_TRUE(backend_.abandoned.empty());
 }
 
 TEST_F(RestDecisionTest, leaves_a_queue_that_it_joined_for_nobody) {
   const api::Entry entry = add(acquire(key_, api::flag::may_wait));
-  return_ticket(context_, entry, api::Verdict::queued);
+  return_ticket(context_, entry.ticket, /*is_queued=*/true);
   EXPECT_EQ(backend_.abandoned, std::vector{entry.ticket});
 }
 
