@@ -2,6 +2,7 @@
 
 #include "log/log.hpp"
 #include "server/metrics.hpp"
+#include "wire/content_type.hpp"
 
 namespace sluice::server {
 namespace {
@@ -129,7 +130,7 @@ void ShardQueries::reply(ShardQuery& query) noexcept {
       session->on_text(id, "text/plain; version=0.0.4", metrics_text_);
       return;
     case ShardQuery::Kind::top:
-      session->on_text(id, "application/json", write_top(query.censuses, query.top_keys));
+      session->on_text(id, wire::application_json, write_top(query.censuses, query.top_keys));
       return;
     case ShardQuery::Kind::count: {
       uint64_t count = 0;

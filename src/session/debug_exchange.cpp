@@ -1,5 +1,7 @@
 #include "session/debug_exchange.hpp"
 
+#include "wire/content_type.hpp"
+
 namespace sluice::session {
 
 DebugExchange::DebugExchange(Context& context, RestTransport& transport,
@@ -69,7 +71,8 @@ void DebugExchange::finish() noexcept {
   if (is_stream_) return transport_.end_keys();
   const auto* body = reinterpret_cast<const char*>(small_body_.data());
   transport_.answer(
-      wire::RestContent{.content_type = "application/json", .body = {body, small_body_bytes_}}, {});
+      wire::RestContent{.content_type = wire::application_json, .body = {body, small_body_bytes_}},
+      {});
 }
 
 }  // namespace sluice::session

@@ -6,6 +6,7 @@
 #include "base/assert.hpp"
 #include "base/overloaded.hpp"
 #include "session/rest_decision.hpp"
+#include "wire/content_type.hpp"
 #include "wire/openapi.hpp"
 
 namespace sluice::session {
@@ -39,7 +40,7 @@ void RestExchange::begin(const wire::RestRequest& request) noexcept {
                    answer(wire::RestReply{.status = uint16_t(context_.draining ? 503 : 200)});
                  },
                  [&](const wire::RestOpenapi&) {
-                   answer(wire::RestContent{.content_type = "application/json",
+                   answer(wire::RestContent{.content_type = wire::application_json,
                                             .body = wire::openapi_text()});
                  },
                  [&](const wire::RestMetrics&) {
@@ -77,7 +78,7 @@ void RestExchange::begin_debug(const wire::RestDebug& request) noexcept {
 
 void RestExchange::refuse_query() noexcept {
   answer(wire::RestContent{.status = 503,
-                           .content_type = "text/plain; charset=UTF-8",
+                           .content_type = wire::text_plain,
                            .body = "too many views of the keys at once: try again later"});
 }
 

@@ -4,15 +4,13 @@
 #include <optional>
 
 #include "base/assert.hpp"
+#include "wire/content_type.hpp"
 #include "wire/http_codec.hpp"
 #include "wire/http_writer.hpp"
 
 namespace sluice::wire {
 
 namespace {
-
-constexpr std::string_view text_plain = "text/plain; charset=UTF-8";
-constexpr std::string_view application_json = "application/json";
 
 // The longest head that is written here, without Allow and Content-Type of the caller's.
 constexpr size_t head_bytes_max = 512;

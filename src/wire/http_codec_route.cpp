@@ -1,6 +1,7 @@
 #include <optional>
 
 #include "base/assert.hpp"
+#include "wire/content_type.hpp"
 #include "wire/http_codec.hpp"
 #include "wire/http_text.hpp"
 #include "wire/rest_endpoint.hpp"
@@ -8,8 +9,6 @@
 namespace sluice::wire {
 
 namespace {
-
-constexpr std::string_view application_json = "application/json";
 
 RestReply not_found(bool pretty) noexcept {
   return {.status = 404,

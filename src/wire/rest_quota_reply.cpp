@@ -4,6 +4,7 @@
 
 #include "base/assert.hpp"
 #include "policy/quota_text.hpp"
+#include "wire/content_type.hpp"
 #include "wire/json_writer.hpp"
 #include "wire/rest_quota.hpp"
 
@@ -16,7 +17,6 @@ using api::QuotaBatch;
 using api::QuotaCode;
 using api::QuotaOp;
 
-constexpr std::string_view application_json = "application/json";
 constexpr std::string_view problem_json = "application/problem+json";
 
 // Names of subjects that violated limits repeat, together: what is behind them is only counted.

@@ -4,14 +4,12 @@
 
 #include "base/assert.hpp"
 #include "base/limits.hpp"
+#include "wire/content_type.hpp"
 #include "wire/http_text.hpp"
 #include "wire/rest_endpoint.hpp"
 
 namespace sluice::wire {
 namespace {
-
-constexpr std::string_view text_plain = "text/plain; charset=UTF-8";
-constexpr std::string_view application_json = "application/json";
 
 constexpr bool is_within(int32_t value, uint32_t min, uint32_t max) noexcept {
   return value >= 0 && static_cast<uint32_t>(value) >= min && static_cast<uint32_t>(value) <= max;
