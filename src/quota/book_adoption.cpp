@@ -9,7 +9,7 @@ namespace {
 constexpr uint32_t look_work = 1;
 constexpr uint32_t compile_work = 16;
 constexpr uint32_t name_work = 32;
-constexpr uint32_t let_go_work = 512;
+constexpr uint32_t free_work = 512;
 
 }  // namespace
 
@@ -28,8 +28,8 @@ void BookAdoption::go_on() noexcept {
 // Returns how much work it was.
 uint32_t BookAdoption::step() noexcept {
   if (book_.has_earlier_classes()) {
-    book_.let_go_some();
-    return let_go_work;
+    book_.free_some();
+    return free_work;
   }
   if (subject_ < subjects_end_) {
     look_whether_named(subject_++);

@@ -1,7 +1,7 @@
 // Brings a store to another book of quotas, in slices, so that a large book stops nobody.
 // Flow:   begin() once the book holds -> go_on() at each step until is_under_way() ends. A further
 //         book begins anew.
-// Shape:  the classes of earlier books are released; subjects that were named, and are not any
+// Shape:  the classes of earlier books are freed; subjects that were named, and are not any
 //         more, may be forgotten when they are idle; then every name has its subject, before
 //         anybody asks, so that it is listed. The quotas themselves hold at once, since each
 //         subject comes to its own when it is next looked at.

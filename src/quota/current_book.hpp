@@ -2,7 +2,7 @@
 // Flow:   adopt(book) -> subjects see another version() and ask for their quota_of() anew.
 // Errors: none; until a book is adopted an empty one holds.
 // Lives:  one core; the adopted book outlives the next adopt(). The classes of earlier books are
-//         released in slices (let_go_some), so that a large book stops nobody.
+//         freed in slices (free_some), so that a large book stops nobody.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ class CurrentBook {
   // Of the quotas of all books, and of those that were put.
   QuotaClasses& classes() noexcept { return classes_; }
   bool has_earlier_classes() const noexcept { return book_classes_.has_earlier(); }
-  void let_go_some() noexcept { book_classes_.let_go_some(); }
+  void free_some() noexcept { book_classes_.let_go_some(); }
 
  private:
   QuotaClasses classes_;

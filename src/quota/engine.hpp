@@ -1,5 +1,4 @@
-// Decides a store's calls: reads each, asks the tables, charges, and lets those who wait have their
-// turns.
+// Decides a store's calls: reads each, asks the tables, charges, and has those who wait served.
 // Flow:   decide(): a CallGroup of the batch is fetched ahead -> CallReader: the call's Party and
 //         Request -> charged and opened in the ReservationBook, or queued, or denied -> answers.
 //         What frees quota marks the queues that it may help; the QueueServer serves them.

@@ -114,7 +114,7 @@ bool Engine::answer_repeat(const Request& request, QuotaAnswer& answer) noexcept
   return true;
 }
 
-// It would fit, but others wait; where it may pass them, only until their turn was looked at.
+// It would fit, but others wait. Where it may pass them, they only have to be tried first.
 void Engine::stand_behind(Obstacle& against, const Party& party) const noexcept {
   against.code = QuotaCode::line_ahead;
   against.fits_at_ns = clock_.ns() + (queues_.let_pass(party) ? base::ns_per_ms : unknown_retry_ns);

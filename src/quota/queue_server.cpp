@@ -249,7 +249,7 @@ void QueueServer::end_late_waits() noexcept {
     if (!budget_.may_go_on()) return;
     budget_.spend(0);
     const Waiter& waiter = late_waiters_.front();
-    if (queues_.may_have_turn(waiter, waiter.limit_order)) {
+    if (queues_.is_to_be_tried(waiter, waiter.limit_order)) {
       late_waiters_.splice(late_waiters_.end(), late_waiters_, late_waiters_.begin());
       continue;
     }

@@ -50,9 +50,10 @@ class QueueServer {
   void begin_marking_all() noexcept { mark_at_ = 0; }
   void mark_some() noexcept;
 
-  // The wait limit has passed. What comes with its last moment comes in time: it has one more turn.
+  // The wait limit has passed. What is freed at its last moment comes in time: it is tried again.
   void pass_limit(api::WaiterId index) noexcept;
-  // Ends the waiting of those who had their last turn. Each makes room: others have a turn first.
+  // Ends the waits of those who were tried again. After each, the queues that this helps are
+  // served.
   void end_late_waits() noexcept;
 
   bool has_work() const noexcept;

@@ -1,8 +1,6 @@
 // What was reserved, and has to be settled.
 // Shape:  all of it is in the Reservation but the owner's name, which few have: in an arena.
-// Lives:  in the engine's pools. An expired reservation stays for as long again, one with an id of
-//         its client's until its lifetime ends, unless its place is needed; of others
-//         the record in the IdBook is all that stays.
+// Lives:  in the pool of the ReservationBook, which says for how long.
 #pragma once
 
 #include <array>

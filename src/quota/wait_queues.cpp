@@ -107,8 +107,8 @@ void WaitQueues::wake_at(WaiterId index, int64_t fits_at_ns) noexcept {
   wheel_.schedule(pool_[index].wake, base::ceil_ms(wake_ns));
 }
 
-// Somebody in a queue of the party must not be passed. Where one might be, but for a turn that is
-// still to be looked at, the queue is to be served: afterwards a newcomer knows.
+// Somebody in a queue of the party must not be passed. Where that is only so because somebody is
+// still to be tried, the queue is marked: once it was served a newcomer knows.
 bool WaitQueues::is_behind(const Party& party) noexcept {
   bool must = false;
   for (const Member& member : party) {
@@ -121,10 +121,10 @@ bool WaitQueues::is_behind(const Party& party) noexcept {
   return must;
 }
 
-// The head of the queue has no turn that is still to be looked at: nor one that time brings, unless
-// all timers are fired.
+// The head of the queue is not still to be tried: no queue of it is marked, and no timer is due
+// that might mark one.
 bool WaitQueues::may_be_passed(const Subject& subject) const noexcept {
-  return lets_pass(subject) && !may_have_turn(pool_[waiter_of(subject.first_waiter)]) &&
+  return lets_pass(subject) && !is_to_be_tried(pool_[waiter_of(subject.first_waiter)]) &&
          wheel_.next_due_ms() > clock_.ms();
 }
 
@@ -172,7 +172,7 @@ bool WaitQueues::may_overtake(WaiterId index) noexcept {
   return true;
 }
 
-bool WaitQueues::may_have_turn(const Waiter& waiter, uint64_t since_order) const noexcept {
+bool WaitQueues::is_to_be_tried(const Waiter& waiter, uint64_t since_order) const noexcept {
   const std::span<const SubjectIndex> named = waiter.request.named();
   return std::any_of(named.begin(), named.end(), [&](SubjectIndex index) {
     if (index == no_subject) return false;

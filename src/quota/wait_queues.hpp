@@ -44,7 +44,7 @@ class WaitQueues {
 
   // Whether a newcomer has to wait since somebody else does.
   bool must_wait(const Party& party) noexcept { return pool_.used() > 0 && is_behind(party); }
-  // Whether the queues ahead of a newcomer let one pass, once nobody's turn is to be looked at.
+  // Whether the queues ahead of a newcomer let one pass, once those that are marked were served.
   bool let_pass(const Party& party) const noexcept;
   // The party was admitted past those who wait.
   void count_overtaking(const Party& party) noexcept;
@@ -56,7 +56,7 @@ class WaitQueues {
   // The subjects in whose queues others are ahead of it.
   SubjectList queues_not_headed(api::WaiterId index) const noexcept;
   // One of its queues is to be served, and was not since then.
-  bool may_have_turn(const Waiter& waiter, uint64_t since_order = UINT64_MAX) const noexcept;
+  bool is_to_be_tried(const Waiter& waiter, uint64_t since_order = UINT64_MAX) const noexcept;
 
   // The queues of these subjects are to be served: something may help those who wait.
   void mark(std::span<const SubjectIndex> subjects) noexcept;

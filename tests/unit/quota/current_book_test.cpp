@@ -58,7 +58,7 @@ TEST(CurrentBook, releases_the_classes_of_earlier_books) {
   current.adopt(second);
   EXPECT_TRUE(current.has_earlier_classes());
   EXPECT_EQ(current.classes().count(), 1U);
-  current.let_go_some();
+  current.free_some();
   EXPECT_FALSE(current.has_earlier_classes());
   EXPECT_EQ(current.classes().count(), 0U);
 }

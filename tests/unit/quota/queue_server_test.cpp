@@ -1,4 +1,4 @@
-// Goal: a waiter is admitted when it fits and it is its turn, and has exactly one outcome.
+// Goal: waiters are admitted in order as soon as they fit, and each has exactly one outcome.
 // Method: a subject of 100 tokens a minute, its tables and no engine; a budget of many looks, or of
 // one.
 #include "quota/queue_server.hpp"
@@ -109,7 +109,7 @@ TEST_F(QueueServerTest, a_waiter_that_withdraws_has_an_outcome_and_one_that_is_g
   EXPECT_EQ(driver_.queues.pool().used(), 0U);
 }
 
-TEST_F(QueueServerTest, a_late_waiter_has_one_more_turn) {
+TEST_F(QueueServerTest, a_late_waiter_is_tried_once_more) {
   join(1, 10);
   server_.pass_limit(joined_);
   join(2, 200);

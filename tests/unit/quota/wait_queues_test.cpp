@@ -109,13 +109,13 @@ TEST_F(WaitQueuesTest, as_many_overtake_as_the_quota_allows) {
   EXPECT_TRUE(must_wait(lenient_));
 }
 
-TEST_F(WaitQueuesTest, a_newcomer_waits_until_a_turn_was_looked_at) {
+TEST_F(WaitQueuesTest, a_newcomer_waits_until_the_head_was_tried) {
   const WaiterId head = join({lenient_});
   queues_.mark(queues_[head].request.named());
-  EXPECT_TRUE(queues_.may_have_turn(queues_[head]));
+  EXPECT_TRUE(queues_.is_to_be_tried(queues_[head]));
   EXPECT_TRUE(must_wait(lenient_));
   EXPECT_EQ(to_serve(), (std::vector{lenient_}));
-  EXPECT_FALSE(queues_.may_have_turn(queues_[head]));
+  EXPECT_FALSE(queues_.is_to_be_tried(queues_[head]));
   EXPECT_FALSE(must_wait(lenient_));
 }
 
