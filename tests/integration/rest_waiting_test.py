@@ -11,11 +11,11 @@ from server_process import eventually
 
 
 def wait_in_line(server, key, query=""):
-    """A client that waits, and is known to be behind those before it."""
-    before = waiting(server, key)
+    """A client that waits, and is known to be behind those before it, even if some have left."""
+    before = queued(server)
     peer = HttpPeer(server)
     peer.send(request("POST", f"/rate/{key}?canWait=true{query}"))
-    eventually(lambda: waiting(server, key) == before + 1, "it waits")
+    eventually(lambda: queued(server) == before + 1, "it waits")
     return peer
 
 
