@@ -13,6 +13,7 @@ from event_loops import in_turn, run, until  # noqa: F401  (run is a fixture)
 from fake_server import IN_LINE_BEFORE_S, FakeServer, nobody
 from frame_codecs import server_frame
 from quota_scripts import QUEUED, TPM, grant_leases, kinds, lose, serve_quotas, usage_told
+from server_process import TIMEOUT_S
 
 import sluicegate
 from sluicegate import AsyncClient, QuotaCode
@@ -236,7 +237,8 @@ def test_a_lease_is_renewed_until_it_is_released(run):
         async with AsyncClient(address) as client:
             async with client.lease("printer", lifetime=1.2, renew=True) as lease:
                 for _ in range(2):
-                    await asyncio.get_running_loop().run_in_executor(None, renewed.acquire)
+                    assert await asyncio.get_running_loop().run_in_executor(
+                        None, lambda: renewed.acquire(timeout=TIMEOUT_S))
                 assert lease.held
             assert not lease.held
             await until(lease._renewal.done)
