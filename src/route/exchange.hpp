@@ -2,9 +2,9 @@
 // Flow:   split(turn) -> the book and a Target per owner -> flush() -> messages -> the owner's
 //         receive() -> the owner's handler -> our receive() -> the handler, the book -> delivery.
 // Shape:  entries of one connection for one key stay in order: everything between two cores goes
-//         through one queue after the other: pending entries, messages, the ring. What is said
-//         about waiters goes first; it has no order with entries that its connection did not wait
-//         for.
+//         through one queue after the other: pending entries, messages, the ring. Notices
+//         about waiters go first; they have no order with entries that their connection did not
+//         wait for.
 // Errors: nothing is dropped. When the other core takes no more, entries stay in the book until
 //         admits() says no, which makes sessions read less; notices are bounded by tickets.
 // Lives:  one core only.

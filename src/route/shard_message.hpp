@@ -32,14 +32,14 @@ namespace sluice::route {
 // carries it, which never looks inside.
 using ShardTask = std::variant<server::ShardQuery*, server::QuotaTask*>;
 
-// What an origin tells a shard about one of its waiters.
+// What the shard of a waiter's connection asks of its owner.
 struct Notice
     : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
   enum class Kind : uint8_t {
     none,
-    withdraw,   // its client wants it out of line; the outcome comes as a grant
-    abandon,    // its client is gone; `done`: it was still in line, and no grant comes
-    give_back,  // it was granted, and its client was gone
+    withdraw,  // its client wants it out of its queue; the outcome comes as a grant
+    abandon,   // its client is gone; `done`: it was still queued, and no grant comes
+    refund,    // it was granted, and its client was gone
   };
 
   Kind kind = Kind::none;
@@ -48,7 +48,7 @@ struct Notice
   bool quota = false;  // a waiter for quotas
   api::WaiterId waiter = api::no_waiter;
   api::Ticket ticket = api::no_ticket;
-  api::Permit permit;  // give_back
+  api::Permit permit;  // refund
 };
 
 // A connection that moves: what its peer sent already, and has not been answered, comes along.

@@ -2,8 +2,8 @@
 // Flow:   a session fills a batch -> ask() -> decide() at each shard that a call belongs to ->
 //         on_decided() where it was asked -> the session.
 // Shape:  a batch with calls of several shards goes from one to the next; so does a call that is of
-//         every shard. The worker has calls of its own: to cancel reservations of which no client
-//         has heard, and to end what was bound to a connection; they wait until a task is free.
+//         every shard. The worker has calls of its own: to cancel reservations that no client
+//         received, and to end what was bound to a connection; they wait until a task is free.
 // Errors: without a free task (may_look()) the session waits. When a session has ended, what its
 //         batch reserved is cancelled.
 // Lives:  one per worker, one thread only.

@@ -35,7 +35,7 @@ class SessionRunner {
            !context_.departed_handles.empty();
   }
 
-  // Of a socket: what its session is told.
+  // Of a socket that has a session.
   void on_event(const io::Event& event) noexcept;
   // Sessions that were held by other shards go on when there is room again.
   void unblock() noexcept;
@@ -46,7 +46,7 @@ class SessionRunner {
   // A connection may have held every handle: they go in slices.
   void free_departed_handles() noexcept;
 
-  // The server shuts down: tells every session; ends those that are still there.
+  // The server shuts down: first every session prepares, then those that are left are closed.
   void begin_drain() noexcept;
   void cut_off() noexcept;
   void close_all() noexcept;

@@ -57,7 +57,7 @@ void WaiterDelivery::drop(api::Ticket ticket, bool queued) noexcept {
   }
 }
 
-// To the waiter's owner. A notice that still lies here says this instead.
+// To the waiter's owner. A notice that was not sent yet is changed.
 void WaiterDelivery::send_notice(WaitingEntry& entry, Notice::Kind kind) noexcept {
   entry.notice.kind = kind;
   entry.notice.quota = entry.quota;
@@ -76,7 +76,7 @@ void WaiterDelivery::on_notice(api::CoreId origin, Notice& notice) noexcept {
     case Notice::Kind::abandon:
       notice.done = decider.abandon(notice.waiter, notice.ticket, context_.now, origin);
       return;
-    case Notice::Kind::give_back:
+    case Notice::Kind::refund:
       notice.done = decider.refund(notice.permit, context_.now);
       return;
     case Notice::Kind::none:
@@ -91,14 +91,14 @@ void WaiterDelivery::on_notice_returned(const Notice& notice) noexcept {
   entry.notice.kind = Notice::Kind::none;
   entry.notice.under_way = false;
   if (entry.state == WaitState::ended) return context_.waits.free_ended(notice.ticket);
-  const bool over = notice.kind == Notice::Kind::give_back ||
-                    (notice.kind == Notice::Kind::abandon && notice.done);
+  const bool over =
+      notice.kind == Notice::Kind::refund || (notice.kind == Notice::Kind::abandon && notice.done);
   if (over) {
     context_.waits.give_back(notice.ticket);
   } else if (entry.state == WaitState::unclaimed) {
     refund(entry);
   }
-  // Else the outcome is still to come, or to be told.
+  // Else the outcome is still to come, or to be written.
 }
 
 void WaiterDelivery::on_grant(const api::Grant& grant) noexcept {
@@ -108,7 +108,7 @@ void WaiterDelivery::on_grant(const api::Grant& grant) noexcept {
     return;
   }
   entry.follow(WaitEvent::granted);
-  // A permit of nothing: only what was approved is given back.
+  // A permit of nothing: only what was approved is refunded.
   entry.notice.permit = grant.verdict == api::Verdict::approved ? grant.permit : api::Permit{};
   if (entry.state == WaitState::unclaimed) {
     if (!entry.notice.under_way) refund(entry);
@@ -123,7 +123,7 @@ void WaiterDelivery::on_grant(const api::Grant& grant) noexcept {
 void WaiterDelivery::refund(WaitingEntry& entry) noexcept {
   const api::Permit& permit = entry.notice.permit;
   const bool approved = permit.cost > 0 || permit.reservation != 0;
-  if (approved && entry.owner != shard_) return send_notice(entry, Notice::Kind::give_back);
+  if (approved && entry.owner != shard_) return send_notice(entry, Notice::Kind::refund);
   if (approved) decider_of(entry.quota).refund(permit, context_.now);
   entry.notice.unlink();
   entry.notice.kind = Notice::Kind::none;

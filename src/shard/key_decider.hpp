@@ -42,7 +42,7 @@ struct Statistics {
 };
 
 // A page of keys in table order. Positions are hashes: a key that lives throughout a walk from
-// cursor 0 to the end is told exactly once, also while the table grows.
+// cursor 0 to the end is listed exactly once, also while the table grows.
 struct Page {
   std::span<const api::KeyState> keys;  // until the shard's next call
   uint64_t next_cursor = 0;             // 0: this was the last page

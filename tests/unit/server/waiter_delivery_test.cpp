@@ -1,6 +1,6 @@
 // Goal: whoever leaves takes nothing along and leaves nothing behind: permits that no client
 //       received are refunded where they were granted, and every ticket is free in the end.
-// Method: two shards in one thread, with deciders that say what the test wants them to say and keep
+// Method: two shards in one thread, with deciders that answer what the test wants and keep
 //         what they are asked; clients are gone before an outcome reaches them, in each way that
 //         the outcome, the notice and the end of the connection can overtake each other.
 #include "server/waiter_delivery.hpp"
@@ -19,7 +19,7 @@ using session::WaitEvent;
 using session::WaitingEntry;
 using session::WaitState;
 
-// Answers as told, and keeps the calls: "abandon 5 of 0".
+// Answers as the test wants, and keeps the calls: "abandon 5 of 0".
 class ScriptedDecider final : public api::Decider {
  public:
   bool withdraw(api::WaiterId waiter, api::Ticket, base::Now,
@@ -146,7 +146,7 @@ TEST_F(WaiterDeliveryTest, quotas_are_asked_about_their_own) {
   EXPECT_TRUE(here_.keys.calls.empty());
 }
 
-TEST_F(WaiterDeliveryTest, another_shard_is_told_by_a_notice_that_comes_back) {
+TEST_F(WaiterDeliveryTest, another_shard_learns_it_by_a_notice_that_returns) {
   here_.waiters.abandon(here_.queued_by(1));
   EXPECT_EQ(here_.tickets(), 1U);
   here_.turn();
