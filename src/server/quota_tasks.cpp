@@ -4,15 +4,13 @@
 
 #include "base/assert.hpp"
 #include "quota/quota_store.hpp"
+#include "server/shard_cursor.hpp"
 
 namespace sluice::server {
 namespace {
 
 using api::QuotaCall;
 using api::QuotaOp;
-
-// A cursor over the pages of all shards: the shard stands above the place in its own.
-constexpr uint32_t shard_shift = 40;
 
 bool is_of_every_shard(QuotaOp op) noexcept {
   return op == QuotaOp::reset_all || op == QuotaOp::end_tie;
@@ -64,8 +62,7 @@ uint32_t QuotaTasks::owner_of(const api::QuotaBatch& batch, const QuotaCall& cal
   } else if (names_subjects(call.op) && call.subjects_count > 0) {
     shard = exchange_.owner_of(batch.subjects[call.first_subject]).shard;
   } else if (leads_through_shards(call)) {
-    shard = static_cast<uint32_t>(
-        std::min<uint64_t>(call.cursor >> shard_shift, exchange_.cores() - 1));
+    shard = std::min(ShardCursor::of(call.cursor).shard, exchange_.cores() - 1);
   } else if (is_of_every_shard(call.op)) {
     shard = 0;
   }
@@ -101,7 +98,7 @@ void QuotaTasks::start(QuotaTask& task) noexcept {
   bool leaves = false;
   for (QuotaCall& call : batch.calls) {
     call.core = static_cast<api::CoreId>(alone ? exchange_.core() : owner_of(batch, call));
-    if (api::is_paged(call.op)) call.cursor &= (uint64_t{1} << shard_shift) - 1;
+    if (api::is_paged(call.op)) call.cursor = ShardCursor::of(call.cursor).place;
     leaves |=
         call.core != exchange_.core() || is_of_every_shard(call.op) || leads_through_shards(call);
   }
@@ -159,7 +156,7 @@ void QuotaTasks::on_decided(QuotaTask& task) noexcept {
 // A page leads through all shards: one that ends before it is full is continued in the next.
 void QuotaTasks::continue_page(QuotaCall& call, api::QuotaAnswer& answer) const noexcept {
   if (answer.next_cursor != 0) {
-    answer.next_cursor |= uint64_t{call.core} << shard_shift;
+    answer.next_cursor = ShardCursor{.shard = call.core, .place = answer.next_cursor}.number();
     return;
   }
   if (!leads_through_shards(call) || call.core + 1U == exchange_.cores()) return;
@@ -168,7 +165,7 @@ void QuotaTasks::continue_page(QuotaCall& call, api::QuotaAnswer& answer) const 
     ++call.core;
     call.cursor = 0;
   } else {
-    answer.next_cursor = uint64_t{call.core + 1U} << shard_shift;
+    answer.next_cursor = ShardCursor{.shard = call.core + 1U}.number();
   }
 }
 

@@ -2,15 +2,10 @@
 
 #include "log/log.hpp"
 #include "server/metrics.hpp"
+#include "server/shard_cursor.hpp"
 #include "wire/content_type.hpp"
 
 namespace sluice::server {
-namespace {
-
-// A cursor over all shards: the shard stands above the cursor of its table, which has 33 bits.
-constexpr uint32_t shard_shift = 40;
-
-}  // namespace
 
 ShardQueries::ShardQueries(session::Context& context, SessionTable& sessions,
                            route::Exchange& exchange, shard::KeyDecider& keys,
@@ -36,8 +31,9 @@ void ShardQueries::inspect(const session::Session& session, uint64_t id,
 void ShardQueries::page(const session::Session& session, uint64_t id, uint64_t cursor,
                         uint32_t keys_max) noexcept {
   ShardQuery& query = take(session, id, ShardQuery::Kind::page);
-  query.shard = static_cast<uint32_t>(cursor >> shard_shift);
-  query.cursor = cursor & ((uint64_t{1} << shard_shift) - 1);
+  const ShardCursor from = ShardCursor::of(cursor);
+  query.shard = from.shard;
+  query.cursor = from.place;
   query.keys_max = keys_max;
   if (query.shard >= exchange_.cores()) {  // no cursor of ours: behind the end
     query.shard = exchange_.cores() - 1;
@@ -143,9 +139,11 @@ void ShardQueries::reply(ShardQuery& query) noexcept {
 
 // The next page's: in this shard, or from the start of the next one. 0: this was the last.
 uint64_t ShardQueries::next_cursor(const ShardQuery& query) const noexcept {
-  if (query.next_cursor != 0) return query.next_cursor | uint64_t{query.shard} << shard_shift;
+  if (query.next_cursor != 0) {
+    return ShardCursor{.shard = query.shard, .place = query.next_cursor}.number();
+  }
   if (query.shard + 1 == exchange_.cores()) return 0;
-  return uint64_t{query.shard + 1} << shard_shift;
+  return ShardCursor{.shard = query.shard + 1}.number();
 }
 
 }  // namespace sluice::server
