@@ -19,7 +19,7 @@ namespace {
 
 using sluicegate::Verdict;
 
-constexpr const char* description =
+constexpr const char* acquire_description =
     R"(Asks a running server for permits of a key, and prints what it answers.
 
   sluicegate acquire user-7
@@ -121,7 +121,7 @@ int acquire(const AcquireFlags& flags) {
 }  // namespace
 
 void add_acquire_command(CLI::App& app, std::function<int()>& run) {
-  CLI::App* command = app.add_subcommand("acquire", description);
+  CLI::App* command = app.add_subcommand("acquire", acquire_description);
   const auto flags = std::make_shared<AcquireFlags>();
   const auto add = [&](const char* name, auto& value, const char* text, const char* type) {
     return command->add_option(name, value, text)->type_name(type);

@@ -12,7 +12,7 @@
 namespace sluice::cli {
 namespace {
 
-constexpr const char* description =
+constexpr const char* bench_description =
     R"(Measures a server under load: decisions per second, latency, CPU on both sides.
 
 A closed loop over --connections connections keeps --window frames of --batch keys in flight on
@@ -129,7 +129,7 @@ void add_run_flags(CLI::App& command, load::Options& options) {
 }  // namespace
 
 void add_bench_command(CLI::App& app, std::function<int()>& run) {
-  CLI::App* command = app.add_subcommand("bench", description)->alias("benchmark");
+  CLI::App* command = app.add_subcommand("bench", bench_description)->alias("benchmark");
   const auto options = std::make_shared<load::Options>();
   add_target_flags(*command, *options);
   add_load_flags(*command, *options);

@@ -20,7 +20,7 @@
 namespace sluice::cli {
 namespace {
 
-constexpr const char* description =
+constexpr const char* check_config_description =
     R"(Checks a policy file (--config-file) and prints everything that is wrong with it.
 
   sluicegate check-config limits.json
@@ -147,7 +147,7 @@ int check(const CheckFlags& flags) {
 }  // namespace
 
 void add_check_config_command(CLI::App& app, std::function<int()>& run) {
-  CLI::App* command = app.add_subcommand("check-config", description);
+  CLI::App* command = app.add_subcommand("check-config", check_config_description);
   const auto flags = std::make_shared<CheckFlags>();
   command->add_option("FILE", flags->file, "the policy file")->type_name("")->required();
   command->add_option("--key", flags->keys, "which entries apply to this key; may be repeated")

@@ -11,7 +11,7 @@
 namespace sluice::cli {
 namespace {
 
-constexpr const char* description =
+constexpr const char* completion_description =
     R"(Prints a script that completes commands and flags.
 
   bash   source <(sluicegate completion bash)
@@ -162,7 +162,7 @@ std::string script_for(const std::string& shell, const CLI::App& app) {
 }  // namespace
 
 void add_completion_command(CLI::App& app, std::function<int()>& run) {
-  CLI::App* command = app.add_subcommand("completion", description);
+  CLI::App* command = app.add_subcommand("completion", completion_description);
   const auto shell = std::make_shared<std::string>();
   command->add_option("SHELL", *shell, "bash, zsh or fish")
       ->type_name("")

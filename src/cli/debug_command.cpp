@@ -20,7 +20,7 @@ namespace {
 
 using sluicegate::InspectedKey;
 
-constexpr const char* description =
+constexpr const char* debug_description =
     R"(Shows what a running server knows of a key, or of all live keys, a page at a time. Looking
 neither makes a key nor keeps it alive.
 
@@ -36,17 +36,17 @@ Exit code: 0 when it was shown (without KEY: also when there are none), 1 when t
 live, 2 when there was no answer.
 )";
 
-constexpr uint32_t limit_max = 1'000'000'000;
+constexpr uint32_t debug_limit_max = 1'000'000'000;
 
 struct DebugFlags {
   std::string key;
   NativeServer server;
-  uint32_t limit = limit_max;
+  uint32_t limit = debug_limit_max;
   bool json = false;
 };
 
 // The key comes last: only its width is not known.
-void print_header() {
+void print_keys_header() {
   std::puts("  APPROVED       LIMIT    DENIED   WAITING     QUEUE  WINDOW ms   LEFT ms  KEY");
 }
 
@@ -76,7 +76,7 @@ int show_key(sluicegate::Connection& connection, const DebugFlags& flags) {
     std::fprintf(stderr, "%s is not live\n", printable(flags.key).c_str());
     return 1;
   }
-  if (!flags.json) print_header();
+  if (!flags.json) print_keys_header();
   flags.json ? print_json(*key) : print_row(*key);
   return 0;
 }
@@ -97,7 +97,7 @@ sluicegate::Inspected next_page(sluicegate::Connection& connection, const DebugF
 
 // As many as told, in pages of the server's choice: it may give fewer than asked for.
 int show_all(sluicegate::Connection& connection, const DebugFlags& flags) {
-  if (!flags.json) print_header();
+  if (!flags.json) print_keys_header();
   uint32_t left = flags.limit;
   uint64_t cursor = 0;
   do {
@@ -121,13 +121,13 @@ int debug(const DebugFlags& flags) {
 }  // namespace
 
 void add_debug_command(CLI::App& app, std::function<int()>& run) {
-  CLI::App* command = app.add_subcommand("debug", description);
+  CLI::App* command = app.add_subcommand("debug", debug_description);
   const auto flags = std::make_shared<DebugFlags>();
   command->add_option("KEY", flags->key, "the only key to show")->type_name("");
   add_native_server(*command, flags->server);
   command->add_option("--limit", flags->limit, "show no more keys; 1 to 1000000000")
       ->type_name("N")
-      ->check(CLI::Range(1U, limit_max).description(""));
+      ->check(CLI::Range(1U, debug_limit_max).description(""));
   command->add_flag("--json", flags->json, "a line of JSON for each key");
   command->callback([flags, &run] { run = [flags] { return debug(*flags); }; });
 }

@@ -35,13 +35,13 @@ shown in quotes, with escapes; --json has a line for each reservation, as REST t
 
 Exit code: 0 when it was shown, also when nobody holds anything; 2 when there was no answer.)";
 
-constexpr uint32_t limit_max = 1'000'000'000;
+constexpr uint32_t holders_limit_max = 1'000'000'000;
 
 struct HoldersFlags {
   std::string name;
   std::string address = "127.0.0.1:8080";
   uint32_t timeout_ms = 5'000;
-  uint32_t limit = limit_max;
+  uint32_t limit = holders_limit_max;
   bool json = false;
 };
 
@@ -64,7 +64,7 @@ std::string target_of(const HoldersFlags& flags, const std::string& cursor, uint
 }
 
 // Owner and subjects come last: only their width is not known.
-void print_header() {
+void print_holders_header() {
   std::puts(
       "RESERVATION       REQUESTS      INPUT     OUTPUT       COST    HELD ms    LEFT ms  TIED  "
       "OWNER             SUBJECTS");
@@ -106,7 +106,7 @@ int holders(const HoldersFlags& flags) {
   do {
     const Json page = next_page(flags, cursor, std::min(left, limits::subjects_page_max));
     const Json& rows = page.at("reservations");
-    if (!flags.json && cursor.empty()) print_header();
+    if (!flags.json && cursor.empty()) print_holders_header();
     for (const Json& row : rows) {
       if (flags.json) {
         std::puts(policy::one_line(row).c_str());
@@ -135,7 +135,7 @@ void add_holders_command(CLI::App& quota, std::function<int()>& run) {
   add_timeout(*command, flags->timeout_ms);
   command->add_option("--limit", flags->limit, "show no more reservations; 1 to 1000000000")
       ->type_name("N")
-      ->check(CLI::Range(1U, limit_max).description(""));
+      ->check(CLI::Range(1U, holders_limit_max).description(""));
   command->add_flag("--json", flags->json, "a line of JSON for each reservation");
   command->callback([flags, &run] { run = [flags] { return holders(*flags); }; });
 }

@@ -17,7 +17,7 @@
 namespace sluice::cli {
 namespace {
 
-constexpr const char* description =
+constexpr const char* ping_description =
     R"(Asks a running server for signs of life, one after the other over one connection, and prints
 how long they took.
 
@@ -82,7 +82,7 @@ int ping(const PingFlags& flags) {
 }  // namespace
 
 void add_ping_command(CLI::App& app, std::function<int()>& run) {
-  CLI::App* command = app.add_subcommand("ping", description);
+  CLI::App* command = app.add_subcommand("ping", ping_description);
   const auto flags = std::make_shared<PingFlags>();
   add_native_server(*command, flags->server);
   command->add_option("--count", flags->count, "how often; 1 to 1000000")

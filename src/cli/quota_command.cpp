@@ -22,7 +22,7 @@ namespace {
 
 using sluicegate::QuotaCode;
 
-constexpr const char* description =
+constexpr const char* quota_description =
     R"(Shows and changes what a subject (a model, a tenant, an API key) may use.
 
   sluicegate quota set gpt-4o --limit tpm:tokens:30000/60s --limit slots:concurrency:4
@@ -155,7 +155,7 @@ int reset(const QuotaFlags& flags, sluicegate::Client& client) {
 }  // namespace
 
 void add_quota_command(CLI::App& app, std::function<int()>& run) {
-  CLI::App* quota = app.add_subcommand("quota", description);
+  CLI::App* quota = app.add_subcommand("quota", quota_description);
   quota->require_subcommand(1);
   const auto flags = std::make_shared<QuotaFlags>();
   using Action = int (*)(const QuotaFlags&, sluicegate::Client&);

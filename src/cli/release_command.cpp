@@ -12,7 +12,7 @@
 namespace sluice::cli {
 namespace {
 
-constexpr const char* description =
+constexpr const char* release_description =
     R"(Gives permits back to a key's current window: its waiters get them first.
 
   sluicegate release user-7
@@ -38,7 +38,7 @@ int release(const ReleaseFlags& flags) {
 }  // namespace
 
 void add_release_command(CLI::App& app, std::function<int()>& run) {
-  CLI::App* command = app.add_subcommand("release", description);
+  CLI::App* command = app.add_subcommand("release", release_description);
   const auto flags = std::make_shared<ReleaseFlags>();
   command->add_option("KEY", flags->key, "whose permits")->type_name("")->required();
   add_native_server(*command, flags->server);

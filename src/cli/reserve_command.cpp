@@ -18,7 +18,7 @@
 namespace sluice::cli {
 namespace {
 
-constexpr const char* description =
+constexpr const char* reserve_description =
     R"(Reserves of a subject's quota what a call may need, and prints the reservation's id.
 
   sluicegate reserve gpt-4o --input-tokens 900 --max-output-tokens 500
@@ -90,7 +90,7 @@ int reserve(const ReserveFlags& flags) {
 }  // namespace
 
 void add_reserve_command(CLI::App& app, std::function<int()>& run) {
-  CLI::App* command = app.add_subcommand("reserve", description);
+  CLI::App* command = app.add_subcommand("reserve", reserve_description);
   const auto flags = std::make_shared<ReserveFlags>();
   const auto add = [&](const char* name, auto& value, const char* text, const char* type) {
     return command->add_option(name, value, text)->type_name(type);

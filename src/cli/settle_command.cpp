@@ -15,7 +15,7 @@
 namespace sluice::cli {
 namespace {
 
-constexpr const char* description =
+constexpr const char* settle_description =
     R"(Tells what a reserved call used: it takes the place of what was reserved. What is not told
 stays as it was reserved.
 
@@ -54,7 +54,7 @@ int settle(const SettleFlags& flags) {
 }  // namespace
 
 void add_settle_command(CLI::App& app, std::function<int()>& run) {
-  CLI::App* command = app.add_subcommand("settle", description);
+  CLI::App* command = app.add_subcommand("settle", settle_description);
   const auto flags = std::make_shared<SettleFlags>();
   auto* cancel = command->add_flag("--cancel", flags->cancel, "give all of it back instead");
   const auto add = [&](const char* name, auto& value, const char* text) {

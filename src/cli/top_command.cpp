@@ -24,7 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr const char* description =
+constexpr const char* top_description =
     R"(Shows live what a running server decides per second, shard by shard, and the keys that it is
 asked for most. It asks the REST port (GET /top); docs/rest.md tells how exact the figures are.
 
@@ -140,7 +140,7 @@ int top(const TopFlags& flags) {
 }  // namespace
 
 void add_top_command(CLI::App& app, std::function<int()>& run) {
-  CLI::App* command = app.add_subcommand("top", description);
+  CLI::App* command = app.add_subcommand("top", top_description);
   const auto flags = std::make_shared<TopFlags>();
   command->add_option("ADDRESS", flags->address, "the server's REST port, as HOST:PORT")
       ->type_name("")

@@ -4,15 +4,15 @@
 
 #include <algorithm>
 #include <cwchar>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "cli/native_server.hpp"
+#include "policy/json_text.hpp"
 
 namespace sluice::cli {
 namespace {
 
-using Json = nlohmann::json;
+using policy::Json;
 
 constexpr const char* help_text = "q quit   sort by: d decisions  a approved  n denied  w waiting";
 

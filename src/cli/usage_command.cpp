@@ -16,7 +16,7 @@
 namespace sluice::cli {
 namespace {
 
-constexpr const char* description =
+constexpr const char* usage_description =
     R"(Shows what is used of subjects: of all that are known, or of those named.
 
   sluicegate usage
@@ -65,7 +65,7 @@ int usage(const UsageFlags& flags) {
 }  // namespace
 
 void add_usage_command(CLI::App& app, std::function<int()>& run) {
-  CLI::App* command = app.add_subcommand("usage", description);
+  CLI::App* command = app.add_subcommand("usage", usage_description);
   const auto flags = std::make_shared<UsageFlags>();
   command->add_option("NAME", flags->names, "which subjects; none: all")->type_name("");
   add_native_server(*command, flags->server);
