@@ -36,9 +36,9 @@ struct Shape {
   uint64_t rules_max = 6;
 };
 
-class Comparison {
+class ShardComparison {
  public:
-  Comparison(uint64_t seed, const Shape& shape)
+  ShardComparison(uint64_t seed, const Shape& shape)
       : dice_(seed), shape_(shape), options_(options(seed)), shard_(options_), model_(options_) {
     now_ns_ = static_cast<int64_t>(dice_.below(1'000'000'000'000));
   }
@@ -385,7 +385,7 @@ void compare(uint64_t seeds_count, const Shape& shape, const std::vector<Verdict
   uint64_t by_handle = 0;
   for (const uint64_t seed : property_seeds(seeds_count)) {
     SCOPED_TRACE("repeat with SEED=" + std::to_string(seed));
-    Comparison comparison(seed, shape);
+    ShardComparison comparison(seed, shape);
     comparison.run();
     for (const auto& [verdict, count] : comparison.seen) seen[verdict] += count;
     evictions += comparison.evictions();

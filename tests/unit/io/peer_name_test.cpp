@@ -7,21 +7,21 @@
 namespace sluice::io::test {
 namespace {
 
-FileDescriptor accept_from(const Listening& listening) {
+FileDescriptor accept_at(const Listening& listening) {
   return FileDescriptor(::accept4(listening.sockets[0].get(), nullptr, nullptr, SOCK_CLOEXEC));
 }
 
 TEST(PeerName, is_address_and_port) {
   const Listening listening = listen_on({.address = "127.0.0.1"});
   const Client client(listening.port);
-  const FileDescriptor accepted = accept_from(listening);
+  const FileDescriptor accepted = accept_at(listening);
   EXPECT_EQ(peer_name(accepted.get()), "127.0.0.1:" + std::to_string(client.own_port()));
 }
 
 TEST(PeerName, of_ipv4_shows_as_such_where_both_families_are_heard) {
   const Listening listening = listen_on({});
   const Client client(listening.port);
-  const FileDescriptor accepted = accept_from(listening);
+  const FileDescriptor accepted = accept_at(listening);
   EXPECT_EQ(peer_name(accepted.get()), "127.0.0.1:" + std::to_string(client.own_port()));
 }
 
@@ -37,7 +37,7 @@ TEST(PeerName, of_ipv6_is_in_brackets) {
   }
   socklen_t size = sizeof address;
   ::getsockname(client.get(), reinterpret_cast<sockaddr*>(&address), &size);
-  const FileDescriptor accepted = accept_from(listening);
+  const FileDescriptor accepted = accept_at(listening);
   EXPECT_EQ(peer_name(accepted.get()), "[::1]:" + std::to_string(ntohs(address.sin6_port)));
 }
 

@@ -11,7 +11,7 @@
 namespace sluice::limiter {
 namespace {
 
-int64_t utc(int year, unsigned month, unsigned day, int hour = 0, int minute = 0) {
+int64_t utc_s(int year, unsigned month, unsigned day, int hour = 0, int minute = 0) {
   std::tm time{};
   time.tm_year = year - 1900;
   time.tm_mon = static_cast<int>(month) - 1;
@@ -61,8 +61,8 @@ TEST(Zone, utc_never_changes) {
   const Zone* zone = find_zone("UTC");
   ASSERT_NE(zone, nullptr);
   EXPECT_EQ(zone->stretches().size(), 1U);
-  EXPECT_EQ(offset_at(*zone, utc(1700, 1, 1)), 0);
-  EXPECT_EQ(offset_at(*zone, utc(2200, 7, 1)), 0);
+  EXPECT_EQ(offset_at(*zone, utc_s(1700, 1, 1)), 0);
+  EXPECT_EQ(offset_at(*zone, utc_s(2200, 7, 1)), 0);
 }
 
 TEST(Zone, has_the_offsets_that_the_c_library_has) {
@@ -75,14 +75,14 @@ TEST(Zone, has_the_offsets_that_the_c_library_has) {
     const Zone* zone = find_zone(name);
     ASSERT_NE(zone, nullptr) << name;
     const TimeZoneVariable variable{name};
-    std::uniform_int_distribution<int64_t> any{utc(1678, 1, 1), utc(2262, 4, 1)};
+    std::uniform_int_distribution<int64_t> any{utc_s(1678, 1, 1), utc_s(2262, 4, 1)};
     for (int i = 0; i < 20'000; ++i) {
       const int64_t s = any(random);
       ASSERT_EQ(offset_at(*zone, s), offset_of_c_library(s)) << name << " at " << s;
     }
     for (size_t i = 1; i < zone->stretches().size(); ++i) {
       const int64_t change_s = zone->begin_s(i);
-      if (change_s > utc(2262, 4, 1)) break;
+      if (change_s > utc_s(2262, 4, 1)) break;
       ASSERT_EQ(offset_at(*zone, change_s), offset_of_c_library(change_s)) << name << change_s;
       ASSERT_EQ(offset_at(*zone, change_s - 1), offset_of_c_library(change_s - 1))
           << name << " before " << change_s;
@@ -92,13 +92,13 @@ TEST(Zone, has_the_offsets_that_the_c_library_has) {
 
 TEST(Zone, rule_of_the_north_and_of_the_south) {
   const std::vector<OffsetChange> berlin{
-      {.begin_s = utc(2050, 3, 27, 1), .offset_s = 7'200},
-      {.begin_s = utc(2050, 10, 30, 1), .offset_s = 3'600},
+      {.begin_s = utc_s(2050, 3, 27, 1), .offset_s = 7'200},
+      {.begin_s = utc_s(2050, 10, 30, 1), .offset_s = 3'600},
   };
   EXPECT_EQ(changes_of_rule("CET-1CEST,M3.5.0,M10.5.0/3", 2050, 2050), berlin);
   const std::vector<OffsetChange> lord_howe{
-      {.begin_s = utc(2050, 4, 2, 15), .offset_s = 37'800},
-      {.begin_s = utc(2050, 10, 1, 15, 30), .offset_s = 39'600},
+      {.begin_s = utc_s(2050, 4, 2, 15), .offset_s = 37'800},
+      {.begin_s = utc_s(2050, 10, 1, 15, 30), .offset_s = 39'600},
   };
   EXPECT_EQ(changes_of_rule("<+1030>-10:30<+11>-11,M10.1.0,M4.1.0", 2050, 2050), lord_howe);
 }
@@ -107,10 +107,10 @@ TEST(Zone, rule_with_a_time_on_another_day) {
   // The last Sunday less an hour; the fourth Thursday and 50 hours.
   const auto nuuk = changes_of_rule("<-02>2<-01>,M3.5.0/-1,M10.5.0/0", 2050, 2050);
   ASSERT_EQ(nuuk.size(), 2U);
-  EXPECT_EQ(nuuk[0].begin_s, utc(2050, 3, 27, 1));
+  EXPECT_EQ(nuuk[0].begin_s, utc_s(2050, 3, 27, 1));
   const auto gaza = changes_of_rule("EET-2EEST,M3.4.4/50,M10.4.4/50", 2050, 2050);
   ASSERT_EQ(gaza.size(), 2U);
-  EXPECT_EQ(gaza[0].begin_s, utc(2050, 3, 26, 0));
+  EXPECT_EQ(gaza[0].begin_s, utc_s(2050, 3, 26, 0));
 }
 
 TEST(Zone, rule_by_the_day_of_the_year) {
@@ -118,10 +118,10 @@ TEST(Zone, rule_by_the_day_of_the_year) {
   const auto counted = [](int year) {
     return changes_of_rule("AAA0BBB,J60/0,300/0", year, year)[0].begin_s;
   };
-  EXPECT_EQ(counted(2023), utc(2023, 3, 1));
-  EXPECT_EQ(counted(2024), utc(2024, 3, 1));
-  EXPECT_EQ(changes_of_rule("AAA0BBB,59/0,300/0", 2023, 2023)[0].begin_s, utc(2023, 3, 1));
-  EXPECT_EQ(changes_of_rule("AAA0BBB,59/0,300/0", 2024, 2024)[0].begin_s, utc(2024, 2, 29));
+  EXPECT_EQ(counted(2023), utc_s(2023, 3, 1));
+  EXPECT_EQ(counted(2024), utc_s(2024, 3, 1));
+  EXPECT_EQ(changes_of_rule("AAA0BBB,59/0,300/0", 2023, 2023)[0].begin_s, utc_s(2023, 3, 1));
+  EXPECT_EQ(changes_of_rule("AAA0BBB,59/0,300/0", 2024, 2024)[0].begin_s, utc_s(2024, 2, 29));
 }
 
 TEST(Zone, rule_without_changes_has_none) {

@@ -10,7 +10,7 @@
 namespace sluice::net {
 namespace {
 
-std::string text_of(std::span<const std::byte> bytes) {
+std::string written_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
@@ -29,7 +29,7 @@ class OutputBufferTest : public ::testing::Test {
 TEST_F(OutputBufferTest, takes_everything_written_at_once) {
   write("ab");
   write("cd");
-  EXPECT_EQ(text_of(buffer_.take_for_sending()), "abcd");
+  EXPECT_EQ(written_text(buffer_.take_for_sending()), "abcd");
   EXPECT_TRUE(buffer_.in_flight());
   EXPECT_EQ(buffer_.waiting(), 0U);
 }
@@ -38,22 +38,22 @@ TEST_F(OutputBufferTest, leaves_what_is_in_flight_untouched) {
   write("flying");
   const auto flying = buffer_.take_for_sending();
   write("next");
-  EXPECT_EQ(text_of(flying), "flying");
+  EXPECT_EQ(written_text(flying), "flying");
   buffer_.sent();
-  EXPECT_EQ(text_of(buffer_.take_for_sending()), "next");
+  EXPECT_EQ(written_text(buffer_.take_for_sending()), "next");
 }
 
 TEST_F(OutputBufferTest, shows_what_is_written_and_what_flies) {
   write("flying");
-  EXPECT_EQ(text_of(buffer_.written()), "flying");
+  EXPECT_EQ(written_text(buffer_.written()), "flying");
   EXPECT_EQ(buffer_.sends_count(), 0U);
   buffer_.take_for_sending();
   write("next");
-  EXPECT_EQ(text_of(buffer_.sending()), "flying");
-  EXPECT_EQ(text_of(buffer_.written()), "next");
+  EXPECT_EQ(written_text(buffer_.sending()), "flying");
+  EXPECT_EQ(written_text(buffer_.written()), "next");
   EXPECT_EQ(buffer_.sends_count(), 1U);
   buffer_.sent();
-  EXPECT_EQ(text_of(buffer_.sending()), "");
+  EXPECT_EQ(written_text(buffer_.sending()), "");
 }
 
 TEST_F(OutputBufferTest, is_empty_only_when_nothing_waits_or_flies) {

@@ -29,7 +29,7 @@ Quota quota_of(std::string_view text) {
   return parsed.quota;
 }
 
-Complaints complaints_about(std::string_view text) {
+Complaints complaints_about_quota(std::string_view text) {
   const ParsedQuota parsed = parse_quota(text);
   EXPECT_EQ(parsed.quota, Quota{}) << "a bad quota is none";
   return parsed.complaints;
@@ -43,7 +43,7 @@ Limit limit_of(const std::string& fields) {
 // Of a limit named "l" with these fields: what is said of it behind its name.
 Complaints complaints_about_limit(const std::string& fields) {
   const std::string limit = R"(limits[0] ("l"), )";
-  Complaints complaints = complaints_about(R"({"limits": [{"name": "l", )" + fields + "}]}");
+  Complaints complaints = complaints_about_quota(R"({"limits": [{"name": "l", )" + fields + "}]}");
   for (std::string& complaint : complaints) {
     EXPECT_TRUE(complaint.starts_with(limit)) << complaint;
     complaint.erase(0, limit.size());
@@ -222,12 +222,12 @@ TEST(QuotaText, words_are_listed) {
 }
 
 TEST(QuotaText, what_is_needed_is_missed) {
-  EXPECT_EQ(complaints_about(R"({"limits": [{}]})"),
+  EXPECT_EQ(complaints_about_quota(R"({"limits": [{}]})"),
             (Complaints{"limits[0], name: is missing", "limits[0], metric: is missing",
                         "limits[0], amount: is missing"}));
   EXPECT_EQ(complaints_about_limit(R"("metric": "requests", "amount": 1)"),
             Complaints{"period_ms: is missing: over which time the amount is allowed"});
-  EXPECT_EQ(complaints_about("{}"),
+  EXPECT_EQ(complaints_about_quota("{}"),
             Complaints{"limits: is missing; without limits it is \"limits\": []"});
 }
 
@@ -236,18 +236,18 @@ TEST(QuotaText, names_have_bounds) {
   const std::string longest(limits::limit_name_bytes_max, 'n');
   EXPECT_EQ(limit_of("\"name\": \"" + longest + "\"" + rest).name, longest);
   const Complaints complaints =
-      complaints_about("{\"limits\": [{\"name\": \"" + longest + "n\"" + rest + "}]}");
+      complaints_about_quota("{\"limits\": [{\"name\": \"" + longest + "n\"" + rest + "}]}");
   ASSERT_EQ(complaints.size(), 1U);
   EXPECT_NE(complaints[0].find("name: must have 1 to 32 bytes, not 33"), std::string::npos);
-  EXPECT_EQ(complaints_about(R"({"limits": [{"name": "")" + rest + "}]}"),
+  EXPECT_EQ(complaints_about_quota(R"({"limits": [{"name": "")" + rest + "}]}"),
             Complaints{"limits[0], name: must be a string that is not empty, not \"\""});
-  EXPECT_EQ(complaints_about(R"({"limits": [{"name": "a\nb")" + rest + "}]}"),
+  EXPECT_EQ(complaints_about_quota(R"({"limits": [{"name": "a\nb")" + rest + "}]}"),
             Complaints{R"(limits[0] ("a\nb"), name: must be UTF-8 without control characters)"});
 }
 
 TEST(QuotaText, names_differ) {
   const std::string limit = R"({"name": "a", "metric": "requests", "amount": 1, "period_ms": 10})";
-  EXPECT_EQ(complaints_about("{\"limits\": [" + limit + ", " + limit + "]}"),
+  EXPECT_EQ(complaints_about_quota("{\"limits\": [" + limit + ", " + limit + "]}"),
             Complaints{R"(limits[1] ("a"), name: is the name of an earlier limit, too: each has )"
                        "its own, please"});
 }
@@ -275,26 +275,26 @@ TEST(QuotaText, at_most_16_limits) {
     return "{\"limits\": [" + limits + "]}";
   };
   EXPECT_EQ(quota_of(with(limits::quota_limits_max)).limits.size(), limits::quota_limits_max);
-  EXPECT_EQ(complaints_about(with(limits::quota_limits_max + 1)),
+  EXPECT_EQ(complaints_about_quota(with(limits::quota_limits_max + 1)),
             Complaints{"limits: has 17; at most 16, please"});
 }
 
 TEST(QuotaText, fields_of_the_quota_have_bounds) {
   EXPECT_EQ(quota_of(R"({"limits": [], "overtakers": 1000})").overtakers_max, 1'000U);
   for (const std::string bad : {"1001", "-1", "true"}) {
-    EXPECT_EQ(complaints_about(R"({"limits": [], "overtakers": )" + bad + "}"),
+    EXPECT_EQ(complaints_about_quota(R"({"limits": [], "overtakers": )" + bad + "}"),
               Complaints{"overtakers: must be a whole number from 0 to 1000, not " + bad});
   }
-  EXPECT_EQ(complaints_about(R"({"limits": [], "expired": true})"),
+  EXPECT_EQ(complaints_about_quota(R"({"limits": [], "expired": true})"),
             Complaints{"expired: must be keep or refund, not true"});
-  EXPECT_EQ(complaints_about(R"({"limits": {}})"),
+  EXPECT_EQ(complaints_about_quota(R"({"limits": {}})"),
             Complaints{"limits: must be an array, not an object"});
-  EXPECT_EQ(complaints_about(R"({"limits": [7]})"),
+  EXPECT_EQ(complaints_about_quota(R"({"limits": [7]})"),
             Complaints{"limits[0]: must be an object, not 7"});
 }
 
 TEST(QuotaText, unknown_fields_are_not_overlooked) {
-  EXPECT_EQ(complaints_about(R"({"limits": [], "expires": "keep"})"),
+  EXPECT_EQ(complaints_about_quota(R"({"limits": [], "expires": "keep"})"),
             Complaints{R"("expires": no such field; there are limits, expired and overtakers)"});
   EXPECT_EQ(complaints_about_limit(requests_of_a_minute + R"("periodMs": 5)"),
             Complaints{R"("periodMs": no such field; there are name, metric, amount, period_ms, )"
@@ -308,7 +308,7 @@ TEST(QuotaText, what_a_get_adds_is_passed_over) {
           {"name": "rpm", "metric": "requests", "amount": 5, "period_ms": 60000,
            "kind": "sliding", "used": -1, "reserved": [], "remaining": null, "reset_ms": 3}]})json";
   EXPECT_EQ(quota_of(told), Quota{.limits = {a_limit()}});
-  EXPECT_EQ(complaints_about(R"({"limits": [], "used": 1})"),
+  EXPECT_EQ(complaints_about_quota(R"({"limits": [], "used": 1})"),
             Complaints{R"("used": no such field; there are limits, expired and overtakers)"});
   EXPECT_EQ(complaints_about_limit(requests_of_a_minute + R"("limit": 5)").size(), 1U)
       << "which of two names for one number counts?";
@@ -318,14 +318,15 @@ TEST(QuotaText, what_a_get_adds_is_passed_over) {
 }
 
 TEST(QuotaText, what_is_no_object_is_no_quota) {
-  EXPECT_EQ(complaints_about("[]"), Complaints{"must be an object with \"limits\", not an array"});
-  const Complaints complaints = complaints_about("{\"limits\": [}");
+  EXPECT_EQ(complaints_about_quota("[]"),
+            Complaints{"must be an object with \"limits\", not an array"});
+  const Complaints complaints = complaints_about_quota("{\"limits\": [}");
   ASSERT_EQ(complaints.size(), 1U);
   EXPECT_TRUE(complaints[0].starts_with("not JSON, line 1, column 13")) << complaints[0];
 }
 
 TEST(QuotaText, every_complaint_is_told_and_no_field_twice) {
-  EXPECT_EQ(complaints_about(R"({"expired": 1, "limits": [
+  EXPECT_EQ(complaints_about_quota(R"({"expired": 1, "limits": [
               {"name": "a", "metric": "requests", "amount": -1, "period_ms": 1},
               {"name": "b", "metric": "requests", "amount": 1, "kind": 5}]})"),
             (Complaints{"expired: must be keep or refund, not 1",

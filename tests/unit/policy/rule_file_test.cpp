@@ -21,7 +21,7 @@ std::vector<Rule> rules_of(std::string_view text) {
   return parsed.rules;
 }
 
-Complaints complaints_about(std::string_view text) {
+Complaints complaints_about_rules(std::string_view text) {
   const ParsedRules parsed = parse_rules(text);
   EXPECT_TRUE(parsed.rules.empty()) << "a bad file has no rules";
   return parsed.complaints;
@@ -29,8 +29,8 @@ Complaints complaints_about(std::string_view text) {
 
 // One entry with one bad field: what is said of it behind the entry's name.
 std::string complaint_about_field(const std::string& field) {
-  const Complaints complaints =
-      complaints_about(R"({"keys": [{"key_pattern": "a"}, {"key_pattern": "k", )" + field + "}]}");
+  const Complaints complaints = complaints_about_rules(
+      R"({"keys": [{"key_pattern": "a"}, {"key_pattern": "k", )" + field + "}]}");
   EXPECT_EQ(complaints.size(), 1U) << field;
   const std::string entry = R"(keys[1] ("k"), )";
   if (complaints.empty() || !complaints[0].starts_with(entry)) return "no complaint of keys[1]";
@@ -71,7 +71,7 @@ TEST(RuleFile, reads_every_field) {
 
 TEST(RuleFile, one_without_a_byte_says_so) {
   for (const char* text : {"", " \n\t\r\n"}) {
-    EXPECT_EQ(complaints_about(text),
+    EXPECT_EQ(complaints_about_rules(text),
               Complaints{R"(is empty: a file without rules is {"keys": []})"});
   }
 }
@@ -134,19 +134,19 @@ TEST(RuleFile, switches_and_patterns_of_another_kind) {
   EXPECT_EQ(complaint_about_field(R"("key_pattern_is_regex": "yes")"),
             R"(key_pattern_is_regex: must be true or false, not "yes")");
   EXPECT_EQ(complaint_about_field(R"("can_queue": 0)"), "can_queue: must be true or false, not 0");
-  EXPECT_EQ(complaints_about(R"({"keys": [{"key_pattern": 5}]})"),
+  EXPECT_EQ(complaints_about_rules(R"({"keys": [{"key_pattern": 5}]})"),
             Complaints{"keys[0], key_pattern: must be a string, not 5"});
 }
 
 TEST(RuleFile, unknown_fields) {
   EXPECT_TRUE(complaint_about_field(R"("max_requests": 5)")
                   .starts_with(R"("max_requests": no such field)"));
-  EXPECT_EQ(complaints_about(R"({"key": []})"),
+  EXPECT_EQ(complaints_about_rules(R"({"key": []})"),
             Complaints{R"("key": no such field; there are "keys" and "quotas")"});
 }
 
 TEST(RuleFile, patterns_that_are_missing_empty_or_no_regular_expression) {
-  EXPECT_EQ(complaints_about(R"({"keys": [{}, {"key_pattern": ""}, {"key_pattern": null},
+  EXPECT_EQ(complaints_about_rules(R"({"keys": [{}, {"key_pattern": ""}, {"key_pattern": null},
               {"key_pattern": "a(b", "key_pattern_is_regex": true}]})"),
             (Complaints{"keys[0], key_pattern: is missing: say which keys the entry is for",
                         R"(keys[1] (""), key_pattern: is empty and matches no key; every key is )"
@@ -165,42 +165,42 @@ TEST(RuleFile, a_queue_that_is_off_and_has_a_length) {
 }
 
 TEST(RuleFile, all_complaints_come_at_once) {
-  EXPECT_EQ(complaints_about(R"({"other": 1, "keys": [7, {"key_pattern": "k", "x": 1,
+  EXPECT_EQ(complaints_about_rules(R"({"other": 1, "keys": [7, {"key_pattern": "k", "x": 1,
               "window_millis": 5}]})")
                 .size(),
             4U);
   std::string many = R"({"keys": [)";
   for (int i = 0; i < 500; ++i) many += "{},";
   many.back() = ']';
-  const Complaints complaints = complaints_about(many + "}");
+  const Complaints complaints = complaints_about_rules(many + "}");
   ASSERT_EQ(complaints.size(), 101U);
   EXPECT_EQ(complaints.back(), "and 400 more");
 }
 
 TEST(RuleFile, a_nul_byte_does_not_end_it) {
-  const Complaints complaints = complaints_about(std::string("{\"keys\": []}\0}", 14));
+  const Complaints complaints = complaints_about_rules(std::string("{\"keys\": []}\0}", 14));
   ASSERT_EQ(complaints.size(), 1U);
   EXPECT_EQ(complaints[0], "not JSON: there is a NUL byte");
 }
 
 TEST(RuleFile, what_is_not_json_is_told_where) {
-  EXPECT_TRUE(complaints_about("{\"keys\": [\n  {\"key_pattern\": }]}")[0].starts_with(
+  EXPECT_TRUE(complaints_about_rules("{\"keys\": [\n  {\"key_pattern\": }]}")[0].starts_with(
       "not JSON, line 2, column 19: "));
   for (const char* text :
        {"{", "[]", "null", "5", "{} {}", "{'keys': []}", "\xff", "{\"a\": 1e999}"}) {
-    EXPECT_EQ(complaints_about(text).size(), 1U) << text;
+    EXPECT_EQ(complaints_about_rules(text).size(), 1U) << text;
   }
 }
 
 TEST(RuleFile, what_is_too_much) {
-  EXPECT_EQ(complaints_about(std::string(file_bytes_max + 1, ' ')).size(), 1U);
-  EXPECT_EQ(complaints_about(std::string(1'000'000, '[')).size(), 1U);
+  EXPECT_EQ(complaints_about_rules(std::string(file_bytes_max + 1, ' ')).size(), 1U);
+  EXPECT_EQ(complaints_about_rules(std::string(1'000'000, '[')).size(), 1U);
   const std::string nested = std::string(200'000, '[') + std::string(200'000, ']');
   EXPECT_EQ(complaint_about_field("\"window_millis\": " + nested).substr(0, 13), "window_millis");
   std::string many = R"({"keys": [)";
   for (size_t i = 0; i <= rules_max; ++i) many += "{},";
   many.back() = ']';
-  EXPECT_EQ(complaints_about(many + "}").size(), 1U);
+  EXPECT_EQ(complaints_about_rules(many + "}").size(), 1U);
 }
 
 }  // namespace

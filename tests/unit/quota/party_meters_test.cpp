@@ -19,7 +19,7 @@ api::Limit sliding(uint64_t amount) {
   return limit_of("s", Metric::tokens, amount, LimitKind::sliding);
 }
 
-Shares tokens(uint64_t amount) {
+Shares token_shares(uint64_t amount) {
   return Shares({.requests = 1, .input_tokens = amount});
 }
 
@@ -27,7 +27,7 @@ TEST(PartyMeters, charge_every_limit_of_every_member) {
   PartyDriver driver;
   driver.add({sliding(100), rpm(5)});
   driver.add({tpm(100)});
-  EXPECT_TRUE(charge_if_fits(driver.party, tokens(40), driver.now));
+  EXPECT_TRUE(charge_if_fits(driver.party, token_shares(40), driver.now));
   EXPECT_EQ(driver.used(0, 0), 40U);
   EXPECT_EQ(driver.used(0, 1), 1U);
   EXPECT_EQ(driver.used(1, 0), 40U);
@@ -38,37 +38,37 @@ TEST(PartyMeters, a_refusal_charges_none_where_all_limits_slide) {
   PartyDriver driver;
   driver.add({sliding(100), sliding(200)});
   driver.add({sliding(50)});
-  EXPECT_FALSE(charge_if_fits(driver.party, tokens(60), driver.now));
+  EXPECT_FALSE(charge_if_fits(driver.party, token_shares(60), driver.now));
   for (const auto& [member, limit] : {std::pair{0, 0}, {0, 1}, {1, 0}}) {
     EXPECT_EQ(driver.used(member, limit), 0U);
     EXPECT_EQ(driver.open(member, limit), 0U);
   }
-  EXPECT_TRUE(charge_if_fits(driver.party, tokens(50), driver.now));
+  EXPECT_TRUE(charge_if_fits(driver.party, token_shares(50), driver.now));
 }
 
 TEST(PartyMeters, a_refusal_charges_none_where_some_limits_do_not_slide) {
   PartyDriver driver;
   driver.add({tpm(100)});
   driver.add({sliding(50)});
-  EXPECT_FALSE(party_fits(driver.party, tokens(60), driver.now));
-  EXPECT_FALSE(charge_if_fits(driver.party, tokens(60), driver.now));
+  EXPECT_FALSE(party_fits(driver.party, token_shares(60), driver.now));
+  EXPECT_FALSE(charge_if_fits(driver.party, token_shares(60), driver.now));
   EXPECT_EQ(driver.used(0, 0), 0U);
 }
 
 TEST(PartyMeters, slots_are_counted_by_open_reservations) {
   PartyDriver driver;
   driver.add({slots(2)}, 1);
-  EXPECT_TRUE(party_fits(driver.party, tokens(1), driver.now));
+  EXPECT_TRUE(party_fits(driver.party, token_shares(1), driver.now));
   driver.party[0].open = 2;
-  EXPECT_FALSE(party_fits(driver.party, tokens(1), driver.now));
+  EXPECT_FALSE(party_fits(driver.party, token_shares(1), driver.now));
 }
 
 TEST(PartyMeters, slots_without_a_number_always_fit_or_never) {
   PartyDriver driver;
   driver.add({with(slots(0), Ceiling::unlimited)}, 7);
-  EXPECT_TRUE(party_fits(driver.party, tokens(1), driver.now));
+  EXPECT_TRUE(party_fits(driver.party, token_shares(1), driver.now));
   driver.add({with(slots(5), Ceiling::block)});
-  EXPECT_FALSE(party_fits(driver.party, tokens(1), driver.now));
+  EXPECT_FALSE(party_fits(driver.party, token_shares(1), driver.now));
 }
 
 TEST(PartyMeters, what_was_used_already_is_charged_beyond_the_limit_and_not_open) {

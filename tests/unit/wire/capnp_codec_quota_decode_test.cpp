@@ -18,14 +18,15 @@ namespace {
 
 using Outcome = tl::expected<ClientRequest, DecodeError>;
 
-Outcome decode_bytes(std::span<const std::byte> bytes) {
+Outcome decode_quota_bytes(std::span<const std::byte> bytes) {
   const auto cut = read_frame(bytes, limits::frame_bytes_max);
   return decode(std::get<base::Complete<Frame>>(cut).value);
 }
 
 template <typename Request>
 Request golden(const std::string& name) {
-  return std::get<Request>(decode_bytes(test::golden_frame("ClientFrame", name).bytes())->body);
+  return std::get<Request>(
+      decode_quota_bytes(test::golden_frame("ClientFrame", name).bytes())->body);
 }
 
 TEST(CapnpCodecQuotaDecode, counts_entries_by_their_subjects_or_by_their_counts) {
@@ -126,7 +127,7 @@ TEST(CapnpCodecQuotaDecode, gives_no_quota_that_is_not_valid) {
   words.resize(words.size() + 5, 0x6E6E6E6E6E6E6E6E);
   words.push_back(0);
   words[0] = (words.size() - 1) << 32;
-  const Outcome outcome = decode_bytes(std::as_bytes(std::span(words)));
+  const Outcome outcome = decode_quota_bytes(std::as_bytes(std::span(words)));
   ASSERT_TRUE(outcome) << error_name(outcome.error().code);
   EXPECT_FALSE(quota_of(std::get<QuotaChangeRequest>(outcome->body)));
 }

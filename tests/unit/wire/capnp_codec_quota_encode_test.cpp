@@ -82,15 +82,15 @@ void check_states(schema::LimitStates::Reader states, std::span<const uint32_t> 
 }
 
 // Answers whose limits lie in the reverse order of the answers, as if two cores had told them.
-struct Answered {
+struct AnsweredCalls {
   std::vector<api::QuotaAnswer> answers;
   std::vector<api::LimitReport> limits;
   std::vector<uint32_t> told_entries;
   std::vector<api::LimitReport> told_limits;
 };
 
-Answered arbitrary_answers() {
-  Answered answered;
+AnsweredCalls arbitrary_answers() {
+  AnsweredCalls answered;
   answered.answers.resize(*rc::gen::inRange<size_t>(0, 20));
   const int codes_end = *rc::gen::element(2, 34);  // two: all agree
   for (size_t left = answered.answers.size(); left > 0; --left) {
@@ -117,7 +117,7 @@ Answered arbitrary_answers() {
 }
 
 template <typename List, typename Member>
-void check_numbers(List list, const Answered& answered, bool wanted, Member member) {
+void check_numbers(List list, const AnsweredCalls& answered, bool wanted, Member member) {
   bool any = false;
   for (const api::QuotaAnswer& answer : answered.answers) any = any || answer.*member != 0;
   RC_ASSERT(list.size() == (wanted && any ? answered.answers.size() : 0));
@@ -128,7 +128,7 @@ void check_numbers(List list, const Answered& answered, bool wanted, Member memb
 
 TEST(CapnpCodecQuotaEncode, answers_read_back_within_their_bound) {
   EXPECT_TRUE(rc::check([] {
-    const Answered answered = arbitrary_answers();
+    const AnsweredCalls answered = arbitrary_answers();
     const QuotaColumns columns{.reservations = *rc::gen::arbitrary<bool>(),
                                .retries = *rc::gen::arbitrary<bool>(),
                                .limits = *rc::gen::arbitrary<bool>()};

@@ -12,7 +12,7 @@
 namespace sluice::wire {
 namespace {
 
-std::string snake_case(std::string_view camel_case) {
+std::string snake_case_name(std::string_view camel_case) {
   std::string name;
   for (const char letter : camel_case) {
     if (std::isupper(static_cast<unsigned char>(letter)) != 0) name += '_';
@@ -26,7 +26,7 @@ void expect_same(size_t count, std::string_view (*name)(Ours) noexcept) {
   const auto enumerants = capnp::Schema::from<Schemas>().getEnumerants();
   EXPECT_EQ(enumerants.size(), count);
   for (const auto enumerant : enumerants) {
-    EXPECT_EQ(snake_case(enumerant.getProto().getName().cStr()),
+    EXPECT_EQ(snake_case_name(enumerant.getProto().getName().cStr()),
               name(static_cast<Ours>(enumerant.getOrdinal())));
   }
 }

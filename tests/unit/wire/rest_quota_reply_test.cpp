@@ -14,7 +14,8 @@ using api::QuotaCode;
 using api::QuotaOp;
 using Json = nlohmann::json;
 
-api::LimitReport report(std::string_view name, api::Metric metric, uint64_t amount, uint64_t used) {
+api::LimitReport limit_report(std::string_view name, api::Metric metric, uint64_t amount,
+                              uint64_t used) {
   api::LimitReport limit;
   limit.metric = metric;
   limit.kind = metric == api::Metric::concurrency ? api::LimitKind::slots : api::LimitKind::sliding;
@@ -74,10 +75,10 @@ TEST(RestQuotaReply, tells_a_reservation_with_its_limits) {
   Exchange exchange{QuotaOp::reserve};
   exchange.answer().reservation = 0x00AB'0000'0000'000FU;
   exchange.answer().lifetime_ms = 60'000;
-  api::LimitReport tokens = report("tpm", api::Metric::tokens, 1'000, 900);
+  api::LimitReport tokens = limit_report("tpm", api::Metric::tokens, 1'000, 900);
   tokens.reserved = 300;
   exchange.add(tokens);
-  exchange.add(report("slots", api::Metric::concurrency, 4, 1));
+  exchange.add(limit_report("slots", api::Metric::concurrency, 4, 1));
   const QuotaReply reply = exchange.reply();
   EXPECT_EQ(reply.status, 200);
   EXPECT_EQ(reply.content_type, "application/json");
@@ -93,7 +94,7 @@ TEST(RestQuotaReply, tells_a_reservation_with_its_limits) {
 TEST(RestQuotaReply, tells_every_subject_in_the_order_asked) {
   Exchange exchange{QuotaOp::check, QuotaCode::unlimited};
   exchange.request.subjects = {"b", "a"};
-  api::LimitReport second = report("rpm", api::Metric::requests, 1, 0);
+  api::LimitReport second = limit_report("rpm", api::Metric::requests, 1, 0);
   second.subject = 1;
   exchange.add(second);
   const Json body = body_of(exchange.reply());
@@ -106,7 +107,7 @@ TEST(RestQuotaReply, tells_every_subject_in_the_order_asked) {
 
 TEST(RestQuotaReply, has_words_for_what_is_no_number) {
   Exchange exchange{QuotaOp::check};
-  api::LimitReport limit = report("a", api::Metric::requests, 0, 5);
+  api::LimitReport limit = limit_report("a", api::Metric::requests, 0, 5);
   limit.ceiling = api::Ceiling::unlimited;
   exchange.add(limit);
   limit.ceiling = api::Ceiling::block;
@@ -121,10 +122,10 @@ TEST(RestQuotaReply, has_words_for_what_is_no_number) {
 TEST(RestQuotaReply, names_what_a_denial_violates) {
   Exchange exchange{QuotaOp::reserve, QuotaCode::tpm_exceeded};
   exchange.answer().retry_ms = 1'001;
-  api::LimitReport tokens = report("tpm", api::Metric::tokens, 1'000, 900);
+  api::LimitReport tokens = limit_report("tpm", api::Metric::tokens, 1'000, 900);
   tokens.violated = true;
   exchange.add(tokens);
-  exchange.add(report("rpm", api::Metric::requests, 10, 0));
+  exchange.add(limit_report("rpm", api::Metric::requests, 10, 0));
   const QuotaReply reply = exchange.reply();
   EXPECT_EQ(reply.status, 429);
   EXPECT_EQ(reply.content_type, "application/problem+json");
@@ -196,7 +197,7 @@ TEST(RestQuotaReply, does_not_grow_with_long_names_without_end) {
   exchange.request.subjects = {std::string(30'000, 'x')};
   for (int i = 0; i < 16; ++i) {
     api::LimitReport limit =
-        report(std::string(1, static_cast<char>('a' + i)), api::Metric::tokens, 1, 1);
+        limit_report(std::string(1, static_cast<char>('a' + i)), api::Metric::tokens, 1, 1);
     limit.violated = true;
     exchange.add(limit);
   }
@@ -221,7 +222,7 @@ TEST(RestQuotaReply, tells_the_end_of_a_reservation_without_time) {
 
 TEST(RestQuotaReply, shows_a_subject_with_its_quota_and_usage) {
   Exchange exchange{QuotaOp::usage};
-  exchange.batch.limits.push_back(report("tpm", api::Metric::tokens, 1'000, 900));
+  exchange.batch.limits.push_back(limit_report("tpm", api::Metric::tokens, 1'000, 900));
   api::Quota quota;
   quota.limits.push_back(
       {.name = "tpm", .metric = api::Metric::tokens, .amount = 1'000, .period_ms = 60'000});
@@ -289,7 +290,7 @@ TEST(RestQuotaReply, a_dry_run_of_a_reset_tells_what_would_be_forgotten) {
   exchange.request.dry_run = true;
   api::Quota quota;
   quota.limits = {{.name = "tpm", .metric = api::Metric::tokens, .amount = 9, .period_ms = 60'000}};
-  exchange.batch.limits.push_back(report("tpm", api::Metric::tokens, 9, 7));
+  exchange.batch.limits.push_back(limit_report("tpm", api::Metric::tokens, 9, 7));
   exchange.add_row("m", api::QuotaSource::file, quota);
   EXPECT_EQ(body_of(exchange.reply())["present"]["limits"][0]["used"], 7);
   exchange.batch.rows[0].source = api::QuotaSource::none;
@@ -383,7 +384,7 @@ TEST(RestQuotaReply, says_little_of_what_leaves_nothing) {
 
 TEST(RestQuotaReply, tells_what_became_of_those_who_waited) {
   Exchange shown{QuotaOp::reserve};
-  shown.batch.limits.push_back(report("tpm", api::Metric::tokens, 10, 4));
+  shown.batch.limits.push_back(limit_report("tpm", api::Metric::tokens, 10, 4));
   shown.add_row("m", api::QuotaSource::file, {});
   shown.answer().lifetime_ms = 77;
   const Json granted = body_of(granted_reply(shown.request, 9, shown.batch, 0));
@@ -392,7 +393,7 @@ TEST(RestQuotaReply, tells_what_became_of_those_who_waited) {
   EXPECT_EQ(granted["subjects"][0]["limits"][0]["used"], 4);
 
   Exchange checked{QuotaOp::reserve, QuotaCode::tpm_exceeded};
-  api::LimitReport tokens = report("tpm", api::Metric::tokens, 10, 10);
+  api::LimitReport tokens = limit_report("tpm", api::Metric::tokens, 10, 10);
   tokens.violated = true;
   checked.add(tokens);
   checked.answer().retry_ms = 5;
