@@ -48,8 +48,7 @@ QueueServer::QueueServer(const Options& options, CallClock& clock, WorkBudget& b
   grants_.reserve(options.waiters_max);
 }
 
-// ------------------------------------------------------------------------------ joining and
-// leaving
+// ---------------------------------------------------------------------------- joining and leaving
 
 QuotaCode QueueServer::join(const api::QuotaCall& call, const Request& request,
                             const Obstacle& against, api::CoreId origin,

@@ -1,7 +1,6 @@
 // A subject: a name, its quota, what is used of it, and the queue of those who wait for it.
 // Lives:  in the pool of the SubjectTable, from its first use, or as long as it is configured,
-// until
-//         it is idle.
+//         until it is idle.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,6 @@
 // A shard of this process: what is posted goes to it in messages, through the rings of a mailbox.
 // Flow:   post() -> flush() -> a free message -> the mailbox's requests -> the other shard answers
-// in
-//         place -> the mailbox's replies -> free().
+//         in place -> the mailbox's replies -> free().
 // Shape:  there are as many messages as places in the rings. Notices go first, then entries.
 // Errors: without a free message everything waits; full_count() says how often.
 // Lives:  one thread only; the mailbox is shared with the other shard, and outlives both.

@@ -1,11 +1,9 @@
 // Where connections are: accepts them, refuses those beyond --max-connections, and moves them
 // between shards.
 // Flow:   `accepted` -> a session here, or release() -> `released` -> a Handover through the
-// exchange
-//         -> adopt() at the other shard. A native client may ask for a move, too (move()).
+//         exchange -> adopt() at the other shard. A native client may ask for a move, too (move()).
 // Shape:  a connection is counted where it goes from now on: whoever places the next one must see
-// it
-//         there.
+//         it there.
 // Errors: beyond the bound a connection gets an answer and is closed; beyond refused_sockets_max of
 //         those, it is closed without one.
 // Lives:  one per worker, one thread only.

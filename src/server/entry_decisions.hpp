@@ -4,7 +4,8 @@
 //         split request's when its last part is back (on_returned()).
 // Shape:  the entries lie in the context's turn, or in the message that brought them.
 // Errors: none: every outcome is a Verdict. A session that has ended gets no verdicts: nobody
-// waits. Lives:  one per worker, one thread only. On the way of every request.
+//         waits.
+// Lives:  one per worker, one thread only. On the way of every request.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,7 @@
 // What sessions ask about shards, this one and others: one key, pages of keys, counts, /metrics and
 // /top.
 // Flow:   a session -> a ShardQuery -> answer() at the shard that is asked -> on_answered() where
-// it
-//         was asked, which sends it on or replies to the session.
+//         it was asked, which sends it on or replies to the session.
 // Shape:  a cursor leads through all shards: the shard's number stands above its table's cursor.
 // Errors: without a free query (may_look()) the session waits. A session that has ended gets no
 //         reply.

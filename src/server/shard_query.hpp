@@ -1,8 +1,7 @@
 // A question to shards, asked by a session of any of them: one key, a page of keys, or a census of
 // all shards, with the keys that are asked most.
 // Flow:   ShardQueries takes one from its pool -> the shard that is asked answers it in place ->
-// back
-//         to the shard that asked -> its session. A census goes from shard to shard.
+//         back to the shard that asked -> its session. A census goes from shard to shard.
 // Lives:  lent to one shard at a time.
 #pragma once
 

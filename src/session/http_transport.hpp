@@ -1,6 +1,6 @@
 // Writes the answers of an HTTP/1.1 connection, and asks the shards for the one exchange that may
-// be open on it. Flow:   RestExchange, and decisions that need none -> the connection's output; the
-// log; what
+// be open on it.
+// Flow:   RestExchange, and decisions that need none -> the connection's output; the log; what
 //         reserves is remembered until its bytes are sent.
 // Shape:  answers are written in the order of their requests; one with `Connection: close` is the
 //         last.

@@ -1,7 +1,6 @@
 // The life of an entry that may wait, as the shard of its connection sees it: a state machine.
 // Flow:   WaitBook::take() -> undecided -> waiting -> granted -> ended. Where the client leaves
-// first,
-//         abandoned and unclaimed take the places of waiting and granted.
+//         first, abandoned and unclaimed take the places of waiting and granted.
 // Shape:  a table of states and events. What the notice to the owner does is apart (WaitingEntry):
 //         one may be under way in every state but the first.
 #pragma once

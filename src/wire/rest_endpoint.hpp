@@ -2,8 +2,7 @@
 // operations that describe it in openapi.json.
 // Flow:   a request's path -> find_endpoint() -> its row -> RestEndpoint::read() -> RestRequest.
 // Shape:  one row per path. Routing, 404, 405, `Allow`, the log's route and the known parameters
-// all
-//         come from the row; openapi_test.cpp holds openapi.json against the rows, in both
+//         all come from the row; openapi_test.cpp holds openapi.json against the rows, in both
 //         directions.
 // Errors: a path that is in no row has no endpoint.
 // Lives:  rows are constants; a match's key and id are views of the path.

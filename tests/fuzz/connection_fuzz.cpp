@@ -1,8 +1,7 @@
 // A whole connection: any bytes into the real worker over the simulated kernel, in pieces and with
 // faults, then its end. Nothing may be left behind: no session, no waiter, no ticket, no handle.
 // Method: one worker serves many inputs, a connection each, for it is slow to build; every input
-// begins
-//         with the same randomness and after all keys have expired.
+//         begins with the same randomness and after all keys have expired.
 // Shape:  byte 0: flags below; byte 1: the seed of pieces and faults; then the peer's bytes.
 #include <cstdint>
 #include <cstdlib>

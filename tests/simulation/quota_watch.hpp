@@ -1,8 +1,7 @@
 // Watches every call that a worker makes on its quotas: who waits for what and in which order,
 // which reservations are open and until when, and how each of them ended.
 // Flow:   worker -> WatchedQuotas (watched_quotas.hpp), which it was handed in place of its store
-// ->
-//         QuotaWatch -> the real store; then its answers and grants, against lists of its own.
+//         -> QuotaWatch -> the real store; then its answers and grants, against lists of its own.
 // Shape:  amounts are no business of it (quota_books.hpp). Lists by core.
 // Errors: the first disagreement is kept in `failure`.
 // Lives:  one per run; outlives the workers and their stores.

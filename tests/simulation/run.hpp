@@ -1,6 +1,7 @@
 // One simulated run: workers over SimIo, their clients, the oracle, all in one thread from one
-// seed. Flow:   seed -> options, faults and clients -> operations -> faults stop -> everything
-// drains. Errors: the first failure ends the run and is told as a sentence.
+// seed.
+// Flow:   seed -> options, faults and clients -> operations -> faults stop -> everything drains.
+// Errors: the first failure ends the run and is told as a sentence.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Goal: the connection keeps its promises whatever the server does. Method: a fake server that
-// answers late, in pieces, out of order, with errors, or not at all.
+// Goal: the connection keeps its promises whatever the server does.
+// Method: a fake server that answers late, in pieces, out of order, with errors, or not at all.
 #include "sluicegate/connection.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 // Goal: docs/protocol.md tells the truth: its tables are the enumerations, its bytes the golden
-// files. Method: the document's table rows and hex dumps, read as text.
+//       files.
+// Method: the document's table rows and hex dumps, read as text.
 #include <gtest/gtest.h>
 
 #include <sstream>

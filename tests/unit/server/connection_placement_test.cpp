@@ -1,7 +1,7 @@
 // Goal: connections are spread evenly and counted once wherever they are on their way; those beyond
 //       the bound are answered, but not too many at a time.
 // Method: the first of two shards over an Io that keeps what it is asked; the events are the
-// test's.
+//       test's.
 #include "server/connection_placement.hpp"
 
 #include <gtest/gtest.h>

@@ -1,8 +1,7 @@
 // Goal: what is shipped decides for its place in the worker group, and a worker asks nothing but
 //       the deciders that it was handed.
 // Method: makes them for the last shard of three; a worker over the simulated kernel gets a store
-// of
-//         quotas that only counts what it is asked.
+//       of quotas that only counts what it is asked.
 #include "server/deciders.hpp"
 
 #include <gtest/gtest.h>

@@ -1,8 +1,7 @@
 // Goal: each call of a batch is decided once, by its shard; what a session that is gone has
-// reserved
-//       is cancelled, and what was bound to it ends, on every shard.
+//       reserved is cancelled, and what was bound to it ends, on every shard.
 // Method: three shards in one thread, with quotas that admit everything and keep what they are
-// asked.
+//       asked.
 #include "server/quota_tasks.hpp"
 
 #include <gtest/gtest.h>

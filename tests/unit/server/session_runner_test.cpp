@@ -1,6 +1,5 @@
 // Goal: sessions get their events and answer at the end of the turn; those that are still there
-// when
-//       draining took too long are cut off once.
+//       when draining took too long are cut off once.
 // Method: REST sessions over an Io that keeps what it is asked; the events are the test's.
 #include "server/session_runner.hpp"
 

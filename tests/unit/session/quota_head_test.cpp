@@ -1,5 +1,5 @@
-// Goal: nothing of a head is lost or mixed up when the bytes that it came in end. Method: every
-// text differs, and is overwritten.
+// Goal: nothing of a head is lost or mixed up when the bytes that it came in end.
+// Method: every text differs, and is overwritten.
 #include "session/quota_head.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 // Goal: a /rate request becomes the entry that the server's options want, and its ticket never
-// stays behind. Method: entries added to a turn of a context without a worker.
+//       stays behind.
+// Method: entries added to a turn of a context without a worker.
 #include "session/rest_decision.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 // Goal: every kind of answer fits the bytes that it announces, and is written as its own encoder
-// does. Method: the longest of each, written into exactly so many bytes.
+//       does.
+// Method: the longest of each, written into exactly so many bytes.
 #include "wire/rest_answer.hpp"
 
 #include <gtest/gtest.h>
