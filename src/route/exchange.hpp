@@ -90,8 +90,9 @@ class Exchange {
   uint64_t full_count() const noexcept;
 
  private:
-  // The one place that knows where a target is.
+  // Another shard of this node: there is no other node yet.
   Target& target(Owner owner) noexcept {
+    ASSERT(owner.node == here().node);
     ASSERT(owner != here());
     return *shards_[owner.shard];
   }

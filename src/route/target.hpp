@@ -1,7 +1,7 @@
 // Another shard as an Exchange addresses it, however what is posted gets there.
 // Flow:   queue() and post() in the course of a turn -> flush() at its end.
-// Shape:  RingTarget is the one there is: a shard of this process. Nothing in an Exchange but the
-//         place where targets are made knows that.
+// Shape:  RingTarget is the one there is: a shard of this process. What is posted goes through
+//         Target alone; what comes back is the ring's, and Exchange::receive() takes it from there.
 // Errors: nothing is dropped: what a target cannot take waits in it. Only grants are refused, for
 //         their decider can keep them.
 // Lives:  one thread only.
