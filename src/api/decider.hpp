@@ -3,8 +3,9 @@
 // Flow:   a call that ends a wait, or time that passes -> grants(), until the worker has delivered
 //         them.
 // Shape:  the seam between a worker and its shard: shard/ and quota/ implement it and add how they
-//         decide; a test implements it to check what passes. One virtual call per batch, or per
-//         waiter, never per entry.
+//         decide; a test implements it to check what passes. Entries and quota calls cost one
+//         virtual call a run or a batch. A waiter that leaves costs one, and so does a handle that
+//         is interned, looked up or freed.
 // Units:  `now` in nanoseconds.
 // Errors: none: every outcome is a verdict.
 // Lives:  one thread only; reads no clock.
