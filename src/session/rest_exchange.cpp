@@ -27,11 +27,9 @@ RestExchange::~RestExchange() {
 
 void RestExchange::begin(const wire::RestRequest& request) noexcept {
   ASSERT(!is_open() && !is_dropped_);
+  ASSERT(!std::holds_alternative<wire::RestDecision>(request));
   std::visit(base::Overloaded{
-                 [](const wire::RestDecision&) {
-                   constexpr bool a_decision_is_no_exchange = false;
-                   ASSERT(a_decision_is_no_exchange);
-                 },
+                 [](const wire::RestDecision&) {},  // asserted above
                  [&](const wire::RestReply& reply) {
                    if (reply.of_rate) log_.refused(reply.body);
                    answer(reply);

@@ -6,8 +6,8 @@
 //         request for quotas; the last two are classes of their own. A decision that needs no
 //         waiting never becomes an exchange (rest_decision.hpp).
 // Errors: what the request gets wrong, and what has no room, are answers.
-// Lives:  may be used for one request after the other; not after drop(), but for what the shards
-//         still owe.
+// Lives:  takes one request after the other. After drop() it takes none, only the replies that the
+//         shards still owe it.
 #pragma once
 
 #include <memory>
@@ -55,8 +55,8 @@ class RestExchange {
   void on_text(std::string_view content_type, std::string_view text) noexcept;
   void on_quota(const api::QuotaBatch& batch) noexcept;
 
-  // All that the loop iteration brought has come. Whether to call it in the next one whatever
-  // happens.
+  // Called when everything that the loop iteration brought was handled. True: it has more to do, so
+  // call it in the next iteration, too, even if nothing arrives.
   bool end_turn() noexcept;
 
   // The client has left: it leaves its queue, and an outcome that it has not received is undone.

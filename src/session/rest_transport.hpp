@@ -16,7 +16,7 @@ namespace sluice::session {
 
 struct AnswerOptions {
   uint64_t reservation = 0;  // the client learns of it by this answer; 0: of none
-  bool closes = false;       // the connection ends: another shard may be the first to know
+  bool closes = false;       // the connection ends after it: another shard already drains
 };
 
 class RestTransport {
