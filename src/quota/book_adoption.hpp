@@ -7,7 +7,7 @@
 //         subject comes to its own when it is next looked at.
 // Units:  work as of Options::adopt_work: about a tenth of a microsecond.
 // Errors: none; a name that finds no room has its subject when it is asked for, as others do.
-// Lives:  one core.
+// Lives:  one thread only.
 #pragma once
 
 #include <cstdint>

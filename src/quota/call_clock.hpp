@@ -3,7 +3,7 @@
 // Shape:  calls of one batch share their time, and have an order of their own: a window that a call
 //         opens begins behind all that earlier calls charged.
 // Units:  as their names say; the monotonic time never goes back, nor does the wall's.
-// Lives:  one core; whoever needs the time keeps a reference to its store's clock.
+// Lives:  one thread only; whoever needs the time keeps a reference to its store's clock.
 #pragma once
 
 #include <algorithm>

@@ -3,8 +3,8 @@
 // Flow:   prepare() for a group of a batch -> the engine decides each call with its hashes().
 // Shape:  step by step over all calls of the group: ids and hashes, then reservations, then
 //         subjects, then meters.
-// Lives:  one core; hashes until the next group. Nothing that is read ahead is relied upon: a
-//         subject may be forgotten, or made, before its call is decided.
+// Lives:  one thread only; hashes until the next group. Nothing that is read ahead is relied upon:
+//         a subject may be forgotten, or made, before its call is decided.
 #pragma once
 
 #include <array>

@@ -2,7 +2,7 @@
 // Flow:   a call of a batch and the hashes of its names -> gather() -> Party -> request_of() ->
 //         Request.
 // Errors: a QuotaCode other than `ok` is why the call cannot be decided.
-// Lives:  one core; the unknown subject points into the batch that was read last.
+// Lives:  one thread only; the unknown subject points into the batch that was read last.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
 // Which reservation, or waiter, a client's own id stands for: a repeated request finds the first.
 // Shape:  an index by the id's hash; the objects that it leads to hold the whole id.
 // Errors: none: there is room for every reservation and every waiter.
-// Lives:  one core; an id of a waiter goes over to the reservation when the waiter is served.
+// Lives:  one thread only; an id of a waiter goes over to the reservation when the waiter is
+//         served.
 #pragma once
 
 #include <cstdint>

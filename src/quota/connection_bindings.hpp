@@ -4,7 +4,8 @@
 //         are.
 // Shape:  a binding for each connection that has open reservations bound to it.
 // Errors: none: there are no more bindings than open reservations.
-// Lives:  one core. A reservation that is bound while its connection's end is under way ends too.
+// Lives:  one thread only. A reservation that is bound while its connection's end is under way ends
+//         too.
 #pragma once
 
 #include <boost/intrusive/list.hpp>

@@ -1,8 +1,8 @@
 // The book of quotas that holds now, and the classes of its quotas.
 // Flow:   adopt(book) -> subjects see another version() and ask for their quota_of() anew.
 // Errors: none; until a book is adopted an empty one holds.
-// Lives:  one core; the adopted book outlives the next adopt(). The classes of earlier books are
-//         freed in slices (free_some), so that a large book stops nobody.
+// Lives:  one thread only; the adopted book outlives the next adopt(). The classes of earlier books
+//         are freed in slices (free_some), so that a large book stops nobody.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // Errors: the constructor throws as MappedRegion. There is room for every subject's largest quota,
 //         and for one more, since a subject's next quota has its words before the last one's are
 //         freed.
-// Lives:  one core; pages are committed as words come into use.
+// Lives:  one thread only; pages are committed as words come into use.
 #pragma once
 
 #include <cstdint>

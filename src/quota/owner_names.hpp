@@ -1,7 +1,7 @@
 // Names of the owners of reservations and waiters, for people to read; few have one.
 // Shape:  blocks of an arena, each with the length before the text.
 // Errors: keep() gives `none` when the arena is full: then the owner is not known.
-// Lives:  one core; a name until it is dropped.
+// Lives:  one thread only; a name until it is dropped.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,8 @@
 //         head, then those that may overtake it -> a reservation and a grant.
 // Shape:  where many may move at once a step does what its budget allows, and the next steps go on.
 // Errors: none: why a request cannot wait is a QuotaCode, how a wait ended a Verdict.
-// Lives:  one core. Each waiter has a place for its outcome, which stays until it is fetched.
+// Lives:  one thread only. Each waiter has a place for its outcome, which stays until it is
+//         fetched.
 #pragma once
 
 #include <cstdint>

@@ -5,8 +5,9 @@
 //         (id_book.hpp); the ended ones that still have their place, the first to be forgotten
 //         first. Each counts in the `open` and `held` of the subjects that it names.
 // Errors: none; open() needs has_room().
-// Lives:  one core. An expired reservation keeps its place for as long again, since it may be
-//         settled late; one with a client's id until its lifetime ends; unless the place is needed.
+// Lives:  one thread only. An expired reservation keeps its place for as long again, since it may
+//         be settled late; one with a client's id until its lifetime ends; unless the place is
+//         needed.
 #pragma once
 
 #include <algorithm>

@@ -3,7 +3,8 @@
 // Flow:   a call, or a due timer -> the charges are replaced or closed -> ReservationBook ends the
 //         reservation -> the queues of its subjects are marked; the engine has them served.
 // Errors: none: every outcome is a QuotaCode. The same end again has the same answer.
-// Lives:  one core. Ends that come with a connection are done in slices, as the budget allows.
+// Lives:  one thread only. Ends that come with a connection are done in slices, as the budget
+//         allows.
 #pragma once
 
 #include <cstdint>

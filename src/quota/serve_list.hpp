@@ -1,7 +1,7 @@
 // Subjects whose queue has to be served: something happened that may help somebody in it.
 // Shape:  a list through the subjects themselves; each is in it once at most. In the order in which
 //         they were added, so that no queue waits for ever while others move.
-// Lives:  one core; a subject that is in the list is not forgotten.
+// Lives:  one thread only; a subject that is in the list is not forgotten.
 #pragma once
 
 #include <utility>

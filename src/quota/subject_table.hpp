@@ -3,8 +3,8 @@
 //         book's present quota and to the last reset before anybody looks at it.
 // Shape:  a pool of subjects; an index by the hash of their names; arenas for names and meters.
 // Errors: make() gives no_subject when the table is full of subjects that are in use.
-// Lives:  one core; a subject keeps its index and address until it is forgotten, which no call does
-//         to the subjects that it looks at.
+// Lives:  one thread only; a subject keeps its index and address until it is forgotten, which no
+//         call does to the subjects that it looks at.
 #pragma once
 
 #include <cstdint>

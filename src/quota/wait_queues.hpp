@@ -5,7 +5,7 @@
 //         through the waiters, by links of a waiter and a place.
 // Units:  nanoseconds and milliseconds, monotonic.
 // Errors: none; join() needs room in the pool.
-// Lives:  one core. A subject whose queue has somebody is not forgotten.
+// Lives:  one thread only. A subject whose queue has somebody is not forgotten.
 #pragma once
 
 #include <boost/container/static_vector.hpp>

@@ -2,7 +2,7 @@
 // Flow:   refill() as a step begins -> spend() for what is looked at -> may_go_on() before the
 //         next.
 // Units:  looks at a subject; each waiter, timer or queue costs one beside those at its subjects.
-// Lives:  one core. A step finishes what it has begun, and may so overdraw its budget.
+// Lives:  one thread only. A step finishes what it has begun, and may so overdraw its budget.
 #pragma once
 
 #include <cstdint>
