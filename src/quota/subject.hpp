@@ -27,6 +27,14 @@ struct NameHash {
   bool operator==(const NameHash&) const = default;
 };
 
+// Which class writes which fields:
+//   ReservationBook           open, held
+//   WaitQueues                first_waiter, last_waiter, waiting, overtaken
+//   ServeList                 to_serve, next_to_serve
+//   QueueServer               served_order; it adds to overtaken, too
+//   BookAdoption, Engine      configured
+//   SubjectTable              all others
+// The meters in `words` are charged in party_meters.cpp and reservation_charges.cpp.
 struct alignas(64) Subject {
   // What every call looks at: a cache line.
   NameHash hash;
