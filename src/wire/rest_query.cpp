@@ -8,11 +8,6 @@
 namespace sluice::wire {
 namespace {
 
-struct NamedParameter {
-  std::string_view name;
-  QueryParameter RestQuery::*parameter;
-};
-
 // The commonest first.
 constexpr std::array<NamedParameter, 13> parameters{{
     {"canWait", &RestQuery::can_wait},
@@ -38,6 +33,10 @@ QueryParameter* find_parameter(RestQuery& query, std::string_view name) noexcept
 }
 
 }  // namespace
+
+std::span<const NamedParameter> query_parameters() noexcept {
+  return parameters;
+}
 
 // gocc ignores what it does not know or cannot read, and so do its endpoints here. Those for quotas
 // refuse it, as they do in a body: a client that misspells dry_run wants nothing to change.

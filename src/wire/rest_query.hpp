@@ -5,6 +5,7 @@
 // Lives:  views of the target and of the DecodeBuffer's memory.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 #include "wire/http_text.hpp"
@@ -36,6 +37,15 @@ struct RestQuery {
   std::string_view unknown_field;  // the first one
   std::string_view unclear_field;  // given twice, or not to be decoded
 };
+
+struct NamedParameter {
+  std::string_view name;
+  QueryParameter RestQuery::*parameter;
+};
+
+// All that read_query() knows. Every one stands in a row of rest_endpoints(), and every name of a
+// row here (rest_query_test.cpp).
+std::span<const NamedParameter> query_parameters() noexcept;
 
 struct RestEndpoint;
 

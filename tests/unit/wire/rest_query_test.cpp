@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "wire/rest_endpoint.hpp"
@@ -19,12 +22,49 @@ struct Read {
   RestQuery query;
 };
 
-Read read(std::string text, const char* path) {
+Read read(std::string text, std::string_view path) {
   Read result{.text = std::move(text), .memory = {}, .query = {}};
   result.memory.resize(result.text.size());
   DecodeBuffer buffer{result.memory};
   result.query = read_query(result.text, find_endpoint(path).endpoint, buffer);
   return result;
+}
+
+std::set<std::string> names_of(const RestEndpoint& endpoint) {
+  std::set<std::string> names;
+  std::string_view rest = endpoint.parameters;
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find(", "), rest.size());
+    names.emplace(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 2, rest.size()));
+  }
+  return names;
+}
+
+// As many as were given.
+std::ptrdiff_t count_given(const RestQuery& query) {
+  return std::ranges::count_if(query_parameters(), [&query](const NamedParameter& named) {
+    return (query.*named.parameter).was_given;
+  });
+}
+
+TEST(RestQuery, has_a_member_for_every_name_of_every_endpoint) {
+  for (const RestEndpoint& endpoint : rest_endpoints()) {
+    for (const std::string& name : names_of(endpoint)) {
+      const Read one = read(name + "=x", endpoint.route);
+      EXPECT_EQ(count_given(one.query), 1) << endpoint.route << " " << name;
+      EXPECT_EQ(one.query.unknown_field, "") << endpoint.route << " " << name;
+    }
+  }
+}
+
+TEST(RestQuery, has_no_parameter_without_an_endpoint) {
+  std::set<std::string> names;
+  for (const RestEndpoint& endpoint : rest_endpoints()) names.merge(names_of(endpoint));
+  for (const NamedParameter& named : query_parameters()) {
+    EXPECT_TRUE(names.contains(std::string(named.name))) << named.name;
+  }
+  EXPECT_EQ(names.size(), query_parameters().size());
 }
 
 TEST(RestQuery, has_each_parameter_by_its_name) {
