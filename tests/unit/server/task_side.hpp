@@ -47,7 +47,8 @@ class TaskSide final : private CensusSource {
     return queries.awaits(asker) || tasks.awaits(asker);
   }
 
-  mutable int censuses = 0;  // that were taken here
+  mutable int censuses = 0;   // that were taken here
+  uint32_t keys_counted = 1;  // that a census finds here
   support::FakeIo io;
   route::Exchange exchange;
   FakeQuotas::Asked asked;
@@ -71,7 +72,7 @@ class TaskSide final : private CensusSource {
  private:
   Census census() const noexcept override {
     ++censuses;
-    return {.shard_id = exchange.core(), .keys = 1};
+    return {.shard_id = exchange.core(), .keys = keys_counted};
   }
 };
 
