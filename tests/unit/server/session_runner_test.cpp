@@ -1,5 +1,6 @@
-// Goal: sessions get their events and answer at the end of the turn; those that are still there
-//       when draining took too long are cut off once.
+// Goal: sessions get their events and answer at the end of the turn; one turn does no more than is
+//       bounded, and the next one goes on; those that are still there when draining took too long
+//       are cut off once.
 // Method: REST sessions over an Io that keeps what it is asked; the events are the test's.
 #include "server/session_runner.hpp"
 
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,22 +35,51 @@ class SessionRunnerTest : public ::testing::Test {
                       .bytes = std::as_writable_bytes(std::span(bytes_).first(text.size()))});
   }
   long closed() const { return std::count(io_.calls.begin(), io_.calls.end(), "close"); }
+  void set_time_ms(int64_t now_ms) { context_.now.monotonic_ns = now_ms * 1'000'000; }
+  long finishing() {
+    long count = 0;
+    for (uint32_t index = 0; index < sessions_.open_count(); ++index) {
+      count += sessions_.at(index)->connection().finishing() ? 1 : 0;
+    }
+    return count;
+  }
+  uint64_t approved() const {
+    return keys_.statistics().decisions[static_cast<size_t>(api::Verdict::approved)];
+  }
+  // A connection that held so many handles has ended.
+  void depart(uint32_t handles_count) {
+    auto set = std::make_unique<session::HandleSet>(handles_max);
+    for (uint32_t i = 0; i < handles_count; ++i) {
+      set->add(keys_.intern("key" + std::to_string(next_key_++)));
+    }
+    ASSERT_EQ(set->count(), handles_count);
+    context_.departed_handles.push_back(*set.release());
+  }
+  uint32_t freed_in_one_turn() {
+    const uint32_t before = keys_.handles_count();
+    runner_.free_departed_handles();
+    return before - keys_.handles_count();
+  }
+
+  static constexpr uint32_t sockets_max = 1'100;
+  static constexpr uint32_t handles_max = 10'000;
 
   Crew crew_{route::MeshOptions{}};
   support::FakeIo io_;
   session::KeepingBackend backend_;
   const session::Options options_;
   session::Context context_{backend_, options_};
-  SessionTable sessions_{4, 64};
+  SessionTable sessions_{sockets_max, 64};
   route::Exchange exchange_{crew_.mesh(), 0, {}};
-  shard::Shard keys_{{.keys_max = 10}};
+  shard::Shard keys_{{.keys_max = 10, .handles_max = handles_max}};
   FakeQuotas::Asked asked_;
   FakeQuotas quotas_{asked_, 0};
   WaiterDelivery waiters_{context_, sessions_, exchange_, keys_, quotas_, 0};
   EntryDecisions decisions_{context_, sessions_, exchange_, waiters_, keys_, crew_.ids()};
   WorkerStatistics statistics_;
   SessionRunner runner_{context_, sessions_, decisions_, waiters_, keys_, statistics_};
-  std::vector<char> bytes_ = std::vector<char>(256);
+  std::vector<char> bytes_ = std::vector<char>(16'384);
+  uint32_t next_key_ = 0;
 };
 
 TEST_F(SessionRunnerTest, an_answer_leaves_at_the_end_of_the_turn) {
@@ -77,6 +108,78 @@ TEST_F(SessionRunnerTest, room_is_work_until_it_was_offered) {
   runner_.unblock();
   EXPECT_FALSE(runner_.has_work());
   EXPECT_EQ(statistics_.blocked, 0U);
+}
+
+// Each answer lets the session go on with its next request.
+TEST_F(SessionRunnerTest, a_session_is_resumed_64_times_in_a_turn) {
+  const io::SocketId socket = open(0);
+  std::string requests;
+  for (int i = 0; i < 100; ++i) {
+    requests += "GET /rate/k?maxRequests=1000&canWait=true HTTP/1.1\r\nHost: x\r\n\r\n";
+  }
+  receive(socket, requests);
+  decisions_.execute();
+  ASSERT_EQ(approved(), 1U);
+  runner_.resume_ready();
+  EXPECT_EQ(approved(), 65U);
+  EXPECT_TRUE(runner_.has_work());
+  runner_.resume_ready();
+  EXPECT_EQ(approved(), 100U);
+}
+
+TEST_F(SessionRunnerTest, handles_1024_timers_in_a_turn) {
+  for (uint32_t index = 0; index < sockets_max; ++index) open(index);
+  set_time_ms(options_.header_timeout_ms - 1);
+  runner_.run_timers();
+  EXPECT_EQ(finishing(), 0);
+  set_time_ms(options_.header_timeout_ms);
+  runner_.run_timers();
+  EXPECT_EQ(finishing(), 1'024);
+  EXPECT_LE(context_.timers.next_due_ms(), context_.now_ms());  // the rest is due at once
+  runner_.run_timers();
+  EXPECT_EQ(finishing(), sockets_max);
+}
+
+TEST_F(SessionRunnerTest, frees_the_handles_of_a_departed_connection_in_slices) {
+  depart(limits::turn_let_go + 100);
+  EXPECT_TRUE(runner_.has_work());
+  EXPECT_EQ(freed_in_one_turn(), limits::turn_let_go);
+  EXPECT_TRUE(runner_.has_work());
+  EXPECT_EQ(freed_in_one_turn(), 100U);
+  EXPECT_FALSE(runner_.has_work());
+  EXPECT_EQ(keys_.handles_count(), 0U);
+}
+
+TEST_F(SessionRunnerTest, frees_more_handles_when_more_connections_have_departed) {
+  depart(2 * limits::turn_let_go);
+  depart(1);
+  depart(1);
+  EXPECT_EQ(freed_in_one_turn(), 2 * limits::turn_let_go + 2);
+  EXPECT_FALSE(runner_.has_work());
+}
+
+TEST_F(SessionRunnerTest, frees_the_handles_of_eight_departed_connections_at_most) {
+  depart(9 * limits::turn_let_go);
+  for (uint32_t set = 0; set < limits::turn_let_go_sets; ++set) depart(1);
+  EXPECT_EQ(freed_in_one_turn(), limits::turn_let_go_sets * limits::turn_let_go);
+  EXPECT_TRUE(runner_.has_work());
+}
+
+TEST_F(SessionRunnerTest, a_drain_ends_idle_connections_soon) {
+  open(0);
+  open(1);
+  context_.draining = true;
+  runner_.begin_drain();
+  set_time_ms(1'000);
+  runner_.run_timers();
+  EXPECT_EQ(finishing(), 2);
+}
+
+TEST_F(SessionRunnerTest, a_drain_sends_what_was_written) {
+  receive(open(0), "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+  runner_.begin_drain();
+  EXPECT_EQ(io_.sent.size(), 1U);
+  EXPECT_FALSE(runner_.has_work());
 }
 
 TEST_F(SessionRunnerTest, cuts_each_connection_off_once) {
