@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t pipelined_max = 6;
+constexpr size_t quota_pipelined_max = 6;
 
 std::string target_of(const std::string& subject) {
   std::string target = "/v1/subjects/";
@@ -67,7 +67,7 @@ QuotaHttpPeer::QuotaHttpPeer(World& world)
 // ------------------------------------------------------------------------------------- asking
 
 void QuotaHttpPeer::ask() {
-  if (asked_.size() >= pipelined_max) return;
+  if (asked_.size() >= quota_pipelined_max) return;
   const uint64_t dice = world_.random.below(100);
   if (dice < 45) return ask_reserve();
   if (dice < 65) return ask_settle();
