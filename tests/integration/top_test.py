@@ -21,6 +21,7 @@ from server_process import (TIMEOUT_S, ServerProcess, binary, clean_environment,
 
 ALTERNATE_SCREEN = b"\x1b[?1049h"
 NORMAL_SCREEN = b"\x1b[?1049l"
+HELP = "q quit"  # how the last row begins
 
 
 class Terminal:
@@ -68,14 +69,17 @@ class Terminal:
         return [row.rstrip() for row in self.screen.display]
 
     def wait_for(self, condition, what):
-        """The rows for which it is true."""
+        """The rows for which it is true, once the last row, which is written last, is there."""
         deadline = time.monotonic() + TIMEOUT_S
         while True:
             rows = self.rows()
-            if condition(rows):
+            if rows[-1].startswith(HELP) and condition(rows):
                 return rows
             assert self.process.poll() is None, self.process.stderr.read()
             assert time.monotonic() < deadline, f"not on the screen: {what}\n" + "\n".join(rows)
+
+    def wait_for_help(self):
+        self.wait_for(lambda rows: True, "the help")
 
     def type(self, text):
         os.write(self.master, text.encode())
@@ -121,7 +125,6 @@ def test_shows_shards_and_keys(busy_server):
         assert f"at 127.0.0.1:{busy_server.port}" in rows[0]
         shards = [row.split()[0] for row in rows[3:3 + busy_server.shards]]
         assert shards == [str(number) for number in range(busy_server.shards)]
-        assert rows[-1].startswith("q quit")
         terminal.type("q")
         assert terminal.ends() == 0
 
@@ -149,10 +152,10 @@ def test_is_live(start_server):
 
 def test_follows_the_size_of_the_terminal(busy_server):
     with top(busy_server) as terminal:
-        terminal.wait_for(lambda rows: rows[-1].startswith("q quit"), "the help")
+        terminal.wait_for_help()
         terminal.resize(40, 60)
-        terminal.wait_for(lambda rows: len(rows) == 40 and rows[-1].startswith("q quit")
-                          and not any(rows[-8:-1]), "the help in the last row")
+        terminal.wait_for(lambda rows: len(rows) == 40 and not any(rows[-8:-1]),
+                          "the help in the last row")
         terminal.resize(5, 20)
         terminal.wait_for(lambda rows: len(rows) == 5 and rows[-1] == "q quit   sort by: d"[:20],
                           "the help in the last row")
@@ -163,7 +166,7 @@ def test_follows_the_size_of_the_terminal(busy_server):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_a_signal_gives_the_terminal_back(server, number):
     with top(server) as terminal:
-        terminal.wait_for(lambda rows: rows[-1].startswith("q quit"), "the help")
+        terminal.wait_for_help()
         terminal.process.send_signal(number)
         assert terminal.ends() == 0
 
@@ -181,7 +184,7 @@ def test_a_hostile_key_is_shown_in_quotes(start_server):
 def test_a_server_that_goes_and_comes_back(engine, start_server):
     server = start_server(*LONG_WINDOW)
     with top(server, "--timeout-millis", "1000") as terminal:
-        terminal.wait_for(lambda rows: rows[-1].startswith("q quit"), "the help")
+        terminal.wait_for_help()
         assert server.stop() == 0
         terminal.wait_for(lambda rows: rows[1].startswith("NO ANSWER since"), "that it is gone")
         again = ServerProcess(*engine, *LONG_WINDOW, "--port", str(server.port))
@@ -197,7 +200,7 @@ def test_a_server_that_goes_and_comes_back(engine, start_server):
 def test_a_silent_server_does_not_keep_who_wants_to_leave(start_server):
     server = start_server()
     with top(server, "--timeout-millis", "3600000") as terminal:
-        terminal.wait_for(lambda rows: rows[-1].startswith("q quit"), "the help")
+        terminal.wait_for_help()
         server.pause()
         time.sleep(0.3)  # it has asked by now; if not, it leaves all the same
         terminal.type("q")
