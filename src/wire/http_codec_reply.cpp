@@ -32,7 +32,7 @@ struct Head {
 };
 
 int64_t ceil_seconds(int64_t ms) noexcept {
-  return ms <= 0 ? 0 : (ms + 999) / 1'000;
+  return ms <= 0 ? 0 : ms / 1'000 + (ms % 1'000 == 0 ? 0 : 1);
 }
 
 void write_header(HttpWriter& writer, std::string_view name, std::string_view value) noexcept {
