@@ -113,7 +113,7 @@ class SlabArena {
   static uint32_t free_blocks(const Slab& slab) noexcept {
     uint32_t count = 0;
     for (const std::byte* block = slab.free; block != nullptr; ++count) {
-      std::memcpy(&block, block, sizeof block);
+      std::memcpy(&block, static_cast<const void*>(block), sizeof block);
     }
     return count;
   }

@@ -437,7 +437,7 @@ void UringIo::complete(const io_uring_cqe& cqe, EventSink& sink) noexcept {
     case Operation::finish:
       break;
   }
-  ASSERT(!"an operation that is never submitted here");
+  ASSERT(false && "an operation that is never submitted here");
 }
 
 void UringIo::complete_accept(const io_uring_cqe& cqe, uint32_t index, EventSink& sink) noexcept {

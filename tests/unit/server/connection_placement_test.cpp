@@ -35,7 +35,7 @@ class ConnectionPlacementTest : public ::testing::Test {
   Crew crew_{{.cores = 2}};
   support::FakeIo io_;
   session::KeepingBackend backend_;
-  const session::Options options_;
+  const session::Options options_{};
   session::Context context_{backend_, options_};
   SessionTable sessions_{connections_max + spare_sockets, 64};
   route::Exchange exchange_{crew_.mesh(), 0, {}};

@@ -67,7 +67,7 @@ class SessionRunnerTest : public ::testing::Test {
   Crew crew_{route::MeshOptions{}};
   support::FakeIo io_;
   session::KeepingBackend backend_;
-  const session::Options options_;
+  const session::Options options_{};
   session::Context context_{backend_, options_};
   SessionTable sessions_{sockets_max, 64};
   route::Exchange exchange_{crew_.mesh(), 0, {}};
