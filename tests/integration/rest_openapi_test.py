@@ -12,7 +12,7 @@ from conftest import ENGINES
 from server_process import clean_environment
 
 CONFIG = pathlib.Path(__file__).with_name("schemathesis.toml")
-EXAMPLES = os.environ.get("SLUICEGATE_OPENAPI_EXAMPLES", "20")
+EXAMPLES = os.environ.get("SLUICEGATE_OPENAPI_EXAMPLES", "10")
 RUN_SECONDS_MAX = 400  # a tenth of it on an idle machine
 
 # What is described does not depend on the engine, and every run takes long. So one is enough: the

@@ -13,13 +13,13 @@ namespace {
 
 TEST(ShardAllocation, there_is_none_after_construction) {
   Options options = test_options();
-  options.keys_max = 20'000;
+  options.keys_max = 6'000;
   options.waiters_max = 500;
   ShardDriver driver(options);
   uint64_t granted = 0;
   const support::ForbidAllocation forbidden;
   char key[16];
-  for (uint32_t step = 0; step < 60'000; ++step) {
+  for (uint32_t step = 0; step < 20'000; ++step) {
     const int length = std::snprintf(key, sizeof key, "k%u", step % 7 == 0 ? step % 50 : step);
     const std::string_view name(key, static_cast<size_t>(length));
     driver.acquire(name, {.cost = 1 + step % 10,
