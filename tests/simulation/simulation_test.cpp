@@ -22,8 +22,8 @@ constexpr uint64_t operations_each = 2'000;
 
 // Enough that everything comes up that demand_all() asks for; `tools/test long` plays more. Under
 // sanitizers fewer: they are to find other bugs there than wrong decisions.
-#ifdef __SANITIZE_ADDRESS__
-constexpr uint64_t seeds_of_a_run = 100;
+#ifdef SLUICE_ADDRESS_SANITIZER
+constexpr uint64_t seeds_of_a_run = 50;
 #else
 constexpr uint64_t seeds_of_a_run = 300;
 #endif

@@ -7,7 +7,7 @@
 #include "base/assert.hpp"
 
 // A view of a buffer that was given back is then a report, not just garbage.
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef SLUICE_ADDRESS_SANITIZER
 #include <sanitizer/asan_interface.h>
 #else
 #define ASAN_POISON_MEMORY_REGION(address, size) \
