@@ -94,8 +94,10 @@ class SuitePrograms(unittest.TestCase):
                    {"id": "o@exe", "filename": ["/b/tests/o"]}]
         tests = [{"suite": ["p:unit", "p:tsan"], "depends": ["a@exe", "s@exe"]},
                  {"suite": ["p:unit"], "depends": ["o@exe"]}]
-        self.assertEqual(suite_programs.programs(tests, targets, "tsan", "/b"),
+        self.assertEqual(suite_programs.programs(tests, targets, {"tsan"}, "/b"),
                          ["src/s", "tests/a"])
+        self.assertEqual(suite_programs.programs(tests, targets, {"tsan", "unit"}, "/b"),
+                         ["src/s", "tests/a", "tests/o"])
 
 
 class Run(unittest.TestCase):

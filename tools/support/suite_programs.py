@@ -1,4 +1,4 @@
-"""Names what a suite's tests run, as targets of ninja: suite_programs.py BUILD SUITE.
+"""Names what the tests of suites run, as targets of ninja: suite_programs.py BUILD SUITE...
 
 `meson test` builds what it needs by itself, but not without running it.
 """
@@ -9,12 +9,12 @@ import subprocess
 import sys
 
 
-def programs(tests, targets, suite, build):
+def programs(tests, targets, suites, build):
     """Paths relative to the build folder."""
     names = {target["id"]: target["filename"] for target in targets}
     wanted = set()
     for test in tests:
-        if suite in {name.rsplit(":", 1)[-1] for name in test["suite"]}:
+        if suites & {name.rsplit(":", 1)[-1] for name in test["suite"]}:
             for dependency in test["depends"]:
                 wanted.update(names.get(dependency, []))
     return sorted(str(pathlib.Path(path).relative_to(build)) for path in wanted)
@@ -27,9 +27,9 @@ def introspect(build, what):
 
 
 def main():
-    build, suite = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
+    build, suites = pathlib.Path(sys.argv[1]).resolve(), set(sys.argv[2:])
     tests, targets = introspect(build, "tests"), introspect(build, "targets")
-    print("\n".join(programs(tests, targets, suite, build)))
+    print("\n".join(programs(tests, targets, suites, build)))
 
 
 if __name__ == "__main__":
