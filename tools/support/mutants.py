@@ -36,6 +36,9 @@ class Mutant:
         self.bug = bug and bug.group(1)
         self.suite, self.test, self.filter = test.groups() if test else (None, None, None)
 
+    def named_test(self):
+        return self.suite, self.test, self.filter
+
     def title(self):
         name = f"{self.suite}/{self.test}" + (f" {self.filter}" if self.filter else "")
         return f"{self.path.name}: {self.bug} [{name}]"
@@ -109,9 +112,12 @@ def main():
         return 1
     make_copy()
     passed = failed = 0
+    without_bug = {}  # by test: several patches name the same one
     for mutant in mutants():
         print(f"== {mutant.title()}", flush=True)
-        before = result_of(mutant)
+        if mutant.named_test() not in without_bug:
+            without_bug[mutant.named_test()] = result_of(mutant)
+        before = without_bug[mutant.named_test()]
         if apply(mutant, TREE).returncode != 0:
             sys.exit(f"{mutant.path.name} does not apply to the copy")
         after = result_of(mutant) if before == "OK" else "not tried"
