@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 TOOLS = pathlib.Path(__file__).resolve().parent.parent.parent / "tools"
@@ -72,6 +73,67 @@ class CountResults(unittest.TestCase):
 
     def test_is_not_content_with_nothing(self):
         self.assertEqual(summary([]), ("0 passed, 0 failed, 0 skipped", 1))
+
+
+# Stands in for tools/setup and tools/build: the second preset compiles until the test ends it.
+STUB_BUILD = """#!/bin/sh
+mkdir -p build/$1/meson-logs
+[ "$1" != debug ] || { touch compiling; exec sleep 60; }
+"""
+STUB_MESON = "#!/bin/sh\necho $$ >tests_pid\nexec sleep 60\n"
+
+
+class ToolsTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        for name, text in (("tools/setup", "#!/bin/sh\n"), ("tools/build", STUB_BUILD),
+                           ("tools/support/suite_programs.py", ""), ("bin/meson", STUB_MESON)):
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            path.chmod(0o755)
+        shutil.copy(TOOLS / "test", self.root / "tools" / "test")
+
+    def start(self, *arguments):
+        path = f"{self.root / 'bin'}:{os.environ['PATH']}"
+        return subprocess.Popen([self.root / "tools" / "test", *arguments], text=True,
+                                stderr=subprocess.PIPE, env={**os.environ, "PATH": path})
+
+    def wait_until(self, condition):
+        deadline = time.monotonic() + 30
+        while not condition():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+
+    def test_ends_its_background_tests_when_it_is_terminated(self):
+        tests_pid = self.root / "tests_pid"
+        with self.start() as run:
+            self.wait_until(lambda: (self.root / "compiling").exists() and tests_pid.exists()
+                            and tests_pid.read_text(encoding="utf-8").endswith("\n"))
+            pid = int(tests_pid.read_text(encoding="utf-8"))
+            run.terminate()
+            subprocess.run(["pkill", "-f", "-P", str(run.pid), "."], check=False)
+            self.wait_until(lambda: not is_running(pid))
+
+    def test_refuses_a_second_part(self):
+        with self.start("unit", "property") as run:
+            self.assertIn("not known here: property", run.communicate()[1])
+            self.assertEqual(run.returncode, 2)
+
+    def test_names_an_unknown_part(self):
+        with self.start("nosuch") as run:
+            self.assertIn("nosuch: no such part", run.communicate()[1])
+            self.assertEqual(run.returncode, 2)
+
+
+def is_running(pid):
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").split()[2]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
 
 
 class TimeTable(unittest.TestCase):
