@@ -13,7 +13,7 @@ const keep :UInt32 = 0xffffffff;  # in an override column: what the key has stay
 
 # In a column of amounts: nothing is told of this entry, as if the column were absent. In one of
 # `requests`: `keep`.
-const untold :UInt64 = 0xffffffffffffffff;
+const unset :UInt64 = 0xffffffffffffffff;
 
 # Bits of Welcome.features.
 const featureQuotas :UInt64 = 1;   # Reserve and all that belongs to it
@@ -159,7 +159,7 @@ struct Forget {
 }
 
 # Quotas: an entry of these is decided whole, or not at all. A column that is absent tells nothing:
-# the default holds for all entries; `untold` says so of one. Amounts are at most 2^63 - 1.
+# the default holds for all entries; `unset` says so of one. Amounts are at most 2^63 - 1.
 
 struct Reserve {
   flags @0 :UInt8;                    # quota* flags below, of every entry
@@ -230,7 +230,7 @@ struct Reset {
 
 # Flags of the frames above.
 const quotaMayWait :UInt8 = 1;        # stand in line instead of being denied
-const quotaTied :UInt8 = 2;           # ends, as if its lifetime had, when the connection ends
+const quotaConnectionBound :UInt8 = 2;           # ends, as if its lifetime had, when the connection ends
 const quotaWantsLimits :UInt8 = 4;    # tell every limit of every subject
 const quotaWantsViolated :UInt8 = 8;  # tell the limits that deny
 const quotaKeepRequests :UInt8 = 16;  # the requests were made all the same: the rest comes back
@@ -245,7 +245,7 @@ enum Metric {
 }
 
 enum LimitKind {
-  slots @0;           # concurrency: no time
+  concurrency @0;           # concurrency: no time
   fixed @1;
   sliding @2;
   gcra @3;
@@ -311,7 +311,7 @@ struct ServerFrame {
     error @9 :Error;
     goAway @10 :GoAway;
     quotaAnswers @11 :QuotaAnswers;
-    usageTold @12 :UsageTold;
+    usageReply @12 :UsageReply;
   }
 }
 
@@ -394,7 +394,7 @@ enum QuotaCode {
   tokensExceeded @11;
   costExceeded @12;
   concurrencyExceeded @13;
-  lineAhead @14;
+  queueAhead @14;
   deadlineUnmeetable @15;
   waitLimit @16;
   withdrawn @17;
@@ -427,7 +427,7 @@ struct QuotaAnswers {
 
 struct LimitStates {
   # A column each, of equal length, in the order of the entries and of their subjects.
-  entries @0 :List(UInt32);           # the entry's index; UsageTold: the subject's
+  entries @0 :List(UInt32);           # the entry's index; UsageReply: the subject's
   subjects @1 :List(UInt8);           # the subject's place in its entry
   names @2 :Data;                     # end to end
   nameSizes @3 :List(UInt8);
@@ -444,7 +444,7 @@ struct LimitStates {
   leftOut @14 :UInt32;                # entries, or subjects, of which there was no room to tell all
 }
 
-struct UsageTold {
+struct UsageReply {
   names @0 :Data;                     # of the subjects, end to end
   nameSizes @1 :List(UInt16);
   sources @2 :List(UInt8);

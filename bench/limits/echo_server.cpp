@@ -70,7 +70,7 @@ void EchoServer::run(uint64_t end_ns) {
       on_completion(cqe);
       return true;
     });
-    buffers_.give_back();
+    buffers_.return_buffers();
     if (error_ != 0) throw std::system_error(error_, std::generic_category(), "the echo server");
     for (const uint32_t index : std::exchange(to_send_, {})) start_sending(index);
     if (load::now_ns() > end_ns) {

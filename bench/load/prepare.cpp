@@ -237,7 +237,7 @@ void intern_link(const Options& options, const Stream& stream, Link& link) {
 }
 
 // What the keys of one frame by handle may take where some are other shards' (docs/protocol.md).
-constexpr size_t foreign_text_max = 1024 * 1024;
+constexpr size_t misrouted_text_max = 1024 * 1024;
 
 // What a server does when it sees a handle for the first time is not done during the run.
 void warm_handles(const Options& options, Link& link) {
@@ -245,7 +245,8 @@ void warm_handles(const Options& options, Link& link) {
   const Welcome& welcome = link.connection->welcome();
   size_t handles_max = keys_in_frame(welcome, sizeof(uint32_t));
   if (welcome.shards > 1) {
-    handles_max = std::min(handles_max, std::max(foreign_text_max / options.key_bytes, size_t{1}));
+    handles_max =
+        std::min(handles_max, std::max(misrouted_text_max / options.key_bytes, size_t{1}));
   }
   for (size_t begin = 0; begin < handles.size(); begin += handles_max) {
     link.connection->acquire(handles.subspan(begin, std::min(handles_max, handles.size() - begin)));

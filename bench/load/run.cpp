@@ -68,7 +68,7 @@ class Load {
       if (streams_[link.stream].frames_count() == 0) continue;  // a shard that owns no key
       lanes.push_back(options.client ? client_lane(link) : replay_lane(link));
     }
-    tell_what_is_prepared();
+    print_preparation();
     loop_.emplace(std::move(lanes), options.rate);
   }
 
@@ -135,7 +135,7 @@ class Load {
     return std::make_unique<ReplayLane>(*link.connection, replay, options_.window);
   }
 
-  void tell_what_is_prepared() const {
+  void print_preparation() const {
     size_t frames = 0;
     size_t bytes = 0;
     for (const Replay& replay : replays_) {

@@ -16,11 +16,11 @@
 
 namespace sluice::micro {
 
-inline constexpr size_t key_bytes_usual = 15;
+inline constexpr size_t key_bytes_typical = 15;
 
 class Keys {
  public:
-  explicit Keys(size_t count, size_t key_bytes = key_bytes_usual)
+  explicit Keys(size_t count, size_t key_bytes = key_bytes_typical)
       : key_bytes_(key_bytes), text_(count * key_bytes, 'k') {
     ASSERT(count > 0 && count <= UINT32_MAX);
     std::vector<uint32_t> order(count);

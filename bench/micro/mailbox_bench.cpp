@@ -18,9 +18,9 @@ namespace sluice::route {
 namespace {
 
 void ring(benchmark::State& state) {
-  constexpr uint32_t crossings_count = 8;
-  Ring<int> ring(crossings_count);
-  std::array<int, crossings_count> things{};
+  constexpr uint32_t other_shard_count = 8;
+  Ring<int> ring(other_shard_count);
+  std::array<int, other_shard_count> things{};
   for (auto _ : state) {
     for (int& thing : things) ring.push(&thing);
     const uint64_t tail = ring.tail();
@@ -28,7 +28,7 @@ void ring(benchmark::State& state) {
       benchmark::DoNotOptimize(popped);
     }
   }
-  state.SetItemsProcessed(static_cast<int64_t>(state.iterations() * crossings_count));
+  state.SetItemsProcessed(static_cast<int64_t>(state.iterations() * other_shard_count));
 }
 BENCHMARK(ring);
 
@@ -45,12 +45,12 @@ class Origin {
   }
 
   void ask() {
-    const size_t key_bytes = names_.size() * micro::key_bytes_usual;
+    const size_t key_bytes = names_.size() * micro::key_bytes_typical;
     const auto count = static_cast<uint32_t>(names_.size());
     ASSERT(exchange_.admits(turn_, count, key_bytes));
     const auto entries = turn_.add({.id = ++id_}, count, key_bytes);
     for (size_t place = 0; place < entries.size(); ++place) {
-      entries[place] = {.key_data = names_[place].data(), .key_bytes = micro::key_bytes_usual};
+      entries[place] = {.key_data = names_[place].data(), .key_bytes = micro::key_bytes_typical};
     }
     exchange_.split(turn_);
     for (const Request& request : std::as_const(turn_).requests()) {
@@ -62,9 +62,9 @@ class Origin {
 
   void take_answers() { exchange_.receive(*this); }
 
-  void on_message(api::CoreId, ShardMessage&) {}
+  void on_message(api::ShardId, ShardMessage&) {}
 
-  void on_returned(api::CoreId, ShardMessage& message) {
+  void on_returned(api::ShardId, ShardMessage& message) {
     SplitBook& book = exchange_.book();
     for (size_t index = 0; index < message.entries.size(); ++index) {
       const uint32_t slot = message.slots[index];
@@ -97,12 +97,12 @@ class Owner {
 
   void answer() { exchange_.receive(*this); }
 
-  void on_message(api::CoreId, ShardMessage& message) {
+  void on_message(api::ShardId, ShardMessage& message) {
     message.make_answers();
     std::ranges::fill(message.verdicts, api::Verdict::approved);
   }
 
-  void on_returned(api::CoreId, ShardMessage&) {}
+  void on_returned(api::ShardId, ShardMessage&) {}
 
  private:
   Exchange exchange_;
@@ -110,7 +110,7 @@ class Owner {
 
 void crossing(benchmark::State& state) {
   const auto entries_count = static_cast<size_t>(state.range(0));
-  Mesh mesh({.cores = 2, .routing_seed = 6});
+  Mesh mesh({.shards = 2, .routing_seed = 6});
   Origin origin(mesh, entries_count);
   Owner owner(mesh);
   for (auto _ : state) {

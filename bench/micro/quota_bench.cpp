@@ -73,7 +73,7 @@ void reserve_and_settle(benchmark::State& state) {
   const auto run = [&](const auto& name_of) {
     reserves.clear();
     for (size_t call = 0; call < batch_calls; ++call) {
-      reserves.calls.push_back({.told = api::given::input_tokens | api::given::output_tokens,
+      reserves.calls.push_back({.given_bits = api::given::input_tokens | api::given::output_tokens,
                                 .subjects_count = static_cast<uint8_t>(of_one_call),
                                 .first_subject = static_cast<uint32_t>(reserves.subjects.size()),
                                 .lifetime_ms = 60'000,
@@ -93,7 +93,7 @@ void reserve_and_settle(benchmark::State& state) {
     settles.clear();
     for (const api::QuotaAnswer& answer : reserves.answers) {
       settles.calls.push_back({.op = api::QuotaOp::settle,
-                               .told = api::given::input_tokens | api::given::output_tokens,
+                               .given_bits = api::given::input_tokens | api::given::output_tokens,
                                .amounts = {.input_tokens = 880, .output_tokens = 312},
                                .reservation = answer.reservation});
     }

@@ -68,7 +68,7 @@ class Turns {
     for (api::Entry& entry : entries_) {
       entry = {.key_data = keys_.data(next_key_),
                .cost = costs_[next_cost_],
-               .key_bytes = micro::key_bytes_usual};
+               .key_bytes = micro::key_bytes_typical};
       if (++next_key_ == keys_.count()) next_key_ = 0;
       if (++next_cost_ == costs_.size()) next_cost_ = 0;
     }

@@ -281,7 +281,7 @@ class RestLoad {
     }
     const std::string answer =
         post("/v1/reserve", R"({"subjects":["{tag-0}m0"],"requests":1,"input_tokens":900,)"
-                            R"("max_output_tokens":500,"ttl_ms":60000})");
+                            R"("max_output_tokens":500,"lifetime_ms":60000})");
     constexpr std::string_view before = R"("reservation":")";
     const size_t at = answer.find(before);
     if (at == answer.npos) throw std::runtime_error("not admitted: " + answer);

@@ -18,17 +18,17 @@ WAKE = "one core wakes another"
 SCALING_CASE = "cores: two shards, keys by owner"
 LONE_CASE = "cores: a lone request"
 WAKE_CASE = "cores: a wake"
-CROSSING_BATCHES = (1, 64, 1024)
+OTHER_SHARD_BATCHES = (1, 64, 1024)
 
 
-def crossing_case(batch):
+def other_shard_case(batch):
     return f"cores: half crossing, batch {batch}"
 
 
-def crossing_price_ns(records, batch):
+def other_shard_price_ns(records, batch):
     """What an entry costs more that crosses, or None: half of them did."""
-    two = spread(records, crossing_case(batch), TWO, "server_ns_each")
-    one = spread(records, crossing_case(batch), ONE, "server_ns_each")
+    two = spread(records, other_shard_case(batch), TWO, "server_ns_each")
+    one = spread(records, other_shard_case(batch), ONE, "server_ns_each")
     return 2 * (two.median - one.median) if two and one else None
 
 
@@ -61,7 +61,7 @@ def pair(suite, case, *flags):
 
 def crossing(suite, batch):
     """Half of the keys of one connection belong to the other core, against none."""
-    return pair(suite, crossing_case(batch), "--connections=1", f"--batch={batch}",
+    return pair(suite, other_shard_case(batch), "--connections=1", f"--batch={batch}",
                 f"--keys={KEYS // 10}")
 
 
@@ -77,5 +77,5 @@ def lone(suite):
 def cores(suite):
     suite.interleave("cores", [
         *pair(suite, SCALING_CASE, "--route", f"--keys={KEYS}"),
-        *(one for batch in CROSSING_BATCHES for one in crossing(suite, batch)),
+        *(one for batch in OTHER_SHARD_BATCHES for one in crossing(suite, batch)),
         *lone(suite)])

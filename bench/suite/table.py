@@ -81,8 +81,8 @@ def conditions(records):
 def crossings(records):
     """Sentences on what crossing from core to core costs."""
     lines = [f"- An entry that crosses costs {price:,.0f} ns of server CPU more at batch {batch}."
-             for batch in cores.CROSSING_BATCHES
-             if (price := cores.crossing_price_ns(records, batch)) is not None]
+             for batch in cores.OTHER_SHARD_BATCHES
+             if (price := cores.other_shard_price_ns(records, batch)) is not None]
     share = cores.wakes_share(records)
     if share is not None:
         lines.append(f"- Two wakes of a sleeping core are {share:.0%} of a lone request that "
@@ -97,7 +97,7 @@ def summary(records, left_out=()):
         parts += ["## Targets", target_table(records)]
     parts += ["## Every case", case_table(records)]
     if crossings(records):
-        parts += ["## Crossings", crossings(records)]
+        parts += ["## OtherShardEntries", crossings(records)]
     if left_out:
         parts += ["## Left out", "\n".join(f"- {line}" for line in left_out)]
     return "\n\n".join(parts) + "\n"

@@ -28,10 +28,10 @@ class Decider {
   Decider& operator=(const Decider&) = delete;
 
   // Takes a waiter out of its queue; a grant `withdrawn` follows. False when it waits no more.
-  virtual bool withdraw(WaiterId waiter, Ticket ticket, base::Now now, CoreId origin) noexcept = 0;
+  virtual bool withdraw(WaiterId waiter, Ticket ticket, base::Now now, ShardId origin) noexcept = 0;
 
   // Takes a waiter whose client is gone out of its queue, without a grant. False as above.
-  virtual bool abandon(WaiterId waiter, Ticket ticket, base::Now now, CoreId origin) noexcept = 0;
+  virtual bool abandon(WaiterId waiter, Ticket ticket, base::Now now, ShardId origin) noexcept = 0;
 
   // Takes back what an approved waiter was granted, since no client received it: the permits, or
   // the reservation. False, and nothing happens, when that is too late.

@@ -12,12 +12,12 @@ namespace sluice::api {
 
 enum class Op : uint8_t {
   acquire,
-  release,    // gives `cost` permits back; no verdict but approved
-  elsewhere,  // another core decides it: here it is passed over
+  release,      // gives `cost` permits back; no verdict but approved
+  other_shard,  // another core decides it: here it is passed over
 };
 
 // The core that a connection, and so an entry, belongs to.
-using CoreId = uint16_t;
+using ShardId = uint16_t;
 
 // An override column's "keep what the key has".
 inline constexpr uint32_t keep = 0xFFFF'FFFF;
@@ -80,7 +80,7 @@ struct Permit {
 // The late outcome of an entry that was answered `queued`.
 struct Grant {
   Ticket ticket = no_ticket;
-  CoreId origin = 0;                // whose ticket it is
+  ShardId origin = 0;               // whose ticket it is
   Verdict verdict = Verdict::none;  // approved, wait_limit, withdrawn, never_fits or draining
   Detail detail;
   Permit permit;       // when approved

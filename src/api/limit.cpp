@@ -21,7 +21,7 @@ std::string_view metric_name(Metric metric) noexcept {
 
 std::string_view kind_name(LimitKind kind) noexcept {
   static constexpr std::array<std::string_view, limit_kinds_count> names{
-      "slots", "fixed", "sliding", "gcra", "anchored_day", "rolling_day", "calendar"};
+      "concurrency", "fixed", "sliding", "gcra", "anchored_day", "rolling_day", "calendar"};
   return name_of(kind, names);
 }
 

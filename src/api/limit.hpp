@@ -26,7 +26,7 @@ inline constexpr uint32_t metrics_count = 6;
 
 // Over which time. As on the wire; numbers are never reused.
 enum class LimitKind : uint8_t {
-  slots = 0,         // concurrency: no time at all
+  concurrency = 0,   // concurrency: no time at all
   fixed = 1,         // windows of `period_ms`, anchored at the first use, in phase
   sliding = 2,       // any `period_ms`, by a ring of sub-windows
   gcra = 3,          // `amount` leaks away evenly over `period_ms`; all of it at once as a burst

@@ -26,7 +26,7 @@ constexpr std::array<CodeText, quota_codes_count> code_texts{{
     {"tokens_exceeded", "token limit reached"},
     {"cost_exceeded", "cost limit reached"},
     {"concurrency_exceeded", "all slots are in use"},
-    {"line_ahead", "others wait in line before it: wait too, or ask again later"},
+    {"queue_ahead", "others wait in line before it: wait too, or ask again later"},
     {"deadline_unmeetable", "no capacity can come before the wait limit: allow a longer wait"},
     {"wait_limit", "waited as long as allowed"},
     {"withdrawn", "taken out of line by the client"},

@@ -41,7 +41,7 @@ enum class QuotaCode : uint8_t {
   tokens_exceeded = 11,
   cost_exceeded = 12,
   concurrency_exceeded = 13,
-  line_ahead = 14,           // it would fit, but others wait, and it may not
+  queue_ahead = 14,          // it would fit, but others wait, and it may not
   deadline_unmeetable = 15,  // what it waits for certainly comes after its wait limit
   wait_limit = 16,           // waited as long as allowed
   withdrawn = 17,
@@ -89,11 +89,11 @@ enum class QuotaOp : uint8_t {
   usage,   // of subjects: as rows
   put,     // a subject's quota, until it is removed
   remove,
-  page,       // of all subjects of `core`: as rows
-  holders,    // open reservations, of one subject or of all of `core`: who holds what
-  reset,      // forgets what was used; open reservations stay
-  reset_all,  // of every subject of `core`
-  end_tie,    // ends what is tied to a connection that is gone
+  page,         // of all subjects of `core`: as rows
+  holders,      // open reservations, of one subject or of all of `core`: who holds what
+  reset,        // forgets what was used; open reservations stay
+  reset_all,    // of every subject of `core`
+  end_binding,  // ends what is tied to a connection that is gone
 };
 
 // Whether a call is about a reservation by its id; others name subjects, or none.
@@ -128,7 +128,8 @@ inline constexpr uint8_t draining = 4;      // the server shuts down: nobody may
 inline constexpr uint8_t wants_limits = 8;  // report every limit of every subject
 inline constexpr uint8_t wants_violated = 16;  // report the limits that deny
 inline constexpr uint8_t keep_requests = 32;   // cancel: the request was made all the same
-inline constexpr uint8_t untold = 64;  // cancel: nobody was told of it; one with a client id stays
+inline constexpr uint8_t undelivered =
+    64;  // cancel: nobody was told of it; one with a client id stays
 }  // namespace quota_flag
 
 // Which amounts a call told; the others are the defaults, or stay as they were reserved.
@@ -142,9 +143,9 @@ inline constexpr uint8_t cost = 8;
 struct QuotaCall {
   QuotaOp op = QuotaOp::reserve;
   uint8_t flags = 0;
-  uint8_t told = 0;  // bits of `given`
+  uint8_t given_bits = 0;  // bits of `given`
   uint8_t subjects_count = 0;
-  CoreId core = 0;             // that decides it; the worker's
+  ShardId shard = 0;           // that decides it; the worker's
   uint32_t first_subject = 0;  // in QuotaBatch::subjects
   uint32_t lifetime_ms = 0;    // reserve, 0: the server's default; extend, 0: as it last got
   uint32_t wait_ms_max = 0;    // may_wait; 0: no limit of its own
@@ -153,7 +154,7 @@ struct QuotaCall {
   Amounts amounts;
   uint64_t cached_input_tokens = 0;  // settle, record: a part of the input
   uint64_t reservation = 0;          // settle, cancel, extend, show
-  uint64_t tie = 0;                  // reserve, end_tie: the connection's; 0: none
+  uint64_t binding = 0;              // reserve, end_binding: the connection's; 0: none
   uint64_t cursor = 0;               // page, holders: from the last one; 0: from the start
   std::string_view client_id;        // reserve; empty: none
   std::string_view owner;            // reserve: who holds it, for people to read
@@ -193,7 +194,7 @@ struct LimitReport {
   uint8_t subject = 0;  // its place among the call's subjects, or of its row
   bool violated = false;
   Metric metric = Metric::requests;
-  LimitKind kind = LimitKind::slots;
+  LimitKind kind = LimitKind::concurrency;
   Ceiling ceiling = Ceiling::number;
   uint8_t name_bytes = 0;
   char name[limits::limit_name_bytes_max] = {};
@@ -231,11 +232,11 @@ struct HolderRow {
   Amounts amounts;  // charged
   QuotaCode admission = QuotaCode::none;
   ReservationState state = ReservationState::none;
-  bool late = false;         // it was settled after its lifetime
-  bool tied = false;         // open: ends with its connection
-  uint32_t lifetime_ms = 0;  // open: what is left of it
-  int64_t held_ms = 0;       // open: since it was admitted
-  TextSpan owner;            // empty: none was told, or it is forgotten
+  bool late = false;              // it was settled after its lifetime
+  bool connection_bound = false;  // open: ends with its connection
+  uint32_t lifetime_ms = 0;       // open: what is left of it
+  int64_t held_ms = 0;            // open: since it was admitted
+  TextSpan owner;                 // empty: none was told, or it is forgotten
   uint8_t subjects_count = 0;
   uint8_t subjects_left_out = 0;  // their names are too long to be told
   // Those that had a quota when it was made; no other names are kept.

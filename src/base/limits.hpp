@@ -31,7 +31,7 @@ inline constexpr uint32_t quota_calls_max = 2'048;    // in one frame
 inline constexpr uint32_t quota_reports_max = 4'096;  // limits told in one answer
 inline constexpr uint32_t subjects_page_max = 256;    // rows in one answer; likewise of holders
 // Reservations that one call looks at for those that are open, and text of their rows.
-inline constexpr uint32_t holders_looks_max = 8'192;
+inline constexpr uint32_t holders_scan_max = 8'192;
 inline constexpr uint32_t holders_text_bytes_max = 64 * 1024;
 
 // Native protocol. Welcome announces them.
@@ -71,8 +71,8 @@ inline constexpr uint32_t turn_events = 512;
 inline constexpr uint32_t turn_handle_work =
     2'048;  // keys interned and handles forgotten, or a frame
 // Handles of connections that have ended, let go for each of them; for so many of them at most.
-inline constexpr uint32_t turn_let_go = 512;
-inline constexpr uint32_t turn_let_go_sets = 8;
+inline constexpr uint32_t turn_handles_freed = 512;
+inline constexpr uint32_t turn_handle_sets_freed = 8;
 inline constexpr uint32_t departed_sets_max = 1'024;  // then nobody else may begin to intern
 
 static_assert(turn_entries >= 2 * frame_entries_max);

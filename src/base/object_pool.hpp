@@ -50,7 +50,7 @@ class ObjectPool {
     return index;
   }
 
-  void give_back(Index index) noexcept {
+  void free(Index index) noexcept {
     ASSERT(holds(index));
     slot(index).object().~T();
     slot(index).next_free = free_;

@@ -66,7 +66,8 @@ std::string target_of(const HoldersFlags& flags, const std::string& cursor, uint
 // Owner and subjects come last: only their width is not known.
 void print_holders_header() {
   std::puts(
-      "RESERVATION       REQUESTS      INPUT     OUTPUT       COST    HELD ms    LEFT ms  TIED  "
+      "RESERVATION       REQUESTS      INPUT     OUTPUT       COST    HELD ms    LEFT ms  "
+      "CONNECTION_BOUND  "
       "OWNER             SUBJECTS");
 }
 
@@ -81,8 +82,8 @@ void print_row(const Json& row) {
   std::puts(fmt::format("{:16}  {:>8} {:>10} {:>10} {:>10} {:>10} {:>10}  {:4}  {:16}  {}",
                         row.at("reservation").get<std::string>(), number("requests"),
                         number("input_tokens"), number("output_tokens"), number("cost"),
-                        number("held_ms"), number("ttl_ms"),
-                        row.at("tied").get<bool>() ? "yes" : "no",
+                        number("held_ms"), number("lifetime_ms"),
+                        row.at("connection_bound").get<bool>() ? "yes" : "no",
                         owner.is_null() ? "-" : printable(owner.get<std::string>()),
                         subjects.empty() ? "-" : subjects)
                 .c_str());

@@ -81,7 +81,7 @@ std::string text_of(const std::string& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-int told(QuotaCode code, const char* done) {
+int reported(QuotaCode code, const char* done) {
   if (code == QuotaCode::ok) {
     std::puts(done);
     return 0;
@@ -110,10 +110,10 @@ int show(const QuotaFlags& flags, sluicegate::Client& client) {
   return 0;
 }
 
-int tell_dry_run(const QuotaFlags& flags, sluicegate::Client& client, DryRun run) {
+int print_dry_run(const QuotaFlags& flags, sluicegate::Client& client, DryRun run) {
   run.present = client.usage(flags.name);
   const bool is_put = run.present.source == sluicegate::QuotaSource::run_time;
-  if (run.change == QuotaChange::remove && !is_put) return told(QuotaCode::no_such_quota, "");
+  if (run.change == QuotaChange::remove && !is_put) return reported(QuotaCode::no_such_quota, "");
   if (flags.json) {
     std::puts(dry_run_json(run).c_str());
   } else {
@@ -123,7 +123,7 @@ int tell_dry_run(const QuotaFlags& flags, sluicegate::Client& client, DryRun run
 }
 
 // Only a walk through all subjects would tell more. Without a server nothing is foretold.
-int tell_dry_run_of_all(const QuotaFlags& flags, sluicegate::Client& client) {
+int print_dry_run_of_all(const QuotaFlags& flags, sluicegate::Client& client) {
   client.ping();
   std::puts(flags.json ? R"({"dry_run": true})"
                        : "then, of every subject:\n  nothing used but what open reservations hold\n"
@@ -135,21 +135,21 @@ int set(const QuotaFlags& flags, sluicegate::Client& client) {
   const sluicegate::Quota quota =
       flags.file.empty() ? quota_of_words(flags.limits) : quota_of_json(text_of(flags.file));
   if (flags.dry_run) {
-    return tell_dry_run(flags, client, {.change = QuotaChange::set, .quota = quota});
+    return print_dry_run(flags, client, {.change = QuotaChange::set, .quota = quota});
   }
-  return told(client.put_quota(flags.name, quota), "set");
+  return reported(client.put_quota(flags.name, quota), "set");
 }
 
 int remove(const QuotaFlags& flags, sluicegate::Client& client) {
-  if (flags.dry_run) return tell_dry_run(flags, client, {.change = QuotaChange::remove});
-  return told(client.remove_quota(flags.name), "removed");
+  if (flags.dry_run) return print_dry_run(flags, client, {.change = QuotaChange::remove});
+  return reported(client.remove_quota(flags.name), "removed");
 }
 
 int reset(const QuotaFlags& flags, sluicegate::Client& client) {
   if (flags.name.empty() && !flags.all) throw std::invalid_argument("NAME or --all is required");
-  if (flags.dry_run && flags.all) return tell_dry_run_of_all(flags, client);
-  if (flags.dry_run) return tell_dry_run(flags, client, {.change = QuotaChange::reset});
-  return told(flags.all ? client.reset_all() : client.reset(flags.name), "reset");
+  if (flags.dry_run && flags.all) return print_dry_run_of_all(flags, client);
+  if (flags.dry_run) return print_dry_run(flags, client, {.change = QuotaChange::reset});
+  return reported(flags.all ? client.reset_all() : client.reset(flags.name), "reset");
 }
 
 }  // namespace

@@ -117,7 +117,7 @@ Json limit_json(const sluicegate::Limit& limit) {
   Json json{{"name", limit.name},
             {"metric", name(limit.metric)},
             {"amount", ceiling_json(limit.ceiling, limit.amount)}};
-  if (limit.kind == LimitKind::slots) return json;
+  if (limit.kind == LimitKind::concurrency) return json;
   if (limit.kind != LimitKind::calendar) json["period_ms"] = limit.period_ms;
   json["kind"] = name(limit.kind);
   if (limit.kind == LimitKind::calendar) {
@@ -209,7 +209,7 @@ sluicegate::Quota quota_of_words(const std::vector<std::string>& limits) {
 std::string limit_words(const sluicegate::Limit& limit) {
   std::string words = fmt::format("{}:{}:{}", printable(limit.name), name(limit.metric),
                                   amount_text(limit.ceiling, limit.amount));
-  if (limit.kind == LimitKind::slots) return words;
+  if (limit.kind == LimitKind::concurrency) return words;
   if (limit.kind != LimitKind::calendar) {
     return fmt::format("{}/{}:{}", words, period_text(limit.period_ms), name(limit.kind));
   }

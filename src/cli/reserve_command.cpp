@@ -68,7 +68,7 @@ int reserve(const ReserveFlags& flags) {
   options.id = flags.id;
   options.owner = flags.owner;
   options.max_output_tokens = flags.max_output_tokens;
-  options.tell_violated = true;
+  options.wants_violated = true;
   const std::vector<std::string_view> names{flags.names.begin(), flags.names.end()};
   sluicegate::Reservation call = client.reserve(names, options);
   call.detach();  // it is whoever's has the id

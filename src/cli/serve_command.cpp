@@ -107,7 +107,7 @@ void raise_descriptor_limit(const config::Config& config) {
 
 // As gocc tells them, a line each; of a long file the first ones.
 void log_rules(const std::string& file, const server::StartReport& report) {
-  constexpr size_t rules_told_max = 100;
+  constexpr size_t rules_logged_max = 100;
   const std::vector<policy::Rule>& rules = report.rules;
   const std::vector<policy::QuotaRule>& quotas = report.quotas.rules;
   if (file.empty()) {
@@ -118,10 +118,10 @@ void log_rules(const std::string& file, const server::StartReport& report) {
   }
   log::info("policy file",
             {{"configFile", file}, {"entries", rules.size()}, {"subjects", quotas.size()}});
-  for (size_t i = 0; i < std::min(rules.size(), rules_told_max); ++i) {
+  for (size_t i = 0; i < std::min(rules.size(), rules_logged_max); ++i) {
     log::info(" - " + policy::entry_text(rules[i]));
   }
-  for (size_t i = 0; i < std::min(quotas.size(), rules_told_max); ++i) {
+  for (size_t i = 0; i < std::min(quotas.size(), rules_logged_max); ++i) {
     log::info(" - " + policy::subject_text(quotas[i]));
   }
 }

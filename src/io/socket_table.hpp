@@ -34,10 +34,10 @@ struct SocketSlot {
   bool releasing = false;      // release() was called, and not close()
   bool sending = false;        // from send() until `sent`
   bool send_finished = false;  // our side of the stream has ended
-  bool end_told = false;
-  bool hang_up_untold = false;
-  bool hang_up_told = false;
-  bool failure_told = false;
+  bool end_reported = false;
+  bool hang_up_unreported = false;
+  bool hang_up_reported = false;
+  bool failure_reported = false;
   std::span<const std::byte> unsent;
   int32_t send_bytes = 0;
 
@@ -50,7 +50,7 @@ struct SocketSlot {
   int32_t send_result = 0;
   uint32_t untaken_bytes = 0;  // of a failed send
   int32_t failure = 0;         // negative errno; also of a failed send
-  SlotLink untold;
+  SlotLink unset;
 
   bool leaving() const noexcept { return closing || releasing; }
 };
@@ -59,13 +59,13 @@ template <typename Slot>
 class SocketTable {
  public:
   explicit SocketTable(uint32_t capacity)
-      : slots_(capacity), untold_(std::span<Slot>(slots_)), next_free_(capacity) {
+      : slots_(capacity), unreported_(std::span<Slot>(slots_)), next_free_(capacity) {
     for (uint32_t index = 0; index < capacity; ++index) next_free_[index] = index + 1;
   }
 
   uint32_t capacity() const noexcept { return static_cast<uint32_t>(slots_.size()); }
   bool full() const noexcept { return free_ == capacity(); }
-  bool all_told() const noexcept { return untold_.empty(); }
+  bool all_reported() const noexcept { return unreported_.empty(); }
   std::span<Slot> slots() noexcept { return slots_; }
   Slot& operator[](uint32_t index) noexcept { return slots_[index]; }
 
@@ -140,26 +140,27 @@ class SocketTable {
   void note_end(uint32_t index) noexcept {
     Slot& slot = slots_[index];
     if (slot.failure != 0) return note_failure(index, slot.failure);
-    if (slot.leaving() || slot.end_told || slot.failure_told) return;
-    slot.end_told = slot.end = true;
-    untold_.push(index);
+    if (slot.leaving() || slot.end_reported || slot.failure_reported) return;
+    slot.end_reported = slot.end = true;
+    unreported_.push(index);
   }
 
   void note_hang_up(uint32_t index) noexcept {
     Slot& slot = slots_[index];
     if (slot.failure != 0) return note_failure(index, slot.failure);
-    if (slot.leaving() || slot.hang_up_told || slot.end_told || slot.failure_told) return;
-    slot.hang_up_told = slot.hang_up_untold = true;
-    untold_.push(index);
+    if (slot.leaving() || slot.hang_up_reported || slot.end_reported || slot.failure_reported)
+      return;
+    slot.hang_up_reported = slot.hang_up_unreported = true;
+    unreported_.push(index);
   }
 
   void note_failure(uint32_t index, int32_t failure) noexcept {
     ASSERT(failure < 0);
     Slot& slot = slots_[index];
-    if (slot.leaving() || slot.failure_told) return;
-    slot.failure_told = slot.failed = true;
+    if (slot.leaving() || slot.failure_reported) return;
+    slot.failure_reported = slot.failed = true;
     slot.failure = failure;
-    untold_.push(index);
+    unreported_.push(index);
   }
 
   // From now on only the end of a send and `closed` are told.
@@ -167,7 +168,7 @@ class SocketTable {
     Slot& slot = slots_[index];
     slot.closing = true;
     slot.releasing = slot.released = false;
-    slot.end = slot.hang_up_untold = slot.failed = false;
+    slot.end = slot.hang_up_unreported = slot.failed = false;
   }
 
   // From now on only bytes and `released` are told.
@@ -176,30 +177,30 @@ class SocketTable {
     ASSERT(!slot.sending);
     ASSERT(!slot.send_finished);
     slot.releasing = true;
-    slot.end = slot.hang_up_untold = slot.failed = false;
+    slot.end = slot.hang_up_unreported = slot.failed = false;
   }
 
   void note_closed(uint32_t index) noexcept {
     ASSERT(slots_[index].closing);
     ASSERT(!slots_[index].closed);
     slots_[index].closed = true;
-    untold_.push(index);
+    unreported_.push(index);
   }
 
   void note_released(uint32_t index) noexcept {
     ASSERT(slots_[index].releasing);
     ASSERT(!slots_[index].released);
     slots_[index].released = true;
-    untold_.push(index);
+    unreported_.push(index);
   }
 
   // Tells what was noted, as far as there is room.
-  void tell(EventSink& sink) noexcept {
-    while (!untold_.empty()) {
-      const uint32_t index = untold_.front();
-      if (!tell(index, sink)) return;
-      untold_.pop();
-      if (slots_[index].closed || slots_[index].released) give_back(index);
+  void report(EventSink& sink) noexcept {
+    while (!unreported_.empty()) {
+      const uint32_t index = unreported_.front();
+      if (!report(index, sink)) return;
+      unreported_.pop();
+      if (slots_[index].closed || slots_[index].released) free(index);
     }
   }
 
@@ -209,10 +210,10 @@ class SocketTable {
     ASSERT(slot.sending);
     slot.sent = true;
     slot.send_result = result;
-    untold_.push(index);
+    unreported_.push(index);
   }
 
-  bool tell(uint32_t index, EventSink& sink) noexcept {
+  bool report(uint32_t index, EventSink& sink) noexcept {
     Slot& slot = slots_[index];
     const SocketId socket = id_of(index);
     if (slot.sent) {
@@ -223,10 +224,10 @@ class SocketTable {
                  .untaken_bytes = slot.untaken_bytes});
       slot.sent = slot.sending = false;
     }
-    if (slot.hang_up_untold) {
+    if (slot.hang_up_unreported) {
       if (sink.full()) return false;
       sink.push({.kind = EventKind::hung_up, .socket = socket});
-      slot.hang_up_untold = false;
+      slot.hang_up_unreported = false;
     }
     if (slot.end) {
       if (sink.full()) return false;
@@ -250,7 +251,7 @@ class SocketTable {
     return true;
   }
 
-  void give_back(uint32_t index) noexcept {
+  void free(uint32_t index) noexcept {
     ASSERT(!slots_[index].sending);
     slots_[index].open = false;
     next_free_[index] = free_;
@@ -258,7 +259,7 @@ class SocketTable {
   }
 
   std::vector<Slot> slots_;
-  SlotQueue<Slot, &Slot::untold> untold_;
+  SlotQueue<Slot, &Slot::unset> unreported_;
   std::vector<uint32_t> next_free_;
   uint32_t free_ = 0;  // the capacity: none
 };

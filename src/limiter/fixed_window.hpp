@@ -54,9 +54,7 @@ struct FixedWindow {
   }
 
   // A permit of an earlier window may come back in this one; the count stops at zero.
-  constexpr void give_back(uint32_t cost) noexcept {
-    approved -= approved < cost ? approved : cost;
-  }
+  constexpr void release(uint32_t cost) noexcept { approved -= approved < cost ? approved : cost; }
 
   constexpr uint32_t remaining(uint32_t limit) const noexcept {
     return approved < limit ? limit - approved : 0;

@@ -11,7 +11,7 @@ void Meter::begin(const Moment& now) noexcept {
   static_assert(gcra_words == head_words_max);
   std::fill_n(words_, head_words(shape_), 0);
   std::fill_n(ring_, ring_words(shape_), 0);
-  if (shape_.kind == LimitKind::slots) return;
+  if (shape_.kind == LimitKind::concurrency) return;
   if (is_ring()) {
     ring().begin(now);
   } else {
@@ -147,19 +147,19 @@ uint64_t Meter::fill_bucket(uint64_t amount) noexcept {
 }
 
 uint64_t Meter::used() const noexcept {
-  if (shape_.kind == LimitKind::slots) return 0;
+  if (shape_.kind == LimitKind::concurrency) return 0;
   if (!is_bucket()) return words_[used_at];
   const auto period = static_cast<uint64_t>(shape_.period_ns);
   return static_cast<uint64_t>((level() + period - 1) / period);
 }
 
 uint64_t Meter::open() const noexcept {
-  if (shape_.kind == LimitKind::slots) return 0;
+  if (shape_.kind == LimitKind::concurrency) return 0;
   return is_bucket() ? std::min(words_[open_at], used()) : words_[open_at];
 }
 
 void Meter::reset(const Moment& now) noexcept {
-  if (shape_.kind == LimitKind::slots) return;
+  if (shape_.kind == LimitKind::concurrency) return;
   if (is_ring()) {
     ring().reset();
   } else {
@@ -186,7 +186,7 @@ int64_t Meter::end_ns(const Moment& now) const noexcept {
 int64_t Meter::fits_at_ns(uint64_t amount, bool all_refunded, const Moment& now) const noexcept {
   if (shape_.ceiling == api::Ceiling::unlimited) return now.ns;
   if (shape_.ceiling == api::Ceiling::block || amount > shape_.amount) return base::never_ns;
-  if (shape_.kind == LimitKind::slots) return now.ns;
+  if (shape_.kind == LimitKind::concurrency) return now.ns;
   if (is_gcra()) {
     const Wide there = all_refunded ? std::min(level(), level_of_ring(true, now)) : level();
     const Wide wanted = there + scaled(amount);
@@ -207,7 +207,7 @@ int64_t Meter::empty_at_ns(const Moment& now) const noexcept {
 }
 
 void Meter::check() const noexcept {
-  if (shape_.kind == LimitKind::slots) return;
+  if (shape_.kind == LimitKind::concurrency) return;
   ASSERT(words_[open_at] <= words_[used_at]);
   if (is_ring()) ring().check();
 }

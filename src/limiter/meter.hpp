@@ -134,7 +134,7 @@ class Meter {
 
 inline void Meter::roll(const Moment& now) noexcept {
   switch (shape_.kind) {
-    case api::LimitKind::slots:
+    case api::LimitKind::concurrency:
       return;
     case api::LimitKind::sliding:
     case api::LimitKind::rolling_day:
@@ -159,7 +159,7 @@ inline bool Meter::fits(uint64_t amount) const noexcept {
 }
 
 inline void Meter::charge(uint64_t amount, bool is_open, const Moment& now) noexcept {
-  if (shape_.kind == api::LimitKind::slots) return;
+  if (shape_.kind == api::LimitKind::concurrency) return;
   if (is_gcra()) {
     amount = apart().fill_bucket(amount);
   } else {
@@ -174,7 +174,7 @@ inline void Meter::charge(uint64_t amount, bool is_open, const Moment& now) noex
 
 inline void Meter::close(uint64_t amount, uint64_t back, const Charge& charge,
                          const Moment& now) noexcept {
-  if (shape_.kind == api::LimitKind::slots) return;
+  if (shape_.kind == api::LimitKind::concurrency) return;
   if (is_gcra()) return apart().close_bucket(amount, back, charge, now);
   if (is_ring()) {
     ring().close(amount, back, charge, now);

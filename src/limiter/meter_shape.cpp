@@ -44,7 +44,7 @@ MeterShape compile(const api::Limit& limit) noexcept {
 }
 
 uint32_t head_words(const MeterShape& shape) noexcept {
-  if (shape.kind == LimitKind::slots) return 0;
+  if (shape.kind == LimitKind::concurrency) return 0;
   if (shape.kind == LimitKind::gcra) return head_words_max;
   return shape.ring_mask != 0 ? RingMeter::words_count : 4;
 }

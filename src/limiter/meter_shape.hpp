@@ -31,7 +31,7 @@ struct Charge {
 
 struct MeterShape {
   api::Metric metric = api::Metric::requests;
-  api::LimitKind kind = api::LimitKind::slots;
+  api::LimitKind kind = api::LimitKind::concurrency;
   api::Ceiling ceiling = api::Ceiling::number;
   api::CalendarUnit unit = api::CalendarUnit::none;
   bool count_cached = false;

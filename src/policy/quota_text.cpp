@@ -71,10 +71,10 @@ constexpr std::array<std::string_view, 8> limit_fields{
 constexpr std::array<std::string_view, 3> quota_fields{"limits", "expired", "overtakers"};
 
 // What a GET adds (wire/rest_quota_reply.cpp).
-constexpr std::array<std::string_view, 4> told_limit_fields{"used", "reserved", "remaining",
-                                                            "reset_ms"};
-constexpr std::array<std::string_view, 5> told_quota_fields{"name", "source", "profile",
-                                                            "open_reservations", "waiting"};
+constexpr std::array<std::string_view, 4> reported_limit_fields{"used", "reserved", "remaining",
+                                                                "reset_ms"};
+constexpr std::array<std::string_view, 5> reported_quota_fields{"name", "source", "profile",
+                                                                "open_reservations", "waiting"};
 
 bool contains(std::span<const std::string_view> words, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
@@ -109,7 +109,7 @@ void check_name(const Limit& limit, const Complain& complain) {
 }
 
 void check_slots(const Limit& limit, const Complain& complain) {
-  if (limit.kind != LimitKind::slots) {
+  if (limit.kind != LimitKind::concurrency) {
     complain("kind", "concurrency has none: a slot is free again when its reservation ends");
   }
   if (limit.period_ms != 0) complain("period_ms", "concurrency has none: leave it out");
@@ -118,7 +118,7 @@ void check_slots(const Limit& limit, const Complain& complain) {
 void check_period(Limit& limit, const Complain& complain) {
   const std::string not_this = ", not " + std::to_string(limit.period_ms);
   switch (limit.kind) {
-    case LimitKind::slots:
+    case LimitKind::concurrency:
       complain("kind", "slots are of concurrency alone");
       break;
     case LimitKind::fixed:
@@ -235,11 +235,11 @@ class LimitReader {
       return;
     }
     for (const auto& [field, value] : entry.items()) {
-      if (form == Form::told && contains(told_limit_fields, field)) continue;
+      if (form == Form::reported && contains(reported_limit_fields, field)) continue;
       if (!contains(limit_fields, field)) {
         complain(in_quotes(field), "no such field; there are " + listed_fields());
       } else if (!value.is_null()) {
-        told_.insert(field);
+        given_.insert(field);
         read(field, value);
       }
     }
@@ -330,13 +330,13 @@ class LimitReader {
   // of it.
   void check() {
     for (const std::string_view field : {"name", "metric", "amount"}) {
-      if (!told_.contains(std::string{field})) complain(field, "is missing");
+      if (!given_.contains(std::string{field})) complain(field, "is missing");
     }
-    if (limit_.metric == Metric::concurrency && !told_.contains("kind")) {
-      limit_.kind = LimitKind::slots;
+    if (limit_.metric == Metric::concurrency && !given_.contains("kind")) {
+      limit_.kind = LimitKind::concurrency;
     }
     if (bad_.contains("metric") || bad_.contains("kind")) return;
-    if (needs_period() && !told_.contains("period_ms")) {
+    if (needs_period() && !given_.contains("period_ms")) {
       complain("period_ms", "is missing: over which time the amount is allowed");
     }
     check_limit(limit_,
@@ -352,7 +352,7 @@ class LimitReader {
   std::string place_;
   std::vector<std::string>& complaints_;
   Limit limit_;
-  std::unordered_set<std::string> told_;
+  std::unordered_set<std::string> given_;
   std::unordered_set<std::string> bad_;
 };
 
@@ -416,7 +416,7 @@ Quota read_quota(const Json& object, const std::string& place,
   bool has_limits = false;
   for (const auto& [field, value] : object.items()) {
     if (contains(others, field)) continue;
-    if (form == Form::told && contains(told_quota_fields, field)) continue;
+    if (form == Form::reported && contains(reported_quota_fields, field)) continue;
     if (!contains(quota_fields, field)) {
       complaints.push_back(joined(place, in_quotes(field)) + ": " + no_such_field(others));
     } else if (value.is_null()) {
@@ -440,7 +440,7 @@ Quota read_quota(const Json& object, const std::string& place,
 ParsedQuota parse_quota(std::string_view text) {
   ParsedQuota parsed;
   try {
-    parsed.quota = read_quota(Json::parse(text), "", {}, parsed.complaints, Form::told);
+    parsed.quota = read_quota(Json::parse(text), "", {}, parsed.complaints, Form::reported);
   } catch (const Json::exception& error) {
     parsed.complaints.push_back(syntax_complaint(error));
   }
@@ -484,7 +484,7 @@ Json limit_json(const Limit& limit) {
       json["amount"] = "block";
       break;
   }
-  if (limit.kind == LimitKind::slots) return json;
+  if (limit.kind == LimitKind::concurrency) return json;
   if (limit.kind != LimitKind::calendar) json["period_ms"] = limit.period_ms;
   json["kind"] = api::kind_name(limit.kind);
   if (limit.kind == LimitKind::calendar) {

@@ -27,8 +27,8 @@ struct ParsedQuota {
 };
 
 enum class Form : uint8_t {
-  written,  // every field counts
-  told,     // or as a GET tells it: what that adds is passed over, so that it can be put back
+  written,   // every field counts
+  reported,  // or as a GET tells it: what that adds is passed over, so that it can be put back
 };
 
 // Of Form::told.

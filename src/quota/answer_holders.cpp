@@ -51,7 +51,7 @@ void add_holder_row(const IdRecord& record, const Reservation* reservation, Quot
   row.owner = add_text(from.reservations.owner_of(*reservation), batch.answer_text);
   add_names(*reservation, from.subjects, row, batch.answer_text);
   if (record.state != ReservationState::open) return;
-  row.tied = reservation->is_connection_bound();
+  row.connection_bound = reservation->is_connection_bound();
   row.lifetime_ms = from.reservations.lifetime_left_ms(*reservation);
   row.held_ms = base::floor_ms(from.clock.ns() - reservation->charged_ns);
 }
@@ -68,9 +68,9 @@ void add_page(QuotaBatch& batch, size_t index, SubjectIndex of, const AnswerSour
   api::QuotaAnswer& answer = batch.answers[index];
   const ReservationBook::Pool& pool = from.reservations.pool();
   const uint64_t first = first_place(batch.calls[index]);
-  const uint64_t looks_end = first + limits::holders_looks_max;
+  const uint64_t scan_end = first + limits::holders_scan_max;
   for (uint64_t at = first; at < pool.index_end(); ++at) {
-    if (at == looks_end) {
+    if (at == scan_end) {
       answer.next_cursor = cursor_at(at);
       return;
     }

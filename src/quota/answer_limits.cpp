@@ -5,7 +5,7 @@
 
 #include "limiter/calendar.hpp"
 #include "limiter/meter.hpp"
-#include "quota/party_meters.hpp"
+#include "quota/member_meters.hpp"
 
 namespace sluice::quota {
 
@@ -53,7 +53,7 @@ bool add_limits(api::QuotaBatch& batch, api::QuotaAnswer& answer, const Member& 
 LimitReport report_of(const MeterShape& shape, const api::Limit& limit, const Member& member,
                       const Moment& now) noexcept {
   const Meter meter(shape, member.words);
-  const bool is_slot = shape.kind == api::LimitKind::slots;
+  const bool is_slot = shape.kind == api::LimitKind::concurrency;
   LimitReport report{.subject = member.place,
                      .metric = shape.metric,
                      .kind = shape.kind,
@@ -69,13 +69,13 @@ LimitReport report_of(const MeterShape& shape, const api::Limit& limit, const Me
   return report;
 }
 
-void answer_limits(api::QuotaBatch& batch, size_t index, const Party& party,
+void answer_limits(api::QuotaBatch& batch, size_t index, const Members& members,
                    const api::Amounts& amounts, ReportedLimits which,
                    const AnswerSources& from) noexcept {
   api::QuotaAnswer& answer = batch.answers[index];
   answer.first_limit = static_cast<uint32_t>(batch.limits.size());
   const limiter::Shares shares(amounts);
-  for (Member member : party) {
+  for (Member member : members) {
     // The call itself may have opened a reservation since the party was gathered.
     if (member.index != no_subject) member.open = from.subjects[member.index].open;
     if (add_limits(batch, answer, member, shares, which, from.clock.moment())) continue;

@@ -5,7 +5,7 @@
 
 #include "api/quota.hpp"
 #include "quota/answer_sources.hpp"
-#include "quota/party.hpp"
+#include "quota/members.hpp"
 
 namespace sluice::quota {
 
@@ -16,7 +16,7 @@ api::LimitReport report_of(const limiter::MeterShape& shape, const api::Limit& l
 enum class ReportedLimits : uint8_t { all, violated };
 
 // Of the call with this index, whose answer has its code: a refusal says which limits it violates.
-void answer_limits(api::QuotaBatch& batch, size_t index, const Party& party,
+void answer_limits(api::QuotaBatch& batch, size_t index, const Members& members,
                    const api::Amounts& amounts, ReportedLimits which,
                    const AnswerSources& from) noexcept;
 

@@ -35,7 +35,7 @@ Member look_at(uint8_t place, SubjectIndex index, std::string_view name, api::Su
   } else {
     const CurrentBook::OwnQuota own = from.book.quota_of(name);
     row.source = own.source;
-    if (own.quota != nullptr) from.subjects.look_at_absent(*own.quota, member);
+    if (own.quota != nullptr) from.subjects.add_absent(*own.quota, member);
   }
   return member;
 }

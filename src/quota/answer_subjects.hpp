@@ -8,7 +8,7 @@
 
 #include "api/quota.hpp"
 #include "quota/answer_sources.hpp"
-#include "quota/party.hpp"
+#include "quota/members.hpp"
 
 namespace sluice::quota {
 

@@ -36,7 +36,7 @@ class BlockArena {
   }
 
   // With the size that it was taken with.
-  void give_back(Block block, size_t bytes) noexcept {
+  void free(Block block, size_t bytes) noexcept {
     if (block == none) return;
     push(block, size_class(bytes));
   }

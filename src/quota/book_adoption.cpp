@@ -6,7 +6,7 @@ namespace sluice::quota {
 namespace {
 
 // What one step is worth. A name of another core, or one subject looked at, is the unit.
-constexpr uint32_t look_work = 1;
+constexpr uint32_t scan_work = 1;
 constexpr uint32_t compile_work = 16;
 constexpr uint32_t name_work = 32;
 constexpr uint32_t free_work = 512;
@@ -32,15 +32,15 @@ uint32_t BookAdoption::step() noexcept {
     return free_work;
   }
   if (subject_ < subjects_end_) {
-    look_whether_named(subject_++);
-    return look_work;
+    forget_unnamed(subject_++);
+    return scan_work;
   }
   if (place_ < book_.places_end()) return adopt_place(place_++);
   under_way_ = false;
   return 0;
 }
 
-void BookAdoption::look_whether_named(SubjectIndex index) noexcept {
+void BookAdoption::forget_unnamed(SubjectIndex index) noexcept {
   if (!subjects_.pool().holds(index)) return;
   Subject& subject = subjects_[index];
   if (!subject.configured || subject.source == api::QuotaSource::run_time) return;
@@ -61,14 +61,14 @@ uint32_t BookAdoption::adopt_place(uint32_t place) noexcept {
 }
 
 uint32_t BookAdoption::adopt_name(std::string_view name) noexcept {
-  if (!is_own(name)) return look_work;
+  if (!is_own(name)) return scan_work;
   const CurrentBook::OwnQuota own = book_.quota_of(name);
   const NameHash hashed = subjects_.hash(name);
   SubjectIndex index = subjects_.find(hashed);
   bool scans = false;
   if (index == no_subject) {
     scans = subjects_.is_full() && scans_left_ > 0;
-    if (scans || !subjects_.is_full()) index = subjects_.make(hashed, name, own, nobody);
+    if (scans || !subjects_.is_full()) index = subjects_.make(hashed, name, own, no_members);
     if (scans && index == no_subject) --scans_left_;
   }
   if (index != no_subject) subjects_.current(index).configured = true;

@@ -30,7 +30,7 @@ class BookAdoption {
 
  private:
   uint32_t step() noexcept;
-  void look_whether_named(SubjectIndex index) noexcept;
+  void forget_unnamed(SubjectIndex index) noexcept;
   uint32_t adopt_place(uint32_t place) noexcept;
   uint32_t adopt_name(std::string_view name) noexcept;
   bool is_own(std::string_view name) const noexcept;

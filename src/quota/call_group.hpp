@@ -13,7 +13,7 @@
 
 #include "api/quota.hpp"
 #include "quota/call_clock.hpp"
-#include "quota/party.hpp"
+#include "quota/members.hpp"
 #include "quota/reservation_book.hpp"
 #include "quota/subject_table.hpp"
 

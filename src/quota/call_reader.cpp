@@ -50,22 +50,22 @@ bool CallReader::are_valid(std::span<const std::string_view> names) const noexce
 
 QuotaCode CallReader::gather(const QuotaBatch& batch, const QuotaCall& call,
                              const SubjectHashes& hashes, IfAbsent if_absent,
-                             Party& party) noexcept {
+                             Members& members) noexcept {
   const std::span<const std::string_view> names = names_of(batch, call);
   if (!are_valid(names)) return QuotaCode::invalid_subject;
   if (names.size() > 1 && !have_one_tag(names)) return QuotaCode::subjects_apart;
   for (uint8_t place = 0; place < names.size(); ++place) {
     // In its place from the start: what is copied right after it was written takes long to read.
-    Member& member = party.emplace_back();
+    Member& member = members.emplace_back();
     member.place = place;
     const SubjectIndex index = subjects_.find(hashes[place]);
     if (index != no_subject) {
       subjects_.look_at(index, member);
-    } else if (!add_absent(names[place], hashes[place], if_absent, party)) {
+    } else if (!add_absent(names[place], hashes[place], if_absent, members)) {
       return QuotaCode::subjects_full;
     }
     if (member.quota != nullptr) continue;
-    party.pop_back();
+    members.pop_back();
     const QuotaCode code = count_unknown(names[place]);
     if (code != QuotaCode::ok) return code;
   }
@@ -74,17 +74,17 @@ QuotaCode CallReader::gather(const QuotaBatch& batch, const QuotaCall& call,
 
 // The last of the party is a subject that has no state yet. False: there is no room to make it.
 bool CallReader::add_absent(std::string_view name, const NameHash& hashed, IfAbsent if_absent,
-                            Party& party) noexcept {
-  Member& member = party.back();
+                            Members& members) noexcept {
+  Member& member = members.back();
   const CurrentBook::OwnQuota own = book_.quota_of(name);
   if (own.quota == nullptr) return true;
   if (if_absent == IfAbsent::make) {
-    const SubjectIndex made = subjects_.make(hashed, name, own, party);
+    const SubjectIndex made = subjects_.make(hashed, name, own, members);
     if (made == no_subject) return false;
     subjects_.look_at(made, member);
     return true;
   }
-  subjects_.look_at_absent(*own.quota, member);
+  subjects_.add_absent(*own.quota, member);
   return true;
 }
 
@@ -95,16 +95,16 @@ QuotaCode CallReader::count_unknown(std::string_view name) noexcept {
 }
 
 Request CallReader::request_of(const QuotaBatch& batch, const QuotaCall& call,
-                               const Party& party) const noexcept {
+                               const Members& members) const noexcept {
   Request request{
       .amounts = call.amounts,
-      .connection = call.tie,
+      .connection = call.binding,
       .lifetime_ms = call.lifetime_ms != 0 ? call.lifetime_ms : book_.rules().lifetime_ms,
       .subjects_count = call.subjects_count};
   request.subjects.fill(no_subject);
-  for (const Member& member : party) request.subjects[member.place] = member.index;
-  if ((call.told & api::given::output_tokens) == 0) {
-    request.amounts.output_tokens = default_output(party, call.amounts);
+  for (const Member& member : members) request.subjects[member.place] = member.index;
+  if ((call.given_bits & api::given::output_tokens) == 0) {
+    request.amounts.output_tokens = default_output(members, call.amounts);
   }
   if (!call.client_id.empty()) identify(request, batch, call);
   return request;
@@ -112,10 +112,10 @@ Request CallReader::request_of(const QuotaBatch& batch, const QuotaCall& call,
 
 // Of a request without output tokens: the server's default, or what the tightest limit leaves
 // beside the input, so that a small quota does not refuse the first call.
-uint64_t CallReader::default_output(const Party& party,
+uint64_t CallReader::default_output(const Members& members,
                                     const api::Amounts& amounts) const noexcept {
   uint64_t output = book_.rules().output_tokens;
-  for (const Member& member : party) {
+  for (const Member& member : members) {
     for (const MeterShape& shape : member.quota->shapes) {
       if (shape.ceiling != api::Ceiling::number) continue;
       if (shape.metric == api::Metric::output_tokens) output = std::min(output, shape.amount);

@@ -1,5 +1,5 @@
 // Reads calls about subjects: whom a call is about, and what it asks to reserve.
-// Flow:   a call of a batch and the hashes of its names -> gather() -> Party -> request_of() ->
+// Flow:   a call of a batch and the hashes of its names -> gather() -> Members -> request_of() ->
 //         Request.
 // Errors: a QuotaCode other than `ok` is why the call cannot be decided.
 // Lives:  one thread only; the unknown subject points into the batch that was read last.
@@ -12,7 +12,7 @@
 #include "api/quota.hpp"
 #include "base/assert.hpp"
 #include "quota/current_book.hpp"
-#include "quota/party.hpp"
+#include "quota/members.hpp"
 #include "quota/quota_store.hpp"
 #include "quota/request.hpp"
 #include "quota/subject_table.hpp"
@@ -20,7 +20,7 @@
 namespace sluice::quota {
 
 // What becomes of a subject that has no state yet.
-enum class IfAbsent : uint8_t { make, look_only };
+enum class IfAbsent : uint8_t { make, only_find };
 
 class CallReader {
  public:
@@ -41,10 +41,10 @@ class CallReader {
 
   // The subjects of the call that have a quota. Unknown subjects that are allowed are not in it.
   api::QuotaCode gather(const api::QuotaBatch& batch, const api::QuotaCall& call,
-                        const SubjectHashes& hashes, IfAbsent if_absent, Party& party) noexcept;
+                        const SubjectHashes& hashes, IfAbsent if_absent, Members& members) noexcept;
 
   Request request_of(const api::QuotaBatch& batch, const api::QuotaCall& call,
-                     const Party& party) const noexcept;
+                     const Members& members) const noexcept;
 
   // One without a quota that the batch names; empty: there was none.
   std::string_view unknown_subject() const noexcept { return unknown_subject_; }
@@ -57,9 +57,9 @@ class CallReader {
   }
   bool are_valid(std::span<const std::string_view> names) const noexcept;
   [[gnu::noinline]] bool add_absent(std::string_view name, const NameHash& hashed,
-                                    IfAbsent if_absent, Party& party) noexcept;
+                                    IfAbsent if_absent, Members& members) noexcept;
   [[gnu::noinline]] api::QuotaCode count_unknown(std::string_view name) noexcept;
-  uint64_t default_output(const Party& party, const api::Amounts& amounts) const noexcept;
+  uint64_t default_output(const Members& members, const api::Amounts& amounts) const noexcept;
   [[gnu::noinline]] void identify(Request& request, const api::QuotaBatch& batch,
                                   const api::QuotaCall& call) const noexcept;
 

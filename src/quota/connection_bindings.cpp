@@ -38,7 +38,7 @@ void ConnectionBindings::unbind(Reservation& reservation) noexcept {
   const Binding& binding = pool_[reservation.binding];
   if (!binding.open.empty()) return;
   index_.erase(hash_of(binding.connection), reservation.binding);
-  pool_.give_back(reservation.binding);
+  pool_.free(reservation.binding);
 }
 
 bool ConnectionBindings::end(uint64_t connection) noexcept {

@@ -46,7 +46,7 @@ class CurrentBook {
   // Of the quotas of all books, and of those that were put.
   QuotaClasses& classes() noexcept { return classes_; }
   bool has_earlier_classes() const noexcept { return book_classes_.has_earlier(); }
-  void free_some() noexcept { book_classes_.let_go_some(); }
+  void free_some() noexcept { book_classes_.free_some_of_old(); }
 
  private:
   QuotaClasses classes_;

@@ -25,7 +25,7 @@ Engine::Engine(const Options& options)
       group_(clock_, subjects_, reservations_) {}
 
 bool Engine::withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
-                      api::CoreId origin) noexcept {
+                      api::ShardId origin) noexcept {
   if (!queues_.is_waiting(waiter, ticket, origin)) return false;
   clock_.begin(now);
   server_.withdraw(waiter);
@@ -33,18 +33,18 @@ bool Engine::withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
 }
 
 bool Engine::abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
-                     api::CoreId origin) noexcept {
+                     api::ShardId origin) noexcept {
   if (!queues_.is_waiting(waiter, ticket, origin)) return false;
   clock_.begin(now);
   server_.abandon(waiter);
   return true;
 }
 
-bool Engine::give_back(uint64_t id, base::Now now) noexcept {
+bool Engine::refund(uint64_t id, base::Now now) noexcept {
   clock_.begin(now);
   api::QuotaAnswer answer;
   const api::QuotaCall call{
-      .op = api::QuotaOp::cancel, .flags = api::quota_flag::untold, .reservation = id};
+      .op = api::QuotaOp::cancel, .flags = api::quota_flag::undelivered, .reservation = id};
   if (lifecycle_.cancel(call, answer)) server_.serve_marked();
   return answer.code == api::QuotaCode::ok;
 }

@@ -1,5 +1,5 @@
 // Decides a store's calls: reads each, asks the tables, charges, and has those who wait served.
-// Flow:   decide(): a CallGroup of the batch is fetched ahead -> CallReader: the call's Party and
+// Flow:   decide(): a CallGroup of the batch is fetched ahead -> CallReader: the call's Members and
 //         Request -> charged and opened in the ReservationBook, or queued, or denied -> answers.
 //         What frees quota marks the queues that it may help; the QueueServer serves them.
 // Shape:  engine.cpp (steps, timers), engine_decide.cpp (reserve, check, record), engine_quota.cpp
@@ -23,9 +23,9 @@
 #include "quota/call_reader.hpp"
 #include "quota/client_ids.hpp"
 #include "quota/current_book.hpp"
+#include "quota/members.hpp"
 #include "quota/obstacle.hpp"
 #include "quota/owner_names.hpp"
-#include "quota/party.hpp"
 #include "quota/queue_server.hpp"
 #include "quota/quota_store.hpp"
 #include "quota/reservation_book.hpp"
@@ -41,12 +41,12 @@ class Engine {
   explicit Engine(const Options& options);
 
   // As in QuotaStore.
-  void decide(api::QuotaBatch& batch, base::Now now, api::CoreId origin) noexcept;
+  void decide(api::QuotaBatch& batch, base::Now now, api::ShardId origin) noexcept;
   bool withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
-                api::CoreId origin) noexcept;
+                api::ShardId origin) noexcept;
   bool abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
-               api::CoreId origin) noexcept;
-  bool give_back(uint64_t reservation, base::Now now) noexcept;
+               api::ShardId origin) noexcept;
+  bool refund(uint64_t reservation, base::Now now) noexcept;
   void drain(base::Now now) noexcept;
   void adopt(policy::QuotaBook& book, base::Now now) noexcept;
   void run_due(base::Now now) noexcept;
@@ -67,22 +67,22 @@ class Engine {
 
   // engine_decide.cpp
   void decide_one(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
-                  api::CoreId origin) noexcept;
+                  api::ShardId origin) noexcept;
   void reserve(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
-               api::CoreId origin) noexcept;
-  void admit(const Request& request, const Party& party, std::string_view owner,
+               api::ShardId origin) noexcept;
+  void admit(const Request& request, const Members& members, std::string_view owner,
              api::QuotaAnswer& answer) noexcept;
-  void refuse(api::QuotaBatch& batch, size_t index, const Party& party, const Request& request,
-              api::CoreId origin) noexcept;
+  void refuse(api::QuotaBatch& batch, size_t index, const Members& members, const Request& request,
+              api::ShardId origin) noexcept;
   void check(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   void record(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   void answer_question(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   std::optional<ClientIds::Entry> find_repeated(const Request& request) const noexcept;
   api::QuotaCode repeated_code(const Request& request, ClientIds::Entry found) const noexcept;
   bool answer_repeat(const Request& request, api::QuotaAnswer& answer) noexcept;
-  void stand_behind(Obstacle& against, const Party& party) const noexcept;
+  void stand_behind(Obstacle& against, const Members& members) const noexcept;
   void set_outcome(api::QuotaCode code, api::QuotaAnswer& answer) noexcept;
-  void deny(api::QuotaBatch& batch, size_t index, const Party& party, const Request& request,
+  void deny(api::QuotaBatch& batch, size_t index, const Members& members, const Request& request,
             api::QuotaCode code, const Obstacle& obstacle) noexcept;
   AnswerSources sources() noexcept { return {clock_, book_, subjects_, reservations_}; }
 

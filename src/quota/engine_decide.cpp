@@ -5,7 +5,7 @@
 #include "quota/answer_limits.hpp"
 #include "quota/answer_subjects.hpp"
 #include "quota/engine.hpp"
-#include "quota/party_meters.hpp"
+#include "quota/member_meters.hpp"
 
 namespace sluice::quota {
 
@@ -16,23 +16,23 @@ using api::QuotaCode;
 using api::QuotaOp;
 using limiter::MeterShape;
 
-void Engine::decide(QuotaBatch& batch, base::Now now, api::CoreId origin) noexcept {
+void Engine::decide(QuotaBatch& batch, base::Now now, api::ShardId origin) noexcept {
   clock_.begin(now);
   reader_.begin_batch();
   for (size_t first = 0; first < batch.calls.size(); first += CallGroup::calls_max) {
     const size_t count = std::min(CallGroup::calls_max, batch.calls.size() - first);
     group_.prepare(batch, first, count);
     for (size_t place = 0; place < count; ++place) {
-      if (batch.calls[first + place].core != options_.shard) continue;
+      if (batch.calls[first + place].shard != options_.shard) continue;
       clock_.next_call();
       decide_one(batch, first + place, group_.hashes(place), origin);
     }
   }
-  subjects_.sweep(1, nobody);
+  subjects_.sweep(1, no_members);
 }
 
 void Engine::decide_one(QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
-                        api::CoreId origin) noexcept {
+                        api::ShardId origin) noexcept {
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
   switch (call.op) {
@@ -65,8 +65,8 @@ void Engine::decide_one(QuotaBatch& batch, size_t index, const SubjectHashes& ha
       reset_all();
       answer.code = QuotaCode::ok;
       return;
-    case QuotaOp::end_tie:
-      if (lifecycle_.end_connection(call.tie)) server_.serve_marked();
+    case QuotaOp::end_binding:
+      if (lifecycle_.end_connection(call.binding)) server_.serve_marked();
       answer.code = QuotaCode::ok;
       return;
   }
@@ -115,9 +115,10 @@ bool Engine::answer_repeat(const Request& request, QuotaAnswer& answer) noexcept
 }
 
 // It would fit, but others wait. Where it may pass them, they only have to be tried first.
-void Engine::stand_behind(Obstacle& against, const Party& party) const noexcept {
-  against.code = QuotaCode::line_ahead;
-  against.fits_at_ns = clock_.ns() + (queues_.let_pass(party) ? base::ns_per_ms : unknown_retry_ns);
+void Engine::stand_behind(Obstacle& against, const Members& members) const noexcept {
+  against.code = QuotaCode::queue_ahead;
+  against.fits_at_ns =
+      clock_.ns() + (queues_.let_pass(members) ? base::ns_per_ms : unknown_retry_ns);
 }
 
 // Of a reserve, counted.
@@ -128,61 +129,61 @@ inline void Engine::set_outcome(QuotaCode code, QuotaAnswer& answer) noexcept {
 }
 
 // The request was charged.
-inline void Engine::admit(const Request& request, const Party& party, std::string_view owner,
+inline void Engine::admit(const Request& request, const Members& members, std::string_view owner,
                           QuotaAnswer& answer) noexcept {
-  const Reservation& made = reservations_.open(request, admission_code(party), owner);
+  const Reservation& made = reservations_.open(request, admission_code(members), owner);
   answer.reservation = made.id;
   answer.state = api::ReservationState::open;
   answer.lifetime_ms = request.lifetime_ms;
-  if (queues_.pool().used() > 0) queues_.count_overtaking(party);
+  if (queues_.pool().used() > 0) queues_.count_overtaking(members);
   set_outcome(made.admission, answer);
 }
 
 void Engine::reserve(QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
-                     api::CoreId origin) noexcept {
+                     api::ShardId origin) noexcept {
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
-  Party party;
-  const QuotaCode gathered = reader_.gather(batch, call, hashes, IfAbsent::make, party);
+  Members members;
+  const QuotaCode gathered = reader_.gather(batch, call, hashes, IfAbsent::make, members);
   if (gathered != QuotaCode::ok) return set_outcome(gathered, answer);
-  const Request request = reader_.request_of(batch, call, party);
+  const Request request = reader_.request_of(batch, call, members);
   if (request.id.is_set() && answer_repeat(request, answer)) {
     set_outcome(answer.code, answer);
   } else {
     const limiter::Shares shares(request.amounts);
     const bool has_room = reservations_.has_room();
-    const bool must_wait = queues_.must_wait(party);
-    const bool fits = !must_wait && (has_room ? charge_if_fits(party, shares, clock_.moment())
-                                              : party_fits(party, shares, clock_.moment()));
+    const bool must_wait = queues_.must_wait(members);
+    const bool fits = !must_wait && (has_room ? charge_if_fits(members, shares, clock_.moment())
+                                              : members_fit(members, shares, clock_.moment()));
     if (!fits) {
-      refuse(batch, index, party, request, origin);
+      refuse(batch, index, members, request, origin);
     } else if (has_room) {
-      admit(request, party, call.owner, answer);
+      admit(request, members, call.owner, answer);
     } else {
       set_outcome(QuotaCode::reservations_full, answer);
     }
   }
   if (api::admits(answer.code) && (call.flags & api::quota_flag::wants_limits) != 0) {
-    answer_limits(batch, index, party, request.amounts, ReportedLimits::all, sources());
+    answer_limits(batch, index, members, request.amounts, ReportedLimits::all, sources());
   }
 }
 
 // It does not fit, or others wait: it waits too if it may, else it is denied.
-void Engine::refuse(QuotaBatch& batch, size_t index, const Party& party, const Request& request,
-                    api::CoreId origin) noexcept {
+void Engine::refuse(QuotaBatch& batch, size_t index, const Members& members, const Request& request,
+                    api::ShardId origin) noexcept {
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
-  Obstacle against = find_obstacle(party, limiter::Shares(request.amounts), clock_.moment());
-  if (against.code == QuotaCode::ok) stand_behind(against, party);
+  Obstacle against = find_obstacle(members, limiter::Shares(request.amounts), clock_.moment());
+  if (against.code == QuotaCode::ok) stand_behind(against, members);
   QuotaCode code = against.code;
   if ((call.flags & api::quota_flag::may_wait) != 0) {
     code = server_.join(call, request, against, origin, answer);
   }
   set_outcome(code, answer);
-  if (code != QuotaCode::queued) deny(batch, index, party, request, code, against);
+  if (code != QuotaCode::queued) deny(batch, index, members, request, code, against);
 }
 
-void Engine::deny(QuotaBatch& batch, size_t index, const Party& party, const Request& request,
+void Engine::deny(QuotaBatch& batch, size_t index, const Members& members, const Request& request,
                   QuotaCode code, const Obstacle& against) noexcept {
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
@@ -195,7 +196,7 @@ void Engine::deny(QuotaBatch& batch, size_t index, const Party& party, const Req
   }
   if ((call.flags & (api::quota_flag::wants_violated | api::quota_flag::wants_limits)) != 0) {
     const bool wants_all = (call.flags & api::quota_flag::wants_limits) != 0;
-    answer_limits(batch, index, party, request.amounts,
+    answer_limits(batch, index, members, request.amounts,
                   wants_all ? ReportedLimits::all : ReportedLimits::violated, sources());
   }
 }
@@ -203,44 +204,44 @@ void Engine::deny(QuotaBatch& batch, size_t index, const Party& party, const Req
 void Engine::check(QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept {
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
-  Party party;
-  answer.code = reader_.gather(batch, call, hashes, IfAbsent::look_only, party);
+  Members members;
+  answer.code = reader_.gather(batch, call, hashes, IfAbsent::only_find, members);
   if (answer.code != QuotaCode::ok) return set_retry(answer);
-  const Request request = reader_.request_of(batch, call, party);
+  const Request request = reader_.request_of(batch, call, members);
   if (const auto found = find_repeated(request)) {
     answer.code = repeated_code(request, *found);
     if (answer.code == QuotaCode::id_in_use) set_retry(answer);
   } else {
-    const bool must_wait = queues_.must_wait(party);
-    Obstacle against = find_obstacle(party, limiter::Shares(request.amounts), clock_.moment());
-    if (against.code == QuotaCode::ok && must_wait) stand_behind(against, party);
+    const bool must_wait = queues_.must_wait(members);
+    Obstacle against = find_obstacle(members, limiter::Shares(request.amounts), clock_.moment());
+    if (against.code == QuotaCode::ok && must_wait) stand_behind(against, members);
     if (against.code != QuotaCode::ok) {
-      return deny(batch, index, party, request, against.code, against);
+      return deny(batch, index, members, request, against.code, against);
     }
-    answer.code = admission_code(party);
+    answer.code = admission_code(members);
   }
   if (!api::admits(answer.code)) return;
   if ((call.flags & api::quota_flag::wants_limits) != 0) {
-    answer_limits(batch, index, party, request.amounts, ReportedLimits::all, sources());
+    answer_limits(batch, index, members, request.amounts, ReportedLimits::all, sources());
   }
 }
 
 void Engine::record(QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept {
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
-  Party party;
-  answer.code = reader_.gather(batch, call, hashes, IfAbsent::make, party);
+  Members members;
+  answer.code = reader_.gather(batch, call, hashes, IfAbsent::make, members);
   if (answer.code != QuotaCode::ok) return set_retry(answer);
   const limiter::Shares shares(call.amounts, call.cached_input_tokens);
-  for (const Member& member : party) {
+  for (const Member& member : members) {
     for (const MeterShape& shape : member.quota->shapes) {
       charge_used(shape, member.words, shares.of(shape), clock_.moment());
     }
   }
   ++statistics_.recorded;
-  answer.code = admission_code(party);
+  answer.code = admission_code(members);
   if ((call.flags & api::quota_flag::wants_limits) != 0) {
-    answer_limits(batch, index, party, call.amounts, ReportedLimits::all, sources());
+    answer_limits(batch, index, members, call.amounts, ReportedLimits::all, sources());
   }
 }
 

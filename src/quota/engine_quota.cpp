@@ -24,11 +24,11 @@ void Engine::put(QuotaBatch& batch, size_t index, const NameHash& hashed) noexce
   const CurrentBook::OwnQuota own{.quota = quota, .source = QuotaSource::run_time};
   SubjectIndex subject = subjects_.find(hashed);
   if (subject == no_subject) {
-    subject = subjects_.make(hashed, name, own, nobody);
+    subject = subjects_.make(hashed, name, own, no_members);
   } else {
     subjects_.change_quota(subjects_.current(subject), own);
   }
-  book_.classes().let_go(quota);  // the subject holds it, if there is room for one
+  book_.classes().drop_reference(quota);  // the subject holds it, if there is room for one
   if (subject == no_subject) {
     answer.code = QuotaCode::subjects_full;
     return set_retry(answer);  // somebody may be idle then

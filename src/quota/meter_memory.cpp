@@ -14,7 +14,7 @@ uint64_t* take_words(SlabArena& memory, uint32_t count) noexcept {
 }
 
 void free_words(SlabArena& memory, uint64_t* words, uint32_t count) noexcept {
-  memory.give_back(reinterpret_cast<std::byte*>(words), count * sizeof(uint64_t));
+  memory.free(reinterpret_cast<std::byte*>(words), count * sizeof(uint64_t));
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "quota/party_meters.hpp"
+#include "quota/member_meters.hpp"
 
 namespace sluice::quota {
 
@@ -59,7 +59,7 @@ Obstacle obstacle_of(const MeterShape& shape, const Meter& meter, uint64_t share
     return {QuotaCode::blocked, base::never_ns, base::never_ns};
   }
   if (share > shape.amount) return {QuotaCode::exceeds_limit, base::never_ns, base::never_ns};
-  if (shape.kind == api::LimitKind::slots) {
+  if (shape.kind == api::LimitKind::concurrency) {
     return {code_of(shape), now.ns + unknown_retry_ns, now.ns};
   }
   return {code_of(shape), meter.fits_at_ns(share, false, now), meter.fits_at_ns(share, true, now)};
@@ -67,10 +67,10 @@ Obstacle obstacle_of(const MeterShape& shape, const Meter& meter, uint64_t share
 
 }  // namespace
 
-Obstacle find_obstacle(const Party& party, const limiter::Shares& shares,
+Obstacle find_obstacle(const Members& members, const limiter::Shares& shares,
                        const limiter::Moment& now) noexcept {
   Obstacle worst{.fits_at_ns = now.ns, .earliest_ns = now.ns};
-  for (const Member& member : party) {
+  for (const Member& member : members) {
     for (const MeterShape& shape : member.quota->shapes) {
       Meter meter(shape, member.words);
       meter.roll(now);

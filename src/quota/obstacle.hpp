@@ -10,7 +10,7 @@
 #include "api/quota.hpp"
 #include "base/limits.hpp"
 #include "base/time.hpp"
-#include "quota/party.hpp"
+#include "quota/members.hpp"
 
 namespace sluice::quota {
 
@@ -24,7 +24,7 @@ struct Obstacle {
 };
 
 // Of all limits without room: the code that weighs most, and the latest times.
-Obstacle find_obstacle(const Party& party, const limiter::Shares& shares,
+Obstacle find_obstacle(const Members& members, const limiter::Shares& shares,
                        const limiter::Moment& now) noexcept;
 
 // When a refused call may be asked again, by its code alone, unless the answer says it already.

@@ -22,7 +22,7 @@ class OwnerNames {
   // Empty for `none`.
   std::string_view at(Block block) const noexcept;
   void drop(Block block) noexcept {
-    if (block != none) memory_.give_back(block, 1 + at(block).size());
+    if (block != none) memory_.free(block, 1 + at(block).size());
   }
   uint64_t reserved_bytes() const noexcept { return memory_.reserved_bytes(); }
 

@@ -1,7 +1,7 @@
 #include "quota/queue_server.hpp"
 
 #include "base/assert.hpp"
-#include "quota/party_meters.hpp"
+#include "quota/member_meters.hpp"
 
 namespace sluice::quota {
 
@@ -12,7 +12,7 @@ using api::WaiterId;
 namespace {
 
 // How many behind the head of a queue are looked at for one that may overtake it.
-constexpr int overtakers_looked_at = 16;
+constexpr int overtakers_scanned = 16;
 
 // Waiters whose limit has passed, and waiters whose queues are marked, that one step takes.
 constexpr int late_waiters_max = 64;
@@ -51,7 +51,7 @@ QueueServer::QueueServer(const Options& options, CallClock& clock, WorkBudget& b
 // ---------------------------------------------------------------------------- joining and leaving
 
 QuotaCode QueueServer::join(const api::QuotaCall& call, const Request& request,
-                            const Obstacle& against, api::CoreId origin,
+                            const Obstacle& against, api::ShardId origin,
                             api::QuotaAnswer& answer) noexcept {
   if (against.fits_at_ns == base::never_ns) return against.code;
   if ((call.flags & api::quota_flag::draining) != 0) return QuotaCode::draining;
@@ -129,14 +129,14 @@ void QueueServer::serve_queue(SubjectIndex index) noexcept {
 // True: it was served, or can never be, and has left.
 bool QueueServer::try_head(WaiterId index) noexcept {
   const Waiter& waiter = queues_[index];
-  const Party party = party_of(waiter.request);
+  const Members members = members_of(waiter.request);
   budget_.spend(waiter.request.subjects_count);
   const limiter::Shares shares(waiter.request.amounts);
-  const bool denied = is_denied(waiter, party);
-  if (!denied && party_fits(party, shares, clock_.moment())) {
-    return admit(index, party, shares);
+  const bool denied = is_denied(waiter, members);
+  if (!denied && members_fit(members, shares, clock_.moment())) {
+    return admit(index, members, shares);
   }
-  const Obstacle against = find_obstacle(party, shares, clock_.moment());
+  const Obstacle against = find_obstacle(members, shares, clock_.moment());
   if (denied || against.fits_at_ns == base::never_ns) {
     finish(index, Verdict::never_fits, 0);
     return true;
@@ -148,7 +148,7 @@ bool QueueServer::try_head(WaiterId index) noexcept {
 // The head does not fit: some behind it may overtake it, as many as the quota allows.
 void QueueServer::let_overtake(SubjectIndex index) noexcept {
   Link at = queues_.behind(subjects_[index].first_waiter);
-  for (int looked_at = 0; looked_at < overtakers_looked_at && at != no_link; ++looked_at) {
+  for (int looked_at = 0; looked_at < overtakers_scanned && at != no_link; ++looked_at) {
     if (!queues_.lets_pass(subjects_.current(index))) return;
     const WaiterId candidate = waiter_of(at);
     at = queues_.behind(at);
@@ -163,23 +163,23 @@ bool QueueServer::overtake(WaiterId index) noexcept {
   const Waiter& waiter = queues_[index];
   budget_.spend(waiter.request.subjects_count);
   if (!queues_.may_overtake(index)) return false;
-  const Party party = party_of(waiter.request);
-  if (is_denied(waiter, party)) return false;  // its outcome comes when it is a head
+  const Members members = members_of(waiter.request);
+  if (is_denied(waiter, members)) return false;  // its outcome comes when it is a head
   const limiter::Shares shares(waiter.request.amounts);
-  if (!party_fits(party, shares, clock_.moment())) {
-    const Obstacle against = find_obstacle(party, shares, clock_.moment());
+  if (!members_fit(members, shares, clock_.moment())) {
+    const Obstacle against = find_obstacle(members, shares, clock_.moment());
     if (against.fits_at_ns != base::never_ns) queues_.wake_at(index, against.fits_at_ns);
     return false;
   }
   // The queues that it heads itself have another head then, whom it has not overtaken.
   const WaitQueues::SubjectList overtaken = queues_.queues_not_headed(index);
-  if (!admit(index, party, shares)) return false;
+  if (!admit(index, members, shares)) return false;
   for (const SubjectIndex subject : overtaken) ++subjects_[subject].overtaken;
   return true;
 }
 
 // False: there is no place for another reservation; it goes on waiting.
-bool QueueServer::admit(WaiterId index, const Party& party,
+bool QueueServer::admit(WaiterId index, const Members& members,
                         const limiter::Shares& shares) noexcept {
   if (!reservations_.has_room()) {
     queues_.wake_at(index, clock_.ns() + base::ns_per_s);
@@ -187,31 +187,31 @@ bool QueueServer::admit(WaiterId index, const Party& party,
   }
   clock_.next_call();
   const Request request = queues_.take_request(index);
-  charge(party, shares, clock_.moment());
+  charge(members, shares, clock_.moment());
   const Reservation& made =
-      reservations_.open(request, admission_code(party), queues_.owner_of(index));
+      reservations_.open(request, admission_code(members), queues_.owner_of(index));
   ++statistics_.waited;
   finish(index, Verdict::approved, made.id);
   return true;
 }
 
 // A subject has no quota any more, and unknown subjects are denied.
-bool QueueServer::is_denied(const Waiter& waiter, const Party& party) const noexcept {
-  return party.size() < waiter.request.subjects_count && book_.denies_unknown();
+bool QueueServer::is_denied(const Waiter& waiter, const Members& members) const noexcept {
+  return members.size() < waiter.request.subjects_count && book_.denies_unknown();
 }
 
 // The request's subjects as they are now.
-Party QueueServer::party_of(const Request& request) noexcept {
-  Party party;
+Members QueueServer::members_of(const Request& request) noexcept {
+  Members members;
   for (uint8_t place = 0; place < request.subjects_count; ++place) {
     const SubjectIndex index = request.subjects[place];
     if (index == no_subject) continue;
-    Member& member = party.emplace_back();
+    Member& member = members.emplace_back();
     member.place = place;
     subjects_.look_at(index, member);
-    if (member.quota == nullptr) party.pop_back();
+    if (member.quota == nullptr) members.pop_back();
   }
-  return party;
+  return members;
 }
 
 // ------------------------------------------------------------------------------- slices of a step

@@ -31,7 +31,7 @@ class QueueServer {
 
   // A request that does not fit now: `queued`, or why it cannot wait.
   api::QuotaCode join(const api::QuotaCall& call, const Request& request, const Obstacle& against,
-                      api::CoreId origin, api::QuotaAnswer& answer) noexcept;
+                      api::ShardId origin, api::QuotaAnswer& answer) noexcept;
   // Of one that waits: with an outcome, or without.
   void withdraw(api::WaiterId index) noexcept;
   void abandon(api::WaiterId index) noexcept;
@@ -71,10 +71,10 @@ class QueueServer {
   bool try_head(api::WaiterId index) noexcept;
   void let_overtake(SubjectIndex index) noexcept;
   bool overtake(api::WaiterId index) noexcept;
-  bool admit(api::WaiterId index, const Party& party, const limiter::Shares& shares) noexcept;
+  bool admit(api::WaiterId index, const Members& members, const limiter::Shares& shares) noexcept;
   void finish(api::WaiterId index, api::Verdict verdict, uint64_t reservation) noexcept;
-  bool is_denied(const Waiter& waiter, const Party& party) const noexcept;
-  Party party_of(const Request& request) noexcept;
+  bool is_denied(const Waiter& waiter, const Members& members) const noexcept;
+  Members members_of(const Request& request) noexcept;
 
   CallClock& clock_;
   WorkBudget& budget_;

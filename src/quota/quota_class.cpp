@@ -57,7 +57,7 @@ const QuotaClass* QuotaClasses::hold(const api::Quota& quota) {
   return made->second.get();
 }
 
-void QuotaClasses::let_go(const QuotaClass* of) noexcept {
+void QuotaClasses::drop_reference(const QuotaClass* of) noexcept {
   if (--of->holders > 0) return;
   const size_t hash = hash_of(of->quota);
   Table& table = table_of(hash);
@@ -91,10 +91,10 @@ const QuotaClass* BookClasses::of(uint32_t place, const api::Quota& quota) {
   return found;
 }
 
-void BookClasses::let_go_some() noexcept {
+void BookClasses::free_some_of_old() noexcept {
   if (earlier_.empty()) return;
   for (const QuotaClass* const held : *earlier_.back()) {
-    if (held != nullptr) classes_.let_go(held);
+    if (held != nullptr) classes_.drop_reference(held);
   }
   earlier_.pop_back();
 }

@@ -35,7 +35,7 @@ class QuotaClasses {
   // A class for this quota, held once more.
   const QuotaClass* hold(const api::Quota& quota);
   static void hold(const QuotaClass* of) noexcept { ++of->holders; }
-  void let_go(const QuotaClass* of) noexcept;
+  void drop_reference(const QuotaClass* of) noexcept;
   size_t count() const noexcept;
 
  private:
@@ -61,7 +61,7 @@ class BookClasses {
 
   // Earlier books' that are still held, and letting go of at most piece_places of them.
   bool has_earlier() const noexcept { return !earlier_.empty(); }
-  void let_go_some() noexcept;
+  void free_some_of_old() noexcept;
 
  private:
   using Piece = std::array<const QuotaClass*, piece_places>;

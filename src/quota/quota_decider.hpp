@@ -36,7 +36,7 @@ struct Statistics {
 class QuotaDecider : public api::Decider {
  public:
   // Decides the calls of the batch whose `core` is this one, in their order.
-  virtual void decide(api::QuotaBatch& batch, base::Now now, api::CoreId origin) noexcept = 0;
+  virtual void decide(api::QuotaBatch& batch, base::Now now, api::ShardId origin) noexcept = 0;
 
   // Quotas that hold from now on, for whoever is asked for. The book outlives the next adopt().
   // Usage against a limit that stays the same but for its amount is kept. What there is to do for

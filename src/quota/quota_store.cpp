@@ -7,22 +7,22 @@ namespace sluice::quota {
 QuotaStore::QuotaStore(const Options& options) : engine_(std::make_unique<Engine>(options)) {}
 QuotaStore::~QuotaStore() = default;
 
-void QuotaStore::decide(api::QuotaBatch& batch, base::Now now, api::CoreId origin) noexcept {
+void QuotaStore::decide(api::QuotaBatch& batch, base::Now now, api::ShardId origin) noexcept {
   engine_->decide(batch, now, origin);
 }
 
 bool QuotaStore::withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
-                          api::CoreId origin) noexcept {
+                          api::ShardId origin) noexcept {
   return engine_->withdraw(waiter, ticket, now, origin);
 }
 
 bool QuotaStore::abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
-                         api::CoreId origin) noexcept {
+                         api::ShardId origin) noexcept {
   return engine_->abandon(waiter, ticket, now, origin);
 }
 
 bool QuotaStore::refund(const api::Permit& permit, base::Now now) noexcept {
-  return engine_->give_back(permit.reservation, now);
+  return engine_->refund(permit.reservation, now);
 }
 
 void QuotaStore::drain(base::Now now) noexcept {

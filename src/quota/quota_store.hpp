@@ -40,11 +40,11 @@ class QuotaStore final : public QuotaDecider {
   ~QuotaStore() override;
 
   // As in QuotaDecider and api::Decider.
-  void decide(api::QuotaBatch& batch, base::Now now, api::CoreId origin = 0) noexcept override;
+  void decide(api::QuotaBatch& batch, base::Now now, api::ShardId origin = 0) noexcept override;
   bool withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
-                api::CoreId origin = 0) noexcept override;
+                api::ShardId origin = 0) noexcept override;
   bool abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
-               api::CoreId origin = 0) noexcept override;
+               api::ShardId origin = 0) noexcept override;
   // Cancels the permit's reservation.
   bool refund(const api::Permit& permit, base::Now now) noexcept override;
   void drain(base::Now now) noexcept override;

@@ -122,7 +122,7 @@ inline void ReservationBook::free(Reservation& reservation) noexcept {
     if (reservation.subjects[at] != no_subject) --subjects_[reservation.subjects[at]].held;
   }
   base::TimerWheel::cancel(reservation.timer);
-  pool_.give_back(index);
+  pool_.free(index);
 }
 
 void ReservationBook::end(Reservation& reservation, ReservationState state) noexcept {

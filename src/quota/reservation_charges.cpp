@@ -1,7 +1,7 @@
 #include "quota/reservation_charges.hpp"
 
 #include "limiter/meter.hpp"
-#include "quota/party_meters.hpp"
+#include "quota/member_meters.hpp"
 
 namespace sluice::quota {
 

@@ -18,7 +18,7 @@ namespace {
 // The amounts that the call gives, else those that were reserved.
 Amounts actual_amounts(const QuotaCall& call, const Amounts& reserved) noexcept {
   const auto pick = [&call](uint8_t bit, uint64_t given, uint64_t otherwise) {
-    return (call.told & bit) != 0 ? given : otherwise;
+    return (call.given_bits & bit) != 0 ? given : otherwise;
   };
   return {
       .requests = pick(api::given::requests, call.amounts.requests, reserved.requests),
@@ -98,7 +98,7 @@ bool ReservationLifecycle::settle(const QuotaCall& call, QuotaAnswer& answer) no
 bool ReservationLifecycle::cancel(const QuotaCall& call, QuotaAnswer& answer) noexcept {
   Reservation* const reservation = find_unended(call, ReservationState::cancelled, answer);
   if (reservation == nullptr) return false;
-  if ((call.flags & api::quota_flag::untold) != 0 && may_be_known(*reservation)) {
+  if ((call.flags & api::quota_flag::undelivered) != 0 && may_be_known(*reservation)) {
     answer.code = QuotaCode::id_in_use;
     return false;
   }

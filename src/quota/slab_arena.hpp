@@ -49,7 +49,7 @@ class SlabArena {
   }
 
   // With as many bytes as it was taken with.
-  void give_back(std::byte* block, size_t bytes) noexcept {
+  void free(std::byte* block, size_t bytes) noexcept {
     if (block == nullptr) return;
     const auto offset = static_cast<size_t>(block - region_.data());
     const auto number = static_cast<Number>(offset / slab_bytes_);

@@ -34,7 +34,7 @@ struct NameHash {
 //   QueueServer               served_order; it adds to overtaken, too
 //   BookAdoption, Engine      configured
 //   SubjectTable              all others
-// The meters in `words` are charged in party_meters.cpp and reservation_charges.cpp.
+// The meters in `words` are charged in member_meters.cpp and reservation_charges.cpp.
 struct alignas(64) Subject {
   // What every call looks at: a cache line.
   NameHash hash;

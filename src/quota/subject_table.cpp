@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
-#include "quota/party_meters.hpp"
+#include "quota/member_meters.hpp"
 
 namespace sluice::quota {
 
@@ -18,8 +18,8 @@ using limiter::MeterShape;
 
 namespace {
 
-bool contains(const Party& party, SubjectIndex index) noexcept {
-  return std::any_of(party.begin(), party.end(),
+bool contains(const Members& members, SubjectIndex index) noexcept {
+  return std::any_of(members.begin(), members.end(),
                      [index](const Member& member) { return member.index == index; });
 }
 
@@ -45,7 +45,7 @@ NameHash SubjectTable::hash(std::string_view name) const noexcept {
 }
 
 SubjectIndex SubjectTable::make(const NameHash& hash, std::string_view name,
-                                CurrentBook::OwnQuota own, const Party& kept) noexcept {
+                                CurrentBook::OwnQuota own, const Members& kept) noexcept {
   if (is_full() && !make_room(kept)) return no_subject;
   const SubjectIndex index = pool_.take();
   Subject& subject = pool_[index];
@@ -60,7 +60,7 @@ SubjectIndex SubjectTable::make(const NameHash& hash, std::string_view name,
   return index;
 }
 
-void SubjectTable::look_at_absent(const QuotaClass& quota, Member& member) noexcept {
+void SubjectTable::add_absent(const QuotaClass& quota, Member& member) noexcept {
   member.quota = &quota;
   member.words = meters_.scratch(member.place);
   begin_meters(quota, member.words, clock_.moment());
@@ -85,7 +85,7 @@ void SubjectTable::change_quota(Subject& subject, CurrentBook::OwnQuota own) noe
   }
   if (subject.quota != nullptr) {
     meters_.free(*subject.quota, subject.words);
-    book_.classes().let_go(subject.quota);
+    book_.classes().drop_reference(subject.quota);
   }
   subject.words = words;
   subject.quota = own.quota;
@@ -138,8 +138,8 @@ void SubjectTable::forget(SubjectIndex index) noexcept {
   ASSERT(!subject.has_waiters() && subject.held == 0);
   change_quota(subject, {});
   index_.erase(subject.hash.low, index);
-  names_.give_back(reinterpret_cast<std::byte*>(subject.name), subject.name_bytes);
-  pool_.give_back(index);
+  names_.free(reinterpret_cast<std::byte*>(subject.name), subject.name_bytes);
+  pool_.free(index);
 }
 
 bool SubjectTable::forget_if_idle(SubjectIndex index) noexcept {
@@ -148,7 +148,7 @@ bool SubjectTable::forget_if_idle(SubjectIndex index) noexcept {
   return true;
 }
 
-void SubjectTable::sweep(uint32_t count, const Party& kept) noexcept {
+void SubjectTable::sweep(uint32_t count, const Members& kept) noexcept {
   for (; count > 0 && pool_.used() > 0; --count) {
     if (sweep_at_ >= pool_.index_end()) sweep_at_ = 0;
     const SubjectIndex index = sweep_at_++;
@@ -157,7 +157,7 @@ void SubjectTable::sweep(uint32_t count, const Party& kept) noexcept {
   }
 }
 
-bool SubjectTable::make_room(const Party& kept) noexcept {
+bool SubjectTable::make_room(const Members& kept) noexcept {
   sweep(eviction_scan, kept);
   return !is_full();
 }

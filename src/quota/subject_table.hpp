@@ -14,8 +14,8 @@
 #include "quota/call_clock.hpp"
 #include "quota/current_book.hpp"
 #include "quota/hash_index.hpp"
+#include "quota/members.hpp"
 #include "quota/meter_memory.hpp"
-#include "quota/party.hpp"
 #include "quota/quota_store.hpp"
 #include "quota/serve_list.hpp"
 #include "quota/slab_arena.hpp"
@@ -39,13 +39,13 @@ class SubjectTable {
 
   // no_subject: there is no room. Those of `kept` are not forgotten to make some.
   SubjectIndex make(const NameHash& hash, std::string_view name, CurrentBook::OwnQuota own,
-                    const Party& kept) noexcept;
+                    const Members& kept) noexcept;
 
   // A subject by the rules that hold now; without a quota when it has none any more.
   Subject& current(SubjectIndex index) noexcept;
   void look_at(SubjectIndex index, Member& member) noexcept;
   // As if a subject were made with this quota; until the next call.
-  void look_at_absent(const QuotaClass& quota, Member& member) noexcept;
+  void add_absent(const QuotaClass& quota, Member& member) noexcept;
 
   // Usage of limits that stay the same but for their amount is kept. Null: no quota.
   void change_quota(Subject& subject, CurrentBook::OwnQuota own) noexcept;
@@ -57,7 +57,7 @@ class SubjectTable {
   // Idle: nothing is used, nobody waits, no reservation names it, and no configuration.
   bool forget_if_idle(SubjectIndex index) noexcept;
   // Forgets the idle ones among the next `count`, but none of `kept`.
-  void sweep(uint32_t count, const Party& kept) noexcept;
+  void sweep(uint32_t count, const Members& kept) noexcept;
 
   Subject& operator[](SubjectIndex index) noexcept { return pool_[index]; }
   const Subject& operator[](SubjectIndex index) const noexcept { return pool_[index]; }
@@ -80,7 +80,7 @@ class SubjectTable {
   void reset_meters(Subject& subject, uint64_t order) noexcept;
   bool is_idle(SubjectIndex index) noexcept;
   void forget(SubjectIndex index) noexcept;
-  bool make_room(const Party& kept) noexcept;
+  bool make_room(const Members& kept) noexcept;
 
   const CallClock& clock_;
   CurrentBook& book_;

@@ -26,7 +26,7 @@ WaitQueues::WaitQueues(const Options& options, const CallClock& clock, SubjectTa
       pool_(options.waiters_max, "quota waiters (--max-waiters)") {}
 
 WaiterId WaitQueues::join(const Request& request, const api::QuotaCall& call,
-                          api::CoreId origin) noexcept {
+                          api::ShardId origin) noexcept {
   const WaiterId index = pool_.take(request);
   Waiter& waiter = pool_[index];
   waiter.limit.owner = TimerOwner{TimerOwner::wait_limit, index}.bits();
@@ -69,7 +69,7 @@ void WaitQueues::leave(WaiterId index) noexcept {
   base::TimerWheel::cancel(waiter.limit);
   base::TimerWheel::cancel(waiter.wake);
   owners_.drop(waiter.owner);
-  pool_.give_back(index);
+  pool_.free(index);
 }
 
 void WaitQueues::take_out(WaiterId index, uint8_t place) noexcept {
@@ -109,9 +109,9 @@ void WaitQueues::wake_at(WaiterId index, int64_t fits_at_ns) noexcept {
 
 // Somebody in a queue of the party must not be passed. Where that is only so because somebody is
 // still to be tried, the queue is marked: once it was served a newcomer knows.
-bool WaitQueues::is_behind(const Party& party) noexcept {
+bool WaitQueues::is_behind(const Members& members) noexcept {
   bool must = false;
-  for (const Member& member : party) {
+  for (const Member& member : members) {
     if (member.index == no_subject) continue;
     const Subject& subject = subjects_[member.index];
     if (!subject.has_waiters() || may_be_passed(subject)) continue;
@@ -128,8 +128,8 @@ bool WaitQueues::may_be_passed(const Subject& subject) const noexcept {
          wheel_.next_due_ms() > clock_.ms();
 }
 
-bool WaitQueues::let_pass(const Party& party) const noexcept {
-  return std::all_of(party.begin(), party.end(), [this](const Member& member) {
+bool WaitQueues::let_pass(const Members& members) const noexcept {
+  return std::all_of(members.begin(), members.end(), [this](const Member& member) {
     if (member.index == no_subject) return true;
     const Subject& subject = subjects_[member.index];
     return !subject.has_waiters() || lets_pass(subject);
@@ -140,8 +140,8 @@ bool WaitQueues::lets_pass(const Subject& subject) const noexcept {
   return subject.quota != nullptr && subject.overtaken < subject.quota->quota.overtakers_max;
 }
 
-void WaitQueues::count_overtaking(const Party& party) noexcept {
-  for (const Member& member : party) {
+void WaitQueues::count_overtaking(const Members& members) noexcept {
+  for (const Member& member : members) {
     if (subjects_[member.index].has_waiters()) ++subjects_[member.index].overtaken;
   }
 }
@@ -189,7 +189,8 @@ void WaitQueues::mark(std::span<const SubjectIndex> subjects) noexcept {
   }
 }
 
-bool WaitQueues::is_waiting(WaiterId index, api::Ticket ticket, api::CoreId origin) const noexcept {
+bool WaitQueues::is_waiting(WaiterId index, api::Ticket ticket,
+                            api::ShardId origin) const noexcept {
   return index != api::no_waiter && pool_.holds(index) && pool_[index].ticket == ticket &&
          pool_[index].origin == origin;
 }

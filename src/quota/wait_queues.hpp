@@ -17,7 +17,7 @@
 #include "base/timer_wheel.hpp"
 #include "quota/call_clock.hpp"
 #include "quota/client_ids.hpp"
-#include "quota/party.hpp"
+#include "quota/members.hpp"
 #include "quota/quota_store.hpp"
 #include "quota/subject_table.hpp"
 #include "quota/waiter.hpp"
@@ -34,7 +34,7 @@ class WaitQueues {
 
   // At the end of its queues, with the ticket, owner and wait limit of the call.
   api::WaiterId join(const Request& request, const api::QuotaCall& call,
-                     api::CoreId origin) noexcept;
+                     api::ShardId origin) noexcept;
   // Out of all its queues; those where somebody comes nearer to the head are to be served.
   void leave(api::WaiterId index) noexcept;
   // The request, for the reservation that it becomes: the client's id is no longer the waiter's.
@@ -43,11 +43,11 @@ class WaitQueues {
   void wake_at(api::WaiterId index, int64_t fits_at_ns) noexcept;
 
   // Whether a newcomer has to wait since somebody else does.
-  bool must_wait(const Party& party) noexcept { return pool_.used() > 0 && is_behind(party); }
+  bool must_wait(const Members& members) noexcept { return pool_.used() > 0 && is_behind(members); }
   // Whether the queues ahead of a newcomer let one pass, once those that are marked were served.
-  bool let_pass(const Party& party) const noexcept;
+  bool let_pass(const Members& members) const noexcept;
   // The party was admitted past those who wait.
-  void count_overtaking(const Party& party) noexcept;
+  void count_overtaking(const Members& members) noexcept;
 
   bool heads_all(api::WaiterId index) const noexcept;
   // Every queue that it does not head lets one more pass.
@@ -61,7 +61,7 @@ class WaitQueues {
   // The queues of these subjects are to be served: something may help those who wait.
   void mark(std::span<const SubjectIndex> subjects) noexcept;
 
-  bool is_waiting(api::WaiterId index, api::Ticket ticket, api::CoreId origin) const noexcept;
+  bool is_waiting(api::WaiterId index, api::Ticket ticket, api::ShardId origin) const noexcept;
   Link behind(Link at) const noexcept { return pool_[waiter_of(at)].behind[place_of(at)]; }
   std::string_view owner_of(api::WaiterId index) const noexcept {
     return owners_.at(pool_[index].owner);
@@ -74,7 +74,7 @@ class WaitQueues {
   void check_invariants() const noexcept;
 
  private:
-  bool is_behind(const Party& party) noexcept;
+  bool is_behind(const Members& members) noexcept;
   bool may_be_passed(const Subject& subject) const noexcept;
   void append(api::WaiterId index, uint8_t place) noexcept;
   void take_out(api::WaiterId index, uint8_t place) noexcept;

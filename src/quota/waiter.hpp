@@ -33,7 +33,7 @@ struct Waiter
   base::Timer wake;   // of one that heads all its queues, or may pass the heads: when it may fit
   Request request;
   api::Ticket ticket = api::no_ticket;
-  api::CoreId origin = 0;
+  api::ShardId origin = 0;
   OwnerNames::Block owner = OwnerNames::none;
   uint64_t limit_order = 0;  // of the call when its wait limit passed; linked since then
   std::array<Link, limits::call_subjects_max> before{};

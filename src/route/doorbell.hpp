@@ -1,5 +1,5 @@
 // Wakes a core that sleeps, and costs one that runs nothing but a load.
-// Flow:   the sleeper: will_sleep(), look into every mailbox again, wait in the kernel, is_up();
+// Flow:   the sleeper: will_sleep(), look into every mailbox again, wait in the kernel, mark_awake();
 //         the ringer: push into a mailbox, then ring() -> true: wake it.
 // Shape:  one word. Every operation on it and on the rings' tails is sequentially consistent, so
 //         either the sleeper sees what was pushed, or the ringer sees that it sleeps. No fences,
@@ -13,7 +13,7 @@ namespace sluice::route {
 class Doorbell {
  public:
   void will_sleep() noexcept { asleep_.store(true); }
-  void is_up() noexcept { asleep_.store(false, std::memory_order_relaxed); }
+  void mark_awake() noexcept { asleep_.store(false, std::memory_order_relaxed); }
 
   // Whether the caller has to wake the sleeper: told to one ringer only.
   bool ring() noexcept { return asleep_.load() && asleep_.exchange(false); }

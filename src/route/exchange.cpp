@@ -4,17 +4,18 @@
 
 namespace sluice::route {
 
-Exchange::Exchange(Mesh& mesh, api::CoreId core, const SplitOptions& options)
+Exchange::Exchange(Mesh& mesh, api::ShardId shard, const SplitOptions& options)
     : mesh_(mesh),
-      core_(core),
-      cores_(mesh.cores()),
-      book_(mesh.cores() > 1 ? options : SplitOptions{.entries_max = 1, .text_bytes_max = 1}),
-      next_(mesh.cores() > 1 ? options.entries_max : 0),
-      shards_(mesh.cores()),
-      tails_(mesh.cores()) {
-  for (uint32_t other = 0; other < cores_; ++other) {
-    if (other == core_) continue;
-    shards_[other] = std::make_unique<RingTarget>(mesh_.mailbox(core_, other), book_, next_);
+      shard_(shard),
+      shards_count_(mesh.shards_count()),
+      book_(mesh.shards_count() > 1 ? options
+                                    : SplitOptions{.entries_max = 1, .text_bytes_max = 1}),
+      next_(mesh.shards_count() > 1 ? options.entries_max : 0),
+      targets_(mesh.shards_count()),
+      tails_(mesh.shards_count()) {
+  for (uint32_t other = 0; other < shards_count_; ++other) {
+    if (other == shard_) continue;
+    targets_[other] = std::make_unique<RingTarget>(mesh_.mailbox(shard_, other), book_, next_);
   }
 }
 
@@ -36,7 +37,7 @@ void Exchange::split(Request& request, Turn& turn) noexcept {
     book_.put(slot, entry);
     target(owner).queue(slot);
     ++crossed_entries_;
-    entry.op = api::Op::elsewhere;
+    entry.op = api::Op::other_shard;
   }
 }
 
@@ -44,42 +45,42 @@ void Exchange::keep_decided(const Request& request, Turn& turn) noexcept {
   for (uint32_t place = 0; place < request.entries_count; ++place) {
     const uint32_t index = request.first_entry + place;
     const api::Entry& entry = turn.entries()[index];
-    if (entry.op == api::Op::elsewhere) continue;
+    if (entry.op == api::Op::other_shard) continue;
     book_.put_decided(book_.slot(request.split, place), entry, turn.verdicts()[index],
                       turn.details()[index], turn.waiters()[index]);
   }
 }
 
 void Exchange::flush() noexcept {
-  for (const auto& shard : shards_) {
+  for (const auto& shard : targets_) {
     if (shard) shard->flush();
   }
 }
 
 uint64_t Exchange::full_count() const noexcept {
   uint64_t count = 0;
-  for (const auto& shard : shards_) count += shard ? shard->full_count() : 0;
+  for (const auto& shard : targets_) count += shard ? shard->full_count() : 0;
   return count;
 }
 
 bool Exchange::anything_came() noexcept {
-  for (uint32_t other = 0; other < cores_; ++other) {
-    if (other == core_) continue;
-    if (!mesh_.mailbox(other, core_).requests.empty()) return true;
-    if (!mesh_.mailbox(core_, other).replies.empty()) return true;
+  for (uint32_t other = 0; other < shards_count_; ++other) {
+    if (other == shard_) continue;
+    if (!mesh_.mailbox(other, shard_).requests.empty()) return true;
+    if (!mesh_.mailbox(shard_, other).replies.empty()) return true;
   }
   return false;
 }
 
 bool Exchange::will_sleep() noexcept {
   if (alone()) return true;
-  mesh_.doorbell(core_).will_sleep();
+  mesh_.doorbell(shard_).will_sleep();
   return !anything_came();
 }
 
 bool Exchange::idle() const noexcept {
   return book_.open_count() == 0 &&
-         std::all_of(shards_.begin(), shards_.end(),
+         std::all_of(targets_.begin(), targets_.end(),
                      [](const auto& shard) { return !shard || shard->idle(); });
 }
 

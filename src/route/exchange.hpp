@@ -26,16 +26,16 @@ namespace sluice::route {
 
 class Exchange {
  public:
-  Exchange(Mesh& mesh, api::CoreId core, const SplitOptions& options);
+  Exchange(Mesh& mesh, api::ShardId shard, const SplitOptions& options);
 
-  bool alone() const noexcept { return cores_ == 1; }
-  api::CoreId core() const noexcept { return core_; }
-  uint32_t cores() const noexcept { return cores_; }
-  Owner here() const noexcept { return {.shard = core_}; }
+  bool alone() const noexcept { return shards_count_ == 1; }
+  api::ShardId shard() const noexcept { return shard_; }
+  uint32_t shards_count() const noexcept { return shards_count_; }
+  Owner here() const noexcept { return {.shard = shard_}; }
   Owner owner_of(std::string_view key) const noexcept {
     if (alone()) return here();
     const uint64_t hash = proto::routing_hash(key, mesh_.routing_seed());
-    return {.shard = static_cast<api::CoreId>(proto::owner_shard(hash, cores_))};
+    return {.shard = static_cast<api::ShardId>(proto::owner_shard(hash, shards_count_))};
   }
 
   // Whether a request that joins the turn will find room in the book.
@@ -53,9 +53,9 @@ class Exchange {
   const SplitBook& book() const noexcept { return book_; }
 
   // To another shard of this node.
-  void post(api::CoreId shard, Notice& notice) noexcept { target({.shard = shard}).post(notice); }
-  void post(api::CoreId shard, ShardTask task) noexcept { target({.shard = shard}).post(task); }
-  void post(api::CoreId shard, Handover&& handover) noexcept {
+  void post(api::ShardId shard, Notice& notice) noexcept { target({.shard = shard}).post(notice); }
+  void post(api::ShardId shard, ShardTask task) noexcept { target({.shard = shard}).post(task); }
+  void post(api::ShardId shard, Handover&& handover) noexcept {
     target({.shard = shard}).post(std::move(handover));
   }
   // False: it takes no more in this turn.
@@ -77,7 +77,7 @@ class Exchange {
 
   // Around a poll() that waits: false when there is something to do first.
   bool will_sleep() noexcept;
-  void is_up() noexcept { mesh_.doorbell(core_).is_up(); }
+  void mark_awake() noexcept { mesh_.doorbell(shard_).mark_awake(); }
 
   bool anything_came() noexcept;
 
@@ -94,17 +94,17 @@ class Exchange {
   Target& target(Owner owner) noexcept {
     ASSERT(owner.node == here().node);
     ASSERT(owner != here());
-    return *shards_[owner.shard];
+    return *targets_[owner.shard];
   }
   void split(Request& request, Turn& turn) noexcept;
 
   Mesh& mesh_;
-  const api::CoreId core_;
-  const uint32_t cores_;
+  const api::ShardId shard_;
+  const uint32_t shards_count_;
   SplitBook book_;
   std::vector<uint32_t> next_;  // of a queued slot
   // By their number; null: this one.
-  std::vector<std::unique_ptr<RingTarget>> shards_;
+  std::vector<std::unique_ptr<RingTarget>> targets_;
   std::vector<uint64_t> tails_;
   uint64_t crossed_entries_ = 0;
   uint64_t wakes_ = 0;
@@ -115,26 +115,26 @@ bool Exchange::receive(Handler& handler) noexcept {
   bool received = false;
   // The tails of what others ask are read first: a grant is pushed after the reply that says
   // `queued`, so whoever sees the grant here sees that reply below, and takes it first.
-  for (uint32_t other = 0; other < cores_; ++other) {
-    if (other != core_) tails_[other] = mesh_.mailbox(other, core_).requests.tail();
+  for (uint32_t other = 0; other < shards_count_; ++other) {
+    if (other != shard_) tails_[other] = mesh_.mailbox(other, shard_).requests.tail();
   }
-  for (uint32_t other = 0; other < cores_; ++other) {
-    if (other == core_) continue;
-    Ring<ShardMessage>& replies = mesh_.mailbox(core_, other).replies;
+  for (uint32_t other = 0; other < shards_count_; ++other) {
+    if (other == shard_) continue;
+    Ring<ShardMessage>& replies = mesh_.mailbox(shard_, other).replies;
     const uint64_t tail = replies.tail();
     while (ShardMessage* message = replies.pop(tail)) {
-      handler.on_returned(static_cast<api::CoreId>(other), *message);
-      shards_[other]->free(*message);
+      handler.on_returned(static_cast<api::ShardId>(other), *message);
+      targets_[other]->free(*message);
       received = true;
     }
   }
-  for (uint32_t other = 0; other < cores_; ++other) {
-    if (other == core_) continue;
-    Mailbox& mailbox = mesh_.mailbox(other, core_);
+  for (uint32_t other = 0; other < shards_count_; ++other) {
+    if (other == shard_) continue;
+    Mailbox& mailbox = mesh_.mailbox(other, shard_);
     while (ShardMessage* message = mailbox.requests.pop(tails_[other])) {
-      handler.on_message(static_cast<api::CoreId>(other), *message);
+      handler.on_message(static_cast<api::ShardId>(other), *message);
       mailbox.replies.push(message);
-      shards_[other]->mark_wake();
+      targets_[other]->mark_wake();
       received = true;
     }
   }
@@ -143,8 +143,8 @@ bool Exchange::receive(Handler& handler) noexcept {
 
 template <typename Wake>
 void Exchange::ring_doorbells(Wake wake) noexcept {
-  for (uint32_t other = 0; other < cores_; ++other) {
-    if (other == core_ || !shards_[other]->take_wake()) continue;
+  for (uint32_t other = 0; other < shards_count_; ++other) {
+    if (other == shard_ || !targets_[other]->take_wake()) continue;
     if (!mesh_.doorbell(other).ring()) continue;
     ++wakes_;
     wake(other);

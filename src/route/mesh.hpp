@@ -17,7 +17,7 @@
 namespace sluice::route {
 
 struct MeshOptions {
-  uint32_t cores = 1;
+  uint32_t shards = 1;
   uint32_t messages = 0;      // under way from one core to another at most; 0: by their number
   uint32_t entries_max = 0;   // in one message; 0: by the number of cores
   uint64_t routing_seed = 0;  // decides which core owns a key
@@ -39,23 +39,23 @@ class Mailbox {
 
 class Mesh {
  public:
-  explicit Mesh(const MeshOptions& options) : options_(options), doorbells_(options.cores) {
+  explicit Mesh(const MeshOptions& options) : options_(options), doorbells_(options.shards) {
     // Some megabytes for each core, whatever their number.
     const uint32_t messages =
-        options.messages != 0 ? options.messages : std::clamp(128U / options.cores, 2U, 8U);
+        options.messages != 0 ? options.messages : std::clamp(128U / options.shards, 2U, 8U);
     const uint32_t entries =
-        options.entries_max != 0 ? options.entries_max : std::max(32U, 8'192U / options.cores);
-    for (uint32_t from = 0; from < options.cores; ++from) {
-      for (uint32_t to = 0; to < options.cores; ++to) {
+        options.entries_max != 0 ? options.entries_max : std::max(32U, 8'192U / options.shards);
+    for (uint32_t from = 0; from < options.shards; ++from) {
+      for (uint32_t to = 0; to < options.shards; ++to) {
         mailboxes_.push_back(from == to ? nullptr : std::make_unique<Mailbox>(messages, entries));
       }
     }
   }
 
-  uint32_t cores() const noexcept { return options_.cores; }
+  uint32_t shards_count() const noexcept { return options_.shards; }
   uint64_t routing_seed() const noexcept { return options_.routing_seed; }
   Mailbox& mailbox(uint32_t from, uint32_t to) noexcept {
-    return *mailboxes_[from * options_.cores + to];
+    return *mailboxes_[from * options_.shards + to];
   }
   uint64_t reserved_bytes() const noexcept {
     uint64_t bytes = 0;
@@ -65,7 +65,7 @@ class Mesh {
     }
     return bytes;
   }
-  Doorbell& doorbell(uint32_t core) noexcept { return doorbells_[core]; }
+  Doorbell& doorbell(uint32_t shard) noexcept { return doorbells_[shard]; }
 
  private:
   MeshOptions options_;

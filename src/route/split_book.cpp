@@ -63,8 +63,8 @@ void SplitBook::put_decided(uint32_t slot, const api::Entry& entry, api::Verdict
 bool SplitBook::settle(uint32_t slot, api::Verdict verdict, const api::Detail& detail,
                        api::WaiterId waiter) noexcept {
   verdicts_[slot] = verdict;
-  const bool told = (entries_[slot].flags & api::flag::wants_details) != 0;
-  if (told || verdict == api::Verdict::queued) details_[slot] = detail;
+  const bool reported = (entries_[slot].flags & api::flag::wants_details) != 0;
+  if (reported || verdict == api::Verdict::queued) details_[slot] = detail;
   waiters_[slot] = waiter;
   Split& split = splits_[split_of_[slot]];
   ASSERT(split.left > 0);

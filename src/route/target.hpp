@@ -19,7 +19,7 @@ namespace sluice::route {
 // Where a key belongs. Every node is this one today.
 struct Owner {
   uint16_t node = 0;
-  api::CoreId shard = 0;
+  api::ShardId shard = 0;
   bool operator==(const Owner&) const = default;
 };
 

@@ -6,24 +6,26 @@
 
 namespace sluice::server {
 
-ConnectionPlacement::ConnectionPlacement(io::Io& io, Crew& crew, session::Context& context,
-                                         SessionTable& sessions, route::Exchange& exchange,
-                                         WorkerStatistics& statistics, uint32_t connections_max)
+ConnectionPlacement::ConnectionPlacement(io::Io& io, WorkerGroup& worker_group,
+                                         session::Context& context, SessionTable& sessions,
+                                         route::Exchange& exchange, WorkerStatistics& statistics,
+                                         uint32_t connections_max)
     : io_(io),
-      crew_(crew),
+      worker_group_(worker_group),
       context_(context),
       sessions_(sessions),
       exchange_(exchange),
       statistics_(statistics),
-      shard_(exchange.core()),
+      shard_(exchange.shard()),
       connections_max_(connections_max) {}
 
 // Connections are spread evenly over the shards, whichever of them the kernel gave this one to.
 void ConnectionPlacement::on_accepted(const io::Event& event) noexcept {
   ++statistics_.accepted;
-  if (crew_.connections_of_all() >= connections_max_) return refuse(event);
-  const uint32_t target = context_.draining ? shard_ : crew_.emptiest(shard_, event.listener);
-  crew_.count_connection(target, event.listener, 1);
+  if (worker_group_.connections_of_all() >= connections_max_) return refuse(event);
+  const uint32_t target =
+      context_.draining ? shard_ : worker_group_.emptiest(shard_, event.listener);
+  worker_group_.count_connection(target, event.listener, 1);
   if (target != shard_) return release({event.socket, target, event.listener});
   open(event.socket, event.listener, {});
 }
@@ -55,7 +57,7 @@ void ConnectionPlacement::on_closed(io::SocketId socket) noexcept {
   if (session->refused()) {
     --refused_open_;
   } else {
-    crew_.count_connection(counted_at, sessions_.listener_of(socket), -1);
+    worker_group_.count_connection(counted_at, sessions_.listener_of(socket), -1);
   }
   if (moving != moves_.end()) moves_.erase(moving);
   sessions_.end(socket);
@@ -64,8 +66,8 @@ void ConnectionPlacement::on_closed(io::SocketId socket) noexcept {
 void ConnectionPlacement::move(session::Session& session, uint32_t shard) noexcept {
   const io::SocketId socket = session.connection().socket();
   const io::ListenerId listener = sessions_.listener_of(socket);
-  crew_.count_connection(shard, listener, 1);
-  crew_.count_connection(shard_, listener, -1);
+  worker_group_.count_connection(shard, listener, 1);
+  worker_group_.count_connection(shard_, listener, -1);
   release({socket, shard, listener});
 }
 
@@ -85,7 +87,7 @@ void ConnectionPlacement::on_released(const io::Event& event) noexcept {
     handover.bytes.assign(unread.begin(), unread.end());
     sessions_.end(event.socket);
   }
-  exchange_.post(static_cast<api::CoreId>(move.target), std::move(handover));
+  exchange_.post(static_cast<api::ShardId>(move.target), std::move(handover));
   ++statistics_.moved;
 }
 
@@ -94,7 +96,7 @@ session::Session* ConnectionPlacement::adopt(route::Handover& handover) noexcept
   if (!socket) {
     // All of its slots are in use, which the count of all connections does not allow for long.
     io_.discard(handover.fd);
-    crew_.count_connection(shard_, handover.listener, -1);
+    worker_group_.count_connection(shard_, handover.listener, -1);
     ++statistics_.refused;
     return nullptr;
   }

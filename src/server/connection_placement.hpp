@@ -15,9 +15,9 @@
 
 #include "io/io.hpp"
 #include "route/exchange.hpp"
-#include "server/census.hpp"
-#include "server/crew.hpp"
 #include "server/session_table.hpp"
+#include "server/shard_statistics.hpp"
+#include "server/worker_group.hpp"
 #include "session/context.hpp"
 
 namespace sluice::server {
@@ -31,9 +31,9 @@ inline constexpr uint32_t spare_sockets = 2 * refused_sockets_max;
 class ConnectionPlacement {
  public:
   // `connections_max`: of all shards together.
-  ConnectionPlacement(io::Io& io, Crew& crew, session::Context& context, SessionTable& sessions,
-                      route::Exchange& exchange, WorkerStatistics& statistics,
-                      uint32_t connections_max);
+  ConnectionPlacement(io::Io& io, WorkerGroup& worker_group, session::Context& context,
+                      SessionTable& sessions, route::Exchange& exchange,
+                      WorkerStatistics& statistics, uint32_t connections_max);
 
   void on_accepted(const io::Event& event) noexcept;
   void on_closed(io::SocketId socket) noexcept;
@@ -62,7 +62,7 @@ class ConnectionPlacement {
   std::vector<Move>::iterator find_move(io::SocketId socket) noexcept;
 
   io::Io& io_;
-  Crew& crew_;
+  WorkerGroup& worker_group_;
   session::Context& context_;
   SessionTable& sessions_;
   route::Exchange& exchange_;

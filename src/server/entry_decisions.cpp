@@ -52,7 +52,7 @@ EntryDecisions::EntryDecisions(session::Context& context, SessionTable& sessions
       waiters_(waiters),
       keys_(keys),
       ids_(ids),
-      shard_(exchange.core()) {}
+      shard_(exchange.shard()) {}
 
 void EntryDecisions::execute() noexcept {
   if (context_.turn.empty()) return;
@@ -158,7 +158,7 @@ void EntryDecisions::deliver_split(route::SplitBook::Index split) noexcept {
   waiters_.deliver_early_grants();
 }
 
-void EntryDecisions::decide_for(api::CoreId origin, route::ShardMessage& message) noexcept {
+void EntryDecisions::decide_for(api::ShardId origin, route::ShardMessage& message) noexcept {
   if (context_.draining) {
     for (api::Entry& entry : message.entries) entry.flags |= api::flag::draining;
   }
@@ -171,7 +171,7 @@ void EntryDecisions::decide_for(api::CoreId origin, route::ShardMessage& message
   serving_ = nullptr;
 }
 
-void EntryDecisions::on_returned(api::CoreId target, const route::ShardMessage& message) noexcept {
+void EntryDecisions::on_returned(api::ShardId target, const route::ShardMessage& message) noexcept {
   for (size_t index = 0; index < message.entries.size(); ++index) {
     const Verdict verdict = message.verdicts[index];
     if (verdict == Verdict::queued) {

@@ -36,9 +36,9 @@ class EntryDecisions {
   }
 
   // What another shard asks; the answers are written into the message.
-  void decide_for(api::CoreId origin, route::ShardMessage& message) noexcept;
+  void decide_for(api::ShardId origin, route::ShardMessage& message) noexcept;
   // What another shard has answered.
-  void on_returned(api::CoreId target, const route::ShardMessage& message) noexcept;
+  void on_returned(api::ShardId target, const route::ShardMessage& message) noexcept;
 
   // For tests: the message whose entries are being decided, if it is not the turn's.
   const route::ShardMessage* serving() const noexcept { return serving_; }
@@ -61,7 +61,7 @@ class EntryDecisions {
   WaiterDelivery& waiters_;
   shard::KeyDecider& keys_;
   RequestIds& ids_;
-  const api::CoreId shard_;
+  const api::ShardId shard_;
   const route::ShardMessage* serving_ = nullptr;
   bool executing_ = false;
 };

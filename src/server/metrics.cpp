@@ -11,7 +11,8 @@ namespace {
 
 class Writer {
  public:
-  Writer(std::span<const Census> cores, std::string& text) noexcept : cores_(cores), text_(text) {}
+  Writer(std::span<const ShardStatistics> shards, std::string& text) noexcept
+      : shards_(shards), text_(text) {}
 
   // Of the whole process.
   void one(std::string_view name, std::string_view type, std::string_view help,
@@ -27,7 +28,7 @@ class Writer {
   void all(std::string_view name, std::string_view type, std::string_view help,
            Value value) noexcept {
     family(name, type, help);
-    for (const Census& core : cores_) sample(core, value(core));
+    for (const ShardStatistics& shard : shards_) sample(shard, value(shard));
   }
 
   void family(std::string_view name, std::string_view type, std::string_view help) noexcept {
@@ -35,10 +36,10 @@ class Writer {
     add("# HELP sluicegate_", name, " ", help, "\n# TYPE sluicegate_", name, " ", type, "\n");
   }
 
-  void sample(const Census& core, uint64_t value, std::string_view label = {},
+  void sample(const ShardStatistics& shard, uint64_t value, std::string_view label = {},
               std::string_view content = {}) noexcept {
     add("sluicegate_", name_, "{shard=\"");
-    number(core.shard_id);
+    number(shard.shard_id);
     add("\"");
     if (!label.empty()) add(",", label, "=\"", content, "\"");
     add("} ");
@@ -57,69 +58,69 @@ class Writer {
     add(std::string_view(digits, static_cast<size_t>(end - digits)));
   }
 
-  std::span<const Census> cores_;
+  std::span<const ShardStatistics> shards_;
   std::string& text_;
   std::string_view name_;
 };
 
-void write_decisions(Writer& write, std::span<const Census> cores) noexcept {
+void write_decisions(Writer& write, std::span<const ShardStatistics> shards) noexcept {
   write.family("decisions_total", "counter", "Entries by outcome; a queued one counts again.");
-  for (const Census& core : cores) {
+  for (const ShardStatistics& shard : shards) {
     for (uint32_t index = 1; index < api::verdicts_count; ++index) {
       const auto verdict = static_cast<api::Verdict>(index);
-      uint64_t count = core.shard.decisions[index];
-      if (verdict == api::Verdict::draining) count += core.drained_entries;
-      if (verdict == api::Verdict::handles_full) count += core.handles_refused;
-      write.sample(core, count, "outcome", api::verdict_name(verdict));
+      uint64_t count = shard.shard.decisions[index];
+      if (verdict == api::Verdict::draining) count += shard.drained_entries;
+      if (verdict == api::Verdict::handles_full) count += shard.handles_refused;
+      write.sample(shard, count, "outcome", api::verdict_name(verdict));
     }
   }
 }
 
-void write_quotas(Writer& write, std::span<const Census> cores) noexcept {
+void write_quotas(Writer& write, std::span<const ShardStatistics> shards) noexcept {
   write.family("quota_reserves_total", "counter",
                "Reservations asked for, by outcome; a queued one counts again.");
-  for (const Census& core : cores) {
+  for (const ShardStatistics& shard : shards) {
     for (uint32_t index = 1; index < api::quota_codes_count; ++index) {
       const auto code = static_cast<api::QuotaCode>(index);
-      write.sample(core, core.quota.reserves[index], "outcome", api::code_name(code));
+      write.sample(shard, shard.quota.reserves[index], "outcome", api::code_name(code));
     }
   }
   write.all("quota_waited_total", "counter", "Reservations admitted after they had waited.",
-            [](const Census& core) { return core.quota.waited; });
+            [](const ShardStatistics& shard) { return shard.quota.waited; });
   write.all("quota_settled_total", "counter", "Reservations settled.",
-            [](const Census& core) { return core.quota.settled; });
+            [](const ShardStatistics& shard) { return shard.quota.settled; });
   write.all("quota_cancelled_total", "counter", "Reservations cancelled.",
-            [](const Census& core) { return core.quota.cancelled; });
+            [](const ShardStatistics& shard) { return shard.quota.cancelled; });
   write.all("quota_expired_total", "counter", "Reservations whose lifetime ended.",
-            [](const Census& core) { return core.quota.expired; });
+            [](const ShardStatistics& shard) { return shard.quota.expired; });
   write.all("quota_recorded_total", "counter", "Usage recorded without asking.",
-            [](const Census& core) { return core.quota.recorded; });
+            [](const ShardStatistics& shard) { return shard.quota.recorded; });
   write.all("quota_tokens_refunded_total", "counter", "Tokens reserved and not used.",
-            [](const Census& core) { return core.quota.tokens_refunded; });
+            [](const ShardStatistics& shard) { return shard.quota.tokens_refunded; });
   write.all("quota_unknown_subjects_total", "counter", "Times a subject without a quota was named.",
-            [](const Census& core) { return core.quota.unknown_subjects; });
+            [](const ShardStatistics& shard) { return shard.quota.unknown_subjects; });
   write.all("quota_subjects_forgotten_total", "counter", "Idle subjects that were forgotten.",
-            [](const Census& core) { return core.quota.subjects_forgotten; });
+            [](const ShardStatistics& shard) { return shard.quota.subjects_forgotten; });
 }
 
 void write_keys(Writer& write) noexcept {
   write.all("released_total", "counter", "Releases of permits.",
-            [](const Census& core) { return core.shard.released; });
+            [](const ShardStatistics& shard) { return shard.shard.released; });
   write.all("keys_expired_total", "counter", "Keys forgotten after three idle windows.",
-            [](const Census& core) { return core.shard.keys_expired; });
+            [](const ShardStatistics& shard) { return shard.shard.keys_expired; });
   write.all("keys_evicted_total", "counter",
             "Keys past their window that made room in a full table.",
-            [](const Census& core) { return core.shard.keys_evicted; });
+            [](const ShardStatistics& shard) { return shard.shard.keys_evicted; });
 }
 
-void write_rules(Writer& write, const ProcessCensus& process) noexcept {
+void write_rules(Writer& write, const ProcessStatistics& process) noexcept {
   write.all("rules_adopted_total", "counter", "Changes of the policy file that hold here.",
-            [](const Census& core) { return core.worker.rules_adopted; });
+            [](const ShardStatistics& shard) { return shard.worker.rules_adopted; });
   write.one("rules_refused_total", "counter", "Changes of the policy file that were bad.",
             process.rules_refused);
 }
 
-void write_log(Writer& write, const ProcessCensus& process) noexcept {
+void write_log(Writer& write, const ProcessStatistics& process) noexcept {
   write.one("log_lines_lost_total", "counter",
             "Log lines that newer ones overran (a slow reader), or that could not be written.",
             process.log_lines_lost);
@@ -127,60 +128,60 @@ void write_log(Writer& write, const ProcessCensus& process) noexcept {
 
 void write_connections(Writer& write) noexcept {
   write.all("accepted_total", "counter", "Connections accepted.",
-            [](const Census& core) { return core.worker.accepted; });
+            [](const ShardStatistics& shard) { return shard.worker.accepted; });
   write.all("refused_total", "counter", "Connections refused at --max-connections.",
-            [](const Census& core) { return core.worker.refused; });
+            [](const ShardStatistics& shard) { return shard.worker.refused; });
   write.all("accept_failures_total", "counter",
             "Times that no connection could be accepted: out of descriptors or memory.",
-            [](const Census& core) { return core.worker.accept_failures; });
+            [](const ShardStatistics& shard) { return shard.worker.accept_failures; });
   write.all("moved_total", "counter", "Connections handed over to another shard.",
-            [](const Census& core) { return core.worker.moved; });
+            [](const ShardStatistics& shard) { return shard.worker.moved; });
 }
 
-void write_loop(Writer& write, std::span<const Census> cores) noexcept {
-  write.all("crossings_total", "counter", "Entries that another shard decided.",
-            [](const Census& core) { return core.crossings; });
+void write_loop(Writer& write, std::span<const ShardStatistics> shards) noexcept {
+  write.all("other_shard_entries_total", "counter", "Entries that another shard decided.",
+            [](const ShardStatistics& shard) { return shard.other_shard_entries; });
   write.all("wakes_total", "counter", "Times that another, sleeping shard was woken.",
-            [](const Census& core) { return core.wakes; });
+            [](const ShardStatistics& shard) { return shard.wakes; });
   write.all("io_enters_total", "counter", "System calls that submitted or waited.",
-            [](const Census& core) { return core.io.enters; });
+            [](const ShardStatistics& shard) { return shard.io.enters; });
   write.all("io_rearms_total", "counter", "Multishot operations that ended by themselves.",
-            [](const Census& core) { return core.io.rearms; });
+            [](const ShardStatistics& shard) { return shard.io.rearms; });
   write.all("io_buffers_exhausted_total", "counter", "Receives that found no buffer.",
-            [](const Census& core) { return core.io.buffers_exhausted; });
+            [](const ShardStatistics& shard) { return shard.io.buffers_exhausted; });
   write.family("io_backend", "gauge", "1 for the back end in use.");
-  for (const Census& core : cores) write.sample(core, 1, "name", core.io_name);
+  for (const ShardStatistics& shard : shards) write.sample(shard, 1, "name", shard.io_name);
   write.all("turns_total", "counter", "Loop turns.",
-            [](const Census& core) { return core.worker.turns; });
+            [](const ShardStatistics& shard) { return shard.worker.turns; });
 }
 
 }  // namespace
 
-void write_metrics(std::span<const Census> cores, const ProcessCensus& process,
+void write_metrics(std::span<const ShardStatistics> shards, const ProcessStatistics& process,
                    std::string& text) noexcept {
   text.clear();
-  Writer write(cores, text);
-  write.all("keys", "gauge", "Live keys.", [](const Census& core) { return core.keys; });
+  Writer write(shards, text);
+  write.all("keys", "gauge", "Live keys.", [](const ShardStatistics& shard) { return shard.keys; });
   write.all("waiters", "gauge", "Requests waiting in line.",
-            [](const Census& core) { return core.waiters; });
+            [](const ShardStatistics& shard) { return shard.waiters; });
   write.all("handles", "gauge", "Keys that native clients refer to by number.",
-            [](const Census& core) { return core.handles; });
+            [](const ShardStatistics& shard) { return shard.handles; });
   write.all("subjects", "gauge", "Subjects of quotas.",
-            [](const Census& core) { return core.subjects; });
+            [](const ShardStatistics& shard) { return shard.subjects; });
   write.all("reservations", "gauge", "Open reservations.",
-            [](const Census& core) { return core.reservations; });
+            [](const ShardStatistics& shard) { return shard.reservations; });
   write.all("quota_waiters", "gauge", "Reservations waiting in line.",
-            [](const Census& core) { return core.quota_waiters; });
+            [](const ShardStatistics& shard) { return shard.quota_waiters; });
   write.all("connections", "gauge", "Open connections.",
-            [](const Census& core) { return core.connections; });
-  write_decisions(write, cores);
+            [](const ShardStatistics& shard) { return shard.connections; });
+  write_decisions(write, shards);
   write_keys(write);
-  write_quotas(write, cores);
+  write_quotas(write, shards);
   write_rules(write, process);
   write_log(write, process);
   write_connections(write);
-  write_loop(write, cores);
-  ASSERT(text.size() <= metrics_bytes_max(static_cast<uint32_t>(cores.size())));
+  write_loop(write, shards);
+  ASSERT(text.size() <= metrics_bytes_max(static_cast<uint32_t>(shards.size())));
 }
 
 }  // namespace sluice::server

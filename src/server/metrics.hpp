@@ -6,17 +6,17 @@
 #include <span>
 #include <string>
 
-#include "server/census.hpp"
+#include "server/shard_statistics.hpp"
 
 namespace sluice::server {
 
 // Upper bound of the text for so many cores.
-constexpr size_t metrics_bytes_max(uint32_t cores) noexcept {
-  return 8 * 1024 + size_t{cores} * 8 * 1024;
+constexpr size_t metrics_bytes_max(uint32_t shards) noexcept {
+  return 8 * 1024 + size_t{shards} * 8 * 1024;
 }
 
 // Writes into `text`, whose capacity is reserved.
-void write_metrics(std::span<const Census> cores, const ProcessCensus& process,
+void write_metrics(std::span<const ShardStatistics> shards, const ProcessStatistics& process,
                    std::string& text) noexcept;
 
 }  // namespace sluice::server

@@ -15,7 +15,7 @@ using api::QuotaOp;
 
 constexpr size_t name_bytes_max = 1'024;
 
-std::string told(std::string_view name) {
+std::string loggable(std::string_view name) {
   return log::shortened(name, name_bytes_max);
 }
 
@@ -40,11 +40,11 @@ bool QuotaLog::tells(const api::QuotaBatch& batch) noexcept {
          api::admits(batch.answers.front().code) && log::wants(log::Level::info);
 }
 
-void QuotaLog::tell_change(const api::QuotaBatch& batch, std::string_view peer) noexcept {
+void QuotaLog::log_change(const api::QuotaBatch& batch, std::string_view peer) noexcept {
   ASSERT(tells(batch));
   const api::QuotaCall& call = batch.calls.front();
   log::Fields fields{{"peer", peer.empty() ? "gone" : peer}};
-  if (call.subjects_count > 0) fields["subject"] = told(batch.subjects[call.first_subject]);
+  if (call.subjects_count > 0) fields["subject"] = loggable(batch.subjects[call.first_subject]);
   if (call.op == QuotaOp::put) {
     fields["quota"] = policy::quota_json(batch.new_quotas.front());
   }
@@ -62,9 +62,10 @@ void warn_of_too_many_names(const policy::QuotaRules& rules, uint32_t subjects_m
 void QuotaLog::note_unknown(std::string_view subject, uint64_t times, base::Now now) noexcept {
   if (now.monotonic_ns < quiet_until_ns_ || !log::wants(log::Level::warning)) return;
   quiet_until_ns_ = now.monotonic_ns + unknown_pause_ns;
-  log::warning("subject without a quota",
-               {{"subject", told(subject)}, {"times", times - told_times_}, {"shard", shard_}});
-  told_times_ = times;
+  log::warning(
+      "subject without a quota",
+      {{"subject", loggable(subject)}, {"times", times - reported_times_}, {"shard", shard_}});
+  reported_times_ = times;
 }
 
 }  // namespace sluice::server

@@ -1,5 +1,5 @@
 // What the log says of quotas: who changed what at run time, and which subjects have none.
-// Flow:   a worker, where a change was answered -> tell_change(); where a batch was decided ->
+// Flow:   a worker, where a change was answered -> log_change(); where a batch was decided ->
 //         note_unknown().
 // Shape:  INFO `quota put`, `quota removed`, `usage reset`, `usage of all subjects reset`, with
 //         `peer`, and `subject` and `quota` where there are; WARN `subject without a quota`, with
@@ -31,14 +31,14 @@ class QuotaLog {
   // or resets does nothing else.
   static bool tells(const api::QuotaBatch& batch) noexcept;
   // `peer` asked for it; empty: it has gone.
-  static void tell_change(const api::QuotaBatch& batch, std::string_view peer) noexcept;
+  static void log_change(const api::QuotaBatch& batch, std::string_view peer) noexcept;
 
   // A subject was named that has no quota; that many times by now.
   void note_unknown(std::string_view subject, uint64_t times, base::Now now) noexcept;
 
  private:
   const uint32_t shard_;
-  uint64_t told_times_ = 0;
+  uint64_t reported_times_ = 0;
   int64_t quiet_until_ns_ = 0;
 };
 

@@ -15,7 +15,7 @@ namespace sluice::server {
 
 struct QuotaTask {
   std::optional<Asker> asker;  // nothing: the worker's own calls, of which nobody waits for answers
-  api::CoreId origin = 0;      // whose tickets its calls have
+  api::ShardId origin = 0;     // whose tickets its calls have
   uint32_t shard = 0;          // where it is, or goes next
   api::QuotaBatch batch;
 };

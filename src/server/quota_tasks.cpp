@@ -13,7 +13,7 @@ using api::QuotaCall;
 using api::QuotaOp;
 
 bool is_of_every_shard(QuotaOp op) noexcept {
-  return op == QuotaOp::reset_all || op == QuotaOp::end_tie;
+  return op == QuotaOp::reset_all || op == QuotaOp::end_binding;
 }
 
 bool names_subjects(QuotaOp op) noexcept {
@@ -48,25 +48,25 @@ QuotaTasks::QuotaTasks(io::Io& io, session::Context& context, SessionTable& sess
       exchange_(exchange),
       waiters_(waiters),
       quotas_(quotas),
-      log_(exchange.core()),
+      log_(exchange.shard()),
       pool_(slots) {
   undelivered_.reserve(bounds.cancels_max);
-  ended_ties_.reserve(bounds.ties_max);
+  ended_bindings_.reserve(bounds.bindings_max);
 }
 
 // What no shard has is decided, which is to say refused, here.
 uint32_t QuotaTasks::owner_of(const api::QuotaBatch& batch, const QuotaCall& call) const noexcept {
-  uint32_t shard = exchange_.core();
+  uint32_t shard = exchange_.shard();
   if (api::names_reservation(call.op)) {
     shard = quota::shard_of(call.reservation);
   } else if (names_subjects(call.op) && call.subjects_count > 0) {
     shard = exchange_.owner_of(batch.subjects[call.first_subject]).shard;
   } else if (leads_through_shards(call)) {
-    shard = std::min(ShardCursor::of(call.cursor).shard, exchange_.cores() - 1);
+    shard = std::min(ShardCursor::of(call.cursor).shard, exchange_.shards_count() - 1);
   } else if (is_of_every_shard(call.op)) {
     shard = 0;
   }
-  return shard < exchange_.cores() ? shard : exchange_.core();
+  return shard < exchange_.shards_count() ? shard : exchange_.shard();
 }
 
 bool QuotaTasks::spans_shards(const api::QuotaBatch& batch) const noexcept {
@@ -92,15 +92,15 @@ void QuotaTasks::ask(const session::Session& session, uint64_t id,
 }
 
 void QuotaTasks::start(QuotaTask& task) noexcept {
-  task.origin = exchange_.core();
+  task.origin = exchange_.shard();
   api::QuotaBatch& batch = task.batch;
   const bool alone = exchange_.alone();
   bool leaves = false;
   for (QuotaCall& call : batch.calls) {
-    call.core = static_cast<api::CoreId>(alone ? exchange_.core() : owner_of(batch, call));
+    call.shard = static_cast<api::ShardId>(alone ? exchange_.shard() : owner_of(batch, call));
     if (api::is_paged(call.op)) call.cursor = ShardCursor::of(call.cursor).place;
     leaves |=
-        call.core != exchange_.core() || is_of_every_shard(call.op) || leads_through_shards(call);
+        call.shard != exchange_.shard() || is_of_every_shard(call.op) || leads_through_shards(call);
   }
   if (leaves && !alone) batch.own_texts();
   batch.make_answers();
@@ -111,9 +111,9 @@ void QuotaTasks::start(QuotaTask& task) noexcept {
 // To the next shard, from task.shard on, that a call of the batch belongs to. False: there is none.
 bool QuotaTasks::send_on(QuotaTask& task) noexcept {
   if (!exchange_.alone()) task.shard = next_shard(task);
-  if (task.shard >= exchange_.cores()) return false;
-  if (task.shard != exchange_.core()) {
-    exchange_.post(static_cast<api::CoreId>(task.shard), &task);
+  if (task.shard >= exchange_.shards_count()) return false;
+  if (task.shard != exchange_.shard()) {
+    exchange_.post(static_cast<api::ShardId>(task.shard), &task);
   } else {
     decide(task);
     on_decided(task);
@@ -122,9 +122,9 @@ bool QuotaTasks::send_on(QuotaTask& task) noexcept {
 }
 
 uint32_t QuotaTasks::next_shard(const QuotaTask& task) const noexcept {
-  uint32_t next = exchange_.cores();
+  uint32_t next = exchange_.shards_count();
   for (const QuotaCall& call : task.batch.calls) {
-    if (call.core >= task.shard) next = std::min<uint32_t>(next, call.core);
+    if (call.shard >= task.shard) next = std::min<uint32_t>(next, call.shard);
   }
   return next;
 }
@@ -142,11 +142,11 @@ void QuotaTasks::decide(QuotaTask& task) noexcept {
 void QuotaTasks::on_decided(QuotaTask& task) noexcept {
   for (size_t index = 0; index < task.batch.calls.size(); ++index) {
     QuotaCall& call = task.batch.calls[index];
-    if (call.core != task.shard) continue;
+    if (call.shard != task.shard) continue;
     if (api::is_paged(call.op)) continue_page(call, task.batch.answers[index]);
-    if (is_of_every_shard(call.op) && call.core + 1U < exchange_.cores()) ++call.core;
+    if (is_of_every_shard(call.op) && call.shard + 1U < exchange_.shards_count()) ++call.shard;
     if (task.batch.answers[index].code == api::QuotaCode::queued) {
-      waiters_.on_queued(call.ticket, task.batch.answers[index].waiter, call.core, true);
+      waiters_.on_queued(call.ticket, task.batch.answers[index].waiter, call.shard, true);
     }
   }
   ++task.shard;
@@ -156,16 +156,16 @@ void QuotaTasks::on_decided(QuotaTask& task) noexcept {
 // A page leads through all shards: one that ends before it is full is continued in the next.
 void QuotaTasks::continue_page(QuotaCall& call, api::QuotaAnswer& answer) const noexcept {
   if (answer.next_cursor != 0) {
-    answer.next_cursor = ShardCursor{.shard = call.core, .place = answer.next_cursor}.number();
+    answer.next_cursor = ShardCursor{.shard = call.shard, .place = answer.next_cursor}.number();
     return;
   }
-  if (!leads_through_shards(call) || call.core + 1U == exchange_.cores()) return;
+  if (!leads_through_shards(call) || call.shard + 1U == exchange_.shards_count()) return;
   const uint32_t rows_max = call.limit == 0 ? limits::subjects_page_max : call.limit;
   if (answer.rows_count < rows_max) {
-    ++call.core;
+    ++call.shard;
     call.cursor = 0;
   } else {
-    answer.next_cursor = ShardCursor{.shard = call.core + 1U}.number();
+    answer.next_cursor = ShardCursor{.shard = call.shard + 1U}.number();
   }
 }
 
@@ -173,7 +173,7 @@ void QuotaTasks::finish(QuotaTask& task) noexcept {
   session::Session* const session = task.asker ? sessions_.find(task.asker->socket) : nullptr;
   const bool replies = session != nullptr && !session->ended();
   if (QuotaLog::tells(task.batch)) {
-    QuotaLog::tell_change(task.batch, replies ? io_.peer(session->connection().socket()) : "");
+    QuotaLog::log_change(task.batch, replies ? io_.peer(session->connection().socket()) : "");
   }
   if (replies) {
     session->on_quota(task.asker->id, task.batch);
@@ -195,15 +195,15 @@ void QuotaTasks::drop_answers(const api::QuotaBatch& batch) noexcept {
       waiters_.drop(call.ticket, answer.code == api::QuotaCode::queued);
     }
   }
-  session::give_back_untold(context_.backend, batch);
+  session::cancel_undelivered(context_.backend, batch);
   // Some shard may have learned of the tie's end before it made these.
-  if (!batch.calls.empty() && batch.calls[0].tie != 0) end_tie(batch.calls[0].tie);
+  if (!batch.calls.empty() && batch.calls[0].binding != 0) end_binding(batch.calls[0].binding);
 }
 
 // There are never more of them than connections and tasks: whoever begins a tie needs a task, and
 // none is free before the ends of others are on their way.
-void QuotaTasks::end_tie(uint64_t tie) noexcept {
-  ended_ties_.push_back(tie);
+void QuotaTasks::end_binding(uint64_t binding) noexcept {
+  ended_bindings_.push_back(binding);
 }
 
 // All that can be open has room. Only answers that name the same again and again, under an id, can
@@ -227,11 +227,11 @@ void QuotaTasks::fill_own_calls(api::QuotaBatch& batch) noexcept {
   const auto has_room = [&] { return batch.calls.size() < limits::quota_calls_max; };
   for (; !undelivered_.empty() && has_room(); undelivered_.pop_back()) {
     batch.calls.push_back({.op = QuotaOp::cancel,
-                           .flags = api::quota_flag::untold,
+                           .flags = api::quota_flag::undelivered,
                            .reservation = undelivered_.back()});
   }
-  for (; !ended_ties_.empty() && has_room(); ended_ties_.pop_back()) {
-    batch.calls.push_back({.op = QuotaOp::end_tie, .tie = ended_ties_.back()});
+  for (; !ended_bindings_.empty() && has_room(); ended_bindings_.pop_back()) {
+    batch.calls.push_back({.op = QuotaOp::end_binding, .binding = ended_bindings_.back()});
   }
 }
 

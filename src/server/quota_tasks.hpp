@@ -4,7 +4,7 @@
 // Shape:  a batch with calls of several shards goes from one to the next; so does a call that is of
 //         every shard. The worker has calls of its own: to cancel reservations that no client
 //         received, and to end what was bound to a connection; they wait until a task is free.
-// Errors: without a free task (may_look()) the session waits. When a session has ended, what its
+// Errors: without a free task (may_query()) the session waits. When a session has ended, what its
 //         batch reserved is cancelled.
 // Lives:  one per worker, one thread only.
 #pragma once
@@ -28,7 +28,7 @@ namespace sluice::server {
 // How many calls of the worker's own may be waiting for a task.
 struct OwnCallBounds {
   size_t cancels_max;
-  size_t ties_max;
+  size_t bindings_max;
 };
 
 class QuotaTasks {
@@ -42,7 +42,7 @@ class QuotaTasks {
   void ask(const session::Session& session, uint64_t id, api::QuotaBatch& batch) noexcept;
   bool spans_shards(const api::QuotaBatch& batch) const noexcept;
   void cancel_undelivered(uint64_t reservation) noexcept;
-  void end_tie(uint64_t tie) noexcept;
+  void end_binding(uint64_t binding) noexcept;
   bool awaits(const Asker& asker) const noexcept { return pool_.awaits(asker); }
 
   // At the shard that decides: those calls of the batch that are its own.
@@ -50,7 +50,7 @@ class QuotaTasks {
   // Back at the shard that asked: the calls of shard `task.shard` are decided.
   void on_decided(QuotaTask& task) noexcept;
 
-  bool has_own_calls() const noexcept { return !undelivered_.empty() || !ended_ties_.empty(); }
+  bool has_own_calls() const noexcept { return !undelivered_.empty() || !ended_bindings_.empty(); }
   void make_own_calls() noexcept;
 
   uint64_t reserved_bytes() const noexcept { return undelivered_.capacity() * sizeof(uint64_t); }
@@ -73,9 +73,9 @@ class QuotaTasks {
   quota::QuotaDecider& quotas_;
   QuotaLog log_;
   TaskPool<QuotaTask> pool_;
-  QuotaTask* filling_ = nullptr;       // whose batch a session has taken, and not asked yet
-  std::vector<uint64_t> undelivered_;  // reservations to be cancelled
-  std::vector<uint64_t> ended_ties_;   // whose reservations are to end
+  QuotaTask* filling_ = nullptr;          // whose batch a session has taken, and not asked yet
+  std::vector<uint64_t> undelivered_;     // reservations to be cancelled
+  std::vector<uint64_t> ended_bindings_;  // whose reservations are to end
 };
 
 }  // namespace sluice::server

@@ -90,7 +90,7 @@ RuleWatch::~RuleWatch() {
   thread_.join();
 }
 
-void RuleWatch::look_now() noexcept {
+void RuleWatch::read_now() noexcept {
   ring(asked_);
 }
 
@@ -109,12 +109,12 @@ bool RuleWatch::wait_ended(std::chrono::milliseconds timeout) {
 
 void RuleWatch::run() {
   watch_folders();
-  look(Cause::poll);  // what changed before the folders were watched
+  check_files(Cause::poll);  // what changed before the folders were watched
   while (true) {
     const Cause cause = wait();
     if (cause == Cause::stopped) break;
     if (cause == Cause::event && stops_within(settle_ms)) break;
-    look(cause);
+    check_files(cause);
     watch_folders();  // links may lead elsewhere now
     listener_.idle();
   }
@@ -124,10 +124,10 @@ void RuleWatch::run() {
 }
 
 // The log's last line is that the server has stopped.
-template <typename Tell>
-void RuleWatch::unless_stopped(Tell tell) {
+template <typename Report>
+void RuleWatch::unless_stopped(Report report) {
   const std::lock_guard lock(mutex_);
-  if (!stopped_) tell();
+  if (!stopped_) report();
 }
 
 // Events about other files wake nobody, and do not put the poll off.
@@ -228,7 +228,7 @@ void RuleWatch::follow(Seen file, const std::vector<policy::ProfileFile>& profil
   }
 }
 
-void RuleWatch::look(Cause cause) {
+void RuleWatch::check_files(Cause cause) {
   std::vector<Seen> now = read_all();
   if (now == seen_ && cause != Cause::asked) return;
   // Whoever writes in place closes the file at the end, and there is an event; a poll may come in

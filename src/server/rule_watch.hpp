@@ -1,5 +1,5 @@
 // Watches the policy file and the profiles that it names, and tells when they hold new rules.
-// Flow:   inotify, the slow poll, or look_now() -> read_text_file() -> parse_rules() -> `adopt`. A
+// Flow:   inotify, the slow poll, or read_now() -> read_text_file() -> parse_rules() -> `adopt`. A
 //         file that is bad, or gone, changes nothing: one ERROR line says why, and `refused` is
 //         called.
 // Shape:  one thread that sleeps. Folders are watched and not the file: the ones that the paths
@@ -45,7 +45,7 @@ class RuleWatch {
 
   // Reads the files now, and tells what they hold, changed or not. From any thread, as all of
   // these.
-  void look_now() noexcept;
+  void read_now() noexcept;
   // Nothing is logged or refused any more when it returns.
   void stop() noexcept;
   // After stop(): whether the thread has ended within `timeout`.
@@ -68,13 +68,13 @@ class RuleWatch {
   bool is_ours(std::string_view name) const;
   bool is_being_made(const inotify_event& event, std::string_view name) const;
   void watch_folders();
-  void look(Cause cause);
+  void check_files(Cause cause);
   std::vector<Seen> read_all() const;
   bool may_be_being_made(const std::vector<Seen>& now) const;
   void follow(Seen file, const std::vector<policy::ProfileFile>& profiles);
   void refuse(const std::vector<std::string>& complaints);
-  template <typename Tell>
-  void unless_stopped(Tell tell);
+  template <typename Report>
+  void unless_stopped(Report report);
 
   const std::string path_;
   const policy::ReadProfile read_profile_;

@@ -12,9 +12,9 @@
 #include "limiter/zone.hpp"
 #include "log/log.hpp"
 #include "policy/rule_file.hpp"
-#include "server/crew.hpp"
 #include "server/quota_log.hpp"
 #include "server/rule_watch.hpp"
+#include "server/worker_group.hpp"
 #include "server/worker_thread.hpp"
 
 namespace sluice::server {
@@ -115,13 +115,13 @@ policy::ParsedRules good_rules(const config::Config& config, const policy::TextF
     parsed.complaints.push_back(read.error);
   }
   if (parsed.complaints.empty()) return parsed;
-  constexpr size_t told_max = 20;
+  constexpr size_t complaints_shown_max = 20;
   std::string text = "--config-file " + path;
-  for (size_t i = 0; i < std::min(parsed.complaints.size(), told_max); ++i) {
+  for (size_t i = 0; i < std::min(parsed.complaints.size(), complaints_shown_max); ++i) {
     text += (i == 0 ? ": " : "; ") + parsed.complaints[i];
   }
-  if (parsed.complaints.size() > told_max) {
-    text += "; and " + std::to_string(parsed.complaints.size() - told_max) +
+  if (parsed.complaints.size() > complaints_shown_max) {
+    text += "; and " + std::to_string(parsed.complaints.size() - complaints_shown_max) +
             " more: sluicegate check-config " + path;
   }
   throw std::runtime_error(text);
@@ -193,7 +193,8 @@ StartReport Server::start() {
   report.io_warning = choice.warning;
   std::random_device device;
   const uint64_t routing_seed = random_word(device);
-  crew_ = std::make_unique<Crew>(route::MeshOptions{.cores = shards, .routing_seed = routing_seed});
+  worker_group_ = std::make_unique<WorkerGroup>(
+      route::MeshOptions{.shards = shards, .routing_seed = routing_seed});
   WorkerOptions options = worker_options(config_, report, routing_seed);
   for (uint32_t shard = 0; shard < shards; ++shard) {
     io::Options io_options;
@@ -202,10 +203,10 @@ StartReport Server::start() {
     io_options.listeners.push_back(std::move(http.sockets.at(shard)));
     io_options.listeners.push_back(std::move(native.sockets.at(shard)));
     options.sessions.shard = shard;
-    workers_.push_back(std::make_unique<WorkerThread>(choice.backend, std::move(io_options),
-                                                      options, *crew_, place_of(shard, config_)));
+    workers_.push_back(std::make_unique<WorkerThread>(
+        choice.backend, std::move(io_options), options, *worker_group_, place_of(shard, config_)));
   }
-  report.reserved_bytes = crew_->mesh().reserved_bytes();
+  report.reserved_bytes = worker_group_->mesh().reserved_bytes();
   report.pinned = true;
   for (const auto& worker : workers_) {
     const WorkerStarted started = worker->wait_started();
@@ -235,7 +236,7 @@ void Server::watch_rules(std::string text, const std::vector<policy::ProfileFile
       config_.config_file, policy::read_profiles_in(config_.profiles, config_.config_file),
       std::move(text), profiles,
       RuleWatch::Listener{.adopt = adopt,
-                          .refused = [this] { crew_->count_rules_refused(); },
+                          .refused = [this] { worker_group_->count_rules_refused(); },
                           .idle =
                               [this] {
                                 for (const auto& worker : workers_) worker->tidy();
@@ -243,7 +244,7 @@ void Server::watch_rules(std::string text, const std::vector<policy::ProfileFile
 }
 
 bool Server::reload() noexcept {
-  if (rule_watch_) rule_watch_->look_now();
+  if (rule_watch_) rule_watch_->read_now();
   return rule_watch_ != nullptr;
 }
 
@@ -260,7 +261,7 @@ bool Server::wait_drained(std::chrono::milliseconds timeout) {
     if (!worker->wait_drained(left)) return false;
   }
   // The last of them may have handed a connection to one that was drained before.
-  return crew_->connections_of_all() == 0;
+  return worker_group_->connections_of_all() == 0;
 }
 
 bool Server::wait_unread(std::chrono::milliseconds timeout) {

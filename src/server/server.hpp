@@ -16,7 +16,7 @@
 
 namespace sluice::server {
 
-class Crew;
+class WorkerGroup;
 class RuleWatch;
 class WorkerThread;
 
@@ -62,7 +62,7 @@ class Server {
   void watch_rules(std::string text, const std::vector<policy::ProfileFile>& profiles);
 
   config::Config config_;
-  std::unique_ptr<Crew> crew_;  // outlives the workers
+  std::unique_ptr<WorkerGroup> worker_group_;  // outlives the workers
   std::vector<std::unique_ptr<WorkerThread>> workers_;
   std::unique_ptr<RuleWatch> rule_watch_;  // goes before them
 };

@@ -47,7 +47,7 @@ class SessionBackend final : public session::Backend {
 
   // Handles.
   api::Handle intern(std::string_view key) noexcept override { return parts_.keys.intern(key); }
-  void let_go(api::Handle handle) noexcept override { parts_.keys.free_handle(handle); }
+  void drop_reference(api::Handle handle) noexcept override { parts_.keys.free_handle(handle); }
   std::string_view key_of(api::Handle handle) const noexcept override {
     return parts_.keys.key_of(handle);
   }
@@ -57,7 +57,7 @@ class SessionBackend final : public session::Backend {
   void abandon(session::WaitingEntry& entry) noexcept override { parts_.waiters.abandon(entry); }
 
   // Queries of shards.
-  bool may_look() const noexcept override { return parts_.tasks.has_room(); }
+  bool may_query() const noexcept override { return parts_.tasks.has_room(); }
   void inspect(session::Session& session, uint64_t id, std::string_view key) noexcept override {
     parts_.queries.inspect(session, id, key);
   }
@@ -80,13 +80,13 @@ class SessionBackend final : public session::Backend {
   void ask(session::Session& session, uint64_t id, api::QuotaBatch& batch) noexcept override {
     parts_.quota_tasks.ask(session, id, batch);
   }
-  bool spans_cores(const api::QuotaBatch& batch) const noexcept override {
+  bool spans_shards(const api::QuotaBatch& batch) const noexcept override {
     return parts_.quota_tasks.spans_shards(batch);
   }
-  void give_back(uint64_t reservation) noexcept override {
+  void cancel_undelivered(uint64_t reservation) noexcept override {
     parts_.quota_tasks.cancel_undelivered(reservation);
   }
-  void end_tie(uint64_t tie) noexcept override { parts_.quota_tasks.end_tie(tie); }
+  void end_binding(uint64_t binding) noexcept override { parts_.quota_tasks.end_binding(binding); }
 
   // Connections.
   void move(session::Session& session, uint32_t shard) noexcept override {

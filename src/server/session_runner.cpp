@@ -62,8 +62,9 @@ void SessionRunner::end_turn() noexcept {
 }
 
 void SessionRunner::free_departed_handles() noexcept {
-  const auto sets = std::min<size_t>(context_.departed_handles.size(), limits::turn_let_go_sets);
-  auto left = static_cast<uint32_t>(sets) * limits::turn_let_go;
+  const auto sets =
+      std::min<size_t>(context_.departed_handles.size(), limits::turn_handle_sets_freed);
+  auto left = static_cast<uint32_t>(sets) * limits::turn_handles_freed;
   while (!context_.departed_handles.empty() && left > 0) {
     session::HandleSet& set = context_.departed_handles.front();
     left -= set.take_out(left, [this](api::Handle handle) { keys_.free_handle(handle); });

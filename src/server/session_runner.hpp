@@ -9,9 +9,9 @@
 #pragma once
 
 #include "io/io.hpp"
-#include "server/census.hpp"
 #include "server/entry_decisions.hpp"
 #include "server/session_table.hpp"
+#include "server/shard_statistics.hpp"
 #include "server/waiter_delivery.hpp"
 #include "session/context.hpp"
 #include "shard/key_decider.hpp"

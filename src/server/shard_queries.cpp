@@ -9,15 +9,16 @@ namespace sluice::server {
 
 ShardQueries::ShardQueries(session::Context& context, SessionTable& sessions,
                            route::Exchange& exchange, shard::KeyDecider& keys,
-                           const CensusSource& census, const Crew& crew, TaskSlots& slots)
+                           const ShardStatisticsSource& shard_statistics,
+                           const WorkerGroup& worker_group, TaskSlots& slots)
     : context_(context),
       sessions_(sessions),
       exchange_(exchange),
       keys_(keys),
-      census_(census),
-      crew_(crew),
+      shard_statistics_(shard_statistics),
+      worker_group_(worker_group),
       pool_(slots) {
-  metrics_text_.reserve(metrics_bytes_max(exchange.cores()));
+  metrics_text_.reserve(metrics_bytes_max(exchange.shards_count()));
 }
 
 void ShardQueries::inspect(const session::Session& session, uint64_t id,
@@ -35,8 +36,8 @@ void ShardQueries::page(const session::Session& session, uint64_t id, uint64_t c
   query.shard = from.shard;
   query.cursor = from.place;
   query.keys_max = keys_max;
-  if (query.shard >= exchange_.cores()) {  // no cursor of ours: behind the end
-    query.shard = exchange_.cores() - 1;
+  if (query.shard >= exchange_.shards_count()) {  // no cursor of ours: behind the end
+    query.shard = exchange_.shards_count() - 1;
     query.keys_max = 0;
   }
   send(query);
@@ -66,8 +67,8 @@ ShardQuery& ShardQueries::take(const session::Session& session, uint64_t id,
 }
 
 void ShardQueries::send(ShardQuery& query) noexcept {
-  if (query.shard != exchange_.core()) {
-    return exchange_.post(static_cast<api::CoreId>(query.shard), &query);
+  if (query.shard != exchange_.shard()) {
+    return exchange_.post(static_cast<api::ShardId>(query.shard), &query);
   }
   answer(query);
   on_answered(query);
@@ -86,20 +87,20 @@ void ShardQueries::answer(ShardQuery& query) noexcept {
       }
       break;
     case ShardQuery::Kind::top:
-      merge(keys_.heaviest_keys(query.keys_max, context_.now), exchange_.core(), query.keys_max,
+      merge(keys_.heaviest_keys(query.keys_max, context_.now), exchange_.shard(), query.keys_max,
             query.top_keys);
-      query.censuses.push_back(census_.census());
+      query.shard_statistics_of_all.push_back(shard_statistics_.shard_statistics());
       break;
     case ShardQuery::Kind::metrics:
     case ShardQuery::Kind::count:
-      query.censuses.push_back(census_.census());
+      query.shard_statistics_of_all.push_back(shard_statistics_.shard_statistics());
       break;
   }
   query.point_keys();
 }
 
 void ShardQueries::on_answered(ShardQuery& query) noexcept {
-  if (query.is_of_all() && query.shard + 1 < exchange_.cores()) {
+  if (query.is_of_all() && query.shard + 1 < exchange_.shards_count()) {
     ++query.shard;
     return send(query);
   }
@@ -120,17 +121,20 @@ void ShardQueries::reply(ShardQuery& query) noexcept {
       session->on_page(id, query.states, next_cursor(query));
       return;
     case ShardQuery::Kind::metrics:
-      write_metrics(query.censuses,
-                    {.rules_refused = crew_.rules_refused(), .log_lines_lost = log::lines_lost()},
-                    metrics_text_);
+      write_metrics(
+          query.shard_statistics_of_all,
+          {.rules_refused = worker_group_.rules_refused(), .log_lines_lost = log::lines_lost()},
+          metrics_text_);
       session->on_text(id, "text/plain; version=0.0.4", metrics_text_);
       return;
     case ShardQuery::Kind::top:
-      session->on_text(id, wire::application_json, write_top(query.censuses, query.top_keys));
+      session->on_text(id, wire::application_json,
+                       write_top(query.shard_statistics_of_all, query.top_keys));
       return;
     case ShardQuery::Kind::count: {
       uint64_t count = 0;
-      for (const Census& census : query.censuses) count += census.keys;
+      for (const ShardStatistics& shard_statistics : query.shard_statistics_of_all)
+        count += shard_statistics.keys;
       session->on_counted(id, count);
       return;
     }
@@ -142,7 +146,7 @@ uint64_t ShardQueries::next_cursor(const ShardQuery& query) const noexcept {
   if (query.next_cursor != 0) {
     return ShardCursor{.shard = query.shard, .place = query.next_cursor}.number();
   }
-  if (query.shard + 1 == exchange_.cores()) return 0;
+  if (query.shard + 1 == exchange_.shards_count()) return 0;
   return ShardCursor{.shard = query.shard + 1}.number();
 }
 

@@ -3,7 +3,7 @@
 // Flow:   a session -> a ShardQuery -> answer() at the shard that is asked -> on_answered() where
 //         it was asked, which sends it on or replies to the session.
 // Shape:  a cursor leads through all shards: the shard's number stands above its table's cursor.
-// Errors: without a free query (may_look()) the session waits. A session that has ended gets no
+// Errors: without a free query (may_query()) the session waits. A session that has ended gets no
 //         reply.
 // Lives:  one per worker, one thread only. Off the request path: answers allocate (ADR 0004).
 #pragma once
@@ -13,9 +13,9 @@
 #include <string_view>
 
 #include "route/exchange.hpp"
-#include "server/crew.hpp"
 #include "server/session_table.hpp"
 #include "server/shard_query.hpp"
+#include "server/worker_group.hpp"
 #include "session/context.hpp"
 #include "shard/key_decider.hpp"
 
@@ -24,8 +24,8 @@ namespace sluice::server {
 class ShardQueries {
  public:
   ShardQueries(session::Context& context, SessionTable& sessions, route::Exchange& exchange,
-               shard::KeyDecider& keys, const CensusSource& census, const Crew& crew,
-               TaskSlots& slots);
+               shard::KeyDecider& keys, const ShardStatisticsSource& shard_statistics,
+               const WorkerGroup& worker_group, TaskSlots& slots);
 
   // As in session::Backend.
   void inspect(const session::Session& session, uint64_t id, std::string_view key) noexcept;
@@ -51,8 +51,8 @@ class ShardQueries {
   SessionTable& sessions_;
   route::Exchange& exchange_;
   shard::KeyDecider& keys_;
-  const CensusSource& census_;
-  const Crew& crew_;
+  const ShardStatisticsSource& shard_statistics_;
+  const WorkerGroup& worker_group_;
   TaskPool<ShardQuery> pool_;
   std::string metrics_text_;
 };

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "api/entry.hpp"
-#include "server/census.hpp"
+#include "server/shard_statistics.hpp"
 #include "server/task_pool.hpp"
 #include "server/top.hpp"
 
@@ -33,7 +33,7 @@ struct ShardQuery {
   std::vector<api::KeyState> states;
   std::string text;
   uint64_t next_cursor = 0;  // of this shard; 0: it has no more
-  std::vector<Census> censuses;
+  std::vector<ShardStatistics> shard_statistics_of_all;
   std::vector<TopKey> top_keys;
 
   // Whether it goes from shard to shard.
@@ -45,7 +45,7 @@ struct ShardQuery {
     states.clear();
     text.clear();
     next_cursor = 0;
-    censuses.clear();
+    shard_statistics_of_all.clear();
     top_keys.clear();
   }
   void add(const api::KeyState& state) {

@@ -17,15 +17,15 @@ double rounded(double rate) noexcept {
   return std::round(rate * 10) / 10;
 }
 
-Json core_json(const Census& core) {
-  return {{"shard", core.shard_id},
-          {"decisionsPerSecond", rounded(core.rates.decisions())},
-          {"approvedPerSecond", rounded(core.rates.approved)},
-          {"deniedPerSecond", rounded(core.rates.denied)},
-          {"queuedPerSecond", rounded(core.rates.queued)},
-          {"waiting", core.waiters},
-          {"keys", core.keys},
-          {"connections", core.connections}};
+Json shard_json(const ShardStatistics& shard) {
+  return {{"shard", shard.shard_id},
+          {"decisionsPerSecond", rounded(shard.rates.decisions())},
+          {"approvedPerSecond", rounded(shard.rates.approved)},
+          {"deniedPerSecond", rounded(shard.rates.denied)},
+          {"queuedPerSecond", rounded(shard.rates.queued)},
+          {"waiting", shard.waiters},
+          {"keys", shard.keys},
+          {"connections", shard.connections}};
 }
 
 Json key_json(const TopKey& key) {
@@ -45,9 +45,9 @@ Json key_json(const TopKey& key) {
 
 }  // namespace
 
-void merge(std::span<const shard::HeavyKey> of_core, uint32_t shard, uint32_t keys_max,
+void merge(std::span<const shard::HeavyKey> of_shard, uint32_t shard, uint32_t keys_max,
            std::vector<TopKey>& keys) {
-  for (const shard::HeavyKey& key : of_core) {
+  for (const shard::HeavyKey& key : of_shard) {
     keys.push_back({.text = std::string{key.key}, .shard = shard, .rates = key});
     keys.back().rates.key = {};
   }
@@ -56,9 +56,9 @@ void merge(std::span<const shard::HeavyKey> of_core, uint32_t shard, uint32_t ke
   if (keys.size() > keys_max) keys.resize(keys_max);
 }
 
-std::string write_top(std::span<const Census> cores, std::span<const TopKey> keys) {
+std::string write_top(std::span<const ShardStatistics> shards, std::span<const TopKey> keys) {
   Json json{{"version", SLUICE_VERSION}, {"shards", Json::array()}, {"keys", Json::array()}};
-  for (const Census& core : cores) json["shards"].push_back(core_json(core));
+  for (const ShardStatistics& shard : shards) json["shards"].push_back(shard_json(shard));
   for (const TopKey& key : keys) json["keys"].push_back(key_json(key));
   std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
   ASSERT(text.size() <= limits::reply_bytes_max - limits::http_header_bytes_max);

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "server/census.hpp"
+#include "server/shard_statistics.hpp"
 #include "shard/shard.hpp"
 
 namespace sluice::server {
@@ -24,9 +24,9 @@ struct TopKey {
 };
 
 // Keeps no more than `keys_max` of both, most asked first.
-void merge(std::span<const shard::HeavyKey> of_core, uint32_t shard, uint32_t keys_max,
+void merge(std::span<const shard::HeavyKey> of_shard, uint32_t shard, uint32_t keys_max,
            std::vector<TopKey>& keys);
 
-std::string write_top(std::span<const Census> cores, std::span<const TopKey> keys);
+std::string write_top(std::span<const ShardStatistics> shards, std::span<const TopKey> keys);
 
 }  // namespace sluice::server

@@ -15,7 +15,7 @@ WaiterDelivery::WaiterDelivery(session::Context& context, SessionTable& sessions
     : context_(context),
       sessions_(sessions),
       exchange_(exchange),
-      shard_(exchange.core()),
+      shard_(exchange.shard()),
       sources_{GrantSource{keys}, GrantSource{quotas}} {
   early_grants_.reserve(grants_max);
 }
@@ -41,7 +41,7 @@ void WaiterDelivery::abandon(WaitingEntry& entry) noexcept {
     // Else its grant is still in the list, and finds nobody.
     api::Decider& decider = decider_of(entry.quota);
     const bool left = decider.abandon(entry.waiter, entry.ticket, context_.now, entry.owner);
-    if (left) context_.waits.give_back(entry.ticket);
+    if (left) context_.waits.free(entry.ticket);
     return;
   }
   if (entry.notice.under_way) return;  // withdrawn already: the outcome finds nobody
@@ -53,7 +53,7 @@ void WaiterDelivery::drop(api::Ticket ticket, bool queued) noexcept {
   if (queued) {
     abandon(context_.waits[ticket]);
   } else {
-    context_.waits.give_back(ticket);
+    context_.waits.free(ticket);
   }
 }
 
@@ -67,7 +67,7 @@ void WaiterDelivery::send_notice(WaitingEntry& entry, Notice::Kind kind) noexcep
 }
 
 // At the waiter's owner.
-void WaiterDelivery::on_notice(api::CoreId origin, Notice& notice) noexcept {
+void WaiterDelivery::on_notice(api::ShardId origin, Notice& notice) noexcept {
   api::Decider& decider = decider_of(notice.quota);
   switch (notice.kind) {
     case Notice::Kind::withdraw:
@@ -94,7 +94,7 @@ void WaiterDelivery::on_notice_returned(const Notice& notice) noexcept {
   const bool over =
       notice.kind == Notice::Kind::refund || (notice.kind == Notice::Kind::abandon && notice.done);
   if (over) {
-    context_.waits.give_back(notice.ticket);
+    context_.waits.free(notice.ticket);
   } else if (entry.state == WaitState::unclaimed) {
     refund(entry);
   }
@@ -127,7 +127,7 @@ void WaiterDelivery::refund(WaitingEntry& entry) noexcept {
   if (approved) decider_of(entry.quota).refund(permit, context_.now);
   entry.notice.unlink();
   entry.notice.kind = Notice::Kind::none;
-  context_.waits.give_back(entry.ticket);
+  context_.waits.free(entry.ticket);
 }
 
 // A split request was delivered: its entries have joined, or nobody waits for them.

@@ -31,7 +31,8 @@ class WaiterDelivery {
   void abandon(session::WaitingEntry& entry) noexcept;
 
   // A waiter was queued by shard `owner`.
-  void on_queued(api::Ticket ticket, api::WaiterId waiter, api::CoreId owner, bool quota) noexcept {
+  void on_queued(api::Ticket ticket, api::WaiterId waiter, api::ShardId owner,
+                 bool quota) noexcept {
     session::WaitingEntry& entry = context_.waits[ticket];
     entry.waiter = waiter;
     entry.owner = owner;
@@ -42,7 +43,7 @@ class WaiterDelivery {
 
   // Between shards: a notice at the waiter's owner, the same one back where the ticket is, and the
   // grant of another shard.
-  void on_notice(api::CoreId origin, route::Notice& notice) noexcept;
+  void on_notice(api::ShardId origin, route::Notice& notice) noexcept;
   void on_notice_returned(const route::Notice& notice) noexcept;
   void on_grant(const api::Grant& grant) noexcept;
 
@@ -69,7 +70,7 @@ class WaiterDelivery {
   session::Context& context_;
   SessionTable& sessions_;
   route::Exchange& exchange_;
-  const api::CoreId shard_;
+  const api::ShardId shard_;
   std::array<GrantSource, 2> sources_;  // keys, quotas
   std::vector<api::Grant> early_grants_;
 };

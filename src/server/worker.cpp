@@ -17,19 +17,21 @@ OwnCallBounds own_call_bounds(const WorkerOptions& options) noexcept {
   return {// All reservations that can be open, and what answers name beside them.
           .cancels_max = size_t{options.quota.reservations_max} * options.sessions.shards +
                          size_t{shard_tasks_max} * limits::quota_calls_max,
-          .ties_max = options.connections_max + spare_sockets + shard_tasks_max};
+          .bindings_max = options.connections_max + spare_sockets + shard_tasks_max};
 }
 
 }  // namespace
 
-Worker::Worker(io::Io& io, const WorkerOptions& options, Crew& crew, Deciders deciders)
+Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_group,
+               Deciders deciders)
     : io_(io),
-      crew_(crew),
+      worker_group_(worker_group),
       drain_ms_(options.drain_ms),
       spin_ns_(options.spin_ns),
       keys_(std::move(deciders.keys)),
       quotas_(std::move(deciders.quotas)),
-      exchange_(crew.mesh(), static_cast<api::CoreId>(options.sessions.shard), options.splits),
+      exchange_(worker_group.mesh(), static_cast<api::ShardId>(options.sessions.shard),
+                options.splits),
       backend_({.keys = *keys_,
                 .exchange = exchange_,
                 .decisions = decisions_,
@@ -42,12 +44,13 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, Crew& crew, Deciders de
       sessions_(options.connections_max + spare_sockets, options.sessions.key_bytes_max),
       waiters_(context_, sessions_, exchange_, *keys_, *quotas_,
                exchange_.alone() ? 0 : options.splits.entries_max),
-      queries_(context_, sessions_, exchange_, *keys_, *this, crew, tasks_),
+      queries_(context_, sessions_, exchange_, *keys_, *this, worker_group, tasks_),
       quota_tasks_(io, context_, sessions_, exchange_, waiters_, *quotas_, tasks_,
                    own_call_bounds(options)),
-      decisions_(context_, sessions_, exchange_, waiters_, *keys_, crew.ids()),
+      decisions_(context_, sessions_, exchange_, waiters_, *keys_, worker_group.ids()),
       runner_(context_, sessions_, decisions_, waiters_, *keys_, statistics_),
-      placement_(io, crew, context_, sessions_, exchange_, statistics_, options.connections_max),
+      placement_(io, worker_group, context_, sessions_, exchange_, statistics_,
+                 options.connections_max),
       events_(limits::turn_events) {
   if (!options.rules.empty() || options.quotas != policy::QuotaRules{}) {
     auto book =
@@ -56,7 +59,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, Crew& crew, Deciders de
     while (quotas_->next_due_ns() == 0) quotas_->run_due({});  // nobody waits yet
     keys_->adopt(std::move(book), {});
   }
-  crew_.attach(exchange_.core(), &io_);
+  worker_group_.attach(exchange_.shard(), &io_);
 }
 
 Worker::~Worker() {
@@ -72,9 +75,9 @@ void Worker::start() noexcept {
 
 void Worker::turn(int64_t wait_ns_max) noexcept {
   ++statistics_.turns;
-  const int64_t wait = std::min(settle_down(), wait_ns_max);
+  const int64_t wait = std::min(poll_timeout_ns(), wait_ns_max);
   const size_t count = io_.poll(events_, wait);
-  exchange_.is_up();
+  exchange_.mark_awake();
   context_.now = io_.now();
   rates_.advance(context_.now.monotonic_ns, keys_->statistics());
   // Whose time has come has a turn before newcomers.
@@ -106,12 +109,12 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
 void Worker::send_off() noexcept {
   waiters_.send_grants();
   exchange_.flush();
-  exchange_.ring_doorbells([this](uint32_t core) { crew_.wake(core); });
+  exchange_.ring_doorbells([this](uint32_t shard) { worker_group_.wake(shard); });
 }
 
 // An idle worker looks around for a while before it sleeps; one that will sleep says so first, and
 // looks once more, so that whoever sends it something either is seen or wakes it.
-int64_t Worker::settle_down() noexcept {
+int64_t Worker::poll_timeout_ns() noexcept {
   const bool idle = !quota_tasks_.has_own_calls() && !runner_.has_work();
   if (!idle || context_.now.monotonic_ns - busy_ns_ < spin_ns_) return 0;
   const int64_t wait = wait_ns();
@@ -167,7 +170,7 @@ void Worker::adopt(route::Handover& handover) noexcept {
   if (context_.draining) session->begin_drain();
 }
 
-void Worker::on_message(api::CoreId origin, route::ShardMessage& message) noexcept {
+void Worker::on_message(api::ShardId origin, route::ShardMessage& message) noexcept {
   for (route::Notice& notice : message.notices) waiters_.on_notice(origin, notice);
   decisions_.decide_for(origin, message);
   for (const route::ShardTask& task : message.tasks) {
@@ -181,7 +184,7 @@ void Worker::on_message(api::CoreId origin, route::ShardMessage& message) noexce
   waiters_.deliver_grants();
 }
 
-void Worker::on_returned(api::CoreId target, route::ShardMessage& message) noexcept {
+void Worker::on_returned(api::ShardId target, route::ShardMessage& message) noexcept {
   for (const route::Notice& notice : message.notices) waiters_.on_notice_returned(notice);
   decisions_.on_returned(target, message);
   for (const route::ShardTask& task : message.tasks) {
@@ -224,8 +227,8 @@ void Worker::check_drain() noexcept {
   runner_.cut_off();
 }
 
-Census Worker::census() const noexcept {
-  return {.shard_id = exchange_.core(),
+ShardStatistics Worker::shard_statistics() const noexcept {
+  return {.shard_id = exchange_.shard(),
           .shard = keys_->statistics(),
           .quota = quotas_->statistics(),
           .worker = statistics_,
@@ -241,7 +244,7 @@ Census Worker::census() const noexcept {
           .connections = sessions_.open_count(),
           .drained_entries = context_.drained_entries,
           .handles_refused = context_.handles_refused,
-          .crossings = exchange_.crossed_entries(),
+          .other_shard_entries = exchange_.crossed_entries(),
           .wakes = exchange_.wakes()};
 }
 

@@ -16,9 +16,7 @@
 #include "io/io.hpp"
 #include "quota/quota_decider.hpp"
 #include "route/exchange.hpp"
-#include "server/census.hpp"
 #include "server/connection_placement.hpp"
-#include "server/crew.hpp"
 #include "server/deciders.hpp"
 #include "server/entry_decisions.hpp"
 #include "server/quota_tasks.hpp"
@@ -26,16 +24,18 @@
 #include "server/session_runner.hpp"
 #include "server/session_table.hpp"
 #include "server/shard_queries.hpp"
+#include "server/shard_statistics.hpp"
 #include "server/waiter_delivery.hpp"
+#include "server/worker_group.hpp"
 #include "server/worker_options.hpp"
 #include "session/context.hpp"
 #include "shard/key_decider.hpp"
 
 namespace sluice::server {
 
-class Worker final : private CensusSource {
+class Worker final : private ShardStatisticsSource {
  public:
-  Worker(io::Io& io, const WorkerOptions& options, Crew& crew, Deciders deciders);
+  Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_group, Deciders deciders);
   ~Worker();
 
   // Accepts from now on.
@@ -63,7 +63,7 @@ class Worker final : private CensusSource {
 
   // How long the next turn may wait for events. Whoever sends this core something from now on, and
   // until that turn, wakes it.
-  int64_t settle_down() noexcept;
+  int64_t poll_timeout_ns() noexcept;
 
   // For tests. What is being decided, and for whom; the message that it came in, if it did.
   const route::Turn& undecided() const noexcept { return context_.turn; }
@@ -80,11 +80,11 @@ class Worker final : private CensusSource {
  private:
   friend class route::Exchange;  // calls on_message() and on_returned()
 
-  Census census() const noexcept override;
+  ShardStatistics shard_statistics() const noexcept override;
 
   // For route::Exchange: what another shard asks, and what it has answered.
-  void on_message(api::CoreId origin, route::ShardMessage& message) noexcept;
-  void on_returned(api::CoreId target, route::ShardMessage& message) noexcept;
+  void on_message(api::ShardId origin, route::ShardMessage& message) noexcept;
+  void on_returned(api::ShardId target, route::ShardMessage& message) noexcept;
 
   int64_t wait_ns() const noexcept;
   void on_event(const io::Event& event) noexcept;
@@ -93,7 +93,7 @@ class Worker final : private CensusSource {
   void check_drain() noexcept;
 
   io::Io& io_;
-  Crew& crew_;
+  WorkerGroup& worker_group_;
   const int64_t drain_ms_;
   const int64_t spin_ns_;
   const std::unique_ptr<shard::KeyDecider> keys_;

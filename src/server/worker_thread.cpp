@@ -20,9 +20,11 @@ bool pin_to(int cpu) noexcept {
 }  // namespace
 
 WorkerThread::WorkerThread(io::Backend backend, io::Options io_options, WorkerOptions options,
-                           Crew& crew, WorkerPlace place)
-    : thread_([this, backend, moved = std::move(io_options), options = std::move(options), &crew,
-               place]() mutable { run(backend, std::move(moved), options, crew, place); }) {}
+                           WorkerGroup& worker_group, WorkerPlace place)
+    : thread_([this, backend, moved = std::move(io_options), options = std::move(options),
+               &worker_group,
+               place]() mutable { run(backend, std::move(moved), options, worker_group, place); }) {
+}
 
 WorkerThread::~WorkerThread() {
   stop();
@@ -61,13 +63,13 @@ bool WorkerThread::wait_drained(std::chrono::milliseconds timeout) {
 }
 
 void WorkerThread::run(io::Backend backend, io::Options io_options, const WorkerOptions& options,
-                       Crew& crew, WorkerPlace place) noexcept {
+                       WorkerGroup& worker_group, WorkerPlace place) noexcept {
   bool started = false;
   try {
     pthread_setname_np(pthread_self(), ("shard-" + std::to_string(place.shard)).c_str());
     const bool pinned = place.cpu && pin_to(*place.cpu);
     const std::unique_ptr<io::Io> io = io::make_io(backend, std::move(io_options));
-    Worker worker(*io, options, crew, make_deciders(options));
+    Worker worker(*io, options, worker_group, make_deciders(options));
     worker.start();
     {
       const std::lock_guard lock(mutex_);

@@ -32,8 +32,8 @@ struct WorkerStarted {
 
 class WorkerThread {
  public:
-  WorkerThread(io::Backend backend, io::Options io_options, WorkerOptions options, Crew& crew,
-               WorkerPlace place = {});
+  WorkerThread(io::Backend backend, io::Options io_options, WorkerOptions options,
+               WorkerGroup& worker_group, WorkerPlace place = {});
   ~WorkerThread();
 
   WorkerStarted wait_started() { return started_.get_future().get(); }
@@ -55,8 +55,8 @@ class WorkerThread {
 
   void command(Command command) noexcept;
   void wake() noexcept;
-  void run(io::Backend backend, io::Options io_options, const WorkerOptions& options, Crew& crew,
-           WorkerPlace place) noexcept;
+  void run(io::Backend backend, io::Options io_options, const WorkerOptions& options,
+           WorkerGroup& worker_group, WorkerPlace place) noexcept;
   void loop(Worker& worker) noexcept;
   void set_drained(const Worker& worker) noexcept;
 

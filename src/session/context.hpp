@@ -57,7 +57,7 @@ class Backend {
 
   // The number of a key of this core or another; every intern() has its let_go(). no_handle: full.
   virtual api::Handle intern(std::string_view key) noexcept = 0;
-  virtual void let_go(api::Handle handle) noexcept = 0;
+  virtual void drop_reference(api::Handle handle) noexcept = 0;
   virtual std::string_view key_of(api::Handle handle) const noexcept = 0;
 
   // Of a waiter whose `queued` was told. The outcome comes as a grant.
@@ -67,7 +67,7 @@ class Backend {
   virtual void abandon(WaitingEntry& entry) noexcept = 0;
 
   // Whether something may be asked about shards now; else again when the session is resumed.
-  virtual bool may_look() const noexcept = 0;
+  virtual bool may_query() const noexcept = 0;
   // Answered by on_inspected(id, ...), on_page(id, ...), on_counted(id, ...), on_text(id, ...),
   // now or later. Cursors name the shard too: from 0 they lead through all of them.
   virtual void inspect(Session& session, uint64_t id, std::string_view key) noexcept = 0;
@@ -76,18 +76,18 @@ class Backend {
   virtual void metrics(Session& session, uint64_t id) noexcept = 0;
   virtual void top(Session& session, uint64_t id, uint32_t keys_max) noexcept = 0;
 
-  // An empty batch, to be filled and given to ask(). There is one while may_look().
+  // An empty batch, to be filled and given to ask(). There is one while may_query().
   virtual api::QuotaBatch& take_batch() noexcept = 0;
   // Has the batch decided, each call by the core of its subjects or of its reservation. Answered by
   // on_quota(id, batch), now or later; the batch is the session's until that returns. Calls of
-  // several cores: the session has to hold what comes behind them (spans_cores()).
+  // several cores: the session has to hold what comes behind them (spans_shards()).
   virtual void ask(Session& session, uint64_t id, api::QuotaBatch& batch) noexcept = 0;
-  virtual bool spans_cores(const api::QuotaBatch& batch) const noexcept = 0;
+  virtual bool spans_shards(const api::QuotaBatch& batch) const noexcept = 0;
   // Nobody was told of this reservation, and nobody will be: it is cancelled, by its core, soon.
   // One with an id of its client's stays, for it may be asked again.
-  virtual void give_back(uint64_t reservation) noexcept = 0;
+  virtual void cancel_undelivered(uint64_t reservation) noexcept = 0;
   // The connection is gone: what is tied to it ends, on every core.
-  virtual void end_tie(uint64_t tie) noexcept = 0;
+  virtual void end_binding(uint64_t binding) noexcept = 0;
 
   // Hands the connection over to another core, with all that is in its input buffer. The session
   // is held until it ends, and sends nothing.
@@ -99,12 +99,12 @@ class Backend {
 
 // Of a batch whose answers reach nobody. With an id of its own the client can ask again, and is
 // told the same.
-inline void give_back_untold(Backend& backend, const api::QuotaBatch& batch) noexcept {
+inline void cancel_undelivered(Backend& backend, const api::QuotaBatch& batch) noexcept {
   for (size_t index = 0; index < batch.calls.size(); ++index) {
     const api::QuotaCall& call = batch.calls[index];
     const uint64_t reservation = batch.answers[index].reservation;
     if (call.op != api::QuotaOp::reserve || !call.client_id.empty()) continue;
-    if (reservation != 0) backend.give_back(reservation);
+    if (reservation != 0) backend.cancel_undelivered(reservation);
   }
 }
 
@@ -167,7 +167,7 @@ struct Context {
   uint32_t handle_work = 0;     // keys interned and handles forgotten in this turn
   Scratch scratch;
   base::TimerWheel timers{0};
-  uint64_t ties_count = 0;         // connections that have tied reservations to their lives
+  uint64_t bindings_count = 0;     // connections that have tied reservations to their lives
   uint32_t debug_walks_count = 0;  // GET /debug under way
   uint64_t drained_entries = 0;    // answered `draining` without being decided
   uint64_t handles_refused = 0;    // keys answered `handles_full`
@@ -187,7 +187,7 @@ struct Context {
   DirtyList dirty;         // sessions with something to send, or to close, at the end of the turn
 
   // Unique among all cores' connections.
-  uint64_t new_tie() noexcept { return uint64_t{options.shard} << 48 | ++ties_count; }
+  uint64_t new_binding() noexcept { return uint64_t{options.shard} << 48 | ++bindings_count; }
 
   int64_t now_ms() const noexcept { return base::floor_ms(now.monotonic_ns); }
 };

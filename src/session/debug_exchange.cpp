@@ -15,7 +15,7 @@ DebugExchange::~DebugExchange() {
 }
 
 bool DebugExchange::has_place(const Context& context) noexcept {
-  return context.debug_walks_count < DebugWalk::walks_max && context.backend.may_look();
+  return context.debug_walks_count < DebugWalk::walks_max && context.backend.may_query();
 }
 
 void DebugExchange::begin() noexcept {
@@ -37,7 +37,7 @@ DebugExchange::Progress DebugExchange::proceed() {
   if (is_asked_) return Progress::waits;
   if (walk_.needs_page()) {
     walk_.forget_written();
-    if (!context_.backend.may_look()) return Progress::goes_on;
+    if (!context_.backend.may_query()) return Progress::goes_on;
     is_asked_ = true;
     transport_.page(walk_.cursor(), DebugWalk::slice_keys);
     if (is_asked_) return Progress::waits;

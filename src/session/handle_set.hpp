@@ -54,8 +54,8 @@ class HandleSet : public boost::intrusive::list_base_hook<> {
 
   // Takes handles out, lowest first, and tells `let_go` each, until `work_max` were taken; to pass
   // over 64 words without any is as much work as one. Returns the work.
-  template <typename LetGo>
-  uint32_t take_out(uint32_t work_max, LetGo let_go) noexcept {
+  template <typename DropReference>
+  uint32_t take_out(uint32_t work_max, DropReference drop_reference) noexcept {
     uint32_t work = 0;
     while (count_ > 0 && work < work_max) {
       const uint64_t word = words_[first_word_];
@@ -67,7 +67,7 @@ class HandleSet : public boost::intrusive::list_base_hook<> {
       const auto handle =
           static_cast<api::Handle>(first_word_ * 64 + static_cast<size_t>(std::countr_zero(word)));
       remove(handle);
-      let_go(handle);
+      drop_reference(handle);
     }
     return work;
   }

@@ -31,7 +31,7 @@ size_t HttpSession::take(std::span<const std::byte> bytes) noexcept {
   while (!held() && !is_ending()) {
     if (!make_output_room()) break;
     if (exchange_.is_ready()) {
-      if (!make_look_room()) break;
+      if (!make_query_room()) break;
       exchange_.ask();
       go_on();
       continue;

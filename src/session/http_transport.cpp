@@ -129,7 +129,7 @@ void HttpTransport::remember(uint64_t reservation) noexcept {
 
 void HttpTransport::on_lost(const LostSend& lost) noexcept {
   for (const auto& undelivered : undelivered_.behind(lost.send, lost.taken_bytes)) {
-    context_.backend.give_back(undelivered.reservation);
+    context_.backend.cancel_undelivered(undelivered.reservation);
   }
 }
 

@@ -73,7 +73,7 @@ bool NativeSession::all_decided() noexcept {
   return false;
 }
 
-bool NativeSession::may_look_at(const wire::ClientRequest& request) noexcept {
+bool NativeSession::may_handle(const wire::ClientRequest& request) noexcept {
   return std::visit(
       base::Overloaded{
           [&](const wire::AcquireRequest& acquire) {
@@ -93,12 +93,12 @@ bool NativeSession::may_look_at(const wire::ClientRequest& request) noexcept {
             return true;
           },
           [&](const wire::WithdrawRequest&) { return all_decided(); },
-          [&](const wire::InspectRequest&) { return all_decided() && make_look_room(); },
+          [&](const wire::InspectRequest&) { return all_decided() && make_query_room(); },
           [&](const wire::UnsupportedRequest&) { return true; },
           [&](const wire::HelloRequest&) { return true; },
           [&](const wire::AcquireByHandleRequest&) { return true; },
           [&](const wire::PingRequest&) { return true; },
-          [&](const auto&) { return make_look_room(); },  // all that is about quotas
+          [&](const auto&) { return make_query_room(); },  // all that is about quotas
       },
       request.body);
 }
@@ -120,7 +120,7 @@ bool NativeSession::on_frame(std::span<const std::byte> frame) noexcept {
   if (const auto* acquire = std::get_if<wire::AcquireByHandleRequest>(&request->body)) {
     return on_acquire_by_handle(id, frame.size(), *acquire);
   }
-  if (!may_look_at(*request)) return false;
+  if (!may_handle(*request)) return false;
   if (connection_.finishing() || connection_.closing()) return true;
   std::visit(
       base::Overloaded{
@@ -331,7 +331,7 @@ void NativeSession::on_inspect(uint64_t id, const wire::InspectRequest& request)
     write_error(id, ErrorCode::id_in_use);
     return;
   }
-  hold(held_by_look);
+  hold(held_by_query);
   if (!request.key.empty()) {
     context_.backend.inspect(*this, id, request.key);
   } else {
@@ -348,7 +348,7 @@ void NativeSession::on_inspected(uint64_t id, const api::KeyState* state) noexce
 
 void NativeSession::on_page(uint64_t id, std::span<const api::KeyState> keys,
                             uint64_t next_cursor) noexcept {
-  release_hold(held_by_look);
+  release_hold(held_by_query);
   if (connection_.finishing()) return;
   write(wire::inspected_bytes_max(keys),
         [&](auto out) { return wire::encode_inspected(id, keys, next_cursor, out); });
@@ -387,7 +387,7 @@ void NativeSession::keep_waiting(const route::Request& request, const Verdicts& 
     const api::Ticket ticket = verdicts.entries[i].ticket;
     if (ticket == api::no_ticket) continue;
     if (verdicts.verdicts[i] != api::Verdict::queued) {
-      context_.waits.give_back(ticket);
+      context_.waits.free(ticket);
       --waiting_count_;
       continue;
     }
@@ -413,7 +413,7 @@ void NativeSession::abandon_waiting(const Verdicts& verdicts) noexcept {
     if (verdicts.verdicts[i] == api::Verdict::queued) {
       context_.backend.abandon(context_.waits[ticket]);
     } else {
-      context_.waits.give_back(ticket);
+      context_.waits.free(ticket);
     }
   }
 }
@@ -455,7 +455,7 @@ void NativeSession::write_granted(WaitingFrame& frame) noexcept {
     details.push_back(entry.detail);
     if (frame.reserves) reservations.push_back(entry.reservation);
     frame.settled.pop_front();
-    context_.waits.give_back(entry.ticket);
+    context_.waits.free(entry.ticket);
     --waiting_count_;
   }
   write(wire::granted_bytes_max(static_cast<uint32_t>(indexes.size()), frame.details),
@@ -479,8 +479,8 @@ void NativeSession::drop_entries(WaitingEntries& entries) noexcept {
     entries.pop_front();
     --waiting_count_;
     if (entry.reservation != 0) {
-      context_.backend.give_back(entry.reservation);
-      context_.waits.give_back(entry.ticket);
+      context_.backend.cancel_undelivered(entry.reservation);
+      context_.waits.free(entry.ticket);
     } else {
       context_.backend.abandon(entry);
     }
@@ -495,7 +495,7 @@ void NativeSession::drop_waiting() noexcept {
     drop_entries(frame.settled);
     close_frame(frame);
   }
-  if (tie_ != 0 && !std::exchange(tie_ended_, true)) context_.backend.end_tie(tie_);
+  if (binding_ != 0 && !std::exchange(binding_ended_, true)) context_.backend.end_binding(binding_);
 }
 
 void NativeSession::write_error(uint64_t id, ErrorCode code) noexcept {

@@ -54,7 +54,7 @@ class NativeSession final : public Session {
 
   // False: not now; the frame is looked at again when the session is resumed.
   bool on_frame(std::span<const std::byte> frame) noexcept;
-  bool may_look_at(const wire::ClientRequest& request) noexcept;
+  bool may_handle(const wire::ClientRequest& request) noexcept;
   bool all_decided() noexcept;
   bool admit(uint64_t id, size_t frame_bytes) noexcept;
   bool id_in_use(uint64_t id) const noexcept;
@@ -83,8 +83,8 @@ class NativeSession final : public Session {
   bool admit_batch(uint64_t id, size_t frame_bytes, size_t entries_count) noexcept;
   void take_tickets(api::QuotaBatch& batch) noexcept;
   void ask(uint64_t id, size_t frame_bytes, api::QuotaBatch& batch, uint8_t kind) noexcept;
-  void look(uint64_t id, api::QuotaBatch& batch, uint8_t kind) noexcept;
-  void on_looked(uint64_t id, const api::QuotaBatch& batch) noexcept;
+  void query(uint64_t id, api::QuotaBatch& batch, uint8_t kind) noexcept;
+  void on_query_done(uint64_t id, const api::QuotaBatch& batch) noexcept;
   void write_quota_answers(uint64_t id, std::span<const api::QuotaAnswer> answers,
                            std::span<const api::LimitReport> limits, uint8_t kind,
                            size_t bytes_max) noexcept;
@@ -94,7 +94,7 @@ class NativeSession final : public Session {
 
   api::Verdict intern(std::string_view key, api::Handle& handle) noexcept;
   bool make_handle_set() noexcept;
-  bool goes_to_seats(const wire::AcquireByHandleRequest& acquire) const noexcept;
+  bool goes_to_handle_slots(const wire::AcquireByHandleRequest& acquire) const noexcept;
   std::string_view key_of(api::Handle handle) const noexcept;
   size_t look_up(wire::Column<api::Handle> handles) noexcept;
 
@@ -112,7 +112,7 @@ class NativeSession final : public Session {
   void write_error(uint64_t id, ErrorCode code) noexcept;
 
   std::unique_ptr<HandleSet> handles_;  // from the first Intern on
-  uint32_t foreign_handles_ = 0;        // of them, those of other cores' keys
+  uint32_t other_shard_handles_ = 0;    // of them, those of other cores' keys
   WaitingFrames frames_;                // by id
   SettledFrames settled_;               // with outcomes that were not told yet
   uint32_t waiting_count_ = 0;          // entries, those of the turn that may wait included
@@ -120,12 +120,12 @@ class NativeSession final : public Session {
   size_t outstanding_bytes_ = 0;
   uint64_t highest_id_ = 0;                 // of the outstanding frames
   std::optional<wire::DecodeError> fatal_;  // told when all that came before it is decided
-  uint64_t tie_ = 0;                        // of reservations that end with it; 0: none yet
+  uint64_t binding_ = 0;                    // of reservations that end with it; 0: none yet
   int64_t started_ms_;
   int64_t drain_started_ms_ = 0;
   bool welcomed_ = false;
   bool said_go_away_ = false;
-  bool tie_ended_ = false;
+  bool binding_ended_ = false;
 };
 
 }  // namespace sluice::session

@@ -35,9 +35,9 @@ Verdict NativeSession::intern(std::string_view key, api::Handle& handle) noexcep
     return Verdict::handles_full;
   }
   if (!handles_->add(handle)) {
-    context_.backend.let_go(handle);  // a connection holds a handle once
+    context_.backend.drop_reference(handle);  // a connection holds a handle once
   } else if (!context_.backend.is_here(key)) {
-    ++foreign_handles_;
+    ++other_shard_handles_;
   }
   return Verdict::approved;
 }
@@ -58,10 +58,10 @@ void NativeSession::on_forget(uint64_t id, const wire::ForgetRequest& request) n
   if (id_in_use(id)) return write_error(id, ErrorCode::id_in_use);
   for (const api::Handle handle : request.handles) {
     if (handles_ == nullptr || !handles_->remove(handle)) continue;
-    const bool foreign =
-        foreign_handles_ > 0 && !context_.backend.is_here(context_.backend.key_of(handle));
-    if (foreign) --foreign_handles_;
-    context_.backend.let_go(handle);
+    const bool is_of_other_shard =
+        other_shard_handles_ > 0 && !context_.backend.is_here(context_.backend.key_of(handle));
+    if (is_of_other_shard) --other_shard_handles_;
+    context_.backend.drop_reference(handle);
   }
   write(wire::small_answer_bytes_max, [&](auto out) { return wire::encode_done(id, out); });
 }
@@ -74,8 +74,8 @@ bool NativeSession::on_acquire_by_handle(uint64_t id, size_t frame_bytes,
     answer_draining(id, count, acquire.details);
     return true;
   }
-  const bool to_seats = goes_to_seats(acquire);
-  const size_t text_bytes = to_seats ? 0 : look_up(acquire.handles);
+  const bool to_handle_slots = goes_to_handle_slots(acquire);
+  const size_t text_bytes = to_handle_slots ? 0 : look_up(acquire.handles);
   if (text_bytes > limits::handles_text_bytes_max) {
     write_error(id, ErrorCode::too_many_entries);
     return true;
@@ -83,7 +83,7 @@ bool NativeSession::on_acquire_by_handle(uint64_t id, size_t frame_bytes,
   if (!make_turn_room(count, text_bytes)) return false;
   if (connection_.finishing() || connection_.closing() || !admit(id, frame_bytes)) return true;
   const route::Request request = request_of(id, frame_bytes, acquire);
-  if (to_seats) {
+  if (to_handle_slots) {
     connection_.promise(wire::verdicts_bytes_max(count, 0));
     context_.turn.add(request, acquire.handles);
     return true;
@@ -97,8 +97,9 @@ bool NativeSession::on_acquire_by_handle(uint64_t id, size_t frame_bytes,
   return true;
 }
 
-bool NativeSession::goes_to_seats(const wire::AcquireByHandleRequest& acquire) const noexcept {
-  return foreign_handles_ == 0 && acquire.are_plain() && handles_ != nullptr &&
+bool NativeSession::goes_to_handle_slots(
+    const wire::AcquireByHandleRequest& acquire) const noexcept {
+  return other_shard_handles_ == 0 && acquire.are_plain() && handles_ != nullptr &&
          handles_->holds_all(acquire.handles);
 }
 
@@ -118,7 +119,7 @@ size_t NativeSession::look_up(wire::Column<api::Handle> handles) noexcept {
     keys.push_back(key_of(handle));
     bytes += keys.back().size();
   }
-  return foreign_handles_ > 0 ? bytes : 0;
+  return other_shard_handles_ > 0 ? bytes : 0;
 }
 
 }  // namespace sluice::session

@@ -1,6 +1,6 @@
 // Quotas: Reserve, Check, Settle, Cancel, Extend, Record, Usage, QuotaChange, Reset.
 // Flow:   a frame becomes the calls of a batch, which the backend has decided -> on_quota(), at
-//         once or later -> QuotaAnswers or UsageTold. What waits is remembered, withdrawn and told
+//         once or later -> QuotaAnswers or UsageReply. What waits is remembered, withdrawn and told
 //         as entries of an Acquire are.
 // Shape:  frames of entries are outstanding until they are answered. Usage, QuotaChange and Reset
 //         are looks: nothing behind one is read before its answer.
@@ -20,8 +20,8 @@ using api::QuotaOp;
 
 // Of QuotaBatch::kind: what its answer may hold, and how it came.
 namespace batch_bit {
-constexpr uint8_t tickets = 1, reservations = 2, retries = 4, limits = 8, look = 16, usage = 32,
-                  tied = 64;
+constexpr uint8_t tickets = 1, reservations = 2, retries = 4, limits = 8, query = 16, usage = 32,
+                  connection_bound = 64;
 }
 
 wire::QuotaColumns columns_of(uint8_t kind) noexcept {
@@ -48,12 +48,12 @@ uint8_t call_flags(uint8_t frame_flags) noexcept {
                               flag(bit::keep_requests, api::quota_flag::keep_requests));
 }
 
-bool tells_limits(uint8_t frame_flags) noexcept {
+bool wants_limits(uint8_t frame_flags) noexcept {
   return (frame_flags & (wire::quota_bit::wants_limits | wire::quota_bit::wants_violated)) != 0;
 }
 
 uint8_t kind_with(uint8_t bits, uint8_t frame_flags) noexcept {
-  return tells_limits(frame_flags) ? bits | batch_bit::limits : bits;
+  return wants_limits(frame_flags) ? bits | batch_bit::limits : bits;
 }
 
 void add_names(QuotaBatch& batch, std::string_view names, wire::Column<uint16_t> sizes) noexcept {
@@ -87,27 +87,27 @@ void add_call(QuotaBatch& batch, QuotaOp op, std::string_view subject) noexcept 
 }
 
 template <typename T>
-void fill_told(QuotaBatch& batch, wire::Column<T> column, T untold, uint8_t bit,
-               uint64_t api::Amounts::*member) noexcept {
+void fill_given(QuotaBatch& batch, wire::Column<T> column, T unset, uint8_t bit,
+                uint64_t api::Amounts::*member) noexcept {
   for (size_t entry = 0; entry < column.size(); ++entry) {
-    if (column[entry] == untold) continue;
+    if (column[entry] == unset) continue;
     QuotaCall& call = batch.calls[entry];
     call.amounts.*member = column[entry];
-    call.told |= bit;
+    call.given_bits |= bit;
   }
 }
 
 void fill_amounts(QuotaBatch& batch, const wire::EntryAmounts& amounts) noexcept {
   using api::Amounts;
   namespace given = api::given;
-  fill_told(batch, amounts.requests, api::keep, given::requests, &Amounts::requests);
-  fill_told(batch, amounts.input_tokens, wire::untold, given::input_tokens, &Amounts::input_tokens);
-  fill_told(batch, amounts.output_tokens, wire::untold, given::output_tokens,
-            &Amounts::output_tokens);
-  fill_told(batch, amounts.costs, wire::untold, given::cost, &Amounts::cost);
+  fill_given(batch, amounts.requests, api::keep, given::requests, &Amounts::requests);
+  fill_given(batch, amounts.input_tokens, wire::unset, given::input_tokens, &Amounts::input_tokens);
+  fill_given(batch, amounts.output_tokens, wire::unset, given::output_tokens,
+             &Amounts::output_tokens);
+  fill_given(batch, amounts.costs, wire::unset, given::cost, &Amounts::cost);
   for (size_t entry = 0; entry < amounts.cached_input_tokens.size(); ++entry) {
     const uint64_t cached = amounts.cached_input_tokens[entry];
-    if (cached != wire::untold) batch.calls[entry].cached_input_tokens = cached;
+    if (cached != wire::unset) batch.calls[entry].cached_input_tokens = cached;
   }
 }
 
@@ -129,18 +129,19 @@ void NativeSession::on_reserve(uint64_t id, size_t frame_bytes, QuotaOp op,
   }
   if (!admit_batch(id, frame_bytes, request.entries_count())) return;
   QuotaBatch& batch = context_.backend.take_batch();
-  const bool tied = reserves && (request.flags & wire::quota_bit::tied) != 0;
+  const bool connection_bound =
+      reserves && (request.flags & wire::quota_bit::connection_bound) != 0;
   const bool waits = reserves && request.may_wait();
   add_calls(batch, op, request);
   fill_amounts(batch, request);
   fill_ids(batch, request);
-  if (tied && tie_ == 0) tie_ = context_.new_tie();
+  if (connection_bound && binding_ == 0) binding_ = context_.new_binding();
   const uint8_t flags = call_flags(request.flags);
   for (QuotaCall& call : batch.calls) {
     call.flags = flags;
     call.lifetime_ms = request.lifetime_ms;
     call.owner = request.owner;
-    call.tie = tied ? tie_ : 0;
+    call.binding = connection_bound ? binding_ : 0;
   }
   if (request.may_wait()) {
     const uint32_t wait_ms = smaller_limit(request.wait_limit_ms, context_.options.wait_ms_max);
@@ -150,7 +151,7 @@ void NativeSession::on_reserve(uint64_t id, size_t frame_bytes, QuotaOp op,
   uint8_t bits = batch_bit::retries;
   if (reserves) bits |= batch_bit::reservations;
   if (waits) bits |= batch_bit::tickets;
-  if (tied) bits |= batch_bit::tied;
+  if (connection_bound) bits |= batch_bit::connection_bound;
   ask(id, frame_bytes, batch, kind_with(bits, request.flags));
 }
 
@@ -209,7 +210,7 @@ void NativeSession::on_usage(uint64_t id, const wire::UsageRequest& request) noe
                .subject_sizes = request.subject_sizes,
                .subject_counts = {}});
   }
-  look(id, batch, batch_bit::usage);
+  query(id, batch, batch_bit::usage);
 }
 
 void NativeSession::on_quota_change(uint64_t id, const wire::QuotaChangeRequest& request) noexcept {
@@ -222,7 +223,7 @@ void NativeSession::on_quota_change(uint64_t id, const wire::QuotaChangeRequest&
   QuotaBatch& batch = context_.backend.take_batch();
   add_call(batch, request.remove ? QuotaOp::remove : QuotaOp::put, request.subject);
   if (quota) batch.new_quotas.push_back(*std::move(quota));
-  look(id, batch, 0);
+  query(id, batch, 0);
 }
 
 void NativeSession::on_reset(uint64_t id, const wire::ResetRequest& request) noexcept {
@@ -233,7 +234,7 @@ void NativeSession::on_reset(uint64_t id, const wire::ResetRequest& request) noe
   } else {
     add_call(batch, QuotaOp::reset, request.subject);
   }
-  look(id, batch, 0);
+  query(id, batch, 0);
 }
 
 // Whether a frame of entries may become a batch. None at all are answered at once.
@@ -266,26 +267,26 @@ void NativeSession::ask(uint64_t id, size_t frame_bytes, QuotaBatch& batch, uint
   batch.kind = kind;
   connection_.promise(answers_bytes_max(batch));
   // What goes from core to core has no order with what would come behind it.
-  if (context_.backend.spans_cores(batch)) hold(held_by_decision);
+  if (context_.backend.spans_shards(batch)) hold(held_by_decision);
   context_.backend.ask(*this, id, batch);
 }
 
-void NativeSession::look(uint64_t id, QuotaBatch& batch, uint8_t kind) noexcept {
-  batch.kind = kind | batch_bit::look;
-  hold(held_by_look);
+void NativeSession::query(uint64_t id, QuotaBatch& batch, uint8_t kind) noexcept {
+  batch.kind = kind | batch_bit::query;
+  hold(held_by_query);
   context_.backend.ask(*this, id, batch);
 }
 
 void NativeSession::on_quota(uint64_t id, const QuotaBatch& batch) noexcept {
-  if ((batch.kind & batch_bit::look) != 0) return on_looked(id, batch);
+  if ((batch.kind & batch_bit::query) != 0) return on_query_done(id, batch);
   --outstanding_frames_;
   outstanding_bytes_ -= batch.frame_bytes;
   if (outstanding_frames_ == 0) release_hold(held_by_decision);
   if (connection_.closing() || connection_.finishing()) {
     abandon_waiting(batch);
-    give_back_untold(context_.backend, batch);
+    cancel_undelivered(context_.backend, batch);
     // Some core may have heard of the tie's end before it made this.
-    if ((batch.kind & batch_bit::tied) != 0) context_.backend.end_tie(tie_);
+    if ((batch.kind & batch_bit::connection_bound) != 0) context_.backend.end_binding(binding_);
     return;
   }
   const size_t bytes_max = answers_bytes_max(batch);
@@ -294,12 +295,12 @@ void NativeSession::on_quota(uint64_t id, const QuotaBatch& batch) noexcept {
   if ((batch.kind & batch_bit::tickets) != 0) keep_waiting(id, batch);
 }
 
-void NativeSession::on_looked(uint64_t id, const QuotaBatch& batch) noexcept {
-  release_hold(held_by_look);
+void NativeSession::on_query_done(uint64_t id, const QuotaBatch& batch) noexcept {
+  release_hold(held_by_query);
   if (connection_.finishing()) return;
   if ((batch.kind & batch_bit::usage) != 0) {
-    write(wire::usage_told_bytes_max(batch),
-          [&](auto out) { return wire::encode_usage_told(id, batch, out); });
+    write(wire::usage_reply_bytes_max(batch),
+          [&](auto out) { return wire::encode_usage_reply(id, batch, out); });
   } else {
     write_quota_answers(id, batch.answers, {}, batch.kind, answers_bytes_max(batch));
   }
@@ -326,7 +327,7 @@ void NativeSession::keep_waiting(uint64_t id, const QuotaBatch& batch) noexcept 
     const api::Ticket ticket = batch.calls[index].ticket;
     if (ticket == api::no_ticket) continue;
     if (batch.answers[index].code != QuotaCode::queued) {
-      context_.waits.give_back(ticket);
+      context_.waits.free(ticket);
       --waiting_count_;
       continue;
     }
@@ -352,7 +353,7 @@ void NativeSession::abandon_waiting(const QuotaBatch& batch) noexcept {
     if (batch.answers[index].code == QuotaCode::queued) {
       context_.backend.abandon(context_.waits[ticket]);
     } else {
-      context_.waits.give_back(ticket);
+      context_.waits.free(ticket);
     }
   }
 }
@@ -364,8 +365,8 @@ void NativeSession::on_lost(const LostSend& lost) noexcept {
     const wire::Frame frame = std::get<base::Complete<wire::Frame>>(read).value;
     begin += frame.size();
     if (begin <= lost.taken_bytes) continue;
-    for (const uint64_t reservation : wire::told_reservations(frame)) {
-      if (reservation != 0) context_.backend.give_back(reservation);
+    for (const uint64_t reservation : wire::granted_reservations(frame)) {
+      if (reservation != 0) context_.backend.cancel_undelivered(reservation);
     }
   }
 }

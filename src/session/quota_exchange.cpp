@@ -19,8 +19,8 @@ constexpr size_t page_bytes_max = limits::reply_bytes_max / 2;
 QuotaCode code_of(api::Verdict verdict, QuotaCode checked) noexcept {
   if (verdict == api::Verdict::wait_limit) return QuotaCode::wait_limit;
   ASSERT(verdict == api::Verdict::never_fits);
-  const bool says_why = !api::admits(checked) && !api::may_retry(checked);
-  return says_why ? checked : QuotaCode::exceeds_limit;
+  const bool is_final_denial = !api::admits(checked) && !api::may_retry(checked);
+  return is_final_denial ? checked : QuotaCode::exceeds_limit;
 }
 
 }  // namespace
@@ -108,7 +108,7 @@ void QuotaExchange::end_turn() noexcept {
 }
 
 void QuotaExchange::drop_outcome() noexcept {
-  if (reservation_ != 0) context_.backend.give_back(reservation_);
+  if (reservation_ != 0) context_.backend.cancel_undelivered(reservation_);
   reservation_ = 0;
   outcome_ = api::Verdict::none;
 }

@@ -97,7 +97,7 @@ bool is_public(std::string_view name) noexcept {
 }
 
 // What of a value is told.
-std::string told(std::string_view text) {
+std::string loggable(std::string_view text) {
   return log::shortened(text, value_bytes_max);
 }
 
@@ -106,7 +106,7 @@ Fields header_fields(std::string_view headers) {
   for (size_t bytes = 0; !headers.empty() && bytes <= headers_bytes_max;) {
     const Header header = header_of(take_line(headers));
     if (!is_public(header.name)) continue;
-    fields[canonical_name(header.name)].push_back(told(header.value));
+    fields[canonical_name(header.name)].push_back(loggable(header.value));
     bytes += header.name.size() + header.value.size();
   }
   return fields;
@@ -114,7 +114,7 @@ Fields header_fields(std::string_view headers) {
 
 std::string decoded(std::string_view text) {
   std::string buffer(text.size(), '\0');
-  return told(wire::DecodeBuffer{buffer}.percent_decode(text).value_or(text));
+  return loggable(wire::DecodeBuffer{buffer}.percent_decode(text).value_or(text));
 }
 
 // As deciding has it; empty when the path has none.
@@ -142,13 +142,13 @@ Fields request_fields(const Head& head, const wire::RestPath& path, bool routed,
   const Fields params = routed ? param_fields(path) : Fields::object();
   Fields fields{
       {"time", log::time_value(format, started_wall_ns)},
-      {"method", told(head.method)},
-      {"host", told(head.find("Host"))},
+      {"method", loggable(head.method)},
+      {"host", loggable(head.find("Host"))},
       {"path", decoded(head.target.substr(0, question_mark))},
-      {"query", told(head.target.substr(std::min(question_mark + 1, head.target.size())))},
+      {"query", loggable(head.target.substr(std::min(question_mark + 1, head.target.size())))},
       {"params", log::map_value(format, params)},
       {"route", path.route},
-      {"referer", told(head.find("Referer"))},
+      {"referer", loggable(head.find("Referer"))},
       {"length", content_bytes(head)}};
   if (format != log::Format::system_default) fields["header"] = header_fields(head.headers);
   return fields;
@@ -167,7 +167,7 @@ Level level_of(uint16_t status) noexcept {
 
 std::string correlation_id(const Head& head) {
   const std::string_view given = head.find("X-Correlation-ID");
-  if (!given.empty()) return told(given);
+  if (!given.empty()) return loggable(given);
   thread_local boost::uuids::random_generator_mt19937 random;
   return "gcc-" + boost::uuids::to_string(random());
 }
@@ -212,7 +212,7 @@ void RequestLog::forget_oldest() noexcept {
   begin_ += static_cast<uint32_t>(sizeof(Record) + oldest().head_bytes);
 }
 
-bool RequestLog::is_told(uint16_t status) const noexcept {
+bool RequestLog::is_logged(uint16_t status) const noexcept {
   if (status < 400) return access_.of_2xx;
   return status < 500 ? access_.of_4xx : access_.of_5xx;
 }
@@ -224,13 +224,13 @@ void RequestLog::answered(std::span<const std::byte> response) noexcept {
   ASSERT(text.size() > status_at + 3);
   const auto digit = [&](size_t at) { return text[status_at + at] - '0'; };
   const auto status = static_cast<uint16_t>(100 * digit(0) + 10 * digit(1) + digit(2));
-  if (is_told(status)) tell(status, text.size() - (text.find("\r\n\r\n") + 4));
+  if (is_logged(status)) log(status, text.size() - (text.find("\r\n\r\n") + 4));
   forget_oldest();
 }
 
 void RequestLog::answered(uint16_t status, uint64_t body_bytes) noexcept {
   if (!keeps_) return;
-  if (is_told(status)) tell(status, body_bytes);
+  if (is_logged(status)) log(status, body_bytes);
   forget_oldest();
 }
 
@@ -260,7 +260,7 @@ void RequestLog::warn(std::string_view message) noexcept {
   log::warning(message, {{"correlation-id", correlation_id(head)}, {"key", key_of(head)}});
 }
 
-void RequestLog::tell(uint16_t status, uint64_t body_bytes) noexcept {
+void RequestLog::log(uint16_t status, uint64_t body_bytes) noexcept {
   const Record record = oldest();
   const Head head{oldest_head()};
   const wire::RestPath path = wire::path_of(head.target);
@@ -276,7 +276,7 @@ void RequestLog::tell(uint16_t status, uint64_t body_bytes) noexcept {
         {"status", status},
         {"length", body_bytes}}}};
   const std::string_view id = head.find("X-Request-Id");
-  if (!id.empty()) fields["id"] = told(id);
+  if (!id.empty()) fields["id"] = loggable(id);
   if (status == 405 || unknown_path) {
     fields["error"] = log::map_value(
         format, {{"code", status}, {"internal", nullptr}, {"message", message_of(status)}});

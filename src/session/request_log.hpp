@@ -60,9 +60,9 @@ class RequestLog {
   Record oldest() const noexcept;
   std::string_view oldest_head() const noexcept;
   void forget_oldest() noexcept;
-  bool is_told(uint16_t status) const noexcept;
+  bool is_logged(uint16_t status) const noexcept;
   void warn(std::string_view message) noexcept;
-  void tell(uint16_t status, uint64_t body_bytes) noexcept;
+  void log(uint16_t status, uint64_t body_bytes) noexcept;
 
   std::span<char> memory_;
   AccessLog access_;

@@ -48,7 +48,7 @@ inline void return_ticket(Context& context, api::Ticket ticket, bool is_queued) 
   if (is_queued) {
     context.backend.abandon(context.waits[ticket]);
   } else if (ticket != api::no_ticket) {
-    context.waits.give_back(ticket);
+    context.waits.free(ticket);
   }
 }
 

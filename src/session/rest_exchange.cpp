@@ -59,7 +59,7 @@ void RestExchange::begin(const wire::RestRequest& request) noexcept {
 }
 
 bool RestExchange::begin_query(bool pretty) noexcept {
-  if (!context_.backend.may_look()) {
+  if (!context_.backend.may_query()) {
     refuse_query();
     return false;
   }
@@ -159,7 +159,7 @@ void RestExchange::on_quota(const api::QuotaBatch& batch) noexcept {
     if (answer) answer_quota(*answer);
     return;
   }
-  give_back_untold(context_.backend, batch);
+  cancel_undelivered(context_.backend, batch);
   if (is_queued) {
     log_.vanished();
   } else if (quota()->asks_itself()) {
@@ -172,7 +172,7 @@ void RestExchange::on_granted(const WaitingEntry& entry, const api::Grant& grant
   ASSERT(entry.ticket == ticket_);
   api::Detail detail = grant.detail;
   detail.request_id = entry.detail.request_id;
-  context_.waits.give_back(std::exchange(ticket_, api::no_ticket));
+  context_.waits.free(std::exchange(ticket_, api::no_ticket));
   if (QuotaExchange* waited = quota()) {
     const auto answer = waited->on_outcome(grant);
     if (answer) answer_quota(*answer);

@@ -44,7 +44,7 @@ class RestExchange {
   std::string* body() noexcept;
   void on_body() noexcept;
 
-  // Whether quotas are to be asked about, and doing so; Backend::may_look().
+  // Whether quotas are to be asked about, and doing so; Backend::may_query().
   bool is_ready() const noexcept { return is_at(QuotaExchange::Stage::ready); }
   void ask() noexcept;
 

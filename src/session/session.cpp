@@ -57,13 +57,13 @@ void Session::release_hold(Hold reason) noexcept {
 }
 
 void Session::block() noexcept {
-  hold(held_by_cores);
+  hold(held_by_shards);
   if (!SessionHook<BlockedTag>::is_linked()) context_.blocked.push_back(*this);
 }
 
 void Session::unblock() noexcept {
   SessionHook<BlockedTag>::unlink();
-  release_hold(held_by_cores);
+  release_hold(held_by_shards);
 }
 
 bool Session::make_turn_room(uint32_t entries_count, size_t key_bytes) noexcept {
@@ -75,8 +75,8 @@ bool Session::make_turn_room(uint32_t entries_count, size_t key_bytes) noexcept 
   return false;
 }
 
-bool Session::make_look_room() noexcept {
-  if (context_.backend.may_look()) return true;
+bool Session::make_query_room() noexcept {
+  if (context_.backend.may_query()) return true;
   block();
   return false;
 }

@@ -97,8 +97,8 @@ class Session : public SessionHook<ReadyTag>,
   enum Hold : uint8_t {
     held_by_output = 1,    // answers pile up
     held_by_decision = 2,  // an answer must come before the next request is looked at
-    held_by_cores = 4,     // other cores are behind with what this one asks
-    held_by_look = 8,      // what was asked about shards is not answered yet
+    held_by_shards = 4,    // other cores are behind with what this one asks
+    held_by_query = 8,     // what was asked about shards is not answered yet
     held_by_move = 16,     // the connection is on its way to another core
   };
 
@@ -129,7 +129,7 @@ class Session : public SessionHook<ReadyTag>,
 
   // Whether a request may join the turn; if not the session is held until it may.
   bool make_turn_room(uint32_t entries_count, size_t key_bytes) noexcept;
-  bool make_look_room() noexcept;
+  bool make_query_room() noexcept;
   // Whether so many keys may be interned, or handles forgotten, in this turn.
   bool make_handle_room(uint32_t count) noexcept;
 

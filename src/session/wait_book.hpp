@@ -36,8 +36,8 @@ struct WaitingEntry : boost::intrusive::list_base_hook<> {
   uint32_t entry_index;  // in its frame
   api::Ticket ticket = api::no_ticket;
   api::WaiterId waiter = api::no_waiter;
-  api::CoreId owner = 0;  // where the waiter is
-  bool quota = false;     // waits for quotas
+  api::ShardId owner = 0;  // where the waiter is
+  bool quota = false;      // waits for quotas
   WaitState state = WaitState::undecided;
   route::Notice notice;           // to an owner that is another core
   WaitingFrame* frame = nullptr;  // native only
@@ -85,15 +85,15 @@ class WaitBook {
   }
   // A ticket that a notice names, here or under way, must not name another entry: it stays until
   // the notice is back, and free_ended() is called.
-  void give_back(api::Ticket ticket) noexcept {
+  void free(api::Ticket ticket) noexcept {
     WaitingEntry& entry = entries_[ticket];
     entry.follow(WaitEvent::ended);
-    if (entry.notice.kind == route::Notice::Kind::none) entries_.give_back(ticket);
+    if (entry.notice.kind == route::Notice::Kind::none) entries_.free(ticket);
   }
   void free_ended(api::Ticket ticket) noexcept {
     const WaitingEntry& entry = entries_[ticket];
     ASSERT(entry.state == WaitState::ended && entry.notice.kind == route::Notice::Kind::none);
-    entries_.give_back(ticket);
+    entries_.free(ticket);
   }
   WaitingEntry& operator[](api::Ticket ticket) noexcept { return entries_[ticket]; }
 
@@ -105,7 +105,7 @@ class WaitBook {
     frames_[index].pool_index = index;
     return &frames_[index];
   }
-  void close_frame(WaitingFrame& frame) noexcept { frames_.give_back(frame.pool_index); }
+  void close_frame(WaitingFrame& frame) noexcept { frames_.free(frame.pool_index); }
 
   uint32_t tickets_count() const noexcept { return entries_.used(); }
   uint32_t frames_count() const noexcept { return frames_.used(); }

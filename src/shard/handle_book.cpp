@@ -5,10 +5,10 @@
 namespace sluice::shard {
 
 HandleBook::HandleBook(uint32_t handles_max, uint32_t key_bytes_max)
-    : seats_(handles_max, "handles (--max-handles)"),
+    : handle_slots_(handles_max, "handles (--max-handles)"),
       hashes_(handles_max, "handles (--max-handles)"),
       names_(handles_max, key_bytes_max) {
-  seats_.advise_huge();
+  handle_slots_.advise_huge();
 }
 
 api::Handle HandleBook::intern(const KeyHash& hash, std::string_view key) noexcept {
@@ -19,11 +19,11 @@ api::Handle HandleBook::intern(const KeyHash& hash, std::string_view key) noexce
     const api::Handle handle = take_number();
     place.bucket->words[place.slot] = handle;
     hashes_[handle] = hash;
-    ASSERT(seats_[handle].holders == 0);
-    seat(handle).set_vacant();
+    ASSERT(handle_slots_[handle].holders == 0);
+    handle_slot(handle).set_vacant();
   }
   const auto handle = static_cast<api::Handle>(place.bucket->words[place.slot]);
-  ++seats_[handle].holders;
+  ++handle_slots_[handle].holders;
   return handle;
 }
 
@@ -35,10 +35,10 @@ api::Handle HandleBook::take_number() noexcept {
   return handle;
 }
 
-void HandleBook::let_go(api::Handle handle) noexcept {
+void HandleBook::drop_reference(api::Handle handle) noexcept {
   ASSERT(holds(handle));
-  if (--seats_[handle].holders > 0) return;
-  ASSERT(seat(handle).is_vacant());
+  if (--handle_slots_[handle].holders > 0) return;
+  ASSERT(handle_slot(handle).is_vacant());
   names_.erase(names_.find(hashes_[handle]));
   hashes_[handle] = {.tag = 0, .position = free_};
   free_ = handle;

@@ -28,25 +28,25 @@ class HandleBook {
   // One more holds it.
   api::Handle intern(const KeyHash& hash, std::string_view key) noexcept;
   // One less. After the last the number, whose seat is vacant, may become another key's.
-  void let_go(api::Handle handle) noexcept;
+  void drop_reference(api::Handle handle) noexcept;
   bool is_last(api::Handle handle) const noexcept {
     DEBUG_ASSERT(holds(handle));
-    return seats_[handle].holders == 1;
+    return handle_slots_[handle].holders == 1;
   }
 
-  WindowCell seat(api::Handle handle) const noexcept {
-    Seat& seat = seats_[handle];
-    return {seat.word, seat.tail};
+  WindowCell handle_slot(api::Handle handle) const noexcept {
+    HandleSlot& handle_slot = handle_slots_[handle];
+    return {handle_slot.word, handle_slot.tail};
   }
   [[gnu::always_inline]] void prefetch(api::Handle handle) const noexcept {
-    __builtin_prefetch(&seats_[handle], 1);
+    __builtin_prefetch(&handle_slots_[handle], 1);
   }
 
   const KeyHash& hash(api::Handle handle) const noexcept { return hashes_[handle]; }
   // Until the last let_go().
   std::string_view key(api::Handle handle) const noexcept;
   bool holds(api::Handle handle) const noexcept {
-    return handle < fresh_ && seats_[handle].holders > 0;
+    return handle < fresh_ && handle_slots_[handle].holders > 0;
   }
 
   // Goes on with the growth of the table of names, if it grows.
@@ -55,21 +55,21 @@ class HandleBook {
   uint32_t used() const noexcept { return names_.keys_count(); }
   uint32_t index_end() const noexcept { return fresh_; }
   uint64_t reserved_bytes() const noexcept {
-    return seats_.reserved_bytes() + hashes_.reserved_bytes() + names_.reserved_bytes();
+    return handle_slots_.reserved_bytes() + hashes_.reserved_bytes() + names_.reserved_bytes();
   }
   void check_invariants() const noexcept;
 
  private:
-  struct Seat {
+  struct HandleSlot {
     uint64_t word;
     uint32_t tail;
     uint32_t holders;
   };
-  static_assert(sizeof(Seat) == 16);
+  static_assert(sizeof(HandleSlot) == 16);
 
   api::Handle take_number() noexcept;
 
-  base::MappedArray<Seat> seats_;
+  base::MappedArray<HandleSlot> handle_slots_;
   base::MappedArray<KeyHash> hashes_;  // of a free number: its position is the next free one
   KeyTable names_;                     // a key's word is its handle
   api::Handle free_ = api::no_handle;

@@ -67,7 +67,7 @@ class KeyDecider : public api::Decider {
   // Decides `entries` of the connections of shard `origin` in their order. Waiters that this serves
   // or fails come out as grants.
   virtual void decide(std::span<const api::Entry> entries, const Answers& answers, base::Now now,
-                      api::CoreId origin) noexcept = 0;
+                      api::ShardId origin) noexcept = 0;
 
   // Decides a request of one permit for each of these keys, in order. They are held, and belong to
   // this shard.

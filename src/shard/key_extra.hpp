@@ -11,7 +11,7 @@
 #include "limiter/fixed_window.hpp"
 #include "limiter/policy.hpp"
 #include "shard/key_hash.hpp"
-#include "shard/waiter_line.hpp"
+#include "shard/waiter_queue.hpp"
 
 namespace sluice::shard {
 
@@ -26,7 +26,7 @@ struct KeyExtra {
   uint32_t generation;     // of those rules
   KeyHash hash;            // finds the key's slot again, wherever a growing table has moved it
   base::Timer window_end;  // scheduled exactly while somebody waits
-  WaiterLine line;
+  WaiterQueue queue;
 };
 
 }  // namespace sluice::shard

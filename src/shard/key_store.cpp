@@ -58,8 +58,8 @@ KeyStore::Window KeyStore::window_of(Place place) const noexcept {
 // The key's window ends, or begins anew.
 void KeyStore::leave(WindowCell own) noexcept {
   if (own.has_extra()) {
-    ASSERT(extras_[own.extra()].line.empty());
-    extras_.give_back(own.extra());
+    ASSERT(extras_[own.extra()].queue.empty());
+    extras_.free(own.extra());
   } else {
     classes_.leave(own.policy());
   }
@@ -102,7 +102,7 @@ void KeyStore::drop_extra(Place place, const Window& window) noexcept {
   if (own == PolicyClasses::none) return;
   classes_.enter(own);
   cell(place).set_window(window, own);
-  extras_.give_back(index);
+  extras_.free(index);
 }
 
 uint64_t KeyStore::reserved_bytes() const noexcept {

@@ -2,7 +2,7 @@
 // Flow:   decide: in groups; while one is decided, the keys of the next are found and those of the
 //         one behind it are hashed. Most entries end in decide_plain, the short way for a key that
 //         has no extra.
-// Shape:  key_store_decide.cpp (entries), key_store_line.cpp (waiters and timers),
+// Shape:  key_store_decide.cpp (entries), key_store_queue.cpp (waiters and timers),
 //         key_store_forget.cpp (expiry and the full table), key_store_rules.cpp (new rules),
 //         key_store_inspect.cpp (views), key_store_handle.cpp (keys by number).
 // Units:  permits; `now_ms` is monotonic time rounded down.
@@ -31,7 +31,7 @@
 #include "shard/key_traffic.hpp"
 #include "shard/policy_classes.hpp"
 #include "shard/shard.hpp"
-#include "shard/waiter_line.hpp"
+#include "shard/waiter_queue.hpp"
 
 namespace sluice::shard {
 
@@ -41,19 +41,19 @@ class KeyStore {
 
   // As in Shard.
   void decide(std::span<const api::Entry> entries, const Answers& answers, base::Now now,
-              api::CoreId origin) noexcept;
+              api::ShardId origin) noexcept;
   void decide(std::span<const api::Handle> handles, std::span<api::Verdict> verdicts,
               base::Now now) noexcept;
   api::Handle intern(std::string_view key) noexcept {
     return handles_.intern(hash_key(key, options_.hash_secret), key);
   }
-  void let_go(api::Handle handle) noexcept;
+  void drop_reference(api::Handle handle) noexcept;
   const HandleBook& handles() const noexcept { return handles_; }
   bool withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
-                api::CoreId origin) noexcept;
+                api::ShardId origin) noexcept;
   bool abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
-               api::CoreId origin) noexcept;
-  bool give_back(const api::Permit& permit, base::Now now) noexcept;
+               api::ShardId origin) noexcept;
+  bool refund(const api::Permit& permit, base::Now now) noexcept;
   void drain(base::Now now) noexcept;
   std::unique_ptr<policy::RuleBook> adopt(std::unique_ptr<policy::RuleBook> rules,
                                           base::Now now) noexcept;
@@ -92,7 +92,7 @@ class KeyStore {
     api::WaiterId& waiter;
     base::Now now;
     int64_t now_ms;
-    api::CoreId origin;
+    api::ShardId origin;
   };
 
   // How many groups a step is behind the first one.
@@ -104,16 +104,16 @@ class KeyStore {
   void hash(Group& group, std::span<const api::Entry> entries) const noexcept;
   void find(Group& group) const noexcept;
   void decide(const Group& group, const Answers& answers, base::Now now,
-              api::CoreId origin) noexcept;
+              api::ShardId origin) noexcept;
   bool is_plain(const api::Entry& entry, const KeyHash& hash) const noexcept;
   api::Verdict decide_plain(WindowCell own, uint32_t cost, bool may_wait, int64_t now_ms) noexcept;
   api::Verdict decide_any(const Question& question) noexcept;
   api::Verdict acquire(const Question& question) noexcept;
   api::Verdict acquire_bare(const Question& question, Place place) noexcept;
   api::Verdict acquire_extra(const Question& question, ExtraIndex index) noexcept;
-  api::Verdict join_line(const Question& question, ExtraIndex index) noexcept;
+  api::Verdict join_queue(const Question& question, ExtraIndex index) noexcept;
   api::Verdict release(const Question& question) noexcept;
-  void give_back(Place place, uint32_t cost, int64_t now_ms) noexcept;
+  void release_permits(Place place, uint32_t cost, int64_t now_ms) noexcept;
   bool override_forbidden(const api::Entry& entry) const noexcept;
   static bool changes_policy(const api::Entry& entry, const limiter::Policy& policy) noexcept;
   void change_policy(const api::Entry& entry, ExtraIndex index, int64_t now_ms) noexcept;
@@ -126,22 +126,22 @@ class KeyStore {
     ++statistics_.decisions[static_cast<size_t>(verdict)];
   }
   api::Verdict refuse(const Question& question, api::Verdict verdict) noexcept;
-  void tell(const Question& question, const Window& window, const limiter::Policy& policy,
-            api::Verdict verdict) const noexcept;
+  void report(const Question& question, const Window& window, const limiter::Policy& policy,
+              api::Verdict verdict) const noexcept;
 
   // By handle.
-  api::Verdict decide_seat(api::Handle handle, base::Now now, int64_t now_ms) noexcept;
+  api::Verdict decide_handle_slot(api::Handle handle, base::Now now, int64_t now_ms) noexcept;
   api::Verdict decide_away(api::Handle handle, base::Now now, int64_t now_ms) noexcept;
-  bool is_current(WindowCell seat, int64_t now_ms) const noexcept;
-  void take_seat(api::Handle handle) noexcept;
-  void give_up_seat(api::Handle handle) noexcept;
+  bool is_current(WindowCell handle_slot, int64_t now_ms) const noexcept;
+  void take_handle_slot(api::Handle handle) noexcept;
+  void give_up_handle_slot(api::Handle handle) noexcept;
 
   // Keys.
   Place find_live(const KeyHash& hash, int64_t now_ms) noexcept;
   Place make_key(const Question& question, const limiter::Policy& policy) noexcept;
   WindowCell cell(Place place) const noexcept {
     const WindowCell own = place.bucket->cell(place.slot);
-    return own.has_seat() ? handles_.seat(own.seat()) : own;
+    return own.has_handle_slot() ? handles_.handle_slot(own.handle_slot()) : own;
   }
   void leave(WindowCell own) noexcept;
   const limiter::Policy& policy_of(Place place) const noexcept;
@@ -166,7 +166,7 @@ class KeyStore {
   void serve(KeyExtra& extra, int64_t now_ms) noexcept;
   void settle_extra(ExtraIndex index) noexcept;
   void grant(Waiter& waiter, KeyExtra& extra, api::Verdict verdict, int64_t now_ms) noexcept;
-  bool take_out(api::WaiterId waiter, api::Ticket ticket, api::CoreId origin, bool tell_it,
+  bool take_out(api::WaiterId waiter, api::Ticket ticket, api::ShardId origin, bool confirms,
                 base::Now now) noexcept;
   void fire_due(int64_t now_ms) noexcept;
   void end_window(ExtraIndex index, int64_t now_ms) noexcept;
@@ -177,7 +177,7 @@ class KeyStore {
   void count_expired(Place place) noexcept;
   void forget(Place place) noexcept;
   void sweep(int64_t now_ms) noexcept;
-  void prefetch_seats(Bucket& bucket) const noexcept;
+  void prefetch_handle_slots(Bucket& bucket) const noexcept;
   bool reclaim(int64_t now_ms) noexcept;
   int64_t evictable_ms(Place place, int64_t now_ms) const noexcept;
   void reclaim_may_succeed() noexcept;
@@ -188,8 +188,8 @@ class KeyStore {
   bool add_to_page(const BucketArray& array, uint64_t first, uint64_t end, uint32_t room,
                    int64_t now_ms) noexcept;
   void check_keys() const noexcept;
-  void check_seats(uint32_t seats_count) const noexcept;
-  void check_lines(int64_t now_ms) const noexcept;
+  void check_handle_slots(uint32_t handle_slots_count) const noexcept;
+  void check_queues(int64_t now_ms) const noexcept;
 
   Options options_;
   std::unique_ptr<policy::RuleBook> rules_;

@@ -16,7 +16,7 @@ using api::Verdict;
 // the key may have overflowed; decide. Memory answers after a hundred nanoseconds and more, and the
 // more lines are under way at once the less each costs: hence several groups between two steps.
 void KeyStore::decide(std::span<const api::Entry> entries, const Answers& answers, base::Now now,
-                      api::CoreId origin) noexcept {
+                      api::ShardId origin) noexcept {
   ASSERT(answers.verdicts.size() >= entries.size());
   ASSERT(answers.details.size() >= entries.size() && answers.waiters.size() >= entries.size());
   fire_due(base::floor_ms(now.monotonic_ns));
@@ -54,7 +54,7 @@ void KeyStore::decide(std::span<const api::Entry> entries, const Answers& answer
   for (size_t index = 0; index < entries.size(); ++index) {
     const api::Entry& entry = entries[index];
     KeyHash& hash = group.hashes[index];
-    const bool is_ours = entry.op != api::Op::elsewhere && entry.key_bytes > 0 &&
+    const bool is_ours = entry.op != api::Op::other_shard && entry.key_bytes > 0 &&
                          entry.key_bytes <= options_.key_bytes_max;
     hash = is_ours ? hash_key(entry.key(), options_.hash_secret) : KeyHash{};
     table_.prefetch(hash);
@@ -69,7 +69,7 @@ void KeyStore::find(Group& group) const noexcept {
 }
 
 void KeyStore::decide(const Group& group, const Answers& answers, base::Now now,
-                      api::CoreId origin) noexcept {
+                      api::ShardId origin) noexcept {
   const int64_t now_ms = base::floor_ms(now.monotonic_ns);
   for (size_t index = 0; index < group.entries.size(); ++index) {
     const api::Entry& entry = group.entries[index];
@@ -105,7 +105,7 @@ inline bool KeyStore::is_plain(const api::Entry& entry, const KeyHash& hash) con
 
 Verdict KeyStore::decide_any(const Question& question) noexcept {
   if (question.entry.op == api::Op::release) return release(question);
-  if (question.entry.op == api::Op::elsewhere) return Verdict::none;
+  if (question.entry.op == api::Op::other_shard) return Verdict::none;
   const Verdict verdict = acquire(question);
   count(verdict);
   return verdict;
@@ -158,7 +158,7 @@ Verdict KeyStore::acquire_bare(const Question& question, Place place) noexcept {
     if (!queues) window.deny();
   }
   own.set_window(window);
-  tell(question, window, policy, verdict);
+  report(question, window, policy, verdict);
   return verdict;
 }
 
@@ -168,15 +168,15 @@ Verdict KeyStore::acquire_extra(const Question& question, ExtraIndex index) noex
   change_policy(question.entry, index, question.now_ms);
   Verdict verdict = Verdict::denied;
   // A newcomer never overtakes a waiter, whatever its cost.
-  if (extra.line.empty() && extra.window.take(question.entry.cost, extra.policy.max_requests)) {
+  if (extra.queue.empty() && extra.window.take(question.entry.cost, extra.policy.max_requests)) {
     verdict = Verdict::approved;
   } else if ((question.entry.flags & api::flag::may_wait) != 0 &&
-             extra.line.size() < extra.policy.max_requests_in_queue) {
-    verdict = join_line(question, index);
+             extra.queue.size() < extra.policy.max_requests_in_queue) {
+    verdict = join_queue(question, index);
   } else {
     extra.window.deny();
   }
-  tell(question, extra.window, extra.policy, verdict);
+  report(question, extra.window, extra.policy, verdict);
   settle_extra(index);
   return verdict;
 }
@@ -190,7 +190,7 @@ void KeyStore::change_policy(const api::Entry& entry, ExtraIndex index, int64_t 
   if (entry.max_requests != api::keep) {
     ASSERT(entry.max_requests <= limits::permits_max);
     extra.policy.max_requests = entry.max_requests;
-    extra.line.expel_above(entry.max_requests, [&](Waiter& waiter) {
+    extra.queue.expel_above(entry.max_requests, [&](Waiter& waiter) {
       grant(waiter, extra, Verdict::never_fits, now_ms);
     });
     serve(extra, now_ms);
@@ -204,7 +204,7 @@ bool KeyStore::waiters_full(const api::Entry& entry) const noexcept {
          waiters_.used() + grants_.size() >= waiters_.capacity();
 }
 
-Verdict KeyStore::join_line(const Question& question, ExtraIndex index) noexcept {
+Verdict KeyStore::join_queue(const Question& question, ExtraIndex index) noexcept {
   const api::Entry& entry = question.entry;
   if (waiters_full(entry)) return Verdict::waiters_full;
   if ((entry.flags & api::flag::draining) != 0) return Verdict::draining;
@@ -215,7 +215,7 @@ Verdict KeyStore::join_line(const Question& question, ExtraIndex index) noexcept
   if (entry.wait_ms_max > 0) {
     timers_.schedule(waiter.deadline, base::ceil_ms(question.now.monotonic_ns) + entry.wait_ms_max);
   }
-  extras_[index].line.join(waiter);
+  extras_[index].queue.join(waiter);
   question.waiter = id;
   return Verdict::queued;
 }
@@ -229,29 +229,29 @@ Verdict KeyStore::release(const Question& question) noexcept {
   if (!place) return Verdict::approved;
   ++statistics_.released;
   if (wants_details) question.detail.limit = policy_of(place).max_requests;
-  give_back(place, question.entry.cost, question.now_ms);
+  release_permits(place, question.entry.cost, question.now_ms);
   return Verdict::approved;
 }
 
 // Who waits gets them first.
-void KeyStore::give_back(Place place, uint32_t cost, int64_t now_ms) noexcept {
+void KeyStore::release_permits(Place place, uint32_t cost, int64_t now_ms) noexcept {
   WindowCell own = cell(place);
   if (!own.has_extra()) {
     Window window = own.window();
     window.roll(now_ms, policy_of(place).window_ms);
-    window.give_back(cost);
+    window.release(cost);
     own.set_window(window);
     return;
   }
   const ExtraIndex index = own.extra();
   KeyExtra& extra = extras_[index];
   roll_and_serve(extra, now_ms);
-  extra.window.give_back(cost);
+  extra.window.release(cost);
   serve(extra, now_ms);
   settle_extra(index);
 }
 
-bool KeyStore::give_back(const api::Permit& permit, base::Now now) noexcept {
+bool KeyStore::refund(const api::Permit& permit, base::Now now) noexcept {
   const int64_t now_ms = base::floor_ms(now.monotonic_ns);
   fire_due(now_ms);
   const Place place = find_live({.tag = permit.key_tag, .position = permit.key_position}, now_ms);
@@ -259,7 +259,7 @@ bool KeyStore::give_back(const api::Permit& permit, base::Now now) noexcept {
   Window window = window_of(place);
   window.roll(now_ms, policy_of(place).window_ms);
   if (window.end_ms != permit.window_end_ms) return false;
-  give_back(place, permit.cost, now_ms);
+  release_permits(place, permit.cost, now_ms);
   return true;
 }
 
@@ -276,13 +276,13 @@ Verdict KeyStore::refuse(const Question& question, Verdict verdict) noexcept {
   } else if (question.hash.tag != 0) {
     policy = rules_->policy_of(question.entry.key());
   }
-  tell(question, window, policy, verdict);
+  report(question, window, policy, verdict);
   return verdict;
 }
 
 // The request id is not ours: it stays as it is.
-inline void KeyStore::tell(const Question& question, const Window& window,
-                           const limiter::Policy& policy, Verdict verdict) const noexcept {
+inline void KeyStore::report(const Question& question, const Window& window,
+                             const limiter::Policy& policy, Verdict verdict) const noexcept {
   if (verdict != Verdict::queued && (question.entry.flags & api::flag::wants_details) == 0) return;
   api::Detail& detail = question.detail;
   detail.limit = policy.max_requests;

@@ -22,7 +22,7 @@ bool KeyStore::expired(Place place, int64_t now_ms) const noexcept {
     return own.window().expired(now_ms, classes_[own.policy()].policy.window_ms);
   }
   const KeyExtra& extra = extras_[own.extra()];
-  return extra.line.empty() && extra.window.expired(now_ms, extra.policy.window_ms);
+  return extra.queue.empty() && extra.window.expired(now_ms, extra.policy.window_ms);
 }
 
 void KeyStore::count_expired(Place place) noexcept {
@@ -34,17 +34,17 @@ void KeyStore::count_expired(Place place) noexcept {
 void KeyStore::forget(Place place) noexcept {
   WindowCell own = cell(place);
   leave(own);
-  if (place.bucket->cell(place.slot).has_seat()) own.set_vacant();
+  if (place.bucket->cell(place.slot).has_handle_slot()) own.set_vacant();
   table_.erase(place);
   reclaim_may_succeed();
 }
 
-// Seats lie anywhere: to wait for each would cost a shard of ten million of them a quarter of its
-// time.
-inline void KeyStore::prefetch_seats(Bucket& bucket) const noexcept {
+// HandleSlots lie anywhere: to wait for each would cost a shard of ten million of them a quarter of
+// its time.
+inline void KeyStore::prefetch_handle_slots(Bucket& bucket) const noexcept {
   for (uint32_t slot = 0; slot < Bucket::slots_count; ++slot) {
     const WindowCell own = bucket.cell(slot);
-    if (bucket.tags[slot] != 0 && own.has_seat()) handles_.prefetch(own.seat());
+    if (bucket.tags[slot] != 0 && own.has_handle_slot()) handles_.prefetch(own.handle_slot());
   }
 }
 
@@ -61,7 +61,7 @@ void KeyStore::sweep(int64_t now_ms) noexcept {
   for (uint32_t refreshed = 0; done < count && refreshed < sweep_refreshes_max; ++done) {
     if (swept_bucket_ >= array.buckets_count()) swept_bucket_ = 0;
     if (swept_bucket_ + buckets_ahead < array.buckets_count()) {
-      prefetch_seats(array.bucket(swept_bucket_ + buckets_ahead));
+      prefetch_handle_slots(array.bucket(swept_bucket_ + buckets_ahead));
     }
     Bucket& bucket = array.bucket(swept_bucket_++);
     for (uint32_t slot = 0; slot < Bucket::slots_count; ++slot) {
@@ -87,7 +87,7 @@ int64_t KeyStore::evictable_ms(Place place, int64_t now_ms) const noexcept {
   const WindowCell own = cell(place);
   if (!own.has_extra()) return own.window().end_ms;
   const KeyExtra& extra = extras_[own.extra()];
-  if (!extra.line.empty()) return std::max(extra.window.end_ms, now_ms + 1);
+  if (!extra.queue.empty()) return std::max(extra.window.end_ms, now_ms + 1);
   if (extra.policy == extra.base) return extra.window.end_ms;
   return extra.window.end_ms + limits::idle_windows * extra.policy.window_ms;
 }
@@ -103,7 +103,7 @@ bool KeyStore::reclaim(int64_t now_ms) noexcept {
     if (reclaim_bucket_ >= array.buckets_count()) reclaim_bucket_ = 0;
     if (barren_buckets_++ == 0) barren_until_ms_ = never_ms;
     if (reclaim_bucket_ + buckets_ahead < array.buckets_count()) {
-      prefetch_seats(array.bucket(reclaim_bucket_ + buckets_ahead));
+      prefetch_handle_slots(array.bucket(reclaim_bucket_ + buckets_ahead));
     }
     Bucket& bucket = array.bucket(reclaim_bucket_++);
     for (uint32_t slot = 0; slot < Bucket::slots_count; ++slot) {

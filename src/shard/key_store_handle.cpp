@@ -9,8 +9,8 @@ namespace {
 
 using api::Verdict;
 
-// Seats asked for before they are decided, so that their cache lines have come by then.
-constexpr size_t seats_ahead = 64;
+// HandleSlots asked for before they are decided, so that their cache lines have come by then.
+constexpr size_t handle_slots_ahead = 64;
 
 }  // namespace
 
@@ -19,12 +19,12 @@ void KeyStore::decide(std::span<const api::Handle> handles, std::span<Verdict> v
   ASSERT(verdicts.size() >= handles.size());
   const int64_t now_ms = base::floor_ms(now.monotonic_ns);
   fire_due(now_ms);
-  for (const api::Handle handle : handles.first(std::min(seats_ahead, handles.size()))) {
+  for (const api::Handle handle : handles.first(std::min(handle_slots_ahead, handles.size()))) {
     handles_.prefetch(handle);
   }
   for (size_t index = 0; index < handles.size(); ++index) {
-    handles_.prefetch(handles[std::min(index + seats_ahead, handles.size() - 1)]);
-    verdicts[index] = decide_seat(handles[index], now, now_ms);
+    handles_.prefetch(handles[std::min(index + handle_slots_ahead, handles.size() - 1)]);
+    verdicts[index] = decide_handle_slot(handles[index], now, now_ms);
   }
   watch(handles, verdicts, now_ms);
 }
@@ -37,8 +37,9 @@ void KeyStore::decide(std::span<const api::Handle> handles, std::span<Verdict> v
   });
 }
 
-inline Verdict KeyStore::decide_seat(api::Handle handle, base::Now now, int64_t now_ms) noexcept {
-  const Verdict verdict = decide_plain(handles_.seat(handle), 1, false, now_ms);
+inline Verdict KeyStore::decide_handle_slot(api::Handle handle, base::Now now,
+                                            int64_t now_ms) noexcept {
+  const Verdict verdict = decide_plain(handles_.handle_slot(handle), 1, false, now_ms);
   if (verdict == Verdict::none) [[unlikely]]
     return decide_away(handle, now, now_ms);
   count(verdict);
@@ -47,8 +48,8 @@ inline Verdict KeyStore::decide_seat(api::Handle handle, base::Now now, int64_t 
 
 // The window lies in an extra, or the key has to be looked up, or made.
 Verdict KeyStore::decide_away(api::Handle handle, base::Now now, int64_t now_ms) noexcept {
-  const bool looks_up = !is_current(handles_.seat(handle), now_ms);
-  const std::string_view key = looks_up ? handles_.key(handle) : std::string_view{};
+  const bool needs_lookup = !is_current(handles_.handle_slot(handle), now_ms);
+  const std::string_view key = needs_lookup ? handles_.key(handle) : std::string_view{};
   const api::Entry entry{.key_data = key.data(), .key_bytes = static_cast<uint16_t>(key.size())};
   const KeyHash& hash = handles_.hash(handle);  // cold: not read where it is not needed
   api::Detail no_detail;
@@ -60,47 +61,47 @@ Verdict KeyStore::decide_away(api::Handle handle, base::Now now, int64_t now_ms)
                           .now = now,
                           .now_ms = now_ms,
                           .origin = 0};
-  if (looks_up) {
+  if (needs_lookup) {
     const Verdict verdict = decide_any(question);
-    take_seat(handle);
+    take_handle_slot(handle);
     return verdict;
   }
-  const Verdict verdict = acquire_extra(question, handles_.seat(handle).extra());
+  const Verdict verdict = acquire_extra(question, handles_.handle_slot(handle).extra());
   count(verdict);
   return verdict;
 }
 
 // Whether the window of a live key lies in an extra of the rules that hold.
-bool KeyStore::is_current(WindowCell seat, int64_t now_ms) const noexcept {
-  if (!seat.has_extra()) return false;
-  const KeyExtra& extra = extras_[seat.extra()];
+bool KeyStore::is_current(WindowCell handle_slot, int64_t now_ms) const noexcept {
+  if (!handle_slot.has_extra()) return false;
+  const KeyExtra& extra = extras_[handle_slot.extra()];
   return extra.generation == generation_ &&
-         !(extra.line.empty() && extra.window.expired(now_ms, extra.policy.window_ms));
+         !(extra.queue.empty() && extra.window.expired(now_ms, extra.policy.window_ms));
 }
 
 // The key's window moves out of its bucket, unless there is no room for the key.
-void KeyStore::take_seat(api::Handle handle) noexcept {
+void KeyStore::take_handle_slot(api::Handle handle) noexcept {
   const Place place = table_.find(handles_.hash(handle));
   if (!place) return;
   WindowCell own = place.bucket->cell(place.slot);
-  if (own.has_seat()) return;
-  handles_.seat(handle).copy(own);
-  own.set_seat(handle);
+  if (own.has_handle_slot()) return;
+  handles_.handle_slot(handle).copy(own);
+  own.set_handle_slot(handle);
 }
 
 // Back into its bucket.
-void KeyStore::give_up_seat(api::Handle handle) noexcept {
-  WindowCell seat = handles_.seat(handle);
-  if (seat.is_vacant()) return;
+void KeyStore::give_up_handle_slot(api::Handle handle) noexcept {
+  WindowCell handle_slot = handles_.handle_slot(handle);
+  if (handle_slot.is_vacant()) return;
   const Place place = table_.find(handles_.hash(handle));
-  ASSERT(place && place.bucket->cell(place.slot).seat() == handle);
-  place.bucket->cell(place.slot).copy(seat);
-  seat.set_vacant();
+  ASSERT(place && place.bucket->cell(place.slot).handle_slot() == handle);
+  place.bucket->cell(place.slot).copy(handle_slot);
+  handle_slot.set_vacant();
 }
 
-void KeyStore::let_go(api::Handle handle) noexcept {
-  if (handles_.is_last(handle)) give_up_seat(handle);
-  handles_.let_go(handle);
+void KeyStore::drop_reference(api::Handle handle) noexcept {
+  if (handles_.is_last(handle)) give_up_handle_slot(handle);
+  handles_.drop_reference(handle);
 }
 
 }  // namespace sluice::shard

@@ -18,7 +18,7 @@ api::KeyState KeyStore::state(Place place, int64_t now_ms) const noexcept {
   const limiter::Policy& policy = policy_of(place);
   Window window = window_of(place);
   const WindowCell own = cell(place);
-  if (own.has_extra()) state.waiting = extras_[own.extra()].line.size();
+  if (own.has_extra()) state.waiting = extras_[own.extra()].queue.size();
   window.roll(now_ms, policy.window_ms);
   state.window_ms = policy.window_ms;
   state.reset_ms = window.reset_ms(now_ms, policy.window_ms);
@@ -112,14 +112,14 @@ std::span<const HeavyKey> KeyStore::heaviest_keys(uint32_t keys_max, base::Now n
 void KeyStore::check_invariants(base::Now now) const noexcept {
   table_.check_invariants();
   check_keys();
-  check_lines(base::floor_ms(now.monotonic_ns));
+  check_queues(base::floor_ms(now.monotonic_ns));
   traffic_.check_invariants();
 }
 
 // Every key is found by its text, and every extra belongs to exactly one key.
 void KeyStore::check_keys() const noexcept {
   uint32_t extras_count = 0;
-  uint32_t seats_count = 0;
+  uint32_t handle_slots_count = 0;
   std::array<uint32_t, PolicyClasses::count> class_keys{};
   for (const BucketArray* array : {&table_.current(), &table_.previous()}) {
     for (uint32_t index = 0; index < array->buckets_count(); ++index) {
@@ -130,12 +130,12 @@ void KeyStore::check_keys() const noexcept {
         const KeyHash hash = hash_key(table_.text(place), options_.hash_secret);
         ASSERT(hash == table_.hash(place));
         ASSERT(table_.find(hash) == place);
-        if (bucket.cell(slot).has_seat()) {
-          ++seats_count;
-          ASSERT(handles_.hash(bucket.cell(slot).seat()) == hash);
+        if (bucket.cell(slot).has_handle_slot()) {
+          ++handle_slots_count;
+          ASSERT(handles_.hash(bucket.cell(slot).handle_slot()) == hash);
         }
         const WindowCell own = cell(place);
-        ASSERT(!own.has_seat());
+        ASSERT(!own.has_handle_slot());
         if (!own.has_extra()) {
           ++class_keys[own.policy()];
           continue;
@@ -147,34 +147,34 @@ void KeyStore::check_keys() const noexcept {
     }
   }
   ASSERT(extras_count == extras_.used());
-  check_seats(seats_count);
+  check_handle_slots(handle_slots_count);
   for (uint32_t index = 0; index < PolicyClasses::count; ++index) {
     ASSERT(classes_[index].keys == class_keys[index]);
   }
 }
 
 // As many seats are taken as keys say.
-void KeyStore::check_seats(uint32_t seats_count) const noexcept {
+void KeyStore::check_handle_slots(uint32_t handle_slots_count) const noexcept {
   handles_.check_invariants();
   uint32_t taken = 0;
   for (api::Handle handle = 0; handle < handles_.index_end(); ++handle) {
-    if (handles_.holds(handle) && !handles_.seat(handle).is_vacant()) ++taken;
+    if (handles_.holds(handle) && !handles_.handle_slot(handle).is_vacant()) ++taken;
   }
-  ASSERT(taken == seats_count);
+  ASSERT(taken == handle_slots_count);
 }
 
 // Nobody waits who could be served, or could never be; every line has its timer.
-void KeyStore::check_lines(int64_t now_ms) const noexcept {
+void KeyStore::check_queues(int64_t now_ms) const noexcept {
   uint32_t waiters_count = 0;
   for (ExtraIndex index = 0; index < extras_.index_end(); ++index) {
     if (!extras_.holds(index)) continue;
     const KeyExtra& extra = extras_[index];
-    ASSERT(extra.window_end.scheduled() == !extra.line.empty());
+    ASSERT(extra.window_end.scheduled() == !extra.queue.empty());
     ASSERT(extra.policy.window_ms == extra.base.window_ms);
-    ASSERT(!extra.line.empty() || extra.policy != extra.base || extra.generation != generation_ ||
+    ASSERT(!extra.queue.empty() || extra.policy != extra.base || extra.generation != generation_ ||
            extra.window.denied > WindowCell::denied_max || classes_.was_full());
     bool head = true;
-    extra.line.for_each([&](const Waiter& waiter) {
+    extra.queue.for_each([&](const Waiter& waiter) {
       ++waiters_count;
       ASSERT(waiter.extra == index && waiters_.holds(waiter.id));
       ASSERT(&waiters_[waiter.id] == &waiter);
@@ -183,7 +183,7 @@ void KeyStore::check_lines(int64_t now_ms) const noexcept {
              !extra.window.fits(waiter.cost, extra.policy.max_requests));
       head = false;
     });
-    if (!extra.line.empty()) ASSERT(extra.window_end.due_ms() == extra.window.end_ms);
+    if (!extra.queue.empty()) ASSERT(extra.window_end.due_ms() == extra.window.end_ms);
   }
   ASSERT(waiters_count == waiters_.used());
   ASSERT(waiters_.used() + grants_.size() <= waiters_.capacity());

@@ -61,20 +61,20 @@ void KeyStore::refresh(ExtraIndex index, int64_t now_ms) noexcept {
   if (extra.generation == generation_) return;
   const base::Now since = stale_since(extra.generation);
   const int64_t since_ms = base::floor_ms(since.monotonic_ns);
-  if (extra.line.empty() && extra.window.expired(since_ms, extra.policy.window_ms)) return;
+  if (extra.queue.empty() && extra.window.expired(since_ms, extra.policy.window_ms)) return;
   extra.generation = generation_;
   const limiter::Policy base = rules_->policy_of(table_.text(table_.find(extra.hash)));
   if (base == extra.base) return settle_extra(index);
-  const bool has_line = !extra.line.empty();
-  if (has_line) roll_and_serve(extra, since_ms);
+  const bool has_queue = !extra.queue.empty();
+  if (has_queue) roll_and_serve(extra, since_ms);
   anchor(extra.window, extra.policy.window_ms, base.window_ms, since);
   extra.base = base;
   extra.policy = base;
-  extra.line.expel_above(base.max_requests, [&](Waiter& waiter) {
+  extra.queue.expel_above(base.max_requests, [&](Waiter& waiter) {
     grant(waiter, extra, api::Verdict::never_fits, now_ms);
   });
   // Without a line nothing rolls before somebody asks: the key may have expired since.
-  if (has_line) {
+  if (has_queue) {
     roll_and_serve(extra, now_ms);
     serve(extra, now_ms);
   }

@@ -58,7 +58,7 @@ Place KeyTable::insert(const KeyHash& hash, std::string_view text) noexcept {
 
 void KeyTable::erase(Place place) noexcept {
   BucketArray& array = current_->holds(place) ? *current_ : *previous_;
-  text_.give_back(array.cold(place).text);
+  text_.free(array.cold(place).text);
   array.erase(place);
   --keys_count_;
   ++version_;

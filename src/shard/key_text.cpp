@@ -97,7 +97,7 @@ KeyText::Reference KeyText::store(std::string_view text) noexcept {
   return reference;
 }
 
-void KeyText::give_back(Reference reference) noexcept {
+void KeyText::free(Reference reference) noexcept {
   const uint32_t units = record_units(text(reference).size());
   put_free(reference, units);
   if (--records_count_ == 0) begin_anew();

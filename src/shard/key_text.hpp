@@ -23,7 +23,7 @@ class KeyText {
   KeyText(uint32_t keys_max, uint32_t key_bytes_max);
 
   Reference store(std::string_view text) noexcept;
-  void give_back(Reference reference) noexcept;
+  void free(Reference reference) noexcept;
   std::string_view text(Reference reference) const noexcept;
 
   uint32_t records_count() const noexcept { return records_count_; }

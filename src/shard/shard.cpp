@@ -8,7 +8,7 @@ Shard::Shard(const Options& options) : store_(std::make_unique<KeyStore>(options
 Shard::~Shard() = default;
 
 void Shard::decide(std::span<const api::Entry> entries, const Answers& answers, base::Now now,
-                   api::CoreId origin) noexcept {
+                   api::ShardId origin) noexcept {
   store_->decide(entries, answers, now, origin);
 }
 
@@ -20,7 +20,7 @@ api::Handle Shard::intern(std::string_view key) noexcept {
   return store_->intern(key);
 }
 void Shard::free_handle(api::Handle handle) noexcept {
-  store_->let_go(handle);
+  store_->drop_reference(handle);
 }
 std::string_view Shard::key_of(api::Handle handle) const noexcept {
   return store_->handles().key(handle);
@@ -30,17 +30,17 @@ uint32_t Shard::handles_count() const noexcept {
 }
 
 bool Shard::withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
-                     api::CoreId origin) noexcept {
+                     api::ShardId origin) noexcept {
   return store_->withdraw(waiter, ticket, now, origin);
 }
 
 bool Shard::abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
-                    api::CoreId origin) noexcept {
+                    api::ShardId origin) noexcept {
   return store_->abandon(waiter, ticket, now, origin);
 }
 
 bool Shard::refund(const api::Permit& permit, base::Now now) noexcept {
-  return store_->give_back(permit, now);
+  return store_->refund(permit, now);
 }
 
 void Shard::drain(base::Now now) noexcept {

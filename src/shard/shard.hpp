@@ -2,7 +2,7 @@
 // Flow:   the turn's entries, or handles -> Shard::decide -> verdicts (and details); waiters served
 //         later, or never, come out as grants.
 // Shape:  key_table (what every key has, hot), key_extra (overrides and waiters, for the few that
-//         have them), waiter_line (FIFO per key), timer wheel (window ends of keys with waiters,
+//         have them), waiter_queue (FIFO per key), timer wheel (window ends of keys with waiters,
 //         wait limits).
 // Units:  permits; milliseconds inside, `now` in nanoseconds.
 // Errors: none: every outcome is a Verdict. When full: table_full, waiters_full.
@@ -53,16 +53,16 @@ class Shard final : public KeyDecider {
 
   // As in KeyDecider and api::Decider.
   void decide(std::span<const api::Entry> entries, const Answers& answers, base::Now now,
-              api::CoreId origin = 0) noexcept override;
+              api::ShardId origin = 0) noexcept override;
   void decide(std::span<const api::Handle> handles, std::span<api::Verdict> verdicts,
               base::Now now) noexcept override;
   api::Handle intern(std::string_view key) noexcept override;
   void free_handle(api::Handle handle) noexcept override;
   std::string_view key_of(api::Handle handle) const noexcept override;
   bool withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
-                api::CoreId origin = 0) noexcept override;
+                api::ShardId origin = 0) noexcept override;
   bool abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
-               api::CoreId origin = 0) noexcept override;
+               api::ShardId origin = 0) noexcept override;
   // False when the window of the permits is over: a later one must not be credited.
   bool refund(const api::Permit& permit, base::Now now) noexcept override;
   void drain(base::Now now) noexcept override;

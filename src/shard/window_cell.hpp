@@ -24,24 +24,24 @@ class WindowCell {
   WindowCell(uint64_t& word, uint32_t& tail) noexcept : word_(&word), tail_(&tail) {}
 
   bool is_away() const noexcept { return (*word_ & away_bit) != 0; }
-  bool has_extra() const noexcept { return (*word_ & (away_bit | seat_bit)) == away_bit; }
-  bool has_seat() const noexcept {
-    return (*word_ & (away_bit | seat_bit)) == (away_bit | seat_bit);
+  bool has_extra() const noexcept { return (*word_ & (away_bit | handle_slot_bit)) == away_bit; }
+  bool has_handle_slot() const noexcept {
+    return (*word_ & (away_bit | handle_slot_bit)) == (away_bit | handle_slot_bit);
   }
   // Of a seat: nobody's window lies here.
-  bool is_vacant() const noexcept { return has_seat() && *tail_ == nowhere; }
+  bool is_vacant() const noexcept { return has_handle_slot() && *tail_ == nowhere; }
 
   uint32_t extra() const noexcept {
     DEBUG_ASSERT(has_extra());
     return *tail_;
   }
-  uint32_t seat() const noexcept {
-    DEBUG_ASSERT(has_seat());
+  uint32_t handle_slot() const noexcept {
+    DEBUG_ASSERT(has_handle_slot());
     return *tail_;
   }
   void set_extra(uint32_t index) noexcept { set(away_bit, index); }
-  void set_seat(uint32_t index) noexcept { set(away_bit | seat_bit, index); }
-  void set_vacant() noexcept { set(away_bit | seat_bit, nowhere); }
+  void set_handle_slot(uint32_t index) noexcept { set(away_bit | handle_slot_bit, index); }
+  void set_vacant() noexcept { set(away_bit | handle_slot_bit, nowhere); }
   void copy(WindowCell from) noexcept { set(*from.word_, *from.tail_); }
 
   limiter::FixedWindow window() const noexcept {
@@ -89,7 +89,7 @@ class WindowCell {
   static constexpr uint32_t policy_shift = 18;
   static constexpr uint32_t approved_mask = (1U << 30) - 1;
   static constexpr uint64_t away_bit = 1U << 30;
-  static constexpr uint64_t seat_bit = 1;
+  static constexpr uint64_t handle_slot_bit = 1;
   static constexpr uint32_t nowhere = 0xFFFF'FFFF;
   static_assert(limits::permits_max <= approved_mask);
 

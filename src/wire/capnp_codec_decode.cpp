@@ -1,5 +1,5 @@
 // The reading half of capnp_codec.hpp: usual frames are recognised by a few words
-// (usual_frame.hpp); for all others one pass by the library finds and bounds every column. Then
+// (standard_frame.hpp); for all others one pass by the library finds and bounds every column. Then
 // loops of ours over the raw numbers. Memory is taken only for a frame of several segments and by
 // the exception of a malformed one, which ends its connection.
 #include <sluicegate.capnp.h>
@@ -14,7 +14,7 @@
 #include "wire/frame_message.hpp"
 #include "wire/frame_reader.hpp"
 #include "wire/quota_decode.hpp"
-#include "wire/usual_frame.hpp"
+#include "wire/standard_frame.hpp"
 
 namespace sluice::wire {
 namespace {
@@ -255,16 +255,16 @@ DecodedBody decode_body(schema::ClientFrame::Reader message, Frame frame) {
 }  // namespace
 
 tl::expected<ClientRequest, DecodeError> decode(Frame frame) noexcept {
-  if (const std::optional<UsualFrame> usual = read_usual_frame(frame)) {
+  if (const std::optional<StandardFrame> standard = read_standard_frame(frame)) {
     DecodedBody body = std::visit(
         base::Overloaded{
-            [&](const AcquireRequest& request) { return check(request, usual->flags); },
-            [&](const AcquireByHandleRequest& request) { return check(request, usual->flags); },
+            [&](const AcquireRequest& request) { return check(request, standard->flags); },
+            [&](const AcquireByHandleRequest& request) { return check(request, standard->flags); },
             [](const auto& request) { return check_quota(request); },
         },
-        usual->body);
-    if (!body) return tl::make_unexpected(DecodeError{body.error(), usual->id});
-    return ClientRequest{usual->id, *body};
+        standard->body);
+    if (!body) return tl::make_unexpected(DecodeError{body.error(), standard->id});
+    return ClientRequest{standard->id, *body};
   }
   return decode_any(frame);
 }

@@ -19,11 +19,11 @@
 
 namespace sluice::wire {
 
-inline constexpr uint64_t untold = UINT64_MAX;
+inline constexpr uint64_t unset = UINT64_MAX;
 
 // Bits of the frames' flags.
 namespace quota_bit {
-inline constexpr uint8_t may_wait = 1, tied = 2, wants_limits = 4, wants_violated = 8,
+inline constexpr uint8_t may_wait = 1, connection_bound = 2, wants_limits = 4, wants_violated = 8,
                          keep_requests = 16;
 }
 
@@ -116,13 +116,13 @@ size_t encode_quota_answers(uint64_t id, std::span<const api::QuotaAnswer> answe
                             std::span<std::byte> out) noexcept;
 
 // The reservations that a frame of ours tells, of answers or of grants: 0 where there is none.
-Column<uint64_t> told_reservations(std::span<const std::byte> frame) noexcept;
+Column<uint64_t> granted_reservations(std::span<const std::byte> frame) noexcept;
 
 // Rows of all answers, in their order. Where they are too much for one reply, quotas and limits of
 // the last ones are left out: with names of usage_names_bytes_max together it always fits.
 inline constexpr size_t usage_names_bytes_max = size_t{limits::frame_bytes_max};
-size_t usage_told_bytes_max(const api::QuotaBatch& batch) noexcept;
-size_t encode_usage_told(uint64_t id, const api::QuotaBatch& batch,
-                         std::span<std::byte> out) noexcept;
+size_t usage_reply_bytes_max(const api::QuotaBatch& batch) noexcept;
+size_t encode_usage_reply(uint64_t id, const api::QuotaBatch& batch,
+                          std::span<std::byte> out) noexcept;
 
 }  // namespace sluice::wire

@@ -1,5 +1,5 @@
 // The reading half of capnp_codec_quota.hpp, as capnp_codec_decode.cpp: one pass of the library
-// over a frame that usual_frame.hpp does not know, then loops of ours over the raw numbers.
+// over a frame that standard_frame.hpp does not know, then loops of ours over the raw numbers.
 #include <algorithm>
 
 #include "base/limits.hpp"
@@ -38,8 +38,8 @@ enum QuotaAnswers { answered_reservations = 1 };
 enum Granted { granted_reservations = 3 };
 }  // namespace pointer_of
 
-constexpr uint8_t known_reserve_flags =
-    quota_bit::may_wait | quota_bit::tied | quota_bit::wants_limits | quota_bit::wants_violated;
+constexpr uint8_t known_reserve_flags = quota_bit::may_wait | quota_bit::connection_bound |
+                                        quota_bit::wants_limits | quota_bit::wants_violated;
 
 // ---------------------------------------------------------------------------- checking columns
 // No loop ends early, so that the compiler can do many numbers at once.
@@ -55,8 +55,8 @@ Checked check_flags(uint8_t flags, uint8_t known) noexcept {
 }
 
 Checked check_lifetime(uint32_t lifetime_ms) noexcept {
-  const bool told = lifetime_ms != 0;
-  if (told && (lifetime_ms < limits::lifetime_ms_min || lifetime_ms > limits::lifetime_ms_max)) {
+  const bool given = lifetime_ms != 0;
+  if (given && (lifetime_ms < limits::lifetime_ms_min || lifetime_ms > limits::lifetime_ms_max)) {
     return refuse(ErrorCode::bad_lifetime);
   }
   return {};
@@ -83,25 +83,25 @@ Checked check_subjects(const EntrySubjects& entries) noexcept {
 bool are_amounts(Column<uint64_t> column) noexcept {
   uint64_t outside = 0;
   for (const uint64_t amount : column) {
-    outside |= static_cast<uint64_t>(amount > limits::amount_max) & (amount != untold);
+    outside |= static_cast<uint64_t>(amount > limits::amount_max) & (amount != unset);
   }
   return outside == 0;
 }
 
-// Cached tokens are a part of the input; `if_untold`: of one that is not told.
-bool cached_within(Column<uint64_t> cached, Column<uint64_t> input, uint64_t if_untold) noexcept {
+// Cached tokens are a part of the input; `if_unset`: of one that is not told.
+bool cached_within(Column<uint64_t> cached, Column<uint64_t> input, uint64_t if_unset) noexcept {
   uint64_t outside = 0;
   for (size_t index = 0; index < cached.size(); ++index) {
-    const uint64_t most = input[index] == untold ? if_untold : input[index];
-    outside |= static_cast<uint64_t>(cached[index] > most) & (cached[index] != untold);
+    const uint64_t most = input[index] == unset ? if_unset : input[index];
+    outside |= static_cast<uint64_t>(cached[index] > most) & (cached[index] != unset);
   }
   return outside == 0;
 }
 
-bool none_told(Column<uint64_t> column) noexcept {
-  uint64_t told = 0;
-  for (const uint64_t amount : column) told |= (amount != 0) & (amount != untold);
-  return told == 0;
+bool none_given(Column<uint64_t> column) noexcept {
+  uint64_t given = 0;
+  for (const uint64_t amount : column) given |= (amount != 0) & (amount != unset);
+  return given == 0;
 }
 
 Checked check_amounts(const EntryAmounts& amounts, size_t entries_count) noexcept {
@@ -115,7 +115,7 @@ Checked check_amounts(const EntryAmounts& amounts, size_t entries_count) noexcep
   if (!right_lengths) return refuse(ErrorCode::bad_columns);
   if (!right_values) return refuse(ErrorCode::bad_amount);
   if (!amounts.input_tokens.empty() &&
-      !cached_within(amounts.cached_input_tokens, amounts.input_tokens, untold)) {
+      !cached_within(amounts.cached_input_tokens, amounts.input_tokens, unset)) {
     return refuse(ErrorCode::bad_amount);
   }
   return {};
@@ -272,9 +272,9 @@ api::Limit limit_of(schema::Limit::Reader limit) {
 
 // Reads all that quota_of() will read, so that this does not throw.
 Checked check_quota_text(schema::Quota::Reader quota) {
-  const auto told = quota.getLimits();
-  if (told.size() > limits::quota_limits_max) return refuse(ErrorCode::too_many_entries);
-  for (const auto limit : told) {
+  const auto given = quota.getLimits();
+  if (given.size() > limits::quota_limits_max) return refuse(ErrorCode::too_many_entries);
+  for (const auto limit : given) {
     limit.getName();
     limit.getTimeZone();
     if (!knows(limit)) return refuse(ErrorCode::bad_flag);
@@ -341,7 +341,7 @@ DecodedBody check_quota(const RecordRequest& request) noexcept {
                        // Nothing told is no input: none of it is cached.
                        const Column<uint64_t> cached = request.cached_input_tokens;
                        const Column<uint64_t> input = request.input_tokens;
-                       if (input.empty() ? none_told(cached) : cached_within(cached, input, 0))
+                       if (input.empty() ? none_given(cached) : cached_within(cached, input, 0))
                          return check_flags(request.flags, quota_bit::wants_limits);
                        return refuse(ErrorCode::bad_amount);
                      }),
@@ -375,15 +375,15 @@ DecodedBody decode_quota_body(schema::ClientFrame::Reader message, Frame frame) 
 
 std::optional<api::Quota> quota_of(const QuotaChangeRequest& request) {
   FrameMessage message(request.frame);
-  const schema::Quota::Reader told = message.root().getQuota().getQuota();
-  api::Quota quota{.refund_expired = told.getRefundExpired(),
-                   .overtakers_max = told.getOvertakersMax()};
-  for (const auto limit : told.getLimits()) quota.limits.push_back(limit_of(limit));
+  const schema::Quota::Reader given = message.root().getQuota().getQuota();
+  api::Quota quota{.refund_expired = given.getRefundExpired(),
+                   .overtakers_max = given.getOvertakersMax()};
+  for (const auto limit : given.getLimits()) quota.limits.push_back(limit_of(limit));
   if (!policy::check_quota(quota).empty()) return std::nullopt;
   return quota;
 }
 
-Column<uint64_t> told_reservations(Frame frame) noexcept {
+Column<uint64_t> granted_reservations(Frame frame) noexcept {
   FrameMessage message(frame);
   const schema::ServerFrame::Reader root = message.server_root();
   if (root.isQuotaAnswers()) {

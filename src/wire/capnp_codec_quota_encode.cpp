@@ -195,7 +195,7 @@ struct UsageExtent {
       names_bytes += row.name_bytes;
     });
     ASSERT(names_bytes <= usage_names_bytes_max);
-    bytes = frame_head_bytes + shape_of<schema::UsageTold>.bytes() + states_head_bytes +
+    bytes = frame_head_bytes + shape_of<schema::UsageReply>.bytes() + states_head_bytes +
             list_bytes(names_bytes, 1) + list_bytes(rows_count, 2) + list_bytes(rows_count, 1) +
             2 * list_bytes(rows_count, 4) + word_bytes +
             rows_count * shape_of<schema::Quota>.bytes();
@@ -236,29 +236,29 @@ void add_row_column(FrameWriter& writer, FrameWriter::Struct body, size_t pointe
   });
 }
 
-void fill_limit(FrameWriter& writer, FrameWriter::Struct limit, const api::Limit& told) noexcept {
+void fill_limit(FrameWriter& writer, FrameWriter::Struct limit, const api::Limit& given) noexcept {
   namespace at = limit_at;
-  writer.set(limit, at::metric, static_cast<uint16_t>(told.metric));
-  writer.set(limit, at::kind, static_cast<uint16_t>(told.kind));
-  writer.set(limit, at::ceiling, static_cast<uint16_t>(told.ceiling));
-  writer.set(limit, at::unit, static_cast<uint16_t>(told.unit));
-  writer.set(limit, at::amount, told.amount);
-  writer.set(limit, at::period_ms, static_cast<uint64_t>(told.period_ms));
-  writer.set(limit, at::count_cached, static_cast<uint8_t>(told.count_cached));
-  writer.add_text(limit, at::name, told.name);
-  writer.add_text(limit, at::time_zone, told.time_zone);
+  writer.set(limit, at::metric, static_cast<uint16_t>(given.metric));
+  writer.set(limit, at::kind, static_cast<uint16_t>(given.kind));
+  writer.set(limit, at::ceiling, static_cast<uint16_t>(given.ceiling));
+  writer.set(limit, at::unit, static_cast<uint16_t>(given.unit));
+  writer.set(limit, at::amount, given.amount);
+  writer.set(limit, at::period_ms, static_cast<uint64_t>(given.period_ms));
+  writer.set(limit, at::count_cached, static_cast<uint8_t>(given.count_cached));
+  writer.add_text(limit, at::name, given.name);
+  writer.add_text(limit, at::time_zone, given.time_zone);
 }
 
-void fill_quota(FrameWriter& writer, FrameWriter::Struct quota, const api::Quota& told) noexcept {
+void fill_quota(FrameWriter& writer, FrameWriter::Struct quota, const api::Quota& given) noexcept {
   namespace at = quota_at;
-  writer.set(quota, at::refund_expired, static_cast<uint8_t>(told.refund_expired));
-  writer.set(quota, at::overtakers_max, told.overtakers_max);
+  writer.set(quota, at::refund_expired, static_cast<uint8_t>(given.refund_expired));
+  writer.set(quota, at::overtakers_max, given.overtakers_max);
   const auto limits =
-      writer.add_structs(quota, at::limits, told.limits.size(), shape_of<schema::Limit>);
-  for (size_t index = 0; index < told.limits.size(); ++index) {
-    fill_limit(writer, limits[index], told.limits[index]);
+      writer.add_structs(quota, at::limits, given.limits.size(), shape_of<schema::Limit>);
+  for (size_t index = 0; index < given.limits.size(); ++index) {
+    fill_limit(writer, limits[index], given.limits[index]);
   }
-  writer.add_text(quota, at::profile, told.profile);
+  writer.add_text(quota, at::profile, given.profile);
 }
 
 void add_quotas(FrameWriter& writer, FrameWriter::Struct body, const QuotaBatch& batch,
@@ -312,15 +312,15 @@ size_t encode_quota_answers(uint64_t id, std::span<const QuotaAnswer> answers,
   return writer.finish();
 }
 
-size_t usage_told_bytes_max(const QuotaBatch& batch) noexcept {
+size_t usage_reply_bytes_max(const QuotaBatch& batch) noexcept {
   return UsageExtent(batch).bytes;
 }
 
-size_t encode_usage_told(uint64_t id, const QuotaBatch& batch, std::span<std::byte> out) noexcept {
+size_t encode_usage_reply(uint64_t id, const QuotaBatch& batch, std::span<std::byte> out) noexcept {
   const UsageExtent extent(batch);
   const size_t count = extent.rows_count;
   FrameWriter writer(out);
-  const auto body = add_body<schema::UsageTold>(writer, id, Kind::USAGE_TOLD);
+  const auto body = add_body<schema::UsageReply>(writer, id, Kind::USAGE_REPLY);
   // A page has one answer; what is asked by name has no next one.
   const uint64_t cursor = batch.answers.empty() ? 0 : batch.answers.back().next_cursor;
   writer.set(body, usage_at::cursor, cursor);

@@ -24,7 +24,7 @@ struct Head {
   std::string_view allow;
   std::string_view content_type;
   const api::Detail* detail = nullptr;  // RateLimit and RateLimit-Policy
-  bool says_retry = false;              // Retry-After, from `detail`
+  bool has_retry_after = false;         // Retry-After, from `detail`
   bool table_order = false;
   std::string_view headers;  // more lines
   Framing framing = Framing::sized;
@@ -67,7 +67,7 @@ void write_connection(HttpWriter& writer, const ReplyHead& reply) noexcept {
 
 // RFC 9110: no Content-Length with 204; with HEAD only the one that GET would have had, which is
 // not known here.
-bool tells_length(const Head& head, const ReplyHead& reply) noexcept {
+bool has_length(const Head& head, const ReplyHead& reply) noexcept {
   return head.framing == Framing::sized && head.status != 204 && !reply.head_only;
 }
 
@@ -80,7 +80,7 @@ void write_head(HttpWriter& writer, const Head& head, const ReplyHead& reply) no
   write_header(writer, "Allow: ", head.allow);
   write_header(writer, "Content-Type: ", head.content_type);
   if (head.detail != nullptr) write_rate_limit(writer, *head.detail);
-  if (head.says_retry) {
+  if (head.has_retry_after) {
     writer.text("Retry-After: ");
     writer.decimal(std::max<int64_t>(1, ceil_seconds(head.detail->retry_ms)));
     writer.text("\r\n");
@@ -90,7 +90,7 @@ void write_head(HttpWriter& writer, const Head& head, const ReplyHead& reply) no
   writer.text("Date: ");
   writer.date(reply.wall_ns);
   writer.text("\r\n");
-  if (tells_length(head, reply)) {
+  if (has_length(head, reply)) {
     writer.text("Content-Length: ");
     writer.decimal_unsigned(head.body_bytes);
     writer.text("\r\n");
@@ -308,7 +308,7 @@ size_t encode_decision(api::Verdict verdict, const api::Detail& detail, std::str
   const auto [status, text] = outcome(verdict);
   Head head{.status = status, .content_type = json ? application_json : text_plain};
   if (was_decided(verdict)) head.detail = &detail;
-  head.says_retry = status == 429;
+  head.has_retry_after = status == 429;
 
   if (verdict == api::Verdict::approved) {
     std::array<std::byte, 64> bytes;

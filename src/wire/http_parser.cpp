@@ -54,7 +54,7 @@ class HeadReader final : public http::basic_parser<true> {
 
   HttpRequest request() const noexcept {
     HttpRequest request = request_;
-    request.keep_alive = !says_close_ && (!request_.http_1_0 || says_keep_alive_);
+    request.keep_alive = !has_close_ && (!request_.http_1_0 || has_keep_alive_);
     request.expects_continue = expects_continue_ && !request_.http_1_0 && has_body();
     return request;
   }
@@ -115,8 +115,8 @@ class HeadReader final : public http::basic_parser<true> {
 
   void on_connection(BeastView value) {
     for (BeastView token : http::token_list{value}) {
-      if (equals_ignoring_case(view(token), "close")) says_close_ = true;
-      if (equals_ignoring_case(view(token), "keep-alive")) says_keep_alive_ = true;
+      if (equals_ignoring_case(view(token), "close")) has_close_ = true;
+      if (equals_ignoring_case(view(token), "keep-alive")) has_keep_alive_ = true;
     }
   }
 
@@ -158,13 +158,13 @@ class HeadReader final : public http::basic_parser<true> {
   uint16_t status_ = 400;
   uint32_t hosts_count_ = 0;
   uint32_t content_lengths_count_ = 0;
-  bool says_close_ = false;
-  bool says_keep_alive_ = false;
+  bool has_close_ = false;
+  bool has_keep_alive_ = false;
   bool expects_continue_ = false;
 };
 
 // True when the start line ends in a well-formed version that is not ours.
-bool is_foreign_version(std::string_view head) noexcept {
+bool is_unsupported_version(std::string_view head) noexcept {
   const std::string_view line = head.substr(0, head.find('\r'));
   if (line.size() < 9) return false;
   const std::string_view version = line.substr(line.size() - 9);
@@ -233,7 +233,8 @@ HttpParsed HttpParser::parse_whole_head(std::string_view head) noexcept {
   }
   HeadReader reader;
   if (!reader.read(head)) {
-    if (is_foreign_version(head)) return refuse(505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
+    if (is_unsupported_version(head))
+      return refuse(505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
     return refuse(reader.status(), reader.cause());
   }
   if (reader.content_bytes() > limits::http_body_bytes_max) {

@@ -93,13 +93,14 @@ QuotaReply problem_reply(const QuotaProblem& problem);
 std::string reservation_text(uint64_t reservation);
 
 // One limit as an answer tells it, of which subject.
-struct ToldLimit {
+struct ReportedLimit {
   std::string_view subject;
   const api::LimitReport* report = nullptr;
 };
 
 // Header lines: RateLimit and RateLimit-Policy, and those of the style. (rest_quota_headers.cpp)
-std::string limit_headers(const std::vector<ToldLimit>& limits, RateStyle style, int64_t wall_ns);
+std::string limit_headers(const std::vector<ReportedLimit>& limits, RateStyle style,
+                          int64_t wall_ns);
 
 // "20ms", "1.5s", "6m0s", "1h2m3s"
 std::string duration_text(int64_t ms);

@@ -21,7 +21,7 @@ using policy::Json;
 constexpr std::string_view invalid_request = "invalid_request";
 constexpr std::string_view invalid_request_title = "the request is not valid";
 constexpr size_t body_depth_max = 16;
-constexpr size_t usual_names = 16;     // of the outermost object
+constexpr size_t typical_names = 16;   // of the outermost object
 constexpr size_t names_max = 64;       // of any: each is compared with those before it
 constexpr size_t complaints_max = 20;  // of a quota: the others are only counted
 
@@ -67,7 +67,7 @@ class BodyBuilder {
     if (!goes_on()) return true;
     auto& object = open_.back()->get_ref<Json::object_t&>();
     // A map that grows copies all that it holds.
-    if (open_.size() == 1 && object.empty()) object.reserve(usual_names);
+    if (open_.size() == 1 && object.empty()) object.reserve(typical_names);
     const auto [place, is_new] = object.emplace(name, nullptr);
     if (!is_new) complaint_ = policy::in_quotes(name) + ": comes twice; tell it once";
     if (object.size() > names_max) complaint_ = "the body: too many fields";
@@ -147,7 +147,7 @@ enum Field : uint32_t {
   max_output_tokens = 1U << 4,
   output_tokens = 1U << 5,
   cost = 1U << 6,
-  ttl_ms = 1U << 7,
+  lifetime_ms = 1U << 7,
   max_wait_ms = 1U << 8,
   id = 1U << 9,
   owner = 1U << 10,
@@ -169,7 +169,7 @@ constexpr std::array<FieldName, 14> field_names{{
     {"max_output_tokens", max_output_tokens},
     {"output_tokens", output_tokens},
     {"cost", cost},
-    {"ttl_ms", ttl_ms},
+    {"lifetime_ms", lifetime_ms},
     {"max_wait_ms", max_wait_ms},
     {"id", id},
     {"owner", owner},
@@ -186,7 +186,7 @@ struct Shape {
 };
 
 constexpr uint32_t reserve_fields = subjects | requests | input_tokens | max_output_tokens | cost |
-                                    ttl_ms | max_wait_ms | id | owner;
+                                    lifetime_ms | max_wait_ms | id | owner;
 constexpr uint32_t usage_fields =
     requests | input_tokens | cached_input_tokens | output_tokens | cost;
 
@@ -224,7 +224,7 @@ class BodyReader {
       read_field(name, value);
       if (problem_) return std::move(problem_);
     }
-    const uint32_t missing = shape_.needs & ~told_;
+    const uint32_t missing = shape_.needs & ~given_;
     if (missing != 0) complain(names_of(missing), "missing; it is needed here");
     check_cached();
     return std::move(problem_);
@@ -242,7 +242,7 @@ class BodyReader {
       return complain(policy::in_quotes(name),
                       "not known here; this takes " + names_of(shape_.takes));
     }
-    told_ |= found->field;
+    given_ |= found->field;
     read_known(*found, value);
   }
 
@@ -265,7 +265,7 @@ class BodyReader {
         return read_amount(field.name, value, call.amounts.cost, api::given::cost);
       case cached_input_tokens:
         return read_number(field.name, value, 0, limits::amount_max, call.cached_input_tokens);
-      case ttl_ms:
+      case lifetime_ms:
         return read_small(field.name, value, limits::lifetime_ms_min, limits::lifetime_ms_max,
                           call.lifetime_ms);
       case max_wait_ms:
@@ -312,7 +312,7 @@ class BodyReader {
 
   void read_amount(std::string_view name, const Json& value, uint64_t& out, uint8_t given) {
     read_number(name, value, 0, limits::amount_max, out);
-    request_.call.told |= given;
+    request_.call.given_bits |= given;
   }
 
   void read_wait(std::string_view name, const Json& value) {
@@ -389,7 +389,7 @@ class BodyReader {
   // What a settle leaves as it was reserved is not known here.
   void check_cached() {
     const api::QuotaCall& call = request_.call;
-    const bool known = (told_ & input_tokens) != 0 || call.op == QuotaOp::record;
+    const bool known = (given_ & input_tokens) != 0 || call.op == QuotaOp::record;
     if (known && call.cached_input_tokens > call.amounts.input_tokens) {
       complain("cached_input_tokens", "must be a part of input_tokens, not more");
     }
@@ -398,7 +398,7 @@ class BodyReader {
   const Shape shape_;
   const QuotaOptions& options_;
   QuotaRequest& request_;
-  uint32_t told_ = 0;
+  uint32_t given_ = 0;
   std::optional<QuotaProblem> problem_;
 };
 
@@ -457,7 +457,7 @@ std::optional<QuotaProblem> read_put(std::string_view body, QuotaRequest& reques
   if (auto* problem = std::get_if<QuotaProblem>(&parsed)) return std::move(*problem);
   std::vector<std::string> complaints;
   request.quota =
-      policy::read_quota(std::get<Json>(parsed), "", {}, complaints, policy::Form::told);
+      policy::read_quota(std::get<Json>(parsed), "", {}, complaints, policy::Form::reported);
   if (complaints.empty()) return std::nullopt;
   QuotaProblem problem = problem_of(QuotaCode::invalid_quota, complaints.front());
   if (complaints.size() > complaints_max) {
@@ -514,7 +514,7 @@ std::optional<QuotaProblem> read_asked(const RestQuota& asked, std::string_view 
     case QuotaEndpoint::cancel:
       return posted(QuotaOp::cancel, reservation | keep_requests, reservation);
     case QuotaEndpoint::extend:
-      return posted(QuotaOp::extend, reservation | ttl_ms, reservation);
+      return posted(QuotaOp::extend, reservation | lifetime_ms, reservation);
     case QuotaEndpoint::record:
       return posted(QuotaOp::record, subjects | usage_fields, subjects);
     case QuotaEndpoint::reset:

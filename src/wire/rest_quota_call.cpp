@@ -5,7 +5,7 @@ namespace {
 
 using api::QuotaOp;
 
-bool tells_limits(QuotaOp op) noexcept {
+bool wants_limits(QuotaOp op) noexcept {
   return op == QuotaOp::reserve || op == QuotaOp::check || op == QuotaOp::record;
 }
 
@@ -15,7 +15,7 @@ api::QuotaCall call_of(const QuotaRequest& request) {
   call.subjects_count = static_cast<uint8_t>(request.subjects.size());
   call.client_id = request.client_id;
   call.owner = request.owner;
-  if (tells_limits(call.op)) {
+  if (wants_limits(call.op)) {
     call.flags |= api::quota_flag::wants_limits | api::quota_flag::wants_violated;
   }
   return call;

@@ -18,7 +18,7 @@ uint64_t ceil_seconds(int64_t ms) {
   return ms <= 0 ? 0 : static_cast<uint64_t>(ms / 1'000 + (ms % 1'000 > 0 ? 1 : 0));
 }
 
-bool is_limiting(const ToldLimit& limit) {
+bool is_limiting(const ReportedLimit& limit) {
   return limit.report->ceiling != api::Ceiling::unlimited;
 }
 
@@ -31,7 +31,7 @@ uint64_t remaining_of(const LimitReport& limit) {
 }
 
 // Less is left of it, or it takes longer until there is more.
-bool is_tighter(const ToldLimit& one, const ToldLimit& other) {
+bool is_tighter(const ReportedLimit& one, const ReportedLimit& other) {
   const uint64_t left = remaining_of(*one.report);
   const uint64_t other_left = remaining_of(*other.report);
   return left != other_left ? left < other_left : one.report->reset_ms > other.report->reset_ms;
@@ -47,7 +47,7 @@ void append_plain(std::string& out, std::string_view text) {
   }
 }
 
-std::string item_name(const ToldLimit& limit, bool with_subject) {
+std::string item_name(const ReportedLimit& limit, bool with_subject) {
   std::string name = "\"";
   if (with_subject) {
     append_plain(name, limit.subject.substr(0, item_subject_bytes));
@@ -62,10 +62,10 @@ std::string number(uint64_t value) {
 }
 
 // A slot has no time: only how many there are, and are left.
-void append_items(const ToldLimit& limit, bool with_subject, std::string& rate,
+void append_items(const ReportedLimit& limit, bool with_subject, std::string& rate,
                   std::string& policy) {
   const LimitReport& report = *limit.report;
-  const bool has_time = report.kind != api::LimitKind::slots;
+  const bool has_time = report.kind != api::LimitKind::concurrency;
   const std::string name = item_name(limit, with_subject);
   const std::string_view separator = rate.empty() ? "" : ", ";
   rate.append(separator).append(name).append(";r=").append(number(remaining_of(report)));
@@ -74,8 +74,8 @@ void append_items(const ToldLimit& limit, bool with_subject, std::string& rate,
   if (has_time) policy.append(";w=").append(number(ceil_seconds(report.period_ms)));
 }
 
-void append_rate_limit(std::vector<ToldLimit> limits, std::string& headers) {
-  std::erase_if(limits, [](const ToldLimit& limit) { return !is_limiting(limit); });
+void append_rate_limit(std::vector<ReportedLimit> limits, std::string& headers) {
+  std::erase_if(limits, [](const ReportedLimit& limit) { return !is_limiting(limit); });
   if (limits.empty()) return;
   const bool with_subject = std::any_of(limits.begin(), limits.end(), [&](const auto& limit) {
     return limit.subject != limits[0].subject;
@@ -86,7 +86,7 @@ void append_rate_limit(std::vector<ToldLimit> limits, std::string& headers) {
   }
   std::string rate;
   std::string policy;
-  for (const ToldLimit& limit : limits) append_items(limit, with_subject, rate, policy);
+  for (const ReportedLimit& limit : limits) append_items(limit, with_subject, rate, policy);
   headers += "RateLimit: " + rate + "\r\nRateLimit-Policy: " + policy + "\r\n";
 }
 
@@ -105,9 +105,9 @@ constexpr std::array<StyledMetric, 4> anthropic_metrics{{{Metric::requests, "req
                                                          {Metric::output_tokens, "output-tokens"}}};
 
 // The tightest limit of a metric; null: none limits it.
-const LimitReport* tightest(const std::vector<ToldLimit>& limits, Metric metric) {
-  const ToldLimit* found = nullptr;
-  for (const ToldLimit& limit : limits) {
+const LimitReport* tightest(const std::vector<ReportedLimit>& limits, Metric metric) {
+  const ReportedLimit* found = nullptr;
+  for (const ReportedLimit& limit : limits) {
     if (limit.report->metric != metric || !is_limiting(limit)) continue;
     if (found == nullptr || is_tighter(limit, *found)) found = &limit;
   }
@@ -118,7 +118,7 @@ void append_line(std::string& headers, const std::string& name, const std::strin
   headers.append(name).append(": ").append(value).append("\r\n");
 }
 
-void append_openai(const std::vector<ToldLimit>& limits, std::string& headers) {
+void append_openai(const std::vector<ReportedLimit>& limits, std::string& headers) {
   for (const auto& [metric, name] : openai_metrics) {
     const LimitReport* limit = tightest(limits, metric);
     if (limit == nullptr) continue;
@@ -145,7 +145,8 @@ std::string instant_text(int64_t wall_ms) {
          two_digits(time.minutes().count()) + ":" + two_digits(time.seconds().count()) + "Z";
 }
 
-void append_anthropic(const std::vector<ToldLimit>& limits, int64_t wall_ns, std::string& headers) {
+void append_anthropic(const std::vector<ReportedLimit>& limits, int64_t wall_ns,
+                      std::string& headers) {
   for (const auto& [metric, name] : anthropic_metrics) {
     const LimitReport* limit = tightest(limits, metric);
     if (limit == nullptr) continue;
@@ -174,7 +175,8 @@ std::string duration_text(int64_t ms) {
   return text + "s";
 }
 
-std::string limit_headers(const std::vector<ToldLimit>& limits, RateStyle style, int64_t wall_ns) {
+std::string limit_headers(const std::vector<ReportedLimit>& limits, RateStyle style,
+                          int64_t wall_ns) {
   std::string headers;
   append_rate_limit(limits, headers);
   if (style == RateStyle::openai) append_openai(limits, headers);

@@ -23,7 +23,7 @@ constexpr std::string_view problem_json = "application/problem+json";
 constexpr size_t violated_names_bytes_max = 128 * 1024;
 
 // Of an answer as most are: it does not have to grow.
-constexpr size_t usual_body_bytes = 1'024;
+constexpr size_t typical_body_bytes = 1'024;
 
 uint16_t status_of(QuotaCode code) noexcept {
   switch (code) {
@@ -57,7 +57,7 @@ uint16_t status_of(QuotaCode code) noexcept {
     case QuotaCode::tokens_exceeded:
     case QuotaCode::cost_exceeded:
     case QuotaCode::concurrency_exceeded:
-    case QuotaCode::line_ahead:
+    case QuotaCode::queue_ahead:
     case QuotaCode::deadline_unmeetable:
     case QuotaCode::wait_limit:
     case QuotaCode::exceeds_limit:
@@ -85,7 +85,7 @@ std::string hex_text(uint64_t number) {
 template <typename Write>
 std::string object_text(Write write) {
   std::string text;
-  text.reserve(usual_body_bytes);
+  text.reserve(typical_body_bytes);
   JsonWriter json{text};
   json.open_object();
   write(json);
@@ -153,7 +153,7 @@ void write_limit(const LimitReport& limit, JsonWriter& json) {
   json.open_object();
   json.field("name", limit.name_text());
   json.field("metric", api::metric_name(limit.metric));
-  if (limit.kind != api::LimitKind::slots) {
+  if (limit.kind != api::LimitKind::concurrency) {
     json.field("kind", api::kind_name(limit.kind));
     json.field("period_ms", limit.period_ms);
   }
@@ -175,29 +175,29 @@ std::span<const api::SubjectRow> rows_of(const QuotaBatch& batch, const QuotaAns
 }
 
 // The limits of a call that names its subjects.
-std::vector<ToldLimit> told_limits(const QuotaRequest& request, const QuotaBatch& batch,
-                                   const QuotaAnswer& answer) {
-  std::vector<ToldLimit> told;
+std::vector<ReportedLimit> reported_limits(const QuotaRequest& request, const QuotaBatch& batch,
+                                           const QuotaAnswer& answer) {
+  std::vector<ReportedLimit> reported;
   for (const LimitReport& limit : limits_of(batch, answer)) {
     ASSERT(limit.subject < request.subjects.size());
-    told.push_back({.subject = request.subjects[limit.subject], .report = &limit});
+    reported.push_back({.subject = request.subjects[limit.subject], .report = &limit});
   }
-  return told;
+  return reported;
 }
 
 // The same of rows.
-std::vector<ToldLimit> row_limits(const QuotaBatch& batch, const QuotaAnswer& answer) {
-  std::vector<ToldLimit> told;
+std::vector<ReportedLimit> row_limits(const QuotaBatch& batch, const QuotaAnswer& answer) {
+  std::vector<ReportedLimit> reported;
   for (const api::SubjectRow& row : rows_of(batch, answer)) {
     for (const LimitReport& limit : limits_of(batch, row)) {
-      told.push_back({.subject = batch.name_of(row), .report = &limit});
+      reported.push_back({.subject = batch.name_of(row), .report = &limit});
     }
   }
-  return told;
+  return reported;
 }
 
 // All subjects that were asked, in their order, each with its limits.
-void write_subjects(const QuotaRequest& request, const std::vector<ToldLimit>& told,
+void write_subjects(const QuotaRequest& request, const std::vector<ReportedLimit>& reported,
                     JsonWriter& json) {
   json.name("subjects");
   json.open_array();
@@ -206,7 +206,7 @@ void write_subjects(const QuotaRequest& request, const std::vector<ToldLimit>& t
     json.field("name", subject);
     json.name("limits");
     json.open_array();
-    for (const ToldLimit& limit : told) {
+    for (const ReportedLimit& limit : reported) {
       if (limit.subject == subject) write_limit(*limit.report, json);
     }
     json.close_array();
@@ -215,11 +215,11 @@ void write_subjects(const QuotaRequest& request, const std::vector<ToldLimit>& t
   json.close_array();
 }
 
-void write_violated(const std::vector<ToldLimit>& told, JsonWriter& json) {
+void write_violated(const std::vector<ReportedLimit>& reported, JsonWriter& json) {
   json.name("violated");
   json.open_array();
   size_t names_bytes = 0;
-  for (const ToldLimit& limit : told) {
+  for (const ReportedLimit& limit : reported) {
     const LimitReport& report = *limit.report;
     if (!report.violated) continue;
     names_bytes += limit.subject.size();
@@ -244,15 +244,15 @@ struct Admission {
 };
 
 QuotaReply admitted_reply(const QuotaRequest& request, const Admission& admission,
-                          const std::vector<ToldLimit>& told, int64_t wall_ns) {
+                          const std::vector<ReportedLimit>& reported, int64_t wall_ns) {
   QuotaReply reply = json_reply([&](JsonWriter& json) {
     const bool reserves = request.call.op == QuotaOp::reserve;
     if (reserves) json.field("reservation", reservation_text(admission.reservation));
     json.field("code", api::code_name(admission.code));
-    if (reserves) json.field("ttl_ms", admission.lifetime_ms);
-    write_subjects(request, told, json);
+    if (reserves) json.field("lifetime_ms", admission.lifetime_ms);
+    write_subjects(request, reported, json);
   });
-  reply.headers = limit_headers(told, request.style, wall_ns);
+  reply.headers = limit_headers(reported, request.style, wall_ns);
   return reply;
 }
 
@@ -269,7 +269,7 @@ void add_retry_headers(const QuotaRequest& request, int64_t retry_ms, std::strin
 }
 
 QuotaReply denial_reply(const QuotaRequest& request, const Denial& denial,
-                        const std::vector<ToldLimit>& told, int64_t wall_ns) {
+                        const std::vector<ReportedLimit>& reported, int64_t wall_ns) {
   const uint16_t status = status_of(denial.code);
   const bool is_decision = status == 429 || status == 503;
   const bool can_retry =
@@ -277,7 +277,7 @@ QuotaReply denial_reply(const QuotaRequest& request, const Denial& denial,
   const Problem problem{api::code_name(denial.code), api::code_reason(denial.code), status};
   QuotaReply reply = problem_reply_of(problem, [&](JsonWriter& json) {
     if (!is_decision) return;
-    write_violated(told, json);
+    write_violated(reported, json);
     if (can_retry) {
       json.field("retry_after_ms", denial.retry_ms);
     } else {
@@ -285,7 +285,7 @@ QuotaReply denial_reply(const QuotaRequest& request, const Denial& denial,
     }
     json.field("retryable", can_retry);
   });
-  reply.headers = limit_headers(told, request.style, wall_ns);
+  reply.headers = limit_headers(reported, request.style, wall_ns);
   reply.closes = denial.code == QuotaCode::draining;
   if (can_retry) add_retry_headers(request, denial.retry_ms, reply.headers);
   return reply;
@@ -293,11 +293,11 @@ QuotaReply denial_reply(const QuotaRequest& request, const Denial& denial,
 
 QuotaReply decided_reply(const QuotaRequest& request, const QuotaBatch& batch, int64_t wall_ns) {
   const QuotaAnswer& answer = batch.answers[0];
-  const std::vector<ToldLimit> told = told_limits(request, batch, answer);
+  const std::vector<ReportedLimit> reported = reported_limits(request, batch, answer);
   if (!api::admits(answer.code)) {
-    return denial_reply(request, {answer.code, answer.retry_ms}, told, wall_ns);
+    return denial_reply(request, {answer.code, answer.retry_ms}, reported, wall_ns);
   }
-  return admitted_reply(request, {answer.code, answer.reservation, answer.lifetime_ms}, told,
+  return admitted_reply(request, {answer.code, answer.reservation, answer.lifetime_ms}, reported,
                         wall_ns);
 }
 
@@ -324,7 +324,7 @@ QuotaReply extended_reply(const QuotaAnswer& answer) {
   return json_reply([&](JsonWriter& json) {
     json.field("reservation", reservation_text(answer.reservation));
     json.field("state", api::state_name(answer.state));
-    json.field("ttl_ms", answer.lifetime_ms);
+    json.field("lifetime_ms", answer.lifetime_ms);
   });
 }
 
@@ -346,9 +346,9 @@ void write_holder(const QuotaBatch& batch, const api::HolderRow& row, JsonWriter
   json.field("code", api::code_name(row.admission));
   write_amounts(row.amounts, json);
   if (row.state != api::ReservationState::open) return json.field("late", row.late);
-  json.field("ttl_ms", row.lifetime_ms);
+  json.field("lifetime_ms", row.lifetime_ms);
   json.field("held_ms", row.held_ms);
-  json.field("tied", row.tied);
+  json.field("connection_bound", row.connection_bound);
 }
 
 QuotaReply holder_reply(const QuotaBatch& batch, const QuotaAnswer& answer) {
@@ -546,7 +546,7 @@ QuotaReply granted_reply(const QuotaRequest& request, uint64_t reservation, cons
 QuotaReply not_granted_reply(const QuotaRequest& request, QuotaCode code, const QuotaBatch& checked,
                              int64_t wall_ns) {
   const QuotaAnswer& answer = checked.answers[0];
-  return denial_reply(request, {code, answer.retry_ms}, told_limits(request, checked, answer),
+  return denial_reply(request, {code, answer.retry_ms}, reported_limits(request, checked, answer),
                       wall_ns);
 }
 

@@ -132,7 +132,7 @@ def test_cases_without_a_target_make_a_summary_too():
 
 
 def test_the_price_of_a_crossing_is_for_those_that_cross():
-    case = cores.crossing_case(64)
+    case = cores.other_shard_case(64)
     lines = (runs(case, cores.TWO, 1, server_ns_each=250.0)
              + runs(case, cores.ONE, 1, server_ns_each=100.0)
              + runs(cores.LONE_CASE, cores.TWO, 1, latency_us={"p50": 80.0})

@@ -10,7 +10,7 @@
 #include "base/limits.hpp"
 #include "wire/capnp_codec.hpp"
 #include "wire/frame_reader.hpp"
-#include "wire/usual_frame.hpp"
+#include "wire/standard_frame.hpp"
 
 namespace {
 
@@ -65,7 +65,7 @@ void require_amounts(const wire::EntryAmounts& amounts, size_t entries_count) {
        {amounts.input_tokens, amounts.cached_input_tokens, amounts.output_tokens, amounts.costs}) {
     require_optional(column, entries_count);
     require_each(column, [](uint64_t amount) {
-      return amount <= limits::amount_max || amount == wire::untold;
+      return amount <= limits::amount_max || amount == wire::unset;
     });
   }
 }
@@ -167,7 +167,7 @@ struct Promises {
     for (size_t index = 0; index < record.cached_input_tokens.size(); ++index) {
       const uint64_t cached = record.cached_input_tokens[index];
       const uint64_t input = record.input_tokens.empty() ? 0 : record.input_tokens[index];
-      require(cached <= input || cached == wire::untold);
+      require(cached <= input || cached == wire::unset);
     }
   }
   void operator()(const wire::UsageRequest& usage) const {
@@ -255,7 +255,7 @@ struct Same {
 };
 
 void require_as_by_library(wire::Frame frame) {
-  if (!wire::read_usual_frame(frame)) return;
+  if (!wire::read_standard_frame(frame)) return;
   const auto one = wire::decode(frame);
   const auto other = wire::decode_any(frame);
   require(one.has_value() == other.has_value());

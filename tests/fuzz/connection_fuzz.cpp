@@ -48,8 +48,9 @@ struct World {
 
   io::Random random{0};
   io::SimIo io{io::SimOptions{.sockets_max = 4 + server::spare_sockets}, random};
-  server::Crew crew{route::MeshOptions{}};
-  server::Worker worker{io, worker_options(), crew, server::make_deciders(worker_options())};
+  server::WorkerGroup worker_group{route::MeshOptions{}};
+  server::Worker worker{io, worker_options(), worker_group,
+                        server::make_deciders(worker_options())};
 };
 
 void send_hello(io::SimClient& client) {
@@ -77,7 +78,7 @@ void turn(server::Worker& worker, io::SimClient& client, int turns) {
 
 void run(World& world, std::span<const uint8_t> input) {
   const uint8_t flags = input[0];
-  auto& [random, io, crew, worker] = world;
+  auto& [random, io, worker_group, worker] = world;
   random.reseed(input[1]);
   io.advance(10 * window_ms * base::ns_per_ms);
   std::optional<io::SimClient> other;

@@ -122,25 +122,25 @@ void answer(const wire::HttpRequest& request, const wire::RestOptions& options) 
 
 // --- The connection ------------------------------------------------------------------------
 
-void append(std::string& told, std::string_view text) {
-  told.append(text).push_back('\n');
+void append(std::string& reported, std::string_view text) {
+  reported.append(text).push_back('\n');
 }
 
-void tell(std::string& told, const wire::HttpRequest& request) {
+void tell(std::string& reported, const wire::HttpRequest& request) {
   for (std::string_view text :
        {request.method, request.target, request.accept, request.rate_style}) {
-    append(told, text);
+    append(reported, text);
   }
-  append(told, request.keep_alive ? "keep" : "close");
-  append(told, request.expects_continue ? "expects" : "");
-  append(told, request.http_1_0 ? "1.0" : "1.1");
+  append(reported, request.keep_alive ? "keep" : "close");
+  append(reported, request.expects_continue ? "expects" : "");
+  append(reported, request.http_1_0 ? "1.0" : "1.1");
 }
 
 // What a parser tells of `stream` when so many bytes arrive at once. Each call sees a copy of exact
 // size if `guarded`, so that a sanitizer sees a read past its end.
 std::string listen(std::span<const std::byte> stream, const Setting& setting, bool guarded) {
   wire::HttpParser parser;
-  std::string told;
+  std::string reported;
   size_t consumed = 0;
   size_t arrived = 0;
   size_t idle_calls = 0;
@@ -154,22 +154,22 @@ std::string listen(std::span<const std::byte> stream, const Setting& setting, bo
     const wire::HttpParsed parsed = parser.parse(bytes);
     size_t step = 0;
     if (const auto* refused = std::get_if<wire::HttpRefused>(&parsed)) {
-      append(told, refused->cause);
+      append(reported, refused->cause);
       Answerer{{}}(wire::refusal_reply(refused->status, refused->cause));
-      return told + std::to_string(refused->status);
+      return reported + std::to_string(refused->status);
     }
     if (const auto* head = std::get_if<wire::HttpHead>(&parsed)) {
       step = head->consumed_bytes;
       require(step >= 16 && step <= limits::http_header_bytes_max);
-      tell(told, head->request);
+      tell(reported, head->request);
       if (guarded) answer(head->request, setting.options);
     } else if (const auto* end = std::get_if<wire::HttpBodyEnd>(&parsed)) {
       step = end->consumed_bytes;
       require(parser.idle());
-      append(told, "end " + std::to_string(consumed + step));
+      append(reported, "end " + std::to_string(consumed + step));
     } else {
       step = std::get<wire::HttpNeedMore>(parsed).consumed_bytes;
-      if (arrived == stream.size()) return told;
+      if (arrived == stream.size()) return reported;
       arrived = std::min(stream.size(), arrived + setting.piece_bytes);
     }
     require(step <= bytes.size());

@@ -65,10 +65,10 @@ void answer(const wire::QuotaRequest& request) {
     report.name[1] = '"';
     batch.limits.push_back(report);
   }
-  const bool tells_limits = request.call.op == api::QuotaOp::reserve ||
+  const bool wants_limits = request.call.op == api::QuotaOp::reserve ||
                             request.call.op == api::QuotaOp::check ||
                             request.call.op == api::QuotaOp::record;
-  if (tells_limits) batch.answers[0].limits_count = static_cast<uint32_t>(batch.limits.size());
+  if (wants_limits) batch.answers[0].limits_count = static_cast<uint32_t>(batch.limits.size());
   if (request.call.op == api::QuotaOp::show || request.call.op == api::QuotaOp::holders) {
     batch.answer_text = "\"\xFF\n";
     batch.holders.push_back({.state = api::ReservationState::open,
@@ -77,7 +77,7 @@ void answer(const wire::QuotaRequest& request) {
     batch.answers[0].rows_count = 1;
   }
   check_reply(wire::quota_reply(request, batch, 0));
-  batch.answers[0].code = api::QuotaCode::line_ahead;
+  batch.answers[0].code = api::QuotaCode::queue_ahead;
   check_reply(wire::quota_reply(request, batch, 0));
 }
 

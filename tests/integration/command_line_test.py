@@ -73,7 +73,7 @@ def test_acquire_route_crosses_no_core(start_server, flags, most):
     server = start_server("--shards", "2")
     for number in range(20):
         assert acquire(server, f"key{number}", *flags, "--count", "2").returncode == 0
-    crossings = totals(server)["sluicegate_crossings_total"]
+    crossings = totals(server)["sluicegate_other_shard_entries_total"]
     assert crossings <= most and (crossings > 0) == (most > 0)
 
 
@@ -215,7 +215,7 @@ def test_bench_by_handle_with_two_shards(start_server, flags, crossing):
     assert_adds_up(line)
     assert line["distinct_keys"] == 1_000
     assert abs(line["denied_share"] - 0.3) <= 0.02
-    assert (totals(server)["sluicegate_crossings_total"] == 0) == (crossing == "none")
+    assert (totals(server)["sluicegate_other_shard_entries_total"] == 0) == (crossing == "none")
 
 
 def test_bench_tells_that_there_are_too_few_handles(start_server):
@@ -283,7 +283,7 @@ def test_bench_routes(start_server, flags, crossing):
     decisions = sum(count for series, count in counts.items()
                     if series.startswith("sluicegate_decisions_total"))
     assert decisions >= line["decisions"]
-    crossings = counts["sluicegate_crossings_total"]
+    crossings = counts["sluicegate_other_shard_entries_total"]
     assert {"none": crossings == 0, "some": 0 < crossings < decisions,
             "all": crossings == decisions}[crossing], (crossings, decisions)
 

@@ -83,8 +83,8 @@ TEST_P(CppClient, line_is_served_by_what_is_given_back) {
   ping(client);
   ASSERT_TRUE(client.acquire("key"));
   auto waiting = client.acquire_future("key", {.may_wait = true});
-  const auto is_in_line = [&] { return client.inspect("key")->waiting == 1; };
-  while (!is_in_line()) std::this_thread::sleep_for(1ms);
+  const auto is_in_queue = [&] { return client.inspect("key")->waiting == 1; };
+  while (!is_in_queue()) std::this_thread::sleep_for(1ms);
   client.release("key");
   EXPECT_TRUE(waiting.get());
   const auto timed_out = client.acquire("key", {.may_wait = true, .timeout = 2s});

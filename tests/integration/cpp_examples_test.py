@@ -37,8 +37,8 @@ def test_guard_model(start_server):
     assert line == f"90 answered, 10 failed, {used} tokens used, 0 calls open"
 
 
-def test_wait_in_line(start_server):
-    line, = run_example("wait_in_line", start_server(*LONG_WINDOW))
+def test_wait_in_queue(start_server):
+    line, = run_example("wait_in_queue", start_server(*LONG_WINDOW))
     assert re.fullmatch("8 pages on 2 printers, at most [12] at once", line)
 
 

@@ -51,8 +51,10 @@ Limit tokens(uint64_t amount) {
 }
 
 Limit slots(uint64_t amount) {
-  return {
-      .name = "slots", .metric = Metric::concurrency, .kind = LimitKind::slots, .amount = amount};
+  return {.name = "slots",
+          .metric = Metric::concurrency,
+          .kind = LimitKind::concurrency,
+          .amount = amount};
 }
 
 TEST_P(CppQuota, what_was_not_used_comes_back) {
@@ -62,7 +64,7 @@ TEST_P(CppQuota, what_was_not_used_comes_back) {
   EXPECT_EQ(state("gpt-4o").used, 800u);
   EXPECT_EQ(state("gpt-4o").reserved, 800u);
   const Reservation denied =
-      client_.reserve("gpt-4o", {.input_tokens = 300, .tell_violated = true});
+      client_.reserve("gpt-4o", {.input_tokens = 300, .wants_violated = true});
   EXPECT_FALSE(denied);
   EXPECT_EQ(denied.outcome().code, QuotaCode::tokens_exceeded);
   EXPECT_GT(denied.outcome().retry_ms, 0);
@@ -111,7 +113,7 @@ TEST_P(CppQuota, what_is_tied_ends_with_its_client) {
   {
     Client other{server_.address()};
     ping(other);
-    EXPECT_NE(other.lease("gpu", {.tied = true}).detach(), 0u);
+    EXPECT_NE(other.lease("gpu", {.connection_bound = true}).detach(), 0u);
     EXPECT_FALSE(client_.lease("gpu"));
   }
   wait_until_open("gpu", 0);

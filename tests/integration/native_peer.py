@@ -26,8 +26,8 @@ NO_HANDLE = 0xFFFFFFFF
 # Numbers of QuotaCode by their names of the schema: CODES["tpmExceeded"].
 CODES = SCHEMA.QuotaCode.schema.enumerants
 # Flags of frames about quotas.
-MAY_WAIT, TIED, WANTS_LIMITS, WANTS_VIOLATED, KEEP_REQUESTS = 1, 2, 4, 8, 16
-UNTOLD = 2**64 - 1
+MAY_WAIT, CONNECTION_BOUND, WANTS_LIMITS, WANTS_VIOLATED, KEEP_REQUESTS = 1, 2, 4, 8, 16
+UNSET = 2**64 - 1
 
 # Bits of `details`.
 LIMIT, WINDOW, REMAINING, RESET, RETRY, REQUEST_ID = 1, 2, 4, 8, 16, 32
@@ -260,7 +260,7 @@ class NativePeer:
         assert answer.codes == ["ok"], answer
 
     def usage(self, *subjects, **fields):
-        return self.call("usage", {**subject_columns(subjects), **fields}, "usageTold")
+        return self.call("usage", {**subject_columns(subjects), **fields}, "usageReply")
 
     def ping(self):
         """A round trip: all that was sent before has been read."""

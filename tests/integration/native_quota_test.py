@@ -6,7 +6,7 @@ import contextlib
 import signal
 import time
 
-from native_peer import (APPROVED, DRAINING, KEEP, KEEP_REQUESTS, MAY_WAIT, TIED, UNTOLD,
+from native_peer import (APPROVED, DRAINING, KEEP, KEEP_REQUESTS, MAY_WAIT, CONNECTION_BOUND, UNSET,
                          WAIT_LIMIT, WANTS_LIMITS, WANTS_VIOLATED, WITHDRAWN, NativePeer,
                          frame_bytes, subject_columns)
 from server_process import in_some_try
@@ -58,8 +58,8 @@ def test_what_is_not_told_stays_as_it_was_reserved(server, key):
                        limit("rpd", "requests", 100))
         first, second = peer.reserve(key, key, requests=[2, KEEP], inputTokens=[100, 200],
                                      maxOutputTokens=[10, 20]).reservations
-        answer = peer.settle(first, second, requests=[KEEP, 5], inputTokens=[UNTOLD, 150],
-                             outputTokens=[7, UNTOLD])
+        answer = peer.settle(first, second, requests=[KEEP, 5], inputTokens=[UNSET, 150],
+                             outputTokens=[7, UNSET])
         assert answer.codes == ["ok", "ok"]
         assert used(peer, key) == {"in": 250, "out": 27, "rpd": 7}
 
@@ -97,7 +97,7 @@ def test_cancel_gives_back(server, key):
 
 def test_ids_that_were_never_given_are_unknown(server):
     with NativePeer(server) as peer:
-        for id in (0, 1, 2**63, UNTOLD):
+        for id in (0, 1, 2**63, UNSET):
             assert peer.settle(id).codes == ["unknownReservation"], id
             assert peer.cancel(id).codes == ["unknownReservation"], id
             extended = peer.call("extend", {"reservations": [id]})
@@ -205,8 +205,8 @@ def test_tied_reservations_end_with_their_connection(server, key):
         peer.put_quota(key, ONE_SLOT)
         for leave in (NativePeer.close, NativePeer.half_close, NativePeer.reset):
             holder = NativePeer(server)
-            tied = holder.reserve(key, flags=TIED)
-            assert tied.codes == ["ok"]
+            connection_bound = holder.reserve(key, flags=CONNECTION_BOUND)
+            assert connection_bound.codes == ["ok"]
             assert peer.reserve(key, flags=MAY_WAIT).codes == ["queued"]
             leave(holder)
             granted = peer.read("granted")

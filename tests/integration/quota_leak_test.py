@@ -12,7 +12,7 @@ import pytest
 
 import http_peer
 from http_peer import HttpPeer
-from native_peer import MAY_WAIT, TIED, WANTS_LIMITS, NativePeer, frame_bytes, subject_columns
+from native_peer import MAY_WAIT, CONNECTION_BOUND, WANTS_LIMITS, NativePeer, frame_bytes, subject_columns
 from server_process import eventually
 
 HOUR_MS = 3_600_000
@@ -30,11 +30,11 @@ def first_half(data):
 class NativeClient:
     """Goes as far as a point, with all subjects in one frame."""
 
-    def __init__(self, server, subjects, tied, lifetime_ms=SHORT_MS):
+    def __init__(self, server, subjects, connection_bound, lifetime_ms=SHORT_MS):
         self.peer = NativePeer(server)
         self.subjects = subjects
-        self.flags = MAY_WAIT | (TIED if tied else 0)
-        self.lifetime_ms = HOUR_MS if tied else lifetime_ms
+        self.flags = MAY_WAIT | (CONNECTION_BOUND if connection_bound else 0)
+        self.lifetime_ms = HOUR_MS if connection_bound else lifetime_ms
 
     def frame(self, kind, body):
         return frame_bytes({"id": self.peer.take_id(), kind: body})
@@ -78,8 +78,8 @@ def post(name, **body):
 class RestClient:
     """The same over REST, with a connection for each subject."""
 
-    def __init__(self, server, subjects, tied, lifetime_ms=SHORT_MS):
-        assert not tied, "only native connections tie what they reserve"
+    def __init__(self, server, subjects, connection_bound, lifetime_ms=SHORT_MS):
+        assert not connection_bound, "only native connections tie what they reserve"
         self.lifetime_ms = lifetime_ms
         self.peers = {subject: HttpPeer(server) for subject in subjects}
 
@@ -92,7 +92,7 @@ class RestClient:
     def reach_with(self, peer, subject, point):
         if point == "before":
             return
-        reserve = post("reserve", subjects=[subject], ttl_ms=self.lifetime_ms,
+        reserve = post("reserve", subjects=[subject], lifetime_ms=self.lifetime_ms,
                        max_wait_ms=60_000)
         if point == "half a reserve":
             return peer.send(first_half(reserve))

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from http_peer import ask
-from native_peer import TIED, NativePeer
+from native_peer import CONNECTION_BOUND, NativePeer
 from quota_calls import PROBLEM, call, put, reserve, slots, tokens, waiting_call
 from server_process import eventually
 
@@ -36,15 +36,15 @@ def show(server, reservation):
 def test_a_holder_is_told_with_its_owner_and_how_long_it_may_hold(server, key):
     put(server, key, tokens(1_000), slots(2))
     taken = reserve(server, key, owner="job 7", requests=2, input_tokens=30, max_output_tokens=4,
-                    cost=5, ttl_ms=60_000)
+                    cost=5, lifetime_ms=60_000)
     row, = holders(server, key)
-    assert 0 <= row["held_ms"] < 30_000 and 30_000 < row["ttl_ms"] <= 60_000
+    assert 0 <= row["held_ms"] < 30_000 and 30_000 < row["lifetime_ms"] <= 60_000
     assert row == {"reservation": taken["reservation"], "owner": "job 7", "subjects": [key],
                    "state": "open", "code": "ok", "requests": 2, "input_tokens": 30,
-                   "output_tokens": 4, "cost": 5, "ttl_ms": row["ttl_ms"],
-                   "held_ms": row["held_ms"], "tied": False}
+                   "output_tokens": 4, "cost": 5, "lifetime_ms": row["lifetime_ms"],
+                   "held_ms": row["held_ms"], "connection_bound": False}
     shown = show(server, taken["reservation"]).json()
-    assert {**shown, "held_ms": 0, "ttl_ms": 0} == {**row, "held_ms": 0, "ttl_ms": 0}
+    assert {**shown, "held_ms": 0, "lifetime_ms": 0} == {**row, "held_ms": 0, "lifetime_ms": 0}
     second = reserve(server, key)["reservation"]
     owners = {row["reservation"]: row["owner"] for row in holders(server, key)}
     assert owners == {taken["reservation"]: "job 7", second: None}
@@ -53,12 +53,12 @@ def test_a_holder_is_told_with_its_owner_and_how_long_it_may_hold(server, key):
 def test_who_has_ended_holds_nothing_and_is_remembered(server, key):
     put(server, key, slots(3))
     settled = reserve(server, key, owner="a", input_tokens=9)["reservation"]
-    expired = reserve(server, key, owner="b", ttl_ms=10)["reservation"]
+    expired = reserve(server, key, owner="b", lifetime_ms=10)["reservation"]
     assert call(server, "settle", {"reservation": settled, "input_tokens": 7}).status == 200
     eventually(lambda: holders(server, key) == [], "nobody holds it")
     told = show(server, settled).json()
     assert (told["state"], told["input_tokens"], told["late"]) == ("settled", 7, False)
-    assert "held_ms" not in told and "ttl_ms" not in told
+    assert "held_ms" not in told and "lifetime_ms" not in told
     told = show(server, expired)
     if told.status == 200:  # remembered for as long again as it lived
         assert (told.json()["state"], told.json()["owner"]) == ("expired", "b")
@@ -78,9 +78,9 @@ def test_who_waited_holds_it_when_served(server, key):
 def test_a_tied_reservation_is_told_as_one(server, key):
     put(server, key, slots(2))
     with NativePeer(server) as peer:
-        peer.reserve(key, flags=TIED, owner="a native client")
+        peer.reserve(key, flags=CONNECTION_BOUND, owner="a native client")
         row, = holders(server, key)
-        assert (row["owner"], row["tied"]) == ("a native client", True)
+        assert (row["owner"], row["connection_bound"]) == ("a native client", True)
     eventually(lambda: holders(server, key) == [], "it ended with its connection")
 
 

@@ -97,10 +97,10 @@ def test_subjects_and_keys_are_two_namespaces(server, key):
 
 def test_reserve_takes_the_estimate_and_settle_gives_the_rest_back(server, key):
     put(server, key, tokens(2_000), slots(1))
-    taken = reserve(server, key, input_tokens=900, max_output_tokens=500, ttl_ms=60_000)
+    taken = reserve(server, key, input_tokens=900, max_output_tokens=500, lifetime_ms=60_000)
     assert len(taken["reservation"]) == 16
     assert taken["code"] == "ok"
-    assert 59_000 <= taken["ttl_ms"] <= 60_000
+    assert 59_000 <= taken["lifetime_ms"] <= 60_000
     limit = limit_of(taken["subjects"][0], "tph")
     assert (limit["used"], limit["reserved"], limit["remaining"]) == (1_400, 1_400, 600)
     settled = call(server, "settle", {"reservation": taken["reservation"], "input_tokens": 880,
@@ -117,7 +117,7 @@ def test_reserve_takes_the_estimate_and_settle_gives_the_rest_back(server, key):
 
 
 @pytest.mark.parametrize("end, more", [("settle", {"input_tokens": 3}), ("cancel", {}),
-                                       ("extend", {"ttl_ms": 50_000})])
+                                       ("extend", {"lifetime_ms": 50_000})])
 def test_a_repeat_is_told_the_very_same(server, key, end, more):
     put(server, key, tokens(100))
     taken = reserve(server, key, input_tokens=9)
@@ -173,7 +173,7 @@ def test_a_deficit_is_charged_and_the_next_ones_wait(server, key):
 
 def test_expired_reservations_free_their_slot(server, key):
     put(server, key, tokens(100), slots(1))
-    taken = reserve(server, key, input_tokens=40, ttl_ms=50)
+    taken = reserve(server, key, input_tokens=40, lifetime_ms=50)
     eventually(lambda: show(server, key)["open_reservations"] == 0, "it expires")
     assert used(server, key, "slots") == 0
     assert used(server, key) == 40
@@ -185,16 +185,16 @@ def test_expired_reservations_free_their_slot(server, key):
 
 def test_expired_reservations_are_refunded_where_the_quota_says_so(server, key):
     put(server, key, tokens(100), expired="refund")
-    reserve(server, key, input_tokens=40, ttl_ms=50)
+    reserve(server, key, input_tokens=40, lifetime_ms=50)
     eventually(lambda: used(server, key) == 0, "it is refunded")
 
 
 def test_extended_reservations_live_longer(server, key):
     put(server, key, slots(1))
-    taken = reserve(server, key, ttl_ms=1_000)
-    extended = call(server, "extend", {"reservation": taken["reservation"], "ttl_ms": 60_000})
+    taken = reserve(server, key, lifetime_ms=1_000)
+    extended = call(server, "extend", {"reservation": taken["reservation"], "lifetime_ms": 60_000})
     assert extended.json() == {"reservation": taken["reservation"], "state": "open",
-                               "ttl_ms": 60_000}
+                               "lifetime_ms": 60_000}
     time.sleep(1.1)
     assert used(server, key, "slots") == 1
 
@@ -318,7 +318,7 @@ def test_a_waiting_reservation_is_held_until_it_fits(server, key):
         assert answer.json()["code"] == "ok"
         limit = limit_of(answer.json()["subjects"][0], "tph")
         assert (limit["used"], limit["reserved"]) == (30, 20)
-        assert answer.json()["ttl_ms"] > 0
+        assert answer.json()["lifetime_ms"] > 0
         # The connection goes on, and the reservation is its own.
         data = encoded({"reservation": answer.json()["reservation"]})
         ended = peer.ask("POST", "/v1/cancel", f"Content-Length: {len(data)}", body=data)

@@ -10,7 +10,7 @@ from http_peer import HttpPeer, ask, inspect, queued, request, totals, waiting
 from server_process import eventually
 
 
-def wait_in_line(server, key, query=""):
+def wait_in_queue(server, key, query=""):
     """A client that waits, and is known to be behind those before it, even if some have left."""
     before = queued(server)
     peer = HttpPeer(server)
@@ -30,7 +30,7 @@ def give_back(server, key, cost=1):
 
 def test_waiting_request_is_held(server, key):
     fill(server, key)
-    with wait_in_line(server, key) as peer:
+    with wait_in_queue(server, key) as peer:
         assert peer.is_silent(0.3)
     assert inspect(server, key)["NumDeniedThisWindow"] == 0
 
@@ -70,7 +70,7 @@ def test_waiter_is_not_served_before_the_window_ends(start_server, key):
 
 def test_release_serves_the_head_of_the_line_at_once(server, key):
     fill(server, key)
-    peers = [wait_in_line(server, key) for _ in range(3)]
+    peers = [wait_in_queue(server, key) for _ in range(3)]
     for served, peer in enumerate(peers):
         give_back(server, key)
         assert peer.read().status == 200
@@ -82,11 +82,11 @@ def test_release_serves_the_head_of_the_line_at_once(server, key):
 
 def test_newcomer_never_overtakes(server, key):
     fill(server, key, limit=3)
-    with wait_in_line(server, key, "&cost=3") as peer:
+    with wait_in_queue(server, key, "&cost=3") as peer:
         give_back(server, key, cost=2)
         # Two permits are free, but the head of the line needs three.
         assert ask(server, "POST", f"/rate/{key}").status == 429
-        with wait_in_line(server, key) as behind:
+        with wait_in_queue(server, key) as behind:
             assert peer.is_silent(0.05) and behind.is_silent(0.05)
             give_back(server, key)
             assert peer.read().status == 200
@@ -97,7 +97,7 @@ def test_newcomer_never_overtakes(server, key):
 
 def test_raised_limit_serves_waiters(server, key):
     fill(server, key)
-    peers = [wait_in_line(server, key) for _ in range(3)]
+    peers = [wait_in_queue(server, key) for _ in range(3)]
     # Two more permits for the line, none for the one who raised the limit.
     assert ask(server, "POST", f"/rate/{key}?maxRequests=3").status == 429
     assert [peer.read().status for peer in peers[:2]] == [200, 200]
@@ -108,7 +108,7 @@ def test_raised_limit_serves_waiters(server, key):
 
 def test_lowered_limit_answers_who_can_never_be_served(server, key):
     fill(server, key, limit=5)
-    with wait_in_line(server, key, "&cost=4") as peer:
+    with wait_in_queue(server, key, "&cost=4") as peer:
         assert ask(server, "POST", f"/rate/{key}?maxRequests=3").status == 429
         response = peer.read()
         assert (response.status, response.body) == (400, b"cost exceeds maxRequests")
@@ -116,7 +116,7 @@ def test_lowered_limit_answers_who_can_never_be_served(server, key):
 
 def test_full_line_denies(server, key):
     assert ask(server, "POST", f"/rate/{key}?maxRequests=1&maxRequestsInQueue=2").status == 200
-    peers = [wait_in_line(server, key) for _ in range(2)]
+    peers = [wait_in_queue(server, key) for _ in range(2)]
     response = ask(server, "POST", f"/rate/{key}?canWait=true")
     assert (response.status, response.body) == (429, b"")
     state = inspect(server, key)
@@ -134,13 +134,13 @@ def test_too_many_waiters_in_the_server_are_told_so(start_server):
     server = start_server(*LONG_WINDOW, "--max-waiters", "2", "--shards", "1")
     for name in ["a", "b"]:
         fill(server, name)
-    peers = [wait_in_line(server, "a"), wait_in_line(server, "b")]
+    peers = [wait_in_queue(server, "a"), wait_in_queue(server, "b")]
     response = ask(server, "POST", "/rate/a?canWait=true")
     assert response.status == 503
     assert response.body == b"too many requests are waiting (--max-waiters)"
     peers[1].close()
     eventually(lambda: waiting(server, "b") == 0, "it left")
-    with wait_in_line(server, "a") as peer:
+    with wait_in_queue(server, "a") as peer:
         give_back(server, "a")
         assert peers[0].read().status == 200
         give_back(server, "a")
@@ -175,9 +175,9 @@ def test_server_wide_wait_limit_holds_for_all(start_server, key):
 
 def test_wait_limit_of_one_does_not_touch_the_others(server, key):
     fill(server, key)
-    with wait_in_line(server, key) as first, \
-            wait_in_line(server, key, "&maxWaitMillis=200") as second, \
-            wait_in_line(server, key) as third:
+    with wait_in_queue(server, key) as first, \
+            wait_in_queue(server, key, "&maxWaitMillis=200") as second, \
+            wait_in_queue(server, key) as third:
         assert second.read().status == 429
         assert first.is_silent(0.05) and third.is_silent(0.05)
         give_back(server, key)
@@ -190,7 +190,7 @@ def test_wait_limit_of_one_does_not_touch_the_others(server, key):
 
 def test_nothing_behind_a_waiting_request_is_decided(server, key):
     fill(server, key)
-    with wait_in_line(server, key) as peer:
+    with wait_in_queue(server, key) as peer:
         peer.send(request("POST", f"/rate/{key}other") * 2 + request("GET", "/healthz"))
         assert peer.is_silent(0.2)
         assert inspect(server, f"{key}other") is None
@@ -230,8 +230,8 @@ def test_answers_before_a_waiting_request_come_at_once(server, key):
 def test_waiting_client_that_leaves_frees_its_place(server, key, how, behind):
     """What it sent behind its request, parsed or not, does not hide that it is gone."""
     fill(server, key)
-    leaving = wait_in_line(server, key)
-    staying = wait_in_line(server, key)
+    leaving = wait_in_queue(server, key)
+    staying = wait_in_queue(server, key)
     leaving.send(behind)
     time.sleep(0.02)
     getattr(leaving, how)()

@@ -21,10 +21,10 @@ using api::Verdict;
 
 constexpr uint32_t entries_max = 40;  // of a request
 
-class Core {
+class TestShard {
  public:
-  Core(Mesh& mesh, uint32_t number, const SplitOptions& splits, Dice& dice)
-      : exchange_(mesh, static_cast<api::CoreId>(number), splits), number_(number), dice_(dice) {}
+  TestShard(Mesh& mesh, uint32_t number, const SplitOptions& splits, Dice& dice)
+      : exchange_(mesh, static_cast<api::ShardId>(number), splits), number_(number), dice_(dice) {}
 
   // One loop turn: some requests, their decision, what others sent, what goes to others.
   void turn(bool asks) {
@@ -37,7 +37,7 @@ class Core {
     exchange_.ring_doorbells([](uint32_t) {});
   }
 
-  void on_message(api::CoreId origin, ShardMessage& message) {
+  void on_message(api::ShardId origin, ShardMessage& message) {
     message.make_answers();
     for (size_t index = 0; index < message.entries.size(); ++index) {
       message.verdicts[index] = decide(message.entries[index], message.details[index]);
@@ -45,7 +45,7 @@ class Core {
     EXPECT_NE(origin, number_);
   }
 
-  void on_returned(api::CoreId, ShardMessage& message) {
+  void on_returned(api::ShardId, ShardMessage& message) {
     for (size_t index = 0; index < message.entries.size(); ++index) {
       const uint32_t slot = message.slots[index];
       const SplitBook::Index split = exchange_.book().split_of(slot);
@@ -117,7 +117,7 @@ class Core {
 
   // The owner's part: the answer names what was asked.
   Verdict decide(const api::Entry& entry, api::Detail& detail) {
-    if (entry.op == api::Op::elsewhere) return Verdict::none;
+    if (entry.op == api::Op::other_shard) return Verdict::none;
     EXPECT_EQ(exchange_.owner_of(entry.key()).shard, number_);
     uint32_t& last = seen_[{entry.ticket, std::string(entry.key())}];
     EXPECT_LT(last, entry.cost) << "out of order";
@@ -163,32 +163,33 @@ TEST(Exchange, every_entry_is_decided_once_in_order_and_comes_back) {
     SCOPED_TRACE("repeat with SEED=" + std::to_string(seed));
     Dice dice(seed);
     const auto cores_count = static_cast<uint32_t>(2 + dice.below(4));
-    Mesh mesh({.cores = cores_count,
+    Mesh mesh({.shards = cores_count,
                .messages = 1U << dice.below(3),
                .entries_max = static_cast<uint32_t>(1 + dice.below(dice.percent(50) ? 4 : 64)),
                .routing_seed = seed});
     const SplitOptions splits_options{
         .entries_max = static_cast<uint32_t>(entries_max + dice.below(200)),
         .text_bytes_max = static_cast<uint32_t>(entries_max * 5 + dice.below(500))};
-    std::vector<std::unique_ptr<Core>> cores;
-    for (uint32_t core = 0; core < cores_count; ++core) {
-      cores.push_back(std::make_unique<Core>(mesh, core, splits_options, dice));
+    std::vector<std::unique_ptr<TestShard>> shards;
+    for (uint32_t shard = 0; shard < cores_count; ++shard) {
+      shards.push_back(std::make_unique<TestShard>(mesh, shard, splits_options, dice));
     }
     for (int step = 0; step < 3'000 && !HasFailure(); ++step) {
-      cores[dice.below(cores_count)]->turn(true);
+      shards[dice.below(cores_count)]->turn(true);
     }
     const auto all_idle = [&] {
-      return std::all_of(cores.begin(), cores.end(), [](const auto& core) { return core->idle(); });
+      return std::all_of(shards.begin(), shards.end(),
+                         [](const auto& shard) { return shard->idle(); });
     };
     for (int step = 0; step < 100'000 && !all_idle(); ++step) {
-      cores[dice.below(cores_count)]->turn(false);
+      shards[dice.below(cores_count)]->turn(false);
     }
     ASSERT_TRUE(all_idle()) << "something was lost, or everybody waits for everybody";
-    for (const auto& core : cores) {
-      splits += core->splits_count;
-      refused += core->refused;
-      full += core->exchange().full_count();
-      EXPECT_GT(core->answered, 0U);
+    for (const auto& shard : shards) {
+      splits += shard->splits_count;
+      refused += shard->refused;
+      full += shard->exchange().full_count();
+      EXPECT_GT(shard->answered, 0U);
     }
   }
   EXPECT_GT(splits, 0U);

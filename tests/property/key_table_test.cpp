@@ -141,13 +141,13 @@ class Walk {
   // One walk, while `added` more keys come in between the pages.
   void run(uint32_t lasting, uint32_t added) {
     touch(0, lasting);
-    std::set<std::string> told;
+    std::set<std::string> reported;
     uint64_t cursor = 0;
     uint32_t next = lasting;
     do {
       const Page page = shard_.page(cursor, 1 + static_cast<uint32_t>(dice_.below(300)), now_);
       for (const api::KeyState& state : page.keys) {
-        ASSERT_TRUE(told.emplace(state.key).second) << state.key << " was told twice";
+        ASSERT_TRUE(reported.emplace(state.key).second) << state.key << " was told twice";
       }
       cursor = page.next_cursor;
       const uint32_t more =
@@ -157,7 +157,7 @@ class Walk {
       shard_.run_due(now_);
     } while (cursor != 0);
     for (uint32_t number = 0; number < lasting; ++number) {
-      ASSERT_TRUE(told.contains(std::to_string(number))) << number << " was not told";
+      ASSERT_TRUE(reported.contains(std::to_string(number))) << number << " was not told";
     }
     shard_.check_invariants(now_);
   }

@@ -131,7 +131,7 @@ class LimitModel {
 
   Bounds sum(int64_t ns, int64_t wall_ns, bool open) {
     switch (limit_.kind) {
-      case api::LimitKind::slots:
+      case api::LimitKind::concurrency:
         return {};
       case api::LimitKind::sliding:
       case api::LimitKind::rolling_day:

@@ -28,7 +28,7 @@ using api::Verdict;
 using Names = std::vector<std::string>;
 
 constexpr std::array<const char*, 4> all_names{"{t}a", "{t}b", "{t}c", "{t}d"};
-constexpr uint64_t ties = 3;
+constexpr uint64_t bindings = 3;
 
 // Some let others pass their lines' heads, with `overtaking`.
 api::Quota some_quota(Dice& dice, bool overtaking) {
@@ -41,7 +41,7 @@ api::Quota some_quota(Dice& dice, bool overtaking) {
   if (dice.percent(5)) tokens.ceiling = api::Ceiling::unlimited;
   const api::Limit slots{.name = "slots",
                          .metric = api::Metric::concurrency,
-                         .kind = api::LimitKind::slots,
+                         .kind = api::LimitKind::concurrency,
                          .amount = 1 + dice.below(12),
                          .time_zone = {}};
   return {.limits = {tokens, slots},
@@ -78,25 +78,25 @@ class Side {
     } while (store.next_due_ns() <= now.monotonic_ns);
   }
   std::map<Ticket, Verdict> fetch_outcomes() {
-    std::map<Ticket, Verdict> told;
+    std::map<Ticket, Verdict> reported;
     for (const api::Grant& grant : store.grants()) {
-      told[grant.ticket] = grant.verdict;
+      reported[grant.ticket] = grant.verdict;
       reservations[grant.ticket] = grant.permit.reservation;
       waiters.erase(grant.ticket);
     }
     store.keep_grants(0);
-    return told;
+    return reported;
   }
   std::vector<std::pair<uint64_t, uint32_t>> usage(base::Now now) {
-    std::vector<std::pair<uint64_t, uint32_t>> told;
+    std::vector<std::pair<uint64_t, uint32_t>> reported;
     for (const char* name : all_names) {
       ask({.op = QuotaOp::usage}, {name}, {}, now);
-      for (const api::LimitReport& report : batch_.limits) told.emplace_back(report.used, 0);
+      for (const api::LimitReport& report : batch_.limits) reported.emplace_back(report.used, 0);
       for (const api::SubjectRow& row : batch_.rows) {
-        told.emplace_back(row.open_reservations, row.waiting);
+        reported.emplace_back(row.open_reservations, row.waiting);
       }
     }
-    return told;
+    return reported;
   }
 
   QuotaStore store;
@@ -138,12 +138,12 @@ class Caller {
     Step step{.call = {}, .names = {}, .quota = {}, .of = 1 + dice_.below(tickets_ + 1)};
     if (kind < 72) {
       step.call = {.op = QuotaOp::settle,
-                   .told = api::given::input_tokens,
+                   .given_bits = api::given::input_tokens,
                    .amounts = {.input_tokens = dice_.below(12)}};
     } else if (kind < 80) {
       step.call = {.op = QuotaOp::cancel};
     } else if (kind < 84) {
-      step.call = {.op = QuotaOp::end_tie, .tie = 1 + dice_.below(ties)};
+      step.call = {.op = QuotaOp::end_binding, .binding = 1 + dice_.below(bindings)};
     } else if (kind < 90) {
       step.call = {.op = QuotaOp::put};
       step.names = {all_names[dice_.below(all_names.size())]};
@@ -171,14 +171,14 @@ class Caller {
       step.names.emplace_back(all_names[(first + index) % all_names.size()]);
     }
     step.call = {.op = QuotaOp::reserve,
-                 .told = 15,
+                 .given_bits = 15,
                  .lifetime_ms = static_cast<uint32_t>(2 * dice_.between(50, 1'500)),
                  .ticket = static_cast<Ticket>(++tickets_),
                  .amounts = {.input_tokens = dice_.below(12)}};
     if (dice_.percent(85)) {
       step.call.flags = api::quota_flag::may_wait;
     } else {
-      step.call.tie = 1 + dice_.below(ties);
+      step.call.binding = 1 + dice_.below(bindings);
     }
     if (dice_.percent(40)) step.call.wait_ms_max = some_wait_ms();
     return step;
@@ -316,7 +316,7 @@ std::vector<Ticket> whose_turn_it_is(Side& side, const Lines& lines,
     QuotaCall call = calls.at(ticket);
     call.op = QuotaOp::check;
     const QuotaCode code = side.ask(call, lines.names_of(ticket), {}, now).code;
-    if (code == QuotaCode::line_ahead || api::admits(code)) found.push_back(ticket);
+    if (code == QuotaCode::queue_ahead || api::admits(code)) found.push_back(ticket);
   }
   return found;
 }

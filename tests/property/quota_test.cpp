@@ -206,7 +206,7 @@ class World {
       SubjectModel& subject = subjects_.at(name);
       for (const Limit& limit : subject.quota.limits) {
         if (limit.ceiling == api::Ceiling::unlimited) continue;
-        const bool slot = limit.kind == LimitKind::slots;
+        const bool slot = limit.kind == LimitKind::concurrency;
         const uint64_t share = slot ? 1 : model_share(limit, amounts, 0);
         const Bounds used = slot ? Bounds{subject.open, subject.open}
                                  : subject.limits.at(limit.name).used(ns_, steady_ns_);
@@ -243,7 +243,7 @@ class World {
       }
     }
     const QuotaAnswer answer = ask({.op = only_check ? QuotaOp::check : QuotaOp::reserve,
-                                    .told = api::given::output_tokens,
+                                    .given_bits = api::given::output_tokens,
                                     .lifetime_ms = lifetime,
                                     .amounts = amounts,
                                     .client_id = client_id,
@@ -323,12 +323,12 @@ class World {
     const uint64_t id = any_reservation();
     Amounts actual = some_amounts();
     const uint64_t cached = dice_.percent(30) ? dice_.below(actual.input_tokens + 1) : 0;
-    const auto told = static_cast<uint8_t>(dice_.below(16));
+    const auto reported = static_cast<uint8_t>(dice_.below(16));
     const QuotaAnswer answer =
         ask({.op = QuotaOp::settle,
-             .told = told,
+             .given_bits = reported,
              .amounts = actual,
-             .cached_input_tokens = (told & api::given::input_tokens) != 0 ? cached : 0,
+             .cached_input_tokens = (reported & api::given::input_tokens) != 0 ? cached : 0,
              .reservation = id},
             {});
     const auto at = held_.find(id);
@@ -344,12 +344,13 @@ class World {
     ASSERT_EQ(answer.code, QuotaCode::ok);
     if (held.state != ReservationState::settled) {
       ASSERT_EQ(answer.late, held.state == ReservationState::expired);
-      if ((told & api::given::requests) == 0) actual.requests = held.amounts.requests;
-      if ((told & api::given::input_tokens) == 0) actual.input_tokens = held.amounts.input_tokens;
-      if ((told & api::given::output_tokens) == 0)
+      if ((reported & api::given::requests) == 0) actual.requests = held.amounts.requests;
+      if ((reported & api::given::input_tokens) == 0)
+        actual.input_tokens = held.amounts.input_tokens;
+      if ((reported & api::given::output_tokens) == 0)
         actual.output_tokens = held.amounts.output_tokens;
-      if ((told & api::given::cost) == 0) actual.cost = held.amounts.cost;
-      replace(id, held, actual, (told & api::given::input_tokens) != 0 ? cached : 0);
+      if ((reported & api::given::cost) == 0) actual.cost = held.amounts.cost;
+      replace(id, held, actual, (reported & api::given::input_tokens) != 0 ? cached : 0);
       held.state = ReservationState::settled;
     }
     ASSERT_EQ(answer.amounts, held.amounts);
@@ -433,7 +434,7 @@ class World {
     if (dice_.percent(5)) limit.ceiling = api::Ceiling::unlimited;
     if (dice_.percent(1)) limit.ceiling = api::Ceiling::block;
     if (limit.metric == Metric::concurrency) {
-      limit.kind = LimitKind::slots;
+      limit.kind = LimitKind::concurrency;
       return limit;
     }
     limit.kind = static_cast<LimitKind>(1 + dice_.below(6));
@@ -463,7 +464,7 @@ class World {
     if (dice_.percent(20) && !of_another.limits.empty()) quota = of_another;
     std::map<std::string, LimitModel> limits;
     for (const Limit& limit : quota.limits) {
-      if (limit.kind == LimitKind::slots) continue;
+      if (limit.kind == LimitKind::concurrency) continue;
       const auto before =
           std::find_if(subject.quota.limits.begin(), subject.quota.limits.end(),
                        [&](const Limit& other) { return other.name == limit.name; });
@@ -497,11 +498,11 @@ class World {
     ASSERT_EQ(batch_.quotas[row.quota], subject.quota);
     ASSERT_EQ(row.limits_count, subject.quota.limits.size());
     for (uint32_t index = 0; index < row.limits_count; ++index) {
-      const api::LimitReport& told = batch_.limits[row.first_limit + index];
+      const api::LimitReport& reported = batch_.limits[row.first_limit + index];
       const Limit& limit = subject.quota.limits[index];
-      ASSERT_EQ(told.name_text(), limit.name);
-      if (limit.kind == LimitKind::slots) {
-        ASSERT_EQ(told.used, subject.open);
+      ASSERT_EQ(reported.name_text(), limit.name);
+      if (limit.kind == LimitKind::concurrency) {
+        ASSERT_EQ(reported.used, subject.open);
         continue;
       }
       const auto where = [&] {
@@ -510,20 +511,20 @@ class World {
       };
       LimitModel& model = subject.limits.at(limit.name);
       const Bounds used = model.used(ns_, steady_ns_);
-      ASSERT_GE(told.used, used.least) << where();
-      ASSERT_LE(told.used, used.most) << where();
+      ASSERT_GE(reported.used, used.least) << where();
+      ASSERT_LE(reported.used, used.most) << where();
       const Bounds open = model.open(ns_, steady_ns_);
-      ASSERT_GE(told.reserved, open.least) << where();
-      ASSERT_LE(told.reserved, open.most) << where();
-      ASSERT_LE(told.reserved, told.used);
-      ASSERT_GE(told.reset_ms, 0);
+      ASSERT_GE(reported.reserved, open.least) << where();
+      ASSERT_LE(reported.reserved, open.most) << where();
+      ASSERT_LE(reported.reserved, reported.used);
+      ASSERT_GE(reported.reset_ms, 0);
     }
   }
 
   // Every open reservation of one subject, or of all, in pages of any size.
   void look_at_holders() {
     const std::string name = dice_.percent(50) ? any_subject() : std::string{};
-    std::set<uint64_t> told;
+    std::set<uint64_t> reported;
     uint64_t cursor = 0;
     do {
       const QuotaAnswer answer = ask({.op = QuotaOp::holders,
@@ -533,14 +534,14 @@ class World {
       ASSERT_EQ(answer.rows_count, batch_.holders.size());
       for (const api::HolderRow& row : batch_.holders) {
         check_holder(row, name);
-        ASSERT_TRUE(told.insert(row.reservation).second);
+        ASSERT_TRUE(reported.insert(row.reservation).second);
       }
       cursor = answer.next_cursor;
     } while (cursor != 0);
     for (const auto& [id, held] : held_) {
       const bool is_of =
           name.empty() || std::count(held.subjects.begin(), held.subjects.end(), name);
-      ASSERT_EQ(told.contains(id), held.state == ReservationState::open && is_of);
+      ASSERT_EQ(reported.contains(id), held.state == ReservationState::open && is_of);
     }
   }
 

@@ -97,13 +97,13 @@ class ShardModel {
   }
 
   // False when it waits no more.
-  bool leave(api::Ticket ticket, bool told) {
+  bool leave(api::Ticket ticket, bool reported) {
     fire();
     for (auto& [name, key] : keys_) {
       for (auto it = key.line.begin(); it != key.line.end(); ++it) {
         if (it->ticket != ticket) continue;
         key.line.erase(it);
-        if (told) grant(name, key, ticket, api::Verdict::withdrawn);
+        if (reported) grant(name, key, ticket, api::Verdict::withdrawn);
         roll(name, key);
         serve(name, key);
         return true;

@@ -83,7 +83,7 @@ class ShardComparison {
     } else if (choice < 56) {
       decide_by_handle();
     } else if (choice < 60) {
-      intern_or_let_go();
+      intern_or_forget();
     } else if (choice < 68) {
       leave();
     } else if (choice < 76) {
@@ -181,7 +181,7 @@ class ShardComparison {
   }
 
   // A handle's number is a key's as long as somebody holds it, and the same for all of them.
-  void intern_or_let_go() {
+  void intern_or_forget() {
     if (!held_.empty() && dice_.percent(45)) {
       const size_t index = dice_.below(held_.size());
       shard_.free_handle(held_[index].first);
@@ -273,10 +273,10 @@ class ShardComparison {
     const auto [waiter, ticket] = waiting_[index];
     waiting_[index] = waiting_.back();
     waiting_.pop_back();
-    const bool told = dice_.percent(50);
+    const bool reported = dice_.percent(50);
     const bool left =
-        told ? shard_.withdraw(waiter, ticket, now()) : shard_.abandon(waiter, ticket, now());
-    ASSERT_EQ(left, model_.leave(ticket, told));
+        reported ? shard_.withdraw(waiter, ticket, now()) : shard_.abandon(waiter, ticket, now());
+    ASSERT_EQ(left, model_.leave(ticket, reported));
   }
 
   void run_due() {
@@ -323,13 +323,13 @@ class ShardComparison {
 
   void compare_page() {
     model_.now_ns = now_ns_;
-    std::set<std::string> told;
+    std::set<std::string> reported;
     uint64_t cursor = 0;
     do {
       const Page page = shard_.page(cursor, 1 + static_cast<uint32_t>(dice_.below(1'024)), now());
       ASSERT_LE(page.keys.size(), 1'024U);
       for (const api::KeyState& state : page.keys) {
-        ASSERT_TRUE(told.emplace(state.key).second) << "told twice";
+        ASSERT_TRUE(reported.emplace(state.key).second) << "told twice";
         ASSERT_TRUE(model_.live(std::string(state.key)));
         compare_state(state);
       }
@@ -337,7 +337,7 @@ class ShardComparison {
     } while (cursor != 0);
     size_t live = 0;
     for (const auto& [name, key] : model_.keys()) live += model_.live(name);
-    ASSERT_EQ(told.size(), live);
+    ASSERT_EQ(reported.size(), live);
     ASSERT_EQ(shard_.waiters_count(), model_.waiting());
   }
 

@@ -12,46 +12,48 @@ namespace sluice::simulation {
 
 class CheckedShard final : public shard::KeyDecider {
  public:
-  CheckedShard(std::unique_ptr<shard::KeyDecider> shard, Oracle& oracle, api::CoreId core)
-      : shard_(std::move(shard)), oracle_(oracle), core_(core) {}
+  CheckedShard(std::unique_ptr<shard::KeyDecider> shard, Oracle& oracle, api::ShardId shard_id)
+      : shard_(std::move(shard)), oracle_(oracle), shard_id_(shard_id) {}
 
   // Checked.
   void decide(std::span<const api::Entry> entries, const shard::Answers& answers, base::Now now,
-              api::CoreId origin) noexcept override {
-    oracle_.decide(core_, entries, answers, now, origin);
+              api::ShardId origin) noexcept override {
+    oracle_.decide(shard_id_, entries, answers, now, origin);
   }
   void decide(std::span<const api::Handle> handles, std::span<api::Verdict> verdicts,
               base::Now now) noexcept override {
-    oracle_.decide(core_, handles, verdicts, now);
+    oracle_.decide(shard_id_, handles, verdicts, now);
   }
-  api::Handle intern(std::string_view key) noexcept override { return oracle_.intern(core_, key); }
-  void free_handle(api::Handle handle) noexcept override { oracle_.free_handle(core_, handle); }
+  api::Handle intern(std::string_view key) noexcept override {
+    return oracle_.intern(shard_id_, key);
+  }
+  void free_handle(api::Handle handle) noexcept override { oracle_.free_handle(shard_id_, handle); }
   std::string_view key_of(api::Handle handle) const noexcept override {
-    return oracle_.key_of(core_, handle);
+    return oracle_.key_of(shard_id_, handle);
   }
   bool withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
-                api::CoreId origin) noexcept override {
-    return oracle_.withdraw(core_, waiter, ticket, now, origin);
+                api::ShardId origin) noexcept override {
+    return oracle_.withdraw(shard_id_, waiter, ticket, now, origin);
   }
   bool abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
-               api::CoreId origin) noexcept override {
-    return oracle_.abandon(core_, waiter, ticket, now, origin);
+               api::ShardId origin) noexcept override {
+    return oracle_.abandon(shard_id_, waiter, ticket, now, origin);
   }
   bool refund(const api::Permit& permit, base::Now now) noexcept override {
-    return oracle_.refund(core_, permit, now);
+    return oracle_.refund(shard_id_, permit, now);
   }
-  void drain(base::Now now) noexcept override { oracle_.drain(core_, now); }
-  void run_due(base::Now now) noexcept override { oracle_.run_due(core_, now); }
-  void keep_grants(size_t count) noexcept override { oracle_.keep_grants(core_, count); }
+  void drain(base::Now now) noexcept override { oracle_.drain(shard_id_, now); }
+  void run_due(base::Now now) noexcept override { oracle_.run_due(shard_id_, now); }
+  void keep_grants(size_t count) noexcept override { oracle_.keep_grants(shard_id_, count); }
   std::unique_ptr<policy::RuleBook> adopt(std::unique_ptr<policy::RuleBook> rules,
                                           base::Now now) noexcept override {
-    return oracle_.adopt(core_, std::move(rules), now);
+    return oracle_.adopt(shard_id_, std::move(rules), now);
   }
   std::optional<api::KeyState> inspect(std::string_view key, base::Now now) noexcept override {
-    return oracle_.inspect(core_, key, now);
+    return oracle_.inspect(shard_id_, key, now);
   }
   shard::Page page(uint64_t cursor, uint32_t keys_max, base::Now now) noexcept override {
-    return oracle_.page(core_, cursor, keys_max, now);
+    return oracle_.page(shard_id_, cursor, keys_max, now);
   }
 
   // The shard's own.
@@ -72,7 +74,7 @@ class CheckedShard final : public shard::KeyDecider {
  private:
   const std::unique_ptr<shard::KeyDecider> shard_;
   Oracle& oracle_;
-  const api::CoreId core_;
+  const api::ShardId shard_id_;
 };
 
 }  // namespace sluice::simulation

@@ -135,7 +135,7 @@ void NativePeer::ask_intern() {
 
 // Only a connection that holds no other shard's key is answered from the seats.
 bool NativePeer::is_interned_here(const std::string& key) const {
-  if (interns_foreign_ || !welcomed_) return interns_foreign_;
+  if (interns_other_shard_ || !welcomed_) return interns_other_shard_;
   return proto::owner_shard(proto::routing_hash(key, routing_seed_), shards_) == shard_;
 }
 
@@ -371,7 +371,7 @@ void NativePeer::on_frame(schema::ServerFrame::Reader frame) {
       if (!world_.draining) fail("was told to go away");
       return;
     case schema::ServerFrame::QUOTA_ANSWERS:
-    case schema::ServerFrame::USAGE_TOLD:
+    case schema::ServerFrame::USAGE_REPLY:
     case schema::ServerFrame::UNSET:
       fail("got a frame of a kind that it cannot get");
   }
@@ -387,7 +387,7 @@ void NativePeer::on_verdicts(uint64_t id, schema::Verdicts::Reader verdicts) {
   if (asked == nullptr) return;
   if (asked->decided != nullptr) return fail("got verdicts twice");
   const auto found = std::ranges::find_if(
-      decided(), [&](const DecidedRequest& one) { return one.id == id && !one.told; });
+      decided(), [&](const DecidedRequest& one) { return one.id == id && !one.reported; });
   const capnp::Data::Reader column = verdicts.getVerdicts();
   if (found == decided().end()) {
     // After GoAway nothing is decided any more.
@@ -397,7 +397,7 @@ void NativePeer::on_verdicts(uint64_t id, schema::Verdicts::Reader verdicts) {
     asked_.erase(id);
     return;
   }
-  found->told = true;
+  found->reported = true;
   asked->decided = &*found;
   if (verdicts.getCount() != found->entries.size()) return fail("got too few or too many verdicts");
   for (uint32_t i = 0; i < found->entries.size(); ++i) {
@@ -550,7 +550,8 @@ void NativePeer::check_graceful_end() {
   const bool gives_up_waiting = half_closed_ || may_be_ended_ || world_.time_outs;
   for (const DecidedRequest& request : decided()) {
     if (world_.cut_off || world_.time_outs) break;  // it read too slowly
-    if (!request.told || !gives_up_waiting) return fail("ended without an answer that was decided");
+    if (!request.reported || !gives_up_waiting)
+      return fail("ended without an answer that was decided");
   }
   const bool may_lack_answers = may_ever_wait_ || may_be_ended_ || world_.draining ||
                                 world_.time_outs || world_.connections_full;

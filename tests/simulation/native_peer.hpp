@@ -94,7 +94,7 @@ class NativePeer final : public Peer {
   bool welcomed_ = false;
   const bool impatient_ = world_.random.chance(0.3);  // asks before it is welcomed
   const bool interns_ = world_.random.chance(0.7);
-  const bool interns_foreign_ = world_.random.chance(0.4);  // also keys of other shards
+  const bool interns_other_shard_ = world_.random.chance(0.4);  // also keys of other shards
   uint32_t shard_ = 0;
   uint32_t shards_ = 1;
   uint64_t routing_seed_ = 0;

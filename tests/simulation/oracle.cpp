@@ -38,7 +38,7 @@ constexpr uint32_t core_shift = 24;
 
 namespace {
 
-api::Ticket named(api::Ticket ticket, api::CoreId origin) {
+api::Ticket named(api::Ticket ticket, api::ShardId origin) {
   if (ticket == api::no_ticket) return ticket;
   ASSERT(ticket < 1U << core_shift && origin < 64);
   return ticket | uint32_t{origin} << core_shift;
@@ -53,112 +53,112 @@ Oracle::Oracle(const shard::Options& options, bool single_steps, Failure& failur
       traces_(std::getenv("TRACE") != nullptr) {}
 
 std::unique_ptr<shard::KeyDecider> Oracle::check(std::unique_ptr<shard::KeyDecider> shard) {
-  const auto core = static_cast<api::CoreId>(cores_.size());
-  cores_.emplace_back(*shard, options_);
-  return std::make_unique<CheckedShard>(std::move(shard), *this, core);
+  const auto shard_id = static_cast<api::ShardId>(shards_.size());
+  shards_.emplace_back(*shard, options_);
+  return std::make_unique<CheckedShard>(std::move(shard), *this, shard_id);
 }
 
 void Oracle::watch(const server::Worker& worker, io::SimIo& io) {
-  Core& core = cores_[worker.exchange().core()];
-  core.worker = &worker;
-  core.io = &io;
+  TestShard& shard = shards_[worker.exchange().shard()];
+  shard.worker = &worker;
+  shard.io = &io;
 }
 
 uint32_t Oracle::waiters_count() const {
   uint32_t count = 0;
-  for (const Core& core : cores_) count += core.model.waiters_count();
+  for (const TestShard& shard : shards_) count += shard.model.waiters_count();
   return count;
 }
 
 void Oracle::trace(const std::string& text) const {
   if (!traces_) return;
-  const int64_t now_ns = cores_.empty() ? 0 : cores_[0].io->network().clock().monotonic_ns;
+  const int64_t now_ns = shards_.empty() ? 0 : shards_[0].io->network().clock().monotonic_ns;
   std::fprintf(stderr, "%10.3f ms  %s\n", static_cast<double>(now_ns) / 1e6, text.c_str());
 }
 
-void Oracle::decide(api::CoreId core_id, std::span<const api::Entry> entries,
-                    const shard::Answers& answers, base::Now now, api::CoreId origin) {
-  Core& core = cores_[core_id];
+void Oracle::decide(api::ShardId core_id, std::span<const api::Entry> entries,
+                    const shard::Answers& answers, base::Now now, api::ShardId origin) {
+  TestShard& shard = shards_[core_id];
   if (!single_steps_) {
-    decide_some(core, entries, answers, now, origin);
+    decide_some(shard, entries, answers, now, origin);
   } else {
     for (size_t i = 0; i < entries.size(); ++i) {
-      decide_some(core, entries.subspan(i, 1),
+      decide_some(shard, entries.subspan(i, 1),
                   {.verdicts = answers.verdicts.subspan(i, 1),
                    .details = answers.details.subspan(i, 1),
                    .waiters = answers.waiters.subspan(i, 1)},
                   now, origin);
     }
   }
-  if (const route::ShardMessage* message = core.worker->serving()) {
-    keep_message(cores_[origin], origin, *message, answers);
+  if (const route::ShardMessage* message = shard.worker->serving()) {
+    keep_message(shards_[origin], origin, *message, answers);
   } else {
-    keep_entries(core, entries, answers);
+    keep_entries(shard, entries, answers);
   }
-  tell_granted(core.model);
+  tell_granted(shard.model);
 }
 
 // As the same keys would be that came as text, one permit each.
-void Oracle::decide(api::CoreId core_id, std::span<const api::Handle> handles,
+void Oracle::decide(api::ShardId core_id, std::span<const api::Handle> handles,
                     std::span<api::Verdict> verdicts, base::Now now) {
-  Core& core = cores_[core_id];
+  TestShard& shard = shards_[core_id];
   if (!single_steps_) {
-    decide_some(core, handles, verdicts, now);
+    decide_some(shard, handles, verdicts, now);
   } else {
     for (size_t i = 0; i < handles.size(); ++i) {
-      decide_some(core, handles.subspan(i, 1), verdicts.subspan(i, 1), now);
+      decide_some(shard, handles.subspan(i, 1), verdicts.subspan(i, 1), now);
     }
   }
   by_handle_ += handles.size();
-  keep_handles(core, handles, verdicts);
-  tell_granted(core.model);
+  keep_handles(shard, handles, verdicts);
+  tell_granted(shard.model);
 }
 
-void Oracle::decide_some(Core& core, std::span<const api::Handle> handles,
+void Oracle::decide_some(TestShard& shard, std::span<const api::Handle> handles,
                          std::span<api::Verdict> verdicts, base::Now now) {
   std::vector<std::string> keys;
   for (const api::Handle handle : handles) {
-    keys.push_back(key_held(core, handle));
-    if (core.worker->exchange().owner_of(keys.back()) != core.worker->exchange().here()) {
+    keys.push_back(key_held(shard, handle));
+    if (shard.worker->exchange().owner_of(keys.back()) != shard.worker->exchange().here()) {
       failure_.report("handle of " + keys.back() + " was decided by a core that it is not of");
     }
     if (failure_) return std::ranges::fill(verdicts, api::Verdict::denied), void();
   }
-  core.model.run_due(now);
-  const bool full = single_steps_ && is_full(core, now);
-  core.shard.decide(handles, verdicts, now);
-  if (single_steps_) follow_evictions(core, now);
+  shard.model.run_due(now);
+  const bool full = single_steps_ && is_full(shard, now);
+  shard.shard.decide(handles, verdicts, now);
+  if (single_steps_) follow_evictions(shard, now);
   for (size_t i = 0; i < handles.size(); ++i) {
     const api::Entry entry{.key_data = keys[i].data(),
                            .key_bytes = static_cast<uint16_t>(keys[i].size())};
-    check_answer(entry, core.model.decide(entry, now, full), verdicts[i], {});
+    check_answer(entry, shard.model.decide(entry, now, full), verdicts[i], {});
   }
-  check_grants(core);
+  check_grants(shard);
 }
 
-std::string Oracle::key_held(const Core& core, api::Handle handle) {
-  const auto held = core.handles.find(handle);
-  if (held != core.handles.end()) return held->second.key;
+std::string Oracle::key_held(const TestShard& shard, api::Handle handle) {
+  const auto held = shard.handles.find(handle);
+  if (held != shard.handles.end()) return held->second.key;
   failure_.report("handle " + std::to_string(handle) + " is used, which nobody holds");
   return {};
 }
 
-void Oracle::check_handles(const Core& core) {
-  const uint32_t count = core.shard.handles_count();
-  if (count == core.handles.size()) return;
+void Oracle::check_handles(const TestShard& shard) {
+  const uint32_t count = shard.shard.handles_count();
+  if (count == shard.handles.size()) return;
   failure_.report(std::to_string(count) + " handles are held where " +
-                  std::to_string(core.handles.size()) + " should be");
+                  std::to_string(shard.handles.size()) + " should be");
 }
 
-api::Handle Oracle::intern(api::CoreId core_id, std::string_view key) {
-  Core& core = cores_[core_id];
+api::Handle Oracle::intern(api::ShardId core_id, std::string_view key) {
+  TestShard& shard = shards_[core_id];
   const std::string name(key);
-  const api::Handle handle = core.shard.intern(key);
+  const api::Handle handle = shard.shard.intern(key);
   trace("intern " + name + ": " + std::to_string(static_cast<int32_t>(handle)));
-  const auto number = core.numbers.find(name);
-  const bool known = number != core.numbers.end();
+  const auto number = shard.numbers.find(name);
+  const bool known = number != shard.numbers.end();
   if (handle == api::no_handle) {
-    if (known || core.handles.size() < options_.handles_max) {
+    if (known || shard.handles.size() < options_.handles_max) {
       failure_.report("key " + name + " got no handle although there are some");
     }
     ++handles_full_;
@@ -166,52 +166,52 @@ api::Handle Oracle::intern(api::CoreId core_id, std::string_view key) {
   }
   if (handle >= options_.handles_max) failure_.report("a handle is larger than it may be");
   if (known && number->second != handle) failure_.report("key " + name + " got a second handle");
-  if (!known && core.handles.contains(handle)) {
-    failure_.report("key " + name + " got the handle of " + core.handles[handle].key);
+  if (!known && shard.handles.contains(handle)) {
+    failure_.report("key " + name + " got the handle of " + shard.handles[handle].key);
   }
-  core.numbers[name] = handle;
-  core.handles[handle].key = name;
-  ++core.handles[handle].holders;
-  check_handles(core);
+  shard.numbers[name] = handle;
+  shard.handles[handle].key = name;
+  ++shard.handles[handle].holders;
+  check_handles(shard);
   return handle;
 }
 
-void Oracle::free_handle(api::CoreId core_id, api::Handle handle) {
-  Core& core = cores_[core_id];
-  const std::string name = key_held(core, handle);
+void Oracle::free_handle(api::ShardId core_id, api::Handle handle) {
+  TestShard& shard = shards_[core_id];
+  const std::string name = key_held(shard, handle);
   if (failure_) return;
   trace("let go " + std::to_string(handle) + " of " + name);
-  core.shard.free_handle(handle);
-  if (--core.handles[handle].holders == 0) {
-    core.handles.erase(handle);
-    core.numbers.erase(name);
+  shard.shard.free_handle(handle);
+  if (--shard.handles[handle].holders == 0) {
+    shard.handles.erase(handle);
+    shard.numbers.erase(name);
   }
-  check_handles(core);
+  check_handles(shard);
 }
 
-std::string_view Oracle::key_of(api::CoreId core_id, api::Handle handle) {
-  const Core& core = cores_[core_id];
-  const std::string name = key_held(core, handle);
+std::string_view Oracle::key_of(api::ShardId core_id, api::Handle handle) {
+  const TestShard& shard = shards_[core_id];
+  const std::string name = key_held(shard, handle);
   if (failure_) return {};
-  const std::string_view key = core.shard.key_of(handle);
+  const std::string_view key = shard.shard.key_of(handle);
   if (key != name) failure_.report("the handle of " + name + " is said to be " + std::string(key));
   return key;
 }
 
-void Oracle::decide_some(Core& core, std::span<const api::Entry> entries,
-                         const shard::Answers& answers, base::Now now, api::CoreId origin) {
-  core.model.run_due(now);
-  const bool full = single_steps_ && is_full(core, now);
-  core.shard.decide(entries, answers, now, origin);
-  if (single_steps_) follow_evictions(core, now);
+void Oracle::decide_some(TestShard& shard, std::span<const api::Entry> entries,
+                         const shard::Answers& answers, base::Now now, api::ShardId origin) {
+  shard.model.run_due(now);
+  const bool full = single_steps_ && is_full(shard, now);
+  shard.shard.decide(entries, answers, now, origin);
+  if (single_steps_) follow_evictions(shard, now);
   for (size_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].op == api::Op::elsewhere) continue;
+    if (entries[i].op == api::Op::other_shard) continue;
     api::Entry entry = entries[i];
     entry.ticket = named(entry.ticket, origin);
-    const ShardModel::Answer expected = core.model.decide(entry, now, full);
+    const ShardModel::Answer expected = shard.model.decide(entry, now, full);
     check_answer(entry, expected, answers.verdicts[i], answers.details[i]);
   }
-  check_grants(core);
+  check_grants(shard);
 }
 
 void Oracle::check_answer(const api::Entry& entry, const ShardModel::Answer& expected,
@@ -225,8 +225,9 @@ void Oracle::check_answer(const api::Entry& entry, const ShardModel::Answer& exp
                     " where the model says " + name_of(expected.verdict) + " " +
                     describe(expected.detail));
   }
-  const bool told = entry.op == api::Op::acquire && (entry.flags & api::flag::wants_details) != 0;
-  if (told && !same(detail, expected.detail)) {
+  const bool reported =
+      entry.op == api::Op::acquire && (entry.flags & api::flag::wants_details) != 0;
+  if (reported && !same(detail, expected.detail)) {
     failure_.report("details of " + std::string(entry.key()) + " (" + name_of(verdict) + ") are " +
                     describe(detail) + " where the model says " + describe(expected.detail));
   }
@@ -234,36 +235,36 @@ void Oracle::check_answer(const api::Entry& entry, const ShardModel::Answer& exp
 
 // The table says `table_full` only when it has to: no slot is free or held by an expired key, and
 // no live key may be given up.
-bool Oracle::is_full(Core& core, base::Now now) const {
-  if (core.shard.keys_count() < options_.keys_max) return false;
+bool Oracle::is_full(TestShard& shard, base::Now now) const {
+  if (shard.shard.keys_count() < options_.keys_max) return false;
   uint32_t live_count = 0;
-  for (const auto& [name, key] : core.model.keys()) {
-    if (core.model.has_expired(key, now)) continue;
-    if (core.model.may_be_evicted(key, now)) return false;
+  for (const auto& [name, key] : shard.model.keys()) {
+    if (shard.model.has_expired(key, now)) continue;
+    if (shard.model.may_be_evicted(key, now)) return false;
     ++live_count;
   }
-  return core.shard.keys_count() == live_count;
+  return shard.shard.keys_count() == live_count;
 }
 
-void Oracle::follow_evictions(Core& core, base::Now now) {
-  const uint64_t count = core.shard.statistics().keys_evicted;
-  if (count == core.evicted_count) return;
-  core.evicted_count = count;
+void Oracle::follow_evictions(TestShard& shard, base::Now now) {
+  const uint64_t count = shard.shard.statistics().keys_evicted;
+  if (count == shard.evicted_count) return;
+  shard.evicted_count = count;
   std::vector<std::string> gone;
-  for (const auto& [name, key] : core.model.keys()) {
-    if (core.shard.inspect(name, now)) continue;
+  for (const auto& [name, key] : shard.model.keys()) {
+    if (shard.shard.inspect(name, now)) continue;
     gone.push_back(name);
-    if (!core.model.may_be_evicted(key, now)) {
+    if (!shard.model.may_be_evicted(key, now)) {
       failure_.report("key " + name + " was forgotten too early");
     }
   }
-  for (const std::string& name : gone) core.model.evict(name);
+  for (const std::string& name : gone) shard.model.evict(name);
 }
 
 // Of each key, in the model's order; keys among each other in any.
-void Oracle::check_grants(Core& core) {
-  const auto granted = core.shard.grants().subspan(core.grants_checked);
-  const auto expected = std::span(core.model.grants()).subspan(core.grants_checked);
+void Oracle::check_grants(TestShard& shard) {
+  const auto granted = shard.shard.grants().subspan(shard.grants_checked);
+  const auto expected = std::span(shard.model.grants()).subspan(shard.grants_checked);
   if (granted.size() != expected.size()) {
     failure_.report(std::to_string(granted.size()) + " grants where the model has " +
                     std::to_string(expected.size()));
@@ -299,71 +300,71 @@ void Oracle::check_grants(Core& core) {
       waiting_.erase(waiting);
     }
   }
-  core.grants_checked += granted.size();
+  shard.grants_checked += granted.size();
 }
 
 // Who asked: the turn knows the requests that the entries belong to. They are decided run by run.
 template <typename Keep>
-void Oracle::keep_run(Core& core, bool by_handle, size_t entries_count, Keep keep_entry) {
-  const route::Turn& turn = core.worker->undecided();
-  const route::Run& run = turn.runs()[core.runs_done];
+void Oracle::keep_run(TestShard& shard, bool by_handle, size_t entries_count, Keep keep_entry) {
+  const route::Turn& turn = shard.worker->undecided();
+  const route::Run& run = turn.runs()[shard.runs_done];
   if (run.by_handle != by_handle || run.entries_count != entries_count) {
     return failure_.report("runs of a turn are decided in another order than asked");
   }
-  size_t& next = core.requests_done;
+  size_t& next = shard.requests_done;
   for (; next < turn.requests().size() && turn.requests()[next].by_handle == by_handle; ++next) {
     const route::Request& request = turn.requests()[next];
     const uint32_t link =
-        core.io->link_of({.index = request.session, .generation = request.generation});
+        shard.io->link_of({.index = request.session, .generation = request.generation});
     DecidedRequest& decided = decided_[link].emplace_back();
     decided.id = request.id;
     decided.entries.resize(request.entries_count);
-    if (request.split != route::Request::whole) core.splits[request.split] = {link, &decided};
+    if (request.split != route::Request::whole) shard.splits[request.split] = {link, &decided};
     for (uint32_t place = 0; place < request.entries_count; ++place) {
       keep_entry(request, decided, link, place);
     }
   }
-  if (++core.runs_done == turn.runs().size()) core.runs_done = core.requests_done = 0;
+  if (++shard.runs_done == turn.runs().size()) shard.runs_done = shard.requests_done = 0;
 }
 
-void Oracle::keep_entries(Core& core, std::span<const api::Entry> entries,
+void Oracle::keep_entries(TestShard& shard, std::span<const api::Entry> entries,
                           const shard::Answers& answers) {
-  const api::CoreId origin = core.worker->exchange().core();
+  const api::ShardId origin = shard.worker->exchange().shard();
   const auto first =
-      static_cast<size_t>(entries.data() - core.worker->undecided().entries().data());
+      static_cast<size_t>(entries.data() - shard.worker->undecided().entries().data());
   keep_run(
-      core, false, entries.size(),
+      shard, false, entries.size(),
       [&](const route::Request& request, DecidedRequest& decided, uint32_t link, uint32_t place) {
         const size_t index = request.first_entry + place - first;
         const api::Entry& entry = entries[index];
-        if (entry.op != api::Op::elsewhere) {
+        if (entry.op != api::Op::other_shard) {
           return keep(decided, link, place, entry, origin, answers.verdicts[index],
                       answers.details[index]);
         }
-        const route::SplitBook& book = core.worker->exchange().book();
+        const route::SplitBook& book = shard.worker->exchange().book();
         decided.entries[place].op = book.entry(book.slot(request.split, place)).op;
       });
 }
 
-void Oracle::keep_handles(Core& core, std::span<const api::Handle> handles,
+void Oracle::keep_handles(TestShard& shard, std::span<const api::Handle> handles,
                           std::span<const api::Verdict> verdicts) {
   if (failure_) return;
   const auto first =
-      static_cast<size_t>(handles.data() - core.worker->undecided().handles().data());
+      static_cast<size_t>(handles.data() - shard.worker->undecided().handles().data());
   keep_run(
-      core, true, handles.size(),
+      shard, true, handles.size(),
       [&](const route::Request& request, DecidedRequest& decided, uint32_t link, uint32_t place) {
         const size_t index = request.first_entry + place - first;
-        const std::string& key = core.handles.at(handles[index]).key;
+        const std::string& key = shard.handles.at(handles[index]).key;
         const api::Entry entry{.key_data = key.data(),
                                .key_bytes = static_cast<uint16_t>(key.size())};
-        keep(decided, link, place, entry, core.worker->exchange().core(), verdicts[index], {});
+        keep(decided, link, place, entry, shard.worker->exchange().shard(), verdicts[index], {});
       });
 }
 
 // ... and the origin's book those that other cores decide.
-void Oracle::keep_message(Core& origin, api::CoreId origin_id, const route::ShardMessage& message,
-                          const shard::Answers& answers) {
+void Oracle::keep_message(TestShard& origin, api::ShardId origin_id,
+                          const route::ShardMessage& message, const shard::Answers& answers) {
   const route::SplitBook& book = origin.worker->exchange().book();
   for (size_t index = 0; index < message.entries.size(); ++index) {
     const uint32_t split = book.split_of(message.slots[index]);
@@ -375,7 +376,7 @@ void Oracle::keep_message(Core& origin, api::CoreId origin_id, const route::Shar
 }
 
 void Oracle::keep(DecidedRequest& request, uint32_t link, size_t place, const api::Entry& entry,
-                  api::CoreId origin, api::Verdict verdict, const api::Detail& detail) {
+                  api::ShardId origin, api::Verdict verdict, const api::Detail& detail) {
   request.entries[place] = {.sequence = sequence_++,
                             .key = std::string(entry.key()),
                             .op = entry.op,
@@ -414,102 +415,102 @@ void Oracle::tell_granted(const ShardModel& model) {
   }
 }
 
-bool Oracle::withdraw(api::CoreId core_id, api::WaiterId waiter, api::Ticket ticket, base::Now now,
-                      api::CoreId origin) {
-  Core& core = cores_[core_id];
+bool Oracle::withdraw(api::ShardId core_id, api::WaiterId waiter, api::Ticket ticket, base::Now now,
+                      api::ShardId origin) {
+  TestShard& shard = shards_[core_id];
   trace("withdraw ticket " + std::to_string(ticket) + " of core " + std::to_string(origin));
-  const bool withdrawn = core.shard.withdraw(waiter, ticket, now, origin);
-  if (withdrawn != core.model.withdraw(named(ticket, origin), now)) {
+  const bool withdrawn = shard.shard.withdraw(waiter, ticket, now, origin);
+  if (withdrawn != shard.model.withdraw(named(ticket, origin), now)) {
     failure_.report("a withdrawal went another way");
   }
-  check_grants(core);
+  check_grants(shard);
   return withdrawn;
 }
 
-bool Oracle::abandon(api::CoreId core_id, api::WaiterId waiter, api::Ticket ticket, base::Now now,
-                     api::CoreId origin) {
-  Core& core = cores_[core_id];
+bool Oracle::abandon(api::ShardId core_id, api::WaiterId waiter, api::Ticket ticket, base::Now now,
+                     api::ShardId origin) {
+  TestShard& shard = shards_[core_id];
   trace("abandon ticket " + std::to_string(ticket) + " of core " + std::to_string(origin));
-  const bool abandoned = core.shard.abandon(waiter, ticket, now, origin);
-  if (abandoned != core.model.abandon(named(ticket, origin), now)) {
+  const bool abandoned = shard.shard.abandon(waiter, ticket, now, origin);
+  if (abandoned != shard.model.abandon(named(ticket, origin), now)) {
     failure_.report("an abandonment went another way");
   }
   if (abandoned) waiting_.erase(named(ticket, origin));
-  check_grants(core);
+  check_grants(shard);
   return abandoned;
 }
 
-bool Oracle::refund(api::CoreId core_id, const api::Permit& permit, base::Now now) {
-  Core& core = cores_[core_id];
-  const bool taken = core.shard.refund(permit, now);
-  core.model.run_due(now);
+bool Oracle::refund(api::ShardId core_id, const api::Permit& permit, base::Now now) {
+  TestShard& shard = shards_[core_id];
+  const bool taken = shard.shard.refund(permit, now);
+  shard.model.run_due(now);
   bool expected = false;
-  for (const auto& [name, key] : core.model.keys()) {
+  for (const auto& [name, key] : shard.model.keys()) {
     const shard::KeyHash hash = shard::hash_key(name, options_.hash_secret);
     if (hash.tag != permit.key_tag) continue;
     trace(name + " is given back " + std::to_string(permit.cost));
     const std::string given(name);
-    expected = core.model.give_back(given, permit.cost, permit.window_end_ms, now);
-    if (const auto state = core.shard.inspect(given, now)) check_state(core, *state, given, now);
+    expected = shard.model.refund(given, permit.cost, permit.window_end_ms, now);
+    if (const auto state = shard.shard.inspect(given, now)) check_state(shard, *state, given, now);
     break;
   }
   if (taken != expected) failure_.report("a permit that reached nobody went another way");
-  ++(taken ? given_back_ : given_back_late_);
-  check_grants(core);
+  ++(taken ? refunded_ : refunded_late_);
+  check_grants(shard);
   return taken;
 }
 
-void Oracle::drain(api::CoreId core_id, base::Now now) {
-  Core& core = cores_[core_id];
-  core.shard.drain(now);
-  core.model.drain(now);
-  check_grants(core);
+void Oracle::drain(api::ShardId core_id, base::Now now) {
+  TestShard& shard = shards_[core_id];
+  shard.shard.drain(now);
+  shard.model.drain(now);
+  check_grants(shard);
 }
 
-void Oracle::run_due(api::CoreId core_id, base::Now now) {
-  Core& core = cores_[core_id];
-  core.shard.run_due(now);
-  core.model.run_due(now);
-  check_grants(core);
+void Oracle::run_due(api::ShardId core_id, base::Now now) {
+  TestShard& shard = shards_[core_id];
+  shard.shard.run_due(now);
+  shard.model.run_due(now);
+  check_grants(shard);
 }
 
 // A shard matches keys somebody waits for in slices, in its next calls of run_due(). Here they all
 // come at once, so that the model can follow.
-std::unique_ptr<policy::RuleBook> Oracle::adopt(api::CoreId core_id,
+std::unique_ptr<policy::RuleBook> Oracle::adopt(api::ShardId core_id,
                                                 std::unique_ptr<policy::RuleBook> rules,
                                                 base::Now now) {
-  Core& core = cores_[core_id];
-  if (core.worker == nullptr) return core.shard.adopt(std::move(rules), now);
+  TestShard& shard = shards_[core_id];
+  if (shard.worker == nullptr) return shard.shard.adopt(std::move(rules), now);
   trace("new rules");
   // Those that nobody has looked at since the last rules would pass them over.
   uint64_t cursor = 0;
   do {
-    cursor = core.shard.page(cursor, limits::inspect_page_max, now).next_cursor;
+    cursor = shard.shard.page(cursor, limits::inspect_page_max, now).next_cursor;
   } while (cursor != 0);
   policy::RuleBook* book = rules.get();
-  std::unique_ptr<policy::RuleBook> before = core.shard.adopt(std::move(rules), now);
-  for (uint32_t slices = 0; slices < adopt_slices; ++slices) core.shard.run_due(now);
-  core.model.adopt([book](const std::string& key) { return book->policy_of(key); }, now);
-  check_grants(core);
+  std::unique_ptr<policy::RuleBook> before = shard.shard.adopt(std::move(rules), now);
+  for (uint32_t slices = 0; slices < adopt_slices; ++slices) shard.shard.run_due(now);
+  shard.model.adopt([book](const std::string& key) { return book->policy_of(key); }, now);
+  check_grants(shard);
   return before;
 }
 
-void Oracle::keep_grants(api::CoreId core_id, size_t count) {
-  Core& core = cores_[core_id];
-  ASSERT(core.grants_checked == core.shard.grants().size());
-  core.shard.keep_grants(count);
+void Oracle::keep_grants(api::ShardId core_id, size_t count) {
+  TestShard& shard = shards_[core_id];
+  ASSERT(shard.grants_checked == shard.shard.grants().size());
+  shard.shard.keep_grants(count);
   std::set<api::Ticket> kept;
-  for (const api::Grant& grant : core.shard.grants())
+  for (const api::Grant& grant : shard.shard.grants())
     kept.insert(named(grant.ticket, grant.origin));
-  core.model.keep_grants(kept);
-  core.grants_checked = count;
+  shard.model.keep_grants(kept);
+  shard.grants_checked = count;
 }
 
-void Oracle::check_state(Core& core, const api::KeyState& state, std::string_view name,
+void Oracle::check_state(TestShard& shard, const api::KeyState& state, std::string_view name,
                          base::Now now) {
-  const ShardModel::Key* key = core.model.find(std::string(name), now);
+  const ShardModel::Key* key = shard.model.find(std::string(name), now);
   if (key == nullptr) return failure_.report("a forgotten key is shown: " + std::string(name));
-  const api::KeyState expected = core.model.state(*key, now);
+  const api::KeyState expected = shard.model.state(*key, now);
   if (state.window_ms != expected.window_ms || state.reset_ms != expected.reset_ms ||
       state.max_requests != expected.max_requests ||
       state.max_requests_in_queue != expected.max_requests_in_queue ||
@@ -519,29 +520,29 @@ void Oracle::check_state(Core& core, const api::KeyState& state, std::string_vie
   }
 }
 
-std::optional<api::KeyState> Oracle::inspect(api::CoreId core_id, std::string_view key,
+std::optional<api::KeyState> Oracle::inspect(api::ShardId core_id, std::string_view key,
                                              base::Now now) {
-  Core& core = cores_[core_id];
-  const auto state = core.shard.inspect(key, now);
+  TestShard& shard = shards_[core_id];
+  const auto state = shard.shard.inspect(key, now);
   if (state) {
-    check_state(core, *state, key, now);
-  } else if (core.model.find(std::string(key), now) != nullptr) {
+    check_state(shard, *state, key, now);
+  } else if (shard.model.find(std::string(key), now) != nullptr) {
     failure_.report("a live key is not shown: " + std::string(key));
   }
   return state;
 }
 
-shard::Page Oracle::page(api::CoreId core_id, uint64_t cursor, uint32_t keys_max, base::Now now) {
-  Core& core = cores_[core_id];
-  const shard::Page page = core.shard.page(cursor, keys_max, now);
-  for (const api::KeyState& state : page.keys) check_state(core, state, state.key, now);
+shard::Page Oracle::page(api::ShardId core_id, uint64_t cursor, uint32_t keys_max, base::Now now) {
+  TestShard& shard = shards_[core_id];
+  const shard::Page page = shard.shard.page(cursor, keys_max, now);
+  for (const api::KeyState& state : page.keys) check_state(shard, state, state.key, now);
   return page;
 }
 
 void Oracle::check_waiters() {
-  if (cores_.size() > 1) return;
+  if (shards_.size() > 1) return;
   for (const auto& [ticket, waiting] : waiting_) {
-    if (cores_[0].io->server_closed(waiting.link))
+    if (shards_[0].io->server_closed(waiting.link))
       failure_.report("a waiter outlives its connection");
   }
 }
@@ -559,7 +560,7 @@ void Oracle::told_id(const DecidedEntry& entry, uint64_t request_id) {
     return;
   }
   if (!ids_.insert(request_id).second) failure_.report("two requests got the same id");
-  if (cores_.size() > 1) {
+  if (shards_.size() > 1) {
     if (request_id == 0) failure_.report("a request got no id");
     return;
   }

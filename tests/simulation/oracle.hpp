@@ -50,7 +50,7 @@ struct DecidedEntry {
 
 struct DecidedRequest {
   uint64_t id;
-  bool told = false;  // its verdicts have arrived
+  bool reported = false;  // its verdicts have arrived
   std::vector<DecidedEntry> entries;
 };
 
@@ -94,29 +94,29 @@ class Oracle {
   uint64_t handles_full_count() const { return handles_full_; }
   uint32_t waiters_count() const;
   // Grants that reached nobody: credited to their window, and too late for it.
-  uint64_t given_back() const { return given_back_; }
-  uint64_t given_back_late() const { return given_back_late_; }
+  uint64_t refunded() const { return refunded_; }
+  uint64_t refunded_late() const { return refunded_late_; }
 
   // What a worker asks of the shard of this core.
-  void decide(api::CoreId core_id, std::span<const api::Entry> entries,
-              const shard::Answers& answers, base::Now now, api::CoreId origin);
-  void decide(api::CoreId core_id, std::span<const api::Handle> handles,
+  void decide(api::ShardId core_id, std::span<const api::Entry> entries,
+              const shard::Answers& answers, base::Now now, api::ShardId origin);
+  void decide(api::ShardId core_id, std::span<const api::Handle> handles,
               std::span<api::Verdict> verdicts, base::Now now);
-  api::Handle intern(api::CoreId core_id, std::string_view key);
-  void free_handle(api::CoreId core_id, api::Handle handle);
-  std::string_view key_of(api::CoreId core_id, api::Handle handle);
-  bool withdraw(api::CoreId core_id, api::WaiterId waiter, api::Ticket ticket, base::Now now,
-                api::CoreId origin);
-  bool abandon(api::CoreId core_id, api::WaiterId waiter, api::Ticket ticket, base::Now now,
-               api::CoreId origin);
-  bool refund(api::CoreId core_id, const api::Permit& permit, base::Now now);
-  void drain(api::CoreId core_id, base::Now now);
-  void run_due(api::CoreId core_id, base::Now now);
-  void keep_grants(api::CoreId core_id, size_t count);
-  std::optional<api::KeyState> inspect(api::CoreId core_id, std::string_view key, base::Now now);
-  std::unique_ptr<policy::RuleBook> adopt(api::CoreId core_id,
+  api::Handle intern(api::ShardId core_id, std::string_view key);
+  void free_handle(api::ShardId core_id, api::Handle handle);
+  std::string_view key_of(api::ShardId core_id, api::Handle handle);
+  bool withdraw(api::ShardId core_id, api::WaiterId waiter, api::Ticket ticket, base::Now now,
+                api::ShardId origin);
+  bool abandon(api::ShardId core_id, api::WaiterId waiter, api::Ticket ticket, base::Now now,
+               api::ShardId origin);
+  bool refund(api::ShardId core_id, const api::Permit& permit, base::Now now);
+  void drain(api::ShardId core_id, base::Now now);
+  void run_due(api::ShardId core_id, base::Now now);
+  void keep_grants(api::ShardId core_id, size_t count);
+  std::optional<api::KeyState> inspect(api::ShardId core_id, std::string_view key, base::Now now);
+  std::unique_ptr<policy::RuleBook> adopt(api::ShardId core_id,
                                           std::unique_ptr<policy::RuleBook> rules, base::Now now);
-  shard::Page page(api::CoreId core_id, uint64_t cursor, uint32_t keys_max, base::Now now);
+  shard::Page page(api::ShardId core_id, uint64_t cursor, uint32_t keys_max, base::Now now);
 
  private:
   struct Waiting {
@@ -131,8 +131,8 @@ class Oracle {
     uint32_t holders = 0;
   };
 
-  struct Core {
-    Core(shard::KeyDecider& of, const shard::Options& options) : shard(of), model(options) {}
+  struct TestShard {
+    TestShard(shard::KeyDecider& of, const shard::Options& options) : shard(of), model(options) {}
 
     shard::KeyDecider& shard;                // the real one
     const server::Worker* worker = nullptr;  // from watch() on
@@ -147,35 +147,37 @@ class Oracle {
     size_t requests_done = 0;
   };
 
-  void decide_some(Core& core, std::span<const api::Entry> entries, const shard::Answers& answers,
-                   base::Now now, api::CoreId origin);
+  void decide_some(TestShard& shard, std::span<const api::Entry> entries,
+                   const shard::Answers& answers, base::Now now, api::ShardId origin);
   void check_answer(const api::Entry& entry, const ShardModel::Answer& expected,
                     api::Verdict verdict, const api::Detail& detail);
-  void check_grants(Core& core);
-  void check_state(Core& core, const api::KeyState& state, std::string_view key, base::Now now);
-  void decide_some(Core& core, std::span<const api::Handle> handles,
+  void check_grants(TestShard& shard);
+  void check_state(TestShard& shard, const api::KeyState& state, std::string_view key,
+                   base::Now now);
+  void decide_some(TestShard& shard, std::span<const api::Handle> handles,
                    std::span<api::Verdict> verdicts, base::Now now);
-  std::string key_held(const Core& core, api::Handle handle);
-  void check_handles(const Core& core);
+  std::string key_held(const TestShard& shard, api::Handle handle);
+  void check_handles(const TestShard& shard);
   template <typename Keep>
-  void keep_run(Core& core, bool by_handle, size_t entries_count, Keep keep_entry);
-  void keep_entries(Core& core, std::span<const api::Entry> entries, const shard::Answers& answers);
-  void keep_handles(Core& core, std::span<const api::Handle> handles,
+  void keep_run(TestShard& shard, bool by_handle, size_t entries_count, Keep keep_entry);
+  void keep_entries(TestShard& shard, std::span<const api::Entry> entries,
+                    const shard::Answers& answers);
+  void keep_handles(TestShard& shard, std::span<const api::Handle> handles,
                     std::span<const api::Verdict> verdicts);
-  void keep_message(Core& origin, api::CoreId origin_id, const route::ShardMessage& message,
+  void keep_message(TestShard& origin, api::ShardId origin_id, const route::ShardMessage& message,
                     const shard::Answers& answers);
   void keep(DecidedRequest& request, uint32_t link, size_t place, const api::Entry& entry,
-            api::CoreId origin, api::Verdict verdict, const api::Detail& detail);
+            api::ShardId origin, api::Verdict verdict, const api::Detail& detail);
   void check_order(uint32_t link, const std::string& key, uint64_t id, size_t place);
   void tell_granted(const ShardModel& model);
-  void follow_evictions(Core& core, base::Now now);
-  bool is_full(Core& core, base::Now now) const;
+  void follow_evictions(TestShard& shard, base::Now now);
+  bool is_full(TestShard& shard, base::Now now) const;
 
   shard::Options options_;
   bool single_steps_;
   Failure& failure_;
   const bool traces_;
-  std::vector<Core> cores_;
+  std::vector<TestShard> shards_;
   std::map<uint32_t, DecidedRequests> decided_;  // by link
   std::map<api::Ticket, Waiting> waiting_;       // tickets by which the models know them
   std::map<uint64_t, uint64_t> told_ids_;        // by sequence
@@ -185,8 +187,8 @@ class Oracle {
   uint64_t sequence_ = 0;
   uint64_t by_handle_ = 0;
   uint64_t handles_full_ = 0;
-  uint64_t given_back_ = 0;
-  uint64_t given_back_late_ = 0;
+  uint64_t refunded_ = 0;
+  uint64_t refunded_late_ = 0;
 };
 
 std::string describe(const api::Detail& detail);

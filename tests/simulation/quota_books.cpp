@@ -75,7 +75,8 @@ api::Quota QuotaBooks::draw_quota() {
     add_limit("burst", api::Metric::requests, api::LimitKind::gcra, 1 + random_.below(8), period());
   }
   if (random_.chance(0.6)) {
-    add_limit("slots", api::Metric::concurrency, api::LimitKind::slots, 1 + random_.below(4), 0);
+    add_limit("slots", api::Metric::concurrency, api::LimitKind::concurrency, 1 + random_.below(4),
+              0);
   }
   add_limit("all", api::Metric::tokens, api::LimitKind::fixed, 0, year_ms);
   add_limit("calls", api::Metric::requests, api::LimitKind::fixed, 0, year_ms);
@@ -193,7 +194,7 @@ void QuotaBooks::recorded(Charge& charge) {
 }
 
 ChargePtr QuotaBooks::admitted(const ChargePtr& charge, uint64_t id, int64_t asked_ns,
-                               int64_t now_ns, uint32_t lifetime_ms, bool tied) {
+                               int64_t now_ns, uint32_t lifetime_ms, bool connection_bound) {
   if (const auto known = charges_.find(id); known != charges_.end()) {
     denied(*charge);  // the same again: charged once
     return known->second;
@@ -201,7 +202,7 @@ ChargePtr QuotaBooks::admitted(const ChargePtr& charge, uint64_t id, int64_t ask
   charges_[id] = charge;
   ids_.push_back(id);
   charge->id = id;
-  charge->tied = tied;
+  charge->connection_bound = connection_bound;
   charge->open_from_ns = now_ns;
   charge->open_until_ns =
       asked_ns + int64_t{lifetime_ms == 0 ? lifetime_ms_ : lifetime_ms} * base::ns_per_ms;
@@ -277,7 +278,7 @@ void QuotaBooks::admitted_named(const std::string& client_id, const ChargePtr& c
                                 int64_t asked_ns, int64_t now_ns) {
   NamedReserve& named = find_named(client_id);
   const Charge* before = named.charge.get();
-  const bool surely_open = before != nullptr && !before->tied && before->ends.empty() &&
+  const bool surely_open = before != nullptr && !before->connection_bound && before->ends.empty() &&
                            asked_ns > before->open_from_ns && now_ns < before->open_until_ns;
   if (surely_open && before != charge.get()) {
     failure_.report("the repeat of " + client_id + " got a reservation anew");
@@ -292,9 +293,9 @@ void QuotaBooks::admitted_named(const std::string& client_id, const ChargePtr& c
 void QuotaBooks::check_end(uint64_t id, const std::string& way, const std::string& text) {
   Charge* charge = find(id);
   if (charge == nullptr) return;
-  const auto [told, fresh] = charge->told.emplace(way, text);
-  if (!fresh && told->second != text) {
-    failure_.report("a repeated " + way + " was answered " + text + " after " + told->second);
+  const auto [reported, fresh] = charge->reported.emplace(way, text);
+  if (!fresh && reported->second != text) {
+    failure_.report("a repeated " + way + " was answered " + text + " after " + reported->second);
   }
 }
 

@@ -42,8 +42,8 @@ struct Charge {
   bool ended = false;         // one of them was told to have happened
   int64_t open_from_ns = 0;   // since it was told
   int64_t open_until_ns = 0;  // at least, unless it is ended
-  bool tied = false;
-  std::map<std::string, std::string> told;  // REST: the answer to each way to end it
+  bool connection_bound = false;
+  std::map<std::string, std::string> reported;  // REST: the answer to each way to end it
 };
 using ChargePtr = std::shared_ptr<Charge>;
 
@@ -95,7 +95,7 @@ class QuotaBooks {
   void recorded(Charge& charge);
   // `asked_ns`: when it was sent. Returns the charge that this reservation has already, if it does.
   ChargePtr admitted(const ChargePtr& charge, uint64_t id, int64_t asked_ns, int64_t now_ns,
-                     uint32_t lifetime_ms, bool tied);
+                     uint32_t lifetime_ms, bool connection_bound);
 
   // Settle and cancel.
   void ask_end(uint64_t id, const Tally& tally);

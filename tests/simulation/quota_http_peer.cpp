@@ -37,7 +37,7 @@ Json json_of(const api::Limit& limit) {
   json["amount"] = limit.amount;
   if (limit.ceiling == api::Ceiling::unlimited) json["amount"] = "unlimited";
   if (limit.ceiling == api::Ceiling::block) json["amount"] = "block";
-  if (limit.kind == api::LimitKind::slots) return json;
+  if (limit.kind == api::LimitKind::concurrency) return json;
   json["kind"] = api::kind_name(limit.kind);
   json["period_ms"] = limit.period_ms;
   return json;
@@ -109,7 +109,7 @@ void QuotaHttpPeer::ask_reserve() {
   const uint32_t lifetime_ms = named != nullptr ? named_lifetime_ms : books_.draw_lifetime_ms();
   Json json = call_of(subjects, amounts, "max_output_tokens");
   if (named != nullptr) json["id"] = named->client_id;
-  if (lifetime_ms != 0) json["ttl_ms"] = lifetime_ms;
+  if (lifetime_ms != 0) json["lifetime_ms"] = lifetime_ms;
   if (random.chance(0.5)) {
     json["max_wait_ms"] = 1 + random.below(400);
     may_ever_wait_ = true;
@@ -130,10 +130,10 @@ void QuotaHttpPeer::ask_reserve() {
 void QuotaHttpPeer::end(const std::string& way, uint64_t reservation, const std::string& body,
                         const std::string& told_as) {
   say_request("POST", "/v1/" + way, body, {200, 404, 409},
-              [this, reservation, told_as](int status, const std::string& told) {
+              [this, reservation, told_as](int status, const std::string& reported) {
                 if (status != 200) return;
                 books_.ended(reservation);
-                books_.check_end(reservation, told_as, told);
+                books_.check_end(reservation, told_as, reported);
               });
 }
 
@@ -164,7 +164,8 @@ void QuotaHttpPeer::ask_extend() {
   const uint64_t reservation = books_.draw_reservation();
   if (reservation == 0) return ask_usage();
   books_.find(reservation)->open_until_ns = 0;
-  const Json json{{"reservation", hex_of(reservation)}, {"ttl_ms", 10 + world_.random.below(300)}};
+  const Json json{{"reservation", hex_of(reservation)},
+                  {"lifetime_ms", 10 + world_.random.below(300)}};
   say_request("POST", "/v1/extend", json.dump(), {200, 404, 409}, [](int, const std::string&) {});
 }
 
@@ -271,8 +272,8 @@ void QuotaHttpPeer::on_reserved(const Reserve& asked, int status, const std::str
 void QuotaHttpPeer::on_usage(const QuestionPtr& question, int status, const std::string& body) {
   books_.forget(question);
   if (status != 200) return;
-  const Json told = Json::parse(body);
-  for (const Json& limit : told.at("limits")) {
+  const Json reported = Json::parse(body);
+  for (const Json& limit : reported.at("limits")) {
     books_.check_usage(*question, limit.at("name"), limit.at("used"));
   }
 }

@@ -14,7 +14,7 @@ using api::QuotaCode;
 
 constexpr size_t outstanding_max = 12;
 constexpr uint64_t entries_max = 6;
-constexpr uint32_t tied_lifetime_ms = 2'500;  // longer than most connections live
+constexpr uint32_t connection_bound_lifetime_ms = 2'500;  // longer than most connections live
 
 QuotaCode code_at(schema::QuotaAnswers::Reader answers, uint32_t index) {
   const capnp::Data::Reader codes = answers.getCodes();
@@ -105,8 +105,9 @@ void QuotaPeer::ask_reserve() {
   Asked& asked = expect(Kind::reserve);
   const bool named = random.chance(0.3);
   asked.lifetime_ms = named ? named_lifetime_ms : books_.draw_lifetime_ms();
-  asked.tied = !named && random.chance(0.3);
-  if (asked.tied && random.chance(0.5)) asked.lifetime_ms = tied_lifetime_ms;
+  asked.connection_bound = !named && random.chance(0.3);
+  if (asked.connection_bound && random.chance(0.5))
+    asked.lifetime_ms = connection_bound_lifetime_ms;
   for (uint64_t count = 1 + random.below(entries_max); count > 0; --count) {
     Entry entry = named ? draw_named() : draw_entry();
     if (!entry.apart) entry.charge = books_.ask_charge(entry.subjects, entry.amounts);
@@ -116,7 +117,7 @@ void QuotaPeer::ask_reserve() {
   may_ever_wait_ |= waits;
   ReserveFrame frame{.id = last_id_, .lifetime_ms = asked.lifetime_ms};
   frame.flags = static_cast<uint8_t>((waits ? schema::QUOTA_MAY_WAIT : 0) |
-                                     (asked.tied ? schema::QUOTA_TIED : 0) |
+                                     (asked.connection_bound ? schema::QUOTA_CONNECTION_BOUND : 0) |
                                      (random.chance(0.2) ? schema::QUOTA_WANTS_LIMITS : 0) |
                                      (random.chance(0.2) ? schema::QUOTA_WANTS_VIOLATED : 0));
   if (random.chance(0.4)) frame.wait_limit_ms = 1 + static_cast<uint32_t>(random.below(400));
@@ -323,8 +324,8 @@ void QuotaPeer::on_frame(schema::ServerFrame::Reader frame) {
       return on_answers(id, frame.getQuotaAnswers());
     case schema::ServerFrame::GRANTED:
       return on_granted(id, frame.getGranted());
-    case schema::ServerFrame::USAGE_TOLD:
-      return on_usage(id, frame.getUsageTold());
+    case schema::ServerFrame::USAGE_REPLY:
+      return on_usage(id, frame.getUsageReply());
     case schema::ServerFrame::DONE:
     case schema::ServerFrame::PONG:
       if (const Asked* asked = find(id)) {
@@ -389,7 +390,7 @@ void QuotaPeer::on_reserved(Asked& asked, uint32_t index, QuotaCode code, uint64
 void QuotaPeer::on_admitted(const Asked& asked, const Entry& entry, uint64_t reservation) {
   if (reservation == 0) return fail("was admitted without a reservation");
   const ChargePtr charge = books_.admitted(entry.charge, reservation, asked.asked_ns, now_ns(),
-                                           asked.lifetime_ms, asked.tied);
+                                           asked.lifetime_ms, asked.connection_bound);
   if (entry.client_id.empty()) return;
   books_.admitted_named(entry.client_id, charge, asked.asked_ns, now_ns());
 }
@@ -422,10 +423,10 @@ void QuotaPeer::on_denied(const Asked& asked, const Entry& entry) {
   if (!entry.client_id.empty()) books_.denied_named(entry.client_id, asked.asked_ns);
 }
 
-void QuotaPeer::on_usage(uint64_t id, schema::UsageTold::Reader told) {
+void QuotaPeer::on_usage(uint64_t id, schema::UsageReply::Reader reported) {
   Asked* asked = find(id);
   if (asked == nullptr) return;
-  const schema::LimitStates::Reader limits = told.getLimits();
+  const schema::LimitStates::Reader limits = reported.getLimits();
   const capnp::Data::Reader names = limits.getNames();
   size_t offset = 0;
   for (uint32_t row = 0; row < limits.getNameSizes().size() && asked->kind == Kind::usage; ++row) {
@@ -438,10 +439,10 @@ void QuotaPeer::on_usage(uint64_t id, schema::UsageTold::Reader told) {
            " held at the end");
     }
   }
-  for (const uint32_t open : told.getOpenReservations()) {
+  for (const uint32_t open : reported.getOpenReservations()) {
     if (audits_ && open != 0) fail("finds a reservation open at the end");
   }
-  for (const uint32_t waiting : told.getWaiting()) {
+  for (const uint32_t waiting : reported.getWaiting()) {
     if (audits_ && waiting != 0) fail("finds one who waits at the end");
   }
   for (const QuestionPtr& question : asked->questions) books_.forget(question);

@@ -45,7 +45,7 @@ class QuotaPeer final : public Peer {
     Kind kind = Kind::ping;
     std::vector<Entry> entries;
     uint32_t lifetime_ms = 0;
-    bool tied = false;
+    bool connection_bound = false;
     bool answered = false;       // a reserve of which some wait
     std::set<uint32_t> waiting;  // entries
     int64_t asked_ns = 0;
@@ -83,7 +83,7 @@ class QuotaPeer final : public Peer {
   void on_admitted(const Asked& asked, const Entry& entry, uint64_t reservation);
   void on_denied(const Asked& asked, const Entry& entry);
   void on_granted(uint64_t id, schema::Granted::Reader granted);
-  void on_usage(uint64_t id, schema::UsageTold::Reader told);
+  void on_usage(uint64_t id, schema::UsageReply::Reader reported);
   void on_error(schema::Error::Reader error);
   Asked* find(uint64_t id);
 

@@ -11,7 +11,7 @@ using api::QuotaCode;
 using api::QuotaOp;
 using api::ReservationState;
 
-constexpr api::CoreId nobody = 0xFFFF;  // decides what is not its turn
+constexpr api::ShardId nobody = 0xFFFF;  // decides what is not its turn
 
 std::string code_text(QuotaCode code) {
   return std::string(api::code_name(code));
@@ -21,10 +21,11 @@ std::string code_text(QuotaCode code) {
 
 std::string_view quota_event_name(QuotaEvent event) {
   constexpr std::array<std::string_view, quota_events_count> names = {
-      "reserved", "denied",   "waited",       "granted",     "withdrawn", "abandoned", "given back",
-      "repeated", "settled",  "settled late", "ended twice", "cancelled", "extended",  "expired",
-      "untied",   "recorded", "checked",      "reset",       "put",       "removed",   "apart",
-      "batched",  "untold",   "stayed",       "left"};
+      "reserved",    "denied",     "waited",      "granted", "withdrawn",
+      "abandoned",   "given back", "repeated",    "settled", "settled late",
+      "ended twice", "cancelled",  "extended",    "expired", "untied",
+      "recorded",    "checked",    "reset",       "put",     "removed",
+      "apart",       "batched",    "undelivered", "stayed",  "left"};
   return names[static_cast<uint32_t>(event)];
 }
 
@@ -32,21 +33,21 @@ QuotaWatch::QuotaWatch(io::Random& random, QuotaBooks& books, Failure& failure)
     : books_(books), failure_(failure), single_steps_(random.chance(0.5)) {}
 
 std::unique_ptr<quota::QuotaDecider> QuotaWatch::watch(std::unique_ptr<quota::QuotaDecider> store) {
-  const auto core = static_cast<api::CoreId>(cores_.size());
-  cores_.emplace_back(*store);
-  return std::make_unique<WatchedQuotas>(std::move(store), *this, core);
+  const auto shard = static_cast<api::ShardId>(shards_.size());
+  shards_.emplace_back(*store);
+  return std::make_unique<WatchedQuotas>(std::move(store), *this, shard);
 }
 
 uint32_t QuotaWatch::open_count() const {
   uint32_t count = 0;
-  for (const Core& core : cores_) count += core.open_count;
+  for (const TestShard& shard : shards_) count += shard.open_count;
   return count;
 }
 
 void QuotaWatch::check_ties() {
-  for (const Core& core : cores_) {
-    for (const auto& [id, reserved] : core.reserved) {
-      if (reserved.asked.tie == 0 || reserved.state != ReservationState::open) continue;
+  for (const TestShard& shard : shards_) {
+    for (const auto& [id, reserved] : shard.reserved) {
+      if (reserved.asked.binding == 0 || reserved.state != ReservationState::open) continue;
       failure_.report("a reservation outlives the connection that it was tied to");
     }
   }
@@ -54,90 +55,91 @@ void QuotaWatch::check_ties() {
 
 void QuotaWatch::on_all_left() {
   count(QuotaEvent::left);
-  check_untold();
+  check_undelivered();
 }
 
-void QuotaWatch::check_untold() {
-  for (const Core& core : cores_) {
-    for (const auto& [id, reserved] : core.reserved) {
+void QuotaWatch::check_undelivered() {
+  for (const TestShard& shard : shards_) {
+    for (const auto& [id, reserved] : shard.reserved) {
       const bool open = reserved.state == ReservationState::open;
-      if (!open || !reserved.asked.client_id.empty() || told_.knows(id)) continue;
+      if (!open || !reserved.asked.client_id.empty() || given_.knows(id)) continue;
       failure_.report("a reservation is open that nobody was told of, and all clients are gone");
     }
   }
 }
 
 void QuotaWatch::check_empty() {
-  for (const Core& core : cores_) {
-    check_counts(core);
-    if (core.open_count != 0) {
-      failure_.report(std::to_string(core.open_count) + " reservations are open at the end");
+  for (const TestShard& shard : shards_) {
+    check_counts(shard);
+    if (shard.open_count != 0) {
+      failure_.report(std::to_string(shard.open_count) + " reservations are open at the end");
     }
-    if (!core.waiting.empty()) {
-      failure_.report(std::to_string(core.waiting.size()) + " wait for quotas at the end");
+    if (!shard.waiting.empty()) {
+      failure_.report(std::to_string(shard.waiting.size()) + " wait for quotas at the end");
     }
   }
 }
 
-void QuotaWatch::decide(api::CoreId core_id, api::QuotaBatch& batch, base::Now now,
-                        api::CoreId origin) {
-  Core& core = cores_[core_id];
+void QuotaWatch::decide(api::ShardId core_id, api::QuotaBatch& batch, base::Now now,
+                        api::ShardId origin) {
+  TestShard& shard = shards_[core_id];
   // What ends with its connection may serve others of the same one: their order is told by steps.
   const bool has_end = std::ranges::any_of(
-      batch.calls, [](const api::QuotaCall& call) { return call.op == QuotaOp::end_tie; });
+      batch.calls, [](const api::QuotaCall& call) { return call.op == QuotaOp::end_binding; });
   if (single_steps_ || has_end) {
-    decide_singly(core, batch, now, origin);
+    decide_singly(shard, batch, now, origin);
   } else {
-    decide_some(core, batch, now, origin);
+    decide_some(shard, batch, now, origin);
   }
 }
 
-void QuotaWatch::decide_singly(Core& core, api::QuotaBatch& batch, base::Now now,
-                               api::CoreId origin) {
-  std::vector<api::CoreId> owners;
-  for (api::QuotaCall& call : batch.calls) owners.push_back(std::exchange(call.core, nobody));
+void QuotaWatch::decide_singly(TestShard& shard, api::QuotaBatch& batch, base::Now now,
+                               api::ShardId origin) {
+  std::vector<api::ShardId> owners;
+  for (api::QuotaCall& call : batch.calls) owners.push_back(std::exchange(call.shard, nobody));
   for (size_t index = 0; index < batch.calls.size(); ++index) {
-    batch.calls[index].core = owners[index];
-    decide_some(core, batch, now, origin);
-    batch.calls[index].core = nobody;
+    batch.calls[index].shard = owners[index];
+    decide_some(shard, batch, now, origin);
+    batch.calls[index].shard = nobody;
   }
-  for (size_t index = 0; index < owners.size(); ++index) batch.calls[index].core = owners[index];
+  for (size_t index = 0; index < owners.size(); ++index) batch.calls[index].shard = owners[index];
 }
 
-void QuotaWatch::decide_some(Core& core, api::QuotaBatch& batch, base::Now now,
-                             api::CoreId origin) {
-  const auto own = static_cast<api::CoreId>(&core - cores_.data());
-  core.store.decide(batch, now, origin);
+void QuotaWatch::decide_some(TestShard& shard, api::QuotaBatch& batch, base::Now now,
+                             api::ShardId origin) {
+  const auto own = static_cast<api::ShardId>(&shard - shards_.data());
+  shard.store.decide(batch, now, origin);
   std::vector<Newcomer> newcomers;
   uint32_t calls = 0;
   for (size_t index = 0; index < batch.calls.size(); ++index) {
-    if (batch.calls[index].core != own) continue;
-    follow(core, batch, index, now, origin, newcomers);
+    if (batch.calls[index].shard != own) continue;
+    follow(shard, batch, index, now, origin, newcomers);
     if (++calls > 1) count(QuotaEvent::batched);
   }
-  after(core, now);
+  after(shard, now);
   for (const Newcomer& newcomer : newcomers) {
-    check_order(core, *newcomer.asked, newcomer.sequence, "a newcomer");
+    check_order(shard, *newcomer.asked, newcomer.sequence, "a newcomer");
   }
 }
 
-void QuotaWatch::follow(Core& core, const api::QuotaBatch& batch, size_t index, base::Now now,
-                        api::CoreId origin, std::vector<Newcomer>& newcomers) {
+void QuotaWatch::follow(TestShard& shard, const api::QuotaBatch& batch, size_t index, base::Now now,
+                        api::ShardId origin, std::vector<Newcomer>& newcomers) {
   const api::QuotaCall& call = batch.calls[index];
   const api::QuotaAnswer& answer = batch.answers[index];
   const bool done = answer.code == QuotaCode::ok;
   switch (call.op) {
     case QuotaOp::reserve:
-      return follow_reserve(core, batch, index, now, origin, newcomers);
+      return follow_reserve(shard, batch, index, now, origin, newcomers);
     case QuotaOp::settle:
-      return follow_end(core, call, answer);
+      return follow_end(shard, call, answer);
     case QuotaOp::cancel:
-      if ((call.flags & api::quota_flag::untold) != 0) return follow_untold(core, call, answer);
-      return follow_end(core, call, answer);
+      if ((call.flags & api::quota_flag::undelivered) != 0)
+        return follow_undelivered(shard, call, answer);
+      return follow_end(shard, call, answer);
     case QuotaOp::extend:
-      return follow_extend(core, call, answer, now);
-    case QuotaOp::end_tie:
-      return end_tie(core, call.tie);
+      return follow_extend(shard, call, answer, now);
+    case QuotaOp::end_binding:
+      return end_binding(shard, call.binding);
     case QuotaOp::record:
       return count(QuotaEvent::recorded);
     case QuotaOp::check:
@@ -156,24 +158,24 @@ void QuotaWatch::follow(Core& core, const api::QuotaBatch& batch, size_t index, 
   }
 }
 
-void QuotaWatch::follow_reserve(Core& core, const api::QuotaBatch& batch, size_t index,
-                                base::Now now, api::CoreId origin,
+void QuotaWatch::follow_reserve(TestShard& shard, const api::QuotaBatch& batch, size_t index,
+                                base::Now now, api::ShardId origin,
                                 std::vector<Newcomer>& newcomers) {
   const api::QuotaCall& call = batch.calls[index];
   const api::QuotaAnswer& answer = batch.answers[index];
-  if (follow_repeat(core, call, answer, now)) return;
+  if (follow_repeat(shard, call, answer, now)) return;
   Asked asked{
       .subjects = {},
       .client_id = std::string(call.client_id),
-      .tie = call.tie,
+      .binding = call.binding,
       .lifetime_ms = call.lifetime_ms != 0 ? call.lifetime_ms : books_.default_lifetime_ms()};
   for (uint32_t place = 0; place < call.subjects_count; ++place) {
     asked.subjects.emplace_back(batch.subjects[call.first_subject + place]);
   }
   if (answer.code == QuotaCode::queued) {
     count(QuotaEvent::waited);
-    const auto [at, fresh] = core.waiting.emplace(TicketName{origin, call.ticket},
-                                                  Waiting{.sequence = ++sequence_, .asked = asked});
+    const auto [at, fresh] = shard.waiting.emplace(
+        TicketName{origin, call.ticket}, Waiting{.sequence = ++sequence_, .asked = asked});
     if (!fresh) failure_.report("a ticket stands in line twice");
     return;
   }
@@ -183,18 +185,18 @@ void QuotaWatch::follow_reserve(Core& core, const api::QuotaBatch& batch, size_t
     return;
   }
   count(QuotaEvent::reserved);
-  if (const Asked* opened = open_up(core, answer.reservation, std::move(asked), now)) {
+  if (const Asked* opened = open_up(shard, answer.reservation, std::move(asked), now)) {
     newcomers.push_back({.sequence = ++sequence_, .asked = opened});
   }
 }
 
 // Of one whose lifetime lasts the first answer is told again. One that has ended may be forgotten
 // for the sake of another's place.
-bool QuotaWatch::follow_repeat(Core& core, const api::QuotaCall& call,
+bool QuotaWatch::follow_repeat(TestShard& shard, const api::QuotaCall& call,
                                const api::QuotaAnswer& answer, base::Now now) {
-  const auto known = core.by_client.find(std::string(call.client_id));
-  if (call.client_id.empty() || known == core.by_client.end()) return false;
-  Reserved& before = core.reserved.at(known->second);
+  const auto known = shard.by_client.find(std::string(call.client_id));
+  if (call.client_id.empty() || known == shard.by_client.end()) return false;
+  Reserved& before = shard.reserved.at(known->second);
   if (answer.reservation == known->second) {
     before.was_repeated = true;
     count(QuotaEvent::repeated);
@@ -209,42 +211,43 @@ bool QuotaWatch::follow_repeat(Core& core, const api::QuotaCall& call,
   return false;
 }
 
-const QuotaWatch::Asked* QuotaWatch::open_up(Core& core, uint64_t id, Asked asked, base::Now now) {
+const QuotaWatch::Asked* QuotaWatch::open_up(TestShard& shard, uint64_t id, Asked asked,
+                                             base::Now now) {
   const int64_t due_ms = base::ceil_ms(now.monotonic_ns) + asked.lifetime_ms;
-  if (id == 0 || core.reserved.contains(id)) {
+  if (id == 0 || shard.reserved.contains(id)) {
     failure_.report("an admission without a reservation of its own");
     return nullptr;
   }
-  if (!asked.client_id.empty()) core.by_client[asked.client_id] = id;
-  Reserved& reserved = core.reserved[id];
+  if (!asked.client_id.empty()) shard.by_client[asked.client_id] = id;
+  Reserved& reserved = shard.reserved[id];
   reserved = {.asked = std::move(asked), .due_ms = due_ms, .amounts = {}};
-  ++core.open_count;
-  for (const std::string& subject : reserved.asked.subjects) ++core.open[subject];
-  if (ending_tie_ == 0) check_slots(core, reserved.asked);
+  ++shard.open_count;
+  for (const std::string& subject : reserved.asked.subjects) ++shard.open[subject];
+  if (ending_tie_ == 0) check_slots(shard, reserved.asked);
   return &reserved.asked;
 }
 
-void QuotaWatch::check_slots(const Core& core, const Asked& asked) {
+void QuotaWatch::check_slots(const TestShard& shard, const Asked& asked) {
   for (const std::string& subject : asked.subjects) {
-    const uint64_t open = core.open.at(subject);
+    const uint64_t open = shard.open.at(subject);
     if (open <= books_.slots_of(subject)) continue;
     failure_.report(std::to_string(open) + " hold a slot of " + subject + ", which has " +
                     std::to_string(books_.slots_of(subject)));
   }
 }
 
-void QuotaWatch::close(Core& core, Reserved& reserved, ReservationState state) {
+void QuotaWatch::close(TestShard& shard, Reserved& reserved, ReservationState state) {
   if (reserved.state == ReservationState::open) {
-    --core.open_count;
-    for (const std::string& subject : reserved.asked.subjects) --core.open[subject];
+    --shard.open_count;
+    for (const std::string& subject : reserved.asked.subjects) --shard.open[subject];
   }
   reserved.state = state;
 }
 
-void QuotaWatch::follow_end(Core& core, const api::QuotaCall& call,
+void QuotaWatch::follow_end(TestShard& shard, const api::QuotaCall& call,
                             const api::QuotaAnswer& answer) {
-  const auto found = core.reserved.find(call.reservation);
-  if (found == core.reserved.end()) {
+  const auto found = shard.reserved.find(call.reservation);
+  if (found == shard.reserved.end()) {
     if (answer.code != QuotaCode::unknown_reservation) {
       failure_.report("what was never reserved ended: " + code_text(answer.code));
     }
@@ -262,7 +265,7 @@ void QuotaWatch::follow_end(Core& core, const api::QuotaCall& call,
     }
     count(settles ? QuotaEvent::settled : QuotaEvent::cancelled);
     if (settles && !open) count(QuotaEvent::settled_late);
-    close(core, reserved, wanted);
+    close(shard, reserved, wanted);
     reserved.late = answer.late;
     reserved.amounts = answer.amounts;
     return;
@@ -277,32 +280,32 @@ void QuotaWatch::follow_end(Core& core, const api::QuotaCall& call,
 }
 
 // Cancelled by the worker that found nobody to tell; or it ended by itself, and may be forgotten.
-void QuotaWatch::follow_untold(Core& core, const api::QuotaCall& call,
-                               const api::QuotaAnswer& answer) {
-  const auto found = core.reserved.find(call.reservation);
-  if (found == core.reserved.end()) return failure_.report("what never was is given back");
+void QuotaWatch::follow_undelivered(TestShard& shard, const api::QuotaCall& call,
+                                    const api::QuotaAnswer& answer) {
+  const auto found = shard.reserved.find(call.reservation);
+  if (found == shard.reserved.end()) return failure_.report("what never was is given back");
   Reserved& reserved = found->second;
   const bool open = reserved.state == ReservationState::open;
   if (!open && reserved.state != ReservationState::expired) return;
   if (!open && answer.code == QuotaCode::unknown_reservation) return;
   const bool stays =
-      !reserved.asked.client_id.empty() && (reserved.asked.tie == 0 || reserved.was_repeated);
+      !reserved.asked.client_id.empty() && (reserved.asked.binding == 0 || reserved.was_repeated);
   if (answer.code != (stays ? QuotaCode::id_in_use : QuotaCode::ok)) {
     failure_.report("what nobody was told of was given back with " + code_text(answer.code));
   }
-  count(stays ? QuotaEvent::stayed : QuotaEvent::untold);
+  count(stays ? QuotaEvent::stayed : QuotaEvent::undelivered);
   if (stays) return;
   if (books_.find(call.reservation) != nullptr)
     failure_.report("what a client holds is given back");
-  close(core, reserved, ReservationState::cancelled);
+  close(shard, reserved, ReservationState::cancelled);
   reserved.late = answer.late;
   reserved.amounts = answer.amounts;
 }
 
-void QuotaWatch::follow_extend(Core& core, const api::QuotaCall& call,
+void QuotaWatch::follow_extend(TestShard& shard, const api::QuotaCall& call,
                                const api::QuotaAnswer& answer, base::Now now) {
-  const auto found = core.reserved.find(call.reservation);
-  const bool open = found != core.reserved.end() && found->second.state == ReservationState::open;
+  const auto found = shard.reserved.find(call.reservation);
+  const bool open = found != shard.reserved.end() && found->second.state == ReservationState::open;
   if (open != (answer.code == QuotaCode::ok)) {
     failure_.report(std::string("an extend of what is ") + (open ? "open" : "not open") +
                     " was answered " + code_text(answer.code));
@@ -314,52 +317,53 @@ void QuotaWatch::follow_extend(Core& core, const api::QuotaCall& call,
   reserved.due_ms = base::ceil_ms(now.monotonic_ns) + reserved.asked.lifetime_ms;
 }
 
-void QuotaWatch::end_tie(Core& core, uint64_t tie) {
-  ending_tie_ = tie;
-  for (auto& [id, reserved] : core.reserved) {
-    if (reserved.asked.tie != tie || reserved.state != ReservationState::open) continue;
+void QuotaWatch::end_binding(TestShard& shard, uint64_t binding) {
+  ending_tie_ = binding;
+  for (auto& [id, reserved] : shard.reserved) {
+    if (reserved.asked.binding != binding || reserved.state != ReservationState::open) continue;
     count(QuotaEvent::untied);
-    close(core, reserved, ReservationState::expired);
+    close(shard, reserved, ReservationState::expired);
   }
 }
 
 // In the order of the outcomes: each is for one who waits, and nobody who came earlier is passed.
-void QuotaWatch::follow_grants(Core& core, base::Now now) {
+void QuotaWatch::follow_grants(TestShard& shard, base::Now now) {
   granted_.clear();
-  for (; core.grants_seen < core.store.grants().size(); ++core.grants_seen) {
-    const api::Grant& grant = core.store.grants()[core.grants_seen];
-    const auto found = core.waiting.find({grant.origin, grant.ticket});
-    if (found == core.waiting.end()) return failure_.report("an outcome for nobody who waits");
+  for (; shard.grants_seen < shard.store.grants().size(); ++shard.grants_seen) {
+    const api::Grant& grant = shard.store.grants()[shard.grants_seen];
+    const auto found = shard.waiting.find({grant.origin, grant.ticket});
+    if (found == shard.waiting.end()) return failure_.report("an outcome for nobody who waits");
     Waiting waiting = std::move(found->second);
-    core.waiting.erase(found);
+    shard.waiting.erase(found);
     if (grant.verdict == api::Verdict::withdrawn) count(QuotaEvent::withdrawn);
     if (grant.verdict != api::Verdict::approved) continue;
     count(QuotaEvent::granted);
-    check_order(core, waiting.asked, waiting.sequence, "a waiter");
-    if (open_up(core, grant.permit.reservation, std::move(waiting.asked), now) != nullptr) {
+    check_order(shard, waiting.asked, waiting.sequence, "a waiter");
+    if (open_up(shard, grant.permit.reservation, std::move(waiting.asked), now) != nullptr) {
       granted_.push_back(grant.permit.reservation);
     }
   }
-  if (ending_tie_ != 0) end_granted(core);
+  if (ending_tie_ != 0) end_granted(shard);
 }
 
 // What ends with a tie may serve others of the same connection, and the first of them end as well;
 // the last finds nobody, and is given back.
-void QuotaWatch::end_granted(Core& core) {
-  const uint64_t tie = std::exchange(ending_tie_, 0);
+void QuotaWatch::end_granted(TestShard& shard) {
+  const uint64_t binding = std::exchange(ending_tie_, 0);
   for (const uint64_t id : granted_) {
-    Reserved& reserved = core.reserved.at(id);
-    if (reserved.asked.tie != tie || core.open_count <= core.store.reservations_count()) continue;
+    Reserved& reserved = shard.reserved.at(id);
+    if (reserved.asked.binding != binding || shard.open_count <= shard.store.reservations_count())
+      continue;
     count(QuotaEvent::untied);
-    close(core, reserved, ReservationState::expired);
+    close(shard, reserved, ReservationState::expired);
   }
-  for (const uint64_t id : granted_) check_slots(core, core.reserved.at(id).asked);
+  for (const uint64_t id : granted_) check_slots(shard, shard.reserved.at(id).asked);
 }
 
-void QuotaWatch::check_order(const Core& core, const Asked& asked, uint64_t sequence,
+void QuotaWatch::check_order(const TestShard& shard, const Asked& asked, uint64_t sequence,
                              const char* who) {
   if (!books_.strict()) return;
-  for (const auto& [ticket, waiting] : core.waiting) {
+  for (const auto& [ticket, waiting] : shard.waiting) {
     if (waiting.sequence >= sequence) continue;
     for (const std::string& subject : asked.subjects) {
       if (std::ranges::count(waiting.asked.subjects, subject) == 0) continue;
@@ -368,90 +372,90 @@ void QuotaWatch::check_order(const Core& core, const Asked& asked, uint64_t sequ
   }
 }
 
-void QuotaWatch::check_counts(const Core& core) {
-  if (core.store.reservations_count() != core.open_count) {
-    failure_.report(std::to_string(core.store.reservations_count()) +
+void QuotaWatch::check_counts(const TestShard& shard) {
+  if (shard.store.reservations_count() != shard.open_count) {
+    failure_.report(std::to_string(shard.store.reservations_count()) +
                     " reservations are open where there should be " +
-                    std::to_string(core.open_count));
+                    std::to_string(shard.open_count));
   }
-  if (core.store.waiters_count() != core.waiting.size()) {
-    failure_.report(std::to_string(core.store.waiters_count()) + " wait for quotas where " +
-                    std::to_string(core.waiting.size()) + " should");
+  if (shard.store.waiters_count() != shard.waiting.size()) {
+    failure_.report(std::to_string(shard.store.waiters_count()) + " wait for quotas where " +
+                    std::to_string(shard.waiting.size()) + " should");
   }
 }
 
-void QuotaWatch::after(Core& core, base::Now now) {
-  follow_grants(core, now);
-  if (!failure_) check_counts(core);
+void QuotaWatch::after(TestShard& shard, base::Now now) {
+  follow_grants(shard, now);
+  if (!failure_) check_counts(shard);
 }
 
-bool QuotaWatch::withdraw(api::CoreId core_id, api::WaiterId waiter, api::Ticket ticket,
-                          base::Now now, api::CoreId origin) {
-  Core& core = cores_[core_id];
-  const bool waits = core.waiting.contains({origin, ticket});
-  const bool withdrawn = core.store.withdraw(waiter, ticket, now, origin);
+bool QuotaWatch::withdraw(api::ShardId core_id, api::WaiterId waiter, api::Ticket ticket,
+                          base::Now now, api::ShardId origin) {
+  TestShard& shard = shards_[core_id];
+  const bool waits = shard.waiting.contains({origin, ticket});
+  const bool withdrawn = shard.store.withdraw(waiter, ticket, now, origin);
   if (withdrawn != waits) failure_.report("a withdrawal from a quota's line went another way");
-  after(core, now);
+  after(shard, now);
   return withdrawn;
 }
 
-bool QuotaWatch::abandon(api::CoreId core_id, api::WaiterId waiter, api::Ticket ticket,
-                         base::Now now, api::CoreId origin) {
-  Core& core = cores_[core_id];
-  const bool waited = core.waiting.erase({origin, ticket}) > 0;
-  const bool abandoned = core.store.abandon(waiter, ticket, now, origin);
+bool QuotaWatch::abandon(api::ShardId core_id, api::WaiterId waiter, api::Ticket ticket,
+                         base::Now now, api::ShardId origin) {
+  TestShard& shard = shards_[core_id];
+  const bool waited = shard.waiting.erase({origin, ticket}) > 0;
+  const bool abandoned = shard.store.abandon(waiter, ticket, now, origin);
   if (abandoned != waited) failure_.report("an abandonment of a quota's line went another way");
   if (abandoned) count(QuotaEvent::abandoned);
-  after(core, now);
+  after(shard, now);
   return abandoned;
 }
 
-bool QuotaWatch::refund(api::CoreId core_id, const api::Permit& permit, base::Now now) {
-  Core& core = cores_[core_id];
-  const bool taken = core.store.refund(permit, now);
-  const auto found = core.reserved.find(permit.reservation);
-  if (found == core.reserved.end()) {
+bool QuotaWatch::refund(api::ShardId core_id, const api::Permit& permit, base::Now now) {
+  TestShard& shard = shards_[core_id];
+  const bool taken = shard.store.refund(permit, now);
+  const auto found = shard.reserved.find(permit.reservation);
+  if (found == shard.reserved.end()) {
     failure_.report("what was never reserved is given back");
   } else if (taken) {
-    count(QuotaEvent::given_back);
+    count(QuotaEvent::refunded);
     // Under its id somebody else was told of it.
     if (found->second.was_repeated) failure_.report("what another client holds is given back");
     found->second.late = found->second.state != ReservationState::open;
     found->second.amounts = {.requests = 0};
-    close(core, found->second, ReservationState::cancelled);
+    close(shard, found->second, ReservationState::cancelled);
   }
-  after(core, now);
+  after(shard, now);
   return taken;
 }
 
-void QuotaWatch::drain(api::CoreId core_id, base::Now now) {
-  Core& core = cores_[core_id];
-  core.store.drain(now);
-  after(core, now);
+void QuotaWatch::drain(api::ShardId core_id, base::Now now) {
+  TestShard& shard = shards_[core_id];
+  shard.store.drain(now);
+  after(shard, now);
 }
 
-void QuotaWatch::adopt(api::CoreId core_id, policy::QuotaBook& book, base::Now now) {
-  Core& core = cores_[core_id];
-  core.store.adopt(book, now);
-  after(core, now);
+void QuotaWatch::adopt(api::ShardId core_id, policy::QuotaBook& book, base::Now now) {
+  TestShard& shard = shards_[core_id];
+  shard.store.adopt(book, now);
+  after(shard, now);
 }
 
-void QuotaWatch::run_due(api::CoreId core_id, base::Now now) {
-  Core& core = cores_[core_id];
-  for (auto& [id, reserved] : core.reserved) {
+void QuotaWatch::run_due(api::ShardId core_id, base::Now now) {
+  TestShard& shard = shards_[core_id];
+  for (auto& [id, reserved] : shard.reserved) {
     if (reserved.state != ReservationState::open) continue;
     if (base::floor_ms(now.monotonic_ns) < reserved.due_ms) continue;
     count(QuotaEvent::expired);
-    close(core, reserved, ReservationState::expired);
+    close(shard, reserved, ReservationState::expired);
   }
-  core.store.run_due(now);
-  after(core, now);
+  shard.store.run_due(now);
+  after(shard, now);
 }
 
-void QuotaWatch::keep_grants(api::CoreId core_id, size_t count) {
-  Core& core = cores_[core_id];
-  core.store.keep_grants(count);
-  core.grants_seen = count;
+void QuotaWatch::keep_grants(api::ShardId core_id, size_t count) {
+  TestShard& shard = shards_[core_id];
+  shard.store.keep_grants(count);
+  shard.grants_seen = count;
 }
 
 }  // namespace sluice::simulation

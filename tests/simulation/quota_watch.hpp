@@ -18,7 +18,7 @@
 #include "oracle.hpp"
 #include "quota/quota_decider.hpp"
 #include "quota_books.hpp"
-#include "quota_told.hpp"
+#include "quota_reports.hpp"
 
 namespace sluice::simulation {
 
@@ -29,9 +29,9 @@ enum class QuotaEvent : uint8_t {
   waited,   // joined the lines
   granted,  // served after that
   withdrawn,
-  abandoned,   // its client was gone
-  given_back,  // served, and its client was gone
-  repeated,    // asked again under its id, and told the same
+  abandoned,  // its client was gone
+  refunded,   // served, and its client was gone
+  repeated,   // asked again under its id, and told the same
   settled,
   settled_late,
   ended_twice,  // a settle or a cancel again, and told the same
@@ -44,11 +44,11 @@ enum class QuotaEvent : uint8_t {
   reset,
   put,
   removed,
-  apart,    // refused: no common tag
-  batched,  // calls that came together
-  untold,   // cancelled: admitted, and the connection had ended before its answer was sent
-  stayed,   // ... and has an id, so that it stays
-  left,     // all clients at once: nothing that nobody was told of is open
+  apart,        // refused: no common tag
+  batched,      // calls that came together
+  undelivered,  // cancelled: admitted, and the connection had ended before its answer was sent
+  stayed,       // ... and has an id, so that it stays
+  left,         // all clients at once: nothing that nobody was told of is open
 };
 inline constexpr uint32_t quota_events_count = 25;
 std::string_view quota_event_name(QuotaEvent event);
@@ -65,9 +65,9 @@ class QuotaWatch {
   // When all connections are gone: nothing that was tied to one is open, and nothing without an id
   // that nobody was told of.
   void check_ties();
-  void check_untold();
+  void check_undelivered();
   void on_all_left();
-  io::TakenWatch& taken_watch() { return told_; }
+  io::TakenWatch& taken_watch() { return given_; }
 
   // Nothing is left: no reservation is open, nobody waits.
   void check_empty();
@@ -76,23 +76,23 @@ class QuotaWatch {
   const std::array<uint64_t, quota_events_count>& events() const { return events_; }
 
   // What a worker asks of the quotas of this core.
-  void decide(api::CoreId core_id, api::QuotaBatch& batch, base::Now now, api::CoreId origin);
-  bool withdraw(api::CoreId core_id, api::WaiterId waiter, api::Ticket ticket, base::Now now,
-                api::CoreId origin);
-  bool abandon(api::CoreId core_id, api::WaiterId waiter, api::Ticket ticket, base::Now now,
-               api::CoreId origin);
-  bool refund(api::CoreId core_id, const api::Permit& permit, base::Now now);
-  void drain(api::CoreId core_id, base::Now now);
-  void adopt(api::CoreId core_id, policy::QuotaBook& book, base::Now now);
-  void run_due(api::CoreId core_id, base::Now now);
-  void keep_grants(api::CoreId core_id, size_t count);
+  void decide(api::ShardId core_id, api::QuotaBatch& batch, base::Now now, api::ShardId origin);
+  bool withdraw(api::ShardId core_id, api::WaiterId waiter, api::Ticket ticket, base::Now now,
+                api::ShardId origin);
+  bool abandon(api::ShardId core_id, api::WaiterId waiter, api::Ticket ticket, base::Now now,
+               api::ShardId origin);
+  bool refund(api::ShardId core_id, const api::Permit& permit, base::Now now);
+  void drain(api::ShardId core_id, base::Now now);
+  void adopt(api::ShardId core_id, policy::QuotaBook& book, base::Now now);
+  void run_due(api::ShardId core_id, base::Now now);
+  void keep_grants(api::ShardId core_id, size_t count);
 
  private:
   // What a reserve asked for.
   struct Asked {
     std::vector<std::string> subjects;
     std::string client_id;
-    uint64_t tie = 0;
+    uint64_t binding = 0;
     uint32_t lifetime_ms = 0;
   };
 
@@ -110,10 +110,10 @@ class QuotaWatch {
     api::Amounts amounts;  // it ended with
   };
 
-  using TicketName = std::pair<api::CoreId, api::Ticket>;
+  using TicketName = std::pair<api::ShardId, api::Ticket>;
 
-  struct Core {
-    explicit Core(quota::QuotaDecider& of) : store(of) {}
+  struct TestShard {
+    explicit TestShard(quota::QuotaDecider& of) : store(of) {}
     quota::QuotaDecider& store;  // the real one
     std::map<TicketName, Waiting> waiting;
     std::map<uint64_t, Reserved> reserved;      // every one there ever was
@@ -129,34 +129,35 @@ class QuotaWatch {
     const Asked* asked;
   };
 
-  void decide_some(Core& core, api::QuotaBatch& batch, base::Now now, api::CoreId origin);
-  void decide_singly(Core& core, api::QuotaBatch& batch, base::Now now, api::CoreId origin);
-  void follow(Core& core, const api::QuotaBatch& batch, size_t index, base::Now now,
-              api::CoreId origin, std::vector<Newcomer>& newcomers);
-  void follow_reserve(Core& core, const api::QuotaBatch& batch, size_t index, base::Now now,
-                      api::CoreId origin, std::vector<Newcomer>& newcomers);
-  bool follow_repeat(Core& core, const api::QuotaCall& call, const api::QuotaAnswer& answer,
+  void decide_some(TestShard& shard, api::QuotaBatch& batch, base::Now now, api::ShardId origin);
+  void decide_singly(TestShard& shard, api::QuotaBatch& batch, base::Now now, api::ShardId origin);
+  void follow(TestShard& shard, const api::QuotaBatch& batch, size_t index, base::Now now,
+              api::ShardId origin, std::vector<Newcomer>& newcomers);
+  void follow_reserve(TestShard& shard, const api::QuotaBatch& batch, size_t index, base::Now now,
+                      api::ShardId origin, std::vector<Newcomer>& newcomers);
+  bool follow_repeat(TestShard& shard, const api::QuotaCall& call, const api::QuotaAnswer& answer,
                      base::Now now);
-  void follow_end(Core& core, const api::QuotaCall& call, const api::QuotaAnswer& answer);
-  void follow_untold(Core& core, const api::QuotaCall& call, const api::QuotaAnswer& answer);
-  void follow_extend(Core& core, const api::QuotaCall& call, const api::QuotaAnswer& answer,
+  void follow_end(TestShard& shard, const api::QuotaCall& call, const api::QuotaAnswer& answer);
+  void follow_undelivered(TestShard& shard, const api::QuotaCall& call,
+                          const api::QuotaAnswer& answer);
+  void follow_extend(TestShard& shard, const api::QuotaCall& call, const api::QuotaAnswer& answer,
                      base::Now now);
-  void end_tie(Core& core, uint64_t tie);
-  void follow_grants(Core& core, base::Now now);
-  void end_granted(Core& core);
-  void check_slots(const Core& core, const Asked& asked);
-  const Asked* open_up(Core& core, uint64_t id, Asked asked, base::Now now);
-  void close(Core& core, Reserved& reserved, api::ReservationState state);
-  void check_order(const Core& core, const Asked& asked, uint64_t sequence, const char* who);
-  void check_counts(const Core& core);
-  void after(Core& core, base::Now now);
+  void end_binding(TestShard& shard, uint64_t binding);
+  void follow_grants(TestShard& shard, base::Now now);
+  void end_granted(TestShard& shard);
+  void check_slots(const TestShard& shard, const Asked& asked);
+  const Asked* open_up(TestShard& shard, uint64_t id, Asked asked, base::Now now);
+  void close(TestShard& shard, Reserved& reserved, api::ReservationState state);
+  void check_order(const TestShard& shard, const Asked& asked, uint64_t sequence, const char* who);
+  void check_counts(const TestShard& shard);
+  void after(TestShard& shard, base::Now now);
   void count(QuotaEvent event) { ++events_[static_cast<uint32_t>(event)]; }
 
   QuotaBooks& books_;
-  QuotaTold told_;
+  QuotaReports given_;
   Failure& failure_;
   const bool single_steps_;
-  std::vector<Core> cores_;
+  std::vector<TestShard> shards_;
   uint64_t sequence_ = 0;
   uint64_t ending_tie_ = 0;        // of the call that is followed, if it ends one
   std::vector<uint64_t> granted_;  // by the call that is followed

@@ -110,8 +110,8 @@ std::vector<std::string> draw_keys(Random& random) {
   return keys;
 }
 
-route::MeshOptions draw_mesh(Random& random, uint32_t cores) {
-  return {.cores = cores,
+route::MeshOptions draw_mesh(Random& random, uint32_t shards) {
+  return {.shards = shards,
           .messages = pick<uint32_t, 4>(random, {1, 1, 2, 8}),
           .entries_max = pick<uint32_t, 4>(random, {1, 3, 50, 4'096}),
           .routing_seed = random.next()};
@@ -131,7 +131,7 @@ std::vector<policy::Rule> draw_rules(Random& random) {
 }
 
 // One core: its kernel, its worker, and whether it sleeps.
-struct Core {
+struct TestShard {
   std::unique_ptr<io::SimIo> io;
   std::unique_ptr<server::Worker> worker;
   bool asleep = false;
@@ -152,8 +152,8 @@ class Run {
   void end_quotas();
   void turn_until_over();
   void turn_all(int64_t wait_ns, bool all);
-  bool sleeps_on(Core& core);
-  void turn(Core& core, int64_t wait_ns);
+  bool sleeps_on(TestShard& shard);
+  void turn(TestShard& shard, int64_t wait_ns);
   void advance_if_all_sleep();
   void connect_some();
   std::unique_ptr<Peer> new_peer();
@@ -163,7 +163,7 @@ class Run {
   bool all_over() const;
   uint32_t sockets_open() const;
   std::string owed() const;
-  void count(CoreEvent event) { ++events_[static_cast<uint32_t>(event)]; }
+  void count(ShardEvent event) { ++events_[static_cast<uint32_t>(event)]; }
 
   Random random_;
   const uint64_t operations_count_;
@@ -178,9 +178,9 @@ class Run {
   // None: a run without quotas.
   std::unique_ptr<QuotaBooks> books_;
   std::unique_ptr<QuotaWatch> quotas_;
-  std::unique_ptr<server::Crew> crew_;
+  std::unique_ptr<server::WorkerGroup> worker_group_;
   World world_;
-  std::vector<Core> cores_;
+  std::vector<TestShard> shards_;
   std::vector<std::unique_ptr<Peer>> peers_;
   uint32_t peers_max_;
   const bool changes_rules_;
@@ -226,8 +226,8 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t cores_count)
   world_.connections_full = random_.chance(0.1);
   options.connections_max = world_.connections_full ? 1 + peers_max_ / 2 : 256;
   world_.greedy_share = greedy_share_;
-  crew_ = std::make_unique<server::Crew>(cores_count == 1 ? route::MeshOptions{}
-                                                          : draw_mesh(random_, cores_count));
+  worker_group_ = std::make_unique<server::WorkerGroup>(
+      cores_count == 1 ? route::MeshOptions{} : draw_mesh(random_, cores_count));
   if (cores_count > 1) {
     slowness_ = pick<double, 3>(random_, {0, 0.3, 0.8});
     options.splits.entries_max = pick<uint32_t, 2>(random_, {8'192, 32'768});
@@ -238,15 +238,15 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t cores_count)
     options.splits.text_bytes_max = pick<uint32_t, 2>(random_, {600'000, 2'000'000});
   }
   options.sessions.shards = cores_count;
-  cores_.resize(cores_count);
-  for (uint32_t core = 0; core < cores_count; ++core) {
-    options.sessions.shard = core;
-    cores_[core].io = std::make_unique<io::SimIo>(io_options_, network_);
-    if (quotas_) cores_[core].io->watch_taken(quotas_->taken_watch());
-    cores_[core].worker = std::make_unique<server::Worker>(*cores_[core].io, options, *crew_,
-                                                           watched_deciders(options));
-    world_.ios.push_back(cores_[core].io.get());
-    oracle_.watch(*cores_[core].worker, *cores_[core].io);
+  shards_.resize(cores_count);
+  for (uint32_t shard = 0; shard < cores_count; ++shard) {
+    options.sessions.shard = shard;
+    shards_[shard].io = std::make_unique<io::SimIo>(io_options_, network_);
+    if (quotas_) shards_[shard].io->watch_taken(quotas_->taken_watch());
+    shards_[shard].worker = std::make_unique<server::Worker>(
+        *shards_[shard].io, options, *worker_group_, watched_deciders(options));
+    world_.ios.push_back(shards_[shard].io.get());
+    oracle_.watch(*shards_[shard].worker, *shards_[shard].io);
   }
 }
 
@@ -259,39 +259,39 @@ server::Deciders Run::watched_deciders(const server::WorkerOptions& options) {
 }
 
 // As the kernel would let it: until something happens, or its time has come.
-bool Run::sleeps_on(Core& core) {
-  if (!core.asleep || core.io->has_event_pending() || core.io->is_sending()) return false;
-  if (core.worker->has_mail()) {
+bool Run::sleeps_on(TestShard& shard) {
+  if (!shard.asleep || shard.io->has_event_pending() || shard.io->is_sending()) return false;
+  if (shard.worker->has_mail()) {
     failure_.report("a core sleeps although something was sent to it: a wake was missed");
   }
-  return network_.clock().monotonic_ns < core.wakes_ns;
+  return network_.clock().monotonic_ns < shard.wakes_ns;
 }
 
-void Run::turn(Core& core, int64_t wait_ns) {
-  core.worker->turn(wait_ns);
-  world_.cut_off |= core.worker->statistics().cut_off > 0;
+void Run::turn(TestShard& shard, int64_t wait_ns) {
+  shard.worker->turn(wait_ns);
+  world_.cut_off |= shard.worker->statistics().cut_off > 0;
   if (++turns_ % 16 == 0) {
-    core.worker->check_invariants();
+    shard.worker->check_invariants();
     oracle_.check_waiters();
   }
-  if (cores_.size() == 1) return;
-  const int64_t sleep_ns = core.worker->settle_down();
-  core.asleep = sleep_ns > 0;
-  core.wakes_ns = network_.clock().monotonic_ns + sleep_ns;
+  if (shards_.size() == 1) return;
+  const int64_t sleep_ns = shard.worker->poll_timeout_ns();
+  shard.asleep = sleep_ns > 0;
+  shard.wakes_ns = network_.clock().monotonic_ns + sleep_ns;
 }
 
 // In any order, some of them not at all.
 void Run::turn_all(int64_t wait_ns, bool all) {
-  if (cores_.size() == 1) return turn(cores_[0], wait_ns);
-  const uint64_t first = random_.below(cores_.size());
-  for (uint64_t i = 0; i < cores_.size() && !failure_; ++i) {
-    Core& core = cores_[(first + i) % cores_.size()];
-    if (sleeps_on(core)) {
-      count(CoreEvent::slept);
+  if (shards_.size() == 1) return turn(shards_[0], wait_ns);
+  const uint64_t first = random_.below(shards_.size());
+  for (uint64_t i = 0; i < shards_.size() && !failure_; ++i) {
+    TestShard& shard = shards_[(first + i) % shards_.size()];
+    if (sleeps_on(shard)) {
+      count(ShardEvent::slept);
     } else if (!all && random_.chance(slowness_)) {
-      count(CoreEvent::slow_core);
+      count(ShardEvent::slow_core);
     } else {
-      turn(core, 0);
+      turn(shard, 0);
     }
   }
   if (wait_ns > 0) advance_if_all_sleep();
@@ -300,9 +300,9 @@ void Run::turn_all(int64_t wait_ns, bool all) {
 // Nobody has anything to do: the time until the first of them wakes passes, a piece at a time.
 void Run::advance_if_all_sleep() {
   int64_t next_ns = INT64_MAX;
-  for (Core& core : cores_) {
-    if (!sleeps_on(core)) return;
-    next_ns = std::min(next_ns, core.wakes_ns);
+  for (TestShard& shard : shards_) {
+    if (!sleeps_on(shard)) return;
+    next_ns = std::min(next_ns, shard.wakes_ns);
   }
   const int64_t until_ns = next_ns - network_.clock().monotonic_ns;
   network_.advance(std::min(until_ns, io_options_.wait_ns_max));
@@ -326,8 +326,8 @@ std::unique_ptr<Peer> Run::new_peer() {
 // As the rule watch does it, between two turns of a core; never at once for all.
 void Run::adopt_some() {
   if (!changes_rules_ || !random_.chance(0.05)) return;
-  Core& core = cores_[random_.below(cores_.size())];
-  core.worker->adopt(std::make_unique<policy::RuleBook>(
+  TestShard& shard = shards_[random_.below(shards_.size())];
+  shard.worker->adopt(std::make_unique<policy::RuleBook>(
       shard_.policy, draw_rules(random_), books_ ? books_->changed_rules() : policy::QuotaRules{}));
 }
 
@@ -341,9 +341,9 @@ void Run::operate() {
   if (!drains_ || failure_) return;
   world_.draining = true;
   // Clients go on as if nothing had happened; the cores hear of it one after the other.
-  const uint64_t turns_between = random_.below(drain_turns / cores_.size());
-  for (Core& core : cores_) {
-    core.worker->begin_drain();
+  const uint64_t turns_between = random_.below(drain_turns / shards_.size());
+  for (TestShard& shard : shards_) {
+    shard.worker->begin_drain();
     for (uint64_t turns = 0; turns < turns_between && !failure_; ++turns) step();
   }
   for (uint64_t turns = 0; turns < drain_turns && !failure_; ++turns) step();
@@ -361,26 +361,26 @@ void Run::step() {
 
 uint32_t Run::sockets_open() const {
   uint32_t count = network_.released_count();
-  for (const Core& core : cores_) count += core.io->sockets_open();
+  for (const TestShard& shard : shards_) count += shard.io->sockets_open();
   return count;
 }
 
 bool Run::all_over() const {
   if (!peers_.empty() || sockets_open() > 0) return false;
-  return std::ranges::all_of(cores_, [](const Core& core) { return core.worker->idle(); });
+  return std::ranges::all_of(shards_, [](const TestShard& shard) { return shard.worker->idle(); });
 }
 
 std::string Run::owed() const {
   std::string text;
   for (const auto& peer : peers_) text += "\n  " + peer->describe_state();
-  for (const Core& core : cores_) {
-    text += "\n  core " + std::to_string(core.worker->exchange().core()) +
-            (core.asleep ? " sleeps" : " is up") +
-            (core.io->has_event_pending() ? ", has an event" : "") +
-            (core.worker->idle() ? ", is idle, " : ", ") +
-            std::to_string(core.worker->exchange().book().open_count()) + " split requests, " +
-            std::to_string(core.worker->tickets_count()) + " tickets, " +
-            std::to_string(core.worker->keys().waiters_count()) + " waiters";
+  for (const TestShard& shard : shards_) {
+    text += "\n  core " + std::to_string(shard.worker->exchange().shard()) +
+            (shard.asleep ? " sleeps" : " is up") +
+            (shard.io->has_event_pending() ? ", has an event" : "") +
+            (shard.worker->idle() ? ", is idle, " : ", ") +
+            std::to_string(shard.worker->exchange().book().open_count()) + " split requests, " +
+            std::to_string(shard.worker->tickets_count()) + " tickets, " +
+            std::to_string(shard.worker->keys().waiters_count()) + " waiters";
   }
   return text;
 }
@@ -409,7 +409,7 @@ void Run::vanish() {
 // Every lifetime ends; then nothing is held by anybody, and a client sees that it is so.
 void Run::end_quotas() {
   quotas_->check_ties();
-  quotas_->check_untold();
+  quotas_->check_undelivered();
   network_.advance(lifetimes_ns);
   for (uint64_t turns = 0; turns < let_go_turns && !failure_; ++turns) turn_all(0, true);
   if (!failure_) quotas_->check_empty();
@@ -438,25 +438,25 @@ void Run::check_idle() {
   const auto none = [&](uint64_t count, const char* what) {
     if (count != 0) failure_.report(std::to_string(count) + " " + what + " left at the end");
   };
-  for (const Core& core : cores_) {
-    none(core.worker->sessions_count(), "sessions");
-    none(core.worker->tickets_count(), "tickets");
-    none(core.worker->waiting_frames_count(), "waiting frames");
-    none(core.worker->keys().waiters_count(), "waiters");
-    none(core.worker->keys().handles_count(), "handles");
-    none(core.worker->undecided().requests().size(), "undecided requests");
-    none(core.worker->exchange().book().open_count(), "split requests");
-    none(core.io->sends_in_flight(), "sends");
-    if (world_.draining && !core.worker->drained()) failure_.report("has not drained");
-    core.worker->check_invariants();
+  for (const TestShard& shard : shards_) {
+    none(shard.worker->sessions_count(), "sessions");
+    none(shard.worker->tickets_count(), "tickets");
+    none(shard.worker->waiting_frames_count(), "waiting frames");
+    none(shard.worker->keys().waiters_count(), "waiters");
+    none(shard.worker->keys().handles_count(), "handles");
+    none(shard.worker->undecided().requests().size(), "undecided requests");
+    none(shard.worker->exchange().book().open_count(), "split requests");
+    none(shard.io->sends_in_flight(), "sends");
+    if (world_.draining && !shard.worker->drained()) failure_.report("has not drained");
+    shard.worker->check_invariants();
   }
-  none(crew_->connections_of_all(), "counted connections");
+  none(worker_group_->connections_of_all(), "counted connections");
   none(oracle_.waiters_count(), "waiters of the model");
 }
 
 RunResult Run::play() {
   network_.faults().draw();
-  for (Core& core : cores_) core.worker->start();
+  for (TestShard& shard : shards_) shard.worker->start();
   operate();
   if (!failure_ && quotas_ && random_.chance(0.5)) vanish();
   if (!failure_) settle();
@@ -471,23 +471,23 @@ RunResult Run::play() {
   for (uint32_t i = 0; i < io::faults_count; ++i) {
     result.faults[i] = network_.faults().counted(static_cast<io::Fault>(i));
   }
-  for (const Core& core : cores_) {
-    const shard::Statistics& statistics = core.worker->keys().statistics();
+  for (const TestShard& shard : shards_) {
+    const shard::Statistics& statistics = shard.worker->keys().statistics();
     result.evicted += statistics.keys_evicted;
-    result.adopted += core.worker->statistics().rules_adopted;
+    result.adopted += shard.worker->statistics().rules_adopted;
     for (size_t i = 0; i < statistics.decisions.size(); ++i) {
       result.verdicts[i] += statistics.decisions[i];
     }
-    const auto add = [&](CoreEvent event, uint64_t count) {
+    const auto add = [&](ShardEvent event, uint64_t count) {
       events_[static_cast<uint32_t>(event)] += count;
     };
-    add(CoreEvent::crossed, core.worker->exchange().crossed_entries());
-    add(CoreEvent::full_mailbox, core.worker->exchange().full_count());
-    add(CoreEvent::held_session, core.worker->statistics().blocked);
-    add(CoreEvent::moved, core.worker->statistics().moved);
+    add(ShardEvent::crossed, shard.worker->exchange().crossed_entries());
+    add(ShardEvent::full_mailbox, shard.worker->exchange().full_count());
+    add(ShardEvent::held_session, shard.worker->statistics().blocked);
+    add(ShardEvent::moved, shard.worker->statistics().moved);
   }
-  events_[static_cast<uint32_t>(CoreEvent::given_back)] = oracle_.given_back();
-  events_[static_cast<uint32_t>(CoreEvent::given_back_late)] = oracle_.given_back_late();
+  events_[static_cast<uint32_t>(ShardEvent::refunded)] = oracle_.refunded();
+  events_[static_cast<uint32_t>(ShardEvent::refunded_late)] = oracle_.refunded_late();
   result.core_events = events_;
   if (quotas_) {
     result.quota_events = quotas_->events();
@@ -498,7 +498,7 @@ RunResult Run::play() {
 
 }  // namespace
 
-std::string_view core_event_name(CoreEvent event) {
+std::string_view core_event_name(ShardEvent event) {
   constexpr std::array<std::string_view, core_events_count> names = {
       "crossed", "full_mailbox", "held_session", "slow_core",
       "slept",   "moved",        "given_back",   "given_back_late"};

@@ -15,18 +15,18 @@
 namespace sluice::simulation {
 
 // What several cores do to each other, and how often it happened.
-enum class CoreEvent : uint8_t {
-  crossed,          // an entry was decided by another core
-  full_mailbox,     // something had to wait for a message
-  held_session,     // a client was held back because other cores were behind
-  slow_core,        // a core that had work did nothing for a while
-  slept,            // a core slept until an event
-  moved,            // a connection went to another core
-  given_back,       // a grant found nobody; its window still ran
-  given_back_late,  // ... or did not
+enum class ShardEvent : uint8_t {
+  crossed,        // an entry was decided by another core
+  full_mailbox,   // something had to wait for a message
+  held_session,   // a client was held back because other cores were behind
+  slow_core,      // a core that had work did nothing for a while
+  slept,          // a core slept until an event
+  moved,          // a connection went to another core
+  refunded,       // a grant found nobody; its window still ran
+  refunded_late,  // ... or did not
 };
 inline constexpr uint32_t core_events_count = 8;
-std::string_view core_event_name(CoreEvent event);
+std::string_view core_event_name(ShardEvent event);
 
 struct RunResult {
   std::string failure;  // empty: none

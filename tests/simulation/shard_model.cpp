@@ -244,8 +244,8 @@ bool ShardModel::abandon(api::Ticket ticket, base::Now now) {
   return true;
 }
 
-bool ShardModel::give_back(const std::string& name, uint32_t cost, int64_t window_end_ms,
-                           base::Now now) {
+bool ShardModel::refund(const std::string& name, uint32_t cost, int64_t window_end_ms,
+                        base::Now now) {
   run_due(now);
   if (find(name, now) == nullptr) return false;
   Key& key = keys_.at(name);

@@ -68,7 +68,7 @@ class ShardModel {
   // Every key is matched anew, at once.
   void adopt(Rules rules, base::Now now);
   // Of a granted waiter that was gone: counts only in the window it was granted in.
-  bool give_back(const std::string& key, uint32_t cost, int64_t window_end_ms, base::Now now);
+  bool refund(const std::string& key, uint32_t cost, int64_t window_end_ms, base::Now now);
 
   // Outcomes that nobody has fetched. Only the order within one key means anything.
   const std::vector<Grant>& grants() const { return grants_; }

@@ -44,8 +44,9 @@ std::string repeat_command(uint64_t seed, const std::string& test) {
 std::string command_of_this_run;
 
 void tell_seed() {
-  const auto told = write(STDERR_FILENO, command_of_this_run.data(), command_of_this_run.size());
-  static_cast<void>(told);
+  const auto reported =
+      write(STDERR_FILENO, command_of_this_run.data(), command_of_this_run.size());
+  static_cast<void>(reported);
 }
 
 void on_abort(int) {
@@ -100,7 +101,7 @@ class Log {
 };
 
 // Runs seeds of this many cores each, and adds up what they did.
-Totals play(const std::string& test, const std::vector<uint32_t>& cores) {
+Totals play(const std::string& test, const std::vector<uint32_t>& shards) {
   const Log log;
   const bool one = std::getenv("SEED") != nullptr;
   const uint64_t first = number_from_environment("SEED", 1);
@@ -109,7 +110,7 @@ Totals play(const std::string& test, const std::vector<uint32_t>& cores) {
   Totals totals;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     command_of_this_run = "\nrepeat with: " + repeat_command(seed, test) + "\n";
-    const RunResult result = simulate(seed, operations_each, cores[seed % cores.size()]);
+    const RunResult result = simulate(seed, operations_each, shards[seed % shards.size()]);
     totals.add(result);
     EXPECT_EQ(result.failure, "") << command_of_this_run;
     if (testing::Test::HasFailure()) break;
@@ -176,7 +177,7 @@ TEST(Simulation, several_cores_agree_with_the_model_and_drain) {
   demand_all(totals.faults, name_of_fault, io::faults_count);
   demand_all(
       totals.core_events,
-      [](uint32_t index) { return core_event_name(static_cast<CoreEvent>(index)); },
+      [](uint32_t index) { return core_event_name(static_cast<ShardEvent>(index)); },
       core_events_count);
   demand_quotas(totals);
   if (std::getenv("SEED") == nullptr) {

@@ -12,30 +12,31 @@ namespace sluice::simulation {
 
 class WatchedQuotas final : public quota::QuotaDecider {
  public:
-  WatchedQuotas(std::unique_ptr<quota::QuotaDecider> store, QuotaWatch& watch, api::CoreId core)
-      : store_(std::move(store)), watch_(watch), core_(core) {}
+  WatchedQuotas(std::unique_ptr<quota::QuotaDecider> store, QuotaWatch& watch,
+                api::ShardId shard_id)
+      : store_(std::move(store)), watch_(watch), shard_id_(shard_id) {}
 
   // Watched.
-  void decide(api::QuotaBatch& batch, base::Now now, api::CoreId origin) noexcept override {
-    watch_.decide(core_, batch, now, origin);
+  void decide(api::QuotaBatch& batch, base::Now now, api::ShardId origin) noexcept override {
+    watch_.decide(shard_id_, batch, now, origin);
   }
   bool withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
-                api::CoreId origin) noexcept override {
-    return watch_.withdraw(core_, waiter, ticket, now, origin);
+                api::ShardId origin) noexcept override {
+    return watch_.withdraw(shard_id_, waiter, ticket, now, origin);
   }
   bool abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
-               api::CoreId origin) noexcept override {
-    return watch_.abandon(core_, waiter, ticket, now, origin);
+               api::ShardId origin) noexcept override {
+    return watch_.abandon(shard_id_, waiter, ticket, now, origin);
   }
   bool refund(const api::Permit& permit, base::Now now) noexcept override {
-    return watch_.refund(core_, permit, now);
+    return watch_.refund(shard_id_, permit, now);
   }
-  void drain(base::Now now) noexcept override { watch_.drain(core_, now); }
+  void drain(base::Now now) noexcept override { watch_.drain(shard_id_, now); }
   void adopt(policy::QuotaBook& book, base::Now now) noexcept override {
-    watch_.adopt(core_, book, now);
+    watch_.adopt(shard_id_, book, now);
   }
-  void run_due(base::Now now) noexcept override { watch_.run_due(core_, now); }
-  void keep_grants(size_t count) noexcept override { watch_.keep_grants(core_, count); }
+  void run_due(base::Now now) noexcept override { watch_.run_due(shard_id_, now); }
+  void keep_grants(size_t count) noexcept override { watch_.keep_grants(shard_id_, count); }
 
   // The store's own.
   std::span<api::Grant> grants() noexcept override { return store_->grants(); }
@@ -51,7 +52,7 @@ class WatchedQuotas final : public quota::QuotaDecider {
  private:
   const std::unique_ptr<quota::QuotaDecider> store_;
   QuotaWatch& watch_;
-  const api::CoreId core_;
+  const api::ShardId shard_id_;
 };
 
 }  // namespace sluice::simulation

@@ -247,7 +247,7 @@ def run(options, rules):
         sums = totals(server)
         print(f"done: {dict(book.counts)}; of its permits the busiest key used {busiest:.0%}, "
               f"{check_rules(server, options.shards)}, "
-              f"crossings {sums['sluicegate_crossings_total']}, "
+              f"crossings {sums['sluicegate_other_shard_entries_total']}, "
               f"connections {sums['sluicegate_accepted_total']}, "
               f"resident {warm:.1f} -> {resident:.1f} MiB")
         assert busiest > 0.5, "too little load to find anything"

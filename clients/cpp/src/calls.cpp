@@ -82,16 +82,16 @@ void Calls::take_verdicts(const Verdicts& verdicts, Finished& finished) {
 
 void Calls::take_granted(const Granted& granted, Finished& finished) {
   for (size_t i = 0; i < granted.entries.size(); ++i) {
-    decide(take_out_of_line(granted.entries[i]), granted.verdicts[i], finished);
+    decide(take_out_of_queue(granted.entries[i]), granted.verdicts[i], finished);
   }
 }
 
 void Calls::decide(size_t entry, Verdict verdict, Finished& finished) {
-  if (verdict == Verdict::queued) return put_in_line(entry, finished);
+  if (verdict == Verdict::queued) return put_in_queue(entry, finished);
   const bool is_nobodys = conclude(entry, outcome_of(verdict, policy_), finished);
   if (!is_nobodys || verdict != Verdict::approved || terms_.is_release) return;
   const uint32_t cost = costs_.empty() ? 1 : costs_[entry];
-  finished.to_give_back.push_back({.key = std::string{key(entry)}, .cost = cost});
+  finished.to_release.push_back({.key = std::string{key(entry)}, .cost = cost});
 }
 
 }  // namespace sluicegate

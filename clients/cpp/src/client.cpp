@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "client_core.hpp"
+#include "client_impl.hpp"
 #include "sluicegate/address.hpp"
 
 namespace sluicegate {
@@ -66,7 +66,7 @@ bool BatchOutcome::all_approved() const noexcept {
 
 Client::Client(const std::string& address, ClientOptions options) {
   require_valid(options);
-  core_ = std::make_unique<ClientCore>(parse_address(address), std::move(options));
+  impl_ = std::make_unique<ClientImpl>(parse_address(address), std::move(options));
 }
 
 Client::~Client() = default;
@@ -74,28 +74,28 @@ Client::Client(Client&&) noexcept = default;
 Client& Client::operator=(Client&&) noexcept = default;
 
 size_t Client::pending() const {
-  return core_->pending();
+  return impl_->pending();
 }
 
 size_t Client::connections() const {
-  return core_->connections();
+  return impl_->connections();
 }
 
 void Client::close() {
-  core_->close();
+  impl_->close();
 }
 
 Outcome Client::acquire(std::string_view key, const AcquireOptions& options,
                         const std::stop_token& stop) {
   require_valid(key);
   require_valid(options);
-  return core_->call({.key = key, .options = options}, stop);
+  return impl_->call({.key = key, .options = options}, stop);
 }
 
 Ticket Client::acquire_async(std::string_view key, Callback done, const AcquireOptions& options) {
   require_valid(key);
   require_valid(options);
-  return core_->call_async({.key = key, .options = options}, std::move(done));
+  return impl_->call_async({.key = key, .options = options}, std::move(done));
 }
 
 std::future<Outcome> Client::acquire_future(std::string_view key, const AcquireOptions& options) {
@@ -107,28 +107,28 @@ std::future<Outcome> Client::acquire_future(std::string_view key, const AcquireO
 }
 
 void Client::cancel(const Ticket& ticket) {
-  core_->cancel(ticket);
+  impl_->cancel(ticket);
 }
 
 void Client::release(std::string_view key, uint32_t cost) {
   const AcquireOptions options{.cost = cost};
   require_valid(key);
   require_valid(options);
-  core_->call({.key = key, .options = options, .is_release = true}, {});
+  impl_->call({.key = key, .options = options, .is_release = true}, {});
 }
 
 void Client::release_async(std::string_view key, uint32_t cost, Callback done) {
   const AcquireOptions options{.cost = cost};
   require_valid(key);
   require_valid(options);
-  core_->call_async({.key = key, .options = options, .is_release = true}, std::move(done));
+  impl_->call_async({.key = key, .options = options, .is_release = true}, std::move(done));
 }
 
 std::optional<KeyState> Client::inspect(std::string_view key) {
   require_valid(key);
   std::optional<KeyState> state;
-  core_->ask(
-      core_->lane_index(key),
+  impl_->ask(
+      impl_->lane_index(key),
       [&](uint64_t id, std::vector<uint64_t>& out) { encode(id, Inspect{.key = key}, out); },
       [&](const Answer& answer) {
         const auto* inspected = std::get_if<Inspected>(&answer);
@@ -148,7 +148,7 @@ std::optional<KeyState> Client::inspect(std::string_view key) {
 }
 
 void Client::ping() {
-  core_->ask(
+  impl_->ask(
       0, [](uint64_t id, std::vector<uint64_t>& out) { encode(id, Ping{}, out); },
       [](const Answer& answer) {
         if (!std::holds_alternative<Pong>(answer)) throw_unexpected(answer);
@@ -159,18 +159,18 @@ BatchOutcome Client::acquire_batch(std::span<const std::string_view> keys,
                                    const AcquireOptions& options) {
   for (const std::string_view key : keys) require_valid(key);
   require_valid(options);
-  return core_->batch(keys, options);
+  return impl_->batch(keys, options);
 }
 
 BatchOutcome Client::acquire_batch(std::span<const uint32_t> handles,
                                    const AcquireOptions& options) {
   require_valid(options);
-  return core_->batch(handles, options);
+  return impl_->batch(handles, options);
 }
 
 std::vector<uint32_t> Client::intern(std::span<const std::string_view> keys) {
   for (const std::string_view key : keys) require_valid(key);
-  return core_->intern(keys);
+  return impl_->intern(keys);
 }
 
 }  // namespace sluicegate

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "batch.hpp"
-#include "client_core.hpp"
+#include "client_impl.hpp"
 #include "quota_slice.hpp"
 #include "sluicegate/client.hpp"
 
@@ -32,10 +32,10 @@ void require_subject(std::string_view subject) {
 void require_amounts(const QuotaCall& call) {
   for (const uint64_t amount :
        {call.input_tokens, call.cached_input_tokens, call.output_tokens, call.cost}) {
-    require(amount <= amount_max || amount == untold, "an amount is 2^63 - 1 at most");
+    require(amount <= amount_max || amount == unset, "an amount is 2^63 - 1 at most");
   }
-  if (call.cached_input_tokens == untold) return;
-  const bool is_within = call.kind == Kind::record && call.input_tokens == untold
+  if (call.cached_input_tokens == unset) return;
+  const bool is_within = call.kind == Kind::record && call.input_tokens == unset
                              ? call.cached_input_tokens == 0
                              : call.cached_input_tokens <= call.input_tokens;
   require(is_within, "cached_input_tokens are a part of input_tokens");
@@ -57,8 +57,8 @@ void require_valid(const QuotaCall& call) {
 }
 
 // What is the default anyway is not told.
-uint64_t told(uint64_t amount) noexcept {
-  return amount == 0 ? untold : amount;
+uint64_t reported(uint64_t amount) noexcept {
+  return amount == 0 ? unset : amount;
 }
 
 QuotaCall call_of(Kind kind, const Subjects& subjects, const ReserveOptions& options) {
@@ -74,9 +74,9 @@ QuotaCall call_of(Kind kind, const Subjects& subjects, const ReserveOptions& opt
           .subjects = subjects.names(),
           .client_id = options.id,
           .requests = options.requests == 1 ? keep : options.requests,
-          .input_tokens = told(options.input_tokens),
-          .output_tokens = options.max_output_tokens.value_or(untold),
-          .cost = told(options.cost),
+          .input_tokens = reported(options.input_tokens),
+          .output_tokens = options.max_output_tokens.value_or(unset),
+          .cost = reported(options.cost),
           .timeout = options.timeout};
 }
 
@@ -87,10 +87,10 @@ void put_used(QuotaCall& call, const Used& used) {
               used.cached_input_tokens <= amount_max,
           "an amount is 2^63 - 1 at most");
   call.requests = used.requests.value_or(keep);
-  call.input_tokens = used.input_tokens.value_or(untold);
-  call.cached_input_tokens = told(used.cached_input_tokens);
-  call.output_tokens = used.output_tokens.value_or(untold);
-  call.cost = used.cost.value_or(untold);
+  call.input_tokens = used.input_tokens.value_or(unset);
+  call.cached_input_tokens = reported(used.cached_input_tokens);
+  call.output_tokens = used.output_tokens.value_or(unset);
+  call.cost = used.cost.value_or(unset);
 }
 
 QuotaCall settle_of(uint64_t reservation, const Used& used) {
@@ -123,7 +123,7 @@ ReserveOptions with_entry(ReserveOptions options, const ReserveEntry& entry) {
   return options;
 }
 
-ClientCore::QuotaDone or_nothing(Client::QuotaCallback done) {
+ClientImpl::QuotaDone or_nothing(Client::QuotaCallback done) {
   if (done) return done;
   return [](const QuotaOutcome&) {};
 }
@@ -145,7 +145,7 @@ QuotaCode code_of(const Answer& answer) {
 
 // ------------------------------------------------------------------------------------- core
 
-QuotaOutcome ClientCore::call(const QuotaCall& call, const std::stop_token& stop) {
+QuotaOutcome ClientImpl::call(const QuotaCall& call, const std::stop_token& stop) {
   require_valid(call);
   const Inside inside{*this};
   Verdict verdict = Verdict::none;
@@ -156,25 +156,25 @@ QuotaOutcome ClientCore::call(const QuotaCall& call, const std::stop_token& stop
   return outcome;
 }
 
-Ticket ClientCore::call_async(const QuotaCall& call, QuotaDone done) {
+Ticket ClientImpl::call_async(const QuotaCall& call, QuotaDone done) {
   require_valid(call);
   QuotaCall timed = call;
   if (const auto limit = patience(patience_of(call), options_.call_timeout)) {
     timed.deadline = about_now() + *limit;
   }
   const auto place = std::make_shared<QuotaOutcome>();
-  const auto tell = [place, done = std::move(done)](const Outcome&) { done(std::move(*place)); };
-  return lane_of(call).add(timed,
-                           {.waiter = nullptr, .index = 0, .callback = tell, .place = place.get()});
+  const auto deliver = [place, done = std::move(done)](const Outcome&) { done(std::move(*place)); };
+  return lane_of(call).add(
+      timed, {.waiter = nullptr, .index = 0, .callback = deliver, .place = place.get()});
 }
 
-void ClientCore::send_off(const QuotaCall& call) {
+void ClientImpl::send_off(const QuotaCall& call) {
   QuotaCall timed = call;
   timed.deadline = about_now() + options_.call_timeout;
   lane_of(call).send_off(timed);
 }
 
-QuotaBatchOutcome ClientCore::result(QuotaBatchOutcome outcome) const {
+QuotaBatchOutcome ClientImpl::result(QuotaBatchOutcome outcome) const {
   const bool is_error =
       options_.on_failure == OnFailure::error || outcome.failure == Failure::refused;
   if (outcome.failed > 0 && is_error) throw QuotaIncomplete(std::move(outcome));
@@ -183,7 +183,7 @@ QuotaBatchOutcome ClientCore::result(QuotaBatchOutcome outcome) const {
 
 // `make_slice(waiter, cut, places, entries, columns)`: a frame's job.
 template <typename SliceType, typename Entry, typename LaneOf, typename TextBytes, typename Make>
-QuotaBatchOutcome ClientCore::ask_batch(std::span<const Entry> entries,
+QuotaBatchOutcome ClientImpl::ask_batch(std::span<const Entry> entries,
                                         const AcquireOptions& options, LaneOf lane_of,
                                         TextBytes text_bytes_of, Make make_slice) {
   const Inside inside{*this};
@@ -210,7 +210,7 @@ QuotaBatchOutcome ClientCore::ask_batch(std::span<const Entry> entries,
                  waiter.failure()});
 }
 
-QuotaBatchOutcome ClientCore::batch(std::span<const ReserveEntry> entries,
+QuotaBatchOutcome ClientImpl::batch(std::span<const ReserveEntry> entries,
                                     const ReserveOptions& shared) {
   if (entries.empty()) return {};
   if (shared.may_wait) return one_by_one(entries, shared);
@@ -225,7 +225,7 @@ QuotaBatchOutcome ClientCore::batch(std::span<const ReserveEntry> entries,
       });
 }
 
-QuotaBatchOutcome ClientCore::batch(std::span<const SettleEntry> entries) {
+QuotaBatchOutcome ClientImpl::batch(std::span<const SettleEntry> entries) {
   if (entries.empty()) return {};
   return ask_batch<SettleSlice>(
       entries, {}, [this](const SettleEntry& entry) { return home(entry.reservation); },
@@ -238,7 +238,7 @@ QuotaBatchOutcome ClientCore::batch(std::span<const SettleEntry> entries) {
 }
 
 // Entries that may wait are single calls: each has an outcome and a time of its own.
-QuotaBatchOutcome ClientCore::one_by_one(std::span<const ReserveEntry> entries,
+QuotaBatchOutcome ClientImpl::one_by_one(std::span<const ReserveEntry> entries,
                                          const ReserveOptions& shared) {
   const Inside inside{*this};
   std::vector<Verdict> verdicts(entries.size());
@@ -268,27 +268,27 @@ QuotaBatchOutcome ClientCore::one_by_one(std::span<const ReserveEntry> entries,
 
 QuotaOutcome Reservation::settle(const Used& used) {
   const QuotaCall call = settle_of(id(), used);
-  ClientCore* core = std::exchange(core_, nullptr);
-  if (core == nullptr) return {.code = QuotaCode::ok};
-  return core->call(call, {});
+  ClientImpl* impl = std::exchange(impl_, nullptr);
+  if (impl == nullptr) return {.code = QuotaCode::ok};
+  return impl->call(call, {});
 }
 
 QuotaOutcome Reservation::cancel(bool keep_requests) {
-  ClientCore* core = std::exchange(core_, nullptr);
-  if (core == nullptr) return {.code = QuotaCode::ok};
-  return core->call(cancel_of(id(), keep_requests), {});
+  ClientImpl* impl = std::exchange(impl_, nullptr);
+  if (impl == nullptr) return {.code = QuotaCode::ok};
+  return impl->call(cancel_of(id(), keep_requests), {});
 }
 
 QuotaOutcome Reservation::extend(uint32_t lifetime_ms) {
-  if (core_ == nullptr) return {.code = QuotaCode::ok};
-  return core_->call(extend_of(id(), lifetime_ms), {});
+  if (impl_ == nullptr) return {.code = QuotaCode::ok};
+  return impl_->call(extend_of(id(), lifetime_ms), {});
 }
 
 void Reservation::give_up() noexcept {
-  ClientCore* core = std::exchange(core_, nullptr);
-  if (core == nullptr) return;
+  ClientImpl* impl = std::exchange(impl_, nullptr);
+  if (impl == nullptr) return;
   try {
-    core->send_off(cancel_of(id(), false));
+    impl->send_off(cancel_of(id(), false));
   } catch (const std::exception&) {
     // No memory, or no time: it ends with its lifetime.
   }
@@ -298,14 +298,14 @@ void Reservation::give_up() noexcept {
 
 Reservation Client::reserve(const Subjects& subjects, const ReserveOptions& options,
                             const std::stop_token& stop) {
-  return core_->guard(core_->call(call_of(Kind::reserve, subjects, options), stop));
+  return impl_->guard(impl_->call(call_of(Kind::reserve, subjects, options), stop));
 }
 
 Ticket Client::reserve_async(const Subjects& subjects, ReserveCallback done,
                              const ReserveOptions& options) {
-  return core_->call_async(call_of(Kind::reserve, subjects, options),
-                           [core = core_.get(), done = std::move(done)](QuotaOutcome outcome) {
-                             done(core->guard(std::move(outcome)));
+  return impl_->call_async(call_of(Kind::reserve, subjects, options),
+                           [impl = impl_.get(), done = std::move(done)](QuotaOutcome outcome) {
+                             done(impl->guard(std::move(outcome)));
                            });
 }
 
@@ -328,31 +328,31 @@ QuotaOutcome Client::check(const Subjects& subjects, const ReserveOptions& optio
   QuotaCall call = call_of(Kind::check, subjects, options);
   call.flags &= quota_flag::wants_limits | quota_flag::wants_violated;
   call.wait_limit_ms = 0;
-  return core_->call(call, {});
+  return impl_->call(call, {});
 }
 
 QuotaOutcome Client::record(const Subjects& subjects, const Used& used) {
-  return core_->call(record_of(subjects, used), {});
+  return impl_->call(record_of(subjects, used), {});
 }
 
 void Client::record_async(const Subjects& subjects, const Used& used, QuotaCallback done) {
-  core_->call_async(record_of(subjects, used), or_nothing(std::move(done)));
+  impl_->call_async(record_of(subjects, used), or_nothing(std::move(done)));
 }
 
 QuotaOutcome Client::settle(uint64_t reservation, const Used& used) {
-  return core_->call(settle_of(reservation, used), {});
+  return impl_->call(settle_of(reservation, used), {});
 }
 
 void Client::settle_async(uint64_t reservation, const Used& used, QuotaCallback done) {
-  core_->call_async(settle_of(reservation, used), or_nothing(std::move(done)));
+  impl_->call_async(settle_of(reservation, used), or_nothing(std::move(done)));
 }
 
 QuotaOutcome Client::cancel_reservation(uint64_t reservation, bool keep_requests) {
-  return core_->call(cancel_of(reservation, keep_requests), {});
+  return impl_->call(cancel_of(reservation, keep_requests), {});
 }
 
 QuotaOutcome Client::extend(uint64_t reservation, uint32_t lifetime_ms) {
-  return core_->call(extend_of(reservation, lifetime_ms), {});
+  return impl_->call(extend_of(reservation, lifetime_ms), {});
 }
 
 QuotaBatchOutcome Client::reserve_batch(std::span<const ReserveEntry> entries,
@@ -363,28 +363,28 @@ QuotaBatchOutcome Client::reserve_batch(std::span<const ReserveEntry> entries,
     call.subjects = {&entry.subject, 1};
     require_valid(call);
   }
-  return core_->batch(entries, shared);
+  return impl_->batch(entries, shared);
 }
 
 QuotaBatchOutcome Client::settle_batch(std::span<const SettleEntry> entries) {
   for (const SettleEntry& entry : entries) require_valid(settle_of(entry.reservation, entry.used));
-  return core_->batch(entries);
+  return impl_->batch(entries);
 }
 
-SubjectPage ClientCore::ask_usage(uint32_t lane, const AskUsage& question) {
+SubjectPage ClientImpl::ask_usage(uint32_t lane, const AskUsage& question) {
   SubjectPage page;
   ask(
       lane, [&](uint64_t id, std::vector<uint64_t>& out) { encode(id, question, out); },
       [&](const Answer& answer) {
-        const auto* told = std::get_if<UsageTold>(&answer);
-        if (told == nullptr) throw_unexpected(answer);
-        page = told->page;
+        const auto* reported = std::get_if<UsageReply>(&answer);
+        if (reported == nullptr) throw_unexpected(answer);
+        page = reported->page;
       });
   return page;
 }
 
 template <typename Change>
-QuotaCode ClientCore::ask_change(std::string_view subject, const Change& change) {
+QuotaCode ClientImpl::ask_change(std::string_view subject, const Change& change) {
   require_subject(subject);
   QuotaCode code = QuotaCode::none;
   ask(
@@ -408,7 +408,7 @@ std::vector<SubjectState> Client::usage(std::span<const std::string_view> subjec
       require_subject(subject);
       require(!subject.empty(), "a subject is not empty");
     }
-    SubjectPage page = core_->ask_usage(core_->lane_index(some.front()), {.subjects = some});
+    SubjectPage page = impl_->ask_usage(impl_->lane_index(some.front()), {.subjects = some});
     if (page.subjects.size() != some.size()) {
       throw LimitExceeded("a subject is longer than the server allows");
     }
@@ -418,11 +418,11 @@ std::vector<SubjectState> Client::usage(std::span<const std::string_view> subjec
 }
 
 SubjectPage Client::usage_page(uint64_t cursor, uint32_t limit) {
-  return core_->ask_usage(0, {.subjects = {}, .cursor = cursor, .limit = limit});
+  return impl_->ask_usage(0, {.subjects = {}, .cursor = cursor, .limit = limit});
 }
 
 QuotaCode Client::put_quota(std::string_view subject, const Quota& quota) {
-  return core_->ask_change(subject, PutQuota{subject, quota});
+  return impl_->ask_change(subject, PutQuota{subject, quota});
 }
 
 std::optional<Quota> Client::get_quota(std::string_view subject) {
@@ -432,16 +432,16 @@ std::optional<Quota> Client::get_quota(std::string_view subject) {
 }
 
 QuotaCode Client::remove_quota(std::string_view subject) {
-  return core_->ask_change(subject, RemoveQuota{subject});
+  return impl_->ask_change(subject, RemoveQuota{subject});
 }
 
 QuotaCode Client::reset(std::string_view subject) {
   require(!subject.empty(), "a subject is not empty");
-  return core_->ask_change(subject, Reset{subject});
+  return impl_->ask_change(subject, Reset{subject});
 }
 
 QuotaCode Client::reset_all() {
-  return core_->ask_change({}, Reset{});
+  return impl_->ask_change({}, Reset{});
 }
 
 }  // namespace sluicegate

@@ -111,7 +111,7 @@ void Connector::intern(Link& link, uint32_t lane, uint32_t tag) {
     if (interned == nullptr || interned->handles.size() != keys.size()) throw_unexpected(answer);
     for (size_t i = 0; i < keys.size(); ++i) {
       if (interned->verdicts[i] != Verdict::approved) continue;
-      handles_->set_seat(handles[i], tag, interned->handles[i]);
+      handles_->set_handle_slot(handles[i], tag, interned->handles[i]);
     }
     keys.clear();
     handles.clear();

@@ -139,8 +139,8 @@ Answer answer(schema::ServerFrame::Reader frame) {
       return GoAway{text(frame.getGoAway().getReason())};
     case schema::ServerFrame::QUOTA_ANSWERS:
       return quota_answers(id, frame.getQuotaAnswers());
-    case schema::ServerFrame::USAGE_TOLD:
-      return usage_told(id, frame.getUsageTold());
+    case schema::ServerFrame::USAGE_REPLY:
+      return usage_reply(id, frame.getUsageReply());
     case schema::ServerFrame::UNSET:
       break;
   }

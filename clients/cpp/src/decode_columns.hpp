@@ -58,6 +58,6 @@ std::span<const T> detail_column(typename capnp::List<T>::Reader list, size_t co
 }
 
 QuotaAnswers quota_answers(uint64_t id, schema::QuotaAnswers::Reader from);
-UsageTold usage_told(uint64_t id, schema::UsageTold::Reader from);
+UsageReply usage_reply(uint64_t id, schema::UsageReply::Reader from);
 
 }  // namespace sluicegate

@@ -97,7 +97,7 @@ QuotaAnswers quota_answers(uint64_t id, schema::QuotaAnswers::Reader from) {
           .limits_left_out = from.getLimits().getLeftOut()};
 }
 
-UsageTold usage_told(uint64_t id, schema::UsageTold::Reader from) {
+UsageReply usage_reply(uint64_t id, schema::UsageReply::Reader from) {
   const auto name_sizes = column<uint16_t>(from.getNameSizes());
   const size_t count = name_sizes.size();
   const auto sources = full_column<uint8_t>(from.getSources(), count);

@@ -46,7 +46,7 @@ bool Gathered::begin_repeat() {
     if ((states_[i] & complete) != 0) continue;
     states_[i] &= static_cast<uint8_t>(~queued);
     Waiter* waiter = targets_[i].waiter;
-    if (waiter != nullptr && waiter->is_listed) waiter->is_in_line = false;
+    if (waiter != nullptr && waiter->is_listed) waiter->is_in_queue = false;
   }
   return left_ > 0;
 }
@@ -69,7 +69,7 @@ void Gathered::note_decided(size_t answered_count) {
   if (answered_count != asked_count() || std::exchange(is_decided_, true)) throw_misfit();
 }
 
-size_t Gathered::take_out_of_line(uint32_t place) {
+size_t Gathered::take_out_of_queue(uint32_t place) {
   if (place >= asked_count()) throw_misfit();
   const size_t entry = entry_at(place);
   if ((states_[entry] & queued) == 0) throw_misfit();
@@ -94,11 +94,11 @@ bool Gathered::conclude(size_t entry, const Outcome& outcome, Finished& finished
   return (states_[entry] & used) == 0;
 }
 
-void Gathered::put_in_line(size_t entry, Finished& finished) {
+void Gathered::put_in_queue(size_t entry, Finished& finished) {
   if (!may_wait_) throw ProtocolError("the server queued an entry that may not wait");
   states_[entry] |= queued;
   Waiter* waiter = targets_[entry].waiter;
-  if (waiter != nullptr && waiter->is_listed) waiter->is_in_line = true;
+  if (waiter != nullptr && waiter->is_listed) waiter->is_in_queue = true;
   if ((states_[entry] & (cancelled | abandoned)) != 0) withdraw(entry, finished);
 }
 
@@ -125,9 +125,9 @@ void Gathered::fail(Failure failure, Finished& finished) {
 // Who waited in line was refused for want of permits, not for want of an answer.
 void Gathered::abandon(uint32_t entry, Finished& finished) {
   if ((states_[entry] & (complete | abandoned)) != 0) return;
-  const bool stood_in_line = (states_[entry] & queued) != 0;
-  const Outcome outcome = stood_in_line ? Outcome{Verdict::wait_limit, Failure::none}
-                                        : outcome_of(Failure::timed_out, policy_);
+  const bool was_queued = (states_[entry] & queued) != 0;
+  const Outcome outcome = was_queued ? Outcome{Verdict::wait_limit, Failure::none}
+                                     : outcome_of(Failure::timed_out, policy_);
   ++finished.calls;
   targets_[entry].note(outcome);
   finished.add(std::exchange(targets_[entry], {}), outcome);
@@ -139,7 +139,7 @@ void Gathered::abandon(uint32_t entry, Finished& finished) {
   }
   states_[entry] |= abandoned;
   if (outcome.approved()) states_[entry] |= used;
-  if (stood_in_line) withdraw(entry, finished);
+  if (was_queued) withdraw(entry, finished);
 }
 
 bool Gathered::leave(const Waiter& waiter, Finished& finished) {

@@ -69,8 +69,8 @@ class Gathered : public Job {
   // Its first answer has come, for so many entries; throws for another number, or a second one.
   void note_decided(size_t answered_count);
   // The entry at a place that is granted leaves the line; throws for one that stands in none.
-  size_t take_out_of_line(uint32_t place);
-  void put_in_line(size_t entry, Finished& finished);
+  size_t take_out_of_queue(uint32_t place);
+  void put_in_queue(size_t entry, Finished& finished);
   // True where its caller has left and does not go ahead: what it got is nobody's.
   bool conclude(size_t entry, const Outcome& outcome, Finished& finished);
   bool is_left(size_t entry) const noexcept { return (states_[entry] & abandoned) != 0; }

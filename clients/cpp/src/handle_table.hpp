@@ -29,26 +29,26 @@ class HandleTable {
 
   // The next two for handles below count().
   std::string_view key(uint32_t handle) const noexcept { return block(handle).keys[at(handle)]; }
-  uint64_t seat(uint32_t handle) const noexcept {
-    return block(handle).seats[at(handle)].load(std::memory_order_relaxed);
+  uint64_t handle_slot(uint32_t handle) const noexcept {
+    return block(handle).handle_slots[at(handle)].load(std::memory_order_relaxed);
   }
-  void set_seat(uint32_t handle, uint32_t link_tag, uint32_t server_handle) noexcept {
-    block(handle).seats[at(handle)].store(uint64_t{link_tag} << 32 | server_handle,
-                                          std::memory_order_release);
+  void set_handle_slot(uint32_t handle, uint32_t link_tag, uint32_t server_handle) noexcept {
+    block(handle).handle_slots[at(handle)].store(uint64_t{link_tag} << 32 | server_handle,
+                                                 std::memory_order_release);
   }
 
-  static constexpr uint32_t link_tag_of(uint64_t seat) noexcept {
-    return static_cast<uint32_t>(seat >> 32);
+  static constexpr uint32_t link_tag_of(uint64_t handle_slot) noexcept {
+    return static_cast<uint32_t>(handle_slot >> 32);
   }
-  static constexpr uint32_t server_handle_of(uint64_t seat) noexcept {
-    return static_cast<uint32_t>(seat);
+  static constexpr uint32_t server_handle_of(uint64_t handle_slot) noexcept {
+    return static_cast<uint32_t>(handle_slot);
   }
 
  private:
   static constexpr uint32_t block_bits = 14;
 
   struct Block {
-    std::array<std::atomic<uint64_t>, 1 << block_bits> seats{};
+    std::array<std::atomic<uint64_t>, 1 << block_bits> handle_slots{};
     std::array<std::string_view, 1 << block_bits> keys;
   };
 

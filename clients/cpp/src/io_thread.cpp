@@ -66,7 +66,7 @@ void IoThread::signal() noexcept {
   }
 }
 
-void IoThread::hear_signal() noexcept {
+void IoThread::read_signal() noexcept {
   uint64_t count = 0;
   while (read(event_fd_, &count, sizeof count) < 0 && errno == EINTR) {
   }
@@ -107,7 +107,7 @@ void IoThread::run(LaneSet& lanes) {
       watched.push_back(lanes[i].watch(until));
     }
     wait_for_any(watched, until);
-    if (watched[0].revents != 0) hear_signal();
+    if (watched[0].revents != 0) read_signal();
     for (uint32_t i = 1; i < watched.size(); ++i) lanes[i - 1].tend(watched[i].revents);
     run_posted();
   }

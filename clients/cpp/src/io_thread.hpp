@@ -37,7 +37,7 @@ class IoThread {
 
  private:
   void run(LaneSet& lanes);
-  void hear_signal() noexcept;
+  void read_signal() noexcept;
 
   int event_fd_;
   std::atomic<bool> is_signalled_{false};

@@ -132,9 +132,9 @@ bool HandleSlice::encode(std::vector<uint64_t>& out) {
   server_handles.resize(count());
   bool is_held = true;
   for (size_t i = 0; i < count(); ++i) {
-    const uint64_t seat = table_.seat(handles_[i]);
-    is_held &= HandleTable::link_tag_of(seat) == link_tag_;
-    server_handles[i] = HandleTable::server_handle_of(seat);
+    const uint64_t handle_slot = table_.handle_slot(handles_[i]);
+    is_held &= HandleTable::link_tag_of(handle_slot) == link_tag_;
+    server_handles[i] = HandleTable::server_handle_of(handle_slot);
   }
   if (!is_held) return false;
   AcquireByHandle acquire{.handles = server_handles};

@@ -55,7 +55,7 @@ struct FinishedEntry {
   Outcome outcome;
 };
 
-struct GiveBack {
+struct Refund {
   std::string key;
   uint32_t cost = 1;
   uint64_t reservation = 0;  // to be cancelled, instead of a key's permits
@@ -65,14 +65,14 @@ struct GiveBack {
 struct Finished {
   std::vector<FinishedEntry> entries;
   std::vector<uint32_t> to_withdraw;  // of the frame just answered
-  std::vector<GiveBack> to_give_back;
+  std::vector<Refund> to_release;
   size_t calls = 0;  // as counted against `pending_max`
   size_t callbacks = 0;
 
   void clear() {
     entries.clear();
     to_withdraw.clear();
-    to_give_back.clear();
+    to_release.clear();
     calls = callbacks = 0;
   }
   void add(Target target, Outcome outcome) {

@@ -150,9 +150,9 @@ void Lane::stage(std::unique_ptr<Job> job) {
 }
 
 // What came for callers who had left.
-void Lane::give_back(const Finished& finished) {
+void Lane::release_unwanted(const Finished& finished) {
   constexpr auto never = Clock::time_point::max();
-  for (const GiveBack& each : finished.to_give_back) {
+  for (const Refund& each : finished.to_release) {
     ++pending_;
     if (each.reservation != 0) {
       const QuotaCall call{.kind = QuotaCall::Kind::cancel, .reservation = each.reservation};

@@ -66,7 +66,7 @@ class Lane {
   bool holds(uint32_t tag) const noexcept { return tag != 0 && held_tag_.load() == tag; }
   std::string last_error() const;
   size_t pending() const;
-  bool is_up() const noexcept { return held_tag_.load() != 0; }
+  bool mark_awake() const noexcept { return held_tag_.load() != 0; }
 
   // ------------------------------------------------------------------------- by the connector
   bool needs_link() const;
@@ -99,7 +99,7 @@ class Lane {
   std::unique_ptr<Calls> new_frame(const Call& first);
   std::unique_ptr<QuotaCalls> new_frame(const QuotaCall& first);
   void stage(std::unique_ptr<Job> job);
-  void give_back(const Finished& finished);
+  void release_unwanted(const Finished& finished);
   void refuse(Lock& lock, Target target, Failure failure);
 
   bool may_send() const noexcept;

@@ -10,7 +10,7 @@ namespace sluicegate {
 
 bool Lane::may_lead(const Waiter& waiter) const noexcept {
   return leader_ == Leader::none && callbacks_ == 0 && state_ == State::up && !is_lost_ &&
-         !waiter.is_in_line;
+         !waiter.is_in_queue;
 }
 
 void Lane::await(Waiter& waiter, Deadline deadline) {
@@ -43,7 +43,7 @@ void Lane::await(Waiter& waiter, Deadline deadline) {
 // calls with callbacks have come, which are the I/O thread's.
 void Lane::lead(Lock& lock, Waiter& waiter, Deadline deadline) {
   leader_ = Leader::caller;
-  while (!waiter.is_done() && !waiter.is_in_line && callbacks_ == 0 && !is_lost_) {
+  while (!waiter.is_done() && !waiter.is_in_queue && callbacks_ == 0 && !is_lost_) {
     lock.unlock();
     bool is_ready = false;
     std::string error;
@@ -78,7 +78,7 @@ void Lane::find_reader() {
 Waiter* Lane::candidate() const noexcept {
   if (callbacks_ > 0) return nullptr;
   Waiter* each = waiters_;
-  while (each != nullptr && (each->is_in_line || each->is_done())) each = each->next;
+  while (each != nullptr && (each->is_in_queue || each->is_done())) each = each->next;
   return each;
 }
 
@@ -211,7 +211,7 @@ void Lane::finish(Lock& lock, Finished& finished, uint64_t id) {
           encode(own_id, Withdraw{.target = target, .entries = entries}, out);
         }));
   }
-  give_back(finished);
+  release_unwanted(finished);
 }
 
 void Lane::go_away(Lock& lock) {

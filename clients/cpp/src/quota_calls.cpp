@@ -31,8 +31,8 @@ QuotaCode code_of(Verdict verdict) {
 // What only adds up, and what ends a reservation, changes nothing for each other.
 bool QuotaCall::may_overtake(const Gathered& frame) const noexcept {
   const auto* other = dynamic_cast<const QuotaCalls*>(&frame);
-  const bool gives_back = kind == Kind::settle || kind == Kind::cancel;
-  return gives_back && other != nullptr && other->only_takes();
+  const bool ends_reservation = kind == Kind::settle || kind == Kind::cancel;
+  return ends_reservation && other != nullptr && other->only_takes();
 }
 
 QuotaCalls::QuotaCalls(const ClientOptions& options, const QuotaCall& first)
@@ -74,10 +74,10 @@ uint32_t QuotaCalls::add(const QuotaCall& call, Target target, Clock::time_point
     reservations_.push_back(call.reservation);
   }
   put(requests_, entry, call.requests, keep);
-  put(input_tokens_, entry, call.input_tokens, untold);
-  put(cached_input_tokens_, entry, call.cached_input_tokens, untold);
-  put(output_tokens_, entry, call.output_tokens, untold);
-  put(costs_, entry, call.cost, untold);
+  put(input_tokens_, entry, call.input_tokens, unset);
+  put(cached_input_tokens_, entry, call.cached_input_tokens, unset);
+  put(output_tokens_, entry, call.output_tokens, unset);
+  put(costs_, entry, call.cost, unset);
   return entry;
 }
 
@@ -184,13 +184,13 @@ void QuotaCalls::take_answers(const QuotaAnswers& answers, Finished& finished) {
   auto limit = answers.limits.begin();
   for (size_t place = 0; place < asked_count(); ++place) {
     const size_t entry = entry_at(place);
-    QuotaOutcome* told = is_left(entry) ? nullptr : target(entry).place;
+    QuotaOutcome* reported = is_left(entry) ? nullptr : target(entry).place;
     const auto first = limit;
     while (limit != answers.limits.end() && limit->entry == place) ++limit;
-    if (told != nullptr) {
-      told->retry_ms = answers.retry_ms.empty() ? 0 : answers.retry_ms[place];
-      told->limits.assign(first, limit);
-      for (LimitState& each : told->limits) each.entry = 0;
+    if (reported != nullptr) {
+      reported->retry_ms = answers.retry_ms.empty() ? 0 : answers.retry_ms[place];
+      reported->limits.assign(first, limit);
+      for (LimitState& each : reported->limits) each.entry = 0;
     }
     const uint64_t reservation = answers.reservations.empty() ? 0 : answers.reservations[place];
     decide(entry, answers.codes[place], reservation, finished);
@@ -200,25 +200,25 @@ void QuotaCalls::take_answers(const QuotaAnswers& answers, Finished& finished) {
 void QuotaCalls::take_granted(const Granted& granted, Finished& finished) {
   for (size_t i = 0; i < granted.entries.size(); ++i) {
     const uint64_t reservation = granted.reservations.empty() ? 0 : granted.reservations[i];
-    const size_t entry = take_out_of_line(granted.entries[i]);
+    const size_t entry = take_out_of_queue(granted.entries[i]);
     decide(entry, code_of(granted.verdicts[i]), reservation, finished);
   }
 }
 
 void QuotaCalls::decide(size_t entry, QuotaCode code, uint64_t reservation, Finished& finished) {
-  if (code == QuotaCode::queued) return put_in_line(entry, finished);
+  if (code == QuotaCode::queued) return put_in_queue(entry, finished);
   const Verdict verdict = admits(code)                  ? Verdict::approved
                           : code == QuotaCode::draining ? Verdict::draining
                                                         : Verdict::denied;
-  if (QuotaOutcome* told = is_left(entry) ? nullptr : target(entry).place) {
-    told->code = code;
-    told->reservation = reservation;
+  if (QuotaOutcome* reported = is_left(entry) ? nullptr : target(entry).place) {
+    reported->code = code;
+    reported->reservation = reservation;
   }
   // One with the caller's own id is found again by who asks with that.
   const bool has_client_id = names_subjects_ && client_ids_[entry].size > 0;
   const bool is_nobodys = conclude(entry, outcome_of(verdict, policy_), finished);
   if (is_nobodys && reservation != 0 && !has_client_id) {
-    finished.to_give_back.push_back({.key = {}, .reservation = reservation});
+    finished.to_release.push_back({.key = {}, .reservation = reservation});
   }
 }
 

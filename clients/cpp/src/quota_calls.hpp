@@ -20,10 +20,10 @@ struct QuotaCall {
   std::span<const std::string_view> subjects;  // of reserve, check and record
   std::string_view client_id;
   uint32_t requests = keep;  // this and the next: as if the column were absent
-  uint64_t input_tokens = untold;
-  uint64_t cached_input_tokens = untold;
-  uint64_t output_tokens = untold;
-  uint64_t cost = untold;
+  uint64_t input_tokens = unset;
+  uint64_t cached_input_tokens = unset;
+  uint64_t output_tokens = unset;
+  uint64_t cost = unset;
   uint64_t reservation = 0;  // of settle, cancel and extend
   std::chrono::milliseconds timeout{0};
   Waiter::Clock::time_point deadline = Waiter::Clock::time_point::max();

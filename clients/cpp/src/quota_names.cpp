@@ -27,7 +27,7 @@ constexpr std::array<CodeText, quota_codes_count> code_texts{{
     {"tokens_exceeded", "token limit reached"},
     {"cost_exceeded", "cost limit reached"},
     {"concurrency_exceeded", "all slots are in use"},
-    {"line_ahead", "others wait in line before it: wait too, or ask again later"},
+    {"queue_ahead", "others wait in line before it: wait too, or ask again later"},
     {"deadline_unmeetable", "no capacity can come before the wait limit: allow a longer wait"},
     {"wait_limit", "waited as long as allowed"},
     {"withdrawn", "taken out of line by the client"},
@@ -80,7 +80,7 @@ std::string_view name(Metric metric) noexcept {
 
 std::string_view name(LimitKind kind) noexcept {
   static constexpr std::array<std::string_view, 7> names{
-      "slots", "fixed", "sliding", "gcra", "anchored_day", "rolling_day", "calendar"};
+      "concurrency", "fixed", "sliding", "gcra", "anchored_day", "rolling_day", "calendar"};
   return name_of(kind, names);
 }
 

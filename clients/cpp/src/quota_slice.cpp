@@ -28,9 +28,9 @@ class Column {
 uint8_t flags_of(const ReserveOptions& options) noexcept {
   uint8_t flags = 0;
   if (options.may_wait) flags |= quota_flag::may_wait;
-  if (options.tied) flags |= quota_flag::tied;
-  if (options.tell_limits) flags |= quota_flag::wants_limits;
-  if (options.tell_violated) flags |= quota_flag::wants_violated;
+  if (options.connection_bound) flags |= quota_flag::connection_bound;
+  if (options.wants_limits) flags |= quota_flag::wants_limits;
+  if (options.wants_violated) flags |= quota_flag::wants_violated;
   return flags;
 }
 
@@ -40,8 +40,7 @@ void QuotaSlice::take(const Answer& answer, Finished& finished) {
   if (answers->codes.size() != count()) throw_misfit();
   if (waiter() == nullptr) {  // its caller has left: what was reserved is nobody's
     for (const uint64_t reservation : answers->reservations) {
-      if (reservation != 0)
-        finished.to_give_back.push_back({.key = {}, .reservation = reservation});
+      if (reservation != 0) finished.to_release.push_back({.key = {}, .reservation = reservation});
     }
     return;
   }
@@ -75,7 +74,7 @@ bool ReserveSlice::encode(std::vector<uint64_t>& out) {
     subjects.push_back(entry.subject);
     requests.add(i, entry.requests, 1);
     input_tokens.add(i, entry.input_tokens, 0);
-    output_tokens.add(i, entry.max_output_tokens.value_or(untold), untold);
+    output_tokens.add(i, entry.max_output_tokens.value_or(unset), unset);
     costs.add(i, entry.cost, 0);
   }
   sluicegate::encode(id,
@@ -107,10 +106,10 @@ bool SettleSlice::encode(std::vector<uint64_t>& out) {
     const Used& used = entries_[i].used;
     reservations.push_back(entries_[i].reservation);
     requests.add(i, used.requests.value_or(keep), keep);
-    input_tokens.add(i, used.input_tokens.value_or(untold), untold);
+    input_tokens.add(i, used.input_tokens.value_or(unset), unset);
     cached_input_tokens.add(i, used.cached_input_tokens, 0);
-    output_tokens.add(i, used.output_tokens.value_or(untold), untold);
-    costs.add(i, used.cost.value_or(untold), untold);
+    output_tokens.add(i, used.output_tokens.value_or(unset), unset);
+    costs.add(i, used.cost.value_or(unset), unset);
   }
   sluicegate::encode(id,
                      Settle{.reservations = reservations,

@@ -66,7 +66,7 @@ int connect_one(int socket, const addrinfo& address, Clock::time_point deadline,
 }  // namespace
 
 bool wait_for(int socket, short events, Milliseconds timeout, const std::atomic<bool>* stop) {
-  constexpr int64_t look_ms = 50;  // how often `stop` is looked at
+  constexpr int64_t stop_poll_ms = 50;  // how often `stop` is looked at
   const auto deadline = Clock::now() + timeout;
   for (;;) {
     pollfd watched{.fd = socket, .events = events, .revents = 0};
@@ -75,8 +75,8 @@ bool wait_for(int socket, short events, Milliseconds timeout, const std::atomic<
       const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now());
       left_ms = std::clamp<int64_t>(left.count(), 0, INT_MAX);
     }
-    const bool is_last = timeout.count() >= 0 && (stop == nullptr || left_ms <= look_ms);
-    if (stop != nullptr) left_ms = std::min(left_ms, look_ms);
+    const bool is_last = timeout.count() >= 0 && (stop == nullptr || left_ms <= stop_poll_ms);
+    if (stop != nullptr) left_ms = std::min(left_ms, stop_poll_ms);
     const int wait_ms = timeout.count() < 0 && stop == nullptr ? -1 : static_cast<int>(left_ms);
     const int ready = poll(&watched, 1, wait_ms);
     if (ready > 0) return true;

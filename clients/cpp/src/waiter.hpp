@@ -68,8 +68,8 @@ class Waiter {
   }
 
   // Of its lane, under the lane's lock.
-  bool is_listed = false;   // it waits on one lane alone
-  bool is_in_line = false;  // the server answered `queued`: it will not lead
+  bool is_listed = false;    // it waits on one lane alone
+  bool is_in_queue = false;  // the server answered `queued`: it will not lead
   Waiter* next = nullptr;
   Waiter* previous = nullptr;
 

@@ -15,7 +15,7 @@ import sluicegate
 
 
 async def work(client: sluicegate.AsyncClient, limit: int, asks: int,
-               told: collections.Counter[str]) -> None:
+               reported: collections.Counter[str]) -> None:
     @client.limited("shared", max_requests=limit)
     async def use_the_scarce_thing() -> None:
         await asyncio.sleep(0)
@@ -23,17 +23,17 @@ async def work(client: sluicegate.AsyncClient, limit: int, asks: int,
     for _ in range(asks):
         try:
             await use_the_scarce_thing()
-            told["did it"] += 1
+            reported["did it"] += 1
         except sluicegate.Denied as denied:
-            told[denied.verdict.name.lower()] += 1
+            reported[denied.verdict.name.lower()] += 1
 
 
 async def run(server: str, workers: int, limit: int, asks: int) -> None:
-    told: collections.Counter[str] = collections.Counter()
+    reported: collections.Counter[str] = collections.Counter()
     async with sluicegate.AsyncClient(server) as client:
-        await asyncio.gather(*[work(client, limit, asks, told) for _ in range(workers)])
+        await asyncio.gather(*[work(client, limit, asks, reported) for _ in range(workers)])
         state = await client.inspect("shared")
-    print(", ".join(f"{what}: {count}" for what, count in sorted(told.items())))
+    print(", ".join(f"{what}: {count}" for what, count in sorted(reported.items())))
     if state is not None:
         print(f"the server counts {state.approved} in this window", flush=True)
 

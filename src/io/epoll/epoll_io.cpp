@@ -129,14 +129,14 @@ size_t EpollIo::poll(std::span<Event> events, int64_t wait_ns) noexcept {
   int64_t left_ns = std::clamp<int64_t>(wait_ns, 0, poll_wait_ns_max);
   for (;;) {
     apply_changes();
-    sockets_.tell(sink);
+    sockets_.report(sink);
     for (uint32_t index = 0; index < listeners_.size(); ++index) {
       finish_listener(index, sink);
       watch_listener(index);
     }
-    const bool busy = !sink.empty() || !sockets_.all_told();
+    const bool busy = !sink.empty() || !sockets_.all_reported();
     if (!sink.full()) dispatch(sink, wait(sink.room(), busy ? 0 : until_retry(left_ns)));
-    sockets_.tell(sink);
+    sockets_.report(sink);
     now_ = read_clock();
     left_ns = end_ns - now_.monotonic_ns;
     if (!sink.empty() || left_ns <= 0) return sink.count();
@@ -154,10 +154,10 @@ int64_t EpollIo::until_retry(int64_t wait_ns) const noexcept {
 
 uint32_t EpollIo::interest(const Slot& slot) const noexcept {
   const bool readable = slot.receiving && !slot.drained;
-  if (slot.failure_told || (slot.hung_up && !readable)) return unwatched;
+  if (slot.failure_reported || (slot.hung_up && !readable)) return unwatched;
   uint32_t wanted = 0;  // errors and hang-ups are reported in any case
   if (readable) wanted |= EPOLLIN;
-  if (!slot.receiving && !slot.hang_up_told && !slot.end_told) wanted |= EPOLLRDHUP;
+  if (!slot.receiving && !slot.hang_up_reported && !slot.end_reported) wanted |= EPOLLRDHUP;
   if (!slot.unsent.empty()) wanted |= EPOLLOUT;
   return wanted;
 }

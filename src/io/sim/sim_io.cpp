@@ -117,7 +117,7 @@ size_t SimIo::poll(std::span<Event> events, int64_t wait_ns) noexcept {
   ASSERT(!events.empty());
   ++polls_;
   ++statistics_.enters;
-  give_buffers_back();
+  return_buffers();
   move_clock();
   reset_some();
   for (Slot& slot : slots_) {
@@ -208,7 +208,7 @@ void SimIo::move_clock() noexcept {
   }
 }
 
-void SimIo::give_buffers_back() noexcept {
+void SimIo::return_buffers() noexcept {
   ASAN_UNPOISON_MEMORY_REGION(buffers_.data(), buffers_.size());
   const auto garbage = static_cast<std::byte>(random_.next());
   const size_t used_bytes = size_t{buffers_out_} * options_.receive_buffer_bytes;
@@ -333,9 +333,10 @@ bool SimIo::event_due(const Slot& slot) const noexcept {
     const bool fits = send.bytes.size() - send.taken_bytes <= room_bytes;
     if (send.done || link.reset || link.client_closed || fits) return true;
   }
-  if (link.reset) return !slot.failure_told;
+  if (link.reset) return !slot.failure_reported;
   if (slot.arming.wanted()) return !link.to_server.empty() || link.client_finished;
-  return link.client_finished && !slot.hang_up_told && !slot.arming.ended() && !slot.failure_told;
+  return link.client_finished && !slot.hang_up_reported && !slot.arming.ended() &&
+         !slot.failure_reported;
 }
 
 }  // namespace sluice::io

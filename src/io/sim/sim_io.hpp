@@ -116,11 +116,11 @@ class SimIo final : public Io {
     Send send;
     bool open = false;
     bool closing = false;
-    bool releasing = false;     // release() was called, and not close()
-    uint64_t told_in_poll = 0;  // bytes; `released` is told in a later one
+    bool releasing = false;         // release() was called, and not close()
+    uint64_t reported_in_poll = 0;  // bytes; `released` is told in a later one
     bool send_finished = false;
-    bool hang_up_told = false;
-    bool failure_told = false;
+    bool hang_up_reported = false;
+    bool failure_reported = false;
   };
 
   struct Listener {
@@ -154,7 +154,7 @@ class SimIo final : public Io {
   // sim_io.cpp: the turn
   void act(uint32_t index, ReceiveAction action) noexcept;
   void move_clock() noexcept;
-  void give_buffers_back() noexcept;
+  void return_buffers() noexcept;
   bool wake_seen() noexcept;
   size_t collect(std::span<Event> events) noexcept;
   std::optional<Event> next_event(Candidate candidate) noexcept;

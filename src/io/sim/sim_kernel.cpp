@@ -140,7 +140,7 @@ Event SimIo::deliver(uint32_t index) noexcept {
     ++statistics_.rearms;
     slot.cancelling = false;  // the cancel finds nothing
   }
-  slot.told_in_poll = polls_;
+  slot.reported_in_poll = polls_;
   act(index, slot.arming.complete(static_cast<int32_t>(bytes), more));
   return Event{.kind = EventKind::received, .socket = id_of(index, slot), .bytes = buffer};
 }
@@ -152,12 +152,13 @@ std::optional<Event> SimIo::hang_up_event(uint32_t index) noexcept {
   if (slot.closing || slot.releasing) return {};
   if (slot.arming.wanted() || slot.arming.in_flight()) return {};
   const SimLink& link = link_of(slot);
-  if (link.reset && !slot.failure_told) {
-    slot.failure_told = true;
+  if (link.reset && !slot.failure_reported) {
+    slot.failure_reported = true;
     return Event{.kind = EventKind::failed, .socket = id_of(index, slot), .result = -ECONNRESET};
   }
-  if (link.client_finished && !slot.hang_up_told && !slot.arming.ended() && !slot.failure_told) {
-    slot.hang_up_told = true;
+  if (link.client_finished && !slot.hang_up_reported && !slot.arming.ended() &&
+      !slot.failure_reported) {
+    slot.hang_up_reported = true;
     return Event{.kind = EventKind::hung_up, .socket = id_of(index, slot)};
   }
   return {};
@@ -177,7 +178,7 @@ std::optional<Event> SimIo::closed_event(uint32_t index) noexcept {
 
 std::optional<Event> SimIo::released_event(uint32_t index) noexcept {
   Slot& slot = slots_[index];
-  if (!slot.releasing || slot.arming.in_flight() || slot.told_in_poll == polls_) return {};
+  if (!slot.releasing || slot.arming.in_flight() || slot.reported_in_poll == polls_) return {};
   if (faults_.fires(Fault::delayed_released)) {
     faults_.count(Fault::delayed_released);
     return {};

@@ -28,7 +28,7 @@ BufferRing::BufferRing(io_uring& ring, uint32_t count, uint32_t bytes_each)
   taken_.reserve(count);
   for (uint32_t buffer = 0; buffer < count; ++buffer)
     taken_.push_back(static_cast<uint16_t>(buffer));
-  give_back();
+  return_buffers();
 }
 
 std::span<std::byte> BufferRing::take(const io_uring_cqe& cqe) noexcept {
@@ -42,7 +42,7 @@ std::span<std::byte> BufferRing::take(const io_uring_cqe& cqe) noexcept {
   return {memory_.data() + size_t{buffer} * bytes_each_, bytes};
 }
 
-void BufferRing::give_back() noexcept {
+void BufferRing::return_buffers() noexcept {
   int place = 0;
   for (const uint16_t buffer : taken_) add(buffer, place++);
   io_uring_buf_ring_advance(ring_, place);

@@ -29,7 +29,7 @@ class BufferRing {
   std::span<std::byte> take(const io_uring_cqe& cqe) noexcept;
 
   // All that were taken go back to the kernel.
-  void give_back() noexcept;
+  void return_buffers() noexcept;
 
   // Buffers that nobody took; some may already be in completions that were not looked at.
   uint32_t free() const noexcept { return count_ - static_cast<uint32_t>(taken_.size()); }

@@ -63,8 +63,8 @@ void Ring::enter(int64_t wait_ns) noexcept {
     io_uring_submit_and_wait_timeout(&ring_, &cqe, 1, &time, nullptr);
     return;
   }
-  const bool told_when = (ring_.flags & IORING_SETUP_TASKRUN_FLAG) != 0;
-  if (told_when && io_uring_sq_ready(&ring_) == 0 && !more_expected()) return;
+  const bool has_taskrun_flag = (ring_.flags & IORING_SETUP_TASKRUN_FLAG) != 0;
+  if (has_taskrun_flag && io_uring_sq_ready(&ring_) == 0 && !more_expected()) return;
   ++enters_;
   io_uring_submit_and_get_events(&ring_);
 }

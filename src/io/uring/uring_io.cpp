@@ -91,7 +91,7 @@ void UringIo::accept_finish(ListenerId listener) noexcept {
 
 void UringIo::receive_start(SocketId socket) noexcept {
   Slot& slot = sockets_.usable(socket);
-  if (!slot.failure_told) act(socket.index, slot.arming.start());
+  if (!slot.failure_reported) act(socket.index, slot.arming.start());
 }
 
 void UringIo::receive_stop(SocketId socket) noexcept {
@@ -139,7 +139,7 @@ std::optional<SocketId> UringIo::adopt(int fd) noexcept {
 size_t UringIo::poll(std::span<Event> events, int64_t wait_ns) noexcept {
   ASSERT(!events.empty());
   EventSink sink(events);
-  buffers_.give_back();
+  buffers_.return_buffers();
   const int64_t end_ns =
       wait_ns > 0 ? read_clock_ns(CLOCK_MONOTONIC) + std::min(wait_ns, poll_wait_ns_max) : 0;
   int64_t left_ns = std::clamp<int64_t>(wait_ns, 0, poll_wait_ns_max);
@@ -147,14 +147,14 @@ size_t UringIo::poll(std::span<Event> events, int64_t wait_ns) noexcept {
     rearm_starved();
     apply_changes();
     submit_wake();
-    sockets_.tell(sink);
+    sockets_.report(sink);
     open_parked(sink);
     for (uint32_t index = 0; index < listeners_.size(); ++index) work_listener(index, sink);
-    const bool busy = !sink.empty() || !sockets_.all_told() || !changed_.empty() ||
+    const bool busy = !sink.empty() || !sockets_.all_reported() || !changed_.empty() ||
                       !starved_.empty() || !sated_.empty() || !wake_armed_;
     ring_.enter(busy ? 0 : until_retry(left_ns));
     reap(sink);
-    sockets_.tell(sink);
+    sockets_.report(sink);
     now_ = read_clock();
     left_ns = end_ns - now_.monotonic_ns;
     if (!sink.empty() || left_ns <= 0) return sink.count();
@@ -235,7 +235,7 @@ bool UringIo::apply(uint32_t index) noexcept {
   Slot& slot = sockets_[index];
   ASSERT(slot.open);
   if (slot.leaving()) return apply_leave(index);
-  tell_hang_up(index);
+  report_hang_up(index);
   return submit_send(index) && submit_receive(index) && submit_cancel(index) && submit_watch(index);
 }
 
@@ -293,7 +293,7 @@ bool UringIo::submit_cancel(uint32_t index) noexcept {
 bool UringIo::submit_watch(uint32_t index) noexcept {
   Slot& slot = sockets_[index];
   const bool receiving = slot.arming.wanted() || slot.arming.in_flight();
-  const bool over = slot.failure_told || (slot.hang_up & (POLLERR | POLLHUP)) != 0;
+  const bool over = slot.failure_reported || (slot.hang_up & (POLLERR | POLLHUP)) != 0;
   if (slot.watching || receiving || over) return true;
   io_uring_sqe* sqe = prepare_socket(Operation::watch, index);
   if (sqe == nullptr) return false;
@@ -311,7 +311,7 @@ void UringIo::submit_wake() noexcept {
 }
 
 // What the watch saw is told once no receive can tell it, after its last bytes.
-void UringIo::tell_hang_up(uint32_t index) noexcept {
+void UringIo::report_hang_up(uint32_t index) noexcept {
   Slot& slot = sockets_[index];
   if (slot.hang_up == 0 || slot.arming.wanted() || slot.arming.in_flight()) return;
   int error = 0;

@@ -95,7 +95,7 @@ class UringIo final : public Io {
   bool submit_cancel(uint32_t index) noexcept;
   bool submit_watch(uint32_t index) noexcept;
   void submit_wake() noexcept;
-  void tell_hang_up(uint32_t index) noexcept;
+  void report_hang_up(uint32_t index) noexcept;
   int64_t until_retry(int64_t wait_ns) const noexcept;
 
   void work_listener(uint32_t index, EventSink& sink) noexcept;

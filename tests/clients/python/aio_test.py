@@ -12,7 +12,7 @@ import threading
 
 import pytest
 from event_loops import in_turn, run, until  # noqa: F401  (run is a fixture)
-from fake_server import IN_LINE_BEFORE_S, FakeServer, nobody
+from fake_server import IN_QUEUE_BEFORE_S, FakeServer, nobody
 from frame_codecs import server_frame
 from server_process import TIMEOUT_S
 
@@ -51,7 +51,7 @@ def test_what_is_asked_while_two_frames_are_out_gathers(run):
     async def main(address):
         async with AsyncClient(address) as client:
             calls = [asyncio.ensure_future(client.acquire("a"))]
-            await until(lambda: client.welcome and client._core.connection.batches_out)
+            await until(lambda: client.welcome and client._dispatcher.connection.batches_out)
             calls.append(asyncio.ensure_future(client.acquire("b")))
             await in_turn(two_out)
             for n in range(7):
@@ -128,7 +128,7 @@ def test_a_wait_that_is_given_up_leaves_the_line(run, late, ending, many):
         waits = peer.read("acquire")
         if late != "not yet in line":
             peer.verdicts(waits, b"\3")
-        in_line.set()
+        in_queue.set()
         assert given_up.wait(TIMEOUT_S)
         released = None
         if late == "not yet in line":
@@ -148,23 +148,23 @@ def test_a_wait_that_is_given_up_leaves_the_line(run, late, ending, many):
     async def main(address):
         async with AsyncClient(address) as client:
             await client.ping()
-            timeout = IN_LINE_BEFORE_S if ending == "time out" else TIMEOUT_S
+            timeout = IN_QUEUE_BEFORE_S if ending == "time out" else TIMEOUT_S
             call = asyncio.ensure_future(
                 client.acquire_many(["w"], 3, wait=True, timeout=timeout) if many
                 else client.acquire("w", 3, wait=True, timeout=timeout))
             if ending == "cancel":
-                await in_turn(in_line)
+                await in_turn(in_queue)
                 if late != "not yet in line":
-                    await until(lambda: client._core.connection._waiting)
+                    await until(lambda: client._dispatcher.connection._waiting)
                 call.cancel()
             with pytest.raises(asyncio.CancelledError if ending == "cancel"
                                else sluicegate.TimedOut):
                 await call
             given_up.set()
-            await until(lambda: not client._core.pending)
+            await until(lambda: not client._dispatcher.pending)
             await client.ping()
-            assert not client._core.places
-    in_line, given_up = threading.Event(), threading.Event()
+            assert not client._dispatcher.places
+    in_queue, given_up = threading.Event(), threading.Event()
     with FakeServer(script) as server:
         run(main(server.address))
     assert server.returned == [None if late == "withdrawn" else ([b"w"], [3])]
@@ -207,7 +207,7 @@ def test_a_silent_server_holds_nobody_beyond_the_time_out(run):
                     await client.acquire("a")
         async with AsyncClient(address, timeout=0.8) as client:
             loop = asyncio.get_running_loop()
-            client._core.connection = silent = Connection()
+            client._dispatcher.connection = silent = Connection()
             silent.welcome = Welcome(1, 1, 0, 0, 1, 1 << 18, 0, 99, 99, 1 << 18, 1, 1, 99, 0, 0, "")
             client._transport, client._loop = Sponge(), loop
             began = []
@@ -222,7 +222,7 @@ def test_a_silent_server_holds_nobody_beyond_the_time_out(run):
                 calls.append(asyncio.ensure_future(ask()))
                 await asyncio.sleep(0)
                 await asyncio.sleep(0)
-            await until(lambda: not client._core.is_gathering)  # though nobody asks
+            await until(lambda: not client._dispatcher.is_gathering)  # though nobody asks
             calls.append(asyncio.ensure_future(ask()))
             ended = await asyncio.gather(*calls)
             assert all(end - begin > 0.7 for begin, end in zip(began, ended, strict=True))
@@ -247,9 +247,9 @@ def test_a_loss_ends_every_call_and_the_next_one_connects_again(run):
     async def main(address):
         async with AsyncClient(address) as client:
             assert await client.acquire("a")
-            told = await asyncio.gather(*[client.acquire("a") for _ in range(5)],
+            reported = await asyncio.gather(*[client.acquire("a") for _ in range(5)],
                                         client.acquire_many(["b"]), return_exceptions=True)
-            assert all(isinstance(error, sluicegate.ConnectionLost) for error in told)
+            assert all(isinstance(error, sluicegate.ConnectionLost) for error in reported)
             assert await client.acquire("a")
     with FakeServer(lose, approve) as server:
         run(main(server.address))
@@ -351,7 +351,7 @@ def test_a_full_client_says_so_or_waits(run):
     async def main(address, when_full):
         async with AsyncClient(address, max_pending=1, when_full=when_full) as client:
             first = asyncio.ensure_future(client.acquire("a"))
-            await until(lambda: client._core.pending)
+            await until(lambda: client._dispatcher.pending)
             if when_full == "error":
                 with pytest.raises(sluicegate.Overloaded):
                     await client.acquire("b")
@@ -405,7 +405,7 @@ def test_closing_ends_every_call(run):
         calls = [asyncio.ensure_future(call) for call in (
             client.acquire("a"), client.acquire("b", wait=True), client.acquire_many(["c"]),
             client.ping())]
-        await until(lambda: client._core.pending == 4 and client.welcome)
+        await until(lambda: client._dispatcher.pending == 4 and client.welcome)
         await client.close()
         for call in calls:
             with pytest.raises(sluicegate.Closed):
@@ -424,7 +424,7 @@ def test_closing_while_it_connects(run):
     async def main(address):
         client = AsyncClient(address)
         call = asyncio.ensure_future(client.acquire("a"))
-        await until(lambda: client._core.connection)
+        await until(lambda: client._dispatcher.connection)
         await client.close()
         with pytest.raises(sluicegate.Closed):
             await call

@@ -30,7 +30,7 @@ def test_arguments_that_make_no_sense(call, error):
         with pytest.raises((ValueError, TypeError), match=error):
             call(client)
         assert client.acquire("a")
-        assert not client._core.pending
+        assert not client._dispatcher.pending
 
 
 @pytest.mark.parametrize("address", ["localhost", ":80", "host:", "host:99999", "host:http",

@@ -62,7 +62,7 @@ def test_an_interrupted_call_ends_no_other(name, line):
                         sys.settrace(None)
                 assert client.acquire("c", timeout=TIMEOUT_S) is Verdict.APPROVED
                 assert client.acquire_many(["c"], timeout=TIMEOUT_S).all_approved
-                assert client._leader is None and not client._core.pending
+                assert client._leader is None and not client._dispatcher.pending
         finally:
             socket.create_connection(server.address.split(":")).close()  # if nobody else came
 
@@ -79,16 +79,16 @@ def test_an_interrupted_wait_leaves_the_line(many, monkeypatch):
         peer.done(withdraw)
         peer.approve_all()
 
-    def lead_until_in_line(client, deadline, is_over):
-        lead(client, deadline, lambda: is_over() or client._core.connection
-             and client._core.connection._waiting)
-        if client._core.connection._waiting:
+    def lead_until_in_queue(client, deadline, is_over):
+        lead(client, deadline, lambda: is_over() or client._dispatcher.connection
+             and client._dispatcher.connection._waiting)
+        if client._dispatcher.connection._waiting:
             raise Interruption
     lead = Client._lead
     with FakeServer(script) as server, Client(server.address) as client:
         with monkeypatch.context() as patch:
-            patch.setattr(Client, "_lead", lead_until_in_line)
+            patch.setattr(Client, "_lead", lead_until_in_queue)
             with pytest.raises(Interruption):
                 client.acquire_many(["w"], wait=True) if many else client.acquire("w", wait=True)
         client.ping()
-        assert not client._core.places and not client._core.pending
+        assert not client._dispatcher.places and not client._dispatcher.pending

@@ -13,7 +13,7 @@ from server_process import TIMEOUT_S, eventually
 
 import sluicegate
 from sluicegate import Client, Verdict
-from sluicegate._core import Backoff
+from sluicegate._dispatcher import Backoff
 
 
 def lose(peer):

@@ -118,7 +118,7 @@ def test_what_the_kernel_does_not_take_is_sent_later():
             joins = [in_thread(client.acquire_many, keys) for _ in range(3)]
             eventually(lambda: client._unsent, "not all was taken")
             joins.append(in_thread(client.acquire, "one more"))
-            eventually(lambda: client._core.pending == 4, "all have asked")
+            eventually(lambda: client._dispatcher.pending == 4, "all have asked")
             with pytest.raises(sluicegate.TimedOut):
                 client.acquire_many(keys, timeout=0.02)
             go.set()
@@ -140,7 +140,7 @@ def test_threads_share_a_connection_and_its_frames():
             joins = [in_thread(client.acquire, "first")]
             assert started.wait(TIMEOUT_S)
             joins += [in_thread(client.acquire, f"k{n}") for n in range(32)]
-            eventually(lambda: client._core.pending == 33, "all have asked")
+            eventually(lambda: client._dispatcher.pending == 33, "all have asked")
             everybody_asked.set()
             assert all(join() is Verdict.APPROVED for join in joins)
     assert server.returned == [32]
@@ -162,10 +162,10 @@ def test_a_bad_key_is_told_to_its_caller_alone():
             for n in range(2):
                 joins.append(in_thread(client.acquire, f"first{n}"))
                 assert started.acquire(timeout=TIMEOUT_S) if n == 0 else True
-            eventually(lambda: client._core.pending == 2, "two are outstanding")
+            eventually(lambda: client._dispatcher.pending == 2, "two are outstanding")
             joins += [in_thread(client.acquire, f"good{n}") for n in range(3)]
             bad = in_thread(client.acquire, "bad\ud800")
-            eventually(lambda: client._core.pending == 6, "all have asked")
+            eventually(lambda: client._dispatcher.pending == 6, "all have asked")
             go.set()
             assert all(join() is Verdict.APPROVED for join in joins)
             with pytest.raises(ValueError, match="bad.*no UTF-8"):
@@ -220,7 +220,7 @@ def lost_by_now(client):
         client.ping()
     except sluicegate.ConnectionLost:
         return False
-    return client._core.generation == 2
+    return client._dispatcher.generation == 2
 
 
 def test_handles_of_another_client_are_refused():

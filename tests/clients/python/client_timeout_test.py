@@ -9,7 +9,7 @@ import select
 import threading
 
 import pytest
-from fake_server import IN_LINE_BEFORE_S, FakeServer
+from fake_server import IN_QUEUE_BEFORE_S, FakeServer
 from server_process import TIMEOUT_S, eventually
 from threads import in_thread
 
@@ -76,7 +76,7 @@ def test_waiting_for_a_grant_while_others_ask():
         peer.granted(waits, [0])
     with FakeServer(script) as server, Client(server.address) as client:
         waiting = in_thread(client.acquire, "w", wait=True, wait_limit=2.4991)
-        eventually(lambda: any(b._queued for b, _ in list(client._core.places.values())),
+        eventually(lambda: any(b._queued for b, _ in list(client._dispatcher.places.values())),
                    "it is in line")
         for n in range(3):
             assert client.acquire(f"k{n}")
@@ -108,11 +108,11 @@ def test_a_timed_out_wait_leaves_the_line(late, many):
             client.ping()
             with pytest.raises(sluicegate.TimedOut):
                 if many:
-                    client.acquire_many(["w"], 3, wait=True, timeout=IN_LINE_BEFORE_S)
+                    client.acquire_many(["w"], 3, wait=True, timeout=IN_QUEUE_BEFORE_S)
                 else:
-                    client.acquire("w", 3, wait=True, timeout=IN_LINE_BEFORE_S)
+                    client.acquire("w", 3, wait=True, timeout=IN_QUEUE_BEFORE_S)
             client.ping()
-            assert not client._core.places and not client._core.pending
+            assert not client._dispatcher.places and not client._dispatcher.pending
     assert server.returned == [([b"w"], [3]) if late == "approved" else None]
 
 
@@ -132,7 +132,7 @@ def test_a_full_client_says_so_or_waits():
             with Client(server.address, max_pending=1, when_full=when_full) as client:
                 client.ping()
                 first = in_thread(client.acquire, "a")
-                eventually(lambda c=client: c._core.pending == 1, "one is pending")
+                eventually(lambda c=client: c._dispatcher.pending == 1, "one is pending")
                 if when_full == "error":
                     with pytest.raises(sluicegate.Overloaded, match="1 calls are pending"):
                         client.acquire("b")
@@ -259,7 +259,7 @@ def test_closing_while_it_connects():
         client = Client(server.address, connect_timeout=10 * TIMEOUT_S)
         calls = [in_thread(client.acquire, "a", timeout=None) for _ in range(2)]
         assert greeted.wait(TIMEOUT_S)
-        eventually(lambda: client._core.pending == 2, "both have asked")
+        eventually(lambda: client._dispatcher.pending == 2, "both have asked")
         client.close()
         for call in calls:
             with pytest.raises(sluicegate.Closed):
@@ -276,7 +276,7 @@ def test_closing_ends_every_call():
         joins = [in_thread(client.acquire, "a") for _ in range(5)]
         joins.append(in_thread(client.acquire_many, ["a", "b"], wait=True))
         joins.append(in_thread(client.ping))
-        eventually(lambda: client._core.pending == 7, "all have asked")
+        eventually(lambda: client._dispatcher.pending == 7, "all have asked")
         eventually(lambda: client.welcome, "it is connected")
         client.close()
         for join in joins:

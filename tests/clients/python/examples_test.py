@@ -42,7 +42,7 @@ def run(name, server, *arguments):
 
 def test_all_of_them_are_tested():
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {
-        "guard_endpoint", "wait_in_line", "paced_job", "async_workers", "plot_throughput",
+        "guard_endpoint", "wait_in_queue", "paced_job", "async_workers", "plot_throughput",
         "guard_model", "share_printer"}
 
 
@@ -74,8 +74,8 @@ def get(url):
 
 
 @pytest.mark.parametrize("server", [500], indirect=True)  # it stands in line for four of them
-def test_wait_in_line(server):
-    out = run("wait_in_line", server)
+def test_wait_in_queue(server):
+    out = run("wait_in_queue", server)
     assert len(re.findall(r"visitor \d: approved", out)) >= 9, out
     assert len(out.splitlines()) == 10
     assert "visitor 9: gave up" in out or "visitor 9: approved" in out

@@ -16,7 +16,7 @@ WELCOME = {"version": 1, "shards": 1, "routingHash": "xxh3", "frameBytesMax": 26
            "keyBytesMax": 1_024, "serverVersion": "fake"}
 
 # A time-out that comes when the answer, that it waits in line, has come: also on a slow machine.
-IN_LINE_BEFORE_S = 0.6
+IN_QUEUE_BEFORE_S = 0.6
 
 
 class Asked:

@@ -69,7 +69,7 @@ def said(answer):
         return {"count": answer.length, "codes": list(answer.codes),
                 "reservations": list(answer.reservations), "retryMs": list(answer.retry_ms),
                 "limits": states(answer.limits)}
-    if isinstance(answer, _frames.UsageTold):
+    if isinstance(answer, _frames.UsageReply):
         return {"cursor": answer.cursor, **names(answer), "sources": list(answer.sources),
                 "openReservations": list(answer.open_reservations),
                 "waiting": list(answer.waiting), "limits": states(answer.limits),
@@ -84,14 +84,14 @@ def said(answer):
     return {}
 
 
-def names(told):
-    return {"names": list(b"".join(told.names)), "nameSizes": [len(name) for name in told.names]}
+def names(reported):
+    return {"names": list(b"".join(reported.names)), "nameSizes": [len(name) for name in reported.names]}
 
 
-def states(told):
-    columns = {} if told is None else told._asdict() | {"names": []}
+def states(reported):
+    columns = {} if reported is None else reported._asdict() | {"names": []}
     return {camel(name): value if isinstance(value, int) else list(value)
-            for name, value in columns.items()} | (names(told) if told else {})
+            for name, value in columns.items()} | (names(reported) if reported else {})
 
 
 def quota_said(quota):
@@ -130,7 +130,7 @@ KINDS = {_frames.VerdictsAnswer: "verdicts", _frames.GrantedAnswer: "granted",
          _frames.InternedAnswer: "interned", _frames.InspectedAnswer: "inspected",
          _frames.ErrorAnswer: "error", _frames.Welcome: "welcome", _frames.GoAway: "goAway",
          _frames.DoneAnswer: "done", _frames.PongAnswer: "pong",
-         _frames.QuotaAnswers: "quotaAnswers", _frames.UsageTold: "usageTold"}
+         _frames.QuotaAnswers: "quotaAnswers", _frames.UsageReply: "usageReply"}
 NEWER_FIELDS = {"mood", "weight", "serverTime"}
 
 
@@ -301,7 +301,7 @@ def test_union_tags_are_the_schemas(layout):
                                         "intern forget ping reserve check settle cancel extend "
                                         "record usage quota reset"),
                         ("ServerFrame", "welcome verdicts granted done interned inspected pong "
-                                        "error goAway quotaAnswers usageTold")):
+                                        "error goAway quotaAnswers usageReply")):
         text = struct_text(layout, root)
         assert "union {  # tag bits [64, 80)" in text
         tags = {name: int(tag) for name, tag in
@@ -339,7 +339,7 @@ READ = {
                     ("nameSizes", 3), ("metrics", 4), ("kinds", 5), ("ceilings", 6),
                     ("violated", 7), ("amounts", 8), ("used", 9), ("reserved", 10),
                     ("remaining", 11), ("periodMs", 12), ("resetMs", 13)],
-    "UsageTold": [("cursor", 0, 8), ("names", 0), ("nameSizes", 1), ("sources", 2),
+    "UsageReply": [("cursor", 0, 8), ("names", 0), ("nameSizes", 1), ("sources", 2),
                   ("openReservations", 3), ("waiting", 4), ("quotas", 5), ("limits", 6)],
 }
 
@@ -374,8 +374,8 @@ def test_constants_are_the_schemas():
             "remaining": SCHEMA.detailRemaining, "reset_ms": SCHEMA.detailReset,
             "retry_ms": SCHEMA.detailRetry, "request_id": SCHEMA.detailRequestId}
     assert {name: bit for name, bit, _ in DETAIL_COLUMNS} == bits
-    assert SCHEMA.untold == _quota_frames.UNTOLD and SCHEMA.keep == _quota_frames.KEEP
-    for flag in ("mayWait", "tied", "wantsLimits", "wantsViolated", "keepRequests"):
+    assert SCHEMA.unset == _quota_frames.UNSET and SCHEMA.keep == _quota_frames.KEEP
+    for flag in ("mayWait", "connection_bound", "wantsLimits", "wantsViolated", "keepRequests"):
         constant = re.sub("([A-Z])", r"_\1", flag).upper()
         assert getattr(SCHEMA, f"quota{flag[0].upper()}{flag[1:]}") == getattr(
             _quota_frames, constant), flag

@@ -10,9 +10,9 @@ import threading
 
 import pytest
 from event_loops import in_turn, run, until  # noqa: F401  (run is a fixture)
-from fake_server import IN_LINE_BEFORE_S, FakeServer, nobody
+from fake_server import IN_QUEUE_BEFORE_S, FakeServer, nobody
 from frame_codecs import server_frame
-from quota_scripts import QUEUED, TPM, grant_leases, kinds, lose, serve_quotas, usage_told
+from quota_scripts import QUEUED, TPM, grant_leases, kinds, lose, serve_quotas, usage_reply
 from server_process import TIMEOUT_S
 
 import sluicegate
@@ -94,7 +94,7 @@ def test_a_task_that_is_cancelled_while_it_asks_gives_back_what_comes(run):
             with pytest.raises(asyncio.CancelledError):
                 await task
             given_up.set()
-            await until(lambda: client._core.pending == 0)
+            await until(lambda: client._dispatcher.pending == 0)
             await asyncio.sleep(0)
     with FakeServer(script) as server:
         run(main(server.address))
@@ -115,11 +115,11 @@ def test_a_task_that_is_cancelled_in_line_leaves_it(run):
     async def main(address):
         async with AsyncClient(address) as client:
             task = asyncio.ensure_future(client.reserve("m", wait=True).__aenter__())
-            await until(lambda: client.welcome and client._core.connection._waiting)
+            await until(lambda: client.welcome and client._dispatcher.connection._waiting)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            await until(lambda: client._core.pending == 0)
+            await until(lambda: client._dispatcher.pending == 0)
     with FakeServer(script) as server:
         run(main(server.address))
     assert server.returned == [[0]]
@@ -135,15 +135,15 @@ def test_a_task_that_is_cancelled_just_when_it_is_told_gives_back(run):
     async def main(address):
         async with AsyncClient(address) as client:
             task = asyncio.ensure_future(client.reserve("m").__aenter__())
-            answered = client._core.finished
+            answered = client._dispatcher.finished
 
             def finished(count):
                 answered(count)
                 task.cancel()
-            client._core.finished = finished
+            client._dispatcher.finished = finished
             with pytest.raises(asyncio.CancelledError):
                 await task
-            client._core.finished = answered
+            client._dispatcher.finished = answered
             await asyncio.sleep(0)
     with FakeServer(script) as server:
         run(main(server.address))
@@ -165,8 +165,8 @@ def test_a_time_out_leaves_the_line(run):
         async with AsyncClient(address) as client:
             await client.ping()
             with pytest.raises(sluicegate.TimedOut):
-                await client.reserve("m", wait=True, timeout=IN_LINE_BEFORE_S)
-            await until(lambda: client._core.pending == 0)
+                await client.reserve("m", wait=True, timeout=IN_QUEUE_BEFORE_S)
+            await until(lambda: client._dispatcher.pending == 0)
             await asyncio.sleep(0)
     with FakeServer(script) as server:
         run(main(server.address))
@@ -180,8 +180,8 @@ def test_many_usage_and_quotas(run):
         peer.quota_answers(peer.read("settle"))
         for cursor in (0, 7):
             peer.send(server_frame(id=peer.read("usage").id,
-                                   usageTold=usage_told(["a"], 7 - cursor)))
-        peer.send(server_frame(id=peer.read("usage").id, usageTold=usage_told(["b"])))
+                                   usageReply=usage_reply(["a"], 7 - cursor)))
+        peer.send(server_frame(id=peer.read("usage").id, usageReply=usage_reply(["b"])))
         for kind in ("quota", "quota", "reset", "reset"):
             peer.quota_answers(peer.read(kind), count=1)
         peer.quota_answers(peer.read("check"), TPM, retryMs=[1_500])
@@ -223,9 +223,9 @@ def test_the_failure_policy_decides(run):
             with pytest.raises(sluicegate.Unreachable):
                 await client.record("m")
         async with AsyncClient(address, on_failure="closed", timeout=0.2, max_pending=1) as client:
-            with pytest.raises(sluicegate.QuotaDenied) as told:
+            with pytest.raises(sluicegate.QuotaDenied) as reported:
                 await client.reserve("m")
-            assert told.value.code is QuotaCode.DENIED_UNASKED
+            assert reported.value.code is QuotaCode.DENIED_UNASKED
     run(main(nobody()))
 
 

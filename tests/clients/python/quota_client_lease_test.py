@@ -15,7 +15,7 @@ from sluicegate import Client
 
 def test_a_lease_is_a_slot_and_nothing_else():
     with FakeServer(serve_quotas) as server, Client(server.address) as client:
-        with client.lease("printer", lifetime=30, owner="me", tied=True) as lease:
+        with client.lease("printer", lifetime=30, owner="me", connection_bound=True) as lease:
             assert lease.held
         assert not lease.held
         other = client.lease("printer")

@@ -70,9 +70,9 @@ def test_the_failure_policy_decides_reserve_and_check_and_nothing_else():
         with pytest.raises(sluicegate.Unreachable):
             client.settle(5)
     with Client(nobody(), on_failure="closed") as client:
-        with pytest.raises(QuotaDenied) as told:
+        with pytest.raises(QuotaDenied) as reported:
             client.reserve("m")
-        assert told.value.code is QuotaCode.DENIED_UNASKED and told.value.code.connection_lost
+        assert reported.value.code is QuotaCode.DENIED_UNASKED and reported.value.code.connection_lost
         assert not client.can_send("m", 5)
 
 

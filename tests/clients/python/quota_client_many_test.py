@@ -7,7 +7,7 @@ another order or not at all is told by events. What AsyncClient adds is in quota
 import threading
 
 import pytest
-from fake_server import IN_LINE_BEFORE_S, FakeServer, nobody
+from fake_server import IN_QUEUE_BEFORE_S, FakeServer, nobody
 from quota_scripts import kinds, serve_quotas
 from server_process import TIMEOUT_S, eventually
 from threads import in_thread
@@ -65,9 +65,9 @@ def test_what_was_given_up_before_it_was_sent_leaves_room_for_others():
         for _ in range(4):
             with pytest.raises(sluicegate.TimedOut):
                 client.reserve("m", timeout=0.05)
-        assert client._core.pending == 4
+        assert client._dispatcher.pending == 4
         last = in_thread(client.reserve, "n")
-        eventually(lambda: client._core.pending == 3, "it has the place of those two")
+        eventually(lambda: client._dispatcher.pending == 3, "it has the place of those two")
         given_up.set()
         with pytest.raises(sluicegate.ConnectionLost):
             last()
@@ -109,7 +109,7 @@ def test_many_that_time_out_are_given_back():
     with FakeServer(script) as server, Client(server.address) as client:
         client.ping()
         with pytest.raises(sluicegate.TimedOut):
-            client.reserve_many(["a", "b"], wait=True, timeout=IN_LINE_BEFORE_S)
+            client.reserve_many(["a", "b"], wait=True, timeout=IN_QUEUE_BEFORE_S)
     assert server.returned[0]["cancel"]["reservations"] == [5]
     assert server.returned[0]["withdraw"]["entries"] == [1]
 
@@ -121,7 +121,7 @@ def test_what_was_reserved_before_a_loss_is_told():
         peer.read("reserve")
     with FakeServer(script) as server, \
             Client(server.address, frame_entries=1, window=1) as client:
-        with pytest.raises(sluicegate.ConnectionLost) as told:
+        with pytest.raises(sluicegate.ConnectionLost) as reported:
             client.reserve_many(["a", "b"])
-        assert list(told.value.partial) == [QuotaCode.OK, QuotaCode.NONE]
-        assert list(told.value.partial.reservations) == [5, 0]
+        assert list(reported.value.partial) == [QuotaCode.OK, QuotaCode.NONE]
+        assert list(reported.value.partial.reservations) == [5, 0]

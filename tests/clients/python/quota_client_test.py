@@ -8,7 +8,7 @@ import os
 import threading
 
 import pytest
-from fake_server import IN_LINE_BEFORE_S, FakeServer, nobody
+from fake_server import IN_QUEUE_BEFORE_S, FakeServer, nobody
 from frame_codecs import server_frame
 from quota_scripts import EXCEEDS, QUEUED, TPM, TPM_STATE, kinds, serve_quotas
 from server_process import TIMEOUT_S, eventually
@@ -16,7 +16,7 @@ from threads import in_thread
 
 import sluicegate
 from sluicegate import Client, QuotaCode, QuotaDenied
-from sluicegate._quota_frames import KEEP, UNTOLD
+from sluicegate._quota_frames import KEEP, UNSET
 
 
 def test_a_reservation_is_settled_with_what_was_used():
@@ -101,9 +101,9 @@ def test_a_denial_names_the_limits_and_when_to_retry():
         peer.quota_answers(peer.read("reserve"), EXCEEDS, retryMs=[-1])
         peer.read()
     with FakeServer(script) as server, Client(server.address) as client:
-        with pytest.raises(QuotaDenied) as told:
+        with pytest.raises(QuotaDenied) as reported:
             client.reserve("gpt-4o", input_tokens=900)
-        error = told.value
+        error = reported.value
         assert error.code is QuotaCode.TPM_EXCEEDED and error.retryable
         assert error.retry_after == 41.25 and error.reason == "per-minute token limit reached"
         limit, = error.violated
@@ -112,9 +112,9 @@ def test_a_denial_names_the_limits_and_when_to_retry():
             "tpm", "tokens", "sliding", 30_000, 29_900, 900, 100, 60_000, 41_000, 1)
         assert str(error) == ("gpt-4o: tpm_exceeded: per-minute token limit reached; "
                               "tpm: 29900 of 30000 used; again in 41.25 s")
-        with pytest.raises(QuotaDenied) as told:
+        with pytest.raises(QuotaDenied) as reported:
             client.reserve("gpt-4o", input_tokens=90_000)
-        assert told.value.retry_after is None and not told.value.retryable
+        assert reported.value.retry_after is None and not reported.value.retryable
 
 
 @pytest.mark.parametrize("code, error", [
@@ -129,9 +129,9 @@ def test_what_ended_is_told_by_settle_cancel_and_extend(code, error):
         peer.read()
     with FakeServer(script) as server, Client(server.address) as client:
         for call in (client.settle, client.cancel, client.extend):
-            with pytest.raises(error, match="reservation 00000000000000ff") as told:
+            with pytest.raises(error, match="reservation 00000000000000ff") as reported:
                 call("00000000000000ff")
-            assert told.value.code in (code[0], QuotaCode.UNKNOWN)
+            assert reported.value.code in (code[0], QuotaCode.UNKNOWN)
 
 
 def test_cancel_may_keep_the_requests_and_extend_tells_a_lifetime():
@@ -182,13 +182,13 @@ def test_calls_of_many_threads_that_agree_share_a_frame():
         return rest
     with FakeServer(script) as server, Client(server.address) as client:
         calls = [in_thread(client.reserve, "first")]
-        eventually(lambda: client.welcome and client._core.connection.quota_batches_out == 1, "one")
+        eventually(lambda: client.welcome and client._dispatcher.connection.quota_batches_out == 1, "one")
         calls.append(in_thread(client.reserve, "second"))
         assert out.wait(TIMEOUT_S)
         for number in range(8):
             calls.append(in_thread(client.reserve, f"s{number}", input_tokens=number,
                                    lifetime=None if number % 2 else 5))
-        eventually(lambda: client._core.pending == 10, "all are pending")
+        eventually(lambda: client._dispatcher.pending == 10, "all are pending")
         go.set()
         for join in calls:
             assert join().code is QuotaCode.OK
@@ -215,18 +215,18 @@ def test_settlements_that_tell_different_amounts_share_a_frame():
         return rest.body
     with FakeServer(script) as server, Client(server.address) as client:
         calls = [in_thread(client.settle, 1)]
-        eventually(lambda: client.welcome and client._core.connection.quota_batches_out == 1, "one")
+        eventually(lambda: client.welcome and client._dispatcher.connection.quota_batches_out == 1, "one")
         calls.append(in_thread(client.settle, 2))
         assert out.wait(TIMEOUT_S)
         for arguments in ((3, 10, 20), (4,), (5, None, 7)):
             calls.append(in_thread(client.settle, *arguments))
-            eventually(lambda: client._core.pending == arguments[0], "pending")
+            eventually(lambda: client._dispatcher.pending == arguments[0], "pending")
         go.set()
         for join in calls:
             join()
     body = server.returned[0]
     assert body["reservations"] == [3, 4, 5]
-    assert body["inputTokens"] == [10, UNTOLD, UNTOLD] and body["outputTokens"] == [20, UNTOLD, 7]
+    assert body["inputTokens"] == [10, UNSET, UNSET] and body["outputTokens"] == [20, UNSET, 7]
     assert body.get("requests", []) == [] and KEEP == 0xFFFFFFFF
 
 
@@ -261,9 +261,9 @@ def test_a_wait_may_end_in_vain(verdict, code, retry_after):
         peer.granted(asked, [0], verdict)
         peer.read()
     with FakeServer(script) as server, Client(server.address) as client:
-        with pytest.raises(QuotaDenied) as told:
+        with pytest.raises(QuotaDenied) as reported:
             client.reserve("m", wait=True)
-        assert (told.value.code, told.value.retry_after) == (code, retry_after)
+        assert (reported.value.code, reported.value.retry_after) == (code, retry_after)
 
 
 def test_a_wait_that_times_out_leaves_the_line_and_gives_back_what_it_is_granted():
@@ -280,8 +280,8 @@ def test_a_wait_that_times_out_leaves_the_line_and_gives_back_what_it_is_granted
     with FakeServer(script) as server, Client(server.address) as client:
         client.ping()
         with pytest.raises(sluicegate.TimedOut):
-            client.reserve("m", wait=True, timeout=IN_LINE_BEFORE_S)
-        eventually(lambda: client._core.pending == 0, "seen off")
+            client.reserve("m", wait=True, timeout=IN_QUEUE_BEFORE_S)
+        eventually(lambda: client._dispatcher.pending == 0, "seen off")
     assert server.returned == [[78]]
 
 

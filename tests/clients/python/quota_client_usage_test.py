@@ -7,7 +7,7 @@ another order or not at all is told by events. What AsyncClient adds is in quota
 import pytest
 from fake_server import FakeServer
 from frame_codecs import server_frame
-from quota_scripts import TPM, TPM_STATE, usage_told
+from quota_scripts import TPM, TPM_STATE, usage_reply
 
 import sluicegate
 from sluicegate import Client, Limit, Quota, QuotaCode, QuotaDenied
@@ -17,11 +17,11 @@ def test_usage_of_one_and_of_many():
     def script(peer):
         peer.welcome()
         peer.send(server_frame(id=peer.read("usage").id,
-                               usageTold=usage_told(["a"], limits=TPM_STATE)))
+                               usageReply=usage_reply(["a"], limits=TPM_STATE)))
         second = peer.read("usage")
-        peer.send(server_frame(id=second.id, usageTold=usage_told(["b", "a"])))  # another order
+        peer.send(server_frame(id=second.id, usageReply=usage_reply(["b", "a"])))  # another order
         peer.send(server_frame(id=peer.read("usage").id,
-                               usageTold=usage_told(["c"], sources=[0], quotas=[{}])))
+                               usageReply=usage_reply(["c"], sources=[0], quotas=[{}])))
         peer.read()
         return second.subjects
     with FakeServer(script) as server, Client(server.address) as client:
@@ -43,7 +43,7 @@ def test_usage_of_many_is_asked_in_frames_of_a_bounded_size():
         while (asked := peer.read()) is not None:
             names = [name for name, in asked.subjects]
             sizes.append(len(names))
-            peer.send(server_frame(id=asked.id, usageTold=usage_told(names)))
+            peer.send(server_frame(id=asked.id, usageReply=usage_reply(names)))
         return sizes
     with FakeServer(script) as server, Client(server.address) as client:
         assert len(client.usage([f"s{n}" for n in range(300)])) == 300
@@ -60,7 +60,7 @@ def test_subjects_come_page_by_page():
             for names, cursor in ((["a", "b"], 7), (["c"], 0)):
                 asked = peer.read("usage")
                 cursors.append(asked.body["cursor"])
-                peer.send(server_frame(id=asked.id, usageTold=usage_told(names, cursor)))
+                peer.send(server_frame(id=asked.id, usageReply=usage_reply(names, cursor)))
         peer.read()
         return cursors
     with FakeServer(script) as server, Client(server.address) as client:
@@ -102,7 +102,7 @@ def test_quotas_are_put_and_deleted_and_usage_is_reset():
     assert put["quota"]["refundExpired"] and put["quota"]["overtakersMax"] == 3
     assert (tpm["name"], tpm["metric"], tpm["kind"], tpm["amount"], tpm["periodMs"]) == (
         "tpm", "tokens", "sliding", 30_000, 60_000)
-    assert (slots["metric"], slots["kind"], slots["periodMs"]) == ("concurrency", "slots", 0)
+    assert (slots["metric"], slots["kind"], slots["periodMs"]) == ("concurrency", "concurrency", 0)
     assert (month["ceiling"], month["unit"], month["timeZone"], month["countCached"]) == (
         "block", "month", "America/Los_Angeles", True)
     assert resets == [(b"gpt-4o", False), (b"", True)]

@@ -15,7 +15,7 @@ from native_peer import SCHEMA
 from sluicegate import _frames, _message, _quota_frames
 
 IDS = st.integers(0, 2**64 - 1)
-AMOUNTS = st.one_of(st.integers(0, 2**63 - 1), st.just(_quota_frames.UNTOLD))
+AMOUNTS = st.one_of(st.integers(0, 2**63 - 1), st.just(_quota_frames.UNSET))
 REQUESTS = st.integers(0, 2**32 - 1)
 ENTRIES = st.lists(st.lists(st.binary(max_size=20), min_size=1, max_size=8), min_size=1,
                    max_size=20)
@@ -143,11 +143,11 @@ def drawn_states(data, entries_count):
             **{name: column(kind) for name, kind in STATE_COLUMNS.items()}}, names
 
 
-def check_states(told, states, names):
-    assert told.names == names and told.left_out == states["leftOut"]
+def check_states(reported, states, names):
+    assert reported.names == names and reported.left_out == states["leftOut"]
     for name in ("entries", "subjects", *STATE_COLUMNS):
         field = {"periodMs": "period_ms", "resetMs": "reset_ms"}.get(name, name)
-        assert list(getattr(told, field)) == states[name], name
+        assert list(getattr(reported, field)) == states[name], name
 
 
 @given(count=st.integers(0, 40), agree=st.booleans(), data=st.data())
@@ -177,12 +177,12 @@ def test_usage_of_pycapnp_is_read(rows, cursor, data):
     body = {"names": b"".join(names), "nameSizes": [len(name) for name in names],
             "sources": column(st.integers(0, 4)), "openReservations": column(REQUESTS),
             "waiting": column(REQUESTS), "quotas": quotas, "limits": states, "cursor": cursor}
-    told = _frames.decode(server_frame(id=5, usageTold=body))
-    assert (told.names, list(told.sources), told.cursor) == (names, body["sources"], cursor)
-    assert list(told.open_reservations) == body["openReservations"]
-    assert list(told.waiting) == body["waiting"]
-    check_states(told.limits, states, limit_names)
-    for read, quota in zip(told.quotas, quotas, strict=True):
+    reported = _frames.decode(server_frame(id=5, usageReply=body))
+    assert (reported.names, list(reported.sources), reported.cursor) == (names, body["sources"], cursor)
+    assert list(reported.open_reservations) == body["openReservations"]
+    assert list(reported.waiting) == body["waiting"]
+    check_states(reported.limits, states, limit_names)
+    for read, quota in zip(reported.quotas, quotas, strict=True):
         message = {"id": 1, "quota": {"subject": b"s", "quota": quota | {
             "limits": [ordered(limit) for limit in quota["limits"]]}}}
         assert _quota_frames.encode_put(1, b"s", read) == by_pycapnp(message)
@@ -212,13 +212,13 @@ def test_answers_whose_columns_do_not_agree_are_malformed(fault):
     {"nameSizes": [2]}, {"sources": [1, 1]}, {"openReservations": []}, {"waiting": [1, 2]},
     {"quotas": []}, {"limits": ONE_STATE | {"entries": [1]}}])
 def test_usage_whose_columns_do_not_agree_is_malformed(fault):
-    assert _frames.decode(server_frame(id=1, usageTold=USAGE)).names == [b"a"]
+    assert _frames.decode(server_frame(id=1, usageReply=USAGE)).names == [b"a"]
     with pytest.raises(_frames.Malformed):
-        _frames.decode(server_frame(id=1, usageTold=USAGE | fault))
+        _frames.decode(server_frame(id=1, usageReply=USAGE | fault))
 
 
 def test_a_list_of_structs_can_not_be_longer_than_its_words():
-    frame = bytearray(server_frame(id=1, usageTold=USAGE))
+    frame = bytearray(server_frame(id=1, usageReply=USAGE))
     tag = struct.pack("<IHH", 1 << 2, 1, 2)  # one Quota: a word, two pointers
     at = bytes(frame).index(tag)
     frame[at:at + 4] = struct.pack("<I", 2 << 2)
@@ -240,7 +240,7 @@ def test_pointers_to_the_same_bytes_make_no_more_work_than_a_large_frame():
     sizes = _message.Column(_message.U16, count, b"\1\0" * count)
     sources = _message.Column(_message.BYTES, count, b"\1" * count)
     numbers = _message.Column(_message.U32, count, bytes(4 * count))
-    frame = _message.build(1, _quota_frames.USAGE_TOLD, bytes(8), (
+    frame = _message.build(1, _quota_frames.USAGE_REPLY, bytes(8), (
         names, sizes, sources, numbers, numbers, quotas, None))
     with pytest.raises(_frames.Malformed, match="again and again"):
         _frames.decode(frame)

@@ -50,7 +50,7 @@ def lose(kind, after_ping=False):
     return script
 
 
-def usage_told(names, cursor=0, **changed):
+def usage_reply(names, cursor=0, **changed):
     count = len(names)
     return {"names": "".join(names).encode(), "nameSizes": [len(name) for name in names],
             "sources": [2] * count, "openReservations": [3] * count, "waiting": [1] * count,

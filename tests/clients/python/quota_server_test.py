@@ -58,9 +58,9 @@ def test_a_reservation_is_charged_and_settled(client, subject):
         held.settle(250, 100)  # a repeat changes nothing
     assert used(client, subject) == (350, 0)
     assert client.usage(subject).limits[1].used == 0
-    with pytest.raises(sluicegate.ReservationEnded) as told:
+    with pytest.raises(sluicegate.ReservationEnded) as reported:
         held.cancel()
-    assert told.value.code is QuotaCode.ALREADY_SETTLED
+    assert reported.value.code is QuotaCode.ALREADY_SETTLED
 
 
 def test_a_block_without_settling_gives_back(client, subject):
@@ -78,20 +78,20 @@ def test_a_denial_charges_nothing_and_names_the_limit(client, subject):
     client.set_quota(tag, [Limit("all", "tokens", 10_000, HOUR_MS)])
     client.set_quota(tag + "model", [TOKENS])
     client.record(tag + "model", input_tokens=900)
-    with pytest.raises(QuotaDenied) as told:
+    with pytest.raises(QuotaDenied) as reported:
         client.reserve([tag, tag + "model"], input_tokens=200)
-    error = told.value
+    error = reported.value
     assert error.code is QuotaCode.TOKENS_EXCEEDED and error.retryable and error.retry_after > 0
     limit, = error.violated
     assert (limit.name, limit.amount, limit.used, limit.remaining, limit.subject) == (
         "tokens", 1_000, 900, 100, 1)
     assert used(client, tag) == (0, 0)
-    with pytest.raises(QuotaDenied) as told:
+    with pytest.raises(QuotaDenied) as reported:
         client.reserve([tag, tag + "model"], input_tokens=2_000)
-    assert told.value.code is QuotaCode.EXCEEDS_LIMIT and told.value.retry_after is None
-    with pytest.raises(QuotaDenied) as told:
+    assert reported.value.code is QuotaCode.EXCEEDS_LIMIT and reported.value.retry_after is None
+    with pytest.raises(QuotaDenied) as reported:
         client.reserve([tag, "elsewhere"])
-    assert told.value.code is QuotaCode.SUBJECTS_APART and not told.value.retryable
+    assert reported.value.code is QuotaCode.SUBJECTS_APART and not reported.value.retryable
 
 
 def test_a_repeat_with_the_same_id_gets_the_first_reservation(client, subject):
@@ -117,9 +117,9 @@ def test_a_wait_that_is_given_up_leaves_the_line(client, subject):
     with pytest.raises(sluicegate.TimedOut):
         client.lease(subject, wait=True, timeout=0.05)
     eventually(lambda: client.usage(subject).waiting == 0, "nobody is in line")
-    with pytest.raises(QuotaDenied) as told:
+    with pytest.raises(QuotaDenied) as reported:
         client.lease(subject, wait=True, wait_limit=0.05)
-    assert told.value.code is QuotaCode.WAIT_LIMIT
+    assert reported.value.code is QuotaCode.WAIT_LIMIT
     for lease in leases:
         lease.release()
     assert used(client, subject) == (0, 0)
@@ -128,9 +128,9 @@ def test_a_wait_that_is_given_up_leaves_the_line(client, subject):
 def test_leases_are_slots(client, subject):
     client.set_quota(subject, [SLOTS, Limit("requests", "requests", 1, HOUR_MS)])
     with client.lease(subject), client.lease(subject, owner="me"):
-        with pytest.raises(QuotaDenied) as told:
+        with pytest.raises(QuotaDenied) as reported:
             client.lease(subject)
-        assert told.value.code is QuotaCode.CONCURRENCY_EXCEEDED
+        assert reported.value.code is QuotaCode.CONCURRENCY_EXCEEDED
     assert used(client, subject) == (0, 0)
 
 
@@ -148,12 +148,12 @@ def test_a_lease_lives_by_its_renewal_and_dies_with_its_lifetime(client, subject
 def test_a_tied_reservation_ends_with_its_connection(server, client, subject):
     client.set_quota(subject, [SLOTS])
     with Client(address_of(server)) as other:
-        tied, free = other.lease(subject, tied=True), other.lease(subject)
+        connection_bound, free = other.lease(subject, connection_bound=True), other.lease(subject)
         assert used(client, subject)[0] == 2
     eventually(lambda: used(client, subject)[0] == 1, "the tied one ends")
-    with pytest.raises(sluicegate.ReservationEnded) as told:
-        client.extend(tied.id)
-    assert told.value.code is QuotaCode.ALREADY_EXPIRED
+    with pytest.raises(sluicegate.ReservationEnded) as reported:
+        client.extend(connection_bound.id)
+    assert reported.value.code is QuotaCode.ALREADY_EXPIRED
     client.cancel(free)
 
 
@@ -192,7 +192,7 @@ def test_processes_that_are_killed_at_any_moment_leak_nothing(server, client, su
             while True:
                 with own.reserve(subject, input_tokens=10, wait=True, lifetime=0.5) as held:
                     held.extend(0.5)
-                with own.lease(subject, wait=True, tied=True):
+                with own.lease(subject, wait=True, connection_bound=True):
                     pass
 
     for turn in range(30):
@@ -217,7 +217,7 @@ def test_a_connection_that_ends_at_any_byte_leaks_nothing(server, client, subjec
     """In the middle of a frame too, by a close or by a reset."""
     client.set_quota(subject, [SLOTS])
     names = _quota_frames.encode_subjects([[subject.encode()]] * 3)
-    flags = _quota_frames.TIED | _quota_frames.MAY_WAIT
+    flags = _quota_frames.CONNECTION_BOUND | _quota_frames.MAY_WAIT
     stream = _frames.encode_hello(1) + b"".join(
         _quota_frames.encode_reserve(frame_id, names, _quota_frames.Asked(flags))
         for frame_id in (2, 3))
@@ -285,8 +285,8 @@ def test_pages_tell_every_subject(client, subject):
     names = {f"{subject}.{n}" for n in range(600)}
     for name in names:
         client.set_quota(name, [TOKENS])
-    told = [usage.subject for usage in client.subjects()]
-    assert names <= set(told)
+    reported = [usage.subject for usage in client.subjects()]
+    assert names <= set(reported)
     usages = client.usage(sorted(names))
     assert [usage.subject for usage in usages] == sorted(names)
     assert {usage.source for usage in usages} == {"run_time"}
@@ -342,7 +342,7 @@ def test_tasks_that_are_cancelled_anywhere_leak_nothing(server, client, subject)
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
-            while client._core.pending:  # what was asked of another shard is answered behind a Ping
+            while client._dispatcher.pending:  # what was asked of another shard is answered behind a Ping
                 await asyncio.sleep(0.001)
             await client.ping()
     asyncio.run(main())

@@ -34,7 +34,7 @@ def test_what_admits_and_what_may_be_retried():
     assert {code.name for code in QuotaCode if code} == {
         "OK", "UNLIMITED", "UNKNOWN_MODEL", "PASSED_UNASKED"}
     retryable = {code.name for code in QuotaCode if code.retryable}
-    assert {"RPD_EXCEEDED", "TPM_EXCEEDED", "LINE_AHEAD", "WAIT_LIMIT", "DRAINING", "ID_IN_USE",
+    assert {"RPD_EXCEEDED", "TPM_EXCEEDED", "QUEUE_AHEAD", "WAIT_LIMIT", "DRAINING", "ID_IN_USE",
             "DENIED_UNASKED"} <= retryable
     assert not retryable & {"OK", "QUEUED", "WITHDRAWN", "EXCEEDS_LIMIT", "BLOCKED", "UNKNOWN",
                             "UNKNOWN_SUBJECT", "INVALID_QUOTA"}
@@ -60,7 +60,7 @@ def test_a_limit_is_its_json():
 
 @pytest.mark.parametrize("wrong", [
     {"name": ""}, {"name": "é" * 17}, {"metric": "cost", "count_cached": True},
-    {"metric": "words"}, {"kind": "slots"}, {"kind": "weekly"}, {"amount": -1},
+    {"metric": "words"}, {"kind": "concurrency"}, {"kind": "weekly"}, {"amount": -1},
     {"amount": 2**63}, {"amount": "some"}, {"period_ms": 9}, {"period_ms": 0},
     {"period_ms": 365 * 86_400_000 + 1}, {"time_zone": "UTC"}, {"period": "day"},
     {"kind": "calendar", "period_ms": 0}, {"kind": "calendar", "period": "day"},
@@ -77,18 +77,18 @@ def test_a_quota_comes_back_as_it_was_put():
     put = Quota((Limit("tpm", "tokens", 5, 60_000), Limit("c", "concurrency", "block"),
                  Limit("h", "tokens", "unlimited", kind="calendar", period="hour",
                        time_zone="Europe/Berlin", count_cached=True)), "refund", 7)
-    assert quota.quota_told(put.as_text(), 1) == put
-    assert quota.quota_told(QuotaText(profile="openai (2026-02)"), 3) == Quota(
+    assert quota.quota_from_text(put.as_text(), 1) == put
+    assert quota.quota_from_text(QuotaText(profile="openai (2026-02)"), 3) == Quota(
         (), source="profile", profile="openai (2026-02)")
-    assert quota.quota_told(QuotaText(), 0) is None
+    assert quota.quota_from_text(QuotaText(), 0) is None
     for wrong in (Quota(expired="never"), Quota(overtakers=-1), Quota(overtakers=1_001)):
         with pytest.raises(ValueError):
             wrong.as_text()
 
 
 def test_a_newer_servers_words_are_unknown():
-    told = quota.limit_told(LimitText("x", 99, 99, 99, 99, 1, 1, "", False))
-    assert (told.metric, told.kind, told.amount, told.period) == ("unknown",) * 4
+    reported = quota.limit_from_text(LimitText("x", 99, 99, 99, 99, 1, 1, "", False))
+    assert (reported.metric, reported.kind, reported.amount, reported.period) == ("unknown",) * 4
     assert quota.CODE_OF[200] is QuotaCode.UNKNOWN and quota.CODE_OF[254] is QuotaCode.UNKNOWN
 
 

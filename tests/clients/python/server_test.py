@@ -83,13 +83,13 @@ def test_waiting(client, key):
     with pytest.raises(sluicegate.TimedOut):
         client.acquire(key, wait=True, timeout=0.02)
     assert client.inspect(key).waiting == 0
-    told = []
-    waiter = threading.Thread(target=lambda: told.append(client.acquire(key, wait=True)))
+    reported = []
+    waiter = threading.Thread(target=lambda: reported.append(client.acquire(key, wait=True)))
     waiter.start()
     eventually(lambda: client.inspect(key).waiting == 1, "it waits")
     client.release(key)
     waiter.join(TIMEOUT_S)
-    assert told == [Verdict.APPROVED]
+    assert reported == [Verdict.APPROVED]
     with pytest.raises(sluicegate.TimedOut):
         client.acquire_many([key, key + "free"], wait=True, timeout=0.05)
     assert client.inspect(key).waiting == 0
@@ -104,21 +104,21 @@ def test_refusals(client, key):
 def test_threads_and_tasks_together_never_exceed_a_limit(server, client, key):
     def asks():
         for _ in range(100):
-            told.append(client.acquire(key, max_requests=1_000))
+            reported.append(client.acquire(key, max_requests=1_000))
 
     async def tasks():
         async with AsyncClient(client.address) as other:
             return await asyncio.gather(*[other.acquire(key) for _ in range(1_000)])
-    told = []
+    reported = []
     threads = [threading.Thread(target=asks) for _ in range(8)]
     for thread in threads:
         thread.start()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        told += runner.run(tasks())
+        reported += runner.run(tasks())
     for thread in threads:
         thread.join(TIMEOUT_S)
-    told += client.acquire_many([key] * 500)
-    assert Counter(told) == {Verdict.APPROVED: 1_000, Verdict.DENIED: 1_300}
+    reported += client.acquire_many([key] * 500)
+    assert Counter(reported) == {Verdict.APPROVED: 1_000, Verdict.DENIED: 1_300}
 
 
 def test_a_cancelled_wait_takes_no_permit(client, key):
@@ -132,7 +132,7 @@ def test_a_cancelled_wait_takes_no_permit(client, key):
                 call.cancel()
             await other.release(key)  # crosses the withdrawals
             assert await calls[-1] is Verdict.APPROVED
-            while (await other.inspect(key)).waiting or other._core.pending:
+            while (await other.inspect(key)).waiting or other._dispatcher.pending:
                 await asyncio.sleep(0.001)
             assert (await other.inspect(key)).approved == 1
     asyncio.run(asyncio.wait_for(main(), 2 * TIMEOUT_S))
@@ -220,7 +220,7 @@ def test_killed_under_threads():
         for thread in threads:
             thread.join(2 * TIMEOUT_S)
             assert not thread.is_alive(), "a call did not end"
-        assert not client._core.pending and not client._core.places
+        assert not client._dispatcher.pending and not client._dispatcher.places
     server.kill()
     ledger.check()
     assert ledger.ended["documented error"] >= KILLS
@@ -249,7 +249,7 @@ def test_killed_under_tasks(loop):
             server = await asyncio.get_running_loop().run_in_executor(
                 None, kill_again_and_again, port, ledger)
             await asyncio.wait_for(asyncio.gather(*tasks), 2 * TIMEOUT_S)
-            assert not client._core.pending and not client._core.places
+            assert not client._dispatcher.pending and not client._dispatcher.places
             return server
     with asyncio.Runner(loop_factory=loop) as runner:
         server = runner.run(main())
@@ -260,13 +260,13 @@ def test_killed_under_tasks(loop):
 
 @pytest.mark.parametrize("policy", ["open", "closed"])
 def test_killed_under_a_policy_no_acquire_raises(policy):
-    port, ledger, told = free_port(), Ledger(), Counter()
+    port, ledger, reported = free_port(), Ledger(), Counter()
 
     def work():
         while not ledger.over:
             ledger.begin()
             verdicts = client.acquire_many(["a", "b", "c"])
-            told.update(verdicts)
+            reported.update(verdicts)
             ledger.end("answer" if not verdicts.connection_lost else "documented error")
     with Client(f"127.0.0.1:{port}", on_failure=policy, backoff=(0.01, 0.05)) as client:
         threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
@@ -278,7 +278,7 @@ def test_killed_under_a_policy_no_acquire_raises(policy):
     server.kill()
     ledger.check()
     unasked = {"open": Verdict.PASSED_UNASKED, "closed": Verdict.DENIED_UNASKED}[policy]
-    assert set(told) == {Verdict.APPROVED, unasked}
+    assert set(reported) == {Verdict.APPROVED, unasked}
 
 
 def test_requeue_outlives_a_killed_server():
@@ -308,19 +308,19 @@ def test_a_server_that_is_told_to_stop_ends_waits_as_draining():
         server = stack.enter_context(contextlib.closing(Stopping()))
         client = stack.enter_context(Client(f"127.0.0.1:{server.native_port}"))
         assert client.acquire("a", max_requests=1)
-        told = []
+        reported = []
 
         def wait():
             try:
                 client.acquire("a", wait=True)
             except sluicegate.SluicegateError as error:
-                told.append(type(error))
+                reported.append(type(error))
         waiter = threading.Thread(target=wait)
         waiter.start()
         eventually(lambda: client.inspect("a").waiting == 1, "it waits")
         assert server.stop() == 0
         waiter.join(TIMEOUT_S)
-        assert told == [sluicegate.Draining]
+        assert reported == [sluicegate.Draining]
         with pytest.raises(sluicegate.ConnectionLost):
             client.acquire("a")
 

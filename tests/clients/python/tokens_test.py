@@ -53,9 +53,9 @@ def no_proxy(monkeypatch):
 
 
 def failure(*arguments, **options):
-    with pytest.raises(sluicegate.CountTokensError) as told:
+    with pytest.raises(sluicegate.CountTokensError) as reported:
         count_tokens(*arguments, **options)
-    return told.value
+    return reported.value
 
 
 def test_it_asks_as_the_api_wants_it():

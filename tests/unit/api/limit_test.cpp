@@ -18,7 +18,7 @@ TEST(Limit, metrics_keep_their_numbers_and_names) {
 }
 
 TEST(Limit, kinds_keep_their_numbers_and_names) {
-  EXPECT_EQ(kind_name(static_cast<LimitKind>(0)), "slots");
+  EXPECT_EQ(kind_name(static_cast<LimitKind>(0)), "concurrency");
   EXPECT_EQ(kind_name(static_cast<LimitKind>(1)), "fixed");
   EXPECT_EQ(kind_name(static_cast<LimitKind>(2)), "sliding");
   EXPECT_EQ(kind_name(static_cast<LimitKind>(3)), "gcra");

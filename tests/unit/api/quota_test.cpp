@@ -29,7 +29,7 @@ TEST(QuotaCode, keeps_its_numbers_and_names) {
       "tokens_exceeded",
       "cost_exceeded",
       "concurrency_exceeded",
-      "line_ahead",
+      "queue_ahead",
       "deadline_unmeetable",
       "wait_limit",
       "withdrawn",
@@ -86,7 +86,7 @@ TEST(QuotaCode, who_was_denied_for_want_of_room_or_time_may_ask_again) {
        {QuotaCode::rpd_exceeded, QuotaCode::rpm_exceeded, QuotaCode::tpm_exceeded,
         QuotaCode::requests_exceeded, QuotaCode::input_tokens_exceeded,
         QuotaCode::output_tokens_exceeded, QuotaCode::tokens_exceeded, QuotaCode::cost_exceeded,
-        QuotaCode::concurrency_exceeded, QuotaCode::line_ahead, QuotaCode::deadline_unmeetable,
+        QuotaCode::concurrency_exceeded, QuotaCode::queue_ahead, QuotaCode::deadline_unmeetable,
         QuotaCode::wait_limit, QuotaCode::draining, QuotaCode::waiters_full,
         QuotaCode::reservations_full, QuotaCode::subjects_full, QuotaCode::id_in_use}) {
     EXPECT_TRUE(may_retry(code)) << code_name(code);

@@ -35,8 +35,8 @@ TEST(ObjectPool, takes_the_last_one_back_first) {
   int alive = 0;
   Pool pool(4, "test");
   for (int count = 0; count < 4; ++count) pool.take(alive);
-  pool.give_back(1);
-  pool.give_back(3);
+  pool.free(1);
+  pool.free(3);
   EXPECT_EQ(alive, 2);
   EXPECT_EQ(pool.take(alive, 7), 3u);
   EXPECT_EQ(pool.take(alive, 8), 1u);
@@ -49,7 +49,7 @@ TEST(ObjectPool, knows_which_indexes_are_in_use) {
   Pool pool(4, "test");
   pool.take(alive);
   pool.take(alive);
-  pool.give_back(0);
+  pool.free(0);
   EXPECT_FALSE(pool.holds(0));
   EXPECT_TRUE(pool.holds(1));
   EXPECT_FALSE(pool.holds(2));
@@ -62,7 +62,7 @@ TEST(ObjectPool, ends_what_it_still_holds) {
   {
     Pool pool(4, "test");
     for (int count = 0; count < 4; ++count) pool.take(alive);
-    pool.give_back(2);
+    pool.free(2);
   }
   EXPECT_EQ(alive, 0);
 }
@@ -77,8 +77,8 @@ TEST(ObjectPoolDeathTest, does_not_take_the_same_twice) {
   int alive = 0;
   Pool pool(2, "test");
   pool.take(alive);
-  pool.give_back(0);
-  EXPECT_DEATH(pool.give_back(0), "holds\\(index\\)");
+  pool.free(0);
+  EXPECT_DEATH(pool.free(0), "holds\\(index\\)");
 }
 
 }  // namespace

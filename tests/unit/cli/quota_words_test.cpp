@@ -47,7 +47,7 @@ TEST(QuotaWords, periods_of_the_calendar_may_name_a_zone) {
 }
 
 TEST(QuotaWords, slots_have_no_period_and_amounts_may_be_words) {
-  EXPECT_EQ(limit_of("slots:concurrency:4").kind, LimitKind::slots);
+  EXPECT_EQ(limit_of("slots:concurrency:4").kind, LimitKind::concurrency);
   EXPECT_EQ(limit_of("rpm:requests:block/60s").ceiling, Ceiling::block);
   EXPECT_EQ(limit_of("rpm:requests:unlimited/60s").ceiling, Ceiling::unlimited);
 }

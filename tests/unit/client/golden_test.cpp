@@ -232,14 +232,14 @@ void expect_quota(const Quota& quota, const Json& json) {
   }
 }
 
-void expect(const UsageTold& told, const Json& message) {
-  const Json& json = message.at("usageTold");
+void expect(const UsageReply& reported, const Json& message) {
+  const Json& json = message.at("usageReply");
   const auto sizes = numbers(json, "nameSizes");
-  ASSERT_EQ(told.page.subjects.size(), sizes.size());
+  ASSERT_EQ(reported.page.subjects.size(), sizes.size());
   std::vector<LimitState> states;
   size_t at = 0;
   for (size_t i = 0; i < sizes.size(); at += sizes[i++]) {
-    const SubjectState& subject = told.page.subjects[i];
+    const SubjectState& subject = reported.page.subjects[i];
     EXPECT_EQ(subject.name, bytes_of(json, "names").substr(at, sizes[i]));
     EXPECT_EQ(static_cast<uint64_t>(subject.source), numbers(json, "sources")[i]);
     EXPECT_EQ(subject.open_reservations, numbers(json, "openReservations")[i]);
@@ -248,8 +248,8 @@ void expect(const UsageTold& told, const Json& message) {
     states.insert(states.end(), subject.limits.begin(), subject.limits.end());
   }
   expect_limits(states, limits_of(json));
-  EXPECT_EQ(told.page.cursor, number_or_zero(json, "cursor"));
-  EXPECT_EQ(told.page.left_out, number_or_zero(limits_of(json), "leftOut"));
+  EXPECT_EQ(reported.page.cursor, number_or_zero(json, "cursor"));
+  EXPECT_EQ(reported.page.left_out, number_or_zero(limits_of(json), "leftOut"));
 }
 
 TEST(Golden, answers_are_read_as_their_json_says) {

@@ -48,7 +48,7 @@ TEST(QuotaClient, calls_that_agree_gather_and_ends_overtake_beginnings) {
   EXPECT_EQ(asked[1].subjects.size(), 1u);  // then a settle, which a reserve must not overtake
   EXPECT_EQ(asked[2].reservations.size(), 3u);
   EXPECT_EQ(asked[3].subjects.size(), 2u);
-  EXPECT_EQ(asked[3].input_tokens, (std::vector<uint64_t>{untold, 5}));
+  EXPECT_EQ(asked[3].input_tokens, (std::vector<uint64_t>{unset, 5}));
   EXPECT_EQ(asked[4].lifetime_ms, 1'000u);
   EXPECT_EQ(ids[3], reservation + 1);
 }
@@ -72,7 +72,7 @@ TEST(QuotaClient, batches_are_frames_of_many_entries) {
   EXPECT_EQ(asked[0].entries(), 1'024u);
   EXPECT_EQ(asked[0].lifetime_ms, 1'000u);
   EXPECT_EQ(asked[0].output_tokens[0], 7u);
-  EXPECT_EQ(asked[0].output_tokens[1], untold);
+  EXPECT_EQ(asked[0].output_tokens[1], unset);
   EXPECT_EQ(asked[3].output_tokens, std::vector<uint64_t>(476, 3));
 }
 

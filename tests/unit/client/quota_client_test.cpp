@@ -24,7 +24,7 @@ TEST(QuotaClient, settles_what_it_reserved) {
                                                .max_output_tokens = 500,
                                                .lifetime_ms = 30'000,
                                                .owner = "worker 3",
-                                               .tied = true});
+                                               .connection_bound = true});
   ASSERT_TRUE(call);
   EXPECT_EQ(call.id(), reservation);
   EXPECT_TRUE(call.is_open());
@@ -32,7 +32,7 @@ TEST(QuotaClient, settles_what_it_reserved) {
   EXPECT_FALSE(call.is_open());
   const auto asked = frames.wait_for(2);
   EXPECT_EQ(asked[0].subjects, std::vector<std::string>{"gpt-4o"});
-  EXPECT_EQ(asked[0].flags, quota_flag::tied);
+  EXPECT_EQ(asked[0].flags, quota_flag::connection_bound);
   EXPECT_EQ(asked[0].lifetime_ms, 30'000u);
   EXPECT_EQ(asked[0].input_tokens, std::vector<uint64_t>{900});
   EXPECT_EQ(asked[0].output_tokens, std::vector<uint64_t>{500});
@@ -157,7 +157,7 @@ TEST(QuotaClient, a_denial_is_a_value_that_tells_why) {
     peer.at_end();
   });
   Client client{address_of(server), quick()};
-  const Reservation denied = client.reserve({"{acme}", "{acme}.gpt-4o"}, {.tell_violated = true});
+  const Reservation denied = client.reserve({"{acme}", "{acme}.gpt-4o"}, {.wants_violated = true});
   EXPECT_FALSE(denied);
   EXPECT_FALSE(denied.is_open());
   const QuotaOutcome& outcome = denied.outcome();
@@ -177,7 +177,7 @@ TEST(QuotaClient, what_the_server_would_refuse_a_frame_for_is_thrown_before) {
   const std::vector<std::string_view> nine(9, "a");
   EXPECT_THROW(client.reserve(nine), std::invalid_argument);
   EXPECT_THROW(client.reserve("a", {.input_tokens = 1ULL << 63}), std::invalid_argument);
-  EXPECT_THROW(client.reserve("a", {.cost = untold}), std::invalid_argument);
+  EXPECT_THROW(client.reserve("a", {.cost = unset}), std::invalid_argument);
   EXPECT_THROW(client.reserve("a", {.lifetime_ms = 9}), std::invalid_argument);
   EXPECT_THROW(client.reserve("a", {.wait_limit_ms = 3'600'001}), std::invalid_argument);
   EXPECT_THROW(client.reserve("a", {.owner = std::string_view{std::string(129, 'o')}}),
@@ -193,13 +193,13 @@ TEST(QuotaClient, usage_is_told_by_subject) {
   const FakeServer server = serve([](Peer& peer) {
     const Asked asked = read_quota(peer);
     peer.write(test::answer(asked.id, [](auto frame) {
-      auto told = frame.initUsageTold();
-      told.setNames(kj::arrayPtr(reinterpret_cast<const kj::byte*>("gpt-4o"), 6));
-      told.setNameSizes({uint16_t{6}});
-      told.setSources({uint8_t{1}});
-      told.setOpenReservations({3U});
-      told.setWaiting({1U});
-      told.initQuotas(1)[0].initLimits(1)[0].setName("tpm");
+      auto reported = frame.initUsageReply();
+      reported.setNames(kj::arrayPtr(reinterpret_cast<const kj::byte*>("gpt-4o"), 6));
+      reported.setNameSizes({uint16_t{6}});
+      reported.setSources({uint8_t{1}});
+      reported.setOpenReservations({3U});
+      reported.setWaiting({1U});
+      reported.initQuotas(1)[0].initLimits(1)[0].setName("tpm");
     }));
     peer.at_end();
   });

@@ -43,7 +43,7 @@ TEST(QuotaFrames, reserves_are_the_golden_ones) {
                         .max_output_tokens = output};
   expect_golden("check", Check{checked});
   const std::array<uint32_t, 2> requests{1, keep};
-  const std::array<uint64_t, 2> inputs{900, untold}, outputs{500, amount_max}, costs{0, 7};
+  const std::array<uint64_t, 2> inputs{900, unset}, outputs{500, amount_max}, costs{0, 7};
   const std::array<std::string_view, 2> ids{"call-1", ""};
   expect_golden("reserve_columns", Reserve{.flags = 15,
                                            .wait_limit_ms = 250,
@@ -63,8 +63,8 @@ TEST(QuotaFrames, ends_of_reservations_are_the_golden_ones) {
   expect_golden(
       "settle",
       Settle{.reservations = reservations, .input_tokens = inputs, .output_tokens = outputs});
-  const std::array<uint64_t, 2> some{reservations[0], 0}, all_inputs{880, untold};
-  const std::array<uint64_t, 2> all_outputs{312, 5}, costs{7, untold};
+  const std::array<uint64_t, 2> some{reservations[0], 0}, all_inputs{880, unset};
+  const std::array<uint64_t, 2> all_outputs{312, 5}, costs{7, unset};
   const std::array<uint32_t, 2> requests{2, keep};
   expect_golden("settle_columns", Settle{.reservations = some,
                                          .requests = requests,
@@ -81,7 +81,7 @@ TEST(QuotaFrames, ends_of_reservations_are_the_golden_ones) {
 
 TEST(QuotaFrames, records_are_the_golden_ones) {
   const std::array<uint32_t, 2> requests{0, keep};
-  const std::array<uint64_t, 2> inputs{880, 10}, cached{80, untold}, outputs{312, untold};
+  const std::array<uint64_t, 2> inputs{880, 10}, cached{80, unset}, outputs{312, unset};
   const std::array<uint64_t, 2> costs{0, amount_max};
   expect_golden("record_columns", Record{.flags = quota_flag::wants_limits,
                                          .subjects = tagged,
@@ -149,7 +149,7 @@ TEST(QuotaFrames, answers_whose_columns_differ_are_refused) {
 }
 
 TEST(QuotaFrames, limits_whose_names_do_not_add_up_are_refused) {
-  const auto told = [](uint8_t name_bytes) {
+  const auto reported = [](uint8_t name_bytes) {
     return test::answer(7, [&](auto frame) {
       auto limits = frame.initQuotaAnswers().initLimits();
       limits.initEntries(1);
@@ -166,13 +166,13 @@ TEST(QuotaFrames, limits_whose_names_do_not_add_up_are_refused) {
       }
     });
   };
-  EXPECT_NO_THROW(decode_bytes(told(3)));
-  EXPECT_THROW(decode_bytes(told(4)), ProtocolError);
+  EXPECT_NO_THROW(decode_bytes(reported(3)));
+  EXPECT_THROW(decode_bytes(reported(4)), ProtocolError);
 }
 
 TEST(QuotaFrames, limits_of_no_subject_are_refused) {
-  const auto told = test::answer(7, [](auto frame) {
-    auto limits = frame.initUsageTold().initLimits();
+  const auto reported = test::answer(7, [](auto frame) {
+    auto limits = frame.initUsageReply().initLimits();
     limits.initEntries(1);
     limits.initSubjects(1);
     limits.initNameSizes(1);
@@ -187,7 +187,7 @@ TEST(QuotaFrames, limits_of_no_subject_are_refused) {
     limits.initPeriodMs(1);
     limits.initResetMs(1);
   });
-  EXPECT_THROW(decode_bytes(told), ProtocolError);
+  EXPECT_THROW(decode_bytes(reported), ProtocolError);
 }
 
 }  // namespace

@@ -162,7 +162,7 @@ class IoTest : public testing::Test {
       case EventKind::accepted:
         EXPECT_FALSE(event.socket.generation > generation_mask);
         accepted_.push_back(event.socket);
-        told_[{event.socket}] = {};
+        given_[{event.socket}] = {};
         return;
       case EventKind::accept_failed:
         ++accept_failures_;
@@ -177,39 +177,40 @@ class IoTest : public testing::Test {
       default:
         break;
     }
-    Told& told = told_.at({event.socket});
-    if (told.closes + told.releases > 0) told.after_closed = true;
+    Told& reported = given_.at({event.socket});
+    if (reported.closes + reported.releases > 0) reported.after_closed = true;
     switch (event.kind) {
       case EventKind::received:
         EXPECT_FALSE(event.bytes.empty());
         EXPECT_EQ(reinterpret_cast<uintptr_t>(event.bytes.data()) % 8, 0u);
-        told.received.append(reinterpret_cast<const char*>(event.bytes.data()), event.bytes.size());
-        ++told.receives;
-        told.last_receive_in = turns_;
+        reported.received.append(reinterpret_cast<const char*>(event.bytes.data()),
+                                 event.bytes.size());
+        ++reported.receives;
+        reported.last_receive_in = turns_;
         std::memset(event.bytes.data(), 0xEE, event.bytes.size());  // they are the reader's
         return;
       case EventKind::end_of_stream:
-        ++told.ends;
+        ++reported.ends;
         return;
       case EventKind::hung_up:
-        ++told.hang_ups;
+        ++reported.hang_ups;
         return;
       case EventKind::failed:
-        ++told.failures;
-        told.failure = event.result;
+        ++reported.failures;
+        reported.failure = event.result;
         return;
       case EventKind::sent:
-        ++told.sents;
-        told.sent_result = event.result;
-        told.untaken_bytes = event.untaken_bytes;
+        ++reported.sents;
+        reported.sent_result = event.result;
+        reported.untaken_bytes = event.untaken_bytes;
         return;
       case EventKind::closed:
-        ++told.closes;
+        ++reported.closes;
         return;
       case EventKind::released:
-        ++told.releases;
-        told.descriptor = event.result;
-        EXPECT_NE(told.last_receive_in, turns_);  // who closes because of the bytes is in time
+        ++reported.releases;
+        reported.descriptor = event.result;
+        EXPECT_NE(reported.last_receive_in, turns_);  // who closes because of the bytes is in time
         return;
       default:
         FAIL() << "an event of an unknown kind";
@@ -239,11 +240,11 @@ class IoTest : public testing::Test {
     return accepted_.at(before);
   }
 
-  Told& told(SocketId socket) { return told_.at({socket}); }
+  Told& reported(SocketId socket) { return given_.at({socket}); }
 
   void close_and_wait(SocketId socket) {
     io_->close(socket);
-    EXPECT_TRUE(until([&] { return told(socket).closes > 0; }));
+    EXPECT_TRUE(until([&] { return reported(socket).closes > 0; }));
   }
 
   // The client sends all of it while the server polls.
@@ -276,7 +277,7 @@ class IoTest : public testing::Test {
   size_t events_max_ = 512;
   uint64_t turns_ = 0;
   std::vector<SocketId> accepted_;
-  std::map<Key, Told> told_;
+  std::map<Key, Told> given_;
   uint32_t accept_failures_ = 0;
   int32_t accept_failure_ = 0;
   uint32_t listeners_closed_ = 0;

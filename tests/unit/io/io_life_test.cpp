@@ -46,12 +46,12 @@ TYPED_TEST(IoLife, close_with_everything_in_flight_tells_sent_then_closed_once) 
   this->io_->receive_stop(socket);  // and the cancel of the receive, and the watch
   client.write("too late");
   this->io_->close(socket);
-  ASSERT_TRUE(this->until([&] { return this->told(socket).closes == 1; }, 2'000));
-  EXPECT_EQ(this->told(socket).sents, 1u);
-  EXPECT_LT(this->told(socket).sent_result, 0);
+  ASSERT_TRUE(this->until([&] { return this->reported(socket).closes == 1; }, 2'000));
+  EXPECT_EQ(this->reported(socket).sents, 1u);
+  EXPECT_LT(this->reported(socket).sent_result, 0);
   this->settle();
-  EXPECT_EQ(this->told(socket).closes, 1u);
-  EXPECT_FALSE(this->told(socket).after_closed);
+  EXPECT_EQ(this->reported(socket).closes, 1u);
+  EXPECT_FALSE(this->reported(socket).after_closed);
 }
 
 TYPED_TEST(IoLife, a_socket_knows_its_peer) {
@@ -90,7 +90,7 @@ TYPED_TEST(IoLife, close_with_unread_bytes_resets_the_peer) {
   client.write("unread");
   this->settle();
   this->io_->close(socket);
-  ASSERT_TRUE(this->until([&] { return this->told(socket).closes == 1; }));
+  ASSERT_TRUE(this->until([&] { return this->reported(socket).closes == 1; }));
   std::string got;
   const ssize_t end = this->read_to_end(client, got);
   EXPECT_TRUE(end == 0 || end == -ECONNRESET) << end;
@@ -111,9 +111,9 @@ TYPED_TEST(IoLife, close_in_the_turn_of_any_call_tells_closed) {
     if (calls & 8) this->io_->receive_stop(socket);
     if (calls & 16) this->turn(0);
     this->io_->close(socket);
-    ASSERT_TRUE(this->until([&] { return this->told(socket).closes == 1; }, 2'000)) << calls;
-    EXPECT_EQ(this->told(socket).sents, (calls & 4) != 0 ? 1u : 0u) << calls;
-    EXPECT_EQ(this->told(socket).ends + this->told(socket).failures, 0u) << calls;
+    ASSERT_TRUE(this->until([&] { return this->reported(socket).closes == 1; }, 2'000)) << calls;
+    EXPECT_EQ(this->reported(socket).sents, (calls & 4) != 0 ? 1u : 0u) << calls;
+    EXPECT_EQ(this->reported(socket).ends + this->reported(socket).failures, 0u) << calls;
   }
 }
 
@@ -128,8 +128,8 @@ TYPED_TEST(IoLife, close_of_a_socket_that_waits_for_buffers) {
   for (int turns = 0; turns < 5; ++turns) this->turn();
   for (const SocketId socket : this->accepted_) this->io_->close(socket);
   for (const SocketId socket : this->accepted_) {
-    EXPECT_TRUE(this->until([&] { return this->told(socket).closes == 1; }, 2'000));
-    EXPECT_FALSE(this->told(socket).after_closed);
+    EXPECT_TRUE(this->until([&] { return this->reported(socket).closes == 1; }, 2'000));
+    EXPECT_FALSE(this->reported(socket).after_closed);
   }
 }
 
@@ -142,10 +142,10 @@ TYPED_TEST(IoLife, delivers_nothing_after_close) {
   client.write("bytes that arrive before the close is submitted");
   client.finish();
   this->io_->close(socket);
-  ASSERT_TRUE(this->until([&] { return this->told(socket).closes == 1; }));
-  EXPECT_EQ(this->told(socket).receives, 0u);
-  EXPECT_EQ(this->told(socket).ends, 0u);
-  EXPECT_EQ(this->told(socket).failures, 0u);
+  ASSERT_TRUE(this->until([&] { return this->reported(socket).closes == 1; }));
+  EXPECT_EQ(this->reported(socket).receives, 0u);
+  EXPECT_EQ(this->reported(socket).ends, 0u);
+  EXPECT_EQ(this->reported(socket).failures, 0u);
 }
 
 TYPED_TEST(IoLife, a_slot_comes_back_with_another_generation) {
@@ -182,11 +182,11 @@ TYPED_TEST(IoLife, ten_thousand_connections_leak_no_descriptor_and_no_slot) {
     this->turn(0);
     for (const SocketId socket : this->accepted_) this->io_->close(socket);
     for (const SocketId socket : this->accepted_) {
-      ASSERT_TRUE(this->until([&] { return this->told(socket).closes == 1; }));
+      ASSERT_TRUE(this->until([&] { return this->reported(socket).closes == 1; }));
       ++closed;
     }
     this->accepted_.clear();
-    this->told_.clear();
+    this->given_.clear();
   }
   EXPECT_EQ(closed, 10'000u);
   EXPECT_EQ(open_descriptors(), before);
@@ -207,8 +207,8 @@ TYPED_TEST(IoLife, accepting_pauses_while_every_slot_is_in_use) {
   for (uint32_t each = 0; each < 12; ++each) {
     const SocketId socket = this->accept_one_of(each);
     this->io_->receive_start(socket);
-    ASSERT_TRUE(this->until([&] { return !this->told(socket).received.empty(); })) << each;
-    EXPECT_EQ(this->told(socket).received, std::to_string(each));
+    ASSERT_TRUE(this->until([&] { return !this->reported(socket).received.empty(); })) << each;
+    EXPECT_EQ(this->reported(socket).received, std::to_string(each));
     this->close_and_wait(socket);
   }
   this->settle();
@@ -237,7 +237,7 @@ TYPED_TEST(IoLife, accept_finish_tells_what_is_queued_then_closes_the_listener) 
   for (const SocketId socket : this->accepted_) this->io_->receive_start(socket);
   EXPECT_TRUE(this->until([&] {
     for (const SocketId socket : this->accepted_) {
-      if (this->told(socket).received == "late") return true;
+      if (this->reported(socket).received == "late") return true;
     }
     return false;
   }));
@@ -275,7 +275,7 @@ TYPED_TEST(IoLife, without_descriptors_one_peer_is_turned_away_and_accepting_goe
   const ssize_t end = this->read_to_end(hanging, got);
   // The others are served, and nothing spins.
   first.write("still served");
-  const bool served = this->until([&] { return this->told(old).received == "still served"; });
+  const bool served = this->until([&] { return this->reported(old).received == "still served"; });
   const uint64_t before = this->io_->statistics().enters;
   this->turn(50 * base::ns_per_ms);
   const uint64_t enters = this->io_->statistics().enters - before;

@@ -25,7 +25,7 @@ TYPED_TEST(IoMoveEnd, the_end_is_told_to_the_adopter) {
     client.write("last");
     if (when < 3) client.finish();
     if (when == 0) {
-      ASSERT_TRUE(this->a_.until([&] { return this->a_.told(old).ends == 1; }));
+      ASSERT_TRUE(this->a_.until([&] { return this->a_.reported(old).ends == 1; }));
     }
     this->a_.io_->release(old);
     if (when == 3) client.finish();
@@ -34,12 +34,12 @@ TYPED_TEST(IoMoveEnd, the_end_is_told_to_the_adopter) {
     const SocketId now = this->b_.adopt(fd);
     this->b_.io_->receive_start(now);
     if (when == 5) client.finish();
-    ASSERT_TRUE(this->b_.until([&] { return this->b_.told(now).ends == 1; }, 2'000)) << when;
+    ASSERT_TRUE(this->b_.until([&] { return this->b_.reported(now).ends == 1; }, 2'000)) << when;
     this->b_.settle(2);
-    EXPECT_EQ(this->b_.told(now).ends, 1u) << when;
-    EXPECT_EQ(this->b_.told(now).failures, 0u) << when;
-    EXPECT_EQ(this->a_.told(old).ends, when == 0 ? 1u : 0u) << when;
-    EXPECT_EQ(this->a_.told(old).received + this->b_.told(now).received, "last") << when;
+    EXPECT_EQ(this->b_.reported(now).ends, 1u) << when;
+    EXPECT_EQ(this->b_.reported(now).failures, 0u) << when;
+    EXPECT_EQ(this->a_.reported(old).ends, when == 0 ? 1u : 0u) << when;
+    EXPECT_EQ(this->a_.reported(old).received + this->b_.reported(now).received, "last") << when;
     this->b_.close_and_wait(now);
   }
 }
@@ -52,15 +52,15 @@ TYPED_TEST(IoMoveEnd, a_hang_up_is_told_to_the_adopter_while_stopped) {
     client.write("unread");
     client.finish();
     if (told_before) {
-      ASSERT_TRUE(this->a_.until([&] { return this->a_.told(old).hang_ups == 1; }));
+      ASSERT_TRUE(this->a_.until([&] { return this->a_.reported(old).hang_ups == 1; }));
     }
     const SocketId now = this->move(this->a_, this->b_, old);
-    ASSERT_TRUE(this->b_.until([&] { return this->b_.told(now).hang_ups == 1; }, 2'000));
+    ASSERT_TRUE(this->b_.until([&] { return this->b_.reported(now).hang_ups == 1; }, 2'000));
     this->b_.settle(2);
-    EXPECT_EQ(this->b_.told(now).hang_ups, 1u);
+    EXPECT_EQ(this->b_.reported(now).hang_ups, 1u);
     this->b_.io_->receive_start(now);
-    ASSERT_TRUE(this->b_.until([&] { return this->b_.told(now).ends == 1; }, 2'000));
-    EXPECT_EQ(this->b_.told(now).received, "unread");
+    ASSERT_TRUE(this->b_.until([&] { return this->b_.reported(now).ends == 1; }, 2'000));
+    EXPECT_EQ(this->b_.reported(now).received, "unread");
     this->b_.close_and_wait(now);
   }
 }
@@ -79,7 +79,7 @@ TYPED_TEST(IoMoveEnd, a_reset_is_told_to_the_adopter) {
     this->a_.settle(2);
     if (moment == 0) {
       client.reset();
-      ASSERT_TRUE(this->a_.until([&] { return this->a_.told(old).failures == 1; }, 2'000));
+      ASSERT_TRUE(this->a_.until([&] { return this->a_.reported(old).failures == 1; }, 2'000));
     }
     if (moment == 1) client.reset();
     this->a_.io_->release(old);
@@ -88,12 +88,13 @@ TYPED_TEST(IoMoveEnd, a_reset_is_told_to_the_adopter) {
     const SocketId now = this->b_.adopt(fd);
     if (receiving_after) this->b_.io_->receive_start(now);
     if (moment == 3) client.reset();
-    ASSERT_TRUE(this->b_.until([&] { return this->b_.told(now).failures == 1; }, 2'000)) << when;
+    ASSERT_TRUE(this->b_.until([&] { return this->b_.reported(now).failures == 1; }, 2'000))
+        << when;
     this->b_.settle(2);
-    EXPECT_EQ(this->b_.told(now).failures, 1u) << when;
-    EXPECT_EQ(this->b_.told(now).failure, -ECONNRESET) << when;
-    EXPECT_EQ(this->b_.told(now).ends, 0u) << when;
-    EXPECT_EQ(this->a_.told(old).failures, moment == 0 ? 1u : 0u) << when;
+    EXPECT_EQ(this->b_.reported(now).failures, 1u) << when;
+    EXPECT_EQ(this->b_.reported(now).failure, -ECONNRESET) << when;
+    EXPECT_EQ(this->b_.reported(now).ends, 0u) << when;
+    EXPECT_EQ(this->a_.reported(old).failures, moment == 0 ? 1u : 0u) << when;
     this->b_.close_and_wait(now);
   }
 }
@@ -106,10 +107,10 @@ TYPED_TEST(IoMoveEnd, a_reset_that_a_send_met_is_told_to_the_adopter) {
   client.reset();
   const std::string text = "lost";
   this->a_.io_->send(old, bytes_of(text));
-  ASSERT_TRUE(this->a_.until([&] { return this->a_.told(old).sents == 1; }));
-  EXPECT_LT(this->a_.told(old).sent_result, 0);
+  ASSERT_TRUE(this->a_.until([&] { return this->a_.reported(old).sents == 1; }));
+  EXPECT_LT(this->a_.reported(old).sent_result, 0);
   const SocketId now = this->move(this->a_, this->b_, old);
-  EXPECT_TRUE(this->b_.until([&] { return this->b_.told(now).failures == 1; }, 2'000));
+  EXPECT_TRUE(this->b_.until([&] { return this->b_.reported(now).failures == 1; }, 2'000));
 }
 
 // ------------------------------------------------------------------------- slots and descriptors
@@ -125,10 +126,11 @@ TYPED_TEST(IoMoveEnd, close_of_a_socket_that_is_being_released_wins) {
     if (calls & 8) this->a_.io_->receive_stop(socket);
     this->a_.io_->release(socket);
     this->a_.io_->close(socket);
-    ASSERT_TRUE(this->a_.until([&] { return this->a_.told(socket).closes == 1; }, 2'000)) << calls;
+    ASSERT_TRUE(this->a_.until([&] { return this->a_.reported(socket).closes == 1; }, 2'000))
+        << calls;
     this->a_.settle(2);
-    EXPECT_EQ(this->a_.told(socket).releases, 0u) << calls;
-    EXPECT_FALSE(this->a_.told(socket).after_closed) << calls;
+    EXPECT_EQ(this->a_.reported(socket).releases, 0u) << calls;
+    EXPECT_FALSE(this->a_.reported(socket).after_closed) << calls;
     std::string got;
     const ssize_t end = this->a_.read_to_end(client, got);
     EXPECT_TRUE(end == 0 || end == -ECONNRESET) << calls << ": " << end;
@@ -152,21 +154,21 @@ TYPED_TEST(IoMoveEnd, close_wins_until_released_was_told) {
     for (const SocketId socket : sockets) this->a_.io_->release(socket);
     const auto releases = [&] {
       uint32_t count = 0;
-      for (const SocketId socket : sockets) count += this->a_.told(socket).releases;
+      for (const SocketId socket : sockets) count += this->a_.reported(socket).releases;
       return count;
     };
     ASSERT_TRUE(this->a_.until([&] { return releases() == 1; }, 2'000));
     for (const SocketId socket : sockets) {
-      if (this->a_.told(socket).releases == 0) this->a_.io_->close(socket);
+      if (this->a_.reported(socket).releases == 0) this->a_.io_->close(socket);
     }
     this->a_.events_max_ = 512;
     this->a_.settle();
     EXPECT_EQ(releases(), 1u);
     for (const SocketId socket : sockets) {
-      const Told& told = this->a_.told(socket);
-      EXPECT_EQ(told.closes + told.releases, 1u);
-      EXPECT_FALSE(told.after_closed);
-      if (told.releases > 0) this->a_.io_->discard(told.descriptor);
+      const Told& reported = this->a_.reported(socket);
+      EXPECT_EQ(reported.closes + reported.releases, 1u);
+      EXPECT_FALSE(reported.after_closed);
+      if (reported.releases > 0) this->a_.io_->discard(reported.descriptor);
     }
     for (auto& client : clients) {
       std::string got;
@@ -201,7 +203,7 @@ TYPED_TEST(IoMoveEnd, without_a_free_slot_the_descriptor_stays_the_callers) {
   this->b_.close_and_wait(in_use);
   const SocketId now = this->b_.adopt(fd);
   this->b_.io_->receive_start(now);
-  EXPECT_TRUE(this->b_.until([&] { return this->b_.told(now).received == "patient"; }));
+  EXPECT_TRUE(this->b_.until([&] { return this->b_.reported(now).received == "patient"; }));
 }
 
 TYPED_TEST(IoMoveEnd, a_slot_comes_back_with_another_generation) {
@@ -234,7 +236,7 @@ TYPED_TEST(IoMoveEnd, accepting_goes_on_after_a_release) {
     const SocketId now = this->move(this->a_, this->b_, this->a_.accepted_[each]);
     this->b_.io_->receive_start(now);
     EXPECT_TRUE(
-        this->b_.until([&] { return this->b_.told(now).received == std::to_string(each); }));
+        this->b_.until([&] { return this->b_.reported(now).received == std::to_string(each); }));
   }
 }
 
@@ -252,7 +254,7 @@ TYPED_TEST(IoMoveEnd, accepting_pauses_while_an_adopted_socket_has_the_last_slot
   this->b_.close_and_wait(adopted);
   const SocketId next = this->b_.accept_one_of(0);
   this->b_.io_->receive_start(next);
-  EXPECT_TRUE(this->b_.until([&] { return this->b_.told(next).received == "next"; }));
+  EXPECT_TRUE(this->b_.until([&] { return this->b_.reported(next).received == "next"; }));
 }
 
 TYPED_TEST(IoMoveEnd, the_descriptor_keeps_its_options) {
@@ -280,7 +282,7 @@ TYPED_TEST(IoMoveEnd, moves_leak_no_descriptor_and_no_slot) {
     this->a_.io_->release(old);
     if (round % 5 == 0) {
       this->a_.io_->close(old);
-      ASSERT_TRUE(this->a_.until([&] { return this->a_.told(old).closes == 1; }));
+      ASSERT_TRUE(this->a_.until([&] { return this->a_.reported(old).closes == 1; }));
       continue;
     }
     const int fd = this->a_.await_release(old);

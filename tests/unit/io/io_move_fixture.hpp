@@ -8,7 +8,7 @@ namespace sluice::io::test {
 
 // One Io, its listener and what it told.
 template <typename Backend>
-struct Core : IoTest<Backend> {
+struct TestShard : IoTest<Backend> {
   using Base = IoTest<Backend>;
   using Base::accept_one;
   using Base::accept_one_of;
@@ -16,12 +16,12 @@ struct Core : IoTest<Backend> {
   using Base::build;
   using Base::close_and_wait;
   using Base::events_max_;
+  using Base::given_;
   using Base::io_;
   using Base::port_;
   using Base::read_to_end;
+  using Base::reported;
   using Base::settle;
-  using Base::told;
-  using Base::told_;
   using Base::turn;
   using Base::until;
   void TestBody() override {}
@@ -32,14 +32,14 @@ struct Core : IoTest<Backend> {
   }
 
   int await_release(SocketId socket) {
-    EXPECT_TRUE(until([&] { return told(socket).releases == 1; }, 2'000));
-    return told(socket).descriptor;
+    EXPECT_TRUE(until([&] { return reported(socket).releases == 1; }, 2'000));
+    return reported(socket).descriptor;
   }
 
   SocketId adopt(int fd) {
     const std::optional<SocketId> socket = io_->adopt(fd);
     EXPECT_TRUE(socket.has_value());
-    told_[{*socket}] = {};
+    given_[{*socket}] = {};
     return *socket;
   }
 };
@@ -47,7 +47,7 @@ struct Core : IoTest<Backend> {
 template <typename Backend>
 class IoMove : public testing::Test {
  protected:
-  using Side = Core<Backend>;
+  using Side = TestShard<Backend>;
 
   void build(const Options& a = {.sockets_max = 16}, const Options& b = {.sockets_max = 16}) {
     build_one(a_, a);

@@ -17,29 +17,30 @@ TYPED_TEST(IoMove, bytes_before_during_and_after_arrive_once_and_in_order) {
   const SocketId old = this->a_.accept_one();
   this->a_.io_->receive_start(old);
   client.write("before ");
-  ASSERT_TRUE(this->a_.until([&] { return this->a_.told(old).received == "before "; }));
+  ASSERT_TRUE(this->a_.until([&] { return this->a_.reported(old).received == "before "; }));
   client.write("during ");
   this->a_.io_->release(old);
   client.write("and ");
   const SocketId now = this->b_.adopt(this->a_.await_release(old));
   client.write("after");
   this->b_.settle(2);
-  EXPECT_EQ(this->b_.told(now).receives, 0u);  // not before receive_start()
+  EXPECT_EQ(this->b_.reported(now).receives, 0u);  // not before receive_start()
   this->b_.io_->receive_start(now);
   const std::string all = "before during and after";
   ASSERT_TRUE(this->b_.until([&] {
-    return this->a_.told(old).received.size() + this->b_.told(now).received.size() >= all.size();
+    return this->a_.reported(old).received.size() + this->b_.reported(now).received.size() >=
+           all.size();
   }));
-  EXPECT_EQ(this->a_.told(old).received + this->b_.told(now).received, all);
+  EXPECT_EQ(this->a_.reported(old).received + this->b_.reported(now).received, all);
 
   const std::string answer = "answer";
   this->b_.io_->send(now, bytes_of(answer));
-  ASSERT_TRUE(this->b_.until([&] { return this->b_.told(now).sents == 1; }));
+  ASSERT_TRUE(this->b_.until([&] { return this->b_.reported(now).sents == 1; }));
   this->b_.io_->close(now);
   std::string got;
   EXPECT_EQ(this->b_.read_to_end(client, got), 0);
   EXPECT_EQ(got, answer);
-  EXPECT_FALSE(this->a_.told(old).after_closed);
+  EXPECT_FALSE(this->a_.reported(old).after_closed);
 }
 
 // More pieces have been received than the array has room for: those come before `released`, and
@@ -54,18 +55,18 @@ TYPED_TEST(IoMove, what_was_received_but_not_told_comes_before_released) {
     this->a_.settle(2);
     client.write(text);
     this->a_.events_max_ = 1;
-    ASSERT_TRUE(this->a_.until([&] { return this->a_.told(old).receives == 1; }));
+    ASSERT_TRUE(this->a_.until([&] { return this->a_.reported(old).receives == 1; }));
     this->a_.io_->release(old);
     this->a_.events_max_ = room;
     const SocketId now = this->b_.adopt(this->a_.await_release(old));
     this->a_.events_max_ = 512;
     if (this->a_.io_->name() == "uring") {
-      EXPECT_GT(this->a_.told(old).receives, 1u);
+      EXPECT_GT(this->a_.reported(old).receives, 1u);
     }
     this->b_.io_->receive_start(now);
     client.finish();
-    ASSERT_TRUE(this->b_.until([&] { return this->b_.told(now).ends == 1; }));
-    EXPECT_TRUE(this->a_.told(old).received + this->b_.told(now).received == text) << room;
+    ASSERT_TRUE(this->b_.until([&] { return this->b_.reported(now).ends == 1; }));
+    EXPECT_TRUE(this->a_.reported(old).received + this->b_.reported(now).received == text) << room;
   }
 }
 
@@ -84,7 +85,7 @@ TYPED_TEST(IoMove, an_end_that_was_not_told_yet_is_told_to_the_adopter_only) {
     this->a_.events_max_ = 1;
     const auto sockets = this->a_.accepted_;
     const auto told_count = [&](SocketId socket) {
-      return this->a_.told(socket).ends + this->a_.told(socket).failures;
+      return this->a_.reported(socket).ends + this->a_.reported(socket).failures;
     };
     ASSERT_TRUE(this->a_.until([&] {
       return std::ranges::any_of(sockets, [&](auto id) { return told_count(id) == 1; });
@@ -93,9 +94,9 @@ TYPED_TEST(IoMove, an_end_that_was_not_told_yet_is_told_to_the_adopter_only) {
     for (const SocketId old : sockets) {
       const SocketId now = this->b_.adopt(this->a_.await_release(old));
       this->b_.io_->receive_start(now);
-      const Told& told = this->b_.told(now);
-      ASSERT_TRUE(this->b_.until([&] { return told.ends + told.failures == 1; }, 2'000));
-      EXPECT_EQ(told.failures, reset ? 1u : 0u);
+      const Told& reported = this->b_.reported(now);
+      ASSERT_TRUE(this->b_.until([&] { return reported.ends + reported.failures == 1; }, 2'000));
+      EXPECT_EQ(reported.failures, reset ? 1u : 0u);
     }
     uint32_t told_here = 0;
     for (const SocketId old : sockets) told_here += told_count(old);
@@ -141,7 +142,8 @@ void be_busy(Side& side, SocketId socket, uint32_t how, size_t bytes_wanted) {
   switch (how) {
     case 0:  // in full flow
       io.receive_start(socket);
-      ASSERT_TRUE(side.until([&] { return side.told(socket).received.size() >= bytes_wanted; }));
+      ASSERT_TRUE(
+          side.until([&] { return side.reported(socket).received.size() >= bytes_wanted; }));
       return;
     case 1:  // asked for, not yet submitted
       io.receive_start(socket);
@@ -163,7 +165,7 @@ void be_busy(Side& side, SocketId socket, uint32_t how, size_t bytes_wanted) {
     default:  // just after a send
       io.receive_start(socket);
       io.send(socket, bytes_of(note));
-      ASSERT_TRUE(side.until([&] { return side.told(socket).sents == 1; }));
+      ASSERT_TRUE(side.until([&] { return side.reported(socket).sents == 1; }));
       return;
   }
 }
@@ -186,17 +188,17 @@ TYPED_TEST(IoMove, two_hundred_moves_while_a_megabyte_flows) {
       writer.allow(text.size() / (moves + 1) * (each + 1));
       be_busy(*side, socket, each % 6, wanted - std::min(wanted, received.size()));
       const SocketId next = this->move(*side, *other, socket);
-      received += side->told(socket).received;
-      EXPECT_FALSE(side->told(socket).after_closed);
-      EXPECT_EQ(side->told(socket).ends + side->told(socket).failures, 0u);
-      side->told_.erase({socket});  // whatever came now would be found missing
+      received += side->reported(socket).received;
+      EXPECT_FALSE(side->reported(socket).after_closed);
+      EXPECT_EQ(side->reported(socket).ends + side->reported(socket).failures, 0u);
+      side->given_.erase({socket});  // whatever came now would be found missing
       socket = next;
       std::swap(side, other);
     }
     writer.allow(text.size());
     side->io_->receive_start(socket);
-    ASSERT_TRUE(side->until([&] { return side->told(socket).ends == 1; }));
-    received += side->told(socket).received;
+    ASSERT_TRUE(side->until([&] { return side->reported(socket).ends == 1; }));
+    received += side->reported(socket).received;
     EXPECT_EQ(received.size(), text.size());
     EXPECT_TRUE(received == text);
     std::string got;
@@ -288,9 +290,9 @@ TYPED_TEST(IoMove, right_after_accepted) {
   client.write("hello");
   const SocketId old = this->a_.accept_one();
   const SocketId now = this->move(this->a_, this->b_, old);
-  EXPECT_EQ(this->a_.told(old).receives, 0u);
+  EXPECT_EQ(this->a_.reported(old).receives, 0u);
   this->b_.io_->receive_start(now);
-  EXPECT_TRUE(this->b_.until([&] { return this->b_.told(now).received == "hello"; }));
+  EXPECT_TRUE(this->b_.until([&] { return this->b_.reported(now).received == "hello"; }));
 }
 
 TYPED_TEST(IoMove, while_stopped) {
@@ -299,15 +301,15 @@ TYPED_TEST(IoMove, while_stopped) {
   const SocketId old = this->a_.accept_one();
   this->a_.io_->receive_start(old);
   client.write("one");
-  ASSERT_TRUE(this->a_.until([&] { return this->a_.told(old).received == "one"; }));
+  ASSERT_TRUE(this->a_.until([&] { return this->a_.reported(old).received == "one"; }));
   this->a_.io_->receive_stop(old);
   this->a_.settle();
   client.write("two");
   this->a_.settle();
   const SocketId now = this->move(this->a_, this->b_, old);
-  EXPECT_EQ(this->a_.told(old).received, "one");
+  EXPECT_EQ(this->a_.reported(old).received, "one");
   this->b_.io_->receive_start(now);
-  EXPECT_TRUE(this->b_.until([&] { return this->b_.told(now).received == "two"; }));
+  EXPECT_TRUE(this->b_.until([&] { return this->b_.reported(now).received == "two"; }));
 }
 
 TYPED_TEST(IoMove, while_waiting_for_buffers) {
@@ -327,8 +329,9 @@ TYPED_TEST(IoMove, while_waiting_for_buffers) {
     const SocketId now = this->b_.adopt(this->a_.await_release(old));
     this->b_.io_->receive_start(now);
     clients[each]->finish();
-    ASSERT_TRUE(this->b_.until([&] { return this->b_.told(now).ends == 1; }));
-    EXPECT_TRUE(this->a_.told(old).received + this->b_.told(now).received == texts[each]) << each;
+    ASSERT_TRUE(this->b_.until([&] { return this->b_.reported(now).ends == 1; }));
+    EXPECT_TRUE(this->a_.reported(old).received + this->b_.reported(now).received == texts[each])
+        << each;
   }
   this->a_.settle(10);  // its queue holds none of them
 }
@@ -348,8 +351,8 @@ TYPED_TEST(IoMove, the_old_core_sleeps_while_the_new_one_receives) {
   EXPECT_EQ(this->a_.turn(100 * base::ns_per_ms), 0u);
   EXPECT_LE(this->a_.io_->statistics().enters - before, 3u);
   this->b_.io_->receive_start(now);
-  EXPECT_TRUE(this->b_.until([&] { return this->b_.told(now).ends == 1; }));
-  EXPECT_EQ(this->b_.told(now).received, "text");
+  EXPECT_TRUE(this->b_.until([&] { return this->b_.reported(now).ends == 1; }));
+  EXPECT_EQ(this->b_.reported(now).received, "text");
 }
 
 }  // namespace

@@ -356,21 +356,21 @@ class SeededRun {
  public:
   explicit SeededRun(uint64_t seed) : random_(seed) {
     network_.faults().draw();
-    for (SimIo* io : cores_) io->accept_start(0);
+    for (SimIo* io : shards_) io->accept_start(0);
   }
 
   std::string play() {
     for (int step = 0; step < 2'000; ++step) {
       const size_t turn = random_.below(2);
-      if (clients_.size() < 8) clients_.push_back(cores_[turn]->connect(0));
+      if (clients_.size() < 8) clients_.push_back(shards_[turn]->connect(0));
       clients_[random_.below(clients_.size())].write("some bytes");
       std::array<Event, 8> events;
-      const size_t count = cores_[turn]->poll(events, 0);
-      log_ += std::to_string(cores_[turn]->now().monotonic_ns) + ":";
+      const size_t count = shards_[turn]->poll(events, 0);
+      log_ += std::to_string(shards_[turn]->now().monotonic_ns) + ":";
       for (const Event& event : std::span(events).first(count)) {
         log_ += std::to_string(static_cast<int>(event.kind)) + "," +
                 std::to_string(event.socket.index) + "," + std::to_string(event.bytes.size()) + " ";
-        handle(event, *cores_[turn], *cores_[1 - turn]);
+        handle(event, *shards_[turn], *shards_[1 - turn]);
       }
     }
     return log_;
@@ -397,7 +397,7 @@ class SeededRun {
   SimNetwork network_{random_};
   SimIo a_{{.turn_ns_max = 1'000}, network_};
   SimIo b_{{.turn_ns_max = 1'000}, network_};
-  std::array<SimIo*, 2> cores_{&a_, &b_};
+  std::array<SimIo*, 2> shards_{&a_, &b_};
   std::vector<SimClient> clients_;
   std::set<uint32_t> leaving_;  // links
   std::string log_;

@@ -55,9 +55,9 @@ TEST(FixedWindow, sums_beyond_32_bits_do_not_fit) {
 
 TEST(FixedWindow, giving_back_stops_at_zero) {
   FixedWindow window{.end_ms = 100, .approved = 5};
-  window.give_back(3);
+  window.release(3);
   EXPECT_EQ(window.approved, 2U);
-  window.give_back(3);
+  window.release(3);
   EXPECT_EQ(window.approved, 0U);
 }
 

@@ -39,9 +39,9 @@ TEST(GcraMeter, gives_back_only_what_has_not_leaked) {
   driver.at(4 * s);
   driver.charge(20);
   EXPECT_EQ(driver.used(), 26U);
-  driver.give_back(10, 10, held);  // 6 of it are still there
+  driver.release(10, 10, held);  // 6 of it are still there
   EXPECT_EQ(driver.used(), 20U);
-  driver.give_back(10, 10, held);
+  driver.release(10, 10, held);
   EXPECT_EQ(driver.used(), 20U);
 }
 
@@ -49,13 +49,13 @@ TEST(GcraMeter, a_refund_does_not_bring_back_what_another_one_gave) {
   Driver driver(limit_of(LimitKind::gcra, 60));
   const Charge first = driver.charge(10, true);
   const Charge second = driver.charge(10, true);
-  driver.give_back(10, 10, first);
+  driver.release(10, 10, first);
   EXPECT_EQ(driver.used(), 10U);
-  driver.give_back(10, 10, second);
+  driver.release(10, 10, second);
   EXPECT_EQ(driver.used(), 0U);
   driver.at(11 * s).charge(30);
-  driver.give_back(10, 10, first);
-  driver.give_back(10, 10, second);
+  driver.release(10, 10, first);
+  driver.release(10, 10, second);
   EXPECT_EQ(driver.used(), 30U);
 }
 
@@ -70,7 +70,7 @@ TEST(GcraMeter, gives_all_back_whoever_ends_first) {
     }
     EXPECT_EQ(driver.used(), 49'996U);
     for (size_t count = 0; count < 100; ++count) {
-      driver.give_back(500, 500, held[(count + 1) * step % 100]);
+      driver.release(500, 500, held[(count + 1) * step % 100]);
     }
     EXPECT_EQ(driver.open(), 0U);
     EXPECT_EQ(driver.used(), 0U);
@@ -85,7 +85,7 @@ TEST(GcraMeter, what_comes_back_is_as_if_it_had_never_been_charged) {
   driver.charge(30);
   driver.at(24 * s);
   EXPECT_EQ(driver.used(), 30U);
-  driver.give_back(20, 20, held);
+  driver.release(20, 20, held);
   EXPECT_EQ(driver.used(), 10U);
   EXPECT_EQ(driver.at(34 * s).used(), 0U);
 }
@@ -95,7 +95,7 @@ TEST(GcraMeter, never_takes_a_later_charge_for_the_one_that_comes_back) {
   Driver driver(limit_of(LimitKind::gcra, 60));
   const Charge held = driver.charge(2, true);
   driver.at(3 * s).charge(30);  // in the same sub-window of four seconds
-  driver.give_back(2, 2, held);
+  driver.release(2, 2, held);
   EXPECT_EQ(driver.used(), 30U);
 }
 
@@ -105,7 +105,7 @@ TEST(GcraMeter, a_refund_is_told_a_sub_window_late_at_most) {
   driver.at(4 * s).charge(10);
   const Charge held = driver.charge(10, true);
   driver.at(9 * s);  // of 10, 5 are left
-  driver.give_back(10, 10, held);
+  driver.release(10, 10, held);
   EXPECT_GE(driver.used(), 5U);
   EXPECT_LE(driver.used(), 9U);
 }
@@ -116,9 +116,9 @@ TEST(GcraMeter, gives_back_what_was_charged_before_its_amount_changed) {
     const Charge first = driver.charge(20, true);
     const Charge second = driver.charge(20, true);
     driver.at(1 * s).change_to(limit_of(LimitKind::gcra, amount));
-    driver.give_back(20, 20, second);
+    driver.release(20, 20, second);
     EXPECT_EQ(driver.used(), 20U);
-    driver.give_back(20, 20, first);
+    driver.release(20, 20, first);
     EXPECT_EQ(driver.used(), 0U);
   }
 }
@@ -129,7 +129,7 @@ TEST(GcraMeter, a_greater_amount_does_not_leak_in_the_past) {
   driver.charge(30);
   const Charge held = driver.charge(1, true);
   driver.at(8 * s).change_to(limit_of(LimitKind::gcra, 600));
-  driver.give_back(1, 1, held);
+  driver.release(1, 1, held);
   EXPECT_GE(driver.used(), 22U);
   EXPECT_LE(driver.used(), 23U);
 }
@@ -144,7 +144,7 @@ TEST(GcraMeter, a_smaller_amount_has_leaked_as_before_in_the_past) {
   driver.at(100'031 * s);
   const Charge held = driver.charge(300, true);
   driver.at(100'032 * s);
-  driver.give_back(300, 300, held);
+  driver.release(300, 300, held);
   EXPECT_GE(driver.used(), 84U);
   EXPECT_LE(driver.used(), 84U + 2 * 1'000 / 15);
 }
@@ -157,7 +157,7 @@ TEST(GcraMeter, begins_as_steady_as_it_goes_on) {
     driver.at(begin + 5 * hour).change_to(limit_of(LimitKind::gcra, 24'001, 86'400'000));
     const Charge held = driver.charge(5'000, true);
     driver.at(begin + 7 * hour);
-    driver.give_back(5'000, 5'000, held);
+    driver.release(5'000, 5'000, held);
     EXPECT_GE(driver.used(), 2'999U);
     EXPECT_LE(driver.used(), 3'000U + 2 * 24'001 / 15);
   }
@@ -172,7 +172,7 @@ TEST(GcraMeter, bears_many_changes_of_its_amount) {
   }
   const uint64_t before = driver.used();  // leaked: 1 at 60, 10 at 600, 0.1 at 6
   EXPECT_EQ(before, 49U);
-  driver.give_back(20, 20, held);
+  driver.release(20, 20, held);
   EXPECT_GE(driver.used(), 29U);
   EXPECT_LE(driver.used(), 40U);
 }
@@ -191,7 +191,7 @@ TEST(GcraMeter, without_a_number_tells_what_was_used_in_a_period) {
     const Charge held = driver.at(30 * s).charge(500, true);
     EXPECT_EQ(driver.used(), 1'500U);
     EXPECT_EQ(driver.open(), 500U);
-    driver.give_back(500, 100, held);
+    driver.release(500, 100, held);
     EXPECT_EQ(driver.used(), 1'400U);
     EXPECT_EQ(driver.at(64 * s).used(), 400U);
     const int64_t empty_ns = driver.empty_at();
@@ -234,7 +234,7 @@ TEST(GcraMeter, gives_back_though_its_amount_was_nothing_for_a_moment) {
   driver.at(1'008 * s).change_to(limit_of(LimitKind::gcra, 0, 15'000));
   driver.change_to(limit_of(LimitKind::gcra, 1'000, 15'000));
   EXPECT_EQ(driver.used(), 467U);
-  driver.give_back(500, 500, held);
+  driver.release(500, 500, held);
   EXPECT_LE(driver.used(), 2U * 1'000 / 15);
 }
 
@@ -252,7 +252,7 @@ TEST(GcraMeter, of_nothing_bears_any_number_of_resets_and_changes) {
   }
   const Charge held = driver.charge(10, true);
   EXPECT_EQ(driver.empty_at(), driver.now().ns + 60 * s);
-  driver.give_back(10, 10, held);
+  driver.release(10, 10, held);
   EXPECT_EQ(driver.used(), 0U);
 }
 

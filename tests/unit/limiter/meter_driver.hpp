@@ -71,7 +71,7 @@ class Driver {
     return {.ns = now_.ns, .order = now_.order};
   }
   // A reservation is settled with less than it was charged.
-  void give_back(uint64_t charged, uint64_t back, const Charge& charge) {
+  void release(uint64_t charged, uint64_t back, const Charge& charge) {
     meter().close(charged, back, charge, now_);
     meter().check();
   }

@@ -18,7 +18,7 @@ TEST(MeterShape, sub_windows_span_the_period_and_none_is_cut_short) {
 }
 
 TEST(MeterShape, tells_of_which_limits_the_ring_is_all) {
-  for (const LimitKind kind : {LimitKind::slots, LimitKind::fixed, LimitKind::sliding,
+  for (const LimitKind kind : {LimitKind::concurrency, LimitKind::fixed, LimitKind::sliding,
                                LimitKind::gcra, LimitKind::anchored_day, LimitKind::rolling_day}) {
     const bool is_ring = kind == LimitKind::sliding || kind == LimitKind::rolling_day;
     EXPECT_EQ(compile(limit_of(kind, 10)).slides, is_ring) << static_cast<int>(kind);

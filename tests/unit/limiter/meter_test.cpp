@@ -98,7 +98,7 @@ TEST(Meter, usage_stops_at_the_greatest_amount_instead_of_wrapping_around) {
     EXPECT_FALSE(driver.fits(limits::amount_max));
     const Charge last = driver.charge(limits::amount_max, true);
     EXPECT_EQ(driver.used(), limits::amount_max);
-    driver.give_back(limits::amount_max, limits::amount_max, last);
+    driver.release(limits::amount_max, limits::amount_max, last);
     EXPECT_LE(driver.used(), limits::amount_max);
     driver.charge(2 * limits::amount_max);
     EXPECT_EQ(driver.used(), limits::amount_max);
@@ -129,7 +129,7 @@ TEST(Meter, a_reset_forgets_all_but_what_is_open) {
     driver.meter().check();
     EXPECT_EQ(driver.used(), 20U);
     EXPECT_EQ(driver.open(), 20U);
-    driver.give_back(20, 20, held);
+    driver.release(20, 20, held);
     EXPECT_EQ(driver.open(), 0U);
     EXPECT_EQ(driver.used(), 0U);
   }
@@ -185,7 +185,7 @@ TEST(Meter, a_refund_of_what_time_has_forgotten_goes_nowhere) {
     const Charge held = driver.charge(60, true);
     driver.at(32 * day);
     driver.charge(80);
-    driver.give_back(60, 60, held);
+    driver.release(60, 60, held);
     EXPECT_EQ(driver.used(), 80U);
     EXPECT_EQ(driver.open(), 0U);
   }
@@ -203,7 +203,7 @@ TEST(Meter, goes_on_with_its_usage_when_its_amount_changes) {
     EXPECT_EQ(driver.used(), 60U);
     EXPECT_TRUE(driver.fits(140));
     EXPECT_FALSE(driver.fits(141));
-    driver.give_back(30, 30, held);
+    driver.release(30, 30, held);
     EXPECT_LE(driver.used(), 31U);
     Limit less = limit;
     less.amount = 10;
@@ -228,12 +228,12 @@ TEST(FixedMeter, is_anchored_at_its_first_use_and_keeps_its_phase) {
 TEST(FixedMeter, takes_back_only_what_was_charged_in_this_window) {
   Driver driver(limit_of(LimitKind::fixed, 100));
   const Charge old = driver.at(10 * s).charge(50, true);
-  driver.at(70 * s - 1).give_back(0, 0, {});
+  driver.at(70 * s - 1).release(0, 0, {});
   const Charge recent = driver.at(70 * s).charge(60, true);
-  driver.give_back(50, 50, old);
+  driver.release(50, 50, old);
   EXPECT_EQ(driver.used(), 60U);
   EXPECT_EQ(driver.open(), 60U);
-  driver.give_back(60, 45, recent);
+  driver.release(60, 45, recent);
   EXPECT_EQ(driver.used(), 15U);
   EXPECT_EQ(driver.open(), 0U);
 }
@@ -280,7 +280,7 @@ TEST(SlidingMeter, gives_back_to_the_sub_window_that_was_charged) {
   Driver driver(limit_of(LimitKind::sliding, 100));
   const Charge held = driver.at(1 * s).charge(40, true);
   driver.at(30 * s).charge(60);
-  driver.give_back(40, 25, held);
+  driver.release(40, 25, held);
   EXPECT_EQ(driver.used(), 75U);
   // What is left of the first goes with the first: 15, and not what the refund was taken from.
   EXPECT_EQ(driver.at(64 * s).used(), 60U);
@@ -290,12 +290,12 @@ TEST(SlidingMeter, gives_back_to_the_sub_window_that_was_charged) {
 TEST(SlidingMeter, gives_back_what_is_on_its_last_nanosecond) {
   Driver driver(limit_of(LimitKind::sliding, 100));
   const Charge held = driver.at(1 * s).charge(40, true);
-  driver.at(64 * s - 1).give_back(40, 40, held);
+  driver.at(64 * s - 1).release(40, 40, held);
   EXPECT_EQ(driver.used(), 0U);
   Driver late(limit_of(LimitKind::sliding, 100));
   const Charge gone = late.at(1 * s).charge(40, true);
   late.at(64 * s).charge(40);
-  late.give_back(40, 40, gone);
+  late.release(40, 40, gone);
   EXPECT_EQ(late.used(), 40U);
 }
 
@@ -372,7 +372,7 @@ TEST(CalendarMeter, a_wall_clock_that_goes_back_reopens_no_period) {
   driver.charge(10);
   driver.at(2 * s, at(2 * s, 9 * hour));  // an hour back
   EXPECT_EQ(driver.used(), 10U);
-  driver.give_back(10, 10, old);  // its period stays closed
+  driver.release(10, 10, old);  // its period stays closed
   EXPECT_EQ(driver.used(), 10U);
   EXPECT_FALSE(driver.at(10 * s, at(10 * s, 9 * hour + 8 * s)).fits(1));
 }
@@ -380,12 +380,12 @@ TEST(CalendarMeter, a_wall_clock_that_goes_back_reopens_no_period) {
 TEST(SlotMeter, has_no_words_of_its_own) {
   Driver driver({.name = "slots",
                  .metric = Metric::concurrency,
-                 .kind = LimitKind::slots,
+                 .kind = LimitKind::concurrency,
                  .amount = 2,
                  .time_zone = {}});
   EXPECT_EQ(words_count(driver.shape()), 0U);
   const Charge held = driver.charge(1, true);
-  driver.give_back(1, 1, held);
+  driver.release(1, 1, held);
   EXPECT_EQ(driver.used(), 0U);
   EXPECT_EQ(driver.empty_at(), driver.now().ns);
 }

@@ -143,7 +143,7 @@ TEST(QuotaText, zero_is_a_number_and_the_rest_are_words) {
 
 TEST(QuotaText, concurrency_has_slots) {
   const Limit limit = limit_of(R"("name": "l", "metric": "concurrency", "amount": 4)");
-  EXPECT_EQ(limit.kind, LimitKind::slots);
+  EXPECT_EQ(limit.kind, LimitKind::concurrency);
   EXPECT_EQ(limit.period_ms, 0);
 }
 
@@ -216,9 +216,9 @@ TEST(QuotaText, words_are_listed) {
   EXPECT_EQ(complaints_about_limit(R"("metric": "token", "amount": 1, "period_ms": 1000)"),
             Complaints{"metric: must be requests, input_tokens, output_tokens, tokens, cost or "
                        "concurrency, not \"token\""});
-  EXPECT_EQ(complaints_about_limit(requests_of_a_minute + R"("kind": "slots")"),
+  EXPECT_EQ(complaints_about_limit(requests_of_a_minute + R"("kind": "concurrency")"),
             Complaints{"kind: must be fixed, sliding, gcra, anchored_day, rolling_day or calendar, "
-                       "not \"slots\""});
+                       "not \"concurrency\""});
 }
 
 TEST(QuotaText, what_is_needed_is_missed) {
@@ -302,18 +302,18 @@ TEST(QuotaText, unknown_fields_are_not_overlooked) {
 }
 
 TEST(QuotaText, what_a_get_adds_is_passed_over) {
-  const std::string told =
+  const std::string reported =
       R"json({"name": 7, "source": "file", "profile": "p (2026-02)", "expired": "keep",
           "overtakers": 0, "open_reservations": 2, "waiting": 1, "limits": [
           {"name": "rpm", "metric": "requests", "amount": 5, "period_ms": 60000,
            "kind": "sliding", "used": -1, "reserved": [], "remaining": null, "reset_ms": 3}]})json";
-  EXPECT_EQ(quota_of(told), Quota{.limits = {a_limit()}});
+  EXPECT_EQ(quota_of(reported), Quota{.limits = {a_limit()}});
   EXPECT_EQ(complaints_about_quota(R"({"limits": [], "used": 1})"),
             Complaints{R"("used": no such field; there are limits, expired and overtakers)"});
   EXPECT_EQ(complaints_about_limit(requests_of_a_minute + R"("limit": 5)").size(), 1U)
       << "which of two names for one number counts?";
   Complaints complaints;
-  read_quota(Json::parse(told), "", {}, complaints);
+  read_quota(Json::parse(reported), "", {}, complaints);
   EXPECT_EQ(complaints.size(), 9U) << "in a file every field counts";
 }
 
@@ -370,7 +370,7 @@ TEST(QuotaText, quota_of_a_frame_is_checked_like_a_text) {
   Quota quota{.limits = {a_limit(), a_limit(), a_limit(), a_limit(), a_limit(), a_limit()},
               .overtakers_max = 1'001};
   quota.limits[1].metric = Metric::concurrency;
-  quota.limits[2].kind = LimitKind::slots;
+  quota.limits[2].kind = LimitKind::concurrency;
   quota.limits[2].name = "\xff";
   quota.limits[3] = {.name = "", .kind = LimitKind::fixed, .amount = 1ULL << 63, .period_ms = 10};
   quota.limits[4].name = "e";

@@ -44,9 +44,9 @@ class Holders : public testing::Test {
     return driver_.batch.holders;
   }
   std::set<uint64_t> ids(const Names& names = {}) {
-    std::set<uint64_t> told;
-    for (const HolderRow& row : rows(names)) told.insert(row.reservation);
-    return told;
+    std::set<uint64_t> reported;
+    for (const HolderRow& row : rows(names)) reported.insert(row.reservation);
+    return reported;
   }
   HolderRow shown(uint64_t reservation) {
     const QuotaAnswer answer = driver_.ask({.op = QuotaOp::show, .reservation = reservation});
@@ -72,7 +72,7 @@ TEST_F(Holders, are_told_with_all_that_is_known_of_them) {
   driver_.put("{t}b", {slots(1)});
   const api::Amounts amounts{.requests = 2, .input_tokens = 20, .output_tokens = 3, .cost = 7};
   QuotaCall call = owned(asking(amounts), "job 7");
-  call.tie = 5;
+  call.binding = 5;
   const uint64_t id = driver_.reserve({"{t}a", "{t}unknown", "{t}b"}, call).reservation;
   driver_.advance_ms(1'500);
   ASSERT_EQ(rows().size(), 1U);
@@ -86,14 +86,14 @@ TEST_F(Holders, are_told_with_all_that_is_known_of_them) {
   EXPECT_EQ(row.state, ReservationState::open);
   EXPECT_EQ(row.held_ms, 1'500);
   EXPECT_EQ(row.lifetime_ms, 58'500U);
-  EXPECT_TRUE(row.tied);
+  EXPECT_TRUE(row.connection_bound);
 }
 
 TEST_F(Holders, may_have_no_owner_and_no_subject_that_is_known) {
   const uint64_t plain = reserve();
   ASSERT_EQ(rows().size(), 1U);
   EXPECT_EQ(owner_of(rows()[0]), "");
-  EXPECT_FALSE(rows()[0].tied);
+  EXPECT_FALSE(rows()[0].connection_bound);
   driver_.cancel(plain);
   reserve("someone", {"nobody knows it"});
   ASSERT_EQ(rows().size(), 1U);
@@ -192,35 +192,35 @@ TEST_F(Holders, are_told_once_whatever_the_size_of_pages) {
   std::set<uint64_t> all;
   for (int number = 0; number < 23; ++number) all.insert(reserve(numbered("o", number)));
   for (const uint32_t rows_max : {1U, 2U, 7U, 22U, 23U, 24U, 256U, 1'000U}) {
-    std::multiset<uint64_t> told;
+    std::multiset<uint64_t> reported;
     uint64_t cursor = 0;
     do {
       const QuotaAnswer answer = page({}, cursor, rows_max);
       EXPECT_LE(answer.rows_count, rows_max);
       EXPECT_GT(answer.rows_count, 0U) << rows_max;
-      for (const HolderRow& row : driver_.batch.holders) told.insert(row.reservation);
+      for (const HolderRow& row : driver_.batch.holders) reported.insert(row.reservation);
       cursor = answer.next_cursor;
     } while (cursor != 0);
-    EXPECT_EQ(told, std::multiset(all.begin(), all.end())) << rows_max;
+    EXPECT_EQ(reported, std::multiset(all.begin(), all.end())) << rows_max;
   }
 }
 
 TEST_F(Holders, that_stay_are_told_once_while_others_come_and_go) {
   std::vector<uint64_t> all;
   for (int number = 0; number < 40; ++number) all.push_back(reserve());
-  std::map<uint64_t, int> told;
+  std::map<uint64_t, int> reported;
   uint64_t cursor = 0;
   size_t step = 0;
   do {
     const QuotaAnswer answer = page({"m"}, cursor, 3);
-    for (const HolderRow& row : driver_.batch.holders) ++told[row.reservation];
+    for (const HolderRow& row : driver_.batch.holders) ++reported[row.reservation];
     cursor = answer.next_cursor;
     driver_.cancel(all[step]);
     driver_.cancel(all[39 - step]);
     ++step;
     reserve();
   } while (cursor != 0);
-  for (size_t number = step; number < 40 - step; ++number) EXPECT_EQ(told[all[number]], 1);
+  for (size_t number = step; number < 40 - step; ++number) EXPECT_EQ(reported[all[number]], 1);
 }
 
 TEST_F(Holders, have_pages_of_bounded_size) {
@@ -251,7 +251,7 @@ class ManyHolders : public testing::Test {
 };
 
 TEST_F(ManyHolders, are_looked_for_in_so_many_places_and_no_more) {
-  constexpr uint32_t most = limits::holders_looks_max;
+  constexpr uint32_t most = limits::holders_scan_max;
   ask({.op = QuotaOp::put}, 1, "crowd");
   ask({.op = QuotaOp::put}, 1, "rare");
   ask(asking_tokens(1), 2 * most + 10, "crowd");
@@ -280,9 +280,9 @@ TEST_F(ManyHolders, are_looked_for_in_so_many_places_and_no_more) {
   for (const uint64_t id : all) {
     if (id != last) ask(named(cancel, id), 1);
   }
-  const QuotaAnswer nobody = ask({.op = QuotaOp::holders}, 1)[0];
-  EXPECT_EQ(nobody.rows_count, 0U);
-  EXPECT_EQ(nobody.next_cursor, most + 1);
+  const QuotaAnswer none = ask({.op = QuotaOp::holders}, 1)[0];
+  EXPECT_EQ(none.rows_count, 0U);
+  EXPECT_EQ(none.next_cursor, most + 1);
 }
 
 // Names may be as long as a key: eight of them are more than an answer has room for.

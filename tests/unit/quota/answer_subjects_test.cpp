@@ -67,9 +67,10 @@ TEST(Page, tells_each_subject_once_whatever_its_size) {
     driver.put(all.back(), {tpm(10)});
   }
   for (const uint32_t rows_max : {1U, 2U, 7U, 22U, 23U, 24U, 256U}) {
-    const Names told = page_through(driver, rows_max);
-    EXPECT_EQ(told.size(), all.size()) << rows_max;
-    EXPECT_EQ(std::set(told.begin(), told.end()), std::set(all.begin(), all.end())) << rows_max;
+    const Names reported = page_through(driver, rows_max);
+    EXPECT_EQ(reported.size(), all.size()) << rows_max;
+    EXPECT_EQ(std::set(reported.begin(), reported.end()), std::set(all.begin(), all.end()))
+        << rows_max;
   }
 }
 
@@ -81,19 +82,19 @@ TEST(Page, of_nobody_is_empty_and_the_last) {
 TEST(Page, tells_those_that_live_throughout_once_while_others_come_and_go) {
   StoreDriver driver;
   for (int name = 0; name < 20; ++name) driver.put(numbered("s", name), {tpm(10)});
-  std::map<std::string, int> told;
+  std::map<std::string, int> reported;
   uint64_t cursor = 0;
   int step = 0;
   do {
     const QuotaAnswer answer = driver.ask({.op = QuotaOp::page, .limit = 3, .cursor = cursor});
     for (uint32_t at = 0; at < answer.rows_count; ++at) {
-      ++told[std::string(driver.batch.name_of(driver.batch.rows[answer.first_row + at]))];
+      ++reported[std::string(driver.batch.name_of(driver.batch.rows[answer.first_row + at]))];
     }
     cursor = answer.next_cursor;
     driver.op(QuotaOp::remove, {}, {numbered("s", step)});
     driver.put(numbered("new", step++), {tpm(10)});
   } while (cursor != 0);
-  for (int name = step; name < 20; ++name) EXPECT_EQ(told[numbered("s", name)], 1) << name;
+  for (int name = step; name < 20; ++name) EXPECT_EQ(reported[numbered("s", name)], 1) << name;
 }
 
 }  // namespace

@@ -39,8 +39,8 @@ TEST(BlockArena, a_block_given_back_is_the_next_of_its_size) {
   BlockArena arena(1024 * 1024, "test");
   const BlockArena::Block first = arena.take(100);
   const BlockArena::Block second = arena.take(100);
-  arena.give_back(first, 100);
-  arena.give_back(second, 100);
+  arena.free(first, 100);
+  arena.free(second, 100);
   EXPECT_EQ(arena.take(128), second);
   EXPECT_EQ(arena.take(97), first);
   EXPECT_NE(arena.take(96), first);
@@ -54,7 +54,7 @@ TEST(BlockArena, gives_none_when_it_is_full_and_goes_on_with_what_comes_back) {
   }
   EXPECT_EQ(blocks.size(), 15U);  // the beginning is nobody's
   EXPECT_NE(arena.take(16), BlockArena::none);
-  arena.give_back(blocks.back(), 4'096);
+  arena.free(blocks.back(), 4'096);
   EXPECT_EQ(arena.take(4'096), blocks.back());
   EXPECT_EQ(arena.take(4'096), BlockArena::none);
 }
@@ -67,7 +67,7 @@ TEST(BlockArena, splits_larger_blocks_when_it_is_full) {
     large.push_back(block);
   }
   while (arena.take(16) != BlockArena::none) continue;  // what was left at the end
-  for (const BlockArena::Block block : large) arena.give_back(block, 768);
+  for (const BlockArena::Block block : large) arena.free(block, 768);
   // All that came back is there again, in parts that lie apart.
   std::set<BlockArena::Block> small;
   for (BlockArena::Block block = arena.take(48); block != BlockArena::none;
@@ -80,7 +80,7 @@ TEST(BlockArena, splits_larger_blocks_when_it_is_full) {
 
 TEST(BlockArena, to_give_none_back_does_nothing) {
   BlockArena arena(64 * 1024, "test");
-  arena.give_back(BlockArena::none, 100);
+  arena.free(BlockArena::none, 100);
   EXPECT_NE(arena.take(100), BlockArena::none);
 }
 

@@ -76,7 +76,7 @@ class TwoStores {
     if (kind < 52) return {{.op = QuotaOp::reset}, name};
     const size_t at = random_() % open_.size();
     const QuotaCall ending{.op = kind < 90 ? QuotaOp::settle : QuotaOp::cancel,
-                           .told = api::given::input_tokens,
+                           .given_bits = api::given::input_tokens,
                            .amounts = {.input_tokens = random_() % 200},
                            .reservation = open_[at]};
     if (kind % 4 != 0) open_.erase(open_.begin() + static_cast<int64_t>(at));  // else: once more

@@ -48,7 +48,7 @@ class CallReaderTest : public testing::Test {
   std::unique_ptr<policy::QuotaBook> book_;
   Names names_;
   api::QuotaBatch batch_;
-  Party party_;
+  Members party_;
 };
 
 TEST_F(CallReaderTest, gathers_the_subjects_that_have_a_quota) {
@@ -63,7 +63,7 @@ TEST_F(CallReaderTest, gathers_the_subjects_that_have_a_quota) {
 }
 
 TEST_F(CallReaderTest, a_look_makes_no_subject) {
-  EXPECT_EQ(gather({"{t}known"}, IfAbsent::look_only), QuotaCode::ok);
+  EXPECT_EQ(gather({"{t}known"}, IfAbsent::only_find), QuotaCode::ok);
   ASSERT_EQ(party_.size(), 1U);
   EXPECT_EQ(party_[0].index, no_subject);
   EXPECT_EQ(party_[0].quota->shapes[0].amount, 100U);
@@ -113,10 +113,10 @@ TEST_F(CallReaderTest, says_when_the_table_is_full) {
 }
 
 TEST_F(CallReaderTest, a_request_has_all_that_was_asked) {
-  const Request made = request({.told = api::given::output_tokens,
+  const Request made = request({.given_bits = api::given::output_tokens,
                                 .lifetime_ms = 7,
                                 .amounts = {.requests = 2, .output_tokens = 9},
-                                .tie = 5},
+                                .binding = 5},
                                {"{t}unknown", "{t}known"});
   EXPECT_EQ(made.amounts, (api::Amounts{.requests = 2, .output_tokens = 9}));
   EXPECT_EQ(made.connection, 5U);

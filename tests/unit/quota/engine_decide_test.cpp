@@ -114,7 +114,7 @@ TEST(Reserve, calls_of_one_batch_are_decided_in_their_order) {
 TEST(Reserve, leaves_calls_of_other_cores_alone) {
   StoreDriver driver;
   QuotaCall call = asking({.requests = 1});
-  call.core = 1;
+  call.shard = 1;
   EXPECT_EQ(driver.reserve({"m"}, call).code, QuotaCode::none);
 }
 
@@ -523,7 +523,7 @@ class DefaultOutput : public testing::Test {
   uint64_t reserved_of(std::vector<api::Limit> limits) {
     driver_.put("m", std::move(limits));
     QuotaCall call = asking({.requests = 1, .input_tokens = 100});
-    call.told = api::given::requests | api::given::input_tokens;
+    call.given_bits = api::given::requests | api::given::input_tokens;
     const QuotaAnswer answer = driver_.reserve({"m"}, call);
     EXPECT_TRUE(api::admits(answer.code)) << api::code_name(answer.code);
     driver_.ask({.op = QuotaOp::show, .reservation = answer.reservation});

@@ -62,9 +62,9 @@ TEST_F(Line, a_newcomer_stands_behind_those_who_wait) {
   EXPECT_EQ(driver_.served(), Tickets{});
   EXPECT_EQ(wait(2, 1).code, QuotaCode::queued);
   const QuotaAnswer answer = driver_.reserve({"m"}, asking_tokens(1));
-  EXPECT_EQ(answer.code, QuotaCode::line_ahead);
+  EXPECT_EQ(answer.code, QuotaCode::queue_ahead);
   EXPECT_EQ(answer.retry_ms, 1'000);  // nobody knows; not at once, anyway
-  EXPECT_EQ(driver_.check({"m"}, asking_tokens(1)).code, QuotaCode::line_ahead);
+  EXPECT_EQ(driver_.check({"m"}, asking_tokens(1)).code, QuotaCode::queue_ahead);
 }
 
 TEST_F(Line, a_large_head_is_not_overtaken_by_small_ones) {
@@ -292,7 +292,7 @@ TEST_F(Line, small_newcomers_pass_the_head_within_the_bound) {
   wait(1, 80);
   EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::ok);
   EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::ok);
-  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::line_ahead);
+  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::queue_ahead);
   driver_.advance_ms(60'000);
   EXPECT_EQ(driver_.served(), Tickets{1});
 }
@@ -313,10 +313,10 @@ TEST_F(Line, the_bound_counts_anew_for_each_head) {
   const api::WaiterId head = wait(1, 80).waiter;
   wait(2, 70);
   EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::ok);
-  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::line_ahead);
+  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::queue_ahead);
   driver_.store.abandon(head, 1, driver_.now());
   EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::ok);
-  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::line_ahead);
+  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::queue_ahead);
 }
 
 TEST_F(Line, who_passes_the_heads_of_two_lines_counts_in_both) {

@@ -38,18 +38,18 @@ TEST(Subject, has_the_quota_that_comes_first) {
   StoreDriver driver;
   policy::QuotaBook book(file_rules());
   driver.store.adopt(book, driver.now());
-  const auto told = [&driver](const std::string& name) {
+  const auto reported = [&driver](const std::string& name) {
     const api::SubjectRow row = driver.row(name);
     return std::pair(row.source, driver.batch.limits[row.first_limit].amount);
   };
-  EXPECT_EQ(told("exact"), std::pair(QuotaSource::file, uint64_t{20}));
-  EXPECT_EQ(told("extra"), std::pair(QuotaSource::file, uint64_t{30}));
-  EXPECT_EQ(told("gpt"), std::pair(QuotaSource::profile, uint64_t{40}));
-  EXPECT_EQ(told("other"), std::pair(QuotaSource::standard, uint64_t{50}));
+  EXPECT_EQ(reported("exact"), std::pair(QuotaSource::file, uint64_t{20}));
+  EXPECT_EQ(reported("extra"), std::pair(QuotaSource::file, uint64_t{30}));
+  EXPECT_EQ(reported("gpt"), std::pair(QuotaSource::profile, uint64_t{40}));
+  EXPECT_EQ(reported("other"), std::pair(QuotaSource::standard, uint64_t{50}));
   driver.put("exact", {tpm(10)});
-  EXPECT_EQ(told("exact"), std::pair(QuotaSource::run_time, uint64_t{10}));
+  EXPECT_EQ(reported("exact"), std::pair(QuotaSource::run_time, uint64_t{10}));
   EXPECT_EQ(remove(driver, "exact").code, QuotaCode::ok);
-  EXPECT_EQ(told("exact"), std::pair(QuotaSource::file, uint64_t{20}));
+  EXPECT_EQ(reported("exact"), std::pair(QuotaSource::file, uint64_t{20}));
 }
 
 TEST(Subject, only_what_was_put_can_be_removed) {

@@ -48,16 +48,16 @@ class Steps : public testing::Test {
   }
   // Some are served by now, and the rest step by step, in order.
   void expect_all_in_steps(Verdict verdict) {
-    Tickets told;
-    while (told.size() < many) {
+    Tickets reported;
+    while (reported.size() < many) {
       const std::vector<StoreDriver::Outcome> outcomes = driver_.outcomes();
       ASSERT_GT(outcomes.size(), 0U);
       ASSERT_LE(outcomes.size(), step_work);
       for (const StoreDriver::Outcome& outcome : outcomes) {
         ASSERT_EQ(outcome.verdict, verdict);
-        told.push_back(outcome.ticket);
+        reported.push_back(outcome.ticket);
       }
-      if (told.size() < many) {
+      if (reported.size() < many) {
         ASSERT_LE(driver_.store.next_due_ns(), driver_.ns);
       }
       driver_.advance_ns(0);
@@ -65,7 +65,7 @@ class Steps : public testing::Test {
     ASSERT_GT(driver_.store.next_due_ns(), driver_.ns);
     Tickets in_order(many);
     std::iota(in_order.begin(), in_order.end(), 1);
-    EXPECT_EQ(told, in_order);
+    EXPECT_EQ(reported, in_order);
     EXPECT_EQ(driver_.store.waiters_count(), 0U);
   }
 
@@ -163,7 +163,7 @@ TEST_F(Steps, a_newcomer_does_not_come_before_those_whose_turn_it_is) {
   ask("m", waiting(asking_tokens(1), 0));
   driver_.reset("m");
   while (driver_.store.waiters_count() > 0) {
-    ASSERT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::line_ahead);
+    ASSERT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::queue_ahead);
     driver_.advance_ns(0);
   }
   EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::ok);
@@ -198,7 +198,7 @@ TEST_F(Steps, a_newcomer_does_not_come_before_those_whose_turn_a_reset_of_all_br
   ask("m", waiting(asking_tokens(1), 0));
   driver_.ask({.op = QuotaOp::reset_all});
   while (driver_.store.waiters_count() > 0) {
-    ASSERT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::line_ahead);
+    ASSERT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::queue_ahead);
     driver_.advance_ns(0);
   }
   EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::ok);
@@ -213,7 +213,7 @@ TEST_F(Steps, a_newcomer_does_not_come_before_those_whose_time_has_come) {
   driver_.reserve({"m"}, waiting(asking_tokens(1), 1));
   driver_.ns += 120'000 * base::ns_per_ms;
   driver_.wall_ns += 120'000 * base::ns_per_ms;
-  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::line_ahead);
+  EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::queue_ahead);
   driver_.advance_ns(0);
   EXPECT_EQ(driver_.served(), Tickets{1});
   EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::ok);
@@ -233,7 +233,7 @@ TEST_F(Steps,
   driver_.reserve({"other"}, brief);
   driver_.ns += 11 * base::ns_per_ms;
   const api::QuotaAnswer denied = driver_.reserve({"m"}, asking_tokens(1));
-  EXPECT_EQ(denied.code, QuotaCode::line_ahead);
+  EXPECT_EQ(denied.code, QuotaCode::queue_ahead);
   EXPECT_EQ(denied.retry_ms, 1);
   EXPECT_EQ(driver_.reserve({"m"}, waiting(asking_tokens(1), 2)).code, QuotaCode::queued);
   driver_.advance_ns(0);
@@ -293,10 +293,10 @@ TEST_F(Overload, a_wait_limit_ends) {
   driver_.outcomes();
   int64_t ms = 970;
   driver_.advance_ms(ms);
-  for (std::vector<StoreDriver::Outcome> told; told.empty() && ms < 2'000; ++ms) {
+  for (std::vector<StoreDriver::Outcome> reported; reported.empty() && ms < 2'000; ++ms) {
     mark_all();
     driver_.advance_ms(1);
-    told = driver_.outcomes();
+    reported = driver_.outcomes();
   }
   EXPECT_LE(ms, 1'000 + 3 * 2 * lines / step_work);  // when each line has had its turn
 }
@@ -344,19 +344,21 @@ TEST_F(Steps, every_waiter_has_a_place_for_its_outcome) {
 class Ties : public Steps {
  protected:
   Ties() { driver_.put("m", {slots(2 * many)}); }
-  static QuotaCall tied(uint64_t tie) {
+  static QuotaCall connection_bound(uint64_t binding) {
     QuotaCall call = asking({.requests = 0});
-    call.tie = tie;
+    call.binding = binding;
     return call;
   }
-  void end_tie(uint64_t tie) { driver_.ask({.op = QuotaOp::end_tie, .tie = tie}); }
+  void end_binding(uint64_t binding) {
+    driver_.ask({.op = QuotaOp::end_binding, .binding = binding});
+  }
   uint32_t open() { return driver_.store.reservations_count(); }
 };
 
 TEST_F(Ties, many_end_in_steps) {
-  ask("m", tied(7));
-  driver_.reserve({"m"}, tied(8));
-  end_tie(7);
+  ask("m", connection_bound(7));
+  driver_.reserve({"m"}, connection_bound(8));
+  end_binding(7);
   for (uint32_t before = many + 1; before > 1;) {
     const uint32_t left = open();
     ASSERT_LT(left, before);
@@ -366,43 +368,43 @@ TEST_F(Ties, many_end_in_steps) {
     before = left;
   }
   EXPECT_GT(driver_.store.next_due_ns(), driver_.ns);
-  end_tie(8);
+  end_binding(8);
   EXPECT_EQ(open(), 0U);
 }
 
 TEST_F(Ties, several_end_at_a_time) {
-  for (uint64_t tie = 1; tie <= 5; ++tie) ask("m", tied(tie), many / 5);
-  driver_.reserve({"m"}, tied(6));
-  for (uint64_t tie = 1; tie <= 5; ++tie) end_tie(tie);
-  end_tie(3);
-  end_tie(99);
+  for (uint64_t binding = 1; binding <= 5; ++binding) ask("m", connection_bound(binding), many / 5);
+  driver_.reserve({"m"}, connection_bound(6));
+  for (uint64_t binding = 1; binding <= 5; ++binding) end_binding(binding);
+  end_binding(3);
+  end_binding(99);
   EXPECT_GT(open(), many / 2);
   while (driver_.store.next_due_ns() <= driver_.ns) driver_.advance_ns(0);
   EXPECT_EQ(open(), 1U);
 }
 
 TEST_F(Ties, what_is_tied_while_its_tie_ends_ends_as_well) {
-  ask("m", tied(7));
-  end_tie(7);
-  const uint64_t late = driver_.reserve({"m"}, tied(7)).reservation;
+  ask("m", connection_bound(7));
+  end_binding(7);
+  const uint64_t late = driver_.reserve({"m"}, connection_bound(7)).reservation;
   EXPECT_EQ(driver_.ask({.op = QuotaOp::show, .reservation = late}).state,
             api::ReservationState::open);
   while (driver_.store.next_due_ns() <= driver_.ns) driver_.advance_ns(0);
   EXPECT_EQ(open(), 0U);
   // The next is a new one, until its tie is said to have ended.
-  driver_.reserve({"m"}, tied(7));
+  driver_.reserve({"m"}, connection_bound(7));
   EXPECT_EQ(open(), 1U);
 }
 
 TEST_F(Ties, one_that_ends_in_another_way_leaves_its_tie) {
-  const uint64_t first = driver_.reserve({"m"}, tied(7)).reservation;
-  const uint64_t second = driver_.reserve({"m"}, tied(7)).reservation;
+  const uint64_t first = driver_.reserve({"m"}, connection_bound(7)).reservation;
+  const uint64_t second = driver_.reserve({"m"}, connection_bound(7)).reservation;
   driver_.cancel(second);
   driver_.cancel(first);
-  end_tie(7);
+  end_binding(7);
   EXPECT_EQ(driver_.store.statistics().expired, 0U);
-  ask("m", tied(7));
-  end_tie(7);
+  ask("m", connection_bound(7));
+  end_binding(7);
   while (driver_.store.next_due_ns() <= driver_.ns) driver_.advance_ns(0);
   EXPECT_EQ(driver_.store.statistics().expired, many);
 }
@@ -410,10 +412,10 @@ TEST_F(Ties, one_that_ends_in_another_way_leaves_its_tie) {
 // What an ending frees goes to those who wait, also of other connections.
 TEST_F(Ties, slots_that_come_free_are_served_in_steps) {
   driver_.put("m", {slots(many)});
-  ask("m", tied(7));
-  ask("m", waiting(tied(8), 0));
+  ask("m", connection_bound(7));
+  ask("m", waiting(connection_bound(8), 0));
   ASSERT_EQ(driver_.store.waiters_count(), many);
-  end_tie(7);
+  end_binding(7);
   driver_.advance_ns(0);  // they are served with another share of work
   expect_all_in_steps(Verdict::approved);
   EXPECT_EQ(open(), many);

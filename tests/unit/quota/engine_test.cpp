@@ -16,7 +16,7 @@ using api::Metric;
 using api::QuotaCall;
 using api::QuotaOp;
 
-constexpr uint8_t told_limits = api::quota_flag::wants_limits;
+constexpr uint8_t reported_limits = api::quota_flag::wants_limits;
 
 // A batch that is filled again and again, as a session does.
 class Traffic {
@@ -68,8 +68,8 @@ class Traffic {
   void reserve(uint32_t number) {
     QuotaCall call = asking({.requests = 1, .input_tokens = number % 90, .cost = number % 70});
     call.lifetime_ms = 100 + number % 900;
-    call.flags = told_limits;
-    call.tie = number % 5;
+    call.flags = reported_limits;
+    call.binding = number % 5;
     call.owner = "worker 7";
     add(call, "{t}a", "{t}b");
     add(waiting(call, number % 100, 1'000), "{t}b");
@@ -83,10 +83,11 @@ class Traffic {
   }
   void end(uint32_t number) {
     QuotaCall call{
-        .told = 15, .amounts = {.requests = 1, .input_tokens = 5}, .reservation = held()};
+        .given_bits = 15, .amounts = {.requests = 1, .input_tokens = 5}, .reservation = held()};
     call.op = std::array{QuotaOp::settle, QuotaOp::cancel, QuotaOp::extend}[number % 3];
     batch_.calls.push_back(call);
-    if (number % 40 == 0) batch_.calls.push_back({.op = QuotaOp::end_tie, .tie = number % 5});
+    if (number % 40 == 0)
+      batch_.calls.push_back({.op = QuotaOp::end_binding, .binding = number % 5});
   }
   void keep(uint64_t reservation) { held_[held_count_++ % held_.size()] = reservation; }
   uint64_t held() { return held_[ended_++ % held_.size()]; }

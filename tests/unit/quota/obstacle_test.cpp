@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "unit/quota/party_driver.hpp"
+#include "unit/quota/members_driver.hpp"
 
 namespace sluice::quota {
 namespace {
@@ -19,7 +19,7 @@ Shares tokens(uint64_t amount) {
 }
 
 Obstacle found(PartyDriver& driver, uint64_t amount) {
-  return find_obstacle(driver.party, tokens(amount), driver.now);
+  return find_obstacle(driver.members, tokens(amount), driver.now);
 }
 
 TEST(FindObstacle, finds_none_where_all_fits) {
@@ -34,7 +34,7 @@ TEST(FindObstacle, finds_none_where_all_fits) {
 TEST(FindObstacle, a_window_fits_at_its_end_and_earlier_when_all_is_refunded) {
   PartyDriver driver;
   driver.add({tpm(100)});
-  charge(driver.party, tokens(80), driver.now);
+  charge(driver.members, tokens(80), driver.now);
   const Obstacle obstacle = found(driver, 30);
   EXPECT_EQ(obstacle.code, QuotaCode::tpm_exceeded);
   EXPECT_EQ(obstacle.fits_at_ns, driver.now.ns + 60 * base::ns_per_s);
@@ -63,11 +63,11 @@ TEST(FindObstacle, what_no_waiting_helps_outweighs_the_rest) {
 TEST(FindObstacle, else_the_code_of_the_reference_that_comes_first) {
   PartyDriver driver;
   driver.add({limit_of("usd", Metric::cost, 1), tpm(10), rpm(1), rpd(1)});
-  charge(driver.party, tokens(10), driver.now);
+  charge(driver.members, tokens(10), driver.now);
   EXPECT_EQ(found(driver, 1).code, QuotaCode::rpd_exceeded);
   PartyDriver others;
   others.add({limit_of("usd", Metric::cost, 1), tpm(10)});
-  charge(others.party, tokens(10), others.now);
+  charge(others.members, tokens(10), others.now);
   EXPECT_EQ(found(others, 1).code, QuotaCode::tpm_exceeded);
 }
 

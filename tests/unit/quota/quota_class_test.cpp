@@ -36,10 +36,10 @@ TEST(QuotaClasses, equal_quotas_share_a_class_until_the_last_holder_lets_go) {
   EXPECT_EQ(classes.hold(quota_of({tokens("tpm", 5)})), first);
   QuotaClasses::hold(first);
   EXPECT_EQ(classes.count(), 1U);
-  classes.let_go(first);
-  classes.let_go(first);
+  classes.drop_reference(first);
+  classes.drop_reference(first);
   EXPECT_EQ(classes.count(), 1U);
-  classes.let_go(first);
+  classes.drop_reference(first);
   EXPECT_EQ(classes.count(), 0U);
 }
 
@@ -67,7 +67,7 @@ TEST(QuotaClasses, the_heads_of_all_limits_lie_together_and_so_do_their_rings) {
   Limit bucket = tokens("g", 5);
   bucket.kind = LimitKind::gcra;
   const Limit slots{
-      .name = "c", .metric = Metric::concurrency, .kind = LimitKind::slots, .time_zone = {}};
+      .name = "c", .metric = Metric::concurrency, .kind = LimitKind::concurrency, .time_zone = {}};
   const QuotaClass& made = *classes.hold(quota_of({tokens("f", 5), sliding, slots, bucket}));
   ASSERT_EQ(made.shapes.size(), 4U);
   uint32_t words = 0;
@@ -121,12 +121,12 @@ TEST(BookClasses, let_go_of_earlier_ones_piece_by_piece) {
   EXPECT_EQ(classes.count(), 3U * places);
   for (uint32_t left = 3 * places; left > places;) {
     ASSERT_TRUE(of_book.has_earlier());
-    of_book.let_go_some();
+    of_book.free_some_of_old();
     left -= BookClasses::piece_places;
     ASSERT_EQ(classes.count(), left);
   }
   EXPECT_FALSE(of_book.has_earlier());
-  of_book.let_go_some();
+  of_book.free_some_of_old();
   EXPECT_EQ(classes.count(), places);
 }
 
@@ -137,7 +137,7 @@ TEST(BookClasses, what_somebody_else_holds_outlives_its_book) {
   const QuotaClass* const made = of_book.of(0, quota_of({tokens("tpm", 5)}));
   QuotaClasses::hold(made);
   of_book.begin(1);
-  while (of_book.has_earlier()) of_book.let_go_some();
+  while (of_book.has_earlier()) of_book.free_some_of_old();
   EXPECT_EQ(of_book.of(0, quota_of({tokens("tpm", 5)})), made);
 }
 
@@ -174,10 +174,10 @@ TEST(QuotaClasses, usage_begins_anew_when_anything_else_changes) {
   calendar.kind = LimitKind::calendar;
   calendar.unit = api::CalendarUnit::day;
   calendar.time_zone = "UTC";
-  Limit elsewhere = calendar;
-  elsewhere.time_zone = "Europe/Berlin";
+  Limit other_shard = calendar;
+  other_shard.time_zone = "Europe/Berlin";
   EXPECT_TRUE(continues(shape_of(calendar), shape_of(calendar)));
-  EXPECT_FALSE(continues(shape_of(calendar), shape_of(elsewhere)));
+  EXPECT_FALSE(continues(shape_of(calendar), shape_of(other_shard)));
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ TEST(QuotaStore, an_id_does_not_name_the_next_one_in_its_place) {
 TEST(QuotaStore, ids_tell_their_core) {
   StoreDriver driver({.shard = 200, .subjects_max = 3, .reservations_max = 2, .waiters_max = 2});
   QuotaCall call = asking_tokens(1);
-  call.core = 200;
+  call.shard = 200;
   const QuotaAnswer answer = driver.reserve({"m"}, call);
   EXPECT_EQ(shard_of(answer.reservation), 200U);
 }

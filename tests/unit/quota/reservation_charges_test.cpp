@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "quota/party_meters.hpp"
+#include "quota/member_meters.hpp"
 #include "unit/quota/table_driver.hpp"
 
 namespace sluice::quota {
@@ -35,7 +35,7 @@ class ReservationCharges : public testing::TestWithParam<api::LimitKind> {
     quota.refund_expired = true;
     const QuotaClass* const held = driver_.book.classes().hold(quota);
     driver_.subjects.change_quota(driver_.subjects[subject_], {held, api::QuotaSource::run_time});
-    driver_.book.classes().let_go(held);
+    driver_.book.classes().drop_reference(held);
   }
   uint64_t used() { return driver_.used(subject_); }
   uint64_t open() { return driver_.meter(subject_).open(); }

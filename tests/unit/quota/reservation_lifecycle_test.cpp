@@ -66,7 +66,7 @@ TEST_F(Ending, settle_keeps_the_amounts_that_are_not_told) {
       driver_.reserve({"m"}, asking({.requests = 2, .input_tokens = 20, .output_tokens = 40}))
           .reservation;
   const QuotaAnswer answer = driver_.ask({.op = QuotaOp::settle,
-                                          .told = api::given::output_tokens,
+                                          .given_bits = api::given::output_tokens,
                                           .amounts = {.requests = 9, .input_tokens = 9},
                                           .reservation = id});
   EXPECT_EQ(answer.amounts, (api::Amounts{.requests = 2, .input_tokens = 20}));
@@ -90,7 +90,7 @@ TEST_F(Ending, cached_input_is_a_part_of_the_input_that_stays) {
   driver_.put("m", {tpm(100), counted});
   const auto settle_cached = [&](uint64_t id, uint64_t cached) {
     return driver_.ask({.op = QuotaOp::settle,
-                        .told = api::given::output_tokens,
+                        .given_bits = api::given::output_tokens,
                         .amounts = {.output_tokens = 8},
                         .cached_input_tokens = cached,
                         .reservation = id});
@@ -251,7 +251,7 @@ TEST_F(Ending, a_waiter_that_nobody_takes_gives_its_reservation_back) {
 
 TEST_F(Ending, what_nobody_was_told_of_comes_back) {
   const uint64_t id = reserve();
-  EXPECT_EQ(driver_.cancel(id, api::quota_flag::untold).code, QuotaCode::ok);
+  EXPECT_EQ(driver_.cancel(id, api::quota_flag::undelivered).code, QuotaCode::ok);
   EXPECT_EQ(used(), 0U);
   EXPECT_EQ(slots_used(), 0U);
 }
@@ -261,7 +261,7 @@ TEST_F(Ending, what_has_an_id_stays_although_an_answer_was_lost) {
   const QuotaCall call = with_id(asking_tokens(60), "call");
   const uint64_t id = driver_.reserve({"m"}, call).reservation;
   ASSERT_EQ(driver_.reserve({"m"}, call).reservation, id);
-  EXPECT_EQ(driver_.cancel(id, api::quota_flag::untold).code, QuotaCode::id_in_use);
+  EXPECT_EQ(driver_.cancel(id, api::quota_flag::undelivered).code, QuotaCode::id_in_use);
   EXPECT_FALSE(driver_.store.refund({.reservation = id}, driver_.now()));
   EXPECT_EQ(used(), 60U);
   EXPECT_EQ(slots_used(), 1U);
@@ -272,7 +272,7 @@ TEST_F(Ending, what_had_an_id_stays_charged_when_it_has_expired) {
   const uint64_t id = driver_.reserve({"n"}, with_id(asking_tokens(60), "call")).reservation;
   driver_.advance_ms(60'000);
   ASSERT_EQ(driver_.row("n").open_reservations, 0U);
-  EXPECT_EQ(driver_.cancel(id, api::quota_flag::untold).code, QuotaCode::id_in_use);
+  EXPECT_EQ(driver_.cancel(id, api::quota_flag::undelivered).code, QuotaCode::id_in_use);
   EXPECT_FALSE(driver_.store.refund({.reservation = id}, driver_.now()));
   EXPECT_EQ(driver_.used("n", "hour"), 60U);
 }
@@ -366,20 +366,20 @@ TEST_F(Ending, a_lifetime_is_the_servers_when_none_is_told) {
 // ------------------------------------------------------------------------------ ties and leases
 
 TEST_F(Ending, a_connection_that_is_gone_ends_what_is_tied_to_it) {
-  QuotaCall tied = asking_tokens(10);
-  tied.tie = 7;
+  QuotaCall connection_bound = asking_tokens(10);
+  connection_bound.binding = 7;
   QuotaCall other = asking_tokens(10);
-  other.tie = 7 + 1'024;  // the same list inside
-  const uint64_t first = driver_.reserve({"m"}, tied).reservation;
-  driver_.reserve({"m"}, tied);
+  other.binding = 7 + 1'024;  // the same list inside
+  const uint64_t first = driver_.reserve({"m"}, connection_bound).reservation;
+  driver_.reserve({"m"}, connection_bound);
   driver_.reserve({"m"}, other);
   reserve(10);
   driver_.settle(first, 5);
-  EXPECT_EQ(driver_.ask({.op = QuotaOp::end_tie, .tie = 7}).code, QuotaCode::ok);
+  EXPECT_EQ(driver_.ask({.op = QuotaOp::end_binding, .binding = 7}).code, QuotaCode::ok);
   EXPECT_EQ(slots_used(), 2U);
   EXPECT_EQ(used(), 35U);  // expired, not cancelled
   EXPECT_EQ(driver_.store.statistics().expired, 1U);
-  driver_.ask({.op = QuotaOp::end_tie, .tie = 7 + 1'024});
+  driver_.ask({.op = QuotaOp::end_binding, .binding = 7 + 1'024});
   EXPECT_EQ(slots_used(), 1U);
 }
 
@@ -422,14 +422,14 @@ TEST_F(Ending, what_is_tied_and_reached_nobody_comes_back_also_with_an_id) {
   driver_.put("m", {tpm(100)});
   for (const bool by_call : {false, true}) {
     QuotaCall call = with_id(asking_tokens(60), "mine");
-    call.tie = 7;
+    call.binding = 7;
     const uint64_t id = driver_.reserve({"m"}, call).reservation;
     if (by_call) {
-      EXPECT_EQ(driver_.cancel(id, api::quota_flag::untold).code, QuotaCode::ok);
+      EXPECT_EQ(driver_.cancel(id, api::quota_flag::undelivered).code, QuotaCode::ok);
     } else {
       EXPECT_TRUE(driver_.store.refund({.reservation = id}, driver_.now()));
     }
-    driver_.ask({.op = QuotaOp::end_tie, .tie = 7});
+    driver_.ask({.op = QuotaOp::end_binding, .binding = 7});
     EXPECT_EQ(driver_.used("m", "tpm"), 0U) << by_call;
   }
 }
@@ -438,14 +438,14 @@ TEST_F(Ending, what_is_tied_and_reached_nobody_comes_back_also_with_an_id) {
 TEST_F(Ending, what_is_tied_and_was_asked_for_again_stays_when_the_repeat_is_lost) {
   driver_.put("m", {slots(1)});
   QuotaCall call = with_id(asking({.requests = 0}), "mine");
-  call.tie = 7;
+  call.binding = 7;
   const uint64_t id = driver_.reserve({"m"}, call).reservation;
-  call.tie = 8;
+  call.binding = 8;
   EXPECT_EQ(driver_.reserve({"m"}, call).reservation, id);
   EXPECT_FALSE(driver_.store.refund({.reservation = id}, driver_.now()));
-  EXPECT_EQ(driver_.cancel(id, api::quota_flag::untold).code, QuotaCode::id_in_use);
+  EXPECT_EQ(driver_.cancel(id, api::quota_flag::undelivered).code, QuotaCode::id_in_use);
   EXPECT_EQ(slots_used(), 1U);
-  driver_.ask({.op = QuotaOp::end_tie, .tie = 7});
+  driver_.ask({.op = QuotaOp::end_binding, .binding = 7});
   EXPECT_EQ(slots_used(), 0U);
 }
 

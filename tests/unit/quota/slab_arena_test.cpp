@@ -27,8 +27,8 @@ TEST(SlabArena, gives_what_came_back_before_it_cuts_another_slab) {
   SlabArena arena(100, 1'024, "test");
   std::vector<std::byte*> blocks;
   for (int block = 0; block < 8; ++block) blocks.push_back(arena.take(256));  // two slabs
-  arena.give_back(blocks[2], 256);
-  arena.give_back(blocks[5], 256);
+  arena.free(blocks[2], 256);
+  arena.free(blocks[5], 256);
   const std::set<std::byte*> again{arena.take(256), arena.take(256)};
   EXPECT_EQ(again, (std::set<std::byte*>{blocks[2], blocks[5]}));
 }
@@ -38,14 +38,14 @@ TEST(SlabArena, an_empty_slab_becomes_another_sizes) {
   for (const size_t bytes : {64, 16'384, 128, 1'000, 64}) {
     std::byte* const block = arena.take(bytes);
     std::memset(block, 0xFF, bytes);
-    arena.give_back(block, bytes);
+    arena.free(block, bytes);
   }
 }
 
 TEST(SlabArena, no_bytes_are_null) {
   SlabArena arena(1, 64, "test");
   EXPECT_EQ(arena.take(0), nullptr);
-  arena.give_back(nullptr, 0);
+  arena.free(nullptr, 0);
   EXPECT_NE(arena.take(64), nullptr);
 }
 
@@ -60,11 +60,11 @@ TEST(SlabArenaDeathTest, what_was_not_taken_so_is_not_taken_back) {
   SlabArena arena(2, 256, "test");
   std::byte* const block = arena.take(64);
   arena.take(64);
-  EXPECT_DEATH(arena.give_back(block, 128), "slab.size == lines");
-  EXPECT_DEATH(arena.give_back(block + 16, 64), "offset % slab_bytes_");
-  arena.give_back(block, 64);
-  arena.give_back(block + 64, 64);
-  EXPECT_DEATH(arena.give_back(block, 64), "slab.held > 0");
+  EXPECT_DEATH(arena.free(block, 128), "slab.size == lines");
+  EXPECT_DEATH(arena.free(block + 16, 64), "offset % slab_bytes_");
+  arena.free(block, 64);
+  arena.free(block + 64, 64);
+  EXPECT_DEATH(arena.free(block, 64), "slab.held > 0");
 }
 
 TEST(SlabArena, has_all_it_promised_however_blocks_come_and_go) {
@@ -83,7 +83,7 @@ TEST(SlabArena, has_all_it_promised_however_blocks_come_and_go) {
     held.pop_back();
     ASSERT_TRUE(std::all_of(gone.block, gone.block + gone.bytes,
                             [&](std::byte at) { return at == gone.mark; }));
-    arena.give_back(gone.block, gone.bytes);
+    arena.free(gone.block, gone.bytes);
   };
   for (int round = 0; round < 3'000; ++round) {
     // A few sizes at a time, so that slabs fill up; others the next time.

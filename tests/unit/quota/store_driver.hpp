@@ -41,7 +41,7 @@ inline api::Limit rpd(uint64_t amount) {
   return limit_of("rpd", api::Metric::requests, amount, api::LimitKind::anchored_day, 86'400'000);
 }
 inline api::Limit slots(uint64_t amount) {
-  return limit_of("slots", api::Metric::concurrency, amount, api::LimitKind::slots, 0);
+  return limit_of("slots", api::Metric::concurrency, amount, api::LimitKind::concurrency, 0);
 }
 inline api::Limit with(api::Limit limit, api::Ceiling ceiling) {
   limit.ceiling = ceiling;
@@ -54,7 +54,7 @@ inline api::Quota quota_of(std::vector<api::Limit> limits) {
 
 // What a reservation asks for; every amount is told.
 inline api::QuotaCall asking(const api::Amounts& amounts) {
-  return {.told = 15, .lifetime_ms = 60'000, .amounts = amounts};
+  return {.given_bits = 15, .lifetime_ms = 60'000, .amounts = amounts};
 }
 inline api::QuotaCall asking_tokens(uint64_t tokens) {
   return asking({.requests = 1, .input_tokens = tokens});
@@ -135,7 +135,7 @@ class StoreDriver {
   api::QuotaAnswer settle(uint64_t reservation, uint64_t input, uint64_t output = 0,
                           uint64_t cached = 0) {
     return ask({.op = api::QuotaOp::settle,
-                .told = api::given::input_tokens | api::given::output_tokens,
+                .given_bits = api::given::input_tokens | api::given::output_tokens,
                 .amounts = {.input_tokens = input, .output_tokens = output},
                 .cached_input_tokens = cached,
                 .reservation = reservation});
@@ -155,9 +155,9 @@ class StoreDriver {
     return answer.rows_count == 1 ? batch.rows[answer.first_row] : api::SubjectRow{};
   }
   api::LimitReport limit(const std::string& name, std::string_view limit_name) {
-    const api::SubjectRow told = row(name);
-    for (uint32_t at = 0; at < told.limits_count; ++at) {
-      const api::LimitReport& report = batch.limits[told.first_limit + at];
+    const api::SubjectRow reported = row(name);
+    for (uint32_t at = 0; at < reported.limits_count; ++at) {
+      const api::LimitReport& report = batch.limits[reported.first_limit + at];
       if (report.name_text() == limit_name) return report;
     }
     return {};
@@ -185,14 +185,14 @@ class StoreDriver {
   };
   // What waiters were told since it was last asked, oldest first.
   std::vector<Outcome> outcomes() {
-    std::vector<Outcome> told;
+    std::vector<Outcome> reported;
     for (const api::Grant& grant : store.grants()) {
-      told.push_back({grant.ticket, grant.verdict});
+      reported.push_back({grant.ticket, grant.verdict});
       granted = grant.permit.reservation;
     }
     store.keep_grants(0);
     store.check_invariants(now());
-    return told;
+    return reported;
   }
   std::vector<api::Ticket> served() {
     std::vector<api::Ticket> tickets;

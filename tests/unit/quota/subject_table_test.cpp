@@ -41,7 +41,7 @@ TEST_F(SubjectTableTest, forgets_an_idle_one_to_make_room) {
 TEST_F(SubjectTableTest, keeps_those_that_the_call_looks_at) {
   fill();
   driver_.advance_ms(60'000);
-  Party kept;
+  Members kept;
   for (int name = 0; name < 8; ++name) {
     kept.push_back({.index = driver_.find(numbered("m", name))});
   }
@@ -66,7 +66,7 @@ TEST_F(SubjectTableTest, is_idle_only_when_nothing_refers_to_it) {
 TEST_F(SubjectTableTest, another_quota_keeps_the_usage_of_a_limit_that_goes_on) {
   driver_.adopt({TableDriver::rule("m", {tpm(100)})});
   const SubjectIndex index =
-      subjects_.make(subjects_.hash("m"), "m", driver_.book.quota_of("m"), nobody);
+      subjects_.make(subjects_.hash("m"), "m", driver_.book.quota_of("m"), no_members);
   driver_.use(index, 30);
   driver_.adopt({TableDriver::rule("m", {tpm(50)})});
   EXPECT_EQ(subjects_.current(index).quota->shapes[0].amount, 50U);
@@ -109,13 +109,13 @@ TEST_F(SubjectTableTest, an_absent_subject_looks_as_if_it_were_made) {
   const QuotaClass* const quota = driver_.book.classes().hold(quota_of({tpm(100)}));
   for (int time = 0; time < 2; ++time) {
     Member member{.place = 3};
-    subjects_.look_at_absent(*quota, member);
+    subjects_.add_absent(*quota, member);
     limiter::Meter meter(quota->shapes[0], member.words);
     EXPECT_EQ(member.index, no_subject);
     EXPECT_EQ(meter.used(), 0U);
     meter.charge(100, true, driver_.clock.moment());
   }
-  driver_.book.classes().let_go(quota);
+  driver_.book.classes().drop_reference(quota);
 }
 
 }  // namespace

@@ -32,14 +32,15 @@ class TableDriver {
 
   // A subject with this quota, as put at run time. no_subject: there is no room.
   SubjectIndex make(const std::string& name, std::vector<api::Limit> limits,
-                    const Party& kept = nobody) {
+                    const Members& kept = no_members) {
     return make(name, quota_of(std::move(limits)), kept);
   }
-  SubjectIndex make(const std::string& name, const api::Quota& quota, const Party& kept = nobody) {
+  SubjectIndex make(const std::string& name, const api::Quota& quota,
+                    const Members& kept = no_members) {
     const QuotaClass* const held = book.classes().hold(quota);
     const SubjectIndex made =
         subjects.make(subjects.hash(name), name, {held, api::QuotaSource::run_time}, kept);
-    book.classes().let_go(held);
+    book.classes().drop_reference(held);
     return made;
   }
   SubjectIndex find(const std::string& name) const { return subjects.find(subjects.hash(name)); }

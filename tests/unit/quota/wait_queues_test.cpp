@@ -36,9 +36,9 @@ class WaitQueuesTest : public testing::Test {
     return queue;
   }
   bool must_wait(SubjectIndex subject) {
-    Party party;
-    driver_.subjects.look_at(subject, party.emplace_back());
-    return queues_.must_wait(party);
+    Members members;
+    driver_.subjects.look_at(subject, members.emplace_back());
+    return queues_.must_wait(members);
   }
   // The subjects that are to be served, in their order.
   std::vector<SubjectIndex> to_serve() {
@@ -97,15 +97,15 @@ TEST_F(WaitQueuesTest, a_newcomer_waits_behind_those_who_must_not_be_passed) {
 TEST_F(WaitQueuesTest, as_many_overtake_as_the_quota_allows) {
   join({lenient_});
   const WaiterId second = join({lenient_});
-  Party party;
-  driver_.subjects.look_at(lenient_, party.emplace_back());
+  Members members;
+  driver_.subjects.look_at(lenient_, members.emplace_back());
   for (int passed = 0; passed < 2; ++passed) {
     EXPECT_TRUE(queues_.may_overtake(second));
-    EXPECT_TRUE(queues_.let_pass(party));
-    queues_.count_overtaking(party);
+    EXPECT_TRUE(queues_.let_pass(members));
+    queues_.count_overtaking(members);
   }
   EXPECT_FALSE(queues_.may_overtake(second));
-  EXPECT_FALSE(queues_.let_pass(party));
+  EXPECT_FALSE(queues_.let_pass(members));
   EXPECT_TRUE(must_wait(lenient_));
 }
 

@@ -59,7 +59,7 @@ struct Side {
       if (uint64_t* thing = in.pop(in.tail())) return *thing;
       doorbell.will_sleep();
       if (in.empty()) sleeper.sleep();
-      doorbell.is_up();
+      doorbell.mark_awake();
     }
   }
   void give(uint64_t& thing) {
@@ -95,7 +95,7 @@ TEST(Doorbell, asks_one_ringer_to_wake_and_only_a_sleeper) {
   EXPECT_TRUE(doorbell.ring());
   EXPECT_FALSE(doorbell.ring());
   doorbell.will_sleep();
-  doorbell.is_up();
+  doorbell.mark_awake();
   EXPECT_FALSE(doorbell.ring());
 }
 

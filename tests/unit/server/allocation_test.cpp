@@ -56,7 +56,7 @@ class Peer {
 
 struct Setting {
   io::Backend backend;
-  uint32_t cores;
+  uint32_t shards;
 };
 
 class AllocationTest : public ::testing::TestWithParam<Setting> {
@@ -73,7 +73,7 @@ class AllocationTest : public ::testing::TestWithParam<Setting> {
     options.listeners.push_back(std::move(http.sockets[0]));
     options.listeners.push_back(std::move(native.sockets[0]));
     add_core(std::move(options));
-    while (cores_.size() < GetParam().cores) add_core({});
+    while (shards_.size() < GetParam().shards) add_core({});
     http_ = std::make_unique<Peer>(http.port);
     native_ = std::make_unique<Peer>(native.port);
     ASSERT_TRUE(http_->connected() && native_->connected());
@@ -88,12 +88,13 @@ class AllocationTest : public ::testing::TestWithParam<Setting> {
                                     .waiters_max = 1'000,
                                     .policy = {.window_ms = 3'600'000, .max_requests = 1'000'000}},
                           .connections_max = 16};
-    options.sessions.shard = static_cast<uint32_t>(cores_.size());
-    options.sessions.shards = GetParam().cores;
-    Core& core = cores_.emplace_back();
-    core.io = io::make_io(GetParam().backend, std::move(io_options));
-    core.worker = std::make_unique<Worker>(*core.io, options, crew_, make_deciders(options));
-    if (cores_.size() == 1) core.worker->start();  // the others have no listeners
+    options.sessions.shard = static_cast<uint32_t>(shards_.size());
+    options.sessions.shards = GetParam().shards;
+    TestShard& shard = shards_.emplace_back();
+    shard.io = io::make_io(GetParam().backend, std::move(io_options));
+    shard.worker =
+        std::make_unique<Worker>(*shard.io, options, worker_group_, make_deciders(options));
+    if (shards_.size() == 1) shard.worker->start();  // the others have no listeners
   }
 
   // Turns, allocation being forbidden once `strict_`, until the peer has received something.
@@ -130,19 +131,19 @@ class AllocationTest : public ::testing::TestWithParam<Setting> {
   }
 
   void turn_once() {
-    for (const Core& core : cores_) {
+    for (const TestShard& shard : shards_) {
       if (!strict_) {
-        core.worker->turn(base::ns_per_ms);
+        shard.worker->turn(base::ns_per_ms);
         continue;
       }
       const support::ForbidAllocation forbid;
-      core.worker->turn(base::ns_per_ms);
+      shard.worker->turn(base::ns_per_ms);
     }
   }
 
   uint32_t sum(uint32_t (*count)(const Worker&)) const {
     uint32_t total = 0;
-    for (const Core& core : cores_) total += count(*core.worker);
+    for (const TestShard& shard : shards_) total += count(*shard.worker);
     return total;
   }
   uint32_t tickets() const {
@@ -214,7 +215,7 @@ class AllocationTest : public ::testing::TestWithParam<Setting> {
     sluicegate::encode(id + 5, sluicegate::Forget{.handles = passing_handles}, frames);
     native_->send(frames);
     turn_until_frames(1);
-    ASSERT_EQ(cores_[0].worker->keys().handles_count(), handles_.size());
+    ASSERT_EQ(shards_[0].worker->keys().handles_count(), handles_.size());
   }
 
   // One permit: the second entry waits, and is served by a release or withdrawn.
@@ -258,7 +259,7 @@ class AllocationTest : public ::testing::TestWithParam<Setting> {
     turn_until_answer(*http_);
   }
 
-  struct Core {
+  struct TestShard {
     std::unique_ptr<io::Io> io;
     std::unique_ptr<Worker> worker;
   };
@@ -267,8 +268,8 @@ class AllocationTest : public ::testing::TestWithParam<Setting> {
   const std::array<std::string_view, 8> several_{"one",  "two", "three", "four",
                                                  "five", "six", "seven", "eight"};
   const std::array<std::string_view, 4> waited_{"north", "east", "south", "west"};
-  Crew crew_{{.cores = GetParam().cores}};
-  std::vector<Core> cores_;
+  WorkerGroup worker_group_{{.shards = GetParam().shards}};
+  std::vector<TestShard> shards_;
   std::unique_ptr<Peer> http_;
   std::unique_ptr<Peer> native_;
   std::vector<uint32_t> handles_;
@@ -308,7 +309,7 @@ TEST_P(AllocationTest, new_keys_are_made_without_allocating) {
     turn_until_answer(*native_);
   }
   EXPECT_EQ(keys_made(), 4'000U);
-  EXPECT_EQ(cores_[0].worker->exchange().crossed_entries() > 0, GetParam().cores > 1);
+  EXPECT_EQ(shards_[0].worker->exchange().crossed_entries() > 0, GetParam().shards > 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -317,7 +318,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Setting{io::Backend::uring, 2}, Setting{io::Backend::epoll, 2}),
     [](const auto& setting) {
       const bool uring = setting.param.backend == io::Backend::uring;
-      return std::string{uring ? "uring" : "epoll"} + "_" + std::to_string(setting.param.cores);
+      return std::string{uring ? "uring" : "epoll"} + "_" + std::to_string(setting.param.shards);
     });
 
 }  // namespace

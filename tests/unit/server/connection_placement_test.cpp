@@ -27,21 +27,21 @@ class ConnectionPlacementTest : public ::testing::Test {
         {.kind = io::EventKind::accepted, .listener = http_listener, .socket = socket});
     return socket;
   }
-  uint32_t counted(uint32_t shard) const { return crew_.connections(shard, http_listener); }
+  uint32_t counted(uint32_t shard) const { return worker_group_.connections(shard, http_listener); }
   long called(const std::string& call) const {
     return std::count(io_.calls.begin(), io_.calls.end(), call);
   }
 
-  Crew crew_{{.cores = 2}};
+  WorkerGroup worker_group_{{.shards = 2}};
   support::FakeIo io_;
   session::KeepingBackend backend_;
   const session::Options options_{};
   session::Context context_{backend_, options_};
   SessionTable sessions_{connections_max + spare_sockets, 64};
-  route::Exchange exchange_{crew_.mesh(), 0, {}};
+  route::Exchange exchange_{worker_group_.mesh(), 0, {}};
   WorkerStatistics statistics_;
-  ConnectionPlacement placement_{io_,       crew_,       context_,       sessions_,
-                                 exchange_, statistics_, connections_max};
+  ConnectionPlacement placement_{io_,       worker_group_, context_,       sessions_,
+                                 exchange_, statistics_,   connections_max};
   uint32_t sockets_ = 0;
 };
 
@@ -74,23 +74,25 @@ TEST_F(ConnectionPlacementTest,
   EXPECT_EQ(counted(0), 0U);
   EXPECT_EQ(counted(1), 1U);
   placement_.on_closed(socket);
-  EXPECT_EQ(crew_.connections_of_all(), 0U);
+  EXPECT_EQ(worker_group_.connections_of_all(), 0U);
   EXPECT_TRUE(placement_.idle());
   EXPECT_EQ(sessions_.open_count(), 0U);
 }
 
 TEST_F(ConnectionPlacementTest, those_beyond_the_bound_are_answered_and_not_counted) {
-  for (uint32_t shard = 0; shard < 2; ++shard) crew_.count_connection(shard, http_listener, 2);
+  for (uint32_t shard = 0; shard < 2; ++shard)
+    worker_group_.count_connection(shard, http_listener, 2);
   const io::SocketId refused = accept();
   EXPECT_TRUE(sessions_.find(refused)->refused());
-  EXPECT_EQ(crew_.connections_of_all(), connections_max);
+  EXPECT_EQ(worker_group_.connections_of_all(), connections_max);
   placement_.on_closed(refused);
-  EXPECT_EQ(crew_.connections_of_all(), connections_max);
+  EXPECT_EQ(worker_group_.connections_of_all(), connections_max);
   EXPECT_EQ(statistics_.refused, 1U);
 }
 
 TEST_F(ConnectionPlacementTest, too_many_of_those_are_closed_at_once) {
-  for (uint32_t shard = 0; shard < 2; ++shard) crew_.count_connection(shard, http_listener, 2);
+  for (uint32_t shard = 0; shard < 2; ++shard)
+    worker_group_.count_connection(shard, http_listener, 2);
   for (uint32_t refused = 0; refused < refused_sockets_max; ++refused) accept();
   EXPECT_EQ(called("close"), 0);
   const io::SocketId one_more = accept();
@@ -101,7 +103,7 @@ TEST_F(ConnectionPlacementTest, too_many_of_those_are_closed_at_once) {
 }
 
 TEST_F(ConnectionPlacementTest, one_that_finds_no_slot_is_discarded_and_not_counted_any_more) {
-  crew_.count_connection(0, http_listener, 1);
+  worker_group_.count_connection(0, http_listener, 1);
   route::Handover handover{.fd = 9, .listener = http_listener, .bytes = {}};
   EXPECT_EQ(placement_.adopt(handover), nullptr);  // a FakeIo has no slots
   EXPECT_EQ(called("discard"), 1);

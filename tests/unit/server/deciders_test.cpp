@@ -22,7 +22,7 @@ TEST(Deciders, reservations_name_the_shard_that_holds_them) {
   deciders.quotas->adopt(book.quotas(), {});
   api::QuotaBatch batch;
   batch.subjects = {"m"};
-  batch.calls = {{.op = api::QuotaOp::reserve, .subjects_count = 1, .core = 2}};
+  batch.calls = {{.op = api::QuotaOp::reserve, .subjects_count = 1, .shard = 2}};
   batch.make_answers();
   deciders.quotas->decide(batch, {}, 0);
   ASSERT_TRUE(api::admits(batch.answers[0].code));
@@ -33,12 +33,12 @@ TEST(Deciders, a_worker_asks_those_that_it_was_handed) {
   io::Random random(1);
   io::SimNetwork network(random, {});
   io::SimIo io({}, network);
-  Crew crew{route::MeshOptions{}};
+  WorkerGroup worker_group{route::MeshOptions{}};
   const WorkerOptions options{.shard = {.keys_max = 100, .waiters_max = 10}, .connections_max = 2};
   Deciders deciders = make_deciders(options);
   FakeQuotas::Asked asked;
   deciders.quotas = std::make_unique<FakeQuotas>(asked, 0);
-  Worker worker(io, options, crew, std::move(deciders));
+  Worker worker(io, options, worker_group, std::move(deciders));
   worker.start();
   worker.turn(0);
   worker.adopt(std::make_unique<policy::RuleBook>(options.shard.policy, std::vector<policy::Rule>{},

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "server/crew.hpp"
+#include "server/worker_group.hpp"
 #include "shard/shard.hpp"
 #include "tests/unit/server/fake_quotas.hpp"
 #include "tests/unit/session/keeping_backend.hpp"
@@ -26,10 +26,10 @@ const shard::Options one_permit{
 // One shard: the part of a worker that entries pass through.
 class Side {
  public:
-  Side(Crew& crew, api::CoreId shard)
-      : exchange(crew.mesh(), shard, {}),
+  Side(WorkerGroup& worker_group, api::ShardId shard)
+      : exchange(worker_group.mesh(), shard, {}),
         quotas(asked, shard),
-        decisions(context, sessions, exchange, waiters, keys, crew.ids()) {}
+        decisions(context, sessions, exchange, waiters, keys, worker_group.ids()) {}
 
   // A request of a session that is gone: an entry for each key, which may wait.
   void ask(const std::vector<std::string>& names, uint8_t flags = 0) {
@@ -47,12 +47,12 @@ class Side {
     exchange.receive(*this);
     exchange.flush();
   }
-  void on_message(api::CoreId origin, route::ShardMessage& message) {
+  void on_message(api::ShardId origin, route::ShardMessage& message) {
     for (route::Notice& notice : message.notices) waiters.on_notice(origin, notice);
     decisions.decide_for(origin, message);
     verdicts.insert(verdicts.end(), message.verdicts.begin(), message.verdicts.end());
   }
-  void on_returned(api::CoreId target, route::ShardMessage& message) {
+  void on_returned(api::ShardId target, route::ShardMessage& message) {
     for (const route::Notice& notice : message.notices) waiters.on_notice_returned(notice);
     decisions.on_returned(target, message);
   }
@@ -81,9 +81,9 @@ class EntryDecisionsTest : public ::testing::Test {
     return key;
   }
 
-  Crew crew_{{.cores = 2}};
-  Side here_{crew_, 0};
-  Side there_{crew_, 1};
+  WorkerGroup worker_group_{{.shards = 2}};
+  Side here_{worker_group_, 0};
+  Side there_{worker_group_, 1};
   int next_key_ = 0;
 };
 
@@ -151,18 +151,18 @@ TEST_F(EntryDecisionsTest, takes_an_id_for_each_entry_that_shows_one) {
   here_.ask(keys, api::flag::shows_id);
   here_.ask(hidden);
   here_.decisions.execute();
-  EXPECT_EQ(crew_.ids().take(1), 4U);
+  EXPECT_EQ(worker_group_.ids().take(1), 4U);
 }
 
 TEST_F(EntryDecisionsTest, a_split_request_takes_its_ids_when_it_is_complete) {
   const std::vector<std::string> keys{key_of(0), key_of(1)};
   here_.ask(keys, api::flag::shows_id);
   here_.decisions.execute();
-  EXPECT_EQ(crew_.ids().take(1), 1U);
+  EXPECT_EQ(worker_group_.ids().take(1), 1U);
   here_.turn();
   there_.turn();
   here_.turn();
-  EXPECT_EQ(crew_.ids().take(1), 4U);
+  EXPECT_EQ(worker_group_.ids().take(1), 4U);
 }
 
 }  // namespace

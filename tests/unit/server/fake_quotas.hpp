@@ -17,21 +17,21 @@ class FakeQuotas final : public quota::QuotaDecider {
     int drained = 0;
     int checked = 0;
   };
-  FakeQuotas(Asked& asked, api::CoreId shard) : asked_(asked), shard_(shard) {}
+  FakeQuotas(Asked& asked, api::ShardId shard) : asked_(asked), shard_(shard) {}
 
-  void decide(api::QuotaBatch& batch, base::Now, api::CoreId) noexcept override {
+  void decide(api::QuotaBatch& batch, base::Now, api::ShardId) noexcept override {
     for (size_t index = 0; index < batch.calls.size(); ++index) {
       const api::QuotaCall& call = batch.calls[index];
-      if (call.core != shard_) continue;
+      if (call.shard != shard_) continue;
       asked_.calls.push_back(call.op);
       batch.answers[index].code = api::QuotaCode::ok;
       batch.answers[index].reservation = uint64_t{shard_} << 56 | asked_.calls.size();
     }
   }
-  bool withdraw(api::WaiterId, api::Ticket, base::Now, api::CoreId) noexcept override {
+  bool withdraw(api::WaiterId, api::Ticket, base::Now, api::ShardId) noexcept override {
     return false;
   }
-  bool abandon(api::WaiterId, api::Ticket, base::Now, api::CoreId) noexcept override {
+  bool abandon(api::WaiterId, api::Ticket, base::Now, api::ShardId) noexcept override {
     return false;
   }
   bool refund(const api::Permit&, base::Now) noexcept override { return false; }
@@ -51,7 +51,7 @@ class FakeQuotas final : public quota::QuotaDecider {
 
  private:
   Asked& asked_;
-  const api::CoreId shard_;
+  const api::ShardId shard_;
   quota::Statistics statistics_;
 };
 

@@ -57,7 +57,7 @@ class QuotaLogTest : public testing::Test {
     }
     batch.make_answers();
     batch.answers[0].code = code;
-    if (QuotaLog::tells(batch)) QuotaLog::tell_change(batch, peer);
+    if (QuotaLog::tells(batch)) QuotaLog::log_change(batch, peer);
   }
 
   static base::Now at(int64_t ns) { return {.monotonic_ns = ns, .wall_ns = 0}; }
@@ -70,16 +70,16 @@ TEST_F(QuotaLogTest, tells_who_changed_what) {
   tell(QuotaOp::remove, "gpt");
   tell(QuotaOp::reset, "gpt");
   tell(QuotaOp::reset_all, "");
-  const std::vector<Json> told = lines();
-  ASSERT_EQ(told.size(), 4u);
-  EXPECT_EQ(told[0], Json::parse(R"({"level": "INFO", "message": "quota put",
+  const std::vector<Json> reported = lines();
+  ASSERT_EQ(reported.size(), 4u);
+  EXPECT_EQ(reported[0], Json::parse(R"({"level": "INFO", "message": "quota put",
       "peer": "192.0.2.7:51234", "subject": "gpt", "quota": {"limits": [{"name": "tpm",
       "metric": "tokens", "amount": 5, "period_ms": 60000, "kind": "sliding"}],
       "overtakers": 1}})"));
-  EXPECT_EQ(told[1], Json::parse(R"({"level": "INFO", "message": "quota removed",
+  EXPECT_EQ(reported[1], Json::parse(R"({"level": "INFO", "message": "quota removed",
       "peer": "192.0.2.7:51234", "subject": "gpt"})"));
-  EXPECT_EQ(told[2]["message"], "usage reset");
-  EXPECT_EQ(told[3], Json::parse(R"({"level": "INFO", "message": "usage of all subjects reset",
+  EXPECT_EQ(reported[2]["message"], "usage reset");
+  EXPECT_EQ(reported[3], Json::parse(R"({"level": "INFO", "message": "usage of all subjects reset",
       "peer": "192.0.2.7:51234"})"));
 }
 
@@ -91,10 +91,10 @@ TEST_F(QuotaLogTest, says_nothing_of_what_was_refused) {
 
 TEST_F(QuotaLogTest, knows_a_peer_that_has_gone_and_names_of_any_bytes) {
   tell(QuotaOp::remove, "\xFF" + std::string(2'000, 'x'), QuotaCode::ok, "");
-  const std::vector<Json> told = lines();
-  ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0]["peer"], "gone");
-  EXPECT_EQ(told[0]["subject"], "\xEF\xBF\xBD" + std::string(1'023, 'x') + "\u2026");
+  const std::vector<Json> reported = lines();
+  ASSERT_EQ(reported.size(), 1u);
+  EXPECT_EQ(reported[0]["peer"], "gone");
+  EXPECT_EQ(reported[0]["subject"], "\xEF\xBF\xBD" + std::string(1'023, 'x') + "\u2026");
 }
 
 TEST_F(QuotaLogTest, cuts_no_character_of_a_name) {
@@ -109,12 +109,12 @@ TEST_F(QuotaLogTest, warns_of_unknown_subjects_once_in_a_while) {
   log.note_unknown("first", 2, at(5));
   log.note_unknown("second", 3, at(unknown_pause_ns + 4));
   log.note_unknown("third", 10, at(unknown_pause_ns + 5));
-  const std::vector<Json> told = lines();
-  ASSERT_EQ(told.size(), 2u);
-  EXPECT_EQ(told[0], Json::parse(R"({"level": "WARN", "message": "subject without a quota",
+  const std::vector<Json> reported = lines();
+  ASSERT_EQ(reported.size(), 2u);
+  EXPECT_EQ(reported[0], Json::parse(R"({"level": "WARN", "message": "subject without a quota",
       "subject": "first", "times": 2, "shard": 3})"));
-  EXPECT_EQ(told[1]["subject"], "third");
-  EXPECT_EQ(told[1]["times"], 8);
+  EXPECT_EQ(reported[1]["subject"], "third");
+  EXPECT_EQ(reported[1]["times"], 8);
 }
 
 TEST_F(QuotaLogTest, other_batches_change_nothing) {
@@ -131,11 +131,11 @@ TEST_F(QuotaLogTest, warns_of_a_file_that_names_more_subjects_than_there_is_room
   rules.rules.push_back({.subject = ".", .is_regex = true});  // any number of them
   warn_of_too_many_names(rules, 2);
   warn_of_too_many_names(rules, 1);
-  const std::vector<Json> told = lines();
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0].at("level"), "WARN");
-  EXPECT_EQ(told[0].at("subjects"), 2);
-  EXPECT_EQ(told[0].at("maxSubjects"), 1);
+  const std::vector<Json> reported = lines();
+  ASSERT_EQ(reported.size(), 1U);
+  EXPECT_EQ(reported[0].at("level"), "WARN");
+  EXPECT_EQ(reported[0].at("subjects"), 2);
+  EXPECT_EQ(reported[0].at("maxSubjects"), 1);
 }
 
 }  // namespace

@@ -29,22 +29,22 @@ class QuotaTasksTest : public ::testing::Test {
     return name;
   }
   // A reserve for each of these, as a session of the first shard asks it.
-  api::QuotaBatch& batch_of(const std::vector<std::string>& subjects, uint64_t tie = 0) {
+  api::QuotaBatch& batch_of(const std::vector<std::string>& subjects, uint64_t binding = 0) {
     api::QuotaBatch& batch = first_.tasks.take_batch();
     for (const std::string& subject : subjects) {
       batch.calls.push_back({.op = QuotaOp::reserve,
                              .subjects_count = 1,
                              .first_subject = static_cast<uint32_t>(batch.subjects.size()),
-                             .tie = tie});
+                             .binding = binding});
       batch.subjects.push_back(subject);
     }
     return batch;
   }
 
-  Crew crew_{{.cores = 3}};
-  TaskSide first_{crew_, 0};
-  TaskSide second_{crew_, 1};
-  TaskSide third_{crew_, 2};
+  WorkerGroup worker_group_{{.shards = 3}};
+  TaskSide first_{worker_group_, 0};
+  TaskSide second_{worker_group_, 1};
+  TaskSide third_{worker_group_, 2};
 };
 
 TEST_F(QuotaTasksTest, a_batch_of_its_own_shard_is_decided_at_once) {
@@ -83,11 +83,11 @@ TEST_F(QuotaTasksTest, what_nobody_received_is_cancelled_where_it_was_reserved) 
 }
 
 TEST_F(QuotaTasksTest, a_tie_ends_on_every_shard) {
-  first_.tasks.end_tie(42);
+  first_.tasks.end_binding(42);
   first_.tasks.make_own_calls();
   for (int turn = 0; turn < 3; ++turn) turn_all();
   for (TaskSide* side : {&first_, &second_, &third_}) {
-    EXPECT_EQ(side->asked.calls, Ops{QuotaOp::end_tie});
+    EXPECT_EQ(side->asked.calls, Ops{QuotaOp::end_binding});
   }
 }
 
@@ -102,7 +102,7 @@ TEST_F(QuotaTasksTest, calls_of_the_workers_own_wait_for_a_free_task) {
   for (uint64_t id = 0; id < shard_tasks_max; ++id) {
     first_.queries.inspect(first_.stranger, id, far);
   }
-  first_.tasks.end_tie(42);
+  first_.tasks.end_binding(42);
   first_.tasks.make_own_calls();
   EXPECT_TRUE(first_.tasks.has_own_calls());
   turn_all();

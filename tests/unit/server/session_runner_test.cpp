@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "server/crew.hpp"
+#include "server/worker_group.hpp"
 #include "shard/shard.hpp"
 #include "tests/support/fake_io.hpp"
 #include "tests/unit/server/fake_quotas.hpp"
@@ -64,18 +64,18 @@ class SessionRunnerTest : public ::testing::Test {
   static constexpr uint32_t sockets_max = 1'100;
   static constexpr uint32_t handles_max = 10'000;
 
-  Crew crew_{route::MeshOptions{}};
+  WorkerGroup worker_group_{route::MeshOptions{}};
   support::FakeIo io_;
   session::KeepingBackend backend_;
   const session::Options options_{};
   session::Context context_{backend_, options_};
   SessionTable sessions_{sockets_max, 64};
-  route::Exchange exchange_{crew_.mesh(), 0, {}};
+  route::Exchange exchange_{worker_group_.mesh(), 0, {}};
   shard::Shard keys_{{.keys_max = 10, .handles_max = handles_max}};
   FakeQuotas::Asked asked_;
   FakeQuotas quotas_{asked_, 0};
   WaiterDelivery waiters_{context_, sessions_, exchange_, keys_, quotas_, 0};
-  EntryDecisions decisions_{context_, sessions_, exchange_, waiters_, keys_, crew_.ids()};
+  EntryDecisions decisions_{context_, sessions_, exchange_, waiters_, keys_, worker_group_.ids()};
   WorkerStatistics statistics_;
   SessionRunner runner_{context_, sessions_, decisions_, waiters_, keys_, statistics_};
   std::vector<char> bytes_ = std::vector<char>(16'384);
@@ -141,9 +141,9 @@ TEST_F(SessionRunnerTest, handles_1024_timers_in_a_turn) {
 }
 
 TEST_F(SessionRunnerTest, frees_the_handles_of_a_departed_connection_in_slices) {
-  depart(limits::turn_let_go + 100);
+  depart(limits::turn_handles_freed + 100);
   EXPECT_TRUE(runner_.has_work());
-  EXPECT_EQ(freed_in_one_turn(), limits::turn_let_go);
+  EXPECT_EQ(freed_in_one_turn(), limits::turn_handles_freed);
   EXPECT_TRUE(runner_.has_work());
   EXPECT_EQ(freed_in_one_turn(), 100U);
   EXPECT_FALSE(runner_.has_work());
@@ -151,17 +151,17 @@ TEST_F(SessionRunnerTest, frees_the_handles_of_a_departed_connection_in_slices) 
 }
 
 TEST_F(SessionRunnerTest, frees_more_handles_when_more_connections_have_departed) {
-  depart(2 * limits::turn_let_go);
+  depart(2 * limits::turn_handles_freed);
   depart(1);
   depart(1);
-  EXPECT_EQ(freed_in_one_turn(), 2 * limits::turn_let_go + 2);
+  EXPECT_EQ(freed_in_one_turn(), 2 * limits::turn_handles_freed + 2);
   EXPECT_FALSE(runner_.has_work());
 }
 
 TEST_F(SessionRunnerTest, frees_the_handles_of_eight_departed_connections_at_most) {
-  depart(9 * limits::turn_let_go);
-  for (uint32_t set = 0; set < limits::turn_let_go_sets; ++set) depart(1);
-  EXPECT_EQ(freed_in_one_turn(), limits::turn_let_go_sets * limits::turn_let_go);
+  depart(9 * limits::turn_handles_freed);
+  for (uint32_t set = 0; set < limits::turn_handle_sets_freed; ++set) depart(1);
+  EXPECT_EQ(freed_in_one_turn(), limits::turn_handle_sets_freed * limits::turn_handles_freed);
   EXPECT_TRUE(runner_.has_work());
 }
 

@@ -63,10 +63,10 @@ class ShardQueriesTest : public ::testing::Test {
     return "page " + std::to_string(cursor.number());
   }
 
-  Crew crew_{{.cores = 3}};
-  TaskSide first_{crew_, 0};
-  TaskSide second_{crew_, 1};
-  TaskSide third_{crew_, 2};
+  WorkerGroup worker_group_{{.shards = 3}};
+  TaskSide first_{worker_group_, 0};
+  TaskSide second_{worker_group_, 1};
+  TaskSide third_{worker_group_, 2};
   std::vector<char> received_;
 };
 
@@ -91,9 +91,9 @@ TEST_F(ShardQueriesTest, a_census_goes_from_shard_to_shard) {
   first_.queries.count_keys(first_.stranger, 2);
   first_.queries.top(first_.stranger, 3, 10);
   for (int turn = 0; turn < 5; ++turn) turn_all();
-  EXPECT_EQ(first_.censuses, 3);
-  EXPECT_EQ(second_.censuses, 3);
-  EXPECT_EQ(third_.censuses, 3);
+  EXPECT_EQ(first_.shard_statistics_of_all, 3);
+  EXPECT_EQ(second_.shard_statistics_of_all, 3);
+  EXPECT_EQ(third_.shard_statistics_of_all, 3);
   for (uint64_t id = 1; id <= 3; ++id) EXPECT_FALSE(first_.awaits(id));
 }
 

@@ -14,28 +14,28 @@
 
 namespace sluice::server {
 
-class TaskSide final : private CensusSource {
+class TaskSide final : private ShardStatisticsSource {
  public:
-  TaskSide(Crew& crew, api::CoreId shard)
-      : exchange(crew.mesh(), shard, {}),
+  TaskSide(WorkerGroup& worker_group, api::ShardId shard)
+      : exchange(worker_group.mesh(), shard, {}),
         quotas(asked, shard),
-        queries(context, sessions, exchange, keys, *this, crew, slots),
+        queries(context, sessions, exchange, keys, *this, worker_group, slots),
         tasks(io, context, sessions, exchange, waiters, quotas, slots,
-              {.cancels_max = 200, .ties_max = 200}) {}
+              {.cancels_max = 200, .bindings_max = 200}) {}
 
   // Receives, then sends: what was asked before goes along.
   void turn() {
     exchange.receive(*this);
     exchange.flush();
   }
-  void on_message(api::CoreId, route::ShardMessage& message) {
+  void on_message(api::ShardId, route::ShardMessage& message) {
     for (const route::ShardTask& task : message.tasks) {
       std::visit(base::Overloaded{[this](ShardQuery* query) { queries.answer(*query); },
                                   [this](QuotaTask* quota) { tasks.decide(*quota); }},
                  task);
     }
   }
-  void on_returned(api::CoreId, route::ShardMessage& message) {
+  void on_returned(api::ShardId, route::ShardMessage& message) {
     for (const route::ShardTask& task : message.tasks) {
       std::visit(base::Overloaded{[this](ShardQuery* query) { queries.on_answered(*query); },
                                   [this](QuotaTask* quota) { tasks.on_decided(*quota); }},
@@ -47,8 +47,8 @@ class TaskSide final : private CensusSource {
     return queries.awaits(asker) || tasks.awaits(asker);
   }
 
-  mutable int censuses = 0;   // that were taken here
-  uint32_t keys_counted = 1;  // that a census finds here
+  mutable int shard_statistics_of_all = 0;  // that were taken here
+  uint32_t keys_counted = 1;                // that a census finds here
   support::FakeIo io;
   route::Exchange exchange;
   FakeQuotas::Asked asked;
@@ -70,9 +70,9 @@ class TaskSide final : private CensusSource {
   session::HttpSession stranger{context, io, {0, 1}, memory, key, heads};
 
  private:
-  Census census() const noexcept override {
-    ++censuses;
-    return {.shard_id = exchange.core(), .keys = keys_counted};
+  ShardStatistics shard_statistics() const noexcept override {
+    ++shard_statistics_of_all;
+    return {.shard_id = exchange.shard(), .keys = keys_counted};
   }
 };
 

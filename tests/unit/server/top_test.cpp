@@ -32,11 +32,11 @@ TEST(Top, keys_of_all_cores_are_merged) {
 }
 
 TEST(Top, tells_every_core_and_key) {
-  const std::vector<Census> cores{{.shard_id = 0,
-                                   .rates = {.approved = 5.55, .denied = 2, .queued = 1},
-                                   .keys = 9,
-                                   .waiters = 3,
-                                   .connections = 4}};
+  const std::vector<ShardStatistics> shards{{.shard_id = 0,
+                                             .rates = {.approved = 5.55, .denied = 2, .queued = 1},
+                                             .keys = 9,
+                                             .waiters = 3,
+                                             .connections = 4}};
   std::vector<TopKey> keys;
   merge(std::vector<HeavyKey>{{.key = "user:1",
                                .key_bytes = 6,
@@ -47,7 +47,7 @@ TEST(Top, tells_every_core_and_key) {
                                .waiting = 3},
                               {.key = "cut", .key_bytes = 1'000, .waiting = std::nullopt}},
         0, 10, keys);
-  const auto json = nlohmann::json::parse(write_top(cores, keys));
+  const auto json = nlohmann::json::parse(write_top(shards, keys));
   EXPECT_EQ(json["version"], SLUICE_VERSION);
   EXPECT_EQ(json["shards"], nlohmann::json::parse(R"([{"shard": 0, "decisionsPerSecond": 8.6,
       "approvedPerSecond": 5.6, "deniedPerSecond": 2.0, "queuedPerSecond": 1.0, "waiting": 3,
@@ -78,11 +78,11 @@ TEST(Top, the_largest_answer_has_room) {
                                                            .queued_per_s = 1e9 + 0.1,
                                                            .per_s_max = 1e9 + 0.1});
   merge(heavy, 255, limits::top_keys_max, keys);
-  const std::vector<Census> cores(256, {.rates = {1e9 + 0.1, 1e9 + 0.1, 1e9 + 0.1},
-                                        .keys = 1'000'000'000,
-                                        .waiters = 100'000'000,
-                                        .connections = 1'000'000});
-  const std::string text = write_top(cores, keys);
+  const std::vector<ShardStatistics> shards(256, {.rates = {1e9 + 0.1, 1e9 + 0.1, 1e9 + 0.1},
+                                                  .keys = 1'000'000'000,
+                                                  .waiters = 100'000'000,
+                                                  .connections = 1'000'000});
+  const std::string text = write_top(shards, keys);
   EXPECT_GT(text.size(), 6 * 256 * limits::top_keys_max);
   EXPECT_LE(text.size(), limits::reply_bytes_max / 2);
 }

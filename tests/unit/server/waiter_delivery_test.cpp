@@ -23,10 +23,11 @@ using session::WaitState;
 class ScriptedDecider final : public api::Decider {
  public:
   bool withdraw(api::WaiterId waiter, api::Ticket, base::Now,
-                api::CoreId origin) noexcept override {
+                api::ShardId origin) noexcept override {
     return keep("withdraw", waiter, origin);
   }
-  bool abandon(api::WaiterId waiter, api::Ticket, base::Now, api::CoreId origin) noexcept override {
+  bool abandon(api::WaiterId waiter, api::Ticket, base::Now,
+               api::ShardId origin) noexcept override {
     return keep("abandon", waiter, origin);
   }
   bool refund(const api::Permit& permit, base::Now) noexcept override {
@@ -47,7 +48,7 @@ class ScriptedDecider final : public api::Decider {
   std::vector<std::string> calls;
 
  private:
-  bool keep(const char* call, api::WaiterId waiter, api::CoreId origin) {
+  bool keep(const char* call, api::WaiterId waiter, api::ShardId origin) {
     std::string text(call);
     text += ' ';
     text += std::to_string(waiter);
@@ -63,7 +64,7 @@ using Calls = std::vector<std::string>;
 // One shard: the part of a worker that waiters pass through.
 class Side {
  public:
-  Side(route::Mesh& mesh, api::CoreId shard) : exchange(mesh, shard, {}) {}
+  Side(route::Mesh& mesh, api::ShardId shard) : exchange(mesh, shard, {}) {}
 
   // Receives, then sends: what was posted before goes along.
   void turn() {
@@ -72,16 +73,16 @@ class Side {
     waiters.send_grants();
     exchange.flush();
   }
-  void on_message(api::CoreId origin, route::ShardMessage& message) {
+  void on_message(api::ShardId origin, route::ShardMessage& message) {
     for (route::Notice& notice : message.notices) waiters.on_notice(origin, notice);
     for (const api::Grant& grant : message.grants) waiters.on_grant(grant);
   }
-  void on_returned(api::CoreId, route::ShardMessage& message) {
+  void on_returned(api::ShardId, route::ShardMessage& message) {
     for (const route::Notice& notice : message.notices) waiters.on_notice_returned(notice);
   }
 
   // An entry that this owner has queued as waiter 5.
-  WaitingEntry& queued_by(api::CoreId owner, bool quota = false) {
+  WaitingEntry& queued_by(api::ShardId owner, bool quota = false) {
     const api::Ticket ticket = context.waits.take(0, 0);
     waiters.on_queued(ticket, 5, owner, quota);
     return context.waits[ticket];
@@ -103,7 +104,7 @@ class WaiterDeliveryTest : public ::testing::Test {
     return {.ticket = entry.ticket, .verdict = api::Verdict::approved, .permit = permit};
   }
 
-  route::Mesh mesh_{{.cores = 2, .messages = 1, .entries_max = 1}};
+  route::Mesh mesh_{{.shards = 2, .messages = 1, .entries_max = 1}};
   Side here_{mesh_, 0};
   Side owner_{mesh_, 1};
 };
@@ -178,7 +179,7 @@ TEST_F(WaiterDeliveryTest, a_withdrawal_is_asked_for_once_and_keeps_the_ticket_u
   here_.waiters.withdraw(entry);
   here_.turn();
   entry.follow(WaitEvent::granted);
-  here_.context.waits.give_back(entry.ticket);  // its session has written an outcome
+  here_.context.waits.free(entry.ticket);  // its session has written an outcome
   EXPECT_EQ(here_.tickets(), 1U);
   owner_.turn();
   here_.turn();

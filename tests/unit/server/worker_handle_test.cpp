@@ -57,14 +57,14 @@ class NativeClient {
 
  private:
   void keep(const sluicegate::Answer& answer) {
-    if (const auto* told = std::get_if<sluicegate::Verdicts>(&answer)) {
-      for (size_t i = 0; i < told->verdicts.size(); ++i) {
+    if (const auto* reported = std::get_if<sluicegate::Verdicts>(&answer)) {
+      for (size_t i = 0; i < reported->verdicts.size(); ++i) {
         if (!verdicts.empty()) verdicts += ' ';
-        verdicts += name(told->verdicts[i]);
+        verdicts += name(reported->verdicts[i]);
       }
     }
-    if (const auto* told = std::get_if<sluicegate::Interned>(&answer)) {
-      handles.insert(handles.end(), told->handles.begin(), told->handles.end());
+    if (const auto* reported = std::get_if<sluicegate::Interned>(&answer)) {
+      handles.insert(handles.end(), reported->handles.begin(), reported->handles.end());
     }
   }
 
@@ -73,15 +73,15 @@ class NativeClient {
   std::vector<std::byte> received_;
 };
 
-WorkerOptions handle_options(uint32_t core, uint32_t cores) {
+WorkerOptions handle_options(uint32_t shard, uint32_t shards) {
   WorkerOptions options{.shard = {.keys_max = 10'000,
                                   .handles_max = 8'000,
                                   .waiters_max = 100,
                                   .policy = {.window_ms = 60'000, .max_requests = 3}},
                         .connections_max = 8};
   options.sessions.handles_max = options.shard.handles_max;
-  options.sessions.shard = core;
-  options.sessions.shards = cores;
+  options.sessions.shard = shard;
+  options.sessions.shards = shards;
   return options;
 }
 
@@ -89,12 +89,12 @@ WorkerOptions handle_options(uint32_t core, uint32_t cores) {
 class HandleTest : public ::testing::TestWithParam<uint32_t> {
  protected:
   HandleTest() {
-    for (uint32_t core = 0; core < GetParam(); ++core) {
+    for (uint32_t shard = 0; shard < GetParam(); ++shard) {
       ios_.push_back(std::make_unique<io::SimIo>(io::SimOptions{}, network_));
-      const WorkerOptions options = handle_options(core, GetParam());
+      const WorkerOptions options = handle_options(shard, GetParam());
       workers_.push_back(
-          std::make_unique<Worker>(*ios_[core], options, crew_, make_deciders(options)));
-      if (core == 0) workers_[core]->start();  // the others have no listeners
+          std::make_unique<Worker>(*ios_[shard], options, worker_group_, make_deciders(options)));
+      if (shard == 0) workers_[shard]->start();  // the others have no listeners
     }
   }
 
@@ -135,7 +135,7 @@ class HandleTest : public ::testing::TestWithParam<uint32_t> {
 
   io::Random random_{1};
   io::SimNetwork network_{random_};
-  Crew crew_{{.cores = GetParam()}};
+  WorkerGroup worker_group_{{.shards = GetParam()}};
   std::vector<std::unique_ptr<io::SimIo>> ios_;
   std::vector<std::unique_ptr<Worker>> workers_;
 };
@@ -183,14 +183,14 @@ TEST_P(HandleTest, what_was_asked_before_forget_is_decided_and_what_comes_after_
 }
 
 TEST_P(HandleTest, handles_of_an_ended_connection_are_let_go_in_slices) {
-  constexpr uint32_t held = 3 * limits::turn_let_go;
+  constexpr uint32_t held = 3 * limits::turn_handles_freed;
   const auto client = holder_of(held, "key");
   ASSERT_EQ(handles_count(), held);
   end(*client);
   uint32_t turns = 1;  // the one that the connection ended in
   for (uint32_t before = held; handles_count() > 0; ++turns) {
-    EXPECT_LE(before - handles_count(), limits::turn_let_go);
-    EXPECT_EQ(worker().settle_down(), 0);  // it does not sleep over them
+    EXPECT_LE(before - handles_count(), limits::turn_handles_freed);
+    EXPECT_EQ(worker().poll_timeout_ns(), 0);  // it does not sleep over them
     before = handles_count();
     ASSERT_LT(turns, 10U);
     worker().turn(base::ns_per_s);
@@ -207,11 +207,11 @@ TEST_P(HandleTest, ended_connections_have_a_slice_each) {
   constexpr uint32_t clients_count = 6;
   std::vector<std::unique_ptr<NativeClient>> clients;
   for (uint32_t i = 0; i < clients_count; ++i) {
-    clients.push_back(holder_of(limits::turn_let_go, "of" + std::to_string(i) + "_"));
+    clients.push_back(holder_of(limits::turn_handles_freed, "of" + std::to_string(i) + "_"));
   }
   for (const auto& client : clients) client->close();
   uint32_t before = handles_count();
-  ASSERT_EQ(before, clients_count * limits::turn_let_go);
+  ASSERT_EQ(before, clients_count * limits::turn_handles_freed);
   uint32_t most = 0;
   for (int turn = 0; turn < 100 && handles_count() > 0; ++turn) {
     turn_all();
@@ -219,8 +219,8 @@ TEST_P(HandleTest, ended_connections_have_a_slice_each) {
     before = handles_count();
   }
   EXPECT_EQ(handles_count(), 0U);
-  EXPECT_GT(most, limits::turn_let_go);
-  EXPECT_LE(most, limits::turn_let_go_sets * limits::turn_let_go);
+  EXPECT_GT(most, limits::turn_handles_freed);
+  EXPECT_LE(most, limits::turn_handle_sets_freed * limits::turn_handles_freed);
 }
 
 // A connection that interned after a million others did, so to speak.
@@ -274,7 +274,7 @@ TEST_P(HandleTest, a_handle_outlives_one_of_its_connections) {
 
 // Whoever interns while they are being let go gets the numbers of keys that are still held.
 TEST_P(HandleTest, a_key_is_interned_again_while_its_last_connection_is_let_go) {
-  constexpr uint32_t held = 3 * limits::turn_let_go;
+  constexpr uint32_t held = 3 * limits::turn_handles_freed;
   const auto first = holder_of(held, "key");
   const auto second = std::make_unique<NativeClient>(*ios_[0]);
   exchange(*second, 1);
@@ -294,7 +294,7 @@ TEST_P(HandleTest, a_key_is_interned_again_while_its_last_connection_is_let_go) 
 }
 
 TEST_P(HandleTest, ends_with_handles_that_were_not_let_go_yet) {
-  const auto client = holder_of(3 * limits::turn_let_go, "key");
+  const auto client = holder_of(3 * limits::turn_handles_freed, "key");
   const auto open = holder_of(3, "other");
   end(*client);
   ASSERT_GT(handles_count(), 3U);

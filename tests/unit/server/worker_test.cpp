@@ -26,15 +26,15 @@ constexpr int64_t just_under_ns = spin_ns - base::ns_per_us;
 class TwoWorkers : public ::testing::Test {
  protected:
   TwoWorkers() {
-    for (uint32_t core = 0; core < 2; ++core) {
+    for (uint32_t shard = 0; shard < 2; ++shard) {
       WorkerOptions options{
           .shard = {.keys_max = 100, .waiters_max = 100}, .connections_max = 3, .spin_ns = spin_ns};
-      options.sessions.shard = core;
+      options.sessions.shard = shard;
       options.sessions.shards = 2;
-      ios_[core] = std::make_unique<io::SimIo>(io::SimOptions{}, network_);
-      workers_[core] =
-          std::make_unique<Worker>(*ios_[core], options, crew_, make_deciders(options));
-      workers_[core]->start();
+      ios_[shard] = std::make_unique<io::SimIo>(io::SimOptions{}, network_);
+      workers_[shard] =
+          std::make_unique<Worker>(*ios_[shard], options, worker_group_, make_deciders(options));
+      workers_[shard]->start();
     }
     client_.emplace(ios_[0]->connect(http_listener));
   }
@@ -50,11 +50,11 @@ class TwoWorkers : public ::testing::Test {
     FAIL() << "the request does not arrive";
   }
 
-  std::string key_of(uint32_t core) {
+  std::string key_of(uint32_t shard) {
     for (;;) {
       std::string key = "key" + std::to_string(++keys_asked_);
-      const uint64_t hash = proto::routing_hash(key, crew_.mesh().routing_seed());
-      if (proto::owner_shard(hash, 2) == core) return key;
+      const uint64_t hash = proto::routing_hash(key, worker_group_.mesh().routing_seed());
+      if (proto::owner_shard(hash, 2) == shard) return key;
     }
   }
   std::string key_of_the_second() { return key_of(1); }
@@ -93,13 +93,13 @@ class TwoWorkers : public ::testing::Test {
   void turn_both() {
     for (const auto& worker : workers_) worker->turn(0);
   }
-  bool second_sleeps() { return workers_[1]->settle_down() > 0; }
+  bool second_sleeps() { return workers_[1]->poll_timeout_ns() > 0; }
   uint64_t wakes() const { return workers_[0]->exchange().wakes(); }
 
   // Its clock stands still unless it is advanced: a poll takes no time.
   io::Random random_{1};
   io::SimNetwork network_{random_};
-  Crew crew_{{.cores = 2}};
+  WorkerGroup worker_group_{{.shards = 2}};
   std::unique_ptr<io::SimIo> ios_[2];
   std::unique_ptr<Worker> workers_[2];
   std::optional<io::SimClient> client_;
@@ -138,18 +138,18 @@ TEST_F(TwoWorkers, a_connection_on_its_way_to_another_core_counts_once) {
   io::SimClient mover = ios_[0]->connect(native_listener);
   mover.write(std::as_bytes(std::span(hello)));
   for (int turn = 0; turn < 100 && workers_[0]->statistics().moved == 0; ++turn) {
-    ASSERT_LE(crew_.connections_of_all(), 2U);
+    ASSERT_LE(worker_group_.connections_of_all(), 2U);
     workers_[0]->turn(0);
   }
   ASSERT_EQ(workers_[0]->statistics().moved, 1U);
-  ASSERT_EQ(crew_.connections_of_all(), 2U);
+  ASSERT_EQ(worker_group_.connections_of_all(), 2U);
   turn_both();
   EXPECT_EQ(workers_[1]->sessions_count(), 1U);
-  EXPECT_EQ(crew_.connections(1, native_listener), 1U);
+  EXPECT_EQ(worker_group_.connections(1, native_listener), 1U);
   mover.close();
   for (int turn = 0; turn < 100; ++turn) workers_[1]->turn(0);
   EXPECT_EQ(workers_[1]->sessions_count(), 0U);
-  EXPECT_EQ(crew_.connections_of_all(), 1U);
+  EXPECT_EQ(worker_group_.connections_of_all(), 1U);
 }
 
 TEST_F(TwoWorkers, a_draining_one_waits_for_outcomes_of_the_other) {
@@ -176,27 +176,27 @@ TEST_F(TwoWorkers, a_draining_one_waits_for_outcomes_of_the_other) {
   client.read(received);
   std::vector<uint64_t> words(received.size() / sizeof(uint64_t));
   std::memcpy(words.data(), received.data(), words.size() * sizeof(uint64_t));
-  size_t told = 0;
+  size_t reported = 0;
   for (std::span<const uint64_t> rest{words}; !rest.empty();) {
     const size_t size = sluicegate::frame_words(rest).value();
     const sluicegate::Answer answer = sluicegate::decode(rest.first(size));
     if (const auto* granted = std::get_if<sluicegate::Granted>(&answer)) {
-      told += granted->verdicts[0] == sluicegate::Verdict::draining ? 1 : 0;
+      reported += granted->verdicts[0] == sluicegate::Verdict::draining ? 1 : 0;
     }
     rest = rest.subspan(size);
   }
-  EXPECT_EQ(told, 1U);
+  EXPECT_EQ(reported, 1U);
 }
 
 // Its turn comes when it gives back, and it is not told any more.
 TEST_F(TwoWorkers, a_permit_that_was_granted_and_not_told_is_given_back) {
-  for (const uint32_t core : {0U, 1U}) {
-    const std::string key = key_of(core);
+  for (const uint32_t shard : {0U, 1U}) {
+    const std::string key = key_of(shard);
     be_granted_and_end(key);
     const std::string state = shown(key);
-    EXPECT_NE(state.find("\"MaxRequestsPerWindow\":1,"), state.npos) << core << state;
-    EXPECT_NE(state.find("\"NumApprovedThisWindow\":0,"), state.npos) << core << state;
-    EXPECT_NE(state.find("\"NumWaiting\":0,"), state.npos) << core << state;
+    EXPECT_NE(state.find("\"MaxRequestsPerWindow\":1,"), state.npos) << shard << state;
+    EXPECT_NE(state.find("\"NumApprovedThisWindow\":0,"), state.npos) << shard << state;
+    EXPECT_NE(state.find("\"NumWaiting\":0,"), state.npos) << shard << state;
   }
   EXPECT_EQ(workers_[0]->tickets_count(), 0U);
 }

@@ -112,16 +112,16 @@ TEST(HandleSet, takes_out_no_more_than_it_may) {
   HandleSet set(handles_max);
   for (api::Handle handle = 0; handle < 100; ++handle) set.add(handle);
   uint32_t taken = 0;
-  const auto let_go = [&](api::Handle handle) { EXPECT_EQ(handle, taken++); };
-  EXPECT_EQ(set.take_out(0, let_go), 0U);
-  EXPECT_EQ(set.take_out(64, let_go), 64U);
+  const auto drop_reference = [&](api::Handle handle) { EXPECT_EQ(handle, taken++); };
+  EXPECT_EQ(set.take_out(0, drop_reference), 0U);
+  EXPECT_EQ(set.take_out(64, drop_reference), 64U);
   EXPECT_EQ(taken, 64U);
-  EXPECT_EQ(set.take_out(2, let_go), 2U);
+  EXPECT_EQ(set.take_out(2, drop_reference), 2U);
   EXPECT_EQ(taken, 66U);
   EXPECT_EQ(set.count(), 34U);
-  EXPECT_EQ(set.take_out(1'000, let_go), 34U);
+  EXPECT_EQ(set.take_out(1'000, drop_reference), 34U);
   EXPECT_EQ(set.count(), 0U);
-  EXPECT_EQ(set.take_out(1'000, let_go), 0U);
+  EXPECT_EQ(set.take_out(1'000, drop_reference), 0U);
 }
 
 // Sixty-four of them are as much work as a handle.
@@ -130,10 +130,10 @@ TEST(HandleSet, empty_words_between_handles_are_work_too) {
   set.add(0);
   set.add(64 * 64 * 9);
   std::vector<api::Handle> taken;
-  const auto let_go = [&](api::Handle handle) { taken.push_back(handle); };
-  EXPECT_EQ(set.take_out(5, let_go), 5U);
+  const auto drop_reference = [&](api::Handle handle) { taken.push_back(handle); };
+  EXPECT_EQ(set.take_out(5, drop_reference), 5U);
   EXPECT_EQ(taken, std::vector<api::Handle>{0});
-  EXPECT_EQ(set.take_out(100, let_go), 6U);
+  EXPECT_EQ(set.take_out(100, drop_reference), 6U);
   EXPECT_EQ(taken, (std::vector<api::Handle>{0, 64 * 64 * 9}));
 }
 

@@ -67,7 +67,7 @@ class HttpSessionTest : public ::testing::Test {
     if (!session_.ended()) session_.end_turn();
     if (!peer_reads_) return;
     for (const std::string& sent : io_.sent) {
-      told_ += sent;
+      given_ += sent;
       session_.on_sent(static_cast<int32_t>(sent.size()), 0);
     }
     io_.sent.clear();
@@ -80,7 +80,7 @@ class HttpSessionTest : public ::testing::Test {
   std::array<char, 1'024> key_memory_{};
   std::vector<char> log_memory_ = std::vector<char>(RequestLog::memory_bytes);
   HttpSession session_{context_, io_, {0, 1}, memory_, key_memory_, log_memory_};
-  std::string told_;
+  std::string given_;
   bool peer_reads_ = true;  // else what is sent stays in flight
 };
 
@@ -91,11 +91,11 @@ constexpr const char* health = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
 TEST_F(HttpSessionTest, parses_nothing_behind_an_open_exchange) {
   send(std::string("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n") + health);
   EXPECT_EQ(backend_.queries, std::vector<std::string>{"metrics"});
-  EXPECT_EQ(told_, "");
+  EXPECT_EQ(given_, "");
   session_.on_text(0, "text/plain", "m 1\n");
   end_turn();
-  EXPECT_EQ(told_.find("HTTP/1.1 200 OK\r\nContent-Type: text/plain"), 0u) << told_;
-  EXPECT_TRUE(told_.ends_with("Content-Length: 0\r\n\r\n")) << told_;
+  EXPECT_EQ(given_.find("HTTP/1.1 200 OK\r\nContent-Type: text/plain"), 0u) << given_;
+  EXPECT_TRUE(given_.ends_with("Content-Length: 0\r\n\r\n")) << given_;
 }
 
 TEST_F(HttpSessionTest, parses_nothing_behind_a_request_that_is_queued) {
@@ -107,24 +107,24 @@ TEST_F(HttpSessionTest, parses_nothing_behind_a_request_that_is_queued) {
   const std::array details{api::Detail{.request_id = 42}};
   session_.on_verdicts(request, {.entries = {&entry, 1}, .verdicts = verdicts, .details = details});
   end_turn();
-  EXPECT_EQ(told_, "");
+  EXPECT_EQ(given_, "");
   context_.waits[entry.ticket].follow(WaitEvent::granted);
   session_.on_granted(context_.waits[entry.ticket],
                       {.ticket = entry.ticket, .verdict = api::Verdict::approved});
   end_turn();
-  EXPECT_NE(told_.find("\r\n\r\n42HTTP/1.1 200 OK\r\n"), std::string::npos) << told_;
+  EXPECT_NE(given_.find("\r\n\r\n42HTTP/1.1 200 OK\r\n"), std::string::npos) << given_;
 }
 
 TEST_F(HttpSessionTest, parses_nothing_behind_the_last_request) {
   send(std::string("GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n") + health);
-  EXPECT_TRUE(told_.ends_with("Connection: close\r\n\r\n")) << told_;
-  EXPECT_EQ(told_.find("HTTP/1.1", 1), std::string::npos) << told_;
+  EXPECT_TRUE(given_.ends_with("Connection: close\r\n\r\n")) << given_;
+  EXPECT_EQ(given_.find("HTTP/1.1", 1), std::string::npos) << given_;
 }
 
 TEST_F(HttpSessionTest, ends_with_a_path_that_is_no_path) {
   send(std::string("GET /rate/%zz HTTP/1.1\r\nHost: x\r\n\r\n") + health);
-  EXPECT_EQ(told_.find("HTTP/1.1 400 Bad Request"), 0u) << told_;
-  EXPECT_EQ(told_.find("HTTP/1.1", 1), std::string::npos) << told_;
+  EXPECT_EQ(given_.find("HTTP/1.1 400 Bad Request"), 0u) << given_;
+  EXPECT_EQ(given_.find("HTTP/1.1", 1), std::string::npos) << given_;
 }
 
 // -------------------------------------------------------------------------- undelivered quotas
@@ -132,7 +132,7 @@ TEST_F(HttpSessionTest, ends_with_a_path_that_is_no_path) {
 TEST_F(HttpSessionTest, keeps_what_was_told) {
   reserve();
   answer(QuotaCode::ok, 77);
-  EXPECT_NE(told_.find("\"reservation\":\"000000000000004d\""), std::string::npos) << told_;
+  EXPECT_NE(given_.find("\"reservation\":\"000000000000004d\""), std::string::npos) << given_;
   session_.on_failed();
   EXPECT_EQ(backend_.given_back, Reservations{});
 }
@@ -168,7 +168,7 @@ TEST_F(HttpSessionTest, asks_who_holds_what) {
   EXPECT_EQ(asked().calls[0].limit, 7u);
   EXPECT_EQ(asked().subjects.at(0), "gpt");
   answer(QuotaCode::ok);
-  EXPECT_NE(told_.find(R"({"reservations":[],"cursor":null})"), std::string::npos) << told_;
+  EXPECT_NE(given_.find(R"({"reservations":[],"cursor":null})"), std::string::npos) << given_;
 }
 
 TEST_F(HttpSessionTest, only_looks_in_a_dry_run) {
@@ -180,10 +180,10 @@ TEST_F(HttpSessionTest, only_looks_in_a_dry_run) {
   asked().quotas.emplace_back();
   asked().answers[0].rows_count = 1;
   answer(QuotaCode::ok);
-  EXPECT_NE(told_.find(R"({"dry_run":true,"subject":"gpt","present":{)"), std::string::npos);
+  EXPECT_NE(given_.find(R"({"dry_run":true,"subject":"gpt","present":{)"), std::string::npos);
   post("reset-all?dry_run=1", "");
   EXPECT_TRUE(backend_.batches.empty());
-  EXPECT_NE(told_.find("dry_run: must be true or false"), std::string::npos) << told_;
+  EXPECT_NE(given_.find("dry_run: must be true or false"), std::string::npos) << given_;
 }
 
 // Else it could be more than a reply may be.
@@ -194,14 +194,14 @@ TEST_F(HttpSessionTest, asks_for_a_shorter_page_of_holders_when_one_is_too_long)
   asked().holders.assign(9, {.subjects_count = 1, .subjects = {{{.bytes = bytes}}}});
   asked().answers[0].rows_count = 9;
   answer(QuotaCode::ok);
-  EXPECT_EQ(told_, "");
+  EXPECT_EQ(given_, "");
   EXPECT_EQ(asked().calls[0].limit, 4u);
   EXPECT_EQ(asked().calls[0].cursor, 5u);
   asked().answer_text.assign(9, 'x');
   asked().holders.assign(1, {});
   asked().answers[0].rows_count = 1;
   answer(QuotaCode::ok);
-  EXPECT_NE(told_.find("200 OK"), std::string::npos) << told_;
+  EXPECT_NE(given_.find("200 OK"), std::string::npos) << given_;
 }
 
 TEST_F(HttpSessionTest, gives_nothing_back_that_is_shown) {
@@ -223,7 +223,7 @@ TEST_F(HttpSessionTest, tells_what_was_granted) {
   reserve_later(api::Verdict::approved, 77);
   EXPECT_EQ(asked().calls[0].op, QuotaOp::show);
   answer(QuotaCode::ok, 77);
-  EXPECT_NE(told_.find("\"reservation\":\"000000000000004d\""), std::string::npos) << told_;
+  EXPECT_NE(given_.find("\"reservation\":\"000000000000004d\""), std::string::npos) << given_;
   EXPECT_EQ(context_.waits.tickets_count(), 0u);
   session_.on_failed();
   EXPECT_EQ(backend_.given_back, Reservations{});
@@ -260,7 +260,7 @@ TEST_F(HttpSessionTest, gives_back_what_was_granted_when_its_client_goes) {
   end_turn();
   EXPECT_EQ(backend_.given_back, Reservations{77});
   answer(QuotaCode::ok, 77);
-  EXPECT_EQ(told_, "");
+  EXPECT_EQ(given_, "");
   EXPECT_EQ(backend_.given_back, Reservations{77});
 }
 

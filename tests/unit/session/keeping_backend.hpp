@@ -33,11 +33,11 @@ class KeepingBackend final : public Backend {
     return false;
   }
   api::Handle intern(std::string_view) noexcept override { return api::no_handle; }
-  void let_go(api::Handle) noexcept override {}
+  void drop_reference(api::Handle) noexcept override {}
   std::string_view key_of(api::Handle) const noexcept override { return {}; }
   void withdraw(WaitingEntry& entry) noexcept override { withdrawn.push_back(entry.ticket); }
   void abandon(WaitingEntry& entry) noexcept override { abandoned.push_back(entry.ticket); }
-  bool may_look() const noexcept override { return has_room; }
+  bool may_query() const noexcept override { return has_room; }
   void inspect(Session&, uint64_t, std::string_view key) noexcept override {
     queries.push_back(std::string("inspect ").append(key));
   }
@@ -59,9 +59,11 @@ class KeepingBackend final : public Backend {
     batch.own_texts();  // the test looks at it when the frame is gone
     batch.make_answers();
   }
-  bool spans_cores(const api::QuotaBatch&) const noexcept override { return spans; }
-  void give_back(uint64_t reservation) noexcept override { given_back.push_back(reservation); }
-  void end_tie(uint64_t tie) noexcept override { ended_ties.push_back(tie); }
+  bool spans_shards(const api::QuotaBatch&) const noexcept override { return spans; }
+  void cancel_undelivered(uint64_t reservation) noexcept override {
+    given_back.push_back(reservation);
+  }
+  void end_binding(uint64_t binding) noexcept override { ended_ties.push_back(binding); }
   void move(Session&, uint32_t) noexcept override {}
 
   std::deque<Asked> batches;

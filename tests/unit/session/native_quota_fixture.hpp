@@ -103,7 +103,7 @@ class NativeQuotaFixture : public ::testing::Test {
   }
 
   // The answer of this number, as the library reads it.
-  schema::ServerFrame::Reader told(size_t index) {
+  schema::ServerFrame::Reader reported(size_t index) {
     const std::vector<uint64_t>& words = answers_.at(index);
     reader_ = std::make_unique<capnp::FlatArrayMessageReader>(kj::ArrayPtr<const capnp::word>(
         reinterpret_cast<const capnp::word*>(words.data()), words.size()));
@@ -119,7 +119,7 @@ class NativeQuotaFixture : public ::testing::Test {
                                                  .quota = true});
   }
 
-  schema::ErrorCode told_error(size_t index) { return told(index).getError().getCode(); }
+  schema::ErrorCode told_error(size_t index) { return reported(index).getError().getCode(); }
 
   support::FakeIo io_;
   KeepingBackend backend_;

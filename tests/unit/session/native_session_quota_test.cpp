@@ -22,7 +22,7 @@ TEST_F(NativeSessionQuotaTest, asks_what_a_reserve_tells) {
     reserve.setSubjectCounts({2, 1});
     reserve.setRequests({4, api::keep});
     reserve.setInputTokens({900, 0});
-    reserve.setMaxOutputTokens({wire::untold, 7});
+    reserve.setMaxOutputTokens({wire::unset, 7});
     reserve.setIds(kj::StringPtr("call").asBytes());
     reserve.setIdSizes({0, 4});
     reserve.setOwner("worker");
@@ -34,16 +34,16 @@ TEST_F(NativeSessionQuotaTest, asks_what_a_reserve_tells) {
   EXPECT_EQ(first.op, QuotaOp::reserve);
   EXPECT_EQ(first.first_subject, 0u);
   EXPECT_EQ(first.subjects_count, 2u);
-  EXPECT_EQ(first.told, api::given::requests | api::given::input_tokens);
+  EXPECT_EQ(first.given_bits, api::given::requests | api::given::input_tokens);
   EXPECT_EQ(first.amounts, (api::Amounts{.requests = 4, .input_tokens = 900}));
   EXPECT_EQ(first.flags, api::quota_flag::wants_violated);
   EXPECT_EQ(first.lifetime_ms, 60'000u);
   EXPECT_EQ(first.client_id, "");
   EXPECT_EQ(first.owner, "worker");
-  EXPECT_EQ(first.tie, 0u);
+  EXPECT_EQ(first.binding, 0u);
   const api::QuotaCall& second = batch.calls[1];
   EXPECT_EQ(second.first_subject, 2u);
-  EXPECT_EQ(second.told, api::given::input_tokens | api::given::output_tokens);
+  EXPECT_EQ(second.given_bits, api::given::input_tokens | api::given::output_tokens);
   EXPECT_EQ(second.amounts, (api::Amounts{.output_tokens = 7}));
   EXPECT_EQ(second.client_id, "call");
 }
@@ -55,8 +55,8 @@ TEST_F(NativeSessionQuotaTest, answers_a_reserve_with_its_reservations) {
   asked().answers[1] = {.code = QuotaCode::tpm_exceeded, .retry_ms = 250};
   answer();
   ASSERT_EQ(answers_.size(), 1u);
-  EXPECT_EQ(told(0).getId(), 7u);
-  const auto answers = told(0).getQuotaAnswers();
+  EXPECT_EQ(reported(0).getId(), 7u);
+  const auto answers = reported(0).getQuotaAnswers();
   ASSERT_EQ(answers.getCodes().size(), 2u);
   EXPECT_EQ(answers.getCodes()[1], static_cast<uint8_t>(QuotaCode::tpm_exceeded));
   EXPECT_EQ(answers.getReservations()[0], 0x0300'0000'0000'0001u);
@@ -82,7 +82,7 @@ TEST_F(NativeSessionQuotaTest, asks_and_answers_what_is_about_reservations) {
     extend.setLifetimeMs(1'000);
   });
   EXPECT_EQ(asked(0).calls[0].op, QuotaOp::settle);
-  EXPECT_EQ(asked(0).calls[0].told, api::given::input_tokens);
+  EXPECT_EQ(asked(0).calls[0].given_bits, api::given::input_tokens);
   EXPECT_EQ(asked(0).calls[0].cached_input_tokens, 80u);
   EXPECT_EQ(asked(0).calls[1].reservation, 6u);
   EXPECT_EQ(asked(1).calls[0].op, QuotaOp::cancel);
@@ -94,13 +94,13 @@ TEST_F(NativeSessionQuotaTest, asks_and_answers_what_is_about_reservations) {
   asked().answers[0] = {.code = QuotaCode::ok, .reservation = 5, .retry_ms = api::retry_never};
   asked().answers[1] = {.code = QuotaCode::ok, .reservation = 6};
   answer();
-  EXPECT_FALSE(told(0).getQuotaAnswers().hasReservations());
-  EXPECT_FALSE(told(0).getQuotaAnswers().hasRetryMs());
-  EXPECT_EQ(told(0).getQuotaAnswers().getCodes().size(), 1u);
+  EXPECT_FALSE(reported(0).getQuotaAnswers().hasReservations());
+  EXPECT_FALSE(reported(0).getQuotaAnswers().hasRetryMs());
+  EXPECT_EQ(reported(0).getQuotaAnswers().getCodes().size(), 1u);
   answer_with({QuotaCode::already_settled});
-  EXPECT_EQ(told(1).getId(), 8u);
+  EXPECT_EQ(reported(1).getId(), 8u);
   answer_with({QuotaCode::unknown_reservation});
-  EXPECT_EQ(told(2).getId(), 9u);
+  EXPECT_EQ(reported(2).getId(), 9u);
 }
 
 TEST_F(NativeSessionQuotaTest, answers_frames_without_entries_at_once) {
@@ -108,8 +108,8 @@ TEST_F(NativeSessionQuotaTest, answers_frames_without_entries_at_once) {
   send(8, [](ClientFrame frame) { frame.initCancel(); });
   EXPECT_TRUE(backend_.batches.empty());
   ASSERT_EQ(answers_.size(), 2u);
-  EXPECT_EQ(told(1).getId(), 8u);
-  EXPECT_EQ(told(1).getQuotaAnswers().getCount(), 0u);
+  EXPECT_EQ(reported(1).getId(), 8u);
+  EXPECT_EQ(reported(1).getQuotaAnswers().getCount(), 0u);
 }
 
 TEST_F(NativeSessionQuotaTest, tells_the_limits_that_were_wanted) {
@@ -119,7 +119,7 @@ TEST_F(NativeSessionQuotaTest, tells_the_limits_that_were_wanted) {
   asked().answers[1] = {.code = QuotaCode::ok, .first_limit = 0, .limits_count = 1};
   asked().answers[0].code = QuotaCode::ok;
   answer();
-  const auto limits = told(0).getQuotaAnswers().getLimits();
+  const auto limits = reported(0).getQuotaAnswers().getLimits();
   ASSERT_EQ(limits.getAmounts().size(), 1u);
   EXPECT_EQ(limits.getAmounts()[0], 30'000u);
   EXPECT_EQ(limits.getEntries()[0], 1u);
@@ -137,12 +137,13 @@ TEST_F(NativeSessionQuotaTest, tells_the_outcome_of_what_waited) {
   grant(second, api::Verdict::wait_limit, 0);
   grant(first, api::Verdict::approved, 77);
   ASSERT_EQ(answers_.size(), 3u);
-  EXPECT_EQ(told(1).getId(), 7u);
-  EXPECT_EQ(told(1).getGranted().getEntries()[0], 1u);
-  EXPECT_EQ(told(1).getGranted().getVerdicts()[0], static_cast<uint8_t>(api::Verdict::wait_limit));
-  EXPECT_FALSE(told(1).getGranted().hasReservations());
-  EXPECT_EQ(told(2).getGranted().getEntries()[0], 0u);
-  EXPECT_EQ(told(2).getGranted().getReservations()[0], 77u);
+  EXPECT_EQ(reported(1).getId(), 7u);
+  EXPECT_EQ(reported(1).getGranted().getEntries()[0], 1u);
+  EXPECT_EQ(reported(1).getGranted().getVerdicts()[0],
+            static_cast<uint8_t>(api::Verdict::wait_limit));
+  EXPECT_FALSE(reported(1).getGranted().hasReservations());
+  EXPECT_EQ(reported(2).getGranted().getEntries()[0], 0u);
+  EXPECT_EQ(reported(2).getGranted().getReservations()[0], 77u);
   EXPECT_EQ(context_.waits.tickets_count(), 0u);
   EXPECT_EQ(context_.waits.frames_count(), 0u);
 }
@@ -160,7 +161,7 @@ TEST_F(NativeSessionQuotaTest, withdraws_what_waits) {
   answer_with({QuotaCode::ok, QuotaCode::queued});
   send(8, [](ClientFrame frame) { frame.initWithdraw().setTarget(7); });
   EXPECT_EQ(backend_.withdrawn, std::vector<api::Ticket>{second});
-  EXPECT_TRUE(told(1).isDone());
+  EXPECT_TRUE(reported(1).isDone());
 }
 
 // A Withdraw has an order with all that was sent before it.
@@ -250,7 +251,7 @@ TEST_F(NativeSessionQuotaTest, holds_what_comes_behind_a_look) {
   asked().answer_text = "claude";
   asked().rows.push_back({.name_bytes = 6});
   answer();
-  const auto usage = told(0).getUsageTold();
+  const auto usage = reported(0).getUsageReply();
   ASSERT_EQ(usage.getNameSizes().size(), 1u);
   EXPECT_EQ(usage.getNameSizes()[0], 6u);
   EXPECT_EQ(backend_.batches.size(), 1u);
@@ -290,9 +291,9 @@ TEST_F(NativeSessionQuotaTest, changes_and_resets_quotas) {
   EXPECT_EQ(asked().calls[0].op, QuotaOp::reset_all);
   answer_with({QuotaCode::ok});
   ASSERT_EQ(answers_.size(), 4u);
-  EXPECT_EQ(told(1).getQuotaAnswers().getCodes()[0],
+  EXPECT_EQ(reported(1).getQuotaAnswers().getCodes()[0],
             static_cast<uint8_t>(QuotaCode::no_such_quota));
-  EXPECT_EQ(told(3).getId(), 10u);
+  EXPECT_EQ(reported(3).getId(), 10u);
 }
 
 TEST_F(NativeSessionQuotaTest, puts_no_quota_that_is_not_valid) {
@@ -302,7 +303,7 @@ TEST_F(NativeSessionQuotaTest, puts_no_quota_that_is_not_valid) {
     change.initQuota().initLimits(1)[0].setName("rpm");  // a limit in no time
   });
   EXPECT_TRUE(backend_.batches.empty());
-  EXPECT_EQ(told(0).getQuotaAnswers().getCodes()[0],
+  EXPECT_EQ(reported(0).getQuotaAnswers().getCodes()[0],
             static_cast<uint8_t>(QuotaCode::invalid_quota));
 }
 
@@ -311,9 +312,9 @@ TEST_F(NativeSessionQuotaTest, reserves_nothing_after_go_away_but_settles) {
   session_.begin_drain();
   send_reserve(7, wire::quota_bit::may_wait);
   EXPECT_TRUE(backend_.batches.empty());
-  EXPECT_TRUE(told(0).isGoAway());
-  EXPECT_EQ(told(1).getQuotaAnswers().getCount(), 2u);
-  EXPECT_EQ(told(1).getQuotaAnswers().getCodes()[0], static_cast<uint8_t>(QuotaCode::draining));
+  EXPECT_TRUE(reported(0).isGoAway());
+  EXPECT_EQ(reported(1).getQuotaAnswers().getCount(), 2u);
+  EXPECT_EQ(reported(1).getQuotaAnswers().getCodes()[0], static_cast<uint8_t>(QuotaCode::draining));
   send_settle(8, 1);
   EXPECT_EQ(backend_.batches.size(), 1u);
 }
@@ -330,28 +331,28 @@ TEST_F(NativeSessionQuotaTest, checks_after_go_away) {
   ASSERT_EQ(backend_.batches.size(), 1u);
   EXPECT_EQ(asked().calls[0].op, QuotaOp::check);
   answer_with({QuotaCode::ok});
-  EXPECT_EQ(told(1).getQuotaAnswers().getCodes()[0], static_cast<uint8_t>(QuotaCode::ok));
+  EXPECT_EQ(reported(1).getQuotaAnswers().getCodes()[0], static_cast<uint8_t>(QuotaCode::ok));
 }
 
 // ------------------------------------------------------------------------ how a connection ends
 
 TEST_F(NativeSessionQuotaTest, ends_a_tie_once_with_its_connection) {
-  send_reserve(7, wire::quota_bit::tied);
-  send_reserve(8, wire::quota_bit::tied);
-  const uint64_t tie = asked(0).calls[0].tie;
-  EXPECT_EQ(tie >> 48, 3u);  // of the core
-  EXPECT_EQ(asked(1).calls[1].tie, tie);
+  send_reserve(7, wire::quota_bit::connection_bound);
+  send_reserve(8, wire::quota_bit::connection_bound);
+  const uint64_t binding = asked(0).calls[0].binding;
+  EXPECT_EQ(binding >> 48, 3u);  // of the core
+  EXPECT_EQ(asked(1).calls[1].binding, binding);
   answer_with({QuotaCode::ok, QuotaCode::ok});
   answer_with({QuotaCode::ok, QuotaCode::ok});
   EXPECT_TRUE(backend_.ended_ties.empty());
   session_.on_end_of_stream();
   end_turn();
   session_.close();
-  EXPECT_EQ(backend_.ended_ties, std::vector<uint64_t>{tie});
+  EXPECT_EQ(backend_.ended_ties, std::vector<uint64_t>{binding});
 }
 
 TEST_F(NativeSessionQuotaTest, ties_of_two_connections_differ) {
-  EXPECT_NE(context_.new_tie(), context_.new_tie());
+  EXPECT_NE(context_.new_binding(), context_.new_binding());
 }
 
 TEST_F(NativeSessionQuotaTest, has_no_tie_that_nobody_asked_for) {
@@ -361,7 +362,7 @@ TEST_F(NativeSessionQuotaTest, has_no_tie_that_nobody_asked_for) {
 }
 
 TEST_F(NativeSessionQuotaTest, ends_a_tie_again_behind_what_was_decided_late) {
-  send_reserve(7, wire::quota_bit::tied);
+  send_reserve(7, wire::quota_bit::connection_bound);
   session_.close();
   answer_with({QuotaCode::ok, QuotaCode::ok});
   EXPECT_EQ(backend_.ended_ties.size(), 2u);

@@ -66,20 +66,20 @@ TEST_F(RequestLogTest, tells_requests_in_the_order_they_were_kept) {
   log.keep(head("/rate/c"), {});
   log.answered(response("HTTP/1.1 404 Not Found\r\n\r\nbody"));
   log.vanished();
-  const std::vector<Line> told = lines();
-  ASSERT_EQ(told.size(), 5U);
+  const std::vector<Line> reported = lines();
+  ASSERT_EQ(reported.size(), 5U);
   const std::vector<std::string> paths = {"/rate/a", "/rate/b", "/none"};
   const std::vector<int> statuses = {200, 429, 404};
   for (size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(told[i]["request"]["path"], paths[i]);
-    EXPECT_EQ(told[i]["response"]["status"], statuses[i]);
+    EXPECT_EQ(reported[i]["request"]["path"], paths[i]);
+    EXPECT_EQ(reported[i]["response"]["status"], statuses[i]);
   }
-  EXPECT_EQ(told[0]["response"]["length"], 2);
-  EXPECT_EQ(told[1]["request"]["query"], "x=1");
-  EXPECT_EQ(told[2]["error"]["message"], "Not Found");
-  EXPECT_EQ(told[3]["key"], "c") << "the one that left";
-  EXPECT_EQ(told[4]["response"]["status"], 499);
-  EXPECT_EQ(told[4]["request"]["path"], "/rate/c");
+  EXPECT_EQ(reported[0]["response"]["length"], 2);
+  EXPECT_EQ(reported[1]["request"]["query"], "x=1");
+  EXPECT_EQ(reported[2]["error"]["message"], "Not Found");
+  EXPECT_EQ(reported[3]["key"], "c") << "the one that left";
+  EXPECT_EQ(reported[4]["response"]["status"], 499);
+  EXPECT_EQ(reported[4]["request"]["path"], "/rate/c");
 }
 
 TEST_F(RequestLogTest, has_room_for_any_head_once_all_are_answered) {
@@ -108,12 +108,12 @@ TEST_F(RequestLogTest, warns_with_the_clients_correlation_id_or_one_of_its_own) 
   log.keep(head("http://h/rate/k/1"), {});
   log.released_unknown();
   log.answered(200, 0);
-  const std::vector<Line> told = lines();
-  ASSERT_EQ(told.size(), 2U);
-  EXPECT_EQ(told[0]["correlation-id"], "mine");
-  EXPECT_EQ(told[0]["key"], "a/b");
-  EXPECT_EQ(told[1]["key"], "k");
-  EXPECT_EQ(told[1]["correlation-id"].get<std::string>().substr(0, 4), "gcc-");
+  const std::vector<Line> reported = lines();
+  ASSERT_EQ(reported.size(), 2U);
+  EXPECT_EQ(reported[0]["correlation-id"], "mine");
+  EXPECT_EQ(reported[0]["key"], "a/b");
+  EXPECT_EQ(reported[1]["key"], "k");
+  EXPECT_EQ(reported[1]["correlation-id"].get<std::string>().substr(0, 4), "gcc-");
 }
 
 TEST_F(RequestLogTest, obeys_switches_and_level) {
@@ -127,10 +127,10 @@ TEST_F(RequestLogTest, obeys_switches_and_level) {
   }
   log.keep(head("/rate/k"), {});
   log.vanished();
-  const std::vector<Line> told = lines();
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0]["level"], "ERROR");
-  EXPECT_EQ(told[0]["message"], "Service Unavailable");
+  const std::vector<Line> reported = lines();
+  ASSERT_EQ(reported.size(), 1U);
+  EXPECT_EQ(reported[0]["level"], "ERROR");
+  EXPECT_EQ(reported[0]["message"], "Service Unavailable");
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ class WaitBookTest : public ::testing::Test {
 TEST_F(WaitBookTest, an_entry_that_was_decided_at_once_gives_its_ticket_back) {
   EXPECT_EQ(book_[ticket_].session, 7U);
   EXPECT_EQ(book_[ticket_].entry_index, 3U);
-  book_.give_back(ticket_);
+  book_.free(ticket_);
   EXPECT_EQ(book_.tickets_count(), 0U);
 }
 
@@ -28,7 +28,7 @@ TEST_F(WaitBookTest, a_ticket_that_a_notice_names_stays_until_the_notice_is_back
   entry.follow(WaitEvent::joined);
   entry.notice.kind = Notice::Kind::withdraw;
   entry.follow(WaitEvent::granted);
-  book_.give_back(ticket_);
+  book_.free(ticket_);
   ASSERT_EQ(book_.tickets_count(), 1U);
   EXPECT_EQ(book_[ticket_].state, WaitState::ended);
   entry.notice.kind = Notice::Kind::none;
@@ -40,7 +40,7 @@ TEST_F(WaitBookTest, nothing_ends_twice_and_nobody_waits_without_an_end) {
   WaitingEntry& entry = book_[ticket_];
   EXPECT_DEATH(book_.free_ended(ticket_), "ended");
   entry.follow(WaitEvent::joined);
-  EXPECT_DEATH(book_.give_back(ticket_), "no_wait_state");
+  EXPECT_DEATH(book_.free(ticket_), "no_wait_state");
   EXPECT_DEATH(entry.follow(WaitEvent::joined), "no_wait_state");
 }
 

@@ -50,10 +50,10 @@ TEST_F(HandleBookTest, a_key_has_one_number_for_all_who_hold_it) {
 TEST_F(HandleBookTest, a_number_lives_until_its_last_holder_lets_go) {
   const api::Handle handle = intern("key");
   intern("key");
-  book_.let_go(handle);
+  book_.drop_reference(handle);
   EXPECT_TRUE(book_.holds(handle));
   EXPECT_EQ(book_.key(handle), "key");
-  book_.let_go(handle);
+  book_.drop_reference(handle);
   EXPECT_FALSE(book_.holds(handle));
   EXPECT_EQ(book_.used(), 0U);
   book_.check_invariants();
@@ -62,7 +62,7 @@ TEST_F(HandleBookTest, a_number_lives_until_its_last_holder_lets_go) {
 TEST_F(HandleBookTest, a_number_that_came_back_is_another_keys) {
   const api::Handle first = intern("first");
   const api::Handle kept = intern("kept");
-  book_.let_go(first);
+  book_.drop_reference(first);
   EXPECT_EQ(intern("second"), first);
   EXPECT_EQ(book_.key(first), "second");
   EXPECT_EQ(book_.key(kept), "kept");
@@ -72,16 +72,16 @@ TEST_F(HandleBookTest, a_number_that_came_back_is_another_keys) {
 
 TEST_F(HandleBookTest, a_seat_is_vacant_at_first_and_again_for_its_next_key) {
   const api::Handle handle = intern("first");
-  EXPECT_TRUE(book_.seat(handle).is_vacant());
-  book_.seat(handle).set_window({.end_ms = 1'000, .approved = 3, .denied = 1}, 2);
-  EXPECT_EQ(book_.seat(handle).window().approved, 3U);
+  EXPECT_TRUE(book_.handle_slot(handle).is_vacant());
+  book_.handle_slot(handle).set_window({.end_ms = 1'000, .approved = 3, .denied = 1}, 2);
+  EXPECT_EQ(book_.handle_slot(handle).window().approved, 3U);
   intern("first");
-  EXPECT_EQ(book_.seat(handle).window().approved, 3U);
-  book_.let_go(handle);
-  book_.seat(handle).set_vacant();  // as the key store does before the last
-  book_.let_go(handle);
+  EXPECT_EQ(book_.handle_slot(handle).window().approved, 3U);
+  book_.drop_reference(handle);
+  book_.handle_slot(handle).set_vacant();  // as the key store does before the last
+  book_.drop_reference(handle);
   EXPECT_EQ(intern("second"), handle);
-  EXPECT_TRUE(book_.seat(handle).is_vacant());
+  EXPECT_TRUE(book_.handle_slot(handle).is_vacant());
 }
 
 TEST_F(HandleBookTest, gives_as_many_numbers_as_it_may) {
@@ -97,9 +97,9 @@ TEST_F(HandleBookTest, gives_as_many_numbers_as_it_may) {
 TEST_F(HandleBookTest, a_full_book_still_knows_its_keys_and_has_room_after_a_let_go) {
   const std::vector<api::Handle> handles = fill();
   EXPECT_EQ(intern("key3"), handles[3]);
-  book_.let_go(handles[3]);
+  book_.drop_reference(handles[3]);
   EXPECT_EQ(intern("another"), api::no_handle);  // somebody holds each
-  book_.let_go(handles[3]);
+  book_.drop_reference(handles[3]);
   EXPECT_EQ(intern("another"), handles[3]);
   EXPECT_EQ(intern("one more"), api::no_handle);
   book_.check_invariants();
@@ -110,7 +110,7 @@ TEST_F(HandleBookTest, numbers_come_and_go_without_end) {
     const std::vector<api::Handle> handles = fill();
     ASSERT_EQ(handles.size(), handles_max);
     for (size_t i = 0; i < handles.size(); ++i) {
-      book_.let_go(handles[(i * 3 + static_cast<size_t>(round)) % handles_max]);
+      book_.drop_reference(handles[(i * 3 + static_cast<size_t>(round)) % handles_max]);
     }
     ASSERT_EQ(book_.used(), 0U);
     book_.check_invariants();
@@ -141,15 +141,15 @@ TEST(HandleBook, refuses_a_key_whose_text_has_no_room_left_and_loses_no_number) 
     ASSERT_LE(key.size(), 65'535U) << "there is always room";
     const api::Handle handle = intern(key);
     if (handle == api::no_handle) break;
-    book.let_go(handle);
+    book.drop_reference(handle);
   }
   EXPECT_EQ(book.used(), 1U);
   EXPECT_EQ(book.key(kept), "kept");
   const api::Handle short_one = intern("short");
   ASSERT_NE(short_one, api::no_handle);
   book.check_invariants();
-  book.let_go(short_one);
-  book.let_go(kept);
+  book.drop_reference(short_one);
+  book.drop_reference(kept);
   EXPECT_NE(intern(key), api::no_handle);  // all of the room is one piece again
   EXPECT_LE(book.index_end(), 2U);
 }

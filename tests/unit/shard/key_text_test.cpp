@@ -35,7 +35,7 @@ TEST(KeyText, uses_room_again) {
   const std::string longest(1'000, 'a');
   const auto first = fill(text, longest);
   EXPECT_GE(text.records_count(), 2U);
-  text.give_back(first);
+  text.free(first);
   EXPECT_EQ(text.store(std::string(1'000, 'b')), first);
   EXPECT_EQ(text.text(first), std::string(1'000, 'b'));
 }
@@ -44,7 +44,7 @@ TEST(KeyText, cuts_a_long_record_for_short_keys) {
   KeyText text(2, 1'000);
   const auto first = fill(text, std::string(1'000, 'a'));
   fill(text, "x");  // no fresh room is left either
-  text.give_back(first);
+  text.free(first);
   const auto one = text.store("one");
   const auto two = text.store("two");
   EXPECT_EQ(one, first);
@@ -61,15 +61,15 @@ TEST(KeyText, keeps_texts_of_every_length) {
     kept.emplace_back(text.store(std::string(bytes, 'k')), std::string(bytes, 'k'));
   }
   for (const auto& [reference, wanted] : kept) EXPECT_EQ(text.text(reference), wanted);
-  for (const auto& [reference, wanted] : kept) text.give_back(reference);
+  for (const auto& [reference, wanted] : kept) text.free(reference);
 }
 
 TEST(KeyText, begins_anew_once_it_is_empty) {
   KeyText text(2, 10);
   const auto first = text.store("x");
   const auto second = text.store("y");
-  text.give_back(first);
-  text.give_back(second);
+  text.free(first);
+  text.free(second);
   EXPECT_NE(text.store("0123456789"), KeyText::none);
   EXPECT_NE(text.store("abcdefghij"), KeyText::none);
 }

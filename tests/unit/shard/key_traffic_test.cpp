@@ -132,7 +132,7 @@ TEST(KeyTraffic, what_asks_for_no_permits_of_a_key_does_not_count) {
   Questions questions(shard);
   ASSERT_EQ(questions.ask(""), Verdict::invalid_key);
   questions.ask("k", {.op = api::Op::release});
-  questions.ask("k", {.op = api::Op::elsewhere});
+  questions.ask("k", {.op = api::Op::other_shard});
   EXPECT_TRUE(shard.heaviest_keys(10, questions.now).empty());
 }
 

@@ -198,7 +198,7 @@ TEST_F(ShardTest, line_comes_before_a_newcomer_also_when_no_timer_ran) {
   EXPECT_EQ(driver.take_grants(), (Grants{{1, Verdict::approved}}));
 }
 
-TEST_F(ShardTest, full_line_denies) {
+TEST_F(ShardTest, full_queue_denies) {
   exhaust("a");
   for (api::Ticket ticket = 0; ticket < 5; ++ticket) queue("a", ticket);
   EXPECT_EQ(driver.acquire("a", {.may_wait = true}), Verdict::denied);
@@ -524,16 +524,16 @@ TEST_F(ShardTest, counts_decisions_by_verdict) {
 
 TEST_F(ShardTest, pages_tell_each_key_once) {
   for (int key = 0; key < 100; ++key) driver.acquire(std::to_string(key));
-  std::vector<std::string> told;
+  std::vector<std::string> reported;
   uint64_t cursor = 0;
   do {
     const Page page = driver.shard.page(cursor, 7, driver.now());
-    for (const api::KeyState& state : page.keys) told.emplace_back(state.key);
+    for (const api::KeyState& state : page.keys) reported.emplace_back(state.key);
     cursor = page.next_cursor;
   } while (cursor != 0);
-  std::sort(told.begin(), told.end());
-  EXPECT_EQ(std::unique(told.begin(), told.end()), told.end());
-  EXPECT_EQ(told.size(), 100U);
+  std::sort(reported.begin(), reported.end());
+  EXPECT_EQ(std::unique(reported.begin(), reported.end()), reported.end());
+  EXPECT_EQ(reported.size(), 100U);
 }
 
 TEST_F(ShardTest, more_timers_than_one_call_handles_are_due_again_at_once) {

@@ -59,13 +59,13 @@ TEST(WindowCell, keeps_where_a_window_lies_that_is_away) {
   Words words;
   WindowCell cell = words.cell();
   cell.set_window({.end_ms = 77, .approved = 5, .denied = 6}, 3);
-  EXPECT_FALSE(cell.is_away() || cell.has_extra() || cell.has_seat() || cell.is_vacant());
+  EXPECT_FALSE(cell.is_away() || cell.has_extra() || cell.has_handle_slot() || cell.is_vacant());
   cell.set_extra(0xFFFF'FFFE);
-  EXPECT_TRUE(cell.is_away() && cell.has_extra() && !cell.has_seat());
+  EXPECT_TRUE(cell.is_away() && cell.has_extra() && !cell.has_handle_slot());
   EXPECT_EQ(cell.extra(), 0xFFFF'FFFEU);
-  cell.set_seat(0);
-  EXPECT_TRUE(cell.is_away() && !cell.has_extra() && cell.has_seat() && !cell.is_vacant());
-  EXPECT_EQ(cell.seat(), 0U);
+  cell.set_handle_slot(0);
+  EXPECT_TRUE(cell.is_away() && !cell.has_extra() && cell.has_handle_slot() && !cell.is_vacant());
+  EXPECT_EQ(cell.handle_slot(), 0U);
   Words other;
   other.cell().set_window({.end_ms = 78}, 4);
   cell.copy(other.cell());
@@ -79,7 +79,7 @@ TEST(WindowCell, keeps_where_a_window_lies_that_is_away) {
 TEST(WindowCell, tells_permits_from_seats) {
   Words words;
   words.cell().set_window({.end_ms = 1, .approved = 1}, 0);
-  EXPECT_FALSE(words.cell().has_seat());
+  EXPECT_FALSE(words.cell().has_handle_slot());
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ TEST(CapnpCodecAllocation, encoding_takes_none) {
               bytes += encode_verdicts(1, verdicts, details, detail_bit::all, out);
               bytes += encode_granted(1, entries, verdicts, details, detail_bit::all, {}, out);
               bytes += encode_quota_answers(1, answers, limits, {true, true, true}, out);
-              bytes += encode_usage_told(1, usage, out);
+              bytes += encode_usage_reply(1, usage, out);
               bytes += encode_inspected(1, keys, 0, out);
               bytes += encode_error(1, {ErrorCode::bad_cost, "text"}, out);
               bytes += encode_go_away("reason", out);

@@ -14,7 +14,7 @@
 #include "tests/support/guarded_buffer.hpp"
 #include "wire/capnp_codec.hpp"
 #include "wire/frame_reader.hpp"
-#include "wire/usual_frame.hpp"
+#include "wire/standard_frame.hpp"
 
 namespace sluice::wire {
 namespace {
@@ -110,16 +110,16 @@ json quota_json(const api::Quota& quota) {
   json body{{"refundExpired", quota.refund_expired}, {"overtakersMax", quota.overtakers_max}};
   for (const api::Limit& limit : quota.limits) {
     const char* const ceilings[] = {"number", "unlimited", "block"};
-    json told{{"name", limit.name},
-              {"metric", camel_case(metric_name(limit.metric))},
-              {"kind", camel_case(kind_name(limit.kind))},
-              {"ceiling", ceilings[static_cast<size_t>(limit.ceiling)]},
-              {"unit", unit_name(limit.unit)},
-              {"amount", std::to_string(limit.amount)},
-              {"periodMs", std::to_string(limit.period_ms)},
-              {"countCached", limit.count_cached}};
-    if (!limit.time_zone.empty()) told["timeZone"] = limit.time_zone;
-    body["limits"].push_back(told);
+    json reported{{"name", limit.name},
+                  {"metric", camel_case(metric_name(limit.metric))},
+                  {"kind", camel_case(kind_name(limit.kind))},
+                  {"ceiling", ceilings[static_cast<size_t>(limit.ceiling)]},
+                  {"unit", unit_name(limit.unit)},
+                  {"amount", std::to_string(limit.amount)},
+                  {"periodMs", std::to_string(limit.period_ms)},
+                  {"countCached", limit.count_cached}};
+    if (!limit.time_zone.empty()) reported["timeZone"] = limit.time_zone;
+    body["limits"].push_back(reported);
   }
   return body;
 }
@@ -420,14 +420,14 @@ bool is_usual(std::span<const std::byte> bytes) {
   const auto cut = read_frame(bytes, limits::frame_bytes_max);
   const auto* complete = std::get_if<base::Complete<Frame>>(&cut);
   return complete != nullptr && complete->consumed_bytes == bytes.size() &&
-         read_usual_frame(complete->value);
+         read_standard_frame(complete->value);
 }
 
 TEST(CapnpCodecDecode, comes_to_an_outcome_for_any_mutation) {
   const uint64_t seed = random_seed();
   SCOPED_TRACE("SEED=" + std::to_string(seed) + " replays");
   std::mt19937_64 random(seed);
-  size_t decoded_count = 0, refused_count = 0, usual_count = 0;
+  size_t decoded_count = 0, refused_count = 0, standard_count = 0;
   uint64_t touched = 0;
   for (const test::Golden& golden : test::golden_frames("ClientFrame")) {
     if (golden.bytes().size() > 4'096) continue;
@@ -440,7 +440,7 @@ TEST(CapnpCodecDecode, comes_to_an_outcome_for_any_mutation) {
       const Outcome outcome = decode_bytes(bytes);
       outcome ? ++decoded_count : ++refused_count;
       if (is_usual(bytes)) {
-        ++usual_count;
+        ++standard_count;
         ASSERT_EQ(outcome_json(outcome), outcome_json(decode_any(bytes))) << golden.name;
       }
       if (outcome) touched += std::visit(Touch{}, outcome->body);
@@ -448,7 +448,7 @@ TEST(CapnpCodecDecode, comes_to_an_outcome_for_any_mutation) {
   }
   EXPECT_GT(decoded_count, 1'000u) << touched;
   EXPECT_GT(refused_count, 1'000u);
-  EXPECT_GT(usual_count, 300u);
+  EXPECT_GT(standard_count, 300u);
 }
 
 }  // namespace

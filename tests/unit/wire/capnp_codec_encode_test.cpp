@@ -294,10 +294,10 @@ std::string encoded(const json& message) {
     return write(quota_answers_bytes_max(answers.size(), columns, limits.size()),
                  [&](Out out) { return encode_quota_answers(id, answers, limits, columns, out); });
   }
-  if (kind == "usageTold") {
+  if (kind == "usageReply") {
     const api::QuotaBatch batch = usage_of(body);
-    return write(usage_told_bytes_max(batch),
-                 [&](Out out) { return encode_usage_told(id, batch, out); });
+    return write(usage_reply_bytes_max(batch),
+                 [&](Out out) { return encode_usage_reply(id, batch, out); });
   }
   if (kind == "error") {
     const std::string text = body["text"];

@@ -78,14 +78,14 @@ bool takes_settle(const std::array<uint64_t, 2>& cached, const std::array<uint64
 }
 
 TEST(CapnpCodecQuotaDecode, takes_no_more_cached_tokens_than_tokens) {
-  EXPECT_TRUE(takes_record({3, untold}, {3, untold}));
+  EXPECT_TRUE(takes_record({3, unset}, {3, unset}));
   EXPECT_FALSE(takes_record({3, 4}, {3, 3}));
-  EXPECT_TRUE(takes_settle({3, untold}, {3, 0}));
+  EXPECT_TRUE(takes_settle({3, unset}, {3, 0}));
   EXPECT_FALSE(takes_settle({3, 4}, {3, 3}));
   // Nothing told is none of a record, and of a settle what was reserved.
-  EXPECT_FALSE(takes_record({3, 1}, {3, untold}));
-  EXPECT_TRUE(takes_record({3, 0}, {3, untold}));
-  EXPECT_TRUE(takes_settle({3, 1}, {3, untold}));
+  EXPECT_FALSE(takes_record({3, 1}, {3, unset}));
+  EXPECT_TRUE(takes_record({3, 0}, {3, unset}));
+  EXPECT_TRUE(takes_settle({3, 1}, {3, unset}));
 }
 
 TEST(CapnpCodecQuotaDecode, gives_a_quota_as_it_was_put) {

@@ -86,7 +86,7 @@ struct AnsweredCalls {
   std::vector<api::QuotaAnswer> answers;
   std::vector<api::LimitReport> limits;
   std::vector<uint32_t> told_entries;
-  std::vector<api::LimitReport> told_limits;
+  std::vector<api::LimitReport> reported_limits;
 };
 
 AnsweredCalls arbitrary_answers() {
@@ -110,7 +110,7 @@ AnsweredCalls arbitrary_answers() {
     const api::QuotaAnswer& answer = answered.answers[entry];
     for (uint32_t limit = 0; limit < answer.limits_count; ++limit) {
       answered.told_entries.push_back(entry);
-      answered.told_limits.push_back(answered.limits[answer.first_limit + limit]);
+      answered.reported_limits.push_back(answered.limits[answer.first_limit + limit]);
     }
   }
   return answered;
@@ -133,11 +133,11 @@ TEST(CapnpCodecQuotaEncode, answers_read_back_within_their_bound) {
                                .retries = *rc::gen::arbitrary<bool>(),
                                .limits = *rc::gen::arbitrary<bool>()};
     const auto count = answered.answers.size();
-    Told told(quota_answers_bytes_max(count, columns, answered.limits.size()), [&](auto out) {
+    Told reported(quota_answers_bytes_max(count, columns, answered.limits.size()), [&](auto out) {
       return encode_quota_answers(9, answered.answers, answered.limits, columns, out);
     });
-    RC_ASSERT(told.root().getId() == 9u);
-    const auto answers = told.root().getQuotaAnswers();
+    RC_ASSERT(reported.root().getId() == 9u);
+    const auto answers = reported.root().getQuotaAnswers();
     RC_ASSERT(answers.getCount() == count);
     const auto codes = answers.getCodes();
     for (size_t index = 0; index < count; ++index) {
@@ -151,7 +151,7 @@ TEST(CapnpCodecQuotaEncode, answers_read_back_within_their_bound) {
       RC_ASSERT(!answers.hasLimits());
       return;
     }
-    check_states(answers.getLimits(), answered.told_entries, answered.told_limits);
+    check_states(answers.getLimits(), answered.told_entries, answered.reported_limits);
     uint32_t left_out = 0;
     for (const api::QuotaAnswer& answer : answered.answers) left_out += answer.limits_left_out;
     RC_ASSERT(answers.getLimits().getLeftOut() == left_out);
@@ -200,13 +200,13 @@ api::QuotaBatch subjects(size_t count, size_t name_bytes, const api::Quota& quot
 }
 
 Told told_usage(const api::QuotaBatch& batch) {
-  return Told(usage_told_bytes_max(batch),
-              [&](auto out) { return encode_usage_told(3, batch, out); });
+  return Told(usage_reply_bytes_max(batch),
+              [&](auto out) { return encode_usage_reply(3, batch, out); });
 }
 
 TEST(CapnpCodecQuotaEncode, tells_all_of_usual_subjects) {
-  Told told = told_usage(subjects(256, 30, quota_of_limits(3, 12)));
-  const auto usage = told.root().getUsageTold();
+  Told reported = told_usage(subjects(256, 30, quota_of_limits(3, 12)));
+  const auto usage = reported.root().getUsageReply();
   ASSERT_EQ(usage.getNameSizes().size(), 256u);
   EXPECT_EQ(usage.getNames().size(), 256u * 30);
   EXPECT_EQ(usage.getLimits().getEntries().size(), 768u);
@@ -221,9 +221,9 @@ TEST(CapnpCodecQuotaEncode, tells_all_of_usual_subjects) {
 
 // Names are told of all, quotas and limits of as many as fit.
 TEST(CapnpCodecQuotaEncode, leaves_out_what_a_reply_has_no_room_for) {
-  Told told = told_usage(subjects(256, 1'024, quota_of_limits(16, 32)));
-  EXPECT_LE(told.bytes(), limits::reply_bytes_max);
-  const auto usage = told.root().getUsageTold();
+  Told reported = told_usage(subjects(256, 1'024, quota_of_limits(16, 32)));
+  EXPECT_LE(reported.bytes(), limits::reply_bytes_max);
+  const auto usage = reported.root().getUsageReply();
   ASSERT_EQ(usage.getQuotas().size(), 256u);
   EXPECT_EQ(usage.getNames().size(), 256u * 1'024);
   const uint32_t whole = 256 - usage.getLimits().getLeftOut();
@@ -237,8 +237,8 @@ TEST(CapnpCodecQuotaEncode, leaves_out_what_a_reply_has_no_room_for) {
 TEST(CapnpCodecQuotaEncode, counts_subjects_whose_limits_the_batch_left_out) {
   api::QuotaBatch batch = subjects(2, 5, quota_of_limits(2, 3));
   batch.rows[1].limits_count = 1;
-  Told told = told_usage(batch);
-  EXPECT_EQ(told.root().getUsageTold().getLimits().getLeftOut(), 1u);
+  Told reported = told_usage(batch);
+  EXPECT_EQ(reported.root().getUsageReply().getLimits().getLeftOut(), 1u);
 }
 
 // ------------------------------------------------------------------- read back by ourselves
@@ -247,8 +247,8 @@ template <typename Encode>
 std::vector<uint64_t> reservations_told(Encode encode) {
   std::vector<uint64_t> words(limits::reply_bytes_max / 8);
   const std::span<std::byte> out = std::as_writable_bytes(std::span(words));
-  const Column<uint64_t> told = told_reservations(out.first(encode(out)));
-  return {told.begin(), told.end()};
+  const Column<uint64_t> reported = granted_reservations(out.first(encode(out)));
+  return {reported.begin(), reported.end()};
 }
 
 TEST(CapnpCodecQuotaEncode, reservations_told_are_read_back) {

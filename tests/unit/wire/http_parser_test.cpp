@@ -36,32 +36,33 @@ std::string describe(const HttpRequest& request) {
 // a read beyond them.
 Told feed(std::string_view stream, const std::vector<size_t>& arrivals) {
   HttpParser parser;
-  Told told;
+  Told reported;
   for (size_t arrived : arrivals) {
     while (true) {
       const std::string_view unread =
-          stream.substr(told.consumed_bytes, arrived - told.consumed_bytes);
+          stream.substr(reported.consumed_bytes, arrived - reported.consumed_bytes);
       const std::vector<char> bytes{unread.begin(), unread.end()};
       const HttpParsed parsed = parser.parse(std::as_bytes(std::span{bytes}));
       if (const auto* more = std::get_if<HttpNeedMore>(&parsed)) {
-        told.consumed_bytes += more->consumed_bytes;
+        reported.consumed_bytes += more->consumed_bytes;
         break;
       }
       if (const auto* refused = std::get_if<HttpRefused>(&parsed)) {
-        told.events.push_back(std::to_string(refused->status) + " " + std::string(refused->cause));
-        return told;
+        reported.events.push_back(std::to_string(refused->status) + " " +
+                                  std::string(refused->cause));
+        return reported;
       }
       if (const auto* head = std::get_if<HttpHead>(&parsed)) {
-        told.consumed_bytes += head->consumed_bytes;
-        told.events.push_back(describe(head->request));
+        reported.consumed_bytes += head->consumed_bytes;
+        reported.events.push_back(describe(head->request));
       } else {
-        told.consumed_bytes += std::get<HttpBodyEnd>(parsed).consumed_bytes;
-        told.events.push_back("end at " + std::to_string(told.consumed_bytes));
+        reported.consumed_bytes += std::get<HttpBodyEnd>(parsed).consumed_bytes;
+        reported.events.push_back("end at " + std::to_string(reported.consumed_bytes));
       }
-      EXPECT_LE(told.consumed_bytes, arrived);
+      EXPECT_LE(reported.consumed_bytes, arrived);
     }
   }
-  return told;
+  return reported;
 }
 
 Told feed_whole(std::string_view stream) {
@@ -141,14 +142,14 @@ TEST(HttpParser, is_idle_only_between_requests) {
 }
 
 TEST(HttpParser, cuts_pipelined_requests_apart) {
-  const Told told = feed_whole(
+  const Told reported = feed_whole(
       "GET /a HTTP/1.1\r\nHost: h\r\n\r\n"
       "POST /b HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nxyz"
       "GET /c HTTP/1.1\r\nHost: h\r\n\r\n");
   const std::vector<std::string> expected{"GET /a accept= keep-alive",  "end at 28",
                                           "POST /b accept= keep-alive", "end at 79",
                                           "GET /c accept= keep-alive",  "end at 107"};
-  EXPECT_EQ(told.events, expected);
+  EXPECT_EQ(reported.events, expected);
 }
 
 // Every request here is told alike however it is cut in two, and in drips.
@@ -464,8 +465,8 @@ TEST(HttpParser, drops_a_body_of_the_greatest_size) {
   const std::string body(limits::http_body_bytes_max, 'x');
   const std::string stream =
       with_headers("Content-Length: " + std::to_string(body.size()) + "\r\n") + body;
-  const Told told = feed_whole(stream);
-  EXPECT_EQ(told.events.back(), "end at " + std::to_string(stream.size()));
+  const Told reported = feed_whole(stream);
+  EXPECT_EQ(reported.events.back(), "end at " + std::to_string(stream.size()));
 }
 
 TEST(HttpParser, refuses_an_announced_body_one_byte_larger) {
@@ -518,9 +519,9 @@ TEST(HttpParser, reads_a_head_that_moved_between_calls) {
   const std::string stream = with_headers("A: b\r\nAccept: r/s\r\n");
   HttpParser parser;
   for (size_t bytes = 1; bytes < stream.size(); ++bytes) {
-    std::string elsewhere = stream.substr(0, bytes);
+    std::string other_shard = stream.substr(0, bytes);
     EXPECT_TRUE(
-        std::holds_alternative<HttpNeedMore>(parser.parse(std::as_bytes(std::span{elsewhere}))));
+        std::holds_alternative<HttpNeedMore>(parser.parse(std::as_bytes(std::span{other_shard}))));
   }
   const HttpParsed parsed = parser.parse(std::as_bytes(std::span{stream}));
   ASSERT_TRUE(std::holds_alternative<HttpHead>(parsed));

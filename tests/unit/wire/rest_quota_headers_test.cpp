@@ -13,7 +13,8 @@ api::LimitReport report(std::string_view name, api::Metric metric, uint64_t amou
                         uint64_t remaining, int64_t reset_ms = 1'000) {
   api::LimitReport limit;
   limit.metric = metric;
-  limit.kind = metric == api::Metric::concurrency ? api::LimitKind::slots : api::LimitKind::fixed;
+  limit.kind =
+      metric == api::Metric::concurrency ? api::LimitKind::concurrency : api::LimitKind::fixed;
   limit.name_bytes = static_cast<uint8_t>(name.copy(limit.name, sizeof limit.name));
   limit.amount = amount;
   limit.remaining = remaining;
@@ -24,9 +25,9 @@ api::LimitReport report(std::string_view name, api::Metric metric, uint64_t amou
 
 std::string headers(const std::vector<api::LimitReport>& reports, RateStyle style,
                     int64_t wall_ns = 0) {
-  std::vector<ToldLimit> told;
-  for (const api::LimitReport& one : reports) told.push_back({.subject = "m", .report = &one});
-  return limit_headers(told, style, wall_ns);
+  std::vector<ReportedLimit> reported;
+  for (const api::LimitReport& one : reports) reported.push_back({.subject = "m", .report = &one});
+  return limit_headers(reported, style, wall_ns);
 }
 
 TEST(RestQuotaHeaders, says_nothing_of_nothing) {
@@ -48,9 +49,9 @@ TEST(RestQuotaHeaders, has_an_item_for_each_limit) {
 
 TEST(RestQuotaHeaders, tells_subjects_apart_where_there_are_some) {
   const api::LimitReport limit = report("n", api::Metric::requests, 1, 1);
-  const std::vector<ToldLimit> told{{.subject = "{t}\"\xC3\xA9z", .report = &limit},
-                                    {.subject = "b", .report = &limit}};
-  EXPECT_EQ(limit_headers(told, RateStyle::plain, 0),
+  const std::vector<ReportedLimit> reported{{.subject = "{t}\"\xC3\xA9z", .report = &limit},
+                                            {.subject = "b", .report = &limit}};
+  EXPECT_EQ(limit_headers(reported, RateStyle::plain, 0),
             "RateLimit: \"{t}\\\"??z/n\";r=1;t=1, \"b/n\";r=1;t=1\r\n"
             "RateLimit-Policy: \"{t}\\\"??z/n\";q=1;w=60, \"b/n\";q=1;w=60\r\n");
 }

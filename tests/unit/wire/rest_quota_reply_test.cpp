@@ -18,13 +18,14 @@ api::LimitReport limit_report(std::string_view name, api::Metric metric, uint64_
                               uint64_t used) {
   api::LimitReport limit;
   limit.metric = metric;
-  limit.kind = metric == api::Metric::concurrency ? api::LimitKind::slots : api::LimitKind::sliding;
+  limit.kind =
+      metric == api::Metric::concurrency ? api::LimitKind::concurrency : api::LimitKind::sliding;
   limit.name_bytes = static_cast<uint8_t>(name.copy(limit.name, sizeof limit.name));
   limit.amount = amount;
   limit.used = used;
   limit.remaining = amount > used ? amount - used : 0;
-  limit.period_ms = limit.kind == api::LimitKind::slots ? 0 : 60'000;
-  limit.reset_ms = limit.kind == api::LimitKind::slots ? 0 : 1'500;
+  limit.period_ms = limit.kind == api::LimitKind::concurrency ? 0 : 60'000;
+  limit.reset_ms = limit.kind == api::LimitKind::concurrency ? 0 : 1'500;
   return limit;
 }
 
@@ -84,7 +85,7 @@ TEST(RestQuotaReply, tells_a_reservation_with_its_limits) {
   EXPECT_EQ(reply.content_type, "application/json");
   EXPECT_EQ(
       reply.body,
-      R"({"reservation":"00ab00000000000f","code":"ok","ttl_ms":60000,"subjects":[{"name":"m",)"
+      R"({"reservation":"00ab00000000000f","code":"ok","lifetime_ms":60000,"subjects":[{"name":"m",)"
       R"("limits":[{"name":"tpm","metric":"tokens","kind":"sliding","period_ms":60000,)"
       R"("amount":1000,"limit":1000,"used":900,"reserved":300,"remaining":100,"reset_ms":1500},)"
       R"({"name":"slots","metric":"concurrency","amount":4,"limit":4,"used":1,"reserved":0,)"
@@ -157,7 +158,7 @@ TEST(RestQuotaReply, has_a_status_for_every_code) {
   const std::vector<std::pair<QuotaCode, int>> statuses{{QuotaCode::unknown_model, 200},
                                                         {QuotaCode::rpd_exceeded, 429},
                                                         {QuotaCode::concurrency_exceeded, 429},
-                                                        {QuotaCode::line_ahead, 429},
+                                                        {QuotaCode::queue_ahead, 429},
                                                         {QuotaCode::deadline_unmeetable, 429},
                                                         {QuotaCode::wait_limit, 429},
                                                         {QuotaCode::draining, 503},
@@ -217,7 +218,7 @@ TEST(RestQuotaReply, tells_the_end_of_a_reservation_without_time) {
   exchange.answer().state = api::ReservationState::open;
   exchange.answer().lifetime_ms = 500;
   EXPECT_EQ(exchange.reply().body,
-            R"({"reservation":"0000000000000001","state":"open","ttl_ms":500})");
+            R"({"reservation":"0000000000000001","state":"open","lifetime_ms":500})");
 }
 
 TEST(RestQuotaReply, shows_a_subject_with_its_quota_and_usage) {
@@ -322,7 +323,7 @@ api::HolderRow holder(std::string_view owner, std::string_view subject, api::Quo
                      .amounts = {.requests = 1, .input_tokens = 2, .output_tokens = 3, .cost = 4},
                      .admission = QuotaCode::unlimited,
                      .state = api::ReservationState::open,
-                     .tied = true,
+                     .connection_bound = true,
                      .lifetime_ms = 500,
                      .held_ms = 1'500,
                      .owner = add(owner),
@@ -339,11 +340,12 @@ TEST(RestQuotaReply, tells_who_holds_what) {
   exchange.answer().next_cursor = 255;
   const QuotaReply reply = exchange.reply();
   EXPECT_EQ(reply.status, 200);
-  EXPECT_EQ(reply.body,
-            R"({"reservations":[{"reservation":"00000000000000ab","owner":"job 7",)"
-            R"("subjects":["m"],"state":"open","code":"unlimited","requests":1,"input_tokens":2,)"
-            R"("output_tokens":3,"cost":4,"ttl_ms":500,"held_ms":1500,"tied":true}],)"
-            R"("cursor":"00000000000000ff"})");
+  EXPECT_EQ(
+      reply.body,
+      R"({"reservations":[{"reservation":"00000000000000ab","owner":"job 7",)"
+      R"("subjects":["m"],"state":"open","code":"unlimited","requests":1,"input_tokens":2,)"
+      R"("output_tokens":3,"cost":4,"lifetime_ms":500,"held_ms":1500,"connection_bound":true}],)"
+      R"("cursor":"00000000000000ff"})");
   exchange.answer().first_holder = 1;
   exchange.answer().next_cursor = 0;
   const Json body = body_of(exchange.reply());
@@ -389,7 +391,7 @@ TEST(RestQuotaReply, tells_what_became_of_those_who_waited) {
   shown.answer().lifetime_ms = 77;
   const Json granted = body_of(granted_reply(shown.request, 9, shown.batch, 0));
   EXPECT_EQ(granted["reservation"], "0000000000000009");
-  EXPECT_EQ(granted["ttl_ms"], 77);
+  EXPECT_EQ(granted["lifetime_ms"], 77);
   EXPECT_EQ(granted["subjects"][0]["limits"][0]["used"], 4);
 
   Exchange checked{QuotaOp::reserve, QuotaCode::tpm_exceeded};

@@ -48,11 +48,11 @@ TEST(RestQuotaRequest, reads_all_of_a_reserve) {
   const QuotaRequest reserve = request(
       QuotaEndpoint::reserve,
       R"({"subjects": ["a", "b"], "requests": 2, "input_tokens": 900, "max_output_tokens": 500,
-          "cost": 7, "ttl_ms": 60000, "max_wait_ms": 250, "id": "mine", "owner": "me"})");
+          "cost": 7, "lifetime_ms": 60000, "max_wait_ms": 250, "id": "mine", "owner": "me"})");
   EXPECT_EQ(reserve.call.op, QuotaOp::reserve);
   EXPECT_EQ(reserve.subjects, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(reserve.call.amounts, (api::Amounts{2, 900, 500, 7}));
-  EXPECT_EQ(reserve.call.told,
+  EXPECT_EQ(reserve.call.given_bits,
             given::requests | given::input_tokens | given::output_tokens | given::cost);
   EXPECT_EQ(reserve.call.lifetime_ms, 60'000u);
   EXPECT_EQ(reserve.call.wait_ms_max, 250u);
@@ -64,7 +64,7 @@ TEST(RestQuotaRequest, reads_all_of_a_reserve) {
 TEST(RestQuotaRequest, leaves_defaults_to_the_store) {
   const QuotaRequest reserve = request(QuotaEndpoint::reserve, R"({"subjects": ["a"]})");
   EXPECT_EQ(reserve.call.amounts, api::Amounts{});
-  EXPECT_EQ(reserve.call.told, 0);
+  EXPECT_EQ(reserve.call.given_bits, 0);
   EXPECT_EQ(reserve.call.lifetime_ms, 0u);
   EXPECT_EQ(reserve.call.flags, 0);
 }
@@ -88,7 +88,7 @@ TEST(RestQuotaRequest, settles_only_what_is_told) {
       R"({"reservation": "00ab00000000000f", "input_tokens": 880, "cached_input_tokens": 80})");
   EXPECT_EQ(settle.call.op, QuotaOp::settle);
   EXPECT_EQ(settle.call.reservation, 0x00AB'0000'0000'000FU);
-  EXPECT_EQ(settle.call.told, given::input_tokens);
+  EXPECT_EQ(settle.call.given_bits, given::input_tokens);
   EXPECT_EQ(settle.call.amounts.input_tokens, 880u);
   EXPECT_EQ(settle.call.cached_input_tokens, 80u);
 }
@@ -99,7 +99,8 @@ TEST(RestQuotaRequest, reads_cancel_extend_record_and_resets) {
   EXPECT_EQ(request(QuotaEndpoint::cancel, "{" + id + "}").call.flags, 0);
   EXPECT_EQ(request(QuotaEndpoint::cancel, "{" + id + R"(, "keep_requests": true})").call.flags,
             keeps);
-  EXPECT_EQ(request(QuotaEndpoint::extend, "{" + id + R"(, "ttl_ms": 10})").call.lifetime_ms, 10u);
+  EXPECT_EQ(request(QuotaEndpoint::extend, "{" + id + R"(, "lifetime_ms": 10})").call.lifetime_ms,
+            10u);
   const QuotaRequest record =
       request(QuotaEndpoint::record, R"({"subjects": ["a"], "output_tokens": 3})");
   EXPECT_EQ(record.call.op, QuotaOp::record);
@@ -141,13 +142,13 @@ TEST(RestQuotaRequest, names_the_field_and_the_cure) {
   };
   EXPECT_EQ(refuse(R"("token": 1)"),
             "400 invalid_request: \"token\": not known here; this takes subjects, requests, "
-            "input_tokens, max_output_tokens, cost, ttl_ms, max_wait_ms, id, owner");
+            "input_tokens, max_output_tokens, cost, lifetime_ms, max_wait_ms, id, owner");
   EXPECT_EQ(refuse(R"("output_tokens": 1)").find("400 invalid_request: \"output_tokens\""), 0u);
   EXPECT_EQ(refuse(R"("requests": -1)"),
             "400 invalid_request: requests: must be a whole number of 0 to 9223372036854775807, "
             "not -1");
-  EXPECT_EQ(refuse(R"("ttl_ms": 9)"),
-            "400 invalid_request: ttl_ms: must be a whole number of 10 to 2592000000, not 9");
+  EXPECT_EQ(refuse(R"("lifetime_ms": 9)"),
+            "400 invalid_request: lifetime_ms: must be a whole number of 10 to 2592000000, not 9");
   EXPECT_EQ(refuse(R"("id": "")"),
             "400 invalid_request: id: must be a text of 1 to 128 bytes, not \"\"");
   EXPECT_EQ(refuse(R"("requests": 1, "requests": 1)"),

@@ -114,7 +114,7 @@ struct KeyState {
   uint32_t waiting = 0;
 };
 
-class ClientCore;
+class ClientImpl;
 
 class Client {
  public:
@@ -218,7 +218,7 @@ class Client {
   void close();
 
  private:
-  std::unique_ptr<ClientCore> core_;
+  std::unique_ptr<ClientImpl> impl_;
 };
 
 }  // namespace sluicegate

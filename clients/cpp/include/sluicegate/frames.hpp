@@ -209,7 +209,7 @@ struct UnknownAnswer {
 };
 
 using Answer = std::variant<UnknownAnswer, Welcome, Verdicts, Granted, Done, Interned, Inspected,
-                            Pong, Refusal, GoAway, QuotaAnswers, UsageTold>;
+                            Pong, Refusal, GoAway, QuotaAnswers, UsageReply>;
 
 // The id of the request that is answered; 0 where there is none.
 uint64_t id_of(const Answer&) noexcept;

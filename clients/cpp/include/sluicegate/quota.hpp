@@ -34,7 +34,7 @@ enum class QuotaCode : uint8_t {
   tokens_exceeded = 11,
   cost_exceeded = 12,
   concurrency_exceeded = 13,
-  line_ahead = 14,           // it would fit, but others wait, and it may not
+  queue_ahead = 14,          // it would fit, but others wait, and it may not
   deadline_unmeetable = 15,  // what it would wait for comes after its wait limit
   wait_limit = 16,           // waited as long as allowed
   withdrawn = 17,
@@ -82,7 +82,7 @@ enum class Metric : uint8_t {
 };
 
 enum class LimitKind : uint8_t {
-  slots = 0,  // concurrency: no time at all
+  concurrency = 0,  // concurrency: no time at all
   fixed = 1,
   sliding = 2,
   gcra = 3,
@@ -143,7 +143,7 @@ struct LimitState {
   uint8_t subject = 0;  // its place among the entry's subjects
   std::string name;
   Metric metric = Metric::requests;
-  LimitKind kind = LimitKind::slots;
+  LimitKind kind = LimitKind::concurrency;
   Ceiling ceiling = Ceiling::number;
   bool violated = false;  // it denies the call
   uint64_t amount = 0;
@@ -201,13 +201,13 @@ struct ReserveOptions {
   std::optional<uint64_t> max_output_tokens;  // nothing: the server's default
   uint64_t cost = 0;
   bool may_wait = false;
-  uint32_t wait_limit_ms = 0;  // 0: none of its own
-  uint32_t lifetime_ms = 0;    // 0: the server's default
-  std::string_view id;         // of the caller's choosing: the call is admitted once
-  std::string_view owner;      // who holds it, for people to read
-  bool tied = false;           // ends, as if its lifetime had, when the connection ends
-  bool tell_violated = false;  // with a denial, the limits that deny
-  bool tell_limits = false;    // every limit of every subject
+  uint32_t wait_limit_ms = 0;     // 0: none of its own
+  uint32_t lifetime_ms = 0;       // 0: the server's default
+  std::string_view id;            // of the caller's choosing: the call is admitted once
+  std::string_view owner;         // who holds it, for people to read
+  bool connection_bound = false;  // ends, as if its lifetime had, when the connection ends
+  bool wants_violated = false;    // with a denial, the limits that deny
+  bool wants_limits = false;      // every limit of every subject
   // Of this call, from the end of its wait limit; 0: `call_timeout` of the client's options.
   std::chrono::milliseconds timeout{0};
 };

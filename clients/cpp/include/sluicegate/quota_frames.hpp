@@ -14,14 +14,14 @@ namespace sluicegate {
 
 // In a column of amounts, where an entry shall have what it would without the column. In one of
 // `requests`: `keep`.
-inline constexpr uint64_t untold = 0xFFFF'FFFF'FFFF'FFFF;
+inline constexpr uint64_t unset = 0xFFFF'FFFF'FFFF'FFFF;
 inline constexpr uint64_t amount_max = 0x7FFF'FFFF'FFFF'FFFF;
 inline constexpr uint32_t quota_entries_max = 2'048;  // of a frame
 
 inline constexpr uint64_t feature_quotas = 1;  // a bit of Welcome::features
 
 namespace quota_flag {
-inline constexpr uint8_t may_wait = 1, tied = 2, wants_limits = 4, wants_violated = 8,
+inline constexpr uint8_t may_wait = 1, connection_bound = 2, wants_limits = 4, wants_violated = 8,
                          keep_requests = 16;
 }
 
@@ -105,7 +105,7 @@ struct QuotaAnswers {
   uint32_t limits_left_out = 0;
 };
 
-struct UsageTold {
+struct UsageReply {
   uint64_t id = 0;
   SubjectPage page;
 };

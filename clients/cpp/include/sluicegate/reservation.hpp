@@ -11,7 +11,7 @@
 
 namespace sluicegate {
 
-class ClientCore;
+class ClientImpl;
 
 class Reservation {
  public:
@@ -20,11 +20,11 @@ class Reservation {
   // there is no connection, the reservation ends with its lifetime.
   ~Reservation() { give_up(); }
   Reservation(Reservation&& other) noexcept
-      : core_{std::exchange(other.core_, nullptr)}, outcome_{std::move(other.outcome_)} {}
+      : impl_{std::exchange(other.impl_, nullptr)}, outcome_{std::move(other.outcome_)} {}
   Reservation& operator=(Reservation&& other) noexcept {
     if (this == &other) return *this;
     give_up();
-    core_ = std::exchange(other.core_, nullptr);
+    impl_ = std::exchange(other.impl_, nullptr);
     outcome_ = std::move(other.outcome_);
     return *this;
   }
@@ -33,7 +33,7 @@ class Reservation {
   explicit operator bool() const noexcept { return admitted(); }
   const QuotaOutcome& outcome() const noexcept { return outcome_; }
   uint64_t id() const noexcept { return outcome_.reservation; }
-  bool is_open() const noexcept { return core_ != nullptr; }
+  bool is_open() const noexcept { return impl_ != nullptr; }
 
   // Replaces what was reserved by what was used. The guard has done its duty then, even if this
   // throws: what was used must not come back. The reservation then ends with its lifetime, unless
@@ -47,18 +47,18 @@ class Reservation {
   QuotaOutcome extend(uint32_t lifetime_ms = 0);
   // Leaves it open, for who has the id.
   uint64_t detach() noexcept {
-    core_ = nullptr;
+    impl_ = nullptr;
     return id();
   }
 
  private:
-  friend class ClientCore;
-  Reservation(ClientCore& core, QuotaOutcome outcome) noexcept
-      : core_{outcome.reservation != 0 ? &core : nullptr}, outcome_{std::move(outcome)} {}
+  friend class ClientImpl;
+  Reservation(ClientImpl& impl, QuotaOutcome outcome) noexcept
+      : impl_{outcome.reservation != 0 ? &impl : nullptr}, outcome_{std::move(outcome)} {}
 
   void give_up() noexcept;
 
-  ClientCore* core_ = nullptr;  // while it is open
+  ClientImpl* impl_ = nullptr;  // while it is open
   QuotaOutcome outcome_;
 };
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from . import _frames
 from ._calls import NO_OPTIONS, Options
-from ._core import Core, Settings, entry_of, milliseconds, parse_address, whole
+from ._dispatcher import Dispatcher, Settings, entry_of, milliseconds, parse_address, whole
 from ._requests import Entry, Question
 from .errors import Denied
 from .verdict import Details
@@ -73,12 +73,12 @@ class Base:
         self.address = address
         self._host, self._port = parse_address(address)
         self._settings = settings
-        self._core = Core(settings)
+        self._dispatcher = Dispatcher(settings)
 
     @property
     def welcome(self) -> _frames.Welcome | None:
         """What the server said of itself and its limits; None without a connection."""
-        connection = self._core.connection
+        connection = self._dispatcher.connection
         return None if connection is None else connection.welcome
 
     def _seconds(self, timeout: Timeout, wait: bool, wait_limit: float | None) -> float | None:
@@ -112,16 +112,16 @@ class Base:
         if not wanted:
             raise ValueError("the key is empty: inspect_all() shows all keys")
         return lambda sink: Question(
-            self._core, sink, lambda frame_id: _frames.encode_inspect(frame_id, wanted),
+            self._dispatcher, sink, lambda frame_id: _frames.encode_inspect(frame_id, wanted),
             _frames.InspectedAnswer, first_state)
 
     def _page(self, cursor: int) -> Callable[[Any], Question]:
         return lambda sink: Question(
-            self._core, sink, lambda frame_id: _frames.encode_inspect(frame_id, cursor=cursor),
+            self._dispatcher, sink, lambda frame_id: _frames.encode_inspect(frame_id, cursor=cursor),
             _frames.InspectedAnswer, lambda answer: (states(answer), answer.cursor))
 
     def _pinging(self, sink: Any) -> Question:
-        return Question(self._core, sink, _frames.encode_ping, _frames.PongAnswer,
+        return Question(self._dispatcher, sink, _frames.encode_ping, _frames.PongAnswer,
                         lambda answer: None)
 
     def limited(self, key: str | Callable[..., Key], **options: Any) -> Callable[

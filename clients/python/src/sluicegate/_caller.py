@@ -30,14 +30,14 @@ class Caller(Lead):
 
     def _run_question(self, make: Callable[[Slot], Question], timeout: Timeout) -> Any:
         slot = Slot()
-        return self._run(slot, lambda: self._core.ask_question(make(slot)),
+        return self._run(slot, lambda: self._dispatcher.ask_question(make(slot)),
                          self._seconds(timeout, False, None))
 
     def _ask_quota(self, form: Form, entry: QuotaEntry, timeout: Timeout,
                    wait_limit: float | None) -> Any:
         slot = Slot()
         try:
-            return self._run(slot, lambda: self._core.ask_quota(form, entry, slot),
+            return self._run(slot, lambda: self._dispatcher.ask_quota(form, entry, slot),
                              self._seconds(timeout, form.may_wait, wait_limit),
                              waits=form.may_wait, applies_policy=form.asks)
         except BaseException:
@@ -49,7 +49,7 @@ class Caller(Lead):
         """Nobody will ever hear of this reservation."""
         if outcome.reservation:
             with self._lock:
-                self._core.cancel_unwanted(outcome.reservation)
+                self._dispatcher.cancel_unwanted(outcome.reservation)
                 self._send_queued()
 
     def _run_many(self, make: Callable[[Slot], Call], timeout: float | None) -> Any:
@@ -57,7 +57,7 @@ class Caller(Lead):
         return self._run_call(slot, make(slot), timeout)
 
     def _run_call(self, slot: Slot, call: Call, timeout: float | None) -> Any:
-        return self._run(slot, lambda: self._core.start(call), timeout, call=call,
+        return self._run(slot, lambda: self._dispatcher.start(call), timeout, call=call,
                          waits=call.may_wait, applies_policy=call.applies_policy)
 
     def _run(self, slot: Slot, submit: Callable[[], None], timeout: float | None, *,
@@ -78,7 +78,7 @@ class Caller(Lead):
             with self._lock:
                 if not slot.done():
                     slot.set_exception(TimedOut("the call was interrupted"))
-                    self._leave_line(slot, call)
+                    self._leave_queue(slot, call)
             raise
         if slot.error is not None:
             raise slot.error
@@ -92,7 +92,7 @@ class Caller(Lead):
                     if self._settings.when_full == "error":
                         raise Overloaded(f"{self._core.pending} calls are pending (max_pending)")
                     return False
-                if self._core.is_closed:
+                if self._dispatcher.is_closed:
                     raise Closed("the client is closed")
                 self._check_idle()
                 submit()
@@ -132,20 +132,20 @@ class Caller(Lead):
 
     def _send_alone(self, key: Key, slot: Slot, timeout: float | None, start: float) -> bool:
         """Sends, and takes what comes at once."""
-        core = self._core
+        dispatcher = self._dispatcher
         try:
             with self._lock:
-                opened, connection = self._socket, core.connection
+                opened, connection = self._socket, dispatcher.connection
                 if (opened is None or connection is None or self._leader is not None
-                        or self._unsent or not core.is_quiet or start - self._used > IDLE_CHECK_S
+                        or self._unsent or not dispatcher.is_quiet or start - self._used > IDLE_CHECK_S
                         or timeout is not None and timeout < TICK_S):
                     return False
-                request = Lone(core, key, slot)
+                request = Lone(dispatcher, key, slot)
                 frame = connection.encode(request)
                 slot.thread = threading.get_ident()
                 self._leader = slot
                 connection.send(request, frame)
-                core.pending += 1
+                dispatcher.pending += 1
                 self._send(frame)
             try:
                 data = self._receive_soon(opened)
@@ -164,26 +164,26 @@ class Caller(Lead):
 
     def _take_lone(self, data: bytes) -> None:
         try:
-            if not self._core.receive_lone(data):
+            if not self._dispatcher.receive_lone(data):
                 self._take(data, "")
                 return
         except ConnectionLost as error:
             self._drop(error)
         self._used = time.monotonic()
-        if self._core.pending:
+        if self._dispatcher.pending:
             self._send_queued()
-        self._tell_room()
+        self._signal_room()
 
     # --- room, and time-outs
 
     def _has_room(self) -> bool:
         """Also when the client is closed: then there is nothing to wait for."""
-        core = self._core
-        if core.is_full and not core.is_closed:
-            core.drop_abandoned()
-            if core.is_full and self._leader is None:
-                self._look("the server closed the connection")  # nobody else does
-        return not core.is_full or core.is_closed
+        dispatcher = self._dispatcher
+        if dispatcher.is_full and not dispatcher.is_closed:
+            dispatcher.drop_abandoned()
+            if dispatcher.is_full and self._leader is None:
+                self._check_closed("the server closed the connection")  # nobody else does
+        return not dispatcher.is_full or dispatcher.is_closed
 
     def _wait_for_room(self, deadline: float | None) -> None:
         """Leads when nobody does: those who should be answered may all have timed out."""
@@ -208,24 +208,24 @@ class Caller(Lead):
                 slot.set_exception(TimedOut(f"no answer within {timeout} s"))
             else:
                 slot.set_result(verdict)
-            self._leave_line(slot, call)
+            self._leave_queue(slot, call)
         if waits:
             self._drive(slot, time.monotonic() + WITHDRAW_S, lambda: self._is_seen_off(slot, call))
 
-    def _leave_line(self, slot: Slot, call: Call | None) -> None:
+    def _leave_queue(self, slot: Slot, call: Call | None) -> None:
         """Of a slot that is done, though the server did not say so."""
         if call is None:
-            self._core.abandon(slot)
+            self._dispatcher.abandon(slot)
         else:
-            self._core.has_abandoned = True
+            self._dispatcher.has_abandoned = True
             call.withdraw()
         self._send_queued()
-        self._tell_room()
+        self._signal_room()
 
     def _verdict_in_place(self, call: Call | None, waits: bool, applies_policy: bool) -> Any:
         """What the failure policy says to a time-out; None: that it is an error."""
-        verdict = None if waits or not applies_policy else self._core.policy_verdict
+        verdict = None if waits or not applies_policy else self._dispatcher.policy_verdict
         return verdict if verdict is None or call is None else call.decided_by_policy(verdict)
 
     def _is_seen_off(self, slot: Slot, call: Call | None) -> bool:
-        return slot not in self._core.places if call is None else call.is_settled
+        return slot not in self._dispatcher.places if call is None else call.is_settled

@@ -17,7 +17,7 @@ from typing import Any
 
 from ._base import Timeout
 from ._calls import Call
-from ._core import Settings
+from ._dispatcher import Settings
 from ._link_aio import AsyncLink
 from ._quota_requests import Form, Outcome, QuotaEntry
 from ._requests import Batch, Question
@@ -36,14 +36,14 @@ class AsyncCaller(AsyncLink):
         self._process = os.getpid()
         self._gathering_until = 0.0
         self._room: deque[asyncio.Future[None]] = deque()  # those who wait for it
-        self._core.on_batch = self._time_batch
+        self._dispatcher.on_batch = self._time_batch
 
     async def _run_question(self, make: Callable[[Any], Question], timeout: Timeout) -> Any:
         seconds = self._seconds(timeout, False, None)
         await self._admit(seconds)
         assert self._loop is not None
         future = self._loop.create_future()
-        self._core.ask_question(make(future))
+        self._dispatcher.ask_question(make(future))
         return await self._answer(future, seconds, False, None)
 
     async def _ask_quota(self, form: Form, entry: QuotaEntry, timeout: Timeout,
@@ -53,12 +53,12 @@ class AsyncCaller(AsyncLink):
         try:
             await self._admit(seconds)
         except TimedOut:
-            if not applies_policy or self._core.policy_verdict is None:
+            if not applies_policy or self._dispatcher.policy_verdict is None:
                 raise
-            return self._core.policy_verdict
+            return self._dispatcher.policy_verdict
         assert self._loop is not None
         future: asyncio.Future[Any] = self._loop.create_future()
-        self._core.ask_quota(form, entry, future)
+        self._dispatcher.ask_quota(form, entry, future)
         try:
             return await self._answer(future, seconds, applies_policy, None)
         except BaseException:
@@ -69,9 +69,9 @@ class AsyncCaller(AsyncLink):
         """Of a task that was cancelled, or whose time is over."""
         if not future.done() or future.cancelled() or future.exception() is not None:
             future.cancel()
-            self._core.abandon(future)
+            self._dispatcher.abandon(future)
         elif isinstance(future.result(), Outcome) and future.result().reservation:
-            self._core.cancel_unwanted(future.result().reservation)  # told, but never heard
+            self._dispatcher.cancel_unwanted(future.result().reservation)  # told, but never heard
         self._flush_soon()
 
     async def _run_many(self, make: Callable[[Any], Call], timeout: float | None) -> Any:
@@ -85,11 +85,11 @@ class AsyncCaller(AsyncLink):
         try:
             await self._admit(timeout)
         except TimedOut:
-            verdict = self._core.policy_verdict
+            verdict = self._dispatcher.policy_verdict
             if not applies_policy or verdict is None:
                 raise
             return call.decided_by_policy(verdict)
-        self._core.start(call)
+        self._dispatcher.start(call)
         try:
             return await self._answer(future, timeout, applies_policy, call)
         finally:
@@ -128,19 +128,19 @@ class AsyncCaller(AsyncLink):
             except asyncio.TimeoutError:
                 raise TimedOut(f"no room among {self._core.pending} pending calls in time"
                                ) from None
-        if self._core.is_closed:
+        if self._dispatcher.is_closed:
             raise Closed("the client is closed")
 
     def _has_room(self) -> bool:
-        if self._core.is_full:
-            self._core.drop_abandoned()
-        return not self._core.is_full or self._core.is_closed
+        if self._dispatcher.is_full:
+            self._dispatcher.drop_abandoned()
+        return not self._dispatcher.is_full or self._dispatcher.is_closed
 
     def _make_room(self) -> None:
         if not self._room or not self._has_room():
             return
-        free = self._settings.max_pending - self._core.pending
-        while self._room and (free > 0 or self._core.is_closed):
+        free = self._settings.max_pending - self._dispatcher.pending
+        while self._room and (free > 0 or self._dispatcher.is_closed):
             waiter = self._room.popleft()
             if not waiter.done():
                 waiter.set_result(None)
@@ -163,18 +163,18 @@ class AsyncCaller(AsyncLink):
                   call: Call | None = None) -> None:
         if future.done():
             return
-        verdict = self._core.policy_verdict if applies_policy else None
+        verdict = self._dispatcher.policy_verdict if applies_policy else None
         if verdict is None:
             future.set_exception(TimedOut(f"no answer within {timeout} s"))
         else:
             future.set_result(verdict if call is None else call.decided_by_policy(verdict))
-        self._core.has_abandoned = True
+        self._dispatcher.has_abandoned = True
         self._make_room()
 
     def _given_up(self, future: asyncio.Future[Any]) -> None:
         """A wait that ended by itself has no place any more; a cancelled one leaves the line."""
-        if future in self._core.places:
-            self._core.abandon(future)
+        if future in self._dispatcher.places:
+            self._dispatcher.abandon(future)
             self._flush_soon()
 
     def _time_batch(self, batch: Batch) -> None:
@@ -190,16 +190,16 @@ class AsyncCaller(AsyncLink):
     def _seal(self) -> None:
         """One timer for all batches: most are sent before it is over."""
         self._sealing = None
-        if self._core.is_gathering and self._settings.timeout is not None:
+        if self._dispatcher.is_gathering and self._settings.timeout is not None:
             assert self._loop is not None
             if self._loop.time() >= self._gathering_until:
-                self._core.seal()
+                self._dispatcher.seal()
             else:
                 self._sealing = self._loop.call_at(self._gathering_until, self._seal)
 
     def _time_out_batch(self, batch: Batch, timeout: float) -> None:
-        if self._core.is_open(batch):
-            self._core.seal()  # the loop was held up: nobody joins it any more
+        if self._dispatcher.is_open(batch):
+            self._dispatcher.seal()  # the loop was held up: nobody joins it any more
         for position, sink in enumerate(batch.sinks):
             if position not in batch.extras:  # those have timers of their own
                 self._time_out(sink, timeout, True)

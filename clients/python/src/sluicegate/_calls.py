@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _frames
-from ._requests import APPROVED, DRAINING, QUEUED, Request, copy_of, expect, told
+from ._requests import APPROVED, DRAINING, QUEUED, Request, copy_of, expect, reported
 from .errors import ConnectionLost, Draining, NotInterned, SluicegateError, StaleHandles
 from .quota import QuotaResults
 from .verdict import DETAIL_COLUMNS, Verdict, Verdicts
 
 if TYPE_CHECKING:
-    from ._core import Core
+    from ._dispatcher import Dispatcher
 
 
 Positions = range | list[int]
@@ -42,8 +42,8 @@ class Call(abc.ABC):
     may_wait = False
     frame_entries_max = 8_192  # beside the client's own bound, and Welcome's
 
-    def __init__(self, core: Core, sink: Any, count: int) -> None:
-        self.core = core
+    def __init__(self, dispatcher: Dispatcher, sink: Any, count: int) -> None:
+        self.dispatcher = dispatcher
         self.sink = sink
         self.count = count
         self.pieces_out = 0  # outstanding, or about to be
@@ -83,7 +83,7 @@ class Call(abc.ABC):
         if piece.queued:
             self._waiting.add(piece)
             if self.sink.done():
-                self.core.withdraw(piece.frame_id, *piece.queued)
+                self.dispatcher.withdraw(piece.frame_id, *piece.queued)
         self.go_on()
         return not piece.queued
 
@@ -103,22 +103,22 @@ class Call(abc.ABC):
         self.entries_lost(positions, error)
 
     def entries_lost(self, positions: Positions, error: ConnectionLost) -> None:
-        again = self.may_ask_again and self.core.options.requeue
+        again = self.may_ask_again and self.dispatcher.options.requeue
         if again and not self.is_settled and not self.sink.done():
             self.pieces_out += 1
-            self.core.ask_again(Piece(self, positions))
+            self.dispatcher.ask_again(Piece(self, positions))
         else:
             self.fail(error)
 
     def go_on(self) -> None:
         if self.has_more:
-            self.core.resume(self)
+            self.dispatcher.resume(self)
         elif not self.pieces_out and not self._waiting and not self.is_settled:
             self._end()
             if not self.sink.done():
-                self._tell(self.result)
+                self._deliver(self.result)
 
-    def _tell(self, result: Callable[[], Any]) -> None:
+    def _deliver(self, result: Callable[[], Any]) -> None:
         try:
             self.sink.set_result(result())
         except SluicegateError as error:
@@ -126,7 +126,7 @@ class Call(abc.ABC):
 
     def _end(self) -> None:
         self.is_settled = True
-        self.core.finished(1)
+        self.dispatcher.finished(1)
 
     def fail(self, error: Exception) -> None:
         """Ends the call; what is outstanding of it is answered to nobody."""
@@ -137,7 +137,7 @@ class Call(abc.ABC):
         if self.sink.done():
             return
         if self.applies_policy and isinstance(error, ConnectionLost):
-            verdict = self.core.policy_verdict
+            verdict = self.dispatcher.policy_verdict
             if verdict is not None:
                 self.sink.set_result(self.decided_by_policy(verdict))
                 return
@@ -151,7 +151,7 @@ class Call(abc.ABC):
 
     def withdraw(self) -> None:
         for piece in self._waiting:
-            self.core.withdraw(piece.frame_id, *piece.queued)
+            self.dispatcher.withdraw(piece.frame_id, *piece.queued)
 
 
 class Piece(Request):
@@ -217,9 +217,9 @@ class AcquireCall(Call):
     applies_policy = True
     may_ask_again = True
 
-    def __init__(self, core: Core, sink: Any, keys: Sequence[str | bytes],
+    def __init__(self, dispatcher: Dispatcher, sink: Any, keys: Sequence[str | bytes],
                  options: Options = NO_OPTIONS, count: int | None = None) -> None:
-        super().__init__(core, sink, len(keys) if count is None else count)
+        super().__init__(dispatcher, sink, len(keys) if count is None else count)
         self.keys = keys
         self.options = options
         self.may_wait = options.may_wait
@@ -251,9 +251,9 @@ class AcquireCall(Call):
     def take(self, piece: Piece, answer: _frames.Answer) -> None:
         if type(answer) is not _frames.VerdictsAnswer or answer.length != len(piece.positions):
             raise _frames.Malformed("not the answer to this Acquire")
-        raw = told(answer.verdicts, answer.length)
+        raw = reported(answer.verdicts, answer.length)
         if self.sink.done() or self.is_settled:
-            self._give_back(piece.positions, raw)
+            self._release_unwanted(piece.positions, raw)
         self._store(piece.positions, raw)
         if answer.details:
             self._store_details(piece.positions, answer.details)
@@ -266,13 +266,13 @@ class AcquireCall(Call):
 
     def take_granted(self, piece: Piece, answer: _frames.GrantedAnswer) -> None:
         entries = answer.entries.tolist()
-        raw = told(answer.verdicts, len(entries))
+        raw = reported(answer.verdicts, len(entries))
         if not piece.queued.issuperset(entries) or QUEUED in raw:
             raise _frames.Malformed("an entry was granted that does not wait")
         piece.queued.difference_update(entries)
         positions = [piece.positions[entry] for entry in entries]
         if self.sink.done() or self.is_settled:
-            self._give_back(positions, raw)
+            self._release_unwanted(positions, raw)
         self._store(positions, raw)
         if answer.details:
             self._store_details(positions, answer.details)
@@ -300,13 +300,13 @@ class AcquireCall(Call):
                 for position, value in zip(positions, details[name]):
                     column[position] = value
 
-    def _give_back(self, positions: Positions, raw: bytes) -> None:
+    def _release_unwanted(self, positions: Positions, raw: bytes) -> None:
         """Nobody waits for this answer any more: permits that somebody stood in line for."""
         if self.may_wait:
             for position, verdict in zip(positions, raw):
                 if verdict == APPROVED:
                     cost = self._costs[position] if self._costs is not None else 1
-                    self.core.give_back(self.keys[position], cost)
+                    self.dispatcher.release_unwanted(self.keys[position], cost)
 
     def result(self) -> Verdicts:
         return Verdicts(bytes(self._raw), self._columns)
@@ -331,14 +331,14 @@ class HandleCall(AcquireCall):
 
     may_ask_again = False
 
-    def __init__(self, core: Core, sink: Any, handles: bytes, generation: int,
+    def __init__(self, dispatcher: Dispatcher, sink: Any, handles: bytes, generation: int,
                  options: Options = NO_OPTIONS) -> None:
-        super().__init__(core, sink, (), options, len(handles) >> 2)
+        super().__init__(dispatcher, sink, (), options, len(handles) >> 2)
         self._handles = handles
         self._generation = generation
 
     def encode(self, frame_id: int, positions: Positions) -> bytes:
-        if self._generation != self.core.generation:
+        if self._generation != self.dispatcher.generation:
             raise stale()
         return _frames.encode_acquire_by_handle(
             frame_id, slice_of(self._handles, positions), self.extras(positions))
@@ -356,9 +356,9 @@ def stale() -> StaleHandles:
 class ReleaseCall(Call):
     """release(), release_many()."""
 
-    def __init__(self, core: Core, sink: Any, keys: Sequence[str | bytes],
+    def __init__(self, dispatcher: Dispatcher, sink: Any, keys: Sequence[str | bytes],
                  costs: int | Sequence[int] | None) -> None:
-        super().__init__(core, sink, len(keys))
+        super().__init__(dispatcher, sink, len(keys))
         self._keys = keys
         self._costs = spread(costs, len(keys), "costs")
 
@@ -378,16 +378,16 @@ class ReleaseCall(Call):
 class InternCall(Call):
     """intern()."""
 
-    def __init__(self, core: Core, sink: Any, keys: Sequence[str | bytes]) -> None:
-        super().__init__(core, sink, len(keys))
+    def __init__(self, dispatcher: Dispatcher, sink: Any, keys: Sequence[str | bytes]) -> None:
+        super().__init__(dispatcher, sink, len(keys))
         self._keys = keys
         self._handles = array("I", bytes(4 * len(keys)))
         self._raw = bytearray(len(keys))
         self._generation = 0  # that of the first frame
 
     def encode(self, frame_id: int, positions: Positions) -> bytes:
-        self._generation = self._generation or self.core.generation
-        if self._generation != self.core.generation:
+        self._generation = self._generation or self.dispatcher.generation
+        if self._generation != self.dispatcher.generation:
             raise stale()  # the first part of the numbers is void
         return _frames.encode_intern(frame_id, _frames.encode_keys(pick(self._keys, positions)))
 
@@ -397,11 +397,11 @@ class InternCall(Call):
             raise _frames.Malformed("not the answer to this Intern")
         place = slice(piece.positions.start, piece.positions.stop)
         self._handles[place] = answer.handles
-        self._raw[place] = told(answer.verdicts, len(answer.handles))
+        self._raw[place] = reported(answer.verdicts, len(answer.handles))
 
     def result(self) -> Handles:
-        handles = Handles(self._handles, (self.core.identity, self._generation))
-        self.core.interned(self._generation)
+        handles = Handles(self._handles, (self.dispatcher.identity, self._generation))
+        self.dispatcher.interned(self._generation)
         verdicts = Verdicts(bytes(self._raw))
         if not verdicts.all_approved:
             missing = next(n for n, verdict in enumerate(verdicts) if not verdict)
@@ -445,13 +445,13 @@ def origin_of(buffer: object) -> tuple[object, int] | None:
 class ForgetCall(Call):
     """forget()."""
 
-    def __init__(self, core: Core, sink: Any, handles: bytes, generation: int) -> None:
-        super().__init__(core, sink, len(handles) >> 2)
+    def __init__(self, dispatcher: Dispatcher, sink: Any, handles: bytes, generation: int) -> None:
+        super().__init__(dispatcher, sink, len(handles) >> 2)
         self._handles = handles
         self._generation = generation
 
     def encode(self, frame_id: int, positions: Positions) -> bytes:
-        if self._generation != self.core.generation:
+        if self._generation != self.dispatcher.generation:
             raise stale()
         return _frames.encode_forget(frame_id, slice_of(self._handles, positions))
 

@@ -21,9 +21,9 @@ from ._message import Column as Column
 from ._message import Malformed as Malformed
 from ._message import build, packer, text
 from ._message import numbers as numbers
-from ._quota_frames import QUOTA_ANSWERS, USAGE_TOLD, read_quota_answers, read_usage_told
+from ._quota_frames import QUOTA_ANSWERS, USAGE_REPLY, read_quota_answers, read_usage_reply
 from ._quota_frames import QuotaAnswers as QuotaAnswers
-from ._quota_frames import UsageTold as UsageTold
+from ._quota_frames import UsageReply as UsageReply
 
 PROTOCOL_VERSION = 1
 KEEP = 0xFFFFFFFF  # in an override column: what the key has stays
@@ -278,7 +278,7 @@ class UnknownAnswer(NamedTuple):
 
 
 Answer = Union[Welcome, VerdictsAnswer, GrantedAnswer, DoneAnswer, InternedAnswer, InspectedAnswer,
-               PongAnswer, ErrorAnswer, GoAway, QuotaAnswers, UsageTold, UnknownAnswer]
+               PongAnswer, ErrorAnswer, GoAway, QuotaAnswers, UsageReply, UnknownAnswer]
 
 
 # ---- splitting ----------------------------------------------------------------------------------
@@ -456,5 +456,5 @@ def _read_go_away(frame_id: int, body: Struct) -> GoAway:
 _READERS: dict[int, Callable[[int, Struct], Answer]] = {
     WELCOME: _read_welcome, VERDICTS: _read_verdicts, GRANTED: _read_granted,
     INTERNED: _read_interned, INSPECTED: _read_inspected, ERROR: _read_error,
-    GO_AWAY: _read_go_away, QUOTA_ANSWERS: read_quota_answers, USAGE_TOLD: read_usage_told,
+    GO_AWAY: _read_go_away, QUOTA_ANSWERS: read_quota_answers, USAGE_REPLY: read_usage_reply,
 }

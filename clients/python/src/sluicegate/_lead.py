@@ -116,12 +116,12 @@ class Lead(Link):
                 slot.wake()
                 return
 
-    def _tell_room(self) -> None:
-        core = self._core
+    def _signal_room(self) -> None:
+        dispatcher = self._dispatcher
         if self._room:
-            if core.is_full:
-                core.drop_abandoned()
-            if not core.is_full or core.is_closed:
+            if dispatcher.is_full:
+                dispatcher.drop_abandoned()
+            if not dispatcher.is_full or dispatcher.is_closed:
                 for slot in self._room:
                     slot.wake()
 
@@ -135,11 +135,11 @@ class Lead(Link):
             if self._socket is not None:
                 shut_down(self._socket)  # wakes the leader
             self._drop(error)
-            self._core.fail_all(error)
+            self._dispatcher.fail_all(error)
             for slot in self._followers:
                 if slot not in self._room and not slot.done():
                     slot.set_exception(error)
-            self._tell_room()
+            self._signal_room()
 
     # --- the leader
 
@@ -212,9 +212,9 @@ class Lead(Link):
         if (self._socket is None or self._leader is not None
                 or time.monotonic() - self._used < IDLE_CHECK_S):
             return
-        connection = self._core.connection
+        connection = self._dispatcher.connection
         if connection is not None and connection.is_idle:
-            self._look("the server closed the idle connection")
+            self._check_closed("the server closed the idle connection")
 
     # --- what the kernel did not take at once
 

@@ -3,7 +3,7 @@
 Flow:   _connect(): a socket, Hello and Welcome; _send_queued(): frames of what may be sent;
         _take(): what was received. Who reads, and when, is told by _lead.py.
 Units:  seconds.
-Errors: what is asked meanwhile is told of a loss by the core (_core.py), by the failure policy.
+Errors: what is asked meanwhile is told of a loss by the core (_dispatcher.py), by the failure policy.
 Lives:  connects again after a loss, and in a forked child. Sending and taking happen under the
         client's lock; connecting is the leader's alone, which takes the lock meanwhile.
 """
@@ -16,7 +16,7 @@ import threading
 import time
 
 from ._base import Base
-from ._core import Core
+from ._dispatcher import Dispatcher
 from ._sockets import open_socket, shut_down
 from .errors import ConnectionLost, Unreachable
 
@@ -41,14 +41,14 @@ class Link(Base):
         """After a fork: the connection is the parent's, and so are the threads that wait."""
         if self._socket is not None:
             self._socket.close()
-        was_closed = self._core.is_closed
-        self._core = Core(self._settings)
-        self._core.is_closed = was_closed
+        was_closed = self._dispatcher.is_closed
+        self._dispatcher = Dispatcher(self._settings)
+        self._dispatcher.is_closed = was_closed
         self._begin()
 
     def _disconnect(self) -> None:
         """Of a client that is closed: every call that is outstanding ends with Closed."""
-        self._core.close()
+        self._dispatcher.close()
         opened, self._socket = self._socket, None
         if opened is not None:
             shut_down(opened)  # wakes the leader
@@ -56,7 +56,7 @@ class Link(Base):
         if self._opening is not None:
             shut_down(self._opening)
 
-    def _tell_room(self) -> None:
+    def _signal_room(self) -> None:
         """Calls have ended: others may be waiting for their place."""
         raise NotImplementedError
 
@@ -64,7 +64,7 @@ class Link(Base):
 
     def _send_queued(self) -> None:
         if self._socket is not None:
-            frames = self._core.output()
+            frames = self._dispatcher.output()
             if frames:
                 self._send(frames)
 
@@ -86,21 +86,21 @@ class Link(Base):
         try:
             if not data:
                 raise ConnectionLost(why)
-            self._core.receive(data)
+            self._dispatcher.receive(data)
         except ConnectionLost as error:
             self._drop(error)
-        if self._core.wants_to_send or self._core.has_chores:
+        if self._dispatcher.wants_to_send or self._dispatcher.has_chores:
             self._send_queued()
-        self._tell_room()
+        self._signal_room()
 
     def _drop(self, error: ConnectionLost) -> None:
         opened, self._socket = self._socket, None
         if opened is not None:
             opened.close()
         self._unsent = b""
-        self._core.disconnected(error, time.monotonic())
+        self._dispatcher.disconnected(error, time.monotonic())
 
-    def _look(self, why: str) -> None:
+    def _check_closed(self, why: str) -> None:
         """Takes what has come, and does not wait for more."""
         if self._socket is None:
             return
@@ -118,10 +118,10 @@ class Link(Base):
         """By the leader. What is queued fails when there is no server, or it is too early."""
         now = time.monotonic()
         with self._lock:
-            if not self._core.may_connect(now):
-                pause = self._core.backoff.not_before - now
-                self._core.fail_queued(self._core.unreachable(now))
-                self._tell_room()
+            if not self._dispatcher.may_connect(now):
+                pause = self._dispatcher.backoff.not_before - now
+                self._dispatcher.fail_queued(self._dispatcher.unreachable(now))
+                self._signal_room()
             else:
                 pause = 0.0
         if pause:
@@ -142,7 +142,7 @@ class Link(Base):
         end = time.monotonic() + seconds
         if deadline is not None:
             end = min(end, deadline)
-        while (left := end - time.monotonic()) > 0 and not self._core.is_closed:
+        while (left := end - time.monotonic()) > 0 and not self._dispatcher.is_closed:
             time.sleep(min(left, TICK_S))
 
     def _introduce(self, end: float) -> None:
@@ -152,7 +152,7 @@ class Link(Base):
             with self._lock:
                 self._stop_if_closed()
                 self._opening = opened
-                hello = self._core.connecting()
+                hello = self._dispatcher.connecting()
             opened.sendall(hello)
             while self.welcome is None:
                 opened.settimeout(max(0.001, end - time.monotonic()))
@@ -161,7 +161,7 @@ class Link(Base):
                     raise ConnectionLost("the server closed the connection before its Welcome")
                 with self._lock:
                     self._stop_if_closed()
-                    self._core.receive(data)
+                    self._dispatcher.receive(data)
             opened.settimeout(None)
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, TICK)
             with self._lock:
@@ -173,7 +173,7 @@ class Link(Base):
             self._opening = None
 
     def _stop_if_closed(self) -> None:
-        if self._core.is_closed:
+        if self._dispatcher.is_closed:
             raise ConnectionLost("the client was closed")
 
     def _settle_in(self, opened: socket.socket) -> None:
@@ -189,8 +189,8 @@ class Link(Base):
         error.__cause__ = cause
         with self._lock:
             if not gives_up:  # the leader's own time is over, not the connection's
-                self._core.connection = None
+                self._dispatcher.connection = None
                 return
-            self._core.disconnected(error, time.monotonic())
-            self._core.fail_queued(error)
-            self._tell_room()
+            self._dispatcher.disconnected(error, time.monotonic())
+            self._dispatcher.fail_queued(error)
+            self._signal_room()

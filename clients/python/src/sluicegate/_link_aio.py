@@ -3,7 +3,7 @@
 Flow:   _flush_soon(): what a turn of the loop asks is sent together at its end; without a
         connection it makes one: Hello and Welcome. _Protocol: the bytes of one connection.
 Units:  seconds.
-Errors: what is asked meanwhile is told of a loss by the core (_core.py), by the failure policy.
+Errors: what is asked meanwhile is told of a loss by the core (_dispatcher.py), by the failure policy.
 Lives:  connects again after a loss.
 """
 
@@ -14,7 +14,7 @@ import socket
 from typing import cast
 
 from ._base import Base
-from ._core import Settings
+from ._dispatcher import Settings
 from ._sockets import keep_alive
 from .errors import ConnectionLost, Unreachable
 
@@ -44,7 +44,7 @@ class AsyncLink(Base):
 
     def _end_in_child(self) -> None:
         """The connection is the parent's: nothing may be written there, nor closed."""
-        self._core.is_closed = True
+        self._dispatcher.is_closed = True
         self._loop = self._transport = self._protocol = None
 
     def _make_room(self) -> None:
@@ -64,21 +64,21 @@ class AsyncLink(Base):
 
     def _flush(self) -> None:
         self._flush_is_due = False
-        core = self._core
+        dispatcher = self._dispatcher
         if self._transport is None:
-            if core.wants_to_send and self._connecting is None and not core.is_closed:
+            if dispatcher.wants_to_send and self._connecting is None and not dispatcher.is_closed:
                 self._connect_or_fail()
             return
-        frames = core.output()
+        frames = dispatcher.output()
         if frames:
             self._transport.write(frames)
-        if self._sealing is None and core.is_gathering:
+        if self._sealing is None and dispatcher.is_gathering:
             self._seal()
 
     def _received(self, data: bytes) -> None:
         """By the protocol; raises ConnectionLost when the connection is of no use any more."""
-        self._core.receive(data)
-        if self._core.wants_to_send or self._core.has_chores:
+        self._dispatcher.receive(data)
+        if self._dispatcher.wants_to_send or self._dispatcher.has_chores:
             self._flush()
         self._make_room()
 
@@ -87,7 +87,7 @@ class AsyncLink(Base):
             return
         assert self._loop is not None
         self._transport = self._protocol = None
-        self._core.disconnected(error, self._loop.time())
+        self._dispatcher.disconnected(error, self._loop.time())
         self._make_room()
         self._flush_soon()
 
@@ -96,15 +96,15 @@ class AsyncLink(Base):
     def _connect_or_fail(self) -> None:
         assert self._loop is not None
         now = self._loop.time()
-        if self._core.may_connect(now) or self._settings.requeue:
+        if self._dispatcher.may_connect(now) or self._settings.requeue:
             self._connecting = self._loop.create_task(self._connect())
         else:
-            self._core.fail_queued(self._core.unreachable(now))
+            self._dispatcher.fail_queued(self._dispatcher.unreachable(now))
             self._make_room()
 
     async def _connect(self) -> None:
         assert self._loop is not None
-        await asyncio.sleep(max(0.0, self._core.backoff.not_before - self._loop.time()))
+        await asyncio.sleep(max(0.0, self._dispatcher.backoff.not_before - self._loop.time()))
         error: ConnectionLost
         try:
             await asyncio.wait_for(self._introduce(), self._settings.connect_timeout)
@@ -121,8 +121,8 @@ class AsyncLink(Base):
             error = Unreachable(f"{self.address}: {cause}")
             error.__cause__ = cause
         self._connecting = None
-        self._core.disconnected(error, self._loop.time())
-        self._core.fail_queued(error)
+        self._dispatcher.disconnected(error, self._loop.time())
+        self._dispatcher.fail_queued(error)
         self._make_room()
         self._flush_soon()  # with requeue, what is queued tries again
 
@@ -135,7 +135,7 @@ class AsyncLink(Base):
             opened = transport.get_extra_info("socket")
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             keep_alive(opened)
-            transport.write(self._core.connecting())
+            transport.write(self._dispatcher.connecting())
             await protocol.welcomed
             if protocol.error is not None:
                 raise protocol.error
@@ -161,7 +161,7 @@ class _Protocol(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
 
     def data_received(self, data: bytes) -> None:
-        if self.error is not None or self._client._core.is_closed:
+        if self.error is not None or self._client._dispatcher.is_closed:
             return
         try:
             self._client._received(data)

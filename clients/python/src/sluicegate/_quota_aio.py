@@ -158,7 +158,7 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
                 max_output_tokens: int | None = None, cost: int = 0,
                 lifetime: float | None = None, wait: bool = False,
                 wait_limit: float | None = None, id: Subject | None = None,
-                owner: str | None = None, tied: bool = False, limits: bool = False,
+                owner: str | None = None, connection_bound: bool = False, limits: bool = False,
                 timeout: Timeout = DEFAULT) -> Reserving[AsyncReservation]:
         """Reserves in all limits of all subjects, or raises QuotaDenied: then nowhere.
 
@@ -170,7 +170,7 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
         """
         form, entry = asked.reserve_call(
             subjects, requests, input_tokens, max_output_tokens, cost, lifetime, wait, wait_limit,
-            id, owner, tied, limits)
+            id, owner, connection_bound, limits)
         return Reserving(self._reserving(form, entry, timeout, wait_limit))
 
     async def _reserving(self, form: Form, entry: Wanted, timeout: Timeout,
@@ -203,13 +203,13 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
 
     def lease(self, subject: Subject, *, lifetime: float | None = None,
               owner: str | None = None, wait: bool = False, wait_limit: float | None = None,
-              renew: bool = False, tied: bool = False,
+              renew: bool = False, connection_bound: bool = False,
               timeout: Timeout = DEFAULT) -> Reserving[AsyncLease]:
         """A slot of the subject, and nothing else; raises QuotaDenied when none is free.
 
         `renew=True` extends it every third of its `lifetime`, by a task of its own.
         """
-        form, entry = asked.lease_call(subject, lifetime, owner, wait, wait_limit, renew, tied)
+        form, entry = asked.lease_call(subject, lifetime, owner, wait, wait_limit, renew, connection_bound)
         return Reserving(self._leasing(form, entry, timeout, wait_limit,
                                        lifetime if renew else None))
 
@@ -228,14 +228,14 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
                            costs: Numbers = None, ids: Sequence[Subject | None] | None = None,
                            lifetime: float | None = None, wait: bool = False,
                            wait_limit: float | None = None, owner: str | None = None,
-                           tied: bool = False, timeout: Timeout = DEFAULT) -> QuotaResults:
+                           connection_bound: bool = False, timeout: Timeout = DEFAULT) -> QuotaResults:
         """A reservation for each of `subjects`, by itself: some may be denied, none is raised.
 
         Numbers hold for all, or are one each. `.reservations` has the ids, for settle_many().
         """
         return await self._many(asked.reserve_calls(
             subjects, requests, input_tokens, max_output_tokens, costs, ids, lifetime, wait,
-            wait_limit, owner, tied), timeout, wait_limit)
+            wait_limit, owner, connection_bound), timeout, wait_limit)
 
     async def settle_many(self, reservations: Iterable[AsyncReservation | int | str], *,
                           requests: Numbers = None, input_tokens: Numbers = None,
@@ -284,9 +284,9 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
     async def usage(self, subjects: Subjects, *, timeout: Timeout = DEFAULT) -> Usage | list[Usage]:
         """How a subject stands, or each of many; one that nobody knows has source "none"."""
         names, is_one = asked.usage_names(subjects)
-        told = [usage for group in asked.groups(names)
+        reported = [usage for group in asked.groups(names)
                 for usage in await self._run_question(self._using(group), timeout)]
-        return told[0] if is_one else told
+        return reported[0] if is_one else reported
 
     async def subjects(self, *, timeout: Timeout = DEFAULT) -> AsyncIterator[Usage]:
         """Every subject, a page at a time: `timeout` is for each page."""

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ._calls import spread
-from ._core import milliseconds, whole
+from ._dispatcher import milliseconds, whole
 from ._quota_frames import (AMOUNT_MAX, CALL_SUBJECTS_MAX, CANCEL, CHECK, EXTEND, ID_BYTES_MAX,
                             KEEP, KEEP_REQUESTS, LIFETIME_MS, MAY_WAIT, NAME_BYTES_MAX, RECORD,
-                            REQUESTS_MAX, RESERVE, SETTLE, TIED, UNTOLD, USAGE_MAX, WANTS_LIMITS,
+                            REQUESTS_MAX, RESERVE, SETTLE, CONNECTION_BOUND, UNSET, USAGE_MAX, WANTS_LIMITS,
                             WANTS_VIOLATED, QuotaText)
 from ._quota_requests import Form, Recorded, Settled, Wanted
 from .errors import LimitExceeded
@@ -92,10 +92,10 @@ def amount(what: str, value: int) -> int:
     return whole(what, value, 0, AMOUNT_MAX)
 
 
-def told_or(what: str, value: int | None, untold: int) -> int:
+def given_or(what: str, value: int | None, unset: int) -> int:
     if value is None:
-        return untold
-    return whole(what, value, 0, REQUESTS_MAX if untold == KEEP else AMOUNT_MAX)
+        return unset
+    return whole(what, value, 0, REQUESTS_MAX if unset == KEEP else AMOUNT_MAX)
 
 
 def check_cached(input_tokens: int, cached: int) -> None:
@@ -148,10 +148,10 @@ def shard_of(reservation: int) -> int:
 # ---- a call each ---------------------------------------------------------------------------------
 
 def reserve_form(wait: bool, wait_limit: float | None, lifetime: float | None,
-                 owner: str | None, tied: bool, more: int = WANTS_VIOLATED) -> Form:
+                 owner: str | None, connection_bound: bool, more: int = WANTS_VIOLATED) -> Form:
     flags, limit_ms = wait_flags(wait, wait_limit)
     name = short_bytes("owner", owner).decode()
-    return Form(RESERVE, flags | more | (TIED if tied else 0), limit_ms, lifetime_ms(lifetime),
+    return Form(RESERVE, flags | more | (CONNECTION_BOUND if connection_bound else 0), limit_ms, lifetime_ms(lifetime),
                 name)
 
 
@@ -159,25 +159,25 @@ def wanted(subjects: Subjects, requests: int, input_tokens: int, max_output_toke
            cost: int, id: Subject | None = None) -> Wanted:
     return Wanted(subjects_of(subjects), whole("requests", requests, 0, REQUESTS_MAX),
                   amount("input_tokens", input_tokens),
-                  told_or("max_output_tokens", max_output_tokens, UNTOLD), amount("cost", cost),
+                  given_or("max_output_tokens", max_output_tokens, UNSET), amount("cost", cost),
                   short_bytes("id", id))
 
 
 def reserve_call(subjects: Subjects, requests: int, input_tokens: int,
                  max_output_tokens: int | None, cost: int, lifetime: float | None, wait: bool,
-                 wait_limit: float | None, id: Subject | None, owner: str | None, tied: bool,
+                 wait_limit: float | None, id: Subject | None, owner: str | None, connection_bound: bool,
                  limits: bool) -> Call:
-    form = reserve_form(wait, wait_limit, lifetime, owner, tied,
+    form = reserve_form(wait, wait_limit, lifetime, owner, connection_bound,
                         WANTS_LIMITS if limits else WANTS_VIOLATED)
     return form, wanted(subjects, requests, input_tokens, max_output_tokens, cost, id)
 
 
 def lease_call(subject: Subject, lifetime: float | None, owner: str | None, wait: bool,
-               wait_limit: float | None, renew: bool, tied: bool) -> Call:
+               wait_limit: float | None, renew: bool, connection_bound: bool) -> Call:
     """A slot, and nothing else."""
     if renew and lifetime is None:
         raise ValueError("renew=True needs a lifetime: how long the slot outlives its holder")
-    return (reserve_form(wait, wait_limit, lifetime, owner, tied), wanted(subject, 0, 0, 0, 0))
+    return (reserve_form(wait, wait_limit, lifetime, owner, connection_bound), wanted(subject, 0, 0, 0, 0))
 
 
 def check_call(subjects: Subjects, requests: int, input_tokens: int,
@@ -188,11 +188,11 @@ def check_call(subjects: Subjects, requests: int, input_tokens: int,
 
 def settled(reservation: Any, input_tokens: int | None, output_tokens: int | None,
             cached_input_tokens: int, cost: int | None, requests: int | None) -> Settled:
-    used = told_or("input_tokens", input_tokens, UNTOLD)
+    used = given_or("input_tokens", input_tokens, UNSET)
     cached = amount("cached_input_tokens", cached_input_tokens)
     check_cached(used, cached)
-    return Settled(reservation_id(reservation), told_or("requests", requests, KEEP), used, cached,
-                   told_or("output_tokens", output_tokens, UNTOLD), told_or("cost", cost, UNTOLD))
+    return Settled(reservation_id(reservation), given_or("requests", requests, KEEP), used, cached,
+                   given_or("output_tokens", output_tokens, UNSET), given_or("cost", cost, UNSET))
 
 
 def settle_call(*arguments: Any) -> Call:
@@ -225,11 +225,11 @@ def record_call(subjects: Subjects, requests: int, input_tokens: int, output_tok
 # ---- many calls of one caller --------------------------------------------------------------------
 
 def column(values: Numbers, count: int, default: int, what: str) -> Sequence[int]:
-    told = spread(values, count, what)
-    if told is None:
+    reported = spread(values, count, what)
+    if reported is None:
         return [default] * count
     highest = REQUESTS_MAX if what == "requests" else AMOUNT_MAX
-    return [whole(what, value, 0, highest) for value in told]
+    return [whole(what, value, 0, highest) for value in reported]
 
 
 def wanted_many(subjects: Iterable[Subjects], requests: Numbers, input_tokens: Numbers,
@@ -245,7 +245,7 @@ def wanted_many(subjects: Iterable[Subjects], requests: Numbers, input_tokens: N
         raise ValueError(f"{len(own)} ids for {count} entries: give one each")
     return list(map(Wanted, names, column(requests, count, 1, "requests"),
                     column(input_tokens, count, 0, "input_tokens"),
-                    column(max_output_tokens, count, UNTOLD, "max_output_tokens"),
+                    column(max_output_tokens, count, UNSET, "max_output_tokens"),
                     column(costs, count, 0, "costs"), own))
 
 
@@ -255,10 +255,10 @@ def settled_many(reservations: Iterable[Any], requests: Numbers, input_tokens: N
     numbers = [reservation_id(each) for each in reservations]
     count = len(numbers)
     entries = list(map(Settled, numbers, column(requests, count, KEEP, "requests"),
-                       column(input_tokens, count, UNTOLD, "input_tokens"),
+                       column(input_tokens, count, UNSET, "input_tokens"),
                        column(cached_input_tokens, count, 0, "cached_input_tokens"),
-                       column(output_tokens, count, UNTOLD, "output_tokens"),
-                       column(costs, count, UNTOLD, "costs")))
+                       column(output_tokens, count, UNSET, "output_tokens"),
+                       column(costs, count, UNSET, "costs")))
     for entry in entries:
         check_cached(entry.input_tokens, entry.cached_input_tokens)
     return entries
@@ -267,9 +267,9 @@ def settled_many(reservations: Iterable[Any], requests: Numbers, input_tokens: N
 def reserve_calls(subjects: Iterable[Subjects], requests: Numbers, input_tokens: Numbers,
                   max_output_tokens: Numbers, costs: Numbers,
                   ids: Sequence[Subject | None] | None, lifetime: float | None, wait: bool,
-                  wait_limit: float | None, owner: str | None, tied: bool) -> Calls:
+                  wait_limit: float | None, owner: str | None, connection_bound: bool) -> Calls:
     entries = wanted_many(subjects, requests, input_tokens, max_output_tokens, costs, ids)
-    return reserve_form(wait, wait_limit, lifetime, owner, tied, 0), entries
+    return reserve_form(wait, wait_limit, lifetime, owner, connection_bound, 0), entries
 
 
 def settle_calls(*arguments: Any) -> Calls:

@@ -11,14 +11,14 @@ from typing import Any
 
 from . import _frames
 from ._base import Base
-from ._core import Core
+from ._dispatcher import Dispatcher
 from ._quota_arguments import Calls, Limits, quota_text, subject_text
-from ._quota_frames import (QuotaAnswers, UsageTold, encode_put, encode_remove, encode_reset,
+from ._quota_frames import (QuotaAnswers, UsageReply, encode_put, encode_remove, encode_reset,
                             encode_usage)
 from ._quota_requests import ManyCall, Outcome, outcome_of, outcomes, states_of
 from ._requests import Question
 from .errors import InvalidQuota, QuotaDenied, QuotaError, ReservationEnded, UnknownReservation
-from .quota import (SOURCES, Decision, QuotaCode, Stats, Usage, quota_told, seconds_of, stats_of,
+from .quota import (SOURCES, Decision, QuotaCode, Stats, Usage, quota_from_text, seconds_of, stats_of,
                     word)
 from .verdict import Verdict
 
@@ -32,9 +32,9 @@ def shown(names: Iterable[bytes]) -> str:
     return ", ".join(map(subject_text, names))
 
 
-def admitted(told: Outcome | Verdict, subjects: tuple[bytes, ...]) -> Outcome:
+def admitted(reported: Outcome | Verdict, subjects: tuple[bytes, ...]) -> Outcome:
     """Of what somebody has to admit; else QuotaDenied."""
-    outcome = outcome_of(told)
+    outcome = outcome_of(reported)
     if not outcome.code.admits:
         raise QuotaDenied(outcome.code, shown(subjects), seconds_of(outcome.retry_ms),
                           tuple(limit for limit in outcome.limits if limit.violated))
@@ -53,8 +53,8 @@ def unless_ended(outcome: Outcome, reservation: int) -> None:
     raise QuotaError(code, what)
 
 
-def decision_of(told: Outcome | Verdict) -> Decision:
-    outcome = outcome_of(told)
+def decision_of(reported: Outcome | Verdict) -> Decision:
+    outcome = outcome_of(reported)
     code = outcome.code
     return Decision(code.admits, code, code.reason,
                     0.0 if code.admits else seconds_of(outcome.retry_ms),
@@ -80,12 +80,12 @@ def was_deleted(code: QuotaCode, subject: bytes) -> bool:
     return True
 
 
-def usages(told: UsageTold) -> list[Usage]:
-    limits = states_of(told.limits)
-    return [Usage(subject_text(name), word(SOURCES, source), quota_told(quota, source),
+def usages(reported: UsageReply) -> list[Usage]:
+    limits = states_of(reported.limits)
+    return [Usage(subject_text(name), word(SOURCES, source), quota_from_text(quota, source),
                   tuple(limits.get(row, ())), reservations, waiting)
             for row, (name, source, quota, reservations, waiting) in enumerate(zip(
-                told.names, told.sources, told.quotas, told.open_reservations, told.waiting))]
+                reported.names, reported.sources, reported.quotas, reported.open_reservations, reported.waiting))]
 
 
 def _single(answer: QuotaAnswers) -> QuotaCode:
@@ -99,14 +99,14 @@ def _single(answer: QuotaAnswers) -> QuotaCode:
 class QuotaBase(Base):
     """What is sent; `sink` is where the result goes."""
 
-    _core: Core
+    _dispatcher: Dispatcher
 
     def _many_calls(self, calls: Calls) -> Callable[[Any], ManyCall]:
         form, entries = calls
-        return lambda sink: ManyCall(self._core, sink, form, entries)
+        return lambda sink: ManyCall(self._dispatcher, sink, form, entries)
 
     def _changing(self, encode: Callable[[int], bytes]) -> Callable[[Any], Question]:
-        return lambda sink: Question(self._core, sink, encode, QuotaAnswers, _single,
+        return lambda sink: Question(self._dispatcher, sink, encode, QuotaAnswers, _single,
                                      may_ask_again=False)
 
     def _putting(self, subject: bytes, limits: Limits, expired: str | None,
@@ -121,15 +121,15 @@ class QuotaBase(Base):
         return self._changing(lambda frame_id: encode_reset(frame_id, subject, is_all))
 
     def _using(self, subjects: Sequence[bytes]) -> Callable[[Any], Question]:
-        def rows(told: UsageTold) -> list[Usage]:
-            found = dict(zip(told.names, usages(told)))
+        def rows(reported: UsageReply) -> list[Usage]:
+            found = dict(zip(reported.names, usages(reported)))
             if not found.keys() >= set(subjects):
                 raise _frames.Malformed("usage of other subjects than were asked")
             return [found[subject] for subject in subjects]
         return lambda sink: Question(
-            self._core, sink, lambda frame_id: encode_usage(frame_id, subjects), UsageTold, rows)
+            self._dispatcher, sink, lambda frame_id: encode_usage(frame_id, subjects), UsageReply, rows)
 
     def _paging(self, cursor: int) -> Callable[[Any], Question]:
         return lambda sink: Question(
-            self._core, sink, lambda frame_id: encode_usage(frame_id, cursor=cursor), UsageTold,
-            lambda told: (usages(told), told.cursor))
+            self._dispatcher, sink, lambda frame_id: encode_usage(frame_id, cursor=cursor), UsageReply,
+            lambda reported: (usages(reported), reported.cursor))

@@ -136,7 +136,7 @@ class QuotaCalls(Caller, QuotaBase):
                 max_output_tokens: int | None = None, cost: int = 0,
                 lifetime: float | None = None, wait: bool = False,
                 wait_limit: float | None = None, id: Subject | None = None,
-                owner: str | None = None, tied: bool = False, limits: bool = False,
+                owner: str | None = None, connection_bound: bool = False, limits: bool = False,
                 timeout: Timeout = DEFAULT) -> Reservation:
         """Reserves in all limits of all subjects, or raises QuotaDenied: then nowhere.
 
@@ -148,7 +148,7 @@ class QuotaCalls(Caller, QuotaBase):
         """
         form, entry = asked.reserve_call(
             subjects, requests, input_tokens, max_output_tokens, cost, lifetime, wait, wait_limit,
-            id, owner, tied, limits)
+            id, owner, connection_bound, limits)
         outcome = base.admitted(self._ask_quota(form, entry, timeout, wait_limit), entry.subjects)
         return Reservation(self, outcome, entry.subjects)
 
@@ -176,12 +176,12 @@ class QuotaCalls(Caller, QuotaBase):
 
     def lease(self, subject: Subject, *, lifetime: float | None = None,
               owner: str | None = None, wait: bool = False, wait_limit: float | None = None,
-              renew: bool = False, tied: bool = False, timeout: Timeout = DEFAULT) -> Lease:
+              renew: bool = False, connection_bound: bool = False, timeout: Timeout = DEFAULT) -> Lease:
         """A slot of the subject, and nothing else; raises QuotaDenied when none is free.
 
         `renew=True` extends it every third of its `lifetime`, by a thread of its own.
         """
-        form, entry = asked.lease_call(subject, lifetime, owner, wait, wait_limit, renew, tied)
+        form, entry = asked.lease_call(subject, lifetime, owner, wait, wait_limit, renew, connection_bound)
         since = time.monotonic()
         outcome = base.admitted(self._ask_quota(form, entry, timeout, wait_limit), entry.subjects)
         lease = Lease(self, outcome, entry.subjects)
@@ -194,14 +194,14 @@ class QuotaCalls(Caller, QuotaBase):
                      costs: Numbers = None, ids: Sequence[Subject | None] | None = None,
                      lifetime: float | None = None, wait: bool = False,
                      wait_limit: float | None = None, owner: str | None = None,
-                     tied: bool = False, timeout: Timeout = DEFAULT) -> QuotaResults:
+                     connection_bound: bool = False, timeout: Timeout = DEFAULT) -> QuotaResults:
         """A reservation for each of `subjects`, by itself: some may be denied, none is raised.
 
         Numbers hold for all, or are one each. `.reservations` has the ids, for settle_many().
         """
         return self._many(asked.reserve_calls(
             subjects, requests, input_tokens, max_output_tokens, costs, ids, lifetime, wait,
-            wait_limit, owner, tied), timeout, wait_limit)
+            wait_limit, owner, connection_bound), timeout, wait_limit)
 
     def settle_many(self, reservations: Iterable[Reservation | int | str], *,
                     requests: Numbers = None, input_tokens: Numbers = None,
@@ -248,9 +248,9 @@ class QuotaCalls(Caller, QuotaBase):
     def usage(self, subjects: Subjects, *, timeout: Timeout = DEFAULT) -> Usage | list[Usage]:
         """How a subject stands, or each of many; one that nobody knows has source "none"."""
         names, is_one = asked.usage_names(subjects)
-        told = [usage for group in asked.groups(names)
+        reported = [usage for group in asked.groups(names)
                 for usage in self._run_question(self._using(group), timeout)]
-        return told[0] if is_one else told
+        return reported[0] if is_one else reported
 
     def subjects(self, *, timeout: Timeout = DEFAULT) -> Iterator[Usage]:
         """Every subject, a page at a time: `timeout` is for each page."""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ._message import (BYTES, COMPOSITE, U16, U32, U64, U64_AT, Column, Malformed, Nested, Part,
                        Struct, build, lay_out, numbers, packer, text)
 
-UNTOLD = 2**64 - 1  # in a column of amounts: as if the column were absent; in `requests`: KEEP
+UNSET = 2**64 - 1  # in a column of amounts: as if the column were absent; in `requests`: KEEP
 KEEP = 2**32 - 1
 AMOUNT_MAX = 2**63 - 1
 REQUESTS_MAX = 2**32 - 2
@@ -29,11 +29,11 @@ CALLS_MAX = 2_048  # in one frame
 USAGE_MAX = 256  # subjects asked in one frame
 
 # Flags.
-MAY_WAIT, TIED, WANTS_LIMITS, WANTS_VIOLATED, KEEP_REQUESTS = 1, 2, 4, 8, 16
+MAY_WAIT, CONNECTION_BOUND, WANTS_LIMITS, WANTS_VIOLATED, KEEP_REQUESTS = 1, 2, 4, 8, 16
 
 # Members of the unions.
 RESERVE, CHECK, SETTLE, CANCEL, EXTEND, RECORD, USAGE, QUOTA, RESET = range(10, 19)
-QUOTA_ANSWERS, USAGE_TOLD = 10, 11
+QUOTA_ANSWERS, USAGE_REPLY = 10, 11
 
 _RESERVE_DATA = struct.Struct("<B3xIIxxxx")
 _FLAGS = struct.Struct("<B7x")
@@ -238,7 +238,7 @@ class QuotaAnswers(NamedTuple):
     limits: LimitStates | None
 
 
-class UsageTold(NamedTuple):
+class UsageReply(NamedTuple):
     id: int
     cursor: int
     names: list[bytes]
@@ -261,13 +261,13 @@ def read_quota_answers(frame_id: int, body: Struct) -> QuotaAnswers:
                         _read_states(body.child(3), count))
 
 
-def read_usage_told(frame_id: int, body: Struct) -> UsageTold:
+def read_usage_reply(frame_id: int, body: Struct) -> UsageReply:
     names = _cut(body.data(0), body.column(1, U16))
     sources, quotas = body.data(2), [_read_quota(quota) for quota in body.children(5)]
     columns = body.column(3, U32), body.column(4, U32)
     if any(len(column) != len(names) for column in (sources, *columns, quotas)):
         raise Malformed("columns of different length")
-    return UsageTold(frame_id, body.number(0, 8), names, sources, *columns, quotas,
+    return UsageReply(frame_id, body.number(0, 8), names, sources, *columns, quotas,
                      _read_states(body.child(6), len(names)))
 
 

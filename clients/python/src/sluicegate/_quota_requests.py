@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 from . import _frames
 from ._calls import Call, Piece, Positions, pick
 from ._quota_frames import (CALLS_MAX, CANCEL, CHECK, EXTEND, KEEP, MAY_WAIT, RECORD, RESERVE,
-                            SETTLE, UNTOLD, Asked, LimitStates, QuotaAnswers, Used, amounts,
+                            SETTLE, UNSET, Asked, LimitStates, QuotaAnswers, Used, amounts,
                             encode_cancel, encode_extend, encode_record, encode_reserve,
                             encode_settle, encode_subjects, requests)
 from ._requests import Request, copy_of, expect
@@ -28,7 +28,7 @@ from .quota import (CEILINGS, CODE_OF, KINDS, METRICS, LimitState, QuotaCode, Qu
 from .verdict import Verdict, from_server
 
 if TYPE_CHECKING:
-    from ._core import Core
+    from ._dispatcher import Dispatcher
 
 QUEUED, DRAINING = int(QuotaCode.QUEUED), int(QuotaCode.DRAINING)
 REPEATABLE = frozenset({SETTLE, CANCEL, EXTEND})  # the same again when repeated
@@ -65,7 +65,7 @@ class Wanted(NamedTuple):
     subjects: tuple[bytes, ...]
     requests: int = 1
     input_tokens: int = 0
-    max_output_tokens: int = UNTOLD
+    max_output_tokens: int = UNSET
     cost: int = 0
     id: bytes = b""
 
@@ -75,10 +75,10 @@ class Settled(NamedTuple):
 
     reservation: int
     requests: int = KEEP
-    input_tokens: int = UNTOLD
+    input_tokens: int = UNSET
     cached_input_tokens: int = 0
-    output_tokens: int = UNTOLD
-    cost: int = UNTOLD
+    output_tokens: int = UNSET
+    cost: int = UNSET
 
 
 class Recorded(NamedTuple):
@@ -102,9 +102,9 @@ class Outcome(NamedTuple):
     limits: tuple[LimitState, ...] = ()
 
 
-def outcome_of(told: Outcome | Verdict) -> Outcome:
+def outcome_of(reported: Outcome | Verdict) -> Outcome:
     """The failure policy speaks of verdicts."""
-    return Outcome(QuotaCode(int(told)), 0, -1) if isinstance(told, Verdict) else told
+    return Outcome(QuotaCode(int(reported)), 0, -1) if isinstance(reported, Verdict) else reported
 
 
 # ---- frames --------------------------------------------------------------------------------------
@@ -117,14 +117,14 @@ def encode(form: Form, frame_id: int, entries: Sequence[Any]) -> bytes:
                              form.flags)
     first, *columns = zip(*entries)
     if form.kind == SETTLE:
-        return encode_settle(frame_id, first, _used(columns, KEEP, UNTOLD), form.flags)
+        return encode_settle(frame_id, first, _used(columns, KEEP, UNSET), form.flags)
     subjects = encode_subjects(first)
     if form.kind == RECORD:
         return encode_record(frame_id, subjects, _used(columns, 1, 0), form.flags)
     *wanted, ids = columns
     return encode_reserve(frame_id, subjects, Asked(
         form.flags, form.wait_limit_ms, form.lifetime_ms, _requests(wanted[0], 1),
-        _amounts(wanted[1], 0, "input_tokens"), _amounts(wanted[2], UNTOLD, "max_output_tokens"),
+        _amounts(wanted[1], 0, "input_tokens"), _amounts(wanted[2], UNSET, "max_output_tokens"),
         _amounts(wanted[3], 0, "cost"), ids, form.owner), form.kind)
 
 
@@ -136,21 +136,21 @@ def _amounts(values: Sequence[int], default: int, what: str) -> _frames.Column |
     return None if values.count(default) == len(values) else amounts(values, what)
 
 
-def _used(columns: Sequence[Sequence[int]], untold_requests: int, untold: int) -> Used:
-    told, inputs, cached, outputs, costs = columns
-    return Used(_requests(told, untold_requests), _amounts(inputs, untold, "input_tokens"),
+def _used(columns: Sequence[Sequence[int]], unset_requests: int, unset: int) -> Used:
+    reported, inputs, cached, outputs, costs = columns
+    return Used(_requests(reported, unset_requests), _amounts(inputs, unset, "input_tokens"),
                 _amounts(cached, 0, "cached_input_tokens"),
-                _amounts(outputs, untold, "output_tokens"), _amounts(costs, untold, "cost"))
+                _amounts(outputs, unset, "output_tokens"), _amounts(costs, unset, "cost"))
 
 
-def states_of(told: LimitStates | None) -> dict[int, list[LimitState]]:
+def states_of(reported: LimitStates | None) -> dict[int, list[LimitState]]:
     """The limits of each entry that has some; subjects are numbered from 0."""
     found: dict[int, list[LimitState]] = {}
-    if told is None:
+    if reported is None:
         return found
-    for row in zip(told.entries, told.subjects, told.names, told.metrics, told.kinds,
-                   told.ceilings, told.violated, told.amounts, told.used, told.reserved,
-                   told.remaining, told.period_ms, told.reset_ms):
+    for row in zip(reported.entries, reported.subjects, reported.names, reported.metrics, reported.kinds,
+                   reported.ceilings, reported.violated, reported.amounts, reported.used, reported.reserved,
+                   reported.remaining, reported.period_ms, reported.reset_ms):
         (entry, subject, name, metric, kind, ceiling, violated, amount, used, reserved, remaining,
          period_ms, reset_ms) = row
         found.setdefault(entry, []).append(LimitState(
@@ -194,8 +194,8 @@ class QuotaBatch(Request):
 
     is_quota_batch = True
 
-    def __init__(self, core: Core, form: Form) -> None:
-        self._core = core
+    def __init__(self, dispatcher: Dispatcher, form: Form) -> None:
+        self._dispatcher = dispatcher
         self.form = form
         self._entries: list[QuotaEntry] = []
         self._sinks: list[Any] = []
@@ -208,13 +208,13 @@ class QuotaBatch(Request):
 
     def add(self, entry: QuotaEntry, sink: Any) -> None:
         if self.form.may_wait:
-            self._core.places[sink] = (self, len(self._entries))
+            self._dispatcher.places[sink] = (self, len(self._entries))
         self._entries.append(entry)
         self._sinks.append(sink)
 
     def _part(self, positions: Iterable[int]) -> QuotaBatch:
         """A batch of some of the calls, which takes their places."""
-        part = QuotaBatch(self._core, self.form)
+        part = QuotaBatch(self._dispatcher, self.form)
         part._is_again = self._is_again
         for position in positions:
             part.add(self._entries[position], self._sinks[position])
@@ -232,8 +232,8 @@ class QuotaBatch(Request):
         live = [n for n in positions if not self._sinks[n].done()]
         for position in positions:
             if self._sinks[position].done():
-                self._core.places.pop(self._sinks[position], None)
-        self._core.finished(len(positions) - len(live))
+                self._dispatcher.places.pop(self._sinks[position], None)
+        self._dispatcher.finished(len(positions) - len(live))
         return live
 
     def split(self) -> list[Request]:
@@ -246,50 +246,50 @@ class QuotaBatch(Request):
         return encode(self.form, frame_id, self._entries)
 
     def answered(self, answer: _frames.Answer) -> bool:
-        told = outcomes(expect_answers(answer, len(self._sinks)))
-        queued = {n for n, outcome in enumerate(told) if outcome.code == QUEUED}
+        reported = outcomes(expect_answers(answer, len(self._sinks)))
+        queued = {n for n, outcome in enumerate(reported) if outcome.code == QUEUED}
         if queued and not self.form.may_wait:
             raise _frames.Malformed("a call that must not wait was queued")
         self._queued = queued
-        for position, outcome in enumerate(told):
+        for position, outcome in enumerate(reported):
             if position not in queued:
-                self._tell(position, outcome)
+                self._deliver(position, outcome)
             elif self._sinks[position].done():
-                self._core.withdraw(self.frame_id, position)
+                self._dispatcher.withdraw(self.frame_id, position)
         return not queued
 
     def withdraw(self, position: int) -> None:
         """Out of line if it is in line; if it is not yet, its answer will see to it."""
         if position in self._queued:
-            self._core.withdraw(self.frame_id, position)
+            self._dispatcher.withdraw(self.frame_id, position)
 
     def granted(self, answer: _frames.GrantedAnswer) -> bool:
         if not self._queued.issuperset(answer.entries):
             raise _frames.Malformed("a call was granted that does not wait")
         for position, outcome in zip(answer.entries, granted(answer)):
             self._queued.discard(position)
-            self._tell(position, outcome)
+            self._deliver(position, outcome)
         return not self._queued
 
-    def _tell(self, position: int, outcome: Outcome) -> None:
+    def _deliver(self, position: int, outcome: Outcome) -> None:
         sink = self._sinks[position]
         if outcome.code == DRAINING and self.form.asks:
             self._lost([position], Draining("the server shuts down"))
             return
-        self._core.places.pop(sink, None)
+        self._dispatcher.places.pop(sink, None)
         if not sink.done():
             sink.set_result(outcome)
         elif outcome.reservation and not _has_own_id(self._entries[position]):
-            self._core.cancel_unwanted(outcome.reservation)
-        self._core.finished(1)
+            self._dispatcher.cancel_unwanted(outcome.reservation)
+        self._dispatcher.finished(1)
 
     def failed(self, error: Exception) -> None:
         for position in sorted(self._queued) or range(len(self._sinks)):
             sink = self._sinks[position]
-            self._core.places.pop(sink, None)
+            self._dispatcher.places.pop(sink, None)
             if not sink.done():
                 sink.set_exception(copy_of(error))
-            self._core.finished(1)
+            self._dispatcher.finished(1)
 
     def lost(self, error: ConnectionLost) -> None:
         self._lost(sorted(self._queued) or range(len(self._sinks)), error)
@@ -301,21 +301,21 @@ class QuotaBatch(Request):
             if live:
                 part = self._part(live)
                 part._is_again = True
-                self._core.ask_again(part)
+                self._dispatcher.ask_again(part)
             return
         for position in positions:
             sink = self._sinks[position]
-            self._core.places.pop(sink, None)
+            self._dispatcher.places.pop(sink, None)
             if sink.done():
                 pass
             elif self.form.asks:
-                self._core.settle_by_policy(sink, error)
+                self._dispatcher.settle_by_policy(sink, error)
             else:
                 sink.set_exception(copy_of(error))
-            self._core.finished(1)
+            self._dispatcher.finished(1)
 
     def _may_ask_again(self, error: ConnectionLost) -> bool:
-        if self._core.options.requeue:
+        if self._dispatcher.options.requeue:
             return self.form.kind != RECORD
         return (self.form.kind in REPEATABLE and not self._is_again
                 and not isinstance(error, Unreachable))
@@ -353,8 +353,8 @@ class ManyCall(Call):
 
     frame_entries_max = CALLS_MAX
 
-    def __init__(self, core: Core, sink: Any, form: Form, entries: Sequence[QuotaEntry]) -> None:
-        super().__init__(core, sink, len(entries))
+    def __init__(self, dispatcher: Dispatcher, sink: Any, form: Form, entries: Sequence[QuotaEntry]) -> None:
+        super().__init__(dispatcher, sink, len(entries))
         self.form = form
         self.applies_policy = form.asks
         self.may_ask_again = form.kind != RECORD
@@ -363,18 +363,18 @@ class ManyCall(Call):
         self._raw = bytearray(self.count)
         self._reservations = array("Q", bytes(8 * self.count))
         self._retry_ms = array("q", bytes(8 * self.count))
-        self._was_told = False  # by the failure policy, of what was admitted before
+        self._is_reported = False  # by the failure policy, of what was admitted before
         self._lost_in = 0  # the connection whose loss was made up for
 
     def encode(self, frame_id: int, positions: Positions) -> bytes:
         return encode(self.form, frame_id, pick(self._entries, positions))
 
     def take(self, piece: Piece, answer: _frames.Answer) -> None:
-        told = outcomes(expect_answers(answer, len(piece.positions)))
-        if any(outcome.code == QUEUED for outcome in told) and not self.may_wait:
+        reported = outcomes(expect_answers(answer, len(piece.positions)))
+        if any(outcome.code == QUEUED for outcome in reported) and not self.may_wait:
             raise _frames.Malformed("a call that must not wait was queued")
-        piece.queued.update(n for n, outcome in enumerate(told) if outcome.code == QUEUED)
-        self._take_outcomes(piece.positions, told)
+        piece.queued.update(n for n, outcome in enumerate(reported) if outcome.code == QUEUED)
+        self._take_outcomes(piece.positions, reported)
 
     def take_granted(self, piece: Piece, answer: _frames.GrantedAnswer) -> None:
         if not piece.queued.issuperset(answer.entries):
@@ -382,14 +382,14 @@ class ManyCall(Call):
         piece.queued.difference_update(answer.entries)
         self._take_outcomes([piece.positions[n] for n in answer.entries], granted(answer))
 
-    def _take_outcomes(self, positions: Positions, told: Sequence[Outcome]) -> None:
+    def _take_outcomes(self, positions: Positions, reported: Sequence[Outcome]) -> None:
         nobody_waits = self.sink.done() or self.is_settled
         drained = []
-        for position, outcome in zip(positions, told):
+        for position, outcome in zip(positions, reported):
             if outcome.code == DRAINING and self.form.asks:
                 drained.append(position)
             elif nobody_waits:
-                self._give_back(position, outcome.reservation)
+                self._release_unwanted(position, outcome.reservation)
             else:
                 self._raw[position] = outcome.code
                 self._reservations[position] = outcome.reservation
@@ -397,28 +397,28 @@ class ManyCall(Call):
         if drained:
             self.entries_lost(drained, Draining("the server shuts down"))
 
-    def _give_back(self, position: int, reservation: int) -> None:
+    def _release_unwanted(self, position: int, reservation: int) -> None:
         if reservation and not _has_own_id(self._entries[position]):
-            self.core.cancel_unwanted(reservation)
+            self.dispatcher.cancel_unwanted(reservation)
 
     def entries_lost(self, positions: Positions, error: ConnectionLost) -> None:
         if self._may_repeat(error) and not self.is_settled and not self.sink.done():
-            self._lost_in = self.core.generation
+            self._lost_in = self.dispatcher.generation
             self.pieces_out += 1
-            self.core.ask_again(Piece(self, positions))
+            self.dispatcher.ask_again(Piece(self, positions))
         else:
             super().entries_lost(positions, error)
 
     def _may_repeat(self, error: ConnectionLost) -> bool:
         return (self.form.kind in REPEATABLE and not isinstance(error, Unreachable)
-                and self._lost_in in (0, self.core.generation))
+                and self._lost_in in (0, self.dispatcher.generation))
 
     def withdraw(self) -> None:
         """By who waits no more: what was reserved for it so far goes back."""
         super().withdraw()
-        if self.form.kind == RESERVE and self.sink.done() and not self._was_told:
+        if self.form.kind == RESERVE and self.sink.done() and not self._is_reported:
             for position, reservation in enumerate(self._reservations):
-                self._give_back(position, reservation)
+                self._release_unwanted(position, reservation)
                 self._reservations[position] = 0
 
     def result(self) -> QuotaResults:
@@ -429,7 +429,7 @@ class ManyCall(Call):
         return QuotaResults(raw, self._reservations[:], self._retry_ms[:])
 
     def decided_by_policy(self, verdict: Verdict) -> QuotaResults:
-        self._was_told = True
+        self._is_reported = True
         partial = self.partial()
         return QuotaResults(partial.raw.replace(b"\0", bytes([verdict])), partial.reservations,
                             partial.retry_ms)

@@ -18,7 +18,7 @@ from .errors import ConnectionLost, Draining, LimitExceeded
 from .verdict import BY_BYTE, Verdict, from_server
 
 if TYPE_CHECKING:
-    from ._core import Core
+    from ._dispatcher import Dispatcher
 
 QUEUED, APPROVED, DRAINING = int(Verdict.QUEUED), int(Verdict.APPROVED), int(Verdict.DRAINING)
 
@@ -83,7 +83,7 @@ def expect(kind: type[Any], answer: _frames.Answer) -> None:
         raise _frames.Malformed(f"{type(answer).__name__} where {kind.__name__} belongs")
 
 
-def told(verdicts: bytes, count: int) -> bytes:
+def reported(verdicts: bytes, count: int) -> bytes:
     """A byte an entry, whether it came as one byte or as many."""
     return from_server(verdicts if len(verdicts) == count else verdicts * count)
 
@@ -95,8 +95,8 @@ class Batch(Request):
 
     is_batch = True
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
         self.keys: list[str | bytes] = []
         self.sinks: list[Any] = []
         self.extras: dict[int, Entry] = {}
@@ -118,13 +118,13 @@ class Batch(Request):
             self.extras[len(self.keys)] = entry
             if entry.may_wait:
                 self.wait_limit_ms = entry.wait_limit_ms
-                self._core.places[sink] = (self, len(self.keys))
+                self._dispatcher.places[sink] = (self, len(self.keys))
         self.keys.append(key)
         self.sinks.append(sink)
 
     def part(self, positions: Iterable[int]) -> Batch:
         """A batch of some of the entries, which takes their places."""
-        part = Batch(self._core)
+        part = Batch(self._dispatcher)
         for position in positions:
             part.add(self.keys[position], self.sinks[position], self.extras.get(position))
         return part
@@ -136,8 +136,8 @@ class Batch(Request):
             return self
         for sink in self.sinks:
             if sink.done():
-                self._core.places.pop(sink, None)
-        self._core.finished(len(self.sinks) - len(live))
+                self._dispatcher.places.pop(sink, None)
+        self._dispatcher.finished(len(self.sinks) - len(live))
         return self.part(live) if live else None
 
     def split(self) -> list[Request]:
@@ -184,7 +184,7 @@ class Batch(Request):
             self.on_answer()
         raw = answer.verdicts
         if self.extras or DRAINING in raw or QUEUED in raw:
-            return self._answered_each(told(raw, answer.length))
+            return self._answered_each(reported(raw, answer.length))
         if len(raw) == 1:
             verdict = BY_BYTE[from_server(raw)[0]]
             for sink in self.sinks:
@@ -194,7 +194,7 @@ class Batch(Request):
             for sink, verdict in zip(self.sinks, map(BY_BYTE.__getitem__, from_server(raw))):
                 if not sink.done():
                     sink.set_result(verdict)
-        self._core.finished(len(self.sinks))
+        self._dispatcher.finished(len(self.sinks))
         return True
 
     def _answered_each(self, raw: bytes) -> bool:
@@ -207,7 +207,7 @@ class Batch(Request):
             if verdict != QUEUED:
                 self._settle(position, verdict)
             elif self.sinks[position].done():
-                self._core.withdraw(self.frame_id, position)
+                self._dispatcher.withdraw(self.frame_id, position)
         return not self._queued
 
     def _may_wait(self, position: int) -> bool:
@@ -217,10 +217,10 @@ class Batch(Request):
     def withdraw(self, position: int) -> None:
         """Out of line if it is in line; if it is not yet, its answer will see to it."""
         if position in self._queued:
-            self._core.withdraw(self.frame_id, position)
+            self._dispatcher.withdraw(self.frame_id, position)
 
     def granted(self, answer: _frames.GrantedAnswer) -> bool:
-        for position, verdict in zip(answer.entries, told(answer.verdicts, len(answer.entries))):
+        for position, verdict in zip(answer.entries, reported(answer.verdicts, len(answer.entries))):
             if position not in self._queued or verdict == QUEUED:
                 raise _frames.Malformed("an entry was granted that does not wait")
             self._queued.remove(position)
@@ -232,12 +232,12 @@ class Batch(Request):
         if verdict == DRAINING:
             self._lost([position], Draining("the server shuts down"))
             return
-        self._core.places.pop(sink, None)
+        self._dispatcher.places.pop(sink, None)
         if not sink.done():
             sink.set_result(BY_BYTE[verdict])
         elif verdict == APPROVED and self._may_wait(position):
-            self._core.give_back(self.keys[position], self.extras[position].cost)
-        self._core.finished(1)
+            self._dispatcher.release_unwanted(self.keys[position], self.extras[position].cost)
+        self._dispatcher.finished(1)
 
     def failed(self, error: Exception) -> None:
         for position in sorted(self._queued) or range(len(self.sinks)):
@@ -245,28 +245,28 @@ class Batch(Request):
 
     def _fail(self, position: int, error: Exception) -> None:
         sink = self.sinks[position]
-        self._core.places.pop(sink, None)
+        self._dispatcher.places.pop(sink, None)
         if not sink.done():
             sink.set_exception(copy_of(error))
-        self._core.finished(1)
+        self._dispatcher.finished(1)
 
     def lost(self, error: ConnectionLost) -> None:
         self._lost(sorted(self._queued) or range(len(self.sinks)), error)
 
     def _lost(self, positions: Sequence[int], error: ConnectionLost) -> None:
-        core = self._core
-        if core.options.requeue:
+        dispatcher = self._dispatcher
+        if dispatcher.options.requeue:
             live = [n for n in positions if not self.sinks[n].done()]
-            self._core.finished(len(positions) - len(live))
+            self._dispatcher.finished(len(positions) - len(live))
             if live:
-                core.ask_again(self.part(live))
+                dispatcher.ask_again(self.part(live))
             return
         for position in positions:
             sink = self.sinks[position]
-            core.places.pop(sink, None)
+            dispatcher.places.pop(sink, None)
             if not sink.done():
-                core.settle_by_policy(sink, error)
-            self._core.finished(1)
+                dispatcher.settle_by_policy(sink, error)
+            self._dispatcher.finished(1)
 
 
 def copy_of(error: Exception) -> Exception:
@@ -282,8 +282,8 @@ def copy_of(error: Exception) -> Exception:
 class Lone(Request):
     """A plain acquire of a caller who is alone: the shortest way there is."""
 
-    def __init__(self, core: Core, key: str | bytes, sink: Any) -> None:
-        self._core = core
+    def __init__(self, dispatcher: Dispatcher, key: str | bytes, sink: Any) -> None:
+        self._dispatcher = dispatcher
         self._key = key
         self._sink = sink
 
@@ -299,32 +299,32 @@ class Lone(Request):
         if verdict == DRAINING:
             self.lost(Draining("the server shuts down"))
         else:
-            self._core.pending -= 1
+            self._dispatcher.pending -= 1
             if not self._sink.done():
                 self._sink.set_result(BY_BYTE[from_server(answer.verdicts)[0]])
         return True
 
     def failed(self, error: Exception) -> None:
-        self._core.pending -= 1
+        self._dispatcher.pending -= 1
         if not self._sink.done():
             self._sink.set_exception(copy_of(error))
 
     def lost(self, error: ConnectionLost) -> None:
-        self._core.pending -= 1
+        self._dispatcher.pending -= 1
         if self._sink.done():
             return
-        if self._core.options.requeue:
-            self._core.ask(self._key, self._sink)
+        if self._dispatcher.options.requeue:
+            self._dispatcher.ask(self._key, self._sink)
         else:
-            self._core.settle_by_policy(self._sink, error)
+            self._dispatcher.settle_by_policy(self._sink, error)
 
 
 class Question(Request):
     """A frame that is answered by one frame: Inspect, Ping, Usage, QuotaChange, Reset."""
 
-    def __init__(self, core: Core, sink: Any, encode: Callable[[int], bytes], kind: type[Any],
+    def __init__(self, dispatcher: Dispatcher, sink: Any, encode: Callable[[int], bytes], kind: type[Any],
                  result: Callable[[Any], Any], may_ask_again: bool = True) -> None:
-        self._core = core
+        self._dispatcher = dispatcher
         self._sink = sink
         self._encode = encode
         self._kind = kind
@@ -337,20 +337,20 @@ class Question(Request):
     def answered(self, answer: _frames.Answer) -> bool:
         expect(self._kind, answer)
         result = self._result(answer)
-        self._core.finished(1)
+        self._dispatcher.finished(1)
         if not self._sink.done():
             self._sink.set_result(result)
         return True
 
     def failed(self, error: Exception) -> None:
-        self._core.finished(1)
+        self._dispatcher.finished(1)
         if not self._sink.done():
             self._sink.set_exception(copy_of(error))
 
     def lost(self, error: ConnectionLost) -> None:
-        again = self._core.options.requeue and self._may_ask_again
+        again = self._dispatcher.options.requeue and self._may_ask_again
         if again and not self._sink.done():
-            self._core.ask_again(self)
+            self._dispatcher.ask_again(self)
         else:
             self.failed(error)
 

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from . import _frames
 from ._base import DEFAULT, Key, KeyState, Timeout, listed, unless_denied
 from ._calls import AcquireCall, ForgetCall, HandleCall, Handles, InternCall, ReleaseCall
-from ._core import Settings
+from ._dispatcher import Settings
 from ._quota_aio import AsyncQuotaCalls
 from ._requests import Entry
 from .errors import TimedOut
@@ -50,8 +50,8 @@ class AsyncClient(AsyncQuotaCalls):
 
     async def close(self) -> None:
         """Every call that is outstanding ends with Closed. A closed client stays closed."""
-        if not self._core.is_closed:
-            self._core.close()
+        if not self._dispatcher.is_closed:
+            self._dispatcher.close()
             self._make_room()
             await self._disconnect()
 
@@ -65,15 +65,15 @@ class AsyncClient(AsyncQuotaCalls):
 
         What one turn of the loop asks goes out together at its end.
         """
-        core = self._core
-        if (core.is_closed or core.pending >= self._settings.max_pending or self._loop is None
+        dispatcher = self._dispatcher
+        if (dispatcher.is_closed or dispatcher.pending >= self._settings.max_pending or self._loop is None
                 or _get_running_loop() is not self._loop):
             return self._acquire_when_possible(key, cost, wait, wait_limit, max_requests,
                                                max_requests_in_queue, timeout)
         if (cost == 1 and not wait and timeout is DEFAULT and wait_limit is None
                 and max_requests is None and max_requests_in_queue is None):
             future: asyncio.Future[Verdict] = self._loop.create_future()
-            core.ask(key, future)
+            dispatcher.ask(key, future)
             if not self._flush_is_due:
                 self._flush_is_due = True
                 self._loop.call_soon(self._flush)
@@ -87,7 +87,7 @@ class AsyncClient(AsyncQuotaCalls):
         """With options, or a time-out of its own."""
         assert self._loop is not None
         future: asyncio.Future[Verdict] = self._loop.create_future()
-        self._core.ask(key, future, entry)
+        self._dispatcher.ask(key, future, entry)
         self._flush_soon()
         waits = entry is not None and entry.may_wait
         if timeout is not None:
@@ -104,7 +104,7 @@ class AsyncClient(AsyncQuotaCalls):
         try:
             await self._admit(self._seconds(timeout, wait, wait_limit))
         except TimedOut:
-            verdict = self._core.policy_verdict
+            verdict = self._dispatcher.policy_verdict
             if wait or verdict is None:
                 raise
             return verdict
@@ -122,7 +122,7 @@ class AsyncClient(AsyncQuotaCalls):
         options = self._options(costs, wait, wait_limit, max_requests, max_requests_in_queue,
                                 details)
         verdicts: Verdicts = await self._run_call(
-            lambda sink: AcquireCall(self._core, sink, wanted, options),
+            lambda sink: AcquireCall(self._dispatcher, sink, wanted, options),
             self._seconds(timeout, wait, wait_limit))
         return verdicts
 
@@ -130,7 +130,7 @@ class AsyncClient(AsyncQuotaCalls):
         """Numbers for keys: an array('I'). Raises NotInterned when a key gets none."""
         wanted = listed(keys)
         handles: Handles = await self._run_call(
-            lambda sink: InternCall(self._core, sink, wanted), self._seconds(timeout, False, None))
+            lambda sink: InternCall(self._dispatcher, sink, wanted), self._seconds(timeout, False, None))
         return handles
 
     async def acquire_many_handles(self, handles: Any,
@@ -144,17 +144,17 @@ class AsyncClient(AsyncQuotaCalls):
         """
         data = _frames.handle_bytes(handles)
         options = self._options(costs, False, None, max_requests, max_requests_in_queue, details)
-        generation = self._core.generation_of(handles)
+        generation = self._dispatcher.generation_of(handles)
         verdicts: Verdicts = await self._run_call(
-            lambda sink: HandleCall(self._core, sink, data, generation, options),
+            lambda sink: HandleCall(self._dispatcher, sink, data, generation, options),
             self._seconds(timeout, False, None))
         return verdicts
 
     async def forget(self, handles: Any, *, timeout: Timeout = DEFAULT) -> None:
         """Gives the numbers up. They must not be used again: other keys may get them."""
         data = _frames.handle_bytes(handles)
-        generation = self._core.generation_of(handles)
-        await self._run_call(lambda sink: ForgetCall(self._core, sink, data, generation),
+        generation = self._dispatcher.generation_of(handles)
+        await self._run_call(lambda sink: ForgetCall(self._dispatcher, sink, data, generation),
                              self._seconds(timeout, False, None))
 
     async def release(self, key: Key, cost: int = 1, *, timeout: Timeout = DEFAULT) -> None:
@@ -164,7 +164,7 @@ class AsyncClient(AsyncQuotaCalls):
     async def release_many(self, keys: Iterable[Key], costs: int | Sequence[int] | None = None, *,
                            timeout: Timeout = DEFAULT) -> None:
         wanted = listed(keys)
-        await self._run_call(lambda sink: ReleaseCall(self._core, sink, wanted, costs),
+        await self._run_call(lambda sink: ReleaseCall(self._dispatcher, sink, wanted, costs),
                              self._seconds(timeout, False, None))
 
     async def inspect(self, key: Key, *, timeout: Timeout = DEFAULT) -> KeyState | None:

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from . import _frames
 from ._base import DEFAULT, Key, KeyState, Timeout, listed, unless_denied
 from ._calls import AcquireCall, ForgetCall, HandleCall, Handles, InternCall, ReleaseCall
-from ._core import Settings
+from ._dispatcher import Settings
 from ._lead import Slot
 from ._quota_client import QuotaCalls
 from .verdict import Verdict, Verdicts
@@ -49,9 +49,9 @@ class Client(QuotaCalls):
     def close(self) -> None:
         """Every call that is outstanding ends with Closed. A closed client stays closed."""
         with self._lock:
-            if not self._core.is_closed:
+            if not self._dispatcher.is_closed:
                 self._disconnect()
-                self._tell_room()
+                self._signal_room()
 
     # --- what may be asked
 
@@ -63,7 +63,7 @@ class Client(QuotaCalls):
         slot = Slot()
         seconds = self._seconds(timeout, wait, wait_limit)
         if entry is not None or not self._ask_alone(key, slot, seconds):
-            self._run(slot, lambda: self._core.ask(key, slot, entry), seconds, waits=wait,
+            self._run(slot, lambda: self._dispatcher.ask(key, slot, entry), seconds, waits=wait,
                       applies_policy=True)
         elif slot.error is not None:
             raise slot.error
@@ -77,7 +77,7 @@ class Client(QuotaCalls):
                      details: int = 0, timeout: Timeout = DEFAULT) -> Verdicts:
         """Asks for every key by itself: some may be approved and others denied."""
         slot = Slot()
-        call = AcquireCall(self._core, slot, listed(keys), self._options(
+        call = AcquireCall(self._dispatcher, slot, listed(keys), self._options(
             costs, wait, wait_limit, max_requests, max_requests_in_queue, details))
         verdicts: Verdicts = self._run_call(slot, call, self._seconds(timeout, wait, wait_limit))
         return verdicts
@@ -86,7 +86,7 @@ class Client(QuotaCalls):
         """Numbers for keys: an array('I'). Raises NotInterned when a key gets none."""
         slot = Slot()
         handles: Handles = self._run_call(
-            slot, InternCall(self._core, slot, listed(keys)), self._seconds(timeout, False, None))
+            slot, InternCall(self._dispatcher, slot, listed(keys)), self._seconds(timeout, False, None))
         return handles
 
     def acquire_many_handles(self, handles: Any, costs: int | Sequence[int] | None = None, *,
@@ -101,8 +101,8 @@ class Client(QuotaCalls):
         data = _frames.handle_bytes(handles)
         with self._lock:
             self._check_idle()
-            generation = self._core.generation_of(handles)
-        call = HandleCall(self._core, slot, data, generation, self._options(
+            generation = self._dispatcher.generation_of(handles)
+        call = HandleCall(self._dispatcher, slot, data, generation, self._options(
             costs, False, None, max_requests, max_requests_in_queue, details))
         verdicts: Verdicts = self._run_call(slot, call, self._seconds(timeout, False, None))
         return verdicts
@@ -111,8 +111,8 @@ class Client(QuotaCalls):
         """Gives the numbers up. They must not be used again: other keys may get them."""
         slot = Slot()
         with self._lock:
-            generation = self._core.generation_of(handles)
-        self._run_call(slot, ForgetCall(self._core, slot, _frames.handle_bytes(handles),
+            generation = self._dispatcher.generation_of(handles)
+        self._run_call(slot, ForgetCall(self._dispatcher, slot, _frames.handle_bytes(handles),
                                         generation), self._seconds(timeout, False, None))
 
     def release(self, key: Key, cost: int = 1, *, timeout: Timeout = DEFAULT) -> None:
@@ -122,7 +122,7 @@ class Client(QuotaCalls):
     def release_many(self, keys: Iterable[Key], costs: int | Sequence[int] | None = None, *,
                      timeout: Timeout = DEFAULT) -> None:
         slot = Slot()
-        self._run_call(slot, ReleaseCall(self._core, slot, listed(keys), costs),
+        self._run_call(slot, ReleaseCall(self._dispatcher, slot, listed(keys), costs),
                        self._seconds(timeout, False, None))
 
     def inspect(self, key: Key, *, timeout: Timeout = DEFAULT) -> KeyState | None:

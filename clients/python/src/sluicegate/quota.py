@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple, overload
 from ._quota_frames import AMOUNT_MAX, LimitText, QuotaText
 
 METRICS = ("requests", "input_tokens", "output_tokens", "tokens", "cost", "concurrency")
-KINDS = ("slots", "fixed", "sliding", "gcra", "anchored_day", "rolling_day", "calendar")
+KINDS = ("concurrency", "fixed", "sliding", "gcra", "anchored_day", "rolling_day", "calendar")
 CEILINGS = ("number", "unlimited", "block")
 UNITS = ("none", "hour", "day", "week", "month")
 SOURCES = ("none", "run_time", "file", "profile", "standard")
@@ -47,7 +47,7 @@ class QuotaCode(enum.IntEnum):
     TOKENS_EXCEEDED = 11
     COST_EXCEEDED = 12
     CONCURRENCY_EXCEEDED = 13
-    LINE_AHEAD = 14  # it would fit, but others wait, and it may not
+    QUEUE_AHEAD = 14  # it would fit, but others wait, and it may not
     DEADLINE_UNMEETABLE = 15  # what it waits for certainly comes after its wait limit
     WAIT_LIMIT = 16  # waited as long as allowed
     WITHDRAWN = 17
@@ -116,7 +116,7 @@ _REASONS = {
     QuotaCode.TOKENS_EXCEEDED: "token limit reached",
     QuotaCode.COST_EXCEEDED: "cost limit reached",
     QuotaCode.CONCURRENCY_EXCEEDED: "all slots are in use",
-    QuotaCode.LINE_AHEAD: "others wait in line before it: wait too, or ask again later",
+    QuotaCode.QUEUE_AHEAD: "others wait in line before it: wait too, or ask again later",
     QuotaCode.DEADLINE_UNMEETABLE:
         "no capacity can come before the wait limit: allow a longer wait",
     QuotaCode.WAIT_LIMIT: "waited as long as allowed",
@@ -181,7 +181,7 @@ class Limit:
     metric: str
     amount: Amount
     period_ms: int = 0
-    kind: str = ""  # "sliding"; concurrency: "slots"
+    kind: str = ""  # "sliding"; concurrency: "concurrency"
     period: str = ""
     time_zone: str = ""  # calendar: "UTC"
     count_cached: bool = False  # cached input tokens count, too
@@ -193,9 +193,9 @@ class Limit:
                              f"not {self.name!r:.80}")
         number_of(METRICS, self.metric, "metric")
         slots = self.metric == "concurrency"
-        object.__setattr__(self, "kind", self.kind or ("slots" if slots else "sliding"))
+        object.__setattr__(self, "kind", self.kind or ("concurrency" if slots else "sliding"))
         number_of(KINDS, self.kind, "kind")
-        if slots != (self.kind == "slots"):
+        if slots != (self.kind == "concurrency"):
             raise ValueError(f"a limit of {self.metric} can not be of kind {self.kind!r}")
         if self.kind == "calendar":
             object.__setattr__(self, "time_zone", self.time_zone or "UTC")
@@ -211,7 +211,7 @@ class Limit:
         self._check_numbers()
 
     def _check_numbers(self) -> None:
-        lowest, highest = {"slots": (0, 0), "calendar": (0, 0), "anchored_day": (DAY_MS, DAY_MS),
+        lowest, highest = {"concurrency": (0, 0), "calendar": (0, 0), "anchored_day": (DAY_MS, DAY_MS),
                            "rolling_day": (DAY_MS, DAY_MS)}.get(self.kind, (10, PERIOD_MS_MAX))
         if not lowest <= self.period_ms <= highest:
             raise ValueError(f"period_ms of a limit of kind {self.kind} must be {lowest} to "
@@ -255,25 +255,25 @@ def limits_of(limits: Iterable[Limit | Mapping[str, object]]) -> tuple[Limit, ..
                  for limit in limits)
 
 
-def limit_told(told: LimitText) -> Limit:
+def limit_from_text(reported: LimitText) -> Limit:
     """What a server says; a newer one's may be what this client would not put."""
     limit = object.__new__(Limit)
     fields: dict[str, object] = {
-        "name": told.name, "metric": word(METRICS, told.metric),
-        "amount": told.amount if told.ceiling == 0 else word(CEILINGS, told.ceiling),
-        "period_ms": told.period_ms, "kind": word(KINDS, told.kind),
-        "period": word(UNITS, told.unit) if told.unit else "", "time_zone": told.time_zone,
-        "count_cached": told.count_cached}
+        "name": reported.name, "metric": word(METRICS, reported.metric),
+        "amount": reported.amount if reported.ceiling == 0 else word(CEILINGS, reported.ceiling),
+        "period_ms": reported.period_ms, "kind": word(KINDS, reported.kind),
+        "period": word(UNITS, reported.unit) if reported.unit else "", "time_zone": reported.time_zone,
+        "count_cached": reported.count_cached}
     for name, value in fields.items():
         object.__setattr__(limit, name, value)
     return limit
 
 
-def quota_told(told: QuotaText, source: int) -> Quota | None:
+def quota_from_text(reported: QuotaText, source: int) -> Quota | None:
     if source == 0:
         return None
-    return Quota(tuple(map(limit_told, told.limits)), "refund" if told.refund_expired else "keep",
-                 told.overtakers_max, word(SOURCES, source), told.profile)
+    return Quota(tuple(map(limit_from_text, reported.limits)), "refund" if reported.refund_expired else "keep",
+                 reported.overtakers_max, word(SOURCES, source), reported.profile)
 
 
 class LimitState(NamedTuple):

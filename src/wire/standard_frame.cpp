@@ -1,4 +1,4 @@
-#include "wire/usual_frame.hpp"
+#include "wire/standard_frame.hpp"
 
 #include <sluicegate.capnp.h>
 
@@ -52,10 +52,10 @@ class Columns {
     const uint64_t begin = pointer_ + (pointer >> 2 & 0x3FFF'FFFF);
     const uint64_t count = pointer >> 35;
     const uint64_t end = begin + words_for(count * sizeof(T));
-    const bool usual = (pointer & 3) == list_kind && (pointer >> 32 & 7) == size_code &&
-                       begin >= end_ && end <= words_.count();
-    if (!usual) {
-      usual_ = false;
+    const bool standard = (pointer & 3) == list_kind && (pointer >> 32 & 7) == size_code &&
+                          begin >= end_ && end <= words_.count();
+    if (!standard) {
+      standard_ = false;
       return {};
     }
     end_ = end;
@@ -67,13 +67,13 @@ class Columns {
     return {reinterpret_cast<const char*>(blob.data()), blob.size()};
   }
 
-  bool all_usual() const noexcept { return usual_; }
+  bool all_standard() const noexcept { return standard_; }
 
  private:
   const Words& words_;
   size_t pointer_;
   uint64_t end_;  // of what was read: a column may begin here
-  bool usual_ = true;
+  bool standard_ = true;
 };
 
 AcquireTerms read_terms(uint64_t data, Columns& columns) noexcept {
@@ -164,7 +164,7 @@ RecordRequest read(std::type_identity<schema::Record>, const Words& words,
 }
 
 template <typename Struct>
-std::optional<UsualFrame> read_body(const Words& words) noexcept {
+std::optional<StandardFrame> read_body(const Words& words) noexcept {
   constexpr size_t pointers = Struct::_capnpPrivate::pointerCount;
   constexpr size_t first_pointer = at::body + Struct::_capnpPrivate::dataWordSize;
   if (words.count() < first_pointer + pointers || words[at::body_pointer] != pointer_to<Struct>) {
@@ -172,13 +172,13 @@ std::optional<UsualFrame> read_body(const Words& words) noexcept {
   }
   Columns columns(words, first_pointer, pointers);
   const auto request = read(std::type_identity<Struct>{}, words, columns);
-  if (!columns.all_usual()) return std::nullopt;
-  return UsualFrame{words[at::id], static_cast<uint8_t>(words[at::body] >> 8), request};
+  if (!columns.all_standard()) return std::nullopt;
+  return StandardFrame{words[at::id], static_cast<uint8_t>(words[at::body] >> 8), request};
 }
 
 }  // namespace
 
-std::optional<UsualFrame> read_usual_frame(Frame frame) noexcept {
+std::optional<StandardFrame> read_standard_frame(Frame frame) noexcept {
   const Words words(frame);
   uint32_t last_segment;
   std::memcpy(&last_segment, frame.data(), sizeof last_segment);

@@ -129,7 +129,7 @@ class Backoff:
         self.not_before = 0.0
 
 
-class Core:
+class Dispatcher:
     def __init__(self, settings: Settings) -> None:
         self.options = settings.checked()
         self.identity = object()
@@ -251,7 +251,7 @@ class Core:
     def withdraw(self, frame_id: int, *entries: int) -> None:
         self._withdrawals.setdefault(frame_id, []).extend(entries)
 
-    def give_back(self, key: str | bytes, cost: int) -> None:
+    def release_unwanted(self, key: str | bytes, cost: int) -> None:
         self._returns.append((key, cost))
 
     def cancel_unwanted(self, reservation: int) -> None:

@@ -1,7 +1,7 @@
 // Waits in line: more workers than permits. Each waits its turn, first come, first served, and
 // gives its permit back when it is done, so that the next goes on at once.
 //
-//   wait_in_line HOST:PORT
+//   wait_in_queue HOST:PORT
 #include <sluicegate/client.hpp>
 
 #include <atomic>

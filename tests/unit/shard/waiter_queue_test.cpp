@@ -1,5 +1,5 @@
 // A line keeps its order whoever leaves, and sends away whoever costs too much.
-#include "shard/waiter_line.hpp"
+#include "shard/waiter_queue.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 namespace sluice::shard {
 namespace {
 
-class WaiterLineTest : public testing::Test {
+class WaiterQueueTest : public testing::Test {
  protected:
-  WaiterLineTest() {
+  WaiterQueueTest() {
     for (Waiter& waiter : waiters) line.join(waiter);
   }
   std::vector<api::Ticket> tickets() const {
@@ -27,22 +27,22 @@ class WaiterLineTest : public testing::Test {
 
   std::array<Waiter, 4> waiters{Waiter(1, 0, 5, 0), Waiter(2, 0, 9, 0), Waiter(3, 0, 1, 0),
                                 Waiter(4, 0, 7, 0)};
-  WaiterLine line;
+  WaiterQueue line;
 };
 
-TEST_F(WaiterLineTest, first_in_is_first) {
+TEST_F(WaiterQueueTest, first_in_is_first) {
   EXPECT_EQ(line.head().ticket, 1U);
   EXPECT_EQ(tickets(), (std::vector<api::Ticket>{1, 2, 3, 4}));
 }
 
-TEST_F(WaiterLineTest, anybody_may_leave) {
+TEST_F(WaiterQueueTest, anybody_may_leave) {
   line.leave(waiters[2]);
   line.leave(waiters[0]);
   EXPECT_EQ(tickets(), (std::vector<api::Ticket>{2, 4}));
   EXPECT_EQ(line.size(), 2U);
 }
 
-TEST_F(WaiterLineTest, expels_in_line_order) {
+TEST_F(WaiterQueueTest, expels_in_line_order) {
   EXPECT_EQ(expel_above(9), std::vector<api::Ticket>{});
   EXPECT_EQ(expel_above(6), (std::vector<api::Ticket>{2, 4}));
   EXPECT_EQ(expel_above(6), std::vector<api::Ticket>{});
@@ -50,7 +50,7 @@ TEST_F(WaiterLineTest, expels_in_line_order) {
   EXPECT_EQ(tickets(), std::vector<api::Ticket>{3});
 }
 
-TEST_F(WaiterLineTest, costly_newcomer_is_expelled_later) {
+TEST_F(WaiterQueueTest, costly_newcomer_is_expelled_later) {
   EXPECT_EQ(expel_above(6), (std::vector<api::Ticket>{2, 4}));
   Waiter costly(5, 0, 8, 0);
   line.join(costly);

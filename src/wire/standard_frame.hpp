@@ -1,5 +1,5 @@
 // Recognises the frames that clients send nearly always, by a few words instead of the library.
-// Flow:   decode() -> read_usual_frame(); nothing: the library reads the frame.
+// Flow:   decode() -> read_standard_frame(); nothing: the library reads the frame.
 // Shape:  one segment; an Acquire, AcquireByHandle, Reserve, Settle, Cancel, Extend or Record with
 //         structs as large as ours, right behind their pointers; each column a list of its kind, in
 //         the order of their pointers, none overlapping another. Whatever is unlike that is none of
@@ -18,7 +18,7 @@
 namespace sluice::wire {
 
 // As it lies in the frame: its values are still to be checked.
-struct UsualFrame {
+struct StandardFrame {
   uint64_t id;
   uint8_t flags;  // of the first two kinds
   std::variant<AcquireRequest, AcquireByHandleRequest, ReserveRequest, SettleRequest, CancelRequest,
@@ -26,6 +26,6 @@ struct UsualFrame {
       body;
 };
 
-std::optional<UsualFrame> read_usual_frame(Frame frame) noexcept;
+std::optional<StandardFrame> read_standard_frame(Frame frame) noexcept;
 
 }  // namespace sluice::wire

@@ -1,6 +1,6 @@
 // Which frames are recognised without the library, and that others are left alone. That both ways
 // read the same is capnp_codec_decode_test.cpp's.
-#include "wire/usual_frame.hpp"
+#include "wire/standard_frame.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,45 +12,45 @@
 namespace sluice::wire {
 namespace {
 
-TEST(UsualFrame, is_what_clients_send_nearly_always) {
+TEST(StandardFrame, is_what_clients_send_nearly_always) {
   for (const char* name :
        {"acquire_one", "acquire_256", "acquire_columns", "acquire_may_wait", "acquire_none",
         "acquire_by_handle", "acquire_by_handle_columns", "acquire_by_handle_none", "reserve_one",
         "reserve_columns", "reserve_none", "reserve_256", "settle", "settle_columns", "settle_none",
         "cancel", "extend", "record", "record_columns"}) {
-    EXPECT_TRUE(read_usual_frame(test::golden_frame("ClientFrame", name).bytes())) << name;
+    EXPECT_TRUE(read_standard_frame(test::golden_frame("ClientFrame", name).bytes())) << name;
   }
 }
 
-TEST(UsualFrame, is_nothing_else) {
+TEST(StandardFrame, is_nothing_else) {
   for (const char* name :
        {"hello", "release", "ping", "intern", "newer_acquire", "older_acquire", "segments_acquire",
         "withdraw", "segments_reserve", "check", "usage", "quota_put", "reset"}) {
-    EXPECT_FALSE(read_usual_frame(test::golden_frame("ClientFrame", name).bytes())) << name;
+    EXPECT_FALSE(read_standard_frame(test::golden_frame("ClientFrame", name).bytes())) << name;
   }
 }
 
 // Columns that overlap or come in another order are the library's.
-TEST(UsualFrame, has_its_columns_in_order) {
+TEST(StandardFrame, has_its_columns_in_order) {
   const auto& golden = test::golden_frame("ClientFrame", "acquire_columns");
   std::vector<uint64_t> words(golden.bytes().size() / 8);
   std::memcpy(words.data(), golden.bytes().data(), golden.bytes().size());
   constexpr size_t costs_pointer = 8;
-  ASSERT_TRUE(read_usual_frame(std::as_bytes(std::span(words))));
+  ASSERT_TRUE(read_standard_frame(std::as_bytes(std::span(words))));
   for (const int64_t words_off : {-1, 1'000, -1'000}) {
     std::vector<uint64_t> moved = words;
     moved[costs_pointer] += static_cast<uint64_t>(words_off * 4);
-    EXPECT_FALSE(read_usual_frame(std::as_bytes(std::span(moved)))) << words_off;
+    EXPECT_FALSE(read_standard_frame(std::as_bytes(std::span(moved)))) << words_off;
   }
 }
 
-TEST(UsualFrame, is_never_cut_short) {
+TEST(StandardFrame, is_never_cut_short) {
   for (const char* name : {"acquire_by_handle", "reserve_columns", "settle"}) {
     const auto& golden = test::golden_frame("ClientFrame", name);
     std::vector<uint64_t> words(golden.bytes().size() / 8);
     std::memcpy(words.data(), golden.bytes().data(), golden.bytes().size());
     for (size_t count = 1; count < words.size(); ++count) {
-      EXPECT_FALSE(read_usual_frame(std::as_bytes(std::span(words).first(count))))
+      EXPECT_FALSE(read_standard_frame(std::as_bytes(std::span(words).first(count))))
           << name << ' ' << count;
     }
   }

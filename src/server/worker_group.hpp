@@ -16,19 +16,19 @@
 
 namespace sluice::server {
 
-class Crew {
+class WorkerGroup {
  public:
-  explicit Crew(const route::MeshOptions& options)
-      : mesh_(options), members_(std::make_unique<Member[]>(options.cores)) {}
+  explicit WorkerGroup(const route::MeshOptions& options)
+      : mesh_(options), members_(std::make_unique<Member[]>(options.shards)) {}
 
   route::Mesh& mesh() noexcept { return mesh_; }
   RequestIds& ids() noexcept { return ids_; }
-  uint32_t cores() const noexcept { return mesh_.cores(); }
+  uint32_t shards_count() const noexcept { return mesh_.shards_count(); }
 
-  void attach(uint32_t core, io::Io* io) noexcept { members_[core].io.store(io); }
-  void wake(uint32_t core) noexcept {
+  void attach(uint32_t shard, io::Io* io) noexcept { members_[shard].io.store(io); }
+  void wake(uint32_t shard) noexcept {
     // Not attached yet: it looks into its mailboxes before it first sleeps.
-    if (io::Io* io = members_[core].io.load()) io->wake();
+    if (io::Io* io = members_[shard].io.load()) io->wake();
   }
 
   // Policy files that were bad when the server was running.
@@ -36,12 +36,12 @@ class Crew {
   uint64_t rules_refused() const noexcept { return rules_refused_.load(std::memory_order_relaxed); }
 
   // Connections of one listener on a core; `add` may be -1.
-  void count_connection(uint32_t core, io::ListenerId listener, int32_t add) noexcept {
-    members_[core].connections[listener].fetch_add(static_cast<uint32_t>(add),
-                                                   std::memory_order_relaxed);
+  void count_connection(uint32_t shard, io::ListenerId listener, int32_t add) noexcept {
+    members_[shard].connections[listener].fetch_add(static_cast<uint32_t>(add),
+                                                    std::memory_order_relaxed);
   }
-  uint32_t connections(uint32_t core, io::ListenerId listener) const noexcept {
-    return members_[core].connections[listener].load(std::memory_order_relaxed);
+  uint32_t connections(uint32_t shard, io::ListenerId listener) const noexcept {
+    return members_[shard].connections[listener].load(std::memory_order_relaxed);
   }
   uint32_t connections_of_all() const noexcept;
 
@@ -60,18 +60,18 @@ class Crew {
   std::unique_ptr<Member[]> members_;
 };
 
-inline uint32_t Crew::connections_of_all() const noexcept {
+inline uint32_t WorkerGroup::connections_of_all() const noexcept {
   uint32_t count = 0;
-  for (uint32_t core = 0; core < mesh_.cores(); ++core) {
-    count += connections(core, 0) + connections(core, 1);
+  for (uint32_t shard = 0; shard < mesh_.shards_count(); ++shard) {
+    count += connections(shard, 0) + connections(shard, 1);
   }
   return count;
 }
 
-inline uint32_t Crew::emptiest(uint32_t here, io::ListenerId listener) const noexcept {
+inline uint32_t WorkerGroup::emptiest(uint32_t here, io::ListenerId listener) const noexcept {
   uint32_t best = here;
-  for (uint32_t core = 0; core < mesh_.cores(); ++core) {
-    if (connections(core, listener) < connections(best, listener)) best = core;
+  for (uint32_t shard = 0; shard < mesh_.shards_count(); ++shard) {
+    if (connections(shard, listener) < connections(best, listener)) best = shard;
   }
   return best;
 }

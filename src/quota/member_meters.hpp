@@ -7,27 +7,28 @@
 
 #include "api/quota.hpp"
 #include "limiter/meter.hpp"
-#include "quota/party.hpp"
+#include "quota/members.hpp"
 
 namespace sluice::quota {
 
 // Whether one limit has room. `meter` was rolled.
 inline bool limit_fits(const limiter::Meter& meter, const limiter::MeterShape& shape,
                        const Member& member, uint64_t share) noexcept {
-  if (shape.kind != api::LimitKind::slots) return meter.fits(share);
+  if (shape.kind != api::LimitKind::concurrency) return meter.fits(share);
   if (shape.ceiling != api::Ceiling::number) return shape.ceiling == api::Ceiling::unlimited;
   return member.open < shape.amount;
 }
 
 // Whether every limit has room.
-bool party_fits(const Party& party, const limiter::Shares& shares,
-                const limiter::Moment& now) noexcept;
+bool members_fit(const Members& members, const limiter::Shares& shares,
+                 const limiter::Moment& now) noexcept;
 
 // Charges every limit what is open until its reservation ends.
-void charge(const Party& party, const limiter::Shares& shares, const limiter::Moment& now) noexcept;
+void charge(const Members& members, const limiter::Shares& shares,
+            const limiter::Moment& now) noexcept;
 
 // Charges every limit, or none: false.
-bool charge_if_fits(const Party& party, const limiter::Shares& shares,
+bool charge_if_fits(const Members& members, const limiter::Shares& shares,
                     const limiter::Moment& now) noexcept;
 
 // Charges one limit what was used already, whether it fits or not.
@@ -39,6 +40,6 @@ void begin_meters(const QuotaClass& quota, const limiter::Words& words,
                   const limiter::Moment& now) noexcept;
 
 // What a call is admitted with when it fits: `ok`, or that nothing limits it.
-api::QuotaCode admission_code(const Party& party) noexcept;
+api::QuotaCode admission_code(const Members& members) noexcept;
 
 }  // namespace sluice::quota

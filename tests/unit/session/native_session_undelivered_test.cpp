@@ -8,9 +8,9 @@ namespace {
 
 using api::QuotaCode;
 
-using NativeSessionUntoldTest = NativeQuotaFixture;
+using NativeSessionUndeliveredTest = NativeQuotaFixture;
 
-TEST_F(NativeSessionUntoldTest, gives_back_what_is_admitted_after_it_ended) {
+TEST_F(NativeSessionUndeliveredTest, gives_back_what_is_admitted_after_it_ended) {
   send_reserve(7);
   send_settle(8, 5);
   session_.close();
@@ -23,7 +23,7 @@ TEST_F(NativeSessionUntoldTest, gives_back_what_is_admitted_after_it_ended) {
 }
 
 // Its client can ask again, and is told the same.
-TEST_F(NativeSessionUntoldTest, gives_nothing_back_that_has_an_id) {
+TEST_F(NativeSessionUndeliveredTest, gives_nothing_back_that_has_an_id) {
   send(7, [](ClientFrame frame) {
     auto reserve = frame.initReserve();
     reserve.setSubjects(kj::StringPtr("gptclaude").asBytes());
@@ -38,7 +38,7 @@ TEST_F(NativeSessionUntoldTest, gives_nothing_back_that_has_an_id) {
   EXPECT_EQ(backend_.given_back, std::vector<uint64_t>{77});
 }
 
-TEST_F(NativeSessionUntoldTest, gives_back_what_was_granted_and_is_not_written) {
+TEST_F(NativeSessionUndeliveredTest, gives_back_what_was_granted_and_is_not_written) {
   send_reserve(7, wire::quota_bit::may_wait);
   const api::Ticket first = asked().calls[0].ticket;
   answer_with({QuotaCode::queued, QuotaCode::queued});
@@ -48,7 +48,7 @@ TEST_F(NativeSessionUntoldTest, gives_back_what_was_granted_and_is_not_written) 
   EXPECT_EQ(backend_.abandoned.size(), 1u);  // the other one
 }
 
-TEST_F(NativeSessionUntoldTest, gives_back_what_is_written_and_is_not_sent) {
+TEST_F(NativeSessionUndeliveredTest, gives_back_what_is_written_and_is_not_sent) {
   send_reserve(5, wire::quota_bit::may_wait);
   const api::Ticket waiting = asked().calls[0].ticket;
   answer_with({QuotaCode::queued, QuotaCode::queued});
@@ -71,7 +71,7 @@ TEST_F(NativeSessionUntoldTest, gives_back_what_is_written_and_is_not_sent) {
 }
 
 // Of a send that fails the kernel may have taken a part; what of a frame it took is of no use.
-TEST_F(NativeSessionUntoldTest, gives_back_what_the_kernel_did_not_take) {
+TEST_F(NativeSessionUndeliveredTest, gives_back_what_the_kernel_did_not_take) {
   peer_reads_ = false;
   for (const uint64_t id : {6, 7, 8}) {
     send_reserve(id);
@@ -88,7 +88,7 @@ TEST_F(NativeSessionUntoldTest, gives_back_what_the_kernel_did_not_take) {
   EXPECT_TRUE(session_.ended());
 }
 
-TEST_F(NativeSessionUntoldTest, gives_back_a_send_that_ends_with_its_connection) {
+TEST_F(NativeSessionUndeliveredTest, gives_back_a_send_that_ends_with_its_connection) {
   peer_reads_ = false;
   send_reserve(7);
   asked().answers[0] = {.code = QuotaCode::ok, .reservation = 77};
@@ -99,7 +99,7 @@ TEST_F(NativeSessionUntoldTest, gives_back_a_send_that_ends_with_its_connection)
   EXPECT_EQ(backend_.given_back, std::vector<uint64_t>{77});
 }
 
-TEST_F(NativeSessionUntoldTest, keeps_what_was_sent) {
+TEST_F(NativeSessionUndeliveredTest, keeps_what_was_sent) {
   send_reserve(7);
   asked().answers[0] = {.code = QuotaCode::ok, .reservation = 77};
   asked().answers[1] = {.code = QuotaCode::ok, .reservation = 78};

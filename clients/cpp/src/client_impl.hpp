@@ -25,21 +25,21 @@ namespace sluicegate {
 // The server refuses a longer wait, and with it the whole frame.
 inline constexpr uint32_t wait_limit_ms_max = 3'600'000;
 
-class ClientCore {
+class ClientImpl {
  public:
-  ClientCore(Address address, ClientOptions given)
+  ClientImpl(Address address, ClientOptions given)
       : options_{std::move(given)}, connector_{address.host, address.port, options_} {
     lanes_.add(std::make_unique<Lane>(0, options_, io_, connector_));
     io_.start(lanes_);
     connector_.start(lanes_, io_, routing_, handles_);
   }
-  ~ClientCore() {
+  ~ClientImpl() {
     close();
     // Whose calls were just completed may not have left them.
     while (callers_.load() > 0) std::this_thread::sleep_for(std::chrono::microseconds{100});
   }
-  ClientCore(const ClientCore&) = delete;
-  ClientCore& operator=(const ClientCore&) = delete;
+  ClientImpl(const ClientImpl&) = delete;
+  ClientImpl& operator=(const ClientImpl&) = delete;
 
   void close() {
     if (io_.is_current()) throw std::logic_error("a callback must not close its client");
@@ -65,7 +65,7 @@ class ClientCore {
 
   size_t connections() {
     size_t sum = 0;
-    for (uint32_t i = 0; i < lanes_.count(); ++i) sum += lanes_[i].is_up() ? 1 : 0;
+    for (uint32_t i = 0; i < lanes_.count(); ++i) sum += lanes_[i].mark_awake() ? 1 : 0;
     return sum;
   }
 
@@ -95,8 +95,8 @@ class ClientCore {
   // has it decided all the same.
   uint32_t usable_lane(uint32_t lane) noexcept {
     const bool is_there = lane < lanes_.count();
-    if (is_there && lanes_[lane].is_up()) return lane;
-    return is_there && !lanes_[0].is_up() ? lane : 0;
+    if (is_there && lanes_[lane].mark_awake()) return lane;
+    return is_there && !lanes_[0].mark_awake() ? lane : 0;
   }
   Lane::Deadline deadline_of(const AcquireOptions& options) const {
     const auto limit = patience(options, options_.call_timeout);
@@ -107,18 +107,18 @@ class ClientCore {
   // Counts a blocking call, and refuses it to callbacks: they would wait for themselves.
   class Inside {
    public:
-    explicit Inside(ClientCore& core) : core_{core} {
-      if (core.io_.is_current()) {
+    explicit Inside(ClientImpl& impl) : impl_{impl} {
+      if (impl.io_.is_current()) {
         throw std::logic_error("a callback must not call what blocks: it is what others wait for");
       }
-      ++core_.callers_;
+      ++impl_.callers_;
     }
-    ~Inside() { --core_.callers_; }
+    ~Inside() { --impl_.callers_; }
     Inside(const Inside&) = delete;
     Inside& operator=(const Inside&) = delete;
 
    private:
-    ClientCore& core_;
+    ClientImpl& impl_;
   };
 
   using Jobs = std::vector<std::unique_ptr<Job>>;
@@ -157,7 +157,7 @@ class ClientCore {
 };
 
 template <typename AnyCall>
-void ClientCore::call_on(Lane& lane, AnyCall call, const AcquireOptions& options, Target target,
+void ClientImpl::call_on(Lane& lane, AnyCall call, const AcquireOptions& options, Target target,
                          const std::stop_token& stop) {
   Waiter& waiter = *target.waiter;
   const auto deadline = deadline_of(options);

@@ -1,10 +1,10 @@
 // Goal: a call is charged to every limit of every subject, or to none.
 // Method: two subjects, the later of which refuses; once where all limits slide, once where not.
-#include "quota/party_meters.hpp"
+#include "quota/member_meters.hpp"
 
 #include <gtest/gtest.h>
 
-#include "unit/quota/party_driver.hpp"
+#include "unit/quota/members_driver.hpp"
 
 namespace sluice::quota {
 namespace {
@@ -27,7 +27,7 @@ TEST(PartyMeters, charge_every_limit_of_every_member) {
   PartyDriver driver;
   driver.add({sliding(100), rpm(5)});
   driver.add({tpm(100)});
-  EXPECT_TRUE(charge_if_fits(driver.party, token_shares(40), driver.now));
+  EXPECT_TRUE(charge_if_fits(driver.members, token_shares(40), driver.now));
   EXPECT_EQ(driver.used(0, 0), 40U);
   EXPECT_EQ(driver.used(0, 1), 1U);
   EXPECT_EQ(driver.used(1, 0), 40U);
@@ -38,43 +38,43 @@ TEST(PartyMeters, a_refusal_charges_none_where_all_limits_slide) {
   PartyDriver driver;
   driver.add({sliding(100), sliding(200)});
   driver.add({sliding(50)});
-  EXPECT_FALSE(charge_if_fits(driver.party, token_shares(60), driver.now));
+  EXPECT_FALSE(charge_if_fits(driver.members, token_shares(60), driver.now));
   for (const auto& [member, limit] : {std::pair{0, 0}, {0, 1}, {1, 0}}) {
     EXPECT_EQ(driver.used(member, limit), 0U);
     EXPECT_EQ(driver.open(member, limit), 0U);
   }
-  EXPECT_TRUE(charge_if_fits(driver.party, token_shares(50), driver.now));
+  EXPECT_TRUE(charge_if_fits(driver.members, token_shares(50), driver.now));
 }
 
 TEST(PartyMeters, a_refusal_charges_none_where_some_limits_do_not_slide) {
   PartyDriver driver;
   driver.add({tpm(100)});
   driver.add({sliding(50)});
-  EXPECT_FALSE(party_fits(driver.party, token_shares(60), driver.now));
-  EXPECT_FALSE(charge_if_fits(driver.party, token_shares(60), driver.now));
+  EXPECT_FALSE(members_fit(driver.members, token_shares(60), driver.now));
+  EXPECT_FALSE(charge_if_fits(driver.members, token_shares(60), driver.now));
   EXPECT_EQ(driver.used(0, 0), 0U);
 }
 
 TEST(PartyMeters, slots_are_counted_by_open_reservations) {
   PartyDriver driver;
   driver.add({slots(2)}, 1);
-  EXPECT_TRUE(party_fits(driver.party, token_shares(1), driver.now));
-  driver.party[0].open = 2;
-  EXPECT_FALSE(party_fits(driver.party, token_shares(1), driver.now));
+  EXPECT_TRUE(members_fit(driver.members, token_shares(1), driver.now));
+  driver.members[0].open = 2;
+  EXPECT_FALSE(members_fit(driver.members, token_shares(1), driver.now));
 }
 
 TEST(PartyMeters, slots_without_a_number_always_fit_or_never) {
   PartyDriver driver;
   driver.add({with(slots(0), Ceiling::unlimited)}, 7);
-  EXPECT_TRUE(party_fits(driver.party, token_shares(1), driver.now));
+  EXPECT_TRUE(members_fit(driver.members, token_shares(1), driver.now));
   driver.add({with(slots(5), Ceiling::block)});
-  EXPECT_FALSE(party_fits(driver.party, token_shares(1), driver.now));
+  EXPECT_FALSE(members_fit(driver.members, token_shares(1), driver.now));
 }
 
 TEST(PartyMeters, what_was_used_already_is_charged_beyond_the_limit_and_not_open) {
   PartyDriver driver;
   driver.add({tpm(100)});
-  const Member& member = driver.party[0];
+  const Member& member = driver.members[0];
   charge_used(member.quota->shapes[0], member.words, 150, driver.now);
   EXPECT_EQ(driver.used(0, 0), 150U);
   EXPECT_EQ(driver.open(0, 0), 0U);
@@ -82,11 +82,11 @@ TEST(PartyMeters, what_was_used_already_is_charged_beyond_the_limit_and_not_open
 
 TEST(PartyMeters, admission_says_whether_anything_limits) {
   PartyDriver driver;
-  EXPECT_EQ(admission_code(driver.party), QuotaCode::unknown_model);
+  EXPECT_EQ(admission_code(driver.members), QuotaCode::unknown_model);
   driver.add({with(tpm(0), Ceiling::unlimited)});
-  EXPECT_EQ(admission_code(driver.party), QuotaCode::unlimited);
+  EXPECT_EQ(admission_code(driver.members), QuotaCode::unlimited);
   driver.add({tpm(1)});
-  EXPECT_EQ(admission_code(driver.party), QuotaCode::ok);
+  EXPECT_EQ(admission_code(driver.members), QuotaCode::ok);
 }
 
 }  // namespace

@@ -21,10 +21,10 @@ void KeyStore::roll_and_serve(KeyExtra& extra, int64_t now_ms) noexcept {
 }
 
 void KeyStore::serve(KeyExtra& extra, int64_t now_ms) noexcept {
-  while (!extra.line.empty()) {
-    Waiter& head = extra.line.head();
+  while (!extra.queue.empty()) {
+    Waiter& head = extra.queue.head();
     if (!extra.window.take(head.cost, extra.policy.max_requests)) return;
-    extra.line.leave(head);
+    extra.queue.leave(head);
     grant(head, extra, Verdict::approved, now_ms);
   }
 }
@@ -32,7 +32,7 @@ void KeyStore::serve(KeyExtra& extra, int64_t now_ms) noexcept {
 // The end of all that is done to an extra: its timer is set, or it goes when nothing needs it.
 void KeyStore::settle_extra(ExtraIndex index) noexcept {
   KeyExtra& extra = extras_[index];
-  if (!extra.line.empty()) {
+  if (!extra.queue.empty()) {
     const bool set =
         extra.window_end.scheduled() && extra.window_end.due_ms() == extra.window.end_ms;
     if (!set) timers_.schedule(extra.window_end, extra.window.end_ms);
@@ -65,20 +65,20 @@ void KeyStore::grant(Waiter& waiter, KeyExtra& extra, Verdict verdict, int64_t n
                                 .key_position = extra.hash.position,
                                 .cost = waiter.cost}});
   count(verdict);
-  waiters_.give_back(waiter.id);
+  waiters_.free(waiter.id);
 }
 
 bool KeyStore::withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
-                        api::CoreId origin) noexcept {
+                        api::ShardId origin) noexcept {
   return take_out(waiter, ticket, origin, true, now);
 }
 
 bool KeyStore::abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
-                       api::CoreId origin) noexcept {
+                       api::ShardId origin) noexcept {
   return take_out(waiter, ticket, origin, false, now);
 }
 
-bool KeyStore::take_out(api::WaiterId id, api::Ticket ticket, api::CoreId origin, bool tell_it,
+bool KeyStore::take_out(api::WaiterId id, api::Ticket ticket, api::ShardId origin, bool confirms,
                         base::Now now) noexcept {
   const int64_t now_ms = base::floor_ms(now.monotonic_ns);
   fire_due(now_ms);
@@ -91,11 +91,11 @@ bool KeyStore::take_out(api::WaiterId id, api::Ticket ticket, api::CoreId origin
   Waiter& waiter = waiters_[id];
   const ExtraIndex index = waiter.extra;
   KeyExtra& extra = extras_[index];
-  extra.line.leave(waiter);
-  if (tell_it) {
+  extra.queue.leave(waiter);
+  if (confirms) {
     grant(waiter, extra, Verdict::withdrawn, now_ms);
   } else {
-    waiters_.give_back(id);
+    waiters_.free(id);
   }
   // Whoever stood behind it may fit now.
   roll_and_serve(extra, now_ms);
@@ -113,9 +113,9 @@ void KeyStore::drain(base::Now now) noexcept {
     refresh(index, now_ms);
     if (!waiters_.holds(id)) continue;
     KeyExtra& extra = extras_[index];
-    while (!extra.line.empty()) {
-      Waiter& head = extra.line.head();
-      extra.line.leave(head);
+    while (!extra.queue.empty()) {
+      Waiter& head = extra.queue.head();
+      extra.queue.leave(head);
       grant(head, extra, Verdict::draining, now_ms);
     }
     settle_extra(index);
@@ -170,7 +170,7 @@ void KeyStore::end_wait(api::WaiterId id, int64_t now_ms) noexcept {
   // A window that ended no later comes first: this waiter's turn may have come in time.
   if (extra.window.end_ms <= waiter.deadline.due_ms()) roll_and_serve(extra, now_ms);
   if (waiters_.holds(id)) {
-    extra.line.leave(waiter);
+    extra.queue.leave(waiter);
     grant(waiter, extra, Verdict::wait_limit, now_ms);
     // If the window is over, its own timer is due and serves the others.
     if (!extra.window.over(now_ms)) serve(extra, now_ms);

@@ -4,7 +4,7 @@
 Ten visitors want through a gate that lets two pass per window. They stand in the server's line,
 first come, first served; nobody polls. One of them is in a hurry and gives up.
 
-    wait_in_line.py localhost:8081
+    wait_in_queue.py localhost:8081
 """
 
 import argparse

@@ -24,7 +24,7 @@ struct WorkerStatistics {
   uint64_t rules_adopted = 0;  // while it served
 };
 
-struct Census {
+struct ShardStatistics {
   uint32_t shard_id = 0;
   shard::Statistics shard;
   quota::Statistics quota;
@@ -39,23 +39,23 @@ struct Census {
   uint32_t reservations = 0;  // open
   uint32_t quota_waiters = 0;
   uint32_t connections = 0;
-  uint64_t drained_entries = 0;  // answered `draining` without being decided
-  uint64_t handles_refused = 0;  // keys answered `handles_full`
-  uint64_t crossings = 0;        // entries that were decided by another core
-  uint64_t wakes = 0;            // of other cores
+  uint64_t drained_entries = 0;      // answered `draining` without being decided
+  uint64_t handles_refused = 0;      // keys answered `handles_full`
+  uint64_t other_shard_entries = 0;  // entries that were decided by another core
+  uint64_t wakes = 0;                // of other cores
 };
 
 // What takes a census of its shard.
-class CensusSource {
+class ShardStatisticsSource {
  public:
-  virtual Census census() const noexcept = 0;
+  virtual ShardStatistics shard_statistics() const noexcept = 0;
 
  protected:
-  ~CensusSource() = default;
+  ~ShardStatisticsSource() = default;
 };
 
 // What is counted for the whole process.
-struct ProcessCensus {
+struct ProcessStatistics {
   uint64_t rules_refused = 0;
   uint64_t log_lines_lost = 0;
 };

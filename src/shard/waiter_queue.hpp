@@ -13,19 +13,19 @@
 namespace sluice::shard {
 
 struct Waiter {
-  Waiter(api::Ticket of, api::CoreId from, uint32_t cost_permits, uint32_t extra_index) noexcept
+  Waiter(api::Ticket of, api::ShardId from, uint32_t cost_permits, uint32_t extra_index) noexcept
       : ticket(of), origin(from), cost(cost_permits), extra(extra_index) {}
 
   api::Ticket ticket;
-  api::CoreId origin;  // whose ticket it is
+  api::ShardId origin;  // whose ticket it is
   uint32_t cost;
   uint32_t extra;                     // of the key it waits for
   api::WaiterId id = api::no_waiter;  // its own index in the pool
   base::Timer deadline;               // scheduled when it has a wait limit
-  boost::intrusive::list_member_hook<> in_line;
+  boost::intrusive::list_member_hook<> in_queue;
 };
 
-class WaiterLine {
+class WaiterQueue {
  public:
   bool empty() const noexcept { return waiters_.empty(); }
   uint32_t size() const noexcept { return static_cast<uint32_t>(waiters_.size()); }
@@ -66,7 +66,7 @@ class WaiterLine {
  private:
   using Waiters = boost::intrusive::list<
       Waiter, boost::intrusive::member_hook<Waiter, boost::intrusive::list_member_hook<>,
-                                            &Waiter::in_line>>;
+                                            &Waiter::in_queue>>;
   Waiters waiters_;
   uint32_t cost_max_ = 0;  // nobody in line costs more
 };

@@ -13,10 +13,10 @@
 
 namespace sluice::simulation {
 
-class QuotaTold final : public io::TakenWatch {
+class QuotaReports final : public io::TakenWatch {
  public:
   void on_taken(uint32_t link, std::span<const std::byte> bytes) override;
-  bool knows(uint64_t reservation) const { return told_.contains(reservation); }
+  bool knows(uint64_t reservation) const { return given_.contains(reservation); }
 
  private:
   struct Stream {
@@ -28,7 +28,7 @@ class QuotaTold final : public io::TakenWatch {
   void read_text(std::string& text);
 
   std::map<uint32_t, Stream> streams_;  // by link
-  std::set<uint64_t> told_;
+  std::set<uint64_t> given_;
 };
 
 }  // namespace sluice::simulation

@@ -5,7 +5,7 @@
 #include <deque>
 #include <vector>
 
-#include "quota/party_meters.hpp"
+#include "quota/member_meters.hpp"
 #include "unit/quota/store_driver.hpp"
 
 namespace sluice::quota {
@@ -17,24 +17,24 @@ class PartyDriver {
     const QuotaClass* const quota = classes_.hold(quota_of(std::move(limits)));
     std::vector<uint64_t>& heads = words_.emplace_back(quota->head_words);
     std::vector<uint64_t>& rings = words_.emplace_back(quota->ring_words);
-    const auto place = static_cast<uint8_t>(party.size());
-    party.push_back({.place = place,
-                     .index = place,
-                     .quota = quota,
-                     .words = {.heads = heads.data(), .rings = rings.data()},
-                     .open = open});
-    begin_meters(*quota, party.back().words, now);
+    const auto place = static_cast<uint8_t>(members.size());
+    members.push_back({.place = place,
+                       .index = place,
+                       .quota = quota,
+                       .words = {.heads = heads.data(), .rings = rings.data()},
+                       .open = open});
+    begin_meters(*quota, members.back().words, now);
   }
   uint64_t used(size_t member, size_t limit) {
-    limiter::Meter meter(party[member].quota->shapes[limit], party[member].words);
+    limiter::Meter meter(members[member].quota->shapes[limit], members[member].words);
     meter.roll(now);
     return meter.used();
   }
   uint64_t open(size_t member, size_t limit) {
-    return limiter::Meter(party[member].quota->shapes[limit], party[member].words).open();
+    return limiter::Meter(members[member].quota->shapes[limit], members[member].words).open();
   }
 
-  Party party;
+  Members members;
   limiter::Moment now{.ns = base::ns_per_s, .wall_ns = base::ns_per_s, .order = 1};
 
  private:

@@ -1,4 +1,4 @@
-#include "client_core.hpp"
+#include "client_impl.hpp"
 
 #include <algorithm>
 #include <ctime>
@@ -42,7 +42,7 @@ Clock::time_point about_now() noexcept {
                            std::chrono::nanoseconds{now.tv_nsec} + tick};
 }
 
-void ClientCore::throw_failure(Failure failure, const Lane& lane) const {
+void ClientImpl::throw_failure(Failure failure, const Lane& lane) const {
   const std::string why = lane.last_error();
   const std::string cause = why.empty() ? "" : ": " + why;
   switch (failure) {
@@ -68,7 +68,7 @@ void ClientCore::throw_failure(Failure failure, const Lane& lane) const {
   throw ConnectionLost("there is no connection" + cause);
 }
 
-void ClientCore::throw_if_failed(const Waiter& waiter, const Lane& lane) const {
+void ClientImpl::throw_if_failed(const Waiter& waiter, const Lane& lane) const {
   const Failure failure = waiter.failure();
   if (failure == Failure::refused) throw waiter.refusal();
   if (failure != Failure::none && options_.on_failure == OnFailure::error) {
@@ -76,7 +76,7 @@ void ClientCore::throw_if_failed(const Waiter& waiter, const Lane& lane) const {
   }
 }
 
-Outcome ClientCore::call(const Call& call, const std::stop_token& stop) {
+Outcome ClientImpl::call(const Call& call, const std::stop_token& stop) {
   const Inside inside{*this};
   Verdict verdict = Verdict::none;
   Waiter waiter{{&verdict, 1}};
@@ -85,7 +85,7 @@ Outcome ClientCore::call(const Call& call, const std::stop_token& stop) {
   return {verdict, waiter.failure()};
 }
 
-Ticket ClientCore::call_async(const Call& call, Client::Callback done) {
+Ticket ClientImpl::call_async(const Call& call, Client::Callback done) {
   Call timed = call;
   if (const auto limit = patience(call.options, options_.call_timeout)) {
     timed.deadline = about_now() + *limit;
@@ -94,7 +94,7 @@ Ticket ClientCore::call_async(const Call& call, Client::Callback done) {
 }
 
 // Over one lane the caller reads by itself; over several the I/O thread does.
-void ClientCore::run(Waiter& waiter, std::vector<Jobs> jobs_by_lane, Lane::Deadline deadline) {
+void ClientImpl::run(Waiter& waiter, std::vector<Jobs> jobs_by_lane, Lane::Deadline deadline) {
   std::vector<uint32_t> used;
   for (uint32_t lane = 0; lane < jobs_by_lane.size(); ++lane) {
     if (!jobs_by_lane[lane].empty()) used.push_back(lane);
@@ -106,7 +106,7 @@ void ClientCore::run(Waiter& waiter, std::vector<Jobs> jobs_by_lane, Lane::Deadl
 }
 
 // While the I/O thread reads.
-void ClientCore::wait_for(Waiter& waiter, Lane::Deadline deadline) {
+void ClientImpl::wait_for(Waiter& waiter, Lane::Deadline deadline) {
   while (!waiter.is_done()) {
     waiter.wait_until(deadline);
     if (waiter.is_done() || !deadline || Clock::now() < *deadline) continue;
@@ -115,11 +115,11 @@ void ClientCore::wait_for(Waiter& waiter, Lane::Deadline deadline) {
   }
 }
 
-BatchOutcome ClientCore::result(Waiter& waiter, std::vector<Verdict> verdicts) const {
+BatchOutcome ClientImpl::result(Waiter& waiter, std::vector<Verdict> verdicts) const {
   return result({std::move(verdicts), waiter.failed(), waiter.failure()});
 }
 
-BatchOutcome ClientCore::result(BatchOutcome outcome) const {
+BatchOutcome ClientImpl::result(BatchOutcome outcome) const {
   const bool is_error =
       options_.on_failure == OnFailure::error || outcome.failure == Failure::refused;
   if (outcome.failed > 0 && is_error) {
@@ -129,7 +129,7 @@ BatchOutcome ClientCore::result(BatchOutcome outcome) const {
 }
 
 // Entries that may wait are single calls: each has an outcome and a time of its own.
-BatchOutcome ClientCore::one_by_one(std::span<const std::string_view> keys,
+BatchOutcome ClientImpl::one_by_one(std::span<const std::string_view> keys,
                                     const AcquireOptions& options) {
   std::vector<Verdict> verdicts(keys.size());
   Waiter waiter{verdicts};
@@ -145,7 +145,7 @@ BatchOutcome ClientCore::one_by_one(std::span<const std::string_view> keys,
   return result(waiter, std::move(verdicts));
 }
 
-BatchOutcome ClientCore::batch(std::span<const std::string_view> keys,
+BatchOutcome ClientImpl::batch(std::span<const std::string_view> keys,
                                const AcquireOptions& options) {
   const Inside inside{*this};
   if (keys.empty()) return {};
@@ -154,7 +154,7 @@ BatchOutcome ClientCore::batch(std::span<const std::string_view> keys,
 }
 
 // Without waiting, and without a word on failures.
-BatchOutcome ClientCore::ask(std::span<const std::string_view> keys,
+BatchOutcome ClientImpl::ask(std::span<const std::string_view> keys,
                              const AcquireOptions& options) {
   std::vector<Verdict> verdicts(keys.size());
   Waiter waiter{verdicts};
@@ -173,7 +173,7 @@ BatchOutcome ClientCore::ask(std::span<const std::string_view> keys,
   return {std::move(verdicts), waiter.failed(), waiter.failure()};
 }
 
-BatchOutcome ClientCore::batch(std::span<const uint32_t> handles, const AcquireOptions& options) {
+BatchOutcome ClientImpl::batch(std::span<const uint32_t> handles, const AcquireOptions& options) {
   const Inside inside{*this};
   if (handles.empty()) return {};
   const uint32_t largest = *std::max_element(handles.begin(), handles.end());
@@ -189,7 +189,7 @@ BatchOutcome ClientCore::batch(std::span<const uint32_t> handles, const AcquireO
   Waiter waiter{verdicts};
   const BatchColumns columns{options, std::min(handles.size(), slice_handles_max)};
   const auto shares = share_out(handles, lanes_.count(), [this](uint32_t handle) {
-    return usable_lane(lane_of_tag(HandleTable::link_tag_of(handles_.seat(handle))));
+    return usable_lane(lane_of_tag(HandleTable::link_tag_of(handles_.handle_slot(handle))));
   });
   std::vector<Jobs> jobs(shares.size());
   for (uint32_t lane = 0; lane < shares.size(); ++lane) {
@@ -209,7 +209,7 @@ BatchOutcome ClientCore::batch(std::span<const uint32_t> handles, const AcquireO
 }
 
 // What no connection held a number for: the keys that a server had no room to intern again.
-BatchOutcome ClientCore::ask_rest_by_key(std::span<const uint32_t> handles, BatchOutcome outcome,
+BatchOutcome ClientImpl::ask_rest_by_key(std::span<const uint32_t> handles, BatchOutcome outcome,
                                          const AcquireOptions& options) {
   std::vector<uint32_t> places;
   std::vector<std::string_view> keys;
@@ -226,7 +226,7 @@ BatchOutcome ClientCore::ask_rest_by_key(std::span<const uint32_t> handles, Batc
 }
 
 // Asks one question and has its answer taken; throws where there is none, whatever the policy.
-void ClientCore::ask(uint32_t lane, Question::Encode encode, Question::Take take) {
+void ClientImpl::ask(uint32_t lane, Question::Encode encode, Question::Take take) {
   const Inside inside{*this};
   Verdict unused = Verdict::none;
   Waiter waiter{{&unused, 1}};
@@ -240,7 +240,7 @@ void ClientCore::ask(uint32_t lane, Question::Encode encode, Question::Take take
 }
 
 // Keys whose seats are not of the connection that their lane has now.
-void ClientCore::intern_on(uint32_t lane, std::span<const uint32_t> handles,
+void ClientImpl::intern_on(uint32_t lane, std::span<const uint32_t> handles,
                            std::vector<Verdict>& verdicts) {
   std::vector<std::string_view> keys;
   for (const uint32_t handle : handles) keys.push_back(handles_.key(handle));
@@ -257,21 +257,22 @@ void ClientCore::intern_on(uint32_t lane, std::span<const uint32_t> handles,
           for (uint32_t i = 0; i < cut.count; ++i) {
             verdicts.push_back(interned->verdicts[i]);
             if (verdicts.back() != Verdict::approved) continue;
-            handles_.set_seat(handles[cut.first + i], lanes_[lane].link_tag(),
-                              interned->handles[i]);
+            handles_.set_handle_slot(handles[cut.first + i], lanes_[lane].link_tag(),
+                                     interned->handles[i]);
           }
         });
   }
 }
 
-std::vector<uint32_t> ClientCore::intern(std::span<const std::string_view> keys) {
+std::vector<uint32_t> ClientImpl::intern(std::span<const std::string_view> keys) {
   std::vector<uint32_t> handles(keys.size());
   std::vector<std::vector<uint32_t>> missing_by_lane(LaneSet::lanes_max);
   std::unordered_map<uint32_t, Verdict> outcomes;  // of those that have no seat yet
   for (size_t i = 0; i < keys.size(); ++i) {
     handles[i] = handles_.add(keys[i]);
     const uint32_t lane = lane_index(keys[i]);
-    const bool is_held = lanes_[lane].holds(HandleTable::link_tag_of(handles_.seat(handles[i])));
+    const bool is_held =
+        lanes_[lane].holds(HandleTable::link_tag_of(handles_.handle_slot(handles[i])));
     if (is_held || !outcomes.emplace(handles[i], Verdict::none).second) continue;
     missing_by_lane[lane].push_back(handles[i]);
   }

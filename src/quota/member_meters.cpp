@@ -1,4 +1,4 @@
-#include "quota/party_meters.hpp"
+#include "quota/member_meters.hpp"
 
 namespace sluice::quota {
 
@@ -11,9 +11,9 @@ using limiter::Shares;
 namespace {
 
 // Takes back what charge_if_fits() has charged before it came to the limit `until_limit`.
-void undo_charges(const Party& party, const Shares& shares, const Member& until,
+void undo_charges(const Members& members, const Shares& shares, const Member& until,
                   const MeterShape& until_limit, const Moment& now) noexcept {
-  for (const Member& member : party) {
+  for (const Member& member : members) {
     for (const MeterShape& shape : member.quota->shapes) {
       if (&member == &until && &shape == &until_limit) return;
       const uint64_t share = shares.of(shape);
@@ -24,8 +24,8 @@ void undo_charges(const Party& party, const Shares& shares, const Member& until,
 
 }  // namespace
 
-bool party_fits(const Party& party, const Shares& shares, const Moment& now) noexcept {
-  for (const Member& member : party) {
+bool members_fit(const Members& members, const Shares& shares, const Moment& now) noexcept {
+  for (const Member& member : members) {
     for (const MeterShape& shape : member.quota->shapes) {
       Meter meter(shape, member.words);
       meter.roll(now);
@@ -35,8 +35,8 @@ bool party_fits(const Party& party, const Shares& shares, const Moment& now) noe
   return true;
 }
 
-void charge(const Party& party, const Shares& shares, const Moment& now) noexcept {
-  for (const Member& member : party) {
+void charge(const Members& members, const Shares& shares, const Moment& now) noexcept {
+  for (const Member& member : members) {
     for (const MeterShape& shape : member.quota->shapes) {
       Meter(shape, member.words).charge(shares.of(shape), true, now);
     }
@@ -45,21 +45,21 @@ void charge(const Party& party, const Shares& shares, const Moment& now) noexcep
 
 // Where all limits slide, as most often, each is charged as soon as it was looked at; a limit that
 // does not fit undoes the charges before it, and leaves no trace of them.
-bool charge_if_fits(const Party& party, const Shares& shares, const Moment& now) noexcept {
-  for (const Member& member : party) {
+bool charge_if_fits(const Members& members, const Shares& shares, const Moment& now) noexcept {
+  for (const Member& member : members) {
     if (!member.quota->slides) {
-      if (!party_fits(party, shares, now)) return false;
-      charge(party, shares, now);
+      if (!members_fit(members, shares, now)) return false;
+      charge(members, shares, now);
       return true;
     }
   }
-  for (const Member& member : party) {
+  for (const Member& member : members) {
     for (const MeterShape& shape : member.quota->shapes) {
       RingMeter meter(shape, member.words);
       const uint64_t share = shares.of(shape);
       meter.roll(now);
       if (!meter.fits(share)) {
-        undo_charges(party, shares, member, shape, now);
+        undo_charges(members, shares, member, shape, now);
         return false;
       }
       meter.charge(share, true);
@@ -80,9 +80,9 @@ void begin_meters(const QuotaClass& quota, const limiter::Words& words,
   for (const MeterShape& shape : quota.shapes) Meter(shape, words).begin(now);
 }
 
-api::QuotaCode admission_code(const Party& party) noexcept {
-  if (party.empty()) return api::QuotaCode::unknown_model;
-  for (const Member& member : party) {
+api::QuotaCode admission_code(const Members& members) noexcept {
+  if (members.empty()) return api::QuotaCode::unknown_model;
+  for (const Member& member : members) {
     if (member.quota->limits_anything) return api::QuotaCode::ok;
   }
   return api::QuotaCode::unlimited;

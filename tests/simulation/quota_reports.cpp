@@ -1,4 +1,4 @@
-#include "quota_told.hpp"
+#include "quota_reports.hpp"
 
 #include <cstdlib>
 
@@ -11,7 +11,7 @@ constexpr size_t id_digits = 16;
 }  // namespace
 
 // The first byte of a frame is a count of segments, and small.
-void QuotaTold::on_taken(uint32_t link, std::span<const std::byte> bytes) {
+void QuotaReports::on_taken(uint32_t link, std::span<const std::byte> bytes) {
   Stream& stream = streams_[link];
   const bool is_text = !stream.text.empty() ||
                        (stream.frames.empty() && bytes.front() == static_cast<std::byte>('H'));
@@ -24,9 +24,9 @@ void QuotaTold::on_taken(uint32_t link, std::span<const std::byte> bytes) {
   }
 }
 
-void QuotaTold::read_frames(Bytes& frames) {
+void QuotaReports::read_frames(Bytes& frames) {
   const auto add = [this](auto reservations) {
-    for (const uint64_t reservation : reservations) told_.insert(reservation);
+    for (const uint64_t reservation : reservations) given_.insert(reservation);
   };
   while (take_frame(frames, [&](schema::ServerFrame::Reader frame) {
     if (frame.isQuotaAnswers()) add(frame.getQuotaAnswers().getReservations());
@@ -36,11 +36,11 @@ void QuotaTold::read_frames(Bytes& frames) {
 }
 
 // What is left is never empty, so that the stream stays one of text.
-void QuotaTold::read_text(std::string& text) {
+void QuotaReports::read_text(std::string& text) {
   const size_t whole = field.size() + id_digits;
   for (size_t at = 0; (at = text.find(field, at)) != std::string::npos; at += field.size()) {
     if (at + whole > text.size()) break;
-    told_.insert(std::strtoull(text.substr(at + field.size(), id_digits).c_str(), nullptr, 16));
+    given_.insert(std::strtoull(text.substr(at + field.size(), id_digits).c_str(), nullptr, 16));
   }
   if (text.size() > whole) text.erase(0, text.size() - whole);
 }

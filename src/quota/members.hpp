@@ -1,5 +1,5 @@
 // The subjects of a call that have a quota, as the call finds them.
-// Flow:   a call's names, or a waiter's subjects -> Party -> party_meters, obstacle.
+// Flow:   a call's names, or a waiter's subjects -> Members -> member_meters, obstacle.
 // Lives:  while one call is decided, or one waiter is tried; the words belong to the subjects.
 #pragma once
 
@@ -22,9 +22,9 @@ struct Member {
   uint32_t open = 0;  // reservations that hold one of its slots
 };
 
-using Party = boost::container::static_vector<Member, limits::call_subjects_max>;
+using Members = boost::container::static_vector<Member, limits::call_subjects_max>;
 
-inline const Party nobody;
+inline const Members no_members;
 
 // Of the subjects that a call names, by their places.
 using SubjectHashes = std::array<NameHash, limits::call_subjects_max>;
