@@ -10,6 +10,7 @@
 
 #include "base/limits.hpp"
 #include "base/time.hpp"
+#include "limiter/window_algorithm.hpp"
 
 namespace sluice::limiter {
 
@@ -23,11 +24,18 @@ struct FixedWindow {
     return {.end_ms = base::ceil_ms(now_ns) + window_ms, .approved = 0, .denied = 0};
   }
 
+  static constexpr FixedWindow unused_at(int64_t now_ms) noexcept { return {.end_ms = now_ms}; }
+
   constexpr bool over(int64_t now_ms) const noexcept { return now_ms >= end_ms; }
 
-  // Nobody has used the key for limits::idle_windows whole windows.
+  constexpr int64_t fresh_ms() const noexcept { return end_ms; }
+
+  // Then nobody has used the key for limits::idle_windows whole windows.
+  constexpr int64_t expiry_ms(int64_t window_ms) const noexcept {
+    return end_ms + limits::idle_windows * window_ms;
+  }
   constexpr bool expired(int64_t now_ms, int64_t window_ms) const noexcept {
-    return now_ms >= end_ms + limits::idle_windows * window_ms;
+    return now_ms >= expiry_ms(window_ms);
   }
 
   // Moves on to the window that runs at `now_ms`, keeping the phase.
@@ -37,6 +45,11 @@ struct FixedWindow {
     if (over(now_ms)) end_ms += ((now_ms - end_ms) / window_ms + 1) * window_ms;
     approved = 0;
     denied = 0;
+  }
+
+  // A window of another length begins, its counters go on.
+  constexpr void restart(int64_t now_ns, int64_t window_ms) noexcept {
+    end_ms = base::ceil_ms(now_ns) + window_ms;
   }
 
   constexpr bool fits(uint32_t cost, uint32_t limit) const noexcept {
@@ -68,5 +81,6 @@ struct FixedWindow {
 
   bool operator==(const FixedWindow&) const = default;
 };
+static_assert(WindowAlgorithm<FixedWindow>);
 
 }  // namespace sluice::limiter

@@ -266,7 +266,7 @@ bool KeyStore::refund(const api::Permit& permit, base::Now now) noexcept {
 // Changes nothing. The details are those of the key if there is one, else of any new key.
 Verdict KeyStore::refuse(const Question& question, Verdict verdict) noexcept {
   if ((question.entry.flags & api::flag::wants_details) == 0) return verdict;
-  Window window{.end_ms = question.now_ms};
+  Window window = Window::unused_at(question.now_ms);
   limiter::Policy policy = rules_->standard();
   const Place place = question.hash.tag != 0 ? find_live(question.hash, question.now_ms) : Place{};
   if (place) {

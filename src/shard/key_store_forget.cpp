@@ -85,11 +85,11 @@ void KeyStore::sweep(int64_t now_ms) noexcept {
 // it, else when it expires; never while somebody waits. Waiters may leave: then it is not too late.
 int64_t KeyStore::evictable_ms(Place place, int64_t now_ms) const noexcept {
   const WindowCell own = cell(place);
-  if (!own.has_extra()) return own.window().end_ms;
+  if (!own.has_extra()) return own.window().fresh_ms();
   const KeyExtra& extra = extras_[own.extra()];
-  if (!extra.queue.empty()) return std::max(extra.window.end_ms, now_ms + 1);
-  if (extra.policy == extra.base) return extra.window.end_ms;
-  return extra.window.end_ms + limits::idle_windows * extra.policy.window_ms;
+  if (!extra.queue.empty()) return std::max(extra.window.fresh_ms(), now_ms + 1);
+  if (extra.policy == extra.base) return extra.window.fresh_ms();
+  return extra.window.expiry_ms(extra.policy.window_ms);
 }
 
 // Makes room for one key: an expired one goes first, then one past its window.

@@ -95,7 +95,7 @@ void KeyStore::refresh_waiting(int64_t now_ms) noexcept {
 void KeyStore::anchor(Window& window, int64_t from_ms, int64_t to_ms, base::Now since) noexcept {
   if (from_ms == to_ms) return;
   window.roll(base::floor_ms(since.monotonic_ns), from_ms);
-  window.end_ms = base::ceil_ms(since.monotonic_ns) + to_ms;
+  window.restart(since.monotonic_ns, to_ms);
 }
 
 }  // namespace sluice::shard

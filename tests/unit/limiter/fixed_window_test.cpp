@@ -39,6 +39,20 @@ TEST(FixedWindow, rolls_in_phase_over_any_number_of_windows) {
   }
 }
 
+TEST(FixedWindow, a_restart_keeps_what_was_counted) {
+  FixedWindow window{.end_ms = 100, .approved = 3, .denied = 4};
+  window.restart(50'000'001, 200);
+  EXPECT_EQ(window, (FixedWindow{.end_ms = 251, .approved = 3, .denied = 4}));
+}
+
+TEST(FixedWindow, expires_when_idle_and_is_fresh_before) {
+  const FixedWindow window{.end_ms = 100, .approved = 3};
+  EXPECT_EQ(window.fresh_ms(), 100);
+  EXPECT_EQ(window.expiry_ms(10), 100 + 10 * limits::idle_windows);
+  EXPECT_FALSE(window.expired(window.expiry_ms(10) - 1, 10));
+  EXPECT_TRUE(window.expired(window.expiry_ms(10), 10));
+}
+
 TEST(FixedWindow, takes_up_to_the_limit) {
   FixedWindow window{.end_ms = 100};
   EXPECT_TRUE(window.take(9, limit));
