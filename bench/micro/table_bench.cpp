@@ -14,6 +14,7 @@
 
 #include "bench/load/clocks.hpp"
 #include "bench/micro/keys.hpp"
+#include "shard/algorithm.hpp"
 #include "shard/key_hash.hpp"
 #include "shard/key_table.hpp"
 
@@ -24,7 +25,7 @@ using micro::Keys;
 
 constexpr size_t group_keys = 16;
 constexpr uint32_t key_bytes_max = 1'024;
-constexpr limiter::FixedWindow window{.end_ms = 1'000, .approved = 1};
+constexpr Window window{.end_ms = 1'000, .approved = 1};
 
 std::vector<KeyHash> hashes_of(const Keys& keys) {
   const HashSecret secret = micro::hash_secret();
@@ -41,7 +42,7 @@ uint32_t table_keys_max(size_t keys_count) {
 bool insert(KeyTable& table, const KeyHash& hash, std::string_view key) {
   const Place place = table.insert(hash, key);
   if (!place) return false;
-  place.bucket->cell(place.slot).set_window(window, 0);
+  WindowCell(place.bucket->cell(place.slot)).set_window(window, 0);
   return true;
 }
 

@@ -1,12 +1,12 @@
 // One cache line of the key table: three keys' tags and windows.
-// Shape:  words and tails are the keys' window cells (window_cell.hpp).
+// Shape:  words and tails are the keys' cells (key_cell.hpp).
 //         overflow: how many keys whose home is this bucket, or one before it, lie behind it. A
 //                search ends where it is 0, so taking a key out leaves no tombstone.
 #pragma once
 
 #include <cstdint>
 
-#include "shard/window_cell.hpp"
+#include "shard/key_cell.hpp"
 
 namespace sluice::shard {
 
@@ -27,7 +27,7 @@ struct alignas(64) Bucket {
     return found;
   }
 
-  WindowCell cell(uint32_t slot) noexcept { return {words[slot], tails[slot]}; }
+  KeyCell cell(uint32_t slot) noexcept { return {words[slot], tails[slot]}; }
 };
 static_assert(sizeof(Bucket) == 64);
 

@@ -1,7 +1,7 @@
 // Keys that connections refer to by number, and the seats where such keys' windows lie.
 // Flow:   a connection interns a key -> its handle, the same for every connection of this core ->
 //         decisions go to the seat without hashing, looking up or reading the key.
-// Shape:  seats are 16 bytes side by side, by handle: a window cell (window_cell.hpp), and how many
+// Shape:  seats are 16 bytes side by side, by handle: a key's cell (key_cell.hpp), and how many
 //         connections hold the handle. A seat is vacant until its key is first asked by handle,
 //         when the key is forgotten, and for ever where the key is another core's. Hashes and texts
 //         lie apart, cold; a key table of their own finds the handle of a key.
@@ -15,9 +15,9 @@
 
 #include "base/assert.hpp"
 #include "base/mapped_array.hpp"
+#include "shard/key_cell.hpp"
 #include "shard/key_hash.hpp"
 #include "shard/key_table.hpp"
-#include "shard/window_cell.hpp"
 
 namespace sluice::shard {
 
@@ -34,7 +34,7 @@ class HandleBook {
     return handle_slots_[handle].holders == 1;
   }
 
-  WindowCell handle_slot(api::Handle handle) const noexcept {
+  KeyCell handle_slot(api::Handle handle) const noexcept {
     HandleSlot& handle_slot = handle_slots_[handle];
     return {handle_slot.word, handle_slot.tail};
   }

@@ -8,19 +8,19 @@
 #include <cstdint>
 
 #include "base/timer_wheel.hpp"
-#include "limiter/fixed_window.hpp"
 #include "limiter/policy.hpp"
+#include "shard/algorithm.hpp"
 #include "shard/key_hash.hpp"
 #include "shard/waiter_queue.hpp"
 
 namespace sluice::shard {
 
 struct KeyExtra {
-  KeyExtra(const limiter::FixedWindow& current, const limiter::Policy& by_rules, uint32_t rules,
+  KeyExtra(const Window& current, const limiter::Policy& by_rules, uint32_t rules,
            const KeyHash& of) noexcept
       : window(current), policy(by_rules), base(by_rules), generation(rules), hash(of) {}
 
-  limiter::FixedWindow window;
+  Window window;
   limiter::Policy policy;  // in force: what the rules say, and what requests have changed in it
   limiter::Policy base;    // what the rules said
   uint32_t generation;     // of those rules

@@ -50,13 +50,13 @@ const limiter::Policy& KeyStore::policy_of(Place place) const noexcept {
   return own.has_extra() ? extras_[own.extra()].policy : classes_[own.policy()].policy;
 }
 
-KeyStore::Window KeyStore::window_of(Place place) const noexcept {
+Window KeyStore::window_of(Place place) const noexcept {
   const WindowCell own = cell(place);
   return own.has_extra() ? extras_[own.extra()].window : own.window();
 }
 
 // The key's window ends, or begins anew.
-void KeyStore::leave(WindowCell own) noexcept {
+void KeyStore::leave(KeyCell own) noexcept {
   if (own.has_extra()) {
     ASSERT(extras_[own.extra()].queue.empty());
     extras_.free(own.extra());

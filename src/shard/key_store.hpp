@@ -23,7 +23,7 @@
 #include "base/object_pool.hpp"
 #include "base/time.hpp"
 #include "base/timer_wheel.hpp"
-#include "limiter/fixed_window.hpp"
+#include "shard/algorithm.hpp"
 #include "shard/handle_book.hpp"
 #include "shard/key_extra.hpp"
 #include "shard/key_hash.hpp"
@@ -72,7 +72,6 @@ class KeyStore {
   void check_invariants(base::Now now) const noexcept;
 
  private:
-  using Window = limiter::FixedWindow;
   using ExtraIndex = base::ObjectPool<KeyExtra>::Index;
 
   // Entries that are looked up together, and what is known of their keys.
@@ -132,7 +131,7 @@ class KeyStore {
   // By handle.
   api::Verdict decide_handle_slot(api::Handle handle, base::Now now, int64_t now_ms) noexcept;
   api::Verdict decide_away(api::Handle handle, base::Now now, int64_t now_ms) noexcept;
-  bool is_current(WindowCell handle_slot, int64_t now_ms) const noexcept;
+  bool is_current(KeyCell handle_slot, int64_t now_ms) const noexcept;
   void take_handle_slot(api::Handle handle) noexcept;
   void give_up_handle_slot(api::Handle handle) noexcept;
 
@@ -140,10 +139,10 @@ class KeyStore {
   Place find_live(const KeyHash& hash, int64_t now_ms) noexcept;
   Place make_key(const Question& question, const limiter::Policy& policy) noexcept;
   WindowCell cell(Place place) const noexcept {
-    const WindowCell own = place.bucket->cell(place.slot);
-    return own.has_handle_slot() ? handles_.handle_slot(own.handle_slot()) : own;
+    const KeyCell own = place.bucket->cell(place.slot);
+    return WindowCell(own.has_handle_slot() ? handles_.handle_slot(own.handle_slot()) : own);
   }
-  void leave(WindowCell own) noexcept;
+  void leave(KeyCell own) noexcept;
   const limiter::Policy& policy_of(Place place) const noexcept;
   Window window_of(Place place) const noexcept;
   void put(Place place, const Window& window, const limiter::Policy& policy,
@@ -228,17 +227,7 @@ inline api::Verdict KeyStore::decide_plain(WindowCell own, uint32_t cost, bool m
   if (own.is_away()) [[unlikely]]
     return api::Verdict::none;
   const PolicyClasses::Class& by = classes_[own.policy()];
-  const limiter::Policy& policy = by.policy;
-  if (by.stale || cost > policy.max_requests) return api::Verdict::none;
-  if (now_ms >= own.end_ms()) [[unlikely]] {
-    Window window = own.window();
-    if (window.expired(now_ms, policy.window_ms)) return api::Verdict::none;
-    window.roll(now_ms, policy.window_ms);
-    own.set_window(window);
-  }
-  if (own.take(cost, policy.max_requests)) return api::Verdict::approved;
-  if (may_wait || !own.deny()) return api::Verdict::none;
-  return api::Verdict::denied;
+  return by.stale ? api::Verdict::none : decide_in_place(own, by.policy, cost, may_wait, now_ms);
 }
 
 // What a timer's owner word names.

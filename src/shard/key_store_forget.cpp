@@ -43,7 +43,7 @@ void KeyStore::forget(Place place) noexcept {
 // its time.
 inline void KeyStore::prefetch_handle_slots(Bucket& bucket) const noexcept {
   for (uint32_t slot = 0; slot < Bucket::slots_count; ++slot) {
-    const WindowCell own = bucket.cell(slot);
+    const KeyCell own = bucket.cell(slot);
     if (bucket.tags[slot] != 0 && own.has_handle_slot()) handles_.prefetch(own.handle_slot());
   }
 }

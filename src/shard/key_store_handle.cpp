@@ -39,7 +39,7 @@ void KeyStore::decide(std::span<const api::Handle> handles, std::span<Verdict> v
 
 inline Verdict KeyStore::decide_handle_slot(api::Handle handle, base::Now now,
                                             int64_t now_ms) noexcept {
-  const Verdict verdict = decide_plain(handles_.handle_slot(handle), 1, false, now_ms);
+  const Verdict verdict = decide_plain(WindowCell(handles_.handle_slot(handle)), 1, false, now_ms);
   if (verdict == Verdict::none) [[unlikely]]
     return decide_away(handle, now, now_ms);
   count(verdict);
@@ -72,7 +72,7 @@ Verdict KeyStore::decide_away(api::Handle handle, base::Now now, int64_t now_ms)
 }
 
 // Whether the window of a live key lies in an extra of the rules that hold.
-bool KeyStore::is_current(WindowCell handle_slot, int64_t now_ms) const noexcept {
+bool KeyStore::is_current(KeyCell handle_slot, int64_t now_ms) const noexcept {
   if (!handle_slot.has_extra()) return false;
   const KeyExtra& extra = extras_[handle_slot.extra()];
   return extra.generation == generation_ &&
@@ -83,7 +83,7 @@ bool KeyStore::is_current(WindowCell handle_slot, int64_t now_ms) const noexcept
 void KeyStore::take_handle_slot(api::Handle handle) noexcept {
   const Place place = table_.find(handles_.hash(handle));
   if (!place) return;
-  WindowCell own = place.bucket->cell(place.slot);
+  KeyCell own = place.bucket->cell(place.slot);
   if (own.has_handle_slot()) return;
   handles_.handle_slot(handle).copy(own);
   own.set_handle_slot(handle);
@@ -91,7 +91,7 @@ void KeyStore::take_handle_slot(api::Handle handle) noexcept {
 
 // Back into its bucket.
 void KeyStore::give_up_handle_slot(api::Handle handle) noexcept {
-  WindowCell handle_slot = handles_.handle_slot(handle);
+  KeyCell handle_slot = handles_.handle_slot(handle);
   if (handle_slot.is_vacant()) return;
   const Place place = table_.find(handles_.hash(handle));
   ASSERT(place && place.bucket->cell(place.slot).handle_slot() == handle);

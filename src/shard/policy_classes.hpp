@@ -11,14 +11,14 @@
 #include "base/assert.hpp"
 #include "base/time.hpp"
 #include "limiter/policy.hpp"
-#include "shard/window_cell.hpp"
+#include "shard/key_cell.hpp"
 
 namespace sluice::shard {
 
 class PolicyClasses {
  public:
   using Index = uint32_t;
-  static constexpr uint32_t count = WindowCell::policies_count;
+  static constexpr uint32_t count = KeyCell::policies_count;
   static constexpr Index none = count;
 
   struct Class {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "property/seeds.hpp"
+#include "shard/algorithm.hpp"
 #include "shard/shard.hpp"
 
 namespace sluice::shard {
@@ -59,14 +60,15 @@ class TableComparison {
     Place place = table_.find(hash);
     ASSERT_EQ(static_cast<bool>(place), expected != model_.end());
     if (place) {
-      ASSERT_EQ(place.bucket->cell(place.slot).window().approved, expected->second);
+      ASSERT_EQ(WindowCell(place.bucket->cell(place.slot)).window().approved, expected->second);
     } else {
       place = table_.insert(hash, name);
       ASSERT_EQ(static_cast<bool>(place), model_.size() < keys_max_);
       if (!place) return;
     }
     const auto state = static_cast<uint32_t>(dice_.below(1'000'000'000));
-    place.bucket->cell(place.slot).set_window({.end_ms = state * 1'000LL, .approved = state});
+    WindowCell(place.bucket->cell(place.slot))
+        .set_window({.end_ms = state * 1'000LL, .approved = state});
     model_[name] = state;
     ASSERT_EQ(table_.text(place), name);
     ASSERT_EQ(table_.hash(place), hash);
@@ -84,7 +86,7 @@ class TableComparison {
     for (const auto& [name, state] : model_) {
       const Place place = table_.find(hash_key(name, secret_));
       ASSERT_TRUE(place);
-      ASSERT_EQ(place.bucket->cell(place.slot).window().approved, state);
+      ASSERT_EQ(WindowCell(place.bucket->cell(place.slot)).window().approved, state);
     }
   }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "shard/algorithm.hpp"
 #include "shard_driver.hpp"
 
 namespace sluice::shard {
@@ -73,10 +74,11 @@ TEST_F(HandleBookTest, a_number_that_came_back_is_another_keys) {
 TEST_F(HandleBookTest, a_seat_is_vacant_at_first_and_again_for_its_next_key) {
   const api::Handle handle = intern("first");
   EXPECT_TRUE(book_.handle_slot(handle).is_vacant());
-  book_.handle_slot(handle).set_window({.end_ms = 1'000, .approved = 3, .denied = 1}, 2);
-  EXPECT_EQ(book_.handle_slot(handle).window().approved, 3U);
+  WindowCell(book_.handle_slot(handle))
+      .set_window({.end_ms = 1'000, .approved = 3, .denied = 1}, 2);
+  EXPECT_EQ(WindowCell(book_.handle_slot(handle)).window().approved, 3U);
   intern("first");
-  EXPECT_EQ(book_.handle_slot(handle).window().approved, 3U);
+  EXPECT_EQ(WindowCell(book_.handle_slot(handle)).window().approved, 3U);
   book_.drop_reference(handle);
   book_.handle_slot(handle).set_vacant();  // as the key store does before the last
   book_.drop_reference(handle);

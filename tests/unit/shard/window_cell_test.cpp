@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "shard/algorithm.hpp"
+
 namespace sluice::shard {
 namespace {
 
