@@ -274,7 +274,7 @@ void NativeSession::take_tickets(std::span<api::Entry> entries,
                                  const wire::AcquireTerms& terms) noexcept {
   const uint32_t wait_ms = smaller_limit(terms.wait_limit_ms, context_.options.wait_ms_max);
   for (uint32_t i = 0; i < entries.size(); ++i) {
-    const bool may_wait = terms.may_wait || (terms.entry_flags[i] & api::flag::may_wait) != 0;
+    const bool may_wait = terms.all_may_wait() || (terms.entry_flags[i] & api::flag::may_wait) != 0;
     if (!may_wait) continue;
     api::Entry& entry = entries[i];
     entry.flags |= api::flag::may_wait;

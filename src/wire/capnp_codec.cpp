@@ -54,6 +54,8 @@ static_assert(detail_bit::remaining == schema::DETAIL_REMAINING);
 static_assert(detail_bit::reset == schema::DETAIL_RESET);
 static_assert(detail_bit::retry == schema::DETAIL_RETRY);
 static_assert(detail_bit::request_id == schema::DETAIL_REQUEST_ID);
+static_assert(frame_bit::may_wait == schema::FRAME_MAY_WAIT);
+static_assert(frame_bit::forwarded == schema::FRAME_FORWARDED);
 static_assert(api::keep == schema::KEEP);
 static_assert(unset == schema::UNSET);
 static_assert(quota_bit::may_wait == schema::QUOTA_MAY_WAIT);

@@ -30,6 +30,11 @@ inline constexpr uint8_t limit = 1, window = 2, remaining = 4, reset = 8, retry 
                          request_id = 32, all = 63;
 }
 
+// Bits of Acquire.flags.
+namespace frame_bit {
+inline constexpr uint8_t may_wait = 1, forwarded = 2;
+}
+
 struct HelloRequest {
   uint16_t version;
   uint32_t wanted_shard;  // stored plus one; 0: none
@@ -44,9 +49,10 @@ struct AcquireTerms {
   Column<uint8_t> entry_flags;
   uint32_t wait_limit_ms;
   uint8_t details;  // detail_bit
-  bool may_wait;    // all of them
+  uint8_t flags;    // frame_bit
 
-  bool some_may_wait() const noexcept { return may_wait || !entry_flags.empty(); }
+  bool all_may_wait() const noexcept { return (flags & frame_bit::may_wait) != 0; }
+  bool some_may_wait() const noexcept { return all_may_wait() || !entry_flags.empty(); }
   // One permit of each key, by the limits it has, now, and nothing but the verdict.
   bool are_plain() const noexcept {
     return costs.empty() && max_requests.empty() && max_requests_in_queue.empty() && details == 0 &&

@@ -95,6 +95,7 @@ struct QuotaChangeRequest {
 
 struct ResetRequest {
   std::string_view subject;  // empty: all
+  bool all;
 };
 
 // The quota that is put, if it is a valid one; takes memory.

@@ -1,27 +1,19 @@
-// Finds the columns of one struct by the library, and what all of them are checked for.
-// Flow:   decode_*() of capnp_codec_decode.cpp and capnp_codec_quota_decode.cpp.
-// Errors: a malformed frame costs a kj exception, which ends in decode(); wrong values cost a
-//         Checked.
+// Finds the columns and fields of one struct by the library.
+// Flow:   read_body() of capnp_codec_decode.cpp -> read_request() -> ColumnReader.
+// Errors: a malformed frame costs a kj exception, which ends in decode().
 // Lives:  within one decode(); columns point into the frame.
 #pragma once
 
 #include <capnp/any.h>
 
 #include <cstdint>
+#include <cstring>
 #include <string_view>
+#include <type_traits>
 
-#include "base/error_code.hpp"
-#include "base/limits.hpp"
-#include "base/result.hpp"
 #include "wire/column.hpp"
 
 namespace sluice::wire {
-
-using Checked = tl::expected<void, ErrorCode>;
-
-inline tl::unexpected<ErrorCode> refuse(ErrorCode code) noexcept {
-  return tl::make_unexpected(code);
-}
 
 template <typename T>
 constexpr capnp::ElementSize element_size() noexcept {
@@ -37,7 +29,8 @@ class ColumnReader {
  public:
   template <typename StructReader>
   explicit ColumnReader(StructReader reader)
-      : pointers_(capnp::AnyStruct::Reader(reader).getPointerSection()) {}
+      : data_(capnp::AnyStruct::Reader(reader).getDataSection()),
+        pointers_(capnp::AnyStruct::Reader(reader).getPointerSection()) {}
 
   template <typename T>
   Column<T> column(uint32_t pointer) {
@@ -57,6 +50,16 @@ class ColumnReader {
     return {reinterpret_cast<const char*>(blob.data()), blob.size()};
   }
 
+  // Zero when an older peer's struct ends before it; a bool is the lowest bit.
+  template <typename T>
+  T number(size_t byte) const noexcept {
+    T value{};
+    if (byte + sizeof(T) > data_.size()) return value;
+    if constexpr (std::is_same_v<T, bool>) return (data_[byte] & 1) != 0;
+    std::memcpy(&value, data_.begin() + byte, sizeof value);
+    return value;
+  }
+
   bool all_of_right_kind() const noexcept { return right_kind_; }
 
  private:
@@ -66,23 +69,9 @@ class ColumnReader {
     return {};
   }
 
+  capnp::Data::Reader data_;
   capnp::List<capnp::AnyPointer>::Reader pointers_;
   bool right_kind_ = true;
 };
-
-template <typename T>
-bool absent_or_as_long(Column<T> column, size_t entries_count) noexcept {
-  return column.empty() || column.size() == entries_count;
-}
-
-// No loop ends early, so that the compiler can do many numbers at once. The sizes are not too many.
-inline bool sizes_add_up(Column<uint16_t> sizes, size_t bytes) noexcept {
-  static_assert(uint64_t{limits::frame_entries_max} * UINT16_MAX <= UINT32_MAX);
-  static_assert(uint64_t{limits::quota_calls_max} * limits::call_subjects_max * UINT16_MAX <=
-                UINT32_MAX);
-  uint32_t sum = 0;
-  for (const uint16_t size : sizes) sum += size;
-  return sum == bytes;
-}
 
 }  // namespace sluice::wire

@@ -2,8 +2,10 @@
 
 #include <sluicegate.capnp.h>
 
+#include <array>
 #include <cstring>
-#include <type_traits>
+
+#include "wire/request_layout.hpp"
 
 namespace sluice::wire {
 namespace {
@@ -37,148 +39,85 @@ class Words {
   size_t count_;
 };
 
-// Follows the column pointers one after the other.
-class Columns {
+// One struct, as a source of read_request(): follows the column pointers one after the other.
+template <typename Struct>
+class StandardStruct {
  public:
-  Columns(const Words& words, size_t first_pointer, size_t pointers_count) noexcept
-      : words_(words), pointer_(first_pointer), end_(first_pointer + pointers_count) {}
+  static constexpr size_t data_words = Struct::_capnpPrivate::dataWordSize;
+  static constexpr size_t pointers_count = Struct::_capnpPrivate::pointerCount;
+  static constexpr size_t first_pointer = at::body + data_words;
+
+  explicit StandardStruct(const Words& words) noexcept : words_(words) {}
 
   template <typename T>
-  Column<T> next() noexcept {
+  Column<T> column(size_t index) noexcept {
     constexpr uint64_t list_kind = 1;
     constexpr uint64_t size_code = sizeof(T) == 1 ? 2 : sizeof(T) == 2 ? 3 : sizeof(T) == 4 ? 4 : 5;
-    const uint64_t pointer = words_[pointer_++];
+    const size_t behind = first_pointer + index + 1;
+    const uint64_t pointer = words_[behind - 1];
     if (pointer == 0) return {};
-    const uint64_t begin = pointer_ + (pointer >> 2 & 0x3FFF'FFFF);
+    const uint64_t begin = behind + (pointer >> 2 & 0x3FFF'FFFF);
     const uint64_t count = pointer >> 35;
     const uint64_t end = begin + words_for(count * sizeof(T));
-    const bool standard = (pointer & 3) == list_kind && (pointer >> 32 & 7) == size_code &&
-                          begin >= end_ && end <= words_.count();
-    if (!standard) {
-      standard_ = false;
+    const bool is_standard = (pointer & 3) == list_kind && (pointer >> 32 & 7) == size_code &&
+                             begin >= end_ && end <= words_.count();
+    if (!is_standard) {
+      standard_layout_ = false;
       return {};
     }
     end_ = end;
     return {reinterpret_cast<const T*>(words_.data(begin)), count};
   }
 
-  std::string_view next_bytes() noexcept {
-    const Column<uint8_t> blob = next<uint8_t>();
+  std::string_view bytes(size_t index) noexcept {
+    const Column<uint8_t> blob = column<uint8_t>(index);
     return {reinterpret_cast<const char*>(blob.data()), blob.size()};
   }
 
-  bool all_standard() const noexcept { return standard_; }
+  template <typename T>
+  T number(size_t byte) const noexcept {
+    return static_cast<T>(words_[at::body + byte / word_bytes] >> byte % word_bytes * 8);
+  }
+
+  bool has_standard_layout() const noexcept { return standard_layout_; }
 
  private:
   const Words& words_;
-  size_t pointer_;
-  uint64_t end_;  // of what was read: a column may begin here
-  bool standard_ = true;
+  uint64_t end_ = first_pointer + pointers_count;  // of what was read: a column may begin here
+  bool standard_layout_ = true;
 };
 
-AcquireTerms read_terms(uint64_t data, Columns& columns) noexcept {
-  return {.costs = columns.next<uint32_t>(),
-          .max_requests = columns.next<uint32_t>(),
-          .max_requests_in_queue = columns.next<uint32_t>(),
-          .entry_flags = columns.next<uint8_t>(),
-          .wait_limit_ms = static_cast<uint32_t>(data >> 32),
-          .details = static_cast<uint8_t>(data),
-          .may_wait = (data >> 8 & schema::FRAME_MAY_WAIT) != 0};
-}
-
-// Members are read in the order of their columns' pointers: that of braces.
-EntrySubjects read_subjects(Columns& columns) noexcept {
-  return {.subjects = columns.next_bytes(),
-          .subject_sizes = columns.next<uint16_t>(),
-          .subject_counts = columns.next<uint8_t>()};
-}
-
-EntryAmounts read_amounts(Columns& columns) noexcept {
-  return {.requests = columns.next<uint32_t>(),
-          .input_tokens = columns.next<uint64_t>(),
-          .cached_input_tokens = columns.next<uint64_t>(),
-          .output_tokens = columns.next<uint64_t>(),
-          .costs = columns.next<uint64_t>()};
-}
-
-EntryAmounts read_estimates(Columns& columns) noexcept {
-  return {.requests = columns.next<uint32_t>(),
-          .input_tokens = columns.next<uint64_t>(),
-          .cached_input_tokens = {},
-          .output_tokens = columns.next<uint64_t>(),
-          .costs = columns.next<uint64_t>()};
-}
-
-uint8_t flags_of(uint64_t data) noexcept {
-  return static_cast<uint8_t>(data);
-}
-
-AcquireRequest read(std::type_identity<schema::Acquire>, const Words& words,
-                    Columns& columns) noexcept {
-  const std::string_view keys = columns.next_bytes();
-  const Column<uint16_t> sizes = columns.next<uint16_t>();
-  return {{read_terms(words[at::body], columns)}, keys, sizes};
-}
-
-AcquireByHandleRequest read(std::type_identity<schema::AcquireByHandle>, const Words& words,
-                            Columns& columns) noexcept {
-  const Column<uint32_t> handles = columns.next<uint32_t>();
-  return {{read_terms(words[at::body], columns)}, handles};
-}
-
-ReserveRequest read(std::type_identity<schema::Reserve>, const Words& words,
-                    Columns& columns) noexcept {
-  const uint64_t data = words[at::body];
-  return {{read_subjects(columns)},
-          {read_estimates(columns)},
-          columns.next_bytes(),
-          columns.next<uint16_t>(),
-          without_nul(columns.next_bytes()),
-          static_cast<uint32_t>(data >> 32),
-          static_cast<uint32_t>(words[at::body + 1]),
-          flags_of(data)};
-}
-
-SettleRequest read(std::type_identity<schema::Settle>, const Words& words,
-                   Columns& columns) noexcept {
-  const Column<uint64_t> reservations = columns.next<uint64_t>();
-  return {{read_amounts(columns)}, reservations, flags_of(words[at::body])};
-}
-
-CancelRequest read(std::type_identity<schema::Cancel>, const Words& words,
-                   Columns& columns) noexcept {
-  return {.reservations = columns.next<uint64_t>(), .flags = flags_of(words[at::body])};
-}
-
-ExtendRequest read(std::type_identity<schema::Extend>, const Words& words,
-                   Columns& columns) noexcept {
-  const uint64_t data = words[at::body];
-  return {.reservations = columns.next<uint64_t>(),
-          .lifetime_ms = static_cast<uint32_t>(data >> 32),
-          .flags = flags_of(data)};
-}
-
-RecordRequest read(std::type_identity<schema::Record>, const Words& words,
-                   Columns& columns) noexcept {
-  return {{read_subjects(columns)}, {read_amounts(columns)}, flags_of(words[at::body])};
-}
-
-template <typename Struct>
-std::optional<StandardFrame> read_body(const Words& words) noexcept {
-  constexpr size_t pointers = Struct::_capnpPrivate::pointerCount;
-  constexpr size_t first_pointer = at::body + Struct::_capnpPrivate::dataWordSize;
-  if (words.count() < first_pointer + pointers || words[at::body_pointer] != pointer_to<Struct>) {
+template <typename Request>
+std::optional<ClientRequest> read_body(const Words& words) noexcept {
+  using Struct = typename Layout<Request>::Struct;
+  using Body = StandardStruct<Struct>;
+  if (words.count() < Body::first_pointer + Body::pointers_count ||
+      words[at::body_pointer] != pointer_to<Struct>) {
     return std::nullopt;
   }
-  Columns columns(words, first_pointer, pointers);
-  const auto request = read(std::type_identity<Struct>{}, words, columns);
-  if (!columns.all_standard()) return std::nullopt;
-  return StandardFrame{words[at::id], static_cast<uint8_t>(words[at::body] >> 8), request};
+  Body body(words);
+  const auto request = read_request<Request>(body);
+  if (!body.has_standard_layout()) return std::nullopt;
+  return ClientRequest{words[at::id], request};
 }
+
+template <size_t kind>
+std::optional<ClientRequest> read_kind(const Words& words) noexcept {
+  using Request = RequestOfKind<kind>;
+  if constexpr (Layout<Request>::on_fast_path) return read_body<Request>(words);
+  return std::nullopt;
+}
+
+using ReadKind = std::optional<ClientRequest> (*)(const Words& words) noexcept;
+template <size_t... kinds>
+constexpr std::array<ReadKind, sizeof...(kinds)> readers_of(std::index_sequence<kinds...>) {
+  return {read_kind<kinds>...};
+}
+constexpr auto readers = readers_of(RequestKinds{});
 
 }  // namespace
 
-std::optional<StandardFrame> read_standard_frame(Frame frame) noexcept {
+std::optional<ClientRequest> read_standard_frame(Frame frame) noexcept {
   const Words words(frame);
   uint32_t last_segment;
   std::memcpy(&last_segment, frame.data(), sizeof last_segment);
@@ -187,24 +126,8 @@ std::optional<StandardFrame> read_standard_frame(Frame frame) noexcept {
     return std::nullopt;
   }
   // The number alone: what stands behind it in the word is a newer peer's.
-  switch (static_cast<uint16_t>(words[at::kind])) {
-    case schema::ClientFrame::ACQUIRE:
-      return read_body<schema::Acquire>(words);
-    case schema::ClientFrame::ACQUIRE_BY_HANDLE:
-      return read_body<schema::AcquireByHandle>(words);
-    case schema::ClientFrame::RESERVE:
-      return read_body<schema::Reserve>(words);
-    case schema::ClientFrame::SETTLE:
-      return read_body<schema::Settle>(words);
-    case schema::ClientFrame::CANCEL:
-      return read_body<schema::Cancel>(words);
-    case schema::ClientFrame::EXTEND:
-      return read_body<schema::Extend>(words);
-    case schema::ClientFrame::RECORD:
-      return read_body<schema::Record>(words);
-    default:
-      return std::nullopt;
-  }
+  const auto kind = static_cast<uint16_t>(words[at::kind]);
+  return kind < readers.size() ? readers[kind](words) : std::nullopt;
 }
 
 }  // namespace sluice::wire

@@ -204,7 +204,7 @@ bool same_terms(const wire::AcquireTerms& one, const wire::AcquireTerms& other) 
          same_column(one.max_requests_in_queue, other.max_requests_in_queue) &&
          same_column(one.entry_flags, other.entry_flags) &&
          one.wait_limit_ms == other.wait_limit_ms && one.details == other.details &&
-         one.may_wait == other.may_wait;
+         one.flags == other.flags;
 }
 
 bool same_subjects(const wire::EntrySubjects& one, const wire::EntrySubjects& other) {

@@ -60,7 +60,7 @@ void add_bytes(json& body, const char* name, std::string_view bytes) {
 
 json terms_json(const AcquireTerms& terms) {
   json body{{"details", terms.details},
-            {"flags", terms.may_wait ? 1 : 0},
+            {"flags", terms.all_may_wait() ? 1 : 0},
             {"waitLimitMs", terms.wait_limit_ms}};
   add_column(body, "costs", terms.costs);
   add_column(body, "maxRequests", terms.max_requests);

@@ -11,7 +11,7 @@
 #include "tests/support/golden_files.hpp"
 #include "wire/capnp_codec.hpp"
 #include "wire/frame_reader.hpp"
-#include "wire/quota_decode.hpp"
+#include "wire/request_checks.hpp"
 
 namespace sluice::wire {
 namespace {
@@ -65,7 +65,7 @@ bool takes_record(const std::array<uint64_t, 2>& cached, const std::array<uint64
   request.subject_sizes = {sizes.data(), sizes.size()};
   request.cached_input_tokens = {cached.data(), cached.size()};
   request.input_tokens = {input.data(), input.size()};
-  return check_quota(request).has_value();
+  return check_request(request).has_value();
 }
 
 bool takes_settle(const std::array<uint64_t, 2>& cached, const std::array<uint64_t, 2>& input) {
@@ -74,7 +74,7 @@ bool takes_settle(const std::array<uint64_t, 2>& cached, const std::array<uint64
   request.reservations = {reservations.data(), reservations.size()};
   request.cached_input_tokens = {cached.data(), cached.size()};
   request.input_tokens = {input.data(), input.size()};
-  return check_quota(request).has_value();
+  return check_request(request).has_value();
 }
 
 TEST(CapnpCodecQuotaDecode, takes_no_more_cached_tokens_than_tokens) {

@@ -1,0 +1,101 @@
+// The rows in which request_layout.hpp says what lies where in a struct of a frame.
+// Flow:   a table of a struct's pointers, one row each and in their order -> what reads and checks
+//         them.
+// Shape:  names are the schema's. A test compares names, places and types with the schema.
+// Units:  fields are in bytes from the start of the struct's data.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "base/error_code.hpp"
+#include "wire/column.hpp"
+
+namespace sluice::wire {
+
+// Calls `visit(index, row)` for each row; the index is a constant.
+template <typename... Rows, typename Visit>
+[[gnu::always_inline]] constexpr void each_row(const std::tuple<Rows...>& rows, Visit visit) {
+  [&]<size_t... indexes>(std::index_sequence<indexes...>) {
+    (visit(std::integral_constant<size_t, indexes>{}, std::get<indexes>(rows)), ...);
+  }
+  (std::index_sequence_for<Rows...>{});
+}
+
+// -------------------------------------------------------------------------------- of requests
+
+// Every value is valid.
+inline constexpr auto any_value = [](auto) { return true; };
+
+// Where the value goes, whether it is valid, and the answer when it is not.
+template <typename Class, typename T, typename IsValid>
+struct Field {
+  const char* name;
+  size_t byte;
+  T Class::*member;
+  IsValid is_valid;
+  ErrorCode fault;
+};
+template <typename Class, typename T, typename IsValid = decltype(any_value)>
+constexpr Field<Class, T, IsValid> field(const char* name, size_t byte, T Class::*member,
+                                         IsValid is_valid = any_value,
+                                         ErrorCode fault = ErrorCode::none) {
+  return {name, byte, member, is_valid, fault};
+}
+
+// Numbers that have their own checks, as those that say how many entries there are.
+template <typename Class, typename T>
+struct ListRow {
+  const char* name;
+  Column<T> Class::*member;
+};
+template <typename Class, typename T>
+constexpr ListRow<Class, T> list(const char* name, Column<T> Class::*member) {
+  return {name, member};
+}
+
+// A column of the entries: absent, or a valid number for each.
+template <typename Class, typename T, typename AreValid>
+struct ColumnRow {
+  const char* name;
+  Column<T> Class::*member;
+  AreValid are_valid;
+  ErrorCode fault;
+};
+template <typename Class, typename T, typename AreValid>
+constexpr ColumnRow<Class, T, AreValid> column(const char* name, Column<T> Class::*member,
+                                               AreValid are_valid, ErrorCode fault) {
+  return {name, member, are_valid, fault};
+}
+
+template <typename Class>
+struct BytesRow {
+  const char* name;
+  std::string_view Class::*member;
+};
+template <typename Class>
+constexpr BytesRow<Class> bytes(const char* name, std::string_view Class::*member) {
+  return {name, member};
+}
+
+// Bytes that end with a NUL, which is cut off.
+template <typename Class>
+struct TextRow {
+  const char* name;
+  std::string_view Class::*member;
+};
+template <typename Class>
+constexpr TextRow<Class> text(const char* name, std::string_view Class::*member) {
+  return {name, member};
+}
+
+// A pointer that these tables are not used for.
+struct OtherRow {
+  const char* name;
+};
+
+}  // namespace sluice::wire

@@ -1,0 +1,376 @@
+// What lies where in each frame of a client, and which values it may have: one table for each kind.
+// Flow:   read_request() fills a request by its table, from the library (column_reader.hpp) or from
+//         the words of the fast path (standard_frame.cpp); request_checks.hpp checks it by the same
+//         table.
+// Shape:  proto/sluicegate.capnp; docs/protocol.md. `columns` has the struct's pointers in their
+//         order, `fields` its data in the order of the checks.
+#pragma once
+
+#include <sluicegate.capnp.h>
+
+#include <tuple>
+#include <variant>
+
+#include "api/entry.hpp"
+#include "base/error_code.hpp"
+#include "base/limits.hpp"
+#include "wire/capnp_codec.hpp"
+#include "wire/frame_layout.hpp"
+
+namespace sluice::wire {
+
+// ------------------------------------------------------------------------------- valid values
+// No loop ends early, so that the compiler can do many numbers at once.
+
+template <uint32_t min, uint32_t max>
+constexpr auto all_within = [](Column<uint32_t> numbers) {
+  uint32_t outside = 0;
+  for (const uint32_t number : numbers) outside |= number - min > max - min;
+  return outside == 0;
+};
+
+template <uint32_t min, uint32_t max>
+constexpr auto all_within_or_keep = [](Column<uint32_t> numbers) {
+  uint32_t outside = 0;
+  for (const uint32_t number : numbers) {
+    outside |= static_cast<uint32_t>(number - min > max - min) & (number != api::keep);
+  }
+  return outside == 0;
+};
+
+template <uint8_t known>
+constexpr auto all_only = [](Column<uint8_t> flags) {
+  uint8_t seen = 0;
+  for (const uint8_t flag : flags) seen |= flag;
+  return (seen & ~known) == 0;
+};
+
+inline constexpr auto all_amounts = [](Column<uint64_t> column) {
+  uint64_t outside = 0;
+  for (const uint64_t amount : column) {
+    outside |= static_cast<uint64_t>(amount > limits::amount_max) & (amount != unset);
+  }
+  return outside == 0;
+};
+
+template <uint8_t known>
+constexpr auto only = [](uint8_t flags) { return (flags & ~known) == 0; };
+
+template <uint32_t max>
+constexpr auto at_most = [](uint32_t number) { return number <= max; };
+
+inline constexpr auto lifetime_or_none = [](uint32_t lifetime_ms) {
+  return lifetime_ms == 0 ||
+         (lifetime_ms >= limits::lifetime_ms_min && lifetime_ms <= limits::lifetime_ms_max);
+};
+
+// ----------------------------------------------------------------- what several kinds have
+
+template <typename Request>
+constexpr auto key_columns =
+    std::tuple{bytes("keys", &Request::keys), list("keySizes", &Request::key_sizes)};
+
+template <typename Request>
+constexpr auto cost_column = column("costs", &Request::costs, all_within<1, limits::permits_max>,
+                                    ErrorCode::bad_cost);
+
+inline constexpr auto terms_columns =
+    std::tuple{cost_column<AcquireTerms>,
+               column("maxRequests", &AcquireTerms::max_requests,
+                      all_within_or_keep<1, limits::permits_max>, ErrorCode::bad_override),
+               column("maxRequestsInQueue", &AcquireTerms::max_requests_in_queue,
+                      all_within_or_keep<0, limits::queue_max>, ErrorCode::bad_override),
+               column("entryFlags", &AcquireTerms::entry_flags, all_only<schema::ENTRY_MAY_WAIT>,
+                      ErrorCode::bad_flag)};
+
+inline constexpr auto terms_fields = std::tuple{
+    field("details", 0, &AcquireTerms::details, only<detail_bit::all>, ErrorCode::bad_flag),
+    field("flags", 1, &AcquireTerms::flags, only<frame_bit::may_wait | frame_bit::forwarded>,
+          ErrorCode::bad_flag),
+    field("waitLimitMs", 4, &AcquireTerms::wait_limit_ms, at_most<limits::wait_ms_max>,
+          ErrorCode::bad_wait_limit)};
+
+inline constexpr auto subjects_columns =
+    std::tuple{bytes("subjects", &EntrySubjects::subjects),
+               list("subjectSizes", &EntrySubjects::subject_sizes),
+               list("subjectCounts", &EntrySubjects::subject_counts)};
+
+constexpr auto requests_column =
+    column("requests", &EntryAmounts::requests, any_value, ErrorCode::bad_amount);
+constexpr auto amount_column(const char* name, Column<uint64_t> EntryAmounts::*member) {
+  return column(name, member, all_amounts, ErrorCode::bad_amount);
+}
+
+inline constexpr auto amounts_columns =
+    std::tuple{requests_column, amount_column("inputTokens", &EntryAmounts::input_tokens),
+               amount_column("cachedInputTokens", &EntryAmounts::cached_input_tokens),
+               amount_column("outputTokens", &EntryAmounts::output_tokens),
+               amount_column("costs", &EntryAmounts::costs)};
+
+inline constexpr auto estimates_columns =
+    std::tuple{requests_column, amount_column("inputTokens", &EntryAmounts::input_tokens),
+               amount_column("maxOutputTokens", &EntryAmounts::output_tokens),
+               amount_column("costs", &EntryAmounts::costs)};
+
+template <typename Request, uint8_t known>
+constexpr auto flags_field = field("flags", 0, &Request::flags, only<known>, ErrorCode::bad_flag);
+
+// ----------------------------------------------------------------------------- kinds of frames
+
+// `kind` is also the index in ClientRequest::body; `get` finds the struct of a frame.
+template <typename Request>
+struct Layout;
+
+// Of most kinds: a column of another type is badColumns, and the library alone reads the frame.
+struct LayoutDefaults {
+  static constexpr ErrorCode wrong_type = ErrorCode::bad_columns;
+  static constexpr bool on_fast_path = false;
+  static constexpr std::tuple<> columns{};
+  static constexpr std::tuple<> fields{};
+};
+
+using ClientReader = schema::ClientFrame::Reader;
+using schema::ClientFrame;
+
+template <>
+struct Layout<UnsupportedRequest> : LayoutDefaults {
+  static constexpr auto kind = ClientFrame::UNSET;
+};
+
+template <>
+struct Layout<HelloRequest> : LayoutDefaults {
+  using Struct = schema::Hello;
+  static constexpr auto kind = ClientFrame::HELLO;
+  static constexpr auto get = &ClientReader::getHello;
+  static constexpr ErrorCode wrong_type = ErrorCode::malformed;
+  static constexpr auto columns =
+      std::tuple{text("clientName", &HelloRequest::client_name), OtherRow{"token"}};
+  static constexpr auto fields = std::tuple{field("version", 0, &HelloRequest::version),
+                                            field("wantedShard", 4, &HelloRequest::wanted_shard)};
+};
+
+template <>
+struct Layout<AcquireRequest> : LayoutDefaults {
+  using Struct = schema::Acquire;
+  static constexpr auto kind = ClientFrame::ACQUIRE;
+  static constexpr auto get = &ClientReader::getAcquire;
+  static constexpr bool on_fast_path = true;
+  static constexpr auto columns = std::tuple_cat(key_columns<AcquireRequest>, terms_columns);
+  static constexpr auto fields = terms_fields;
+};
+
+template <>
+struct Layout<AcquireByHandleRequest> : LayoutDefaults {
+  using Struct = schema::AcquireByHandle;
+  static constexpr auto kind = ClientFrame::ACQUIRE_BY_HANDLE;
+  static constexpr auto get = &ClientReader::getAcquireByHandle;
+  static constexpr bool on_fast_path = true;
+  static constexpr auto columns =
+      std::tuple_cat(std::tuple{list("handles", &AcquireByHandleRequest::handles)}, terms_columns);
+  static constexpr auto fields = terms_fields;
+};
+
+template <>
+struct Layout<ReleaseRequest> : LayoutDefaults {
+  using Struct = schema::Release;
+  static constexpr auto kind = ClientFrame::RELEASE;
+  static constexpr auto get = &ClientReader::getRelease;
+  static constexpr auto columns =
+      std::tuple_cat(key_columns<ReleaseRequest>, std::tuple{cost_column<ReleaseRequest>});
+};
+
+template <>
+struct Layout<WithdrawRequest> : LayoutDefaults {
+  using Struct = schema::Withdraw;
+  static constexpr auto kind = ClientFrame::WITHDRAW;
+  static constexpr auto get = &ClientReader::getWithdraw;
+  static constexpr auto columns = std::tuple{list("entries", &WithdrawRequest::entries)};
+  static constexpr auto fields = std::tuple{field("target", 0, &WithdrawRequest::target)};
+};
+
+template <>
+struct Layout<InspectRequest> : LayoutDefaults {
+  using Struct = schema::Inspect;
+  static constexpr auto kind = ClientFrame::INSPECT;
+  static constexpr auto get = &ClientReader::getInspect;
+  static constexpr auto columns = std::tuple{bytes("key", &InspectRequest::key)};
+  static constexpr auto fields = std::tuple{field("cursor", 0, &InspectRequest::cursor),
+                                            field("limit", 8, &InspectRequest::limit)};
+};
+
+template <>
+struct Layout<InternRequest> : LayoutDefaults {
+  using Struct = schema::Intern;
+  static constexpr auto kind = ClientFrame::INTERN;
+  static constexpr auto get = &ClientReader::getIntern;
+  static constexpr auto columns = key_columns<InternRequest>;
+};
+
+template <>
+struct Layout<ForgetRequest> : LayoutDefaults {
+  using Struct = schema::Forget;
+  static constexpr auto kind = ClientFrame::FORGET;
+  static constexpr auto get = &ClientReader::getForget;
+  static constexpr auto columns = std::tuple{list("handles", &ForgetRequest::handles)};
+};
+
+template <>
+struct Layout<PingRequest> : LayoutDefaults {
+  static constexpr auto kind = ClientFrame::PING;
+};
+
+template <>
+struct Layout<ReserveRequest> : LayoutDefaults {
+  using Struct = schema::Reserve;
+  static constexpr auto kind = ClientFrame::RESERVE;
+  static constexpr auto get = &ClientReader::getReserve;
+  static constexpr bool on_fast_path = true;
+  static constexpr auto columns = std::tuple_cat(
+      subjects_columns, estimates_columns,
+      std::tuple{bytes("ids", &ReserveRequest::ids), list("idSizes", &ReserveRequest::id_sizes),
+                 text("owner", &ReserveRequest::owner)});
+  static constexpr auto fields = std::tuple{
+      flags_field<ReserveRequest, quota_bit::may_wait | quota_bit::connection_bound |
+                                      quota_bit::wants_limits | quota_bit::wants_violated>,
+      field("lifetimeMs", 8, &ReserveRequest::lifetime_ms, lifetime_or_none,
+            ErrorCode::bad_lifetime),
+      field("waitLimitMs", 4, &ReserveRequest::wait_limit_ms, at_most<limits::wait_ms_max>,
+            ErrorCode::bad_wait_limit)};
+};
+
+template <>
+struct Layout<CheckRequest> : Layout<ReserveRequest> {
+  static constexpr auto kind = ClientFrame::CHECK;
+  static constexpr auto get = &ClientReader::getCheck;
+  static constexpr bool on_fast_path = false;
+};
+
+template <>
+struct Layout<SettleRequest> : LayoutDefaults {
+  using Struct = schema::Settle;
+  static constexpr auto kind = ClientFrame::SETTLE;
+  static constexpr auto get = &ClientReader::getSettle;
+  static constexpr bool on_fast_path = true;
+  static constexpr auto columns = std::tuple_cat(
+      std::tuple{list("reservations", &SettleRequest::reservations)}, amounts_columns);
+  static constexpr auto fields = std::tuple{flags_field<SettleRequest, 0>};
+};
+
+template <>
+struct Layout<CancelRequest> : LayoutDefaults {
+  using Struct = schema::Cancel;
+  static constexpr auto kind = ClientFrame::CANCEL;
+  static constexpr auto get = &ClientReader::getCancel;
+  static constexpr bool on_fast_path = true;
+  static constexpr auto columns = std::tuple{list("reservations", &CancelRequest::reservations)};
+  static constexpr auto fields = std::tuple{flags_field<CancelRequest, quota_bit::keep_requests>};
+};
+
+template <>
+struct Layout<ExtendRequest> : LayoutDefaults {
+  using Struct = schema::Extend;
+  static constexpr auto kind = ClientFrame::EXTEND;
+  static constexpr auto get = &ClientReader::getExtend;
+  static constexpr bool on_fast_path = true;
+  static constexpr auto columns = std::tuple{list("reservations", &ExtendRequest::reservations)};
+  static constexpr auto fields =
+      std::tuple{flags_field<ExtendRequest, 0>, field("lifetimeMs", 4, &ExtendRequest::lifetime_ms,
+                                                      lifetime_or_none, ErrorCode::bad_lifetime)};
+};
+
+template <>
+struct Layout<RecordRequest> : LayoutDefaults {
+  using Struct = schema::Record;
+  static constexpr auto kind = ClientFrame::RECORD;
+  static constexpr auto get = &ClientReader::getRecord;
+  static constexpr bool on_fast_path = true;
+  static constexpr auto columns = std::tuple_cat(subjects_columns, amounts_columns);
+  static constexpr auto fields = std::tuple{flags_field<RecordRequest, quota_bit::wants_limits>};
+};
+
+template <>
+struct Layout<UsageRequest> : LayoutDefaults {
+  using Struct = schema::Usage;
+  static constexpr auto kind = ClientFrame::USAGE;
+  static constexpr auto get = &ClientReader::getUsage;
+  static constexpr auto columns = std::tuple{bytes("subjects", &UsageRequest::subjects),
+                                             list("subjectSizes", &UsageRequest::subject_sizes)};
+  static constexpr auto fields = std::tuple{field("cursor", 0, &UsageRequest::cursor),
+                                            field("limit", 8, &UsageRequest::limit)};
+};
+
+template <>
+struct Layout<QuotaChangeRequest> : LayoutDefaults {
+  using Struct = schema::QuotaChange;
+  static constexpr auto kind = ClientFrame::QUOTA;
+  static constexpr auto get = &ClientReader::getQuota;
+  static constexpr auto columns =
+      std::tuple{bytes("subject", &QuotaChangeRequest::subject), OtherRow{"quota"}};
+  static constexpr auto fields = std::tuple{field("remove", 0, &QuotaChangeRequest::remove)};
+};
+
+template <>
+struct Layout<ResetRequest> : LayoutDefaults {
+  using Struct = schema::Reset;
+  static constexpr auto kind = ClientFrame::RESET;
+  static constexpr auto get = &ClientReader::getReset;
+  static constexpr auto columns = std::tuple{bytes("subject", &ResetRequest::subject)};
+  static constexpr auto fields = std::tuple{field("all", 0, &ResetRequest::all)};
+};
+
+// ------------------------------------------------------------------------ all kinds, in order
+
+using RequestBody = decltype(ClientRequest::body);
+inline constexpr size_t request_kinds_count = std::variant_size_v<RequestBody>;
+
+template <size_t kind>
+using RequestOfKind = std::variant_alternative_t<kind, RequestBody>;
+
+using RequestKinds = std::make_index_sequence<request_kinds_count>;
+
+template <size_t... kinds>
+constexpr bool kinds_are_indexes(std::index_sequence<kinds...>) {
+  return ((static_cast<size_t>(Layout<RequestOfKind<kinds>>::kind) == kinds) && ...);
+}
+static_assert(kinds_are_indexes(RequestKinds{}));
+
+// ------------------------------------------------------------------------------------ reading
+
+// A source has `column<T>(pointer)`, `bytes(pointer)` and `number<T>(byte)` of one struct; it is
+// asked for the pointers in their order.
+template <typename Request, typename Source, typename Class, typename T>
+void read_row(Request& request, Source& source, uint32_t pointer, const ListRow<Class, T>& row) {
+  request.*row.member = source.template column<T>(pointer);
+}
+template <typename Request, typename Source, typename Class, typename T, typename AreValid>
+void read_row(Request& request, Source& source, uint32_t pointer,
+              const ColumnRow<Class, T, AreValid>& row) {
+  request.*row.member = source.template column<T>(pointer);
+}
+template <typename Request, typename Source, typename Class>
+void read_row(Request& request, Source& source, uint32_t pointer, const BytesRow<Class>& row) {
+  request.*row.member = source.bytes(pointer);
+}
+template <typename Request, typename Source, typename Class>
+void read_row(Request& request, Source& source, uint32_t pointer, const TextRow<Class>& row) {
+  request.*row.member = without_nul(source.bytes(pointer));
+}
+template <typename Request, typename Source>
+void read_row(Request&, Source&, uint32_t, const OtherRow&) {}
+
+template <typename Request, typename Source, typename Class, typename T, typename IsValid>
+void read_field(Request& request, Source& source, const Field<Class, T, IsValid>& field) {
+  request.*field.member = source.template number<T>(field.byte);
+}
+
+template <typename Request, typename Source>
+[[gnu::always_inline]] inline Request read_request(Source& source) {
+  Request request{};
+  each_row(Layout<Request>::columns,
+           [&](auto pointer, const auto& row) { read_row(request, source, pointer, row); });
+  each_row(Layout<Request>::fields,
+           [&](auto, const auto& field) { read_field(request, source, field); });
+  return request;
+}
+
+}  // namespace sluice::wire
