@@ -1,4 +1,4 @@
-// What every encoder of answers begins with.
+// What every encoder of answers begins with, and how it writes the columns of a table.
 // Flow:   encode_*() of capnp_codec_encode.cpp and capnp_codec_quota_encode.cpp.
 // Units:  byte offsets into a struct's data, indexes of its pointers (`capnp compile -ocapnp`).
 #pragma once
@@ -7,7 +7,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <tuple>
 
+#include "wire/answer_layout.hpp"
 #include "wire/frame_reader.hpp"
 #include "wire/frame_writer.hpp"
 
@@ -40,6 +43,32 @@ template <typename Struct>
 FrameWriter::Struct add_body(FrameWriter& writer, uint64_t id, Kind kind) noexcept {
   const auto frame = add_frame(writer, id, kind);
   return writer.add_struct(frame, frame_at::body, shape_of<Struct>);
+}
+
+// ------------------------------------------------------------------ columns by answer_layout.hpp
+
+template <typename Column, typename Item>
+void add_column(FrameWriter& writer, FrameWriter::Struct parent, size_t pointer,
+                const Column& column, std::span<const Item> items) noexcept {
+  writer.add_column<typename Column::Number>(parent, pointer, items, column.value);
+}
+
+template <size_t pointer, typename Rows, typename Item>
+void add_column(FrameWriter& writer, FrameWriter::Struct parent, const Rows& rows,
+                std::span<const Item> items) noexcept {
+  add_column(writer, parent, pointer, std::get<pointer>(rows), items);
+}
+
+template <typename Column>
+constexpr size_t column_bytes(const Column&, size_t count) noexcept {
+  return list_bytes(count, sizeof(typename Column::Number));
+}
+
+template <typename Rows>
+constexpr size_t columns_bytes(const Rows& rows, size_t count) noexcept {
+  size_t bytes = 0;
+  each_column(rows, [&](size_t, const auto& column) { bytes += column_bytes(column, count); });
+  return bytes;
 }
 
 }  // namespace sluice::wire

@@ -1,6 +1,6 @@
 // The writing half of capnp_codec.hpp. Answers are laid out by FrameWriter rather than by the
 // library's builder: no allocation, no exception, and columns are plain loops. The schema's offsets
-// below are pinned by golden files of the `capnp` tool.
+// are pinned by golden files of the `capnp` tool.
 #include <sluicegate.capnp.h>
 
 #include <algorithm>
@@ -8,41 +8,46 @@
 #include "base/assert.hpp"
 #include "base/limits.hpp"
 #include "wire/answer_frame.hpp"
+#include "wire/answer_layout.hpp"
 #include "wire/capnp_codec.hpp"
 #include "wire/frame_writer.hpp"
 
 namespace sluice::wire {
 namespace {
 
-// Byte offsets into a struct's data, and indexes of its pointers (`capnp compile -ocapnp`).
+// Byte offsets into a struct's data (`capnp compile -ocapnp`); pointers by answer_layout.hpp.
 namespace welcome_at {
 constexpr size_t version = 0, routing_hash = 2, shard = 4, shards = 8, frame_bytes_max = 12,
                  routing_seed = 16, frame_entries_max = 24, outstanding_frames_max = 28,
                  outstanding_bytes_max = 32, waiting_entries_max = 36, handles_max = 40,
-                 key_bytes_max = 44, instance_id = 48, features = 56, server_version = 0;
-}
+                 key_bytes_max = 44, instance_id = 48, features = 56;
+constexpr size_t server_version = pointer_of(welcome_rows, "serverVersion");
+}  // namespace welcome_at
 namespace verdicts_at {
-constexpr size_t count = 0, verdicts = 0, details = 1;
-}
+constexpr size_t count = 0;
+constexpr size_t verdicts = pointer_of(verdicts_rows, "verdicts"),
+                 details = pointer_of(verdicts_rows, "details");
+}  // namespace verdicts_at
 namespace granted_at {
-constexpr size_t entries = 0, verdicts = 1, details = 2, reservations = 3;
-}
-namespace details_at {
-constexpr size_t limit = 0, window_ms = 1, remaining = 2, reset_ms = 3, retry_ms = 4,
-                 request_id = 5;
+constexpr size_t entries = pointer_of(granted_rows, "entries"),
+                 verdicts = pointer_of(granted_rows, "verdicts"),
+                 details = pointer_of(granted_rows, "details"),
+                 reservations = pointer_of(granted_rows, "reservations");
 }
 namespace interned_at {
-constexpr size_t handles = 0, verdicts = 1;
+constexpr size_t handles = pointer_of(interned_rows, "handles"),
+                 verdicts = pointer_of(interned_rows, "verdicts");
 }
 namespace inspected_at {
-constexpr size_t cursor = 0, keys = 0, key_sizes = 1, window_ms = 2, max_requests = 3,
-                 max_requests_in_queue = 4, approved = 5, denied = 6, waiting = 7, reset_ms = 8;
-}
+constexpr size_t cursor = 0;
+constexpr size_t keys = pointer_of(inspected_rows, "keys");
+}  // namespace inspected_at
 namespace error_at {
-constexpr size_t code = 0, text = 0;
-}
+constexpr size_t code = 0;
+constexpr size_t text = pointer_of(error_rows, "text");
+}  // namespace error_at
 namespace go_away_at {
-constexpr size_t reason = 0;
+constexpr size_t reason = pointer_of(go_away_rows, "reason");
 }
 
 // What no small answer's text may exceed, whatever else the answer holds.
@@ -71,38 +76,17 @@ void add_details(FrameWriter& writer, FrameWriter::Struct parent, size_t pointer
                  std::span<const api::Detail> details, uint8_t bits) noexcept {
   if (bits == 0) return;
   const auto columns = writer.add_struct(parent, pointer, shape_of<schema::Details>);
-  const auto wanted = [bits](uint8_t bit) { return (bits & bit) != 0; };
-  using api::Detail;
-  if (wanted(detail_bit::limit)) {
-    writer.add_column<uint32_t>(columns, details_at::limit, details, &Detail::limit);
-  }
-  if (wanted(detail_bit::window)) {
-    writer.add_column<uint64_t>(columns, details_at::window_ms, details, &Detail::window_ms);
-  }
-  if (wanted(detail_bit::remaining)) {
-    writer.add_column<uint32_t>(columns, details_at::remaining, details, &Detail::remaining);
-  }
-  if (wanted(detail_bit::reset)) {
-    writer.add_column<uint64_t>(columns, details_at::reset_ms, details, &Detail::reset_ms);
-  }
-  if (wanted(detail_bit::retry)) {
-    writer.add_column<uint64_t>(columns, details_at::retry_ms, details, &Detail::retry_ms);
-  }
-  if (wanted(detail_bit::request_id)) {
-    writer.add_column<uint64_t>(columns, details_at::request_id, details, &Detail::request_id);
-  }
+  each_column(details_rows, [&](size_t column, const auto& row) {
+    if ((bits & detail_bit_of(column)) != 0) add_column(writer, columns, column, row, details);
+  });
 }
 
 size_t details_bytes(size_t count, uint8_t bits) noexcept {
   if (bits == 0) return 0;
   size_t bytes = shape_of<schema::Details>.bytes();
-  for (const uint8_t bit : {detail_bit::limit, detail_bit::remaining}) {
-    if ((bits & bit) != 0) bytes += list_bytes(count, sizeof(uint32_t));
-  }
-  for (const uint8_t bit :
-       {detail_bit::window, detail_bit::reset, detail_bit::retry, detail_bit::request_id}) {
-    if ((bits & bit) != 0) bytes += list_bytes(count, sizeof(uint64_t));
-  }
+  each_column(details_rows, [&](size_t column, const auto& row) {
+    if ((bits & detail_bit_of(column)) != 0) bytes += column_bytes(row, count);
+  });
   return bytes;
 }
 
@@ -132,19 +116,18 @@ size_t verdicts_bytes_max(uint32_t entries_count, uint8_t details) noexcept {
 
 size_t granted_bytes_max(uint32_t entries_count, uint8_t details) noexcept {
   return frame_head_bytes + shape_of<schema::Granted>.bytes() +
-         list_bytes(entries_count, sizeof(uint32_t)) + list_bytes(entries_count, 1) +
-         list_bytes(entries_count, sizeof(uint64_t)) + details_bytes(entries_count, details);
+         columns_bytes(granted_rows, entries_count) + list_bytes(entries_count, 1) +
+         details_bytes(entries_count, details);
 }
 
 size_t interned_bytes_max(uint32_t keys_count) noexcept {
   return frame_head_bytes + shape_of<schema::Interned>.bytes() +
-         list_bytes(keys_count, sizeof(api::Handle)) + list_bytes(keys_count, 1);
+         columns_bytes(interned_rows, keys_count) + list_bytes(keys_count, 1);
 }
 
 size_t inspected_bytes_max(std::span<const api::KeyState> keys) noexcept {
   return frame_head_bytes + shape_of<schema::Inspected>.bytes() + list_bytes(keys_bytes(keys), 1) +
-         list_bytes(keys.size(), sizeof(uint16_t)) + 5 * list_bytes(keys.size(), sizeof(uint32_t)) +
-         2 * list_bytes(keys.size(), sizeof(uint64_t));
+         columns_bytes(inspected_rows, keys.size());
 }
 
 size_t encode_welcome(uint64_t id, const WelcomeAnswer& answer, std::span<std::byte> out) noexcept {
@@ -190,14 +173,12 @@ size_t encode_granted(uint64_t id, std::span<const uint32_t> entries,
   ASSERT(detail_bits == 0 || details.size() == verdicts.size());
   FrameWriter writer(out);
   const auto body = add_body<schema::Granted>(writer, id, Kind::GRANTED);
-  writer.add_column<uint32_t>(body, granted_at::entries, entries, std::identity{});
+  add_column<granted_at::entries>(writer, body, granted_rows, entries);
   add_verdicts(writer, body, granted_at::verdicts, verdicts);
   add_details(writer, body, granted_at::details, details, detail_bits);
   const bool some_approved = std::any_of(reservations.begin(), reservations.end(),
                                          [](uint64_t reservation) { return reservation != 0; });
-  if (some_approved) {
-    writer.add_column<uint64_t>(body, granted_at::reservations, reservations, std::identity{});
-  }
+  if (some_approved) add_column<granted_at::reservations>(writer, body, granted_rows, reservations);
   return writer.finish();
 }
 
@@ -214,7 +195,7 @@ size_t encode_interned(uint64_t id, std::span<const api::Handle> handles,
   ASSERT(handles.size() == verdicts.size());
   FrameWriter writer(out);
   const auto body = add_body<schema::Interned>(writer, id, Kind::INTERNED);
-  writer.add_column<uint32_t>(body, interned_at::handles, handles, std::identity{});
+  add_column<interned_at::handles>(writer, body, interned_rows, handles);
   add_verdicts(writer, body, interned_at::verdicts, verdicts);
   return writer.finish();
 }
@@ -225,18 +206,9 @@ size_t encode_inspected(uint64_t id, std::span<const api::KeyState> keys, uint64
   const auto body = add_body<schema::Inspected>(writer, id, Kind::INSPECTED);
   writer.set(body, inspected_at::cursor, next_cursor);
   add_keys(writer, body, keys);
-  using api::KeyState;
-  namespace at = inspected_at;
-  writer.add_column<uint16_t>(body, at::key_sizes, keys,
-                              [](const KeyState& state) { return state.key.size(); });
-  writer.add_column<uint64_t>(body, at::window_ms, keys, &KeyState::window_ms);
-  writer.add_column<uint32_t>(body, at::max_requests, keys, &KeyState::max_requests);
-  writer.add_column<uint32_t>(body, at::max_requests_in_queue, keys,
-                              &KeyState::max_requests_in_queue);
-  writer.add_column<uint32_t>(body, at::approved, keys, &KeyState::approved);
-  writer.add_column<uint32_t>(body, at::denied, keys, &KeyState::denied);
-  writer.add_column<uint32_t>(body, at::waiting, keys, &KeyState::waiting);
-  writer.add_column<uint64_t>(body, at::reset_ms, keys, &KeyState::reset_ms);
+  each_column(inspected_rows, [&](size_t pointer, const auto& row) {
+    add_column(writer, body, pointer, row, keys);
+  });
   return writer.finish();
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/limits.hpp"
 #include "policy/quota_text.hpp"
+#include "wire/answer_layout.hpp"
 #include "wire/column_reader.hpp"
 #include "wire/frame_message.hpp"
 #include "wire/request_checks.hpp"
@@ -11,8 +12,8 @@
 namespace sluice::wire {
 namespace {
 
-// Pointers of QuotaAnswers and of Granted.
-constexpr uint32_t answered_reservations = 1, granted_reservations = 3;
+constexpr uint32_t answered_reservations = pointer_of(quota_answers_rows, "reservations");
+constexpr uint32_t granted_reservations = pointer_of(granted_rows, "reservations");
 
 // ---------------------------------------------------------------------------- checking columns
 // No loop ends early, so that the compiler can do many numbers at once.

@@ -8,6 +8,7 @@
 #include "base/assert.hpp"
 #include "base/limits.hpp"
 #include "wire/answer_frame.hpp"
+#include "wire/answer_layout.hpp"
 #include "wire/capnp_codec_quota.hpp"
 #include "wire/frame_writer.hpp"
 
@@ -19,19 +20,23 @@ using api::QuotaAnswer;
 using api::QuotaBatch;
 using api::SubjectRow;
 
-// Byte offsets into a struct's data, and indexes of its pointers (`capnp compile -ocapnp`).
+// Byte offsets into a struct's data (`capnp compile -ocapnp`); pointers by answer_layout.hpp.
 namespace answers_at {
-constexpr size_t count = 0, codes = 0, reservations = 1, retry_ms = 2, limits = 3;
-}
+constexpr size_t count = 0;
+constexpr size_t codes = pointer_of(quota_answers_rows, "codes"),
+                 reservations = pointer_of(quota_answers_rows, "reservations"),
+                 retry_ms = pointer_of(quota_answers_rows, "retryMs"),
+                 limits = pointer_of(quota_answers_rows, "limits");
+}  // namespace answers_at
 namespace states_at {
-constexpr size_t left_out = 0, entries = 0, subjects = 1, names = 2, name_sizes = 3, metrics = 4,
-                 kinds = 5, ceilings = 6, violated = 7, amounts = 8, used = 9, reserved = 10,
-                 remaining = 11, period_ms = 12, reset_ms = 13;
-}
+constexpr size_t left_out = 0;
+constexpr size_t names = pointer_of(limit_states_rows, "names");
+}  // namespace states_at
 namespace usage_at {
-constexpr size_t cursor = 0, names = 0, name_sizes = 1, sources = 2, open_reservations = 3,
-                 waiting = 4, quotas = 5, limits = 6;
-}
+constexpr size_t cursor = 0;
+constexpr size_t names = pointer_of(usage_rows, "names"), quotas = pointer_of(usage_rows, "quotas"),
+                 limits = pointer_of(usage_rows, "limits");
+}  // namespace usage_at
 namespace quota_at {
 constexpr size_t refund_expired = 0, overtakers_max = 4, limits = 0, profile = 1;
 }
@@ -42,31 +47,33 @@ constexpr size_t metric = 0, kind = 2, ceiling = 4, unit = 6, amount = 8, period
 
 constexpr size_t states_columns = shape_of<schema::LimitStates>.pointers;
 // Of one limit, its name aside, and of the columns' padding.
-constexpr size_t state_bytes = sizeof(uint32_t) + 6 + 6 * sizeof(uint64_t);
+constexpr size_t state_bytes = [] {
+  size_t bytes = 0;
+  each_column(limit_states_rows, [&]<typename Column>(size_t, const Column&) {
+    bytes += sizeof(typename Column::Number);
+  });
+  return bytes;
+}();
 constexpr size_t states_head_bytes =
     shape_of<schema::LimitStates>.bytes() + states_columns * word_bytes;
 
 // ------------------------------------------------------------------------------- limit states
 
 // A walk calls what it is given with each limit that is told, and with its entry's index.
-template <typename T, typename Walk, typename Field>
+template <typename Column, typename Walk>
 void add_state_column(FrameWriter& writer, FrameWriter::Struct states, size_t pointer, size_t count,
-                      const Walk& walk, Field field) noexcept {
-  std::byte* next = writer.add_list<T>(states, pointer, count);
-  walk([&](uint32_t, const LimitReport& report) {
-    const T value = static_cast<T>(std::invoke(field, report));
+                      const Column& column, const Walk& walk) noexcept {
+  using Number = typename Column::Number;
+  std::byte* next = writer.add_list<Number>(states, pointer, count);
+  walk([&](uint32_t entry, const LimitReport& report) {
+    Number value;
+    if constexpr (std::is_invocable_v<decltype(column.value), const LimitReport&>) {
+      value = static_cast<Number>(std::invoke(column.value, report));
+    } else {
+      value = column.value(entry, report);
+    }
     std::memcpy(next, &value, sizeof(value));
     next += sizeof(value);
-  });
-}
-
-template <typename Walk>
-void add_state_entries(FrameWriter& writer, FrameWriter::Struct states, size_t count,
-                       const Walk& walk) noexcept {
-  std::byte* next = writer.add_list<uint32_t>(states, states_at::entries, count);
-  walk([&](uint32_t entry, const LimitReport&) {
-    std::memcpy(next, &entry, sizeof(entry));
-    next += sizeof(entry);
   });
 }
 
@@ -88,29 +95,15 @@ void add_limit_states(FrameWriter& writer, FrameWriter::Struct parent, size_t po
   size_t count = 0;
   walk([&](uint32_t, const LimitReport&) { ++count; });
   if (count == 0 && left_out == 0) return;
-  namespace at = states_at;
   const auto states = writer.add_struct(parent, pointer, shape_of<schema::LimitStates>);
-  writer.set(states, at::left_out, left_out);
-  add_state_entries(writer, states, count, walk);
-  const auto add_bytes = [&](size_t column, auto field) {
-    add_state_column<uint8_t>(writer, states, column, count, walk, field);
-  };
-  const auto add_numbers = [&](size_t column, auto field) {
-    add_state_column<uint64_t>(writer, states, column, count, walk, field);
-  };
-  add_bytes(at::subjects, &LimitReport::subject);
-  add_state_names(writer, states, walk);
-  add_bytes(at::name_sizes, &LimitReport::name_bytes);
-  add_bytes(at::metrics, &LimitReport::metric);
-  add_bytes(at::kinds, &LimitReport::kind);
-  add_bytes(at::ceilings, &LimitReport::ceiling);
-  add_bytes(at::violated, &LimitReport::violated);
-  add_numbers(at::amounts, &LimitReport::amount);
-  add_numbers(at::used, &LimitReport::used);
-  add_numbers(at::reserved, &LimitReport::reserved);
-  add_numbers(at::remaining, &LimitReport::remaining);
-  add_numbers(at::period_ms, &LimitReport::period_ms);
-  add_numbers(at::reset_ms, &LimitReport::reset_ms);
+  writer.set(states, states_at::left_out, left_out);
+  each_row(limit_states_rows, [&]<typename Row>(size_t column, const Row& row) {
+    if constexpr (NumberColumn<Row>) {
+      add_state_column(writer, states, column, count, row, walk);
+    } else {
+      add_state_names(writer, states, walk);
+    }
+  });
 }
 
 // ------------------------------------------------------------------------------ quota answers
@@ -126,12 +119,13 @@ void add_codes(FrameWriter& writer, FrameWriter::Struct body,
 }
 
 // Zeros are not told.
-template <typename T>
-void add_unless_zero(FrameWriter& writer, FrameWriter::Struct body, size_t pointer,
-                     std::span<const QuotaAnswer> answers, T QuotaAnswer::*member) noexcept {
-  T any = 0;
-  for (const QuotaAnswer& answer : answers) any |= answer.*member;
-  if (any != 0) writer.add_column<T>(body, pointer, answers, member);
+template <size_t pointer>
+void add_unless_zero(FrameWriter& writer, FrameWriter::Struct body,
+                     std::span<const QuotaAnswer> answers) noexcept {
+  constexpr auto& column = std::get<pointer>(quota_answers_rows);
+  typename std::decay_t<decltype(column)>::Number any = 0;
+  for (const QuotaAnswer& answer : answers) any |= answer.*column.value;
+  if (any != 0) add_column(writer, body, pointer, column, answers);
 }
 
 void add_answer_limits(FrameWriter& writer, FrameWriter::Struct body,
@@ -154,7 +148,7 @@ void add_answer_limits(FrameWriter& writer, FrameWriter::Struct body,
 
 // All rows, in the order of the answers.
 template <typename Take>
-void each_row(const QuotaBatch& batch, Take take) noexcept {
+void each_subject(const QuotaBatch& batch, Take take) noexcept {
   uint32_t index = 0;
   for (const QuotaAnswer& answer : batch.answers) {
     const auto rows = std::span(batch.rows).subspan(answer.first_row, answer.rows_count);
@@ -190,16 +184,15 @@ struct UsageExtent {
   size_t bytes = 0;
 
   explicit UsageExtent(const QuotaBatch& batch) noexcept {
-    each_row(batch, [&](uint32_t, const SubjectRow& row) {
+    each_subject(batch, [&](uint32_t, const SubjectRow& row) {
       ++rows_count;
       names_bytes += row.name_bytes;
     });
     ASSERT(names_bytes <= usage_names_bytes_max);
     bytes = frame_head_bytes + shape_of<schema::UsageReply>.bytes() + states_head_bytes +
-            list_bytes(names_bytes, 1) + list_bytes(rows_count, 2) + list_bytes(rows_count, 1) +
-            2 * list_bytes(rows_count, 4) + word_bytes +
+            list_bytes(names_bytes, 1) + columns_bytes(usage_rows, rows_count) + word_bytes +
             rows_count * shape_of<schema::Quota>.bytes();
-    each_row(batch, [&](uint32_t index, const SubjectRow& row) {
+    each_subject(batch, [&](uint32_t index, const SubjectRow& row) {
       const size_t more = quota_bytes(batch, row);
       const bool fits = whole_rows == index && bytes + more <= limits::reply_bytes_max;
       if (fits) {
@@ -218,19 +211,20 @@ void add_row_names(FrameWriter& writer, FrameWriter::Struct body, const QuotaBat
                    size_t bytes) noexcept {
   std::byte* next = writer.add_list<char>(body, usage_at::names, bytes);
   if (next == nullptr) return;
-  each_row(batch, [&](uint32_t, const SubjectRow& row) {
+  each_subject(batch, [&](uint32_t, const SubjectRow& row) {
     const std::string_view name = batch.name_of(row);
     std::memcpy(next, name.data(), name.size());
     next += name.size();
   });
 }
 
-template <typename T, typename Member>
+template <typename Column>
 void add_row_column(FrameWriter& writer, FrameWriter::Struct body, size_t pointer,
-                    const QuotaBatch& batch, size_t count, Member member) noexcept {
-  std::byte* next = writer.add_list<T>(body, pointer, count);
-  each_row(batch, [&](uint32_t, const SubjectRow& row) {
-    const T value = static_cast<T>(row.*member);
+                    const QuotaBatch& batch, size_t count, const Column& column) noexcept {
+  using Number = typename Column::Number;
+  std::byte* next = writer.add_list<Number>(body, pointer, count);
+  each_subject(batch, [&](uint32_t, const SubjectRow& row) {
+    const Number value = static_cast<Number>(row.*column.value);
     std::memcpy(next, &value, sizeof(value));
     next += sizeof(value);
   });
@@ -265,7 +259,7 @@ void add_quotas(FrameWriter& writer, FrameWriter::Struct body, const QuotaBatch&
                 const UsageExtent& extent) noexcept {
   const auto quotas =
       writer.add_structs(body, usage_at::quotas, extent.rows_count, shape_of<schema::Quota>);
-  each_row(batch, [&](uint32_t index, const SubjectRow& row) {
+  each_subject(batch, [&](uint32_t index, const SubjectRow& row) {
     if (index >= extent.whole_rows || !has_quota(row)) return;
     fill_quota(writer, quotas[index], batch.quotas[row.quota]);
   });
@@ -274,7 +268,7 @@ void add_quotas(FrameWriter& writer, FrameWriter::Struct body, const QuotaBatch&
 void add_row_limits(FrameWriter& writer, FrameWriter::Struct body, const QuotaBatch& batch,
                     const UsageExtent& extent) noexcept {
   const auto walk = [&](auto take) {
-    each_row(batch, [&](uint32_t index, const SubjectRow& row) {
+    each_subject(batch, [&](uint32_t index, const SubjectRow& row) {
       if (index >= extent.whole_rows) return;
       const auto limits = std::span(batch.limits).subspan(row.first_limit, row.limits_count);
       for (const LimitReport& limit : limits) take(index, limit);
@@ -303,10 +297,10 @@ size_t encode_quota_answers(uint64_t id, std::span<const QuotaAnswer> answers,
   writer.set(body, answers_at::count, static_cast<uint32_t>(answers.size()));
   add_codes(writer, body, answers);
   if (columns.reservations) {
-    add_unless_zero(writer, body, answers_at::reservations, answers, &QuotaAnswer::reservation);
+    add_unless_zero<answers_at::reservations>(writer, body, answers);
   }
   if (columns.retries) {
-    add_unless_zero(writer, body, answers_at::retry_ms, answers, &QuotaAnswer::retry_ms);
+    add_unless_zero<answers_at::retry_ms>(writer, body, answers);
   }
   if (columns.limits) add_answer_limits(writer, body, answers, limits);
   return writer.finish();
@@ -324,13 +318,10 @@ size_t encode_usage_reply(uint64_t id, const QuotaBatch& batch, std::span<std::b
   // A page has one answer; what is asked by name has no next one.
   const uint64_t cursor = batch.answers.empty() ? 0 : batch.answers.back().next_cursor;
   writer.set(body, usage_at::cursor, cursor);
-  namespace at = usage_at;
   add_row_names(writer, body, batch, extent.names_bytes);
-  add_row_column<uint16_t>(writer, body, at::name_sizes, batch, count, &SubjectRow::name_bytes);
-  add_row_column<uint8_t>(writer, body, at::sources, batch, count, &SubjectRow::source);
-  add_row_column<uint32_t>(writer, body, at::open_reservations, batch, count,
-                           &SubjectRow::open_reservations);
-  add_row_column<uint32_t>(writer, body, at::waiting, batch, count, &SubjectRow::waiting);
+  each_column(usage_rows, [&](size_t pointer, const auto& column) {
+    add_row_column(writer, body, pointer, batch, count, column);
+  });
   add_quotas(writer, body, batch, extent);
   add_row_limits(writer, body, batch, extent);
   return writer.finish();

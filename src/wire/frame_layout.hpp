@@ -1,6 +1,6 @@
-// The rows in which request_layout.hpp says what lies where in a struct of a frame.
-// Flow:   a table of a struct's pointers, one row each and in their order -> what reads and checks
-//         them.
+// The rows in which request_layout.hpp and answer_layout.hpp say what lies where in a struct.
+// Flow:   a table of a struct's pointers, one row each and in their order -> what reads,
+//         checks, bounds or writes them.
 // Shape:  names are the schema's. A test compares names, places and types with the schema.
 // Units:  fields are in bytes from the start of the struct's data.
 #pragma once
@@ -24,6 +24,17 @@ template <typename... Rows, typename Visit>
     (visit(std::integral_constant<size_t, indexes>{}, std::get<indexes>(rows)), ...);
   }
   (std::index_sequence_for<Rows...>{});
+}
+
+// Of the row of this name.
+template <typename... Rows>
+consteval size_t pointer_of(const std::tuple<Rows...>& rows, std::string_view name) {
+  size_t found = sizeof...(Rows);
+  each_row(rows, [&](size_t index, const auto& row) {
+    if (name == row.name) found = index;
+  });
+  if (found == sizeof...(Rows)) throw "no row has this name";
+  return found;
 }
 
 // -------------------------------------------------------------------------------- of requests
@@ -97,5 +108,19 @@ constexpr TextRow<Class> text(const char* name, std::string_view Class::*member)
 struct OtherRow {
   const char* name;
 };
+
+// --------------------------------------------------------------------------------- of answers
+
+// A list of numbers T, one for each item: a member of it, or what a function makes of it.
+template <typename T, typename Value>
+struct AnswerColumn {
+  using Number = T;
+  const char* name;
+  Value value;
+};
+template <typename T, typename Value>
+constexpr AnswerColumn<T, Value> answer_column(const char* name, Value value) {
+  return {name, value};
+}
 
 }  // namespace sluice::wire

@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 
+#include "wire/answer_layout.hpp"
 #include "wire/request_layout.hpp"
 
 namespace sluice::wire {
@@ -73,6 +74,10 @@ void expect_type(const ListRow<Class, T>&, const Slot& slot) {
 }
 template <typename Class, typename T, typename AreValid>
 void expect_type(const ColumnRow<Class, T, AreValid>&, const Slot& slot) {
+  EXPECT_EQ(slot.element_type, type_of<T>());
+}
+template <typename T, typename Value>
+void expect_type(const AnswerColumn<T, Value>&, const Slot& slot) {
   EXPECT_EQ(slot.element_type, type_of<T>());
 }
 template <typename Class>
@@ -141,6 +146,20 @@ TEST(FrameLayout, of_every_request_is_the_schemas) {
 TEST(FrameLayout, has_every_kind) {
   EXPECT_EQ(capnp::Schema::from<schema::ClientFrame>().getUnionFields().size(),
             request_kinds_count);
+}
+
+TEST(FrameLayout, of_every_answer_is_the_schemas) {
+  expect_pointers<schema::Welcome>(welcome_rows);
+  expect_pointers<schema::Error>(error_rows);
+  expect_pointers<schema::GoAway>(go_away_rows);
+  expect_pointers<schema::Verdicts>(verdicts_rows);
+  expect_pointers<schema::Granted>(granted_rows);
+  expect_pointers<schema::Interned>(interned_rows);
+  expect_pointers<schema::Details>(details_rows);
+  expect_pointers<schema::Inspected>(inspected_rows);
+  expect_pointers<schema::QuotaAnswers>(quota_answers_rows);
+  expect_pointers<schema::LimitStates>(limit_states_rows);
+  expect_pointers<schema::UsageReply>(usage_rows);
 }
 
 }  // namespace
