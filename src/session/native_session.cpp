@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/assert.hpp"
-#include "base/overloaded.hpp"
 #include "wire/frame_reader.hpp"
 
 namespace sluice::session {
@@ -71,88 +70,6 @@ bool NativeSession::all_decided() noexcept {
   if (outstanding_frames_ == 0) return true;
   hold(held_by_decision);
   return false;
-}
-
-bool NativeSession::may_handle(const wire::ClientRequest& request) noexcept {
-  return std::visit(
-      base::Overloaded{
-          [&](const wire::AcquireRequest& acquire) {
-            return said_go_away_ || make_turn_room(static_cast<uint32_t>(acquire.key_sizes.size()),
-                                                   acquire.keys.size());
-          },
-          [&](const wire::ReleaseRequest& release) {
-            return make_turn_room(static_cast<uint32_t>(release.key_sizes.size()),
-                                  release.keys.size());
-          },
-          [&](const wire::InternRequest& intern) {
-            return make_handle_room(static_cast<uint32_t>(intern.key_sizes.size()));
-          },
-          [&](const wire::ForgetRequest& forget) {
-            if (!make_handle_room(static_cast<uint32_t>(forget.handles.size()))) return false;
-            context_.backend.execute();  // what was asked by these handles comes first
-            return true;
-          },
-          [&](const wire::WithdrawRequest&) { return all_decided(); },
-          [&](const wire::InspectRequest&) { return all_decided() && make_query_room(); },
-          [&](const wire::UnsupportedRequest&) { return true; },
-          [&](const wire::HelloRequest&) { return true; },
-          [&](const wire::AcquireByHandleRequest&) { return true; },
-          [&](const wire::PingRequest&) { return true; },
-          [&](const auto&) { return make_query_room(); },  // all that is about quotas
-      },
-      request.body);
-}
-
-bool NativeSession::on_frame(std::span<const std::byte> frame) noexcept {
-  const auto request = wire::decode(frame);
-  if (!request) {
-    write_error(request.error().id, welcomed_ ? request.error().code : ErrorCode::hello_expected);
-    return true;
-  }
-  const uint64_t id = request->id;
-  if (const auto* hello = std::get_if<wire::HelloRequest>(&request->body)) {
-    return on_hello(id, *hello);
-  }
-  if (!welcomed_) {
-    write_error(id, ErrorCode::hello_expected);
-    return true;
-  }
-  if (const auto* acquire = std::get_if<wire::AcquireByHandleRequest>(&request->body)) {
-    return on_acquire_by_handle(id, frame.size(), *acquire);
-  }
-  if (!may_handle(*request)) return false;
-  if (connection_.finishing() || connection_.closing()) return true;
-  std::visit(
-      base::Overloaded{
-          [&](const wire::UnsupportedRequest&) { write_error(id, ErrorCode::unsupported); },
-          [&](const wire::HelloRequest&) {},
-          [&](const wire::AcquireRequest& acquire) { on_acquire(id, frame.size(), acquire); },
-          [&](const wire::AcquireByHandleRequest&) {},
-          [&](const wire::ReleaseRequest& release) { on_release(id, frame.size(), release); },
-          [&](const wire::WithdrawRequest& withdraw) { on_withdraw(id, withdraw); },
-          [&](const wire::InspectRequest& inspect) { on_inspect(id, inspect); },
-          [&](const wire::InternRequest& intern) { on_intern(id, intern); },
-          [&](const wire::ForgetRequest& forget) { on_forget(id, forget); },
-          [&](const wire::PingRequest&) {
-            write(wire::small_answer_bytes_max,
-                  [&](auto out) { return wire::encode_pong(id, out); });
-          },
-          [&](const wire::ReserveRequest& reserve) {
-            on_reserve(id, frame.size(), api::QuotaOp::reserve, reserve);
-          },
-          [&](const wire::CheckRequest& check) {
-            on_reserve(id, frame.size(), api::QuotaOp::check, check);
-          },
-          [&](const wire::SettleRequest& settle) { on_settle(id, frame.size(), settle); },
-          [&](const wire::CancelRequest& cancel) { on_cancel(id, frame.size(), cancel); },
-          [&](const wire::ExtendRequest& extend) { on_extend(id, frame.size(), extend); },
-          [&](const wire::RecordRequest& record) { on_record(id, frame.size(), record); },
-          [&](const wire::UsageRequest& usage) { on_usage(id, usage); },
-          [&](const wire::QuotaChangeRequest& change) { on_quota_change(id, change); },
-          [&](const wire::ResetRequest& reset) { on_reset(id, reset); },
-      },
-      request->body);
-  return true;
 }
 
 bool NativeSession::on_hello(uint64_t id, const wire::HelloRequest& hello) noexcept {
@@ -245,7 +162,6 @@ route::Request NativeSession::request_of(uint64_t id, size_t frame_bytes,
 void NativeSession::on_acquire(uint64_t id, size_t frame_bytes,
                                const wire::AcquireRequest& acquire) noexcept {
   const auto count = static_cast<uint32_t>(acquire.key_sizes.size());
-  if (said_go_away_) return answer_draining(id, count, acquire.details);
   if (!admit(id, frame_bytes)) return;
   const auto entries =
       context_.turn.add(request_of(id, frame_bytes, acquire), count, acquire.keys.size());
@@ -303,10 +219,6 @@ void NativeSession::on_release(uint64_t id, size_t frame_bytes,
 }
 
 void NativeSession::on_withdraw(uint64_t id, const wire::WithdrawRequest& request) noexcept {
-  if (id_in_use(id)) {
-    write_error(id, ErrorCode::id_in_use);
-    return;
-  }
   const auto frame = frames_.find(request.target);
   if (frame != frames_.end()) {
     auto& wanted = context_.scratch.indexes;
@@ -327,10 +239,6 @@ void NativeSession::on_withdraw(uint64_t id, const wire::WithdrawRequest& reques
 }
 
 void NativeSession::on_inspect(uint64_t id, const wire::InspectRequest& request) noexcept {
-  if (id_in_use(id)) {
-    write_error(id, ErrorCode::id_in_use);
-    return;
-  }
   hold(held_by_query);
   if (!request.key.empty()) {
     context_.backend.inspect(*this, id, request.key);

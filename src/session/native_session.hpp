@@ -1,6 +1,7 @@
 // The native protocol's side of a connection: frames in, frames out.
 // Flow:   read_frame() -> wire::decode() -> entries of the turn -> Verdicts; grants -> Granted.
-//         native_session_handle.cpp: keys by number; native_session_quota.cpp: quotas.
+//         native_session_frames.cpp: which frames when; native_session_handle.cpp: keys by number;
+//         native_session_quota.cpp: quotas.
 // Shape:  docs/protocol.md. Hello first; then frames in any number, answered in any order.
 // Errors: a wrong frame is answered by Error with its id and changes nothing; what breaks the
 //         stream or the announced bounds ends the connection after its Error.
@@ -10,6 +11,7 @@
 #include <memory>
 #include <optional>
 
+#include "session/frame_rule.hpp"
 #include "session/handle_set.hpp"
 #include "session/session.hpp"
 #include "wire/capnp_codec.hpp"
@@ -39,6 +41,8 @@ class NativeSession final : public Session {
   void begin_drain() noexcept override;
 
  private:
+  struct Frames;  // what frames there are, and when each is taken
+
   // Of route::Request.
   enum Kind : uint8_t { decides, decides_or_waits, releases };
 
@@ -54,7 +58,8 @@ class NativeSession final : public Session {
 
   // False: not now; the frame is looked at again when the session is resumed.
   bool on_frame(std::span<const std::byte> frame) noexcept;
-  bool may_handle(const wire::ClientRequest& request) noexcept;
+  bool may_handle(const FrameRule& rule, const Arrival& arrival, bool refuses) noexcept;
+  bool make_room(const FrameRule& rule, const Arrival& arrival, bool refuses) noexcept;
   bool all_decided() noexcept;
   bool admit(uint64_t id, size_t frame_bytes) noexcept;
   bool id_in_use(uint64_t id) const noexcept;

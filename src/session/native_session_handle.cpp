@@ -11,7 +11,6 @@ namespace sluice::session {
 using api::Verdict;
 
 void NativeSession::on_intern(uint64_t id, const wire::InternRequest& request) noexcept {
-  if (id_in_use(id)) return write_error(id, ErrorCode::id_in_use);
   auto& handles = context_.scratch.indexes;
   auto& verdicts = context_.scratch.verdicts;
   handles.clear();
@@ -55,7 +54,6 @@ bool NativeSession::make_handle_set() noexcept {
 }
 
 void NativeSession::on_forget(uint64_t id, const wire::ForgetRequest& request) noexcept {
-  if (id_in_use(id)) return write_error(id, ErrorCode::id_in_use);
   for (const api::Handle handle : request.handles) {
     if (handles_ == nullptr || !handles_->remove(handle)) continue;
     const bool is_of_other_shard =
@@ -70,10 +68,6 @@ void NativeSession::on_forget(uint64_t id, const wire::ForgetRequest& request) n
 bool NativeSession::on_acquire_by_handle(uint64_t id, size_t frame_bytes,
                                          const wire::AcquireByHandleRequest& acquire) noexcept {
   const auto count = static_cast<uint32_t>(acquire.handles.size());
-  if (said_go_away_) {
-    answer_draining(id, count, acquire.details);
-    return true;
-  }
   const bool to_handle_slots = goes_to_handle_slots(acquire);
   const size_t text_bytes = to_handle_slots ? 0 : look_up(acquire.handles);
   if (text_bytes > limits::handles_text_bytes_max) {

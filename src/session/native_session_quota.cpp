@@ -124,9 +124,6 @@ void fill_ids(QuotaBatch& batch, const wire::ReserveRequest& request) noexcept {
 void NativeSession::on_reserve(uint64_t id, size_t frame_bytes, QuotaOp op,
                                const wire::ReserveRequest& request) noexcept {
   const bool reserves = op == QuotaOp::reserve;
-  if (said_go_away_ && reserves) {
-    return answer_with(id, request.entries_count(), QuotaCode::draining);
-  }
   if (!admit_batch(id, frame_bytes, request.entries_count())) return;
   QuotaBatch& batch = context_.backend.take_batch();
   const bool connection_bound =
@@ -195,7 +192,6 @@ void NativeSession::on_record(uint64_t id, size_t frame_bytes,
 }
 
 void NativeSession::on_usage(uint64_t id, const wire::UsageRequest& request) noexcept {
-  if (id_in_use(id)) return write_error(id, ErrorCode::id_in_use);
   QuotaBatch& batch = context_.backend.take_batch();
   if (request.subject_sizes.empty()) {
     // As many subjects as one answer surely names, however long they are.
@@ -214,7 +210,6 @@ void NativeSession::on_usage(uint64_t id, const wire::UsageRequest& request) noe
 }
 
 void NativeSession::on_quota_change(uint64_t id, const wire::QuotaChangeRequest& request) noexcept {
-  if (id_in_use(id)) return write_error(id, ErrorCode::id_in_use);
   std::optional<api::Quota> quota;
   if (!request.remove) {
     quota = wire::quota_of(request);
@@ -227,7 +222,6 @@ void NativeSession::on_quota_change(uint64_t id, const wire::QuotaChangeRequest&
 }
 
 void NativeSession::on_reset(uint64_t id, const wire::ResetRequest& request) noexcept {
-  if (id_in_use(id)) return write_error(id, ErrorCode::id_in_use);
   QuotaBatch& batch = context_.backend.take_batch();
   if (request.subject.empty()) {
     batch.calls.push_back({.op = QuotaOp::reset_all});

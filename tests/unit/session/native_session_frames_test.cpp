@@ -1,0 +1,129 @@
+// Goal: each kind of frame is taken when it may be, and only then: before Hello, with an id that is
+//       in use, while the server drains.
+// Method: golden frames of every kind, to a session over a backend that only keeps what it is
+// asked.
+#include <string>
+#include <vector>
+
+#include "tests/support/golden_files.hpp"
+#include "tests/unit/session/native_quota_fixture.hpp"
+
+namespace sluice::session {
+namespace {
+
+// One for each kind behind Hello.
+const std::vector<std::string>& frames_behind_hello() {
+  static const std::vector<std::string> names{
+      "acquire_one", "acquire_by_handle", "release", "withdraw", "inspect_key", "intern", "forget",
+      "ping",        "reserve_one",       "check",   "settle",   "cancel",      "extend", "record",
+      "usage",       "quota_put",         "reset"};
+  return names;
+}
+
+class NativeSessionFramesTest : public NativeQuotaFixture {
+ protected:
+  void receive(NativeSession& session, const std::string& name, uint64_t id) {
+    const auto golden = test::golden_frame("ClientFrame", name).bytes();
+    std::vector<uint64_t> words(golden.size() / 8);
+    std::memcpy(words.data(), golden.data(), golden.size());
+    words[2] = id;
+    session.on_received(std::as_writable_bytes(std::span(words)));
+  }
+  schema::ServerFrame::Reader only_answer() {
+    EXPECT_EQ(answers_.size(), 1U);
+    return answered_frame(0);
+  }
+};
+
+TEST_F(NativeSessionFramesTest, takes_nothing_before_hello) {
+  for (const std::string& name : frames_behind_hello()) {
+    SCOPED_TRACE(name);
+    support::FakeIo io;
+    net::ConnectionMemory memory(1);
+    NativeSession session(context_, io, {0, 2}, memory);
+    session.begin();
+    receive(session, name, 7);
+    session.end_turn();
+    EXPECT_TRUE(session.connection().finishing());
+    EXPECT_TRUE(backend_.batches.empty() && backend_.queries.empty());
+    session.close();
+  }
+}
+
+TEST_F(NativeSessionFramesTest, refuses_an_id_in_use_but_of_a_ping) {
+  send_reserve(7);
+  for (const std::string& name : frames_behind_hello()) {
+    if (name == "withdraw" || name == "inspect_key") continue;  // they wait for the other frame
+    SCOPED_TRACE(name);
+    answers_.clear();
+    receive(session_, name, 7);
+    end_turn();
+    if (name == "ping") {
+      EXPECT_TRUE(only_answer().isPong());
+    } else {
+      EXPECT_EQ(only_answer().getError().getCode(), schema::ErrorCode::ID_IN_USE);
+    }
+  }
+  EXPECT_EQ(backend_.batches.size(), 1U);
+}
+
+TEST_F(NativeSessionFramesTest, takes_some_only_when_all_before_them_is_decided) {
+  for (const std::string name : {"withdraw", "inspect_key"}) {
+    SCOPED_TRACE(name);
+    send_reserve(7);
+    answers_.clear();
+    receive(session_, name, 8);
+    end_turn();
+    EXPECT_TRUE(answers_.empty() && backend_.queries.empty());
+    answer_with({api::QuotaCode::ok, api::QuotaCode::ok});
+    EXPECT_EQ(answers_.size() + backend_.queries.size(), 2U);
+  }
+}
+
+TEST_F(NativeSessionFramesTest, refuses_permits_and_reservations_when_it_drains) {
+  session_.begin_drain();
+  end_turn();
+  for (const std::string name : {"acquire_one", "acquire_by_handle", "reserve_one"}) {
+    SCOPED_TRACE(name);
+    answers_.clear();
+    receive(session_, name, 7);
+    end_turn();
+    const auto answer = only_answer();
+    if (answer.isVerdicts()) {
+      EXPECT_EQ(answer.getVerdicts().getVerdicts()[0],
+                static_cast<uint8_t>(api::Verdict::draining));
+    } else {
+      EXPECT_EQ(answer.getQuotaAnswers().getCodes()[0],
+                static_cast<uint8_t>(api::QuotaCode::draining));
+    }
+  }
+  EXPECT_TRUE(backend_.batches.empty());
+  uint64_t id = 8;
+  for (const std::string name : {"check", "settle", "cancel", "extend", "record"}) {
+    receive(session_, name, id++);
+  }
+  EXPECT_EQ(backend_.batches.size(), 5U);
+}
+
+TEST_F(NativeSessionFramesTest, waits_for_room_where_a_frame_needs_it) {
+  backend_.has_room = false;
+  for (const std::string name : {"ping", "withdraw", "intern", "forget"}) {
+    SCOPED_TRACE(name);
+    answers_.clear();
+    receive(session_, name, 7);
+    end_turn();
+    EXPECT_EQ(answers_.size(), 1U);
+  }
+  answers_.clear();
+  receive(session_, "usage", 7);
+  receive(session_, "ping", 8);  // behind it
+  end_turn();
+  EXPECT_TRUE(answers_.empty() && backend_.batches.empty());
+  backend_.has_room = true;
+  session_.unblock();
+  end_turn();
+  EXPECT_EQ(backend_.batches.size(), 1U);
+}
+
+}  // namespace
+}  // namespace sluice::session
