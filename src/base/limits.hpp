@@ -60,6 +60,10 @@ inline constexpr uint32_t output_high_bytes = 256 * 1024;
 inline constexpr uint32_t output_low_bytes = 64 * 1024;
 inline constexpr uint32_t reply_bytes_max = 512 * 1024;  // the largest single reply
 inline constexpr uint32_t output_bytes = output_high_bytes + 2 * reply_bytes_max;
+// Of each of a connection's two output buffers: words to remember the reservations that its unsent
+// replies name. All that fits below output_high_bytes, and the frames of the largest kind behind
+// it.
+inline constexpr uint32_t undelivered_words = output_high_bytes / 8 + 2 * frame_entries_max;
 // What the kernel may already have received when reading is stopped still has to fit.
 inline constexpr uint32_t input_bytes =
     frame_bytes_max + 2 * receive_buffers * receive_buffer_bytes;

@@ -22,6 +22,13 @@ OutputBuffer ConnectionMemory::output(uint32_t index) const noexcept {
                       {first + limits::output_bytes, limits::output_bytes});
 }
 
+std::array<std::span<uint64_t>, 2> ConnectionMemory::undelivered(uint32_t index) const noexcept {
+  std::byte* first = region_.data() + index * bytes_each + buffers_bytes;
+  const std::span<uint64_t> words(reinterpret_cast<uint64_t*>(first),
+                                  2 * size_t{limits::undelivered_words});
+  return {words.first(limits::undelivered_words), words.last(limits::undelivered_words)};
+}
+
 void ConnectionMemory::discard(uint32_t index) noexcept {
   region_.discard(index * bytes_each, bytes_each);
 }

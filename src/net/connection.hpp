@@ -7,6 +7,7 @@
 // Lives:  memory is the ConnectionMemory's; one core only.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -26,11 +27,14 @@ class ConnectionMemory {
 
   InputBuffer input(uint32_t index) const noexcept;
   OutputBuffer output(uint32_t index) const noexcept;
+  // For each of its output buffers: what the session remembers of replies that are not sent yet.
+  std::array<std::span<uint64_t>, 2> undelivered(uint32_t index) const noexcept;
   void discard(uint32_t index) noexcept;
   uint64_t reserved_bytes() const noexcept { return region_.size(); }
 
  private:
-  static constexpr size_t bytes_each = limits::input_bytes + 2 * size_t{limits::output_bytes};
+  static constexpr size_t buffers_bytes = limits::input_bytes + 2 * size_t{limits::output_bytes};
+  static constexpr size_t bytes_each = buffers_bytes + 16 * size_t{limits::undelivered_words};
   base::MappedRegion region_;
 };
 

@@ -37,7 +37,6 @@ class HttpSession final : public Session {
   void write_refusal() noexcept override;
   void write_settled() noexcept override;
   void drop_waiting() noexcept override { exchange_.drop(); }
-  void on_lost(const LostSend& lost) noexcept override { transport_.on_lost(lost); }
   bool has_waiting() const noexcept override { return exchange_.is_waiting(); }
   bool has_undecided() const noexcept override { return undecided_ > 0; }
   int64_t deadline_ms() const noexcept override;

@@ -1,5 +1,6 @@
 #include "session/http_transport.hpp"
 
+#include <array>
 #include <variant>
 
 #include "base/overloaded.hpp"
@@ -80,7 +81,7 @@ void HttpTransport::answer(const wire::RestAnswer& answer, const AnswerOptions& 
   if (options.closes) head.keep_alive = false;
   write_answer(wire::answer_bytes_max(answer), head,
                [&](auto out) { return wire::encode_answer(answer, head, out); });
-  if (options.reservation != 0) remember(options.reservation);
+  session_.on_reply_written(std::array{options.reservation});
 }
 
 void HttpTransport::write_continue() noexcept {
@@ -116,21 +117,6 @@ void HttpTransport::end_keys() noexcept {
 
 bool HttpTransport::has_room() const noexcept {
   return !connection_.output_over_high();
-}
-
-// --- Undelivered reservations --------------------------------------------------------------
-
-void HttpTransport::remember(uint64_t reservation) noexcept {
-  const net::OutputBuffer& output = connection_.output();
-  const uint64_t sends = output.sends_count();
-  undelivered_.forget_before(output.in_flight() ? sends : sends + 1);
-  undelivered_.add({.reservation = reservation, .send = sends + 1, .end_bytes = output.waiting()});
-}
-
-void HttpTransport::on_lost(const LostSend& lost) noexcept {
-  for (const auto& undelivered : undelivered_.behind(lost.send, lost.taken_bytes)) {
-    context_.backend.cancel_undelivered(undelivered.reservation);
-  }
 }
 
 // --- Questions to the shards ---------------------------------------------------------------

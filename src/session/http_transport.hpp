@@ -1,7 +1,7 @@
 // Writes the answers of an HTTP/1.1 connection, and asks the shards for the one exchange that may
 // be open on it.
-// Flow:   RestExchange, and decisions that need none -> the connection's output; the log; what
-//         reserves is remembered until its bytes are sent.
+// Flow:   RestExchange, and decisions that need none -> the connection's output; the log; which
+//         reservation an answer names goes to the session.
 // Shape:  answers are written in the order of their requests; one with `Connection: close` is the
 //         last.
 // Lives:  as long as its session, which sends what was written and ends the connection.
@@ -15,7 +15,6 @@
 #include "session/request_log.hpp"
 #include "session/rest_transport.hpp"
 #include "session/session.hpp"
-#include "session/undelivered_list.hpp"
 #include "wire/http_codec.hpp"
 
 namespace sluice::session {
@@ -47,9 +46,6 @@ class HttpTransport final : public RestTransport {
   // Whether the last answer is written.
   bool is_over() const noexcept { return is_over_; }
 
-  // A send of which the kernel has not taken all: cancels what those bytes reserve.
-  void on_lost(const LostSend& lost) noexcept;
-
   void answer(const wire::RestAnswer& answer, const AnswerOptions& options) noexcept override;
   void begin_keys(bool pretty, bool table_order) noexcept override;
   void write_key(const api::KeyState& key) noexcept override;
@@ -69,13 +65,11 @@ class HttpTransport final : public RestTransport {
   void write(size_t bytes_max, Encode encode) noexcept;
   template <typename Encode>
   void write_answer(size_t bytes_max, const wire::ReplyHead& head, Encode encode) noexcept;
-  void remember(uint64_t reservation) noexcept;
 
   Context& context_;
   Session& session_;
   net::Connection& connection_;
   RequestLog log_;
-  UndeliveredList undelivered_;
   wire::DebugStream stream_;
   uint8_t kind_ = 0;  // of the open exchange
   bool is_over_ = false;

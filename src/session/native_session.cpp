@@ -371,6 +371,7 @@ void NativeSession::write_granted(WaitingFrame& frame) noexcept {
           return wire::encode_granted(frame.id, indexes, outcomes, details, frame.details,
                                       reservations, out);
         });
+  on_reply_written(reservations);
   if (!frame.settled.empty()) return;
   settled_.erase(settled_.iterator_to(frame));
   if (frame.waiting.empty()) close_frame(frame);

@@ -50,7 +50,6 @@ class NativeSession final : public Session {
   void write_refusal() noexcept override;
   void write_settled() noexcept override;
   void drop_waiting() noexcept override;
-  void on_lost(const LostSend& lost) noexcept override;
   bool has_waiting() const noexcept override { return !frames_.empty(); }
   bool has_undecided() const noexcept override { return outstanding_frames_ > 0; }
   int64_t deadline_ms() const noexcept override;

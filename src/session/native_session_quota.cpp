@@ -5,10 +5,10 @@
 // Shape:  frames of entries are outstanding until they are answered. Usage, QuotaChange and Reset
 //         are looks: nothing behind one is read before its answer.
 #include <algorithm>
+#include <boost/range/adaptor/transformed.hpp>
 
 #include "base/assert.hpp"
 #include "session/native_session.hpp"
-#include "wire/frame_reader.hpp"
 
 namespace sluice::session {
 namespace {
@@ -278,7 +278,7 @@ void NativeSession::on_quota(uint64_t id, const QuotaBatch& batch) noexcept {
   if (outstanding_frames_ == 0) release_hold(held_by_decision);
   if (connection_.closing() || connection_.finishing()) {
     abandon_waiting(batch);
-    cancel_undelivered(context_.backend, batch);
+    session::cancel_undelivered(context_.backend, batch);
     // Some core may have heard of the tie's end before it made this.
     if ((batch.kind & batch_bit::connection_bound) != 0) context_.backend.end_binding(binding_);
     return;
@@ -286,6 +286,10 @@ void NativeSession::on_quota(uint64_t id, const QuotaBatch& batch) noexcept {
   const size_t bytes_max = answers_bytes_max(batch);
   connection_.keep_promise(bytes_max);
   write_quota_answers(id, batch.answers, batch.limits, batch.kind, bytes_max);
+  if ((batch.kind & batch_bit::reservations) != 0) {
+    const auto reservation_of = [](const api::QuotaAnswer& answer) { return answer.reservation; };
+    on_reply_written(batch.answers | boost::adaptors::transformed(reservation_of));
+  }
   if ((batch.kind & batch_bit::tickets) != 0) keep_waiting(id, batch);
 }
 
@@ -348,19 +352,6 @@ void NativeSession::abandon_waiting(const QuotaBatch& batch) noexcept {
       context_.backend.abandon(context_.waits[ticket]);
     } else {
       context_.waits.free(ticket);
-    }
-  }
-}
-
-// The output holds whole frames. One of which the kernel lacks a part tells nobody anything.
-void NativeSession::on_lost(const LostSend& lost) noexcept {
-  for (size_t begin = 0; begin < lost.written.size();) {
-    const auto read = wire::read_frame(lost.written.subspan(begin), limits::output_bytes);
-    const wire::Frame frame = std::get<base::Complete<wire::Frame>>(read).value;
-    begin += frame.size();
-    if (begin <= lost.taken_bytes) continue;
-    for (const uint64_t reservation : wire::granted_reservations(frame)) {
-      if (reservation != 0) context_.backend.cancel_undelivered(reservation);
     }
   }
 }

@@ -35,6 +35,7 @@ Session::Session(Context& context, io::Io& io, io::SocketId socket,
                  net::ConnectionMemory& memory) noexcept
     : context_(context),
       connection_(io, socket, memory),
+      undelivered_(memory.undelivered(socket.index)),
       timer_(socket.index),
       linger_ms_(context.options.linger_ms) {}
 
@@ -199,10 +200,7 @@ void Session::on_failed() noexcept {
 void Session::on_sent(int32_t result, uint32_t untaken_bytes) noexcept {
   const net::OutputBuffer& output = connection_.output();
   if (untaken_bytes > 0) {
-    const auto sending = output.sending();
-    on_lost({.send = output.sends_count(),
-             .written = sending,
-             .taken_bytes = sending.size() - untaken_bytes});
+    cancel_undelivered(output.sends_count(), output.sending().size() - untaken_bytes);
   }
   connection_.on_sent(result);
   if (connection_.broken()) {
@@ -211,6 +209,13 @@ void Session::on_sent(int32_t result, uint32_t untaken_bytes) noexcept {
   }
   mark_dirty();
   if (connection_.output_under_low()) release_hold(held_by_output);
+}
+
+// The kernel has taken no more than the first bytes of this send, and will not take the others.
+void Session::cancel_undelivered(uint64_t send, size_t taken_bytes) noexcept {
+  for (const uint64_t reservation : undelivered_.behind(send, taken_bytes)) {
+    context_.backend.cancel_undelivered(reservation);
+  }
 }
 
 void Session::end_turn() noexcept {
@@ -244,9 +249,7 @@ void Session::close() noexcept {
   if (connection_.closing()) return;
   drop_waiting();
   const net::OutputBuffer& output = connection_.output();
-  if (output.waiting() > 0) {
-    on_lost({.send = output.sends_count() + 1, .written = output.written(), .taken_bytes = 0});
-  }
+  if (output.waiting() > 0) cancel_undelivered(output.sends_count() + 1, 0);
   SessionHook<ReadyTag>::unlink();
   SessionHook<BlockedTag>::unlink();
   base::TimerWheel::cancel(timer_);

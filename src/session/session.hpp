@@ -16,15 +16,9 @@
 #include "net/connection.hpp"
 #include "route/turn.hpp"
 #include "session/context.hpp"
+#include "session/undelivered_list.hpp"
 
 namespace sluice::session {
-
-// A send of which the kernel has not taken all.
-struct LostSend {
-  uint64_t send;                       // OutputBuffer::sends_count(), also of one not begun
-  std::span<const std::byte> written;  // for it
-  size_t taken_bytes;                  // the first ones of it
-};
 
 // The turn's results for one request.
 struct Verdicts {
@@ -82,6 +76,14 @@ class Session : public SessionHook<ReadyTag>,
   // joined; all other tickets are to be given back.
   virtual void on_quota(uint64_t id, const api::QuotaBatch& batch) noexcept = 0;
 
+  // The reply that was just written names these reservations (0: none). They are cancelled if the
+  // kernel never takes the whole reply.
+  template <typename Reservations>
+  void on_reply_written(const Reservations& reservations) noexcept {
+    const net::OutputBuffer& output = connection_.output();
+    undelivered_.add(output.sends_count() + 1, output.waiting(), reservations);
+  }
+
   // Too many connections: says so and ends, sooner than others would.
   void refuse() noexcept;
   bool refused() const noexcept { return refused_; }
@@ -109,8 +111,6 @@ class Session : public SessionHook<ReadyTag>,
   virtual void write_refusal() noexcept = 0;
   virtual void write_settled() noexcept {}
   virtual void drop_waiting() noexcept = 0;
-  // Nobody is told of what the bytes reserve that the kernel has not taken.
-  virtual void on_lost(const LostSend& lost) noexcept = 0;
   virtual bool has_waiting() const noexcept = 0;
   virtual bool has_undecided() const noexcept = 0;  // requests that other cores still decide
 
@@ -157,12 +157,14 @@ class Session : public SessionHook<ReadyTag>,
   void take_stored() noexcept;
   void block() noexcept;
   void control_reading() noexcept;
+  void cancel_undelivered(uint64_t send, size_t taken_bytes) noexcept;
   int64_t send_deadline_ms() const noexcept;
   int64_t next_deadline_ms() const noexcept;
 
   // Whether the peer will never read, or hear of, an outcome that is still to come.
   bool peer_left() const noexcept { return hung_up_ || connection_.peer_finished(); }
 
+  UndeliveredList undelivered_;
   base::Timer timer_;
   int64_t linger_ms_;
   bool refused_ = false;

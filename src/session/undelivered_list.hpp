@@ -1,58 +1,72 @@
-// The reservations whose answers a connection has written and not yet sent, in their order.
-// Flow:   an answer is written -> add(); a send is over -> forget_before(); the connection ends
-//         before all is sent -> behind().
-// Shape:  ordered by send and place in it, so that both ends of a part are found by halving; the
-//         forgotten ones stand in front. Each stays until the next answer after its send.
-// Units:  bytes.
-// Lives:  as long as its session. Bounded by the answers that fit into a connection's output
-//         (docs/architecture.md); grows on the heap, as REST's quotas may, and keeps its memory.
+// The reservations that a connection's replies name and that its client has not received yet: those
+// of the send that is under way, and of the one that is being written behind it.
+// Flow:   a reply is written -> add(); the connection ends before all is sent -> behind().
+// Shape:  memory for each of the two sends: reservations from its front on; from its back on a word
+//         for each reply: where it ends, and how many reservations there are up to it.
+// Units:  bytes; words of memory.
+// Errors: what has no room is not kept: such a reservation ends with its lifetime. There is room
+// for
+//         what replies name until a connection stops reading requests (limits::undelivered_words).
+// Lives:  as long as its session; the memory is the connection's. A send's place is used again for
+//         the next but one.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <span>
-#include <tuple>
-#include <vector>
-
-#include "base/assert.hpp"
 
 namespace sluice::session {
 
-struct UndeliveredReservation {
-  uint64_t reservation;
-  uint64_t send;     // OutputBuffer::sends_count(), when the answer is on its way
-  size_t end_bytes;  // of the answer, in what that send sends
-};
-
 class UndeliveredList {
  public:
-  void add(const UndeliveredReservation& added) {
-    ASSERT(list_.empty() || place_of(list_.back()) < place_of(added));
-    list_.push_back(added);
+  using Memory = std::array<std::span<uint64_t>, 2>;
+
+  explicit UndeliveredList(const Memory& memory) noexcept
+      : sends_{Send{memory[0]}, Send{memory[1]}} {}
+
+  // A reply that ends at `end_bytes` of this send, and the reservations that it names (0: none), in
+  // any range. Replies come in their order.
+  template <typename Reservations>
+  void add(uint64_t send, size_t end_bytes, const Reservations& reservations) noexcept {
+    Send& to = sends_[send % 2];
+    if (to.number != send) to = Send{.words = to.words, .number = send};
+    const uint32_t before = to.reservations_count;
+    for (const uint64_t reservation : reservations) {
+      if (reservation != 0 && to.has_room()) to.words[to.reservations_count++] = reservation;
+    }
+    if (to.reservations_count == before) return;
+    ++to.replies_count;
+    to.replies().front() = uint64_t{end_bytes} << 32 | to.reservations_count;
   }
 
-  // Those of sends before this one. Those that stay move up, once for each send.
-  void forget_before(uint64_t send) noexcept {
-    list_.erase(list_.begin(),
-                std::ranges::lower_bound(list_, send, {}, &UndeliveredReservation::send));
+  // Those of this send whose replies end behind its first bytes.
+  std::span<const uint64_t> behind(uint64_t send, size_t taken_bytes) const noexcept {
+    const Send& of = sends_[send % 2];
+    if (of.number != send) return {};
+    const std::span<const uint64_t> replies = of.replies();
+    const auto taken = std::ranges::partition_point(
+        replies, [taken_bytes](uint64_t reply) { return reply >> 32 > taken_bytes; });
+    const auto first = taken == replies.end() ? 0 : static_cast<uint32_t>(*taken);
+    return of.words.first(of.reservations_count).subspan(first);
   }
-
-  // Those of this send whose answers end behind its first bytes.
-  std::span<const UndeliveredReservation> behind(uint64_t send, size_t taken_bytes) const noexcept {
-    const auto first = std::ranges::upper_bound(list_, Place{send, taken_bytes}, {}, place_of);
-    const auto end = std::ranges::upper_bound(list_, send, {}, &UndeliveredReservation::send);
-    return {first, end};
-  }
-
-  size_t size() const noexcept { return list_.size(); }
 
  private:
-  using Place = std::tuple<uint64_t, size_t>;
-  static Place place_of(const UndeliveredReservation& undelivered) noexcept {
-    return {undelivered.send, undelivered.end_bytes};
-  }
+  struct Send {
+    std::span<uint64_t> words;
+    uint64_t number = 0;  // of no send
+    uint32_t reservations_count = 0;
+    uint32_t replies_count = 0;
 
-  std::vector<UndeliveredReservation> list_;
+    // For one more, and for the word of its reply.
+    bool has_room() const noexcept {
+      return reservations_count + replies_count + 2 <= words.size();
+    }
+    // The last one first.
+    std::span<uint64_t> replies() const noexcept { return words.last(replies_count); }
+  };
+
+  std::array<Send, 2> sends_;
 };
 
 }  // namespace sluice::session

@@ -116,9 +116,6 @@ size_t encode_quota_answers(uint64_t id, std::span<const api::QuotaAnswer> answe
                             std::span<const api::LimitReport> limits, QuotaColumns columns,
                             std::span<std::byte> out) noexcept;
 
-// The reservations that a frame of ours tells, of answers or of grants: 0 where there is none.
-Column<uint64_t> granted_reservations(std::span<const std::byte> frame) noexcept;
-
 // Rows of all answers, in their order. Where they are too much for one reply, quotas and limits of
 // the last ones are left out: with names of usage_names_bytes_max together it always fits.
 inline constexpr size_t usage_names_bytes_max = size_t{limits::frame_bytes_max};

@@ -4,16 +4,12 @@
 
 #include "base/limits.hpp"
 #include "policy/quota_text.hpp"
-#include "wire/answer_layout.hpp"
 #include "wire/column_reader.hpp"
 #include "wire/frame_message.hpp"
 #include "wire/request_checks.hpp"
 
 namespace sluice::wire {
 namespace {
-
-constexpr uint32_t answered_reservations = pointer_of(quota_answers_rows, "reservations");
-constexpr uint32_t granted_reservations = pointer_of(granted_rows, "reservations");
 
 // ---------------------------------------------------------------------------- checking columns
 // No loop ends early, so that the compiler can do many numbers at once.
@@ -181,18 +177,6 @@ std::optional<api::Quota> quota_of(const QuotaChangeRequest& request) {
   for (const auto limit : given.getLimits()) quota.limits.push_back(limit_of(limit));
   if (!policy::check_quota(quota).empty()) return std::nullopt;
   return quota;
-}
-
-Column<uint64_t> granted_reservations(Frame frame) noexcept {
-  FrameMessage message(frame);
-  const schema::ServerFrame::Reader root = message.server_root();
-  if (root.isQuotaAnswers()) {
-    return ColumnReader(root.getQuotaAnswers()).column<uint64_t>(answered_reservations);
-  }
-  if (root.isGranted()) {
-    return ColumnReader(root.getGranted()).column<uint64_t>(granted_reservations);
-  }
-  return {};
 }
 
 }  // namespace sluice::wire

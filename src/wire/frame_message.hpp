@@ -22,7 +22,6 @@ class FrameMessage {
       : segments_(frame), message_({segments_.parts.data(), segments_.count}, options_for(frame)) {}
 
   schema::ClientFrame::Reader root() { return message_.getRoot<schema::ClientFrame>(); }
-  schema::ServerFrame::Reader server_root() { return message_.getRoot<schema::ServerFrame>(); }
 
  private:
   using word = capnp::word;

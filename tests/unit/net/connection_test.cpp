@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -115,6 +116,21 @@ TEST_F(ConnectionTest, leaves_no_large_memory_to_the_next_of_its_slot) {
   }
   // Pages that were given back read as zero.
   EXPECT_EQ(memory[50'000], std::byte{0});
+}
+
+TEST_F(ConnectionTest, has_memory_of_its_own_for_what_is_undelivered) {
+  for (uint32_t index = 0; index < 2; ++index) {
+    for (const std::span<uint64_t> words : memory_.undelivered(index)) {
+      ASSERT_EQ(words.size(), limits::undelivered_words);
+      std::ranges::fill(words, ~uint64_t{0});
+    }
+  }
+  for (const std::byte byte : memory_.output(0).room(limits::output_bytes)) {
+    ASSERT_EQ(byte, std::byte{0});
+  }
+  memory_.discard(0);
+  EXPECT_EQ(memory_.undelivered(0)[1].back(), 0u);
+  EXPECT_EQ(memory_.undelivered(1)[0].front(), ~uint64_t{0});
 }
 
 }  // namespace

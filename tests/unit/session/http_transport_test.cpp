@@ -1,5 +1,4 @@
-// Goal: every answer is framed as its request's version and connection want it, and a reservation
-//       is cancelled when the bytes that name it are not sent.
+// Goal: every answer is framed as its request's version and connection want it.
 // Method: a transport over a connection that is never flushed; what is written is read back.
 #include "session/http_transport.hpp"
 
@@ -118,14 +117,6 @@ TEST_F(HttpTransportTest, ends_with_a_refusal) {
   transport_.write_refusal(wire::refusal_reply(413, "too long"));
   EXPECT_TRUE(written().ends_with("\r\n\r\ntoo long"));
   EXPECT_TRUE(transport_.is_over());
-}
-
-TEST_F(HttpTransportTest, cancels_reservations_whose_bytes_are_lost) {
-  transport_.answer(wire::RestContent{.body = "a"}, {.reservation = 7});
-  const size_t first_bytes = written().size();
-  transport_.answer(wire::RestContent{.body = "b"}, {.reservation = 8});
-  transport_.on_lost({.send = 1, .written = {}, .taken_bytes = first_bytes});
-  EXPECT_EQ(backend_.given_back, std::vector<uint64_t>{8});
 }
 
 TEST_F(HttpTransportTest, asks_the_shards) {

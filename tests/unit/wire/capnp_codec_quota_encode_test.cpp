@@ -241,46 +241,5 @@ TEST(CapnpCodecQuotaEncode, counts_subjects_whose_limits_the_batch_left_out) {
   EXPECT_EQ(reported.root().getUsageReply().getLimits().getLeftOut(), 1u);
 }
 
-// ------------------------------------------------------------------- read back by ourselves
-
-template <typename Encode>
-std::vector<uint64_t> reservations_told(Encode encode) {
-  std::vector<uint64_t> words(limits::reply_bytes_max / 8);
-  const std::span<std::byte> out = std::as_writable_bytes(std::span(words));
-  const Column<uint64_t> reported = granted_reservations(out.first(encode(out)));
-  return {reported.begin(), reported.end()};
-}
-
-TEST(CapnpCodecQuotaEncode, reservations_told_are_read_back) {
-  const std::vector<api::QuotaAnswer> answers{
-      {.code = api::QuotaCode::ok, .reservation = 77},
-      {.code = api::QuotaCode::tpm_exceeded, .retry_ms = 250},
-  };
-  const auto told_with = [&](QuotaColumns columns) {
-    return reservations_told(
-        [&](auto out) { return encode_quota_answers(7, answers, {}, columns, out); });
-  };
-  EXPECT_EQ(told_with({.reservations = true, .retries = true}), (std::vector<uint64_t>{77, 0}));
-  EXPECT_EQ(told_with({.retries = true}), std::vector<uint64_t>{});  // of a settle
-}
-
-TEST(CapnpCodecQuotaEncode, reservations_granted_are_read_back) {
-  const std::vector<uint32_t> entries{4, 5};
-  const std::vector<api::Verdict> verdicts(2, api::Verdict::approved);
-  const auto told_with = [&](std::vector<uint64_t> reservations) {
-    return reservations_told(
-        [&](auto out) { return encode_granted(7, entries, verdicts, {}, 0, reservations, out); });
-  };
-  EXPECT_EQ(told_with({78, 79}), (std::vector<uint64_t>{78, 79}));
-  EXPECT_EQ(told_with({}), std::vector<uint64_t>{});  // of an Acquire
-}
-
-TEST(CapnpCodecQuotaEncode, other_frames_tell_no_reservations) {
-  EXPECT_EQ(reservations_told([](auto out) { return encode_pong(7, out); }),
-            std::vector<uint64_t>{});
-  EXPECT_EQ(reservations_told([](auto out) { return encode_welcome(7, {}, out); }),
-            std::vector<uint64_t>{});
-}
-
 }  // namespace
 }  // namespace sluice::wire
