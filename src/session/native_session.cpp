@@ -387,12 +387,7 @@ void NativeSession::drop_entries(WaitingEntries& entries) noexcept {
     WaitingEntry& entry = entries.front();
     entries.pop_front();
     --waiting_count_;
-    if (entry.reservation != 0) {
-      context_.backend.cancel_undelivered(entry.reservation);
-      context_.waits.free(entry.ticket);
-    } else {
-      context_.backend.abandon(entry);
-    }
+    context_.backend.abandon(entry);
   }
 }
 
