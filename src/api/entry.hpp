@@ -16,6 +16,8 @@ enum class Op : uint8_t {
   other_shard,  // another core decides it: here it is passed over
 };
 
+enum class QuotaCode : uint8_t;  // api/quota.hpp
+
 // The core that a connection, and so an entry, belongs to.
 using ShardId = uint16_t;
 
@@ -82,9 +84,9 @@ struct Grant {
   Ticket ticket = no_ticket;
   ShardId origin = 0;               // whose ticket it is
   Verdict verdict = Verdict::none;  // approved, wait_limit, withdrawn, never_fits or draining
+  QuotaCode code{};                 // of a waiter for quotas, which `verdict` follows; else none
   Detail detail;
-  Permit permit;       // when approved
-  bool quota = false;  // of a waiter for quotas
+  Permit permit;  // when approved
 };
 
 // A key as inspection shows it.

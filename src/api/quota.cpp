@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/assert.hpp"
+
 namespace sluice::api {
 namespace {
 
@@ -58,6 +60,12 @@ const CodeText& text_of(QuotaCode code) noexcept {
 bool may_retry(QuotaCode code) noexcept {
   return code >= QuotaCode::rpd_exceeded && code <= QuotaCode::id_in_use &&
          code != QuotaCode::withdrawn;
+}
+
+Verdict verdict_of(QuotaCode code) noexcept {
+  const auto end = std::ranges::find(wait_ends, code, &WaitEnd::code);
+  ASSERT(end != wait_ends.end());
+  return end->verdict;
 }
 
 std::string_view code_name(QuotaCode code) noexcept {

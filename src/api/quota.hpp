@@ -74,6 +74,25 @@ constexpr bool admits(QuotaCode code) noexcept {
 // Whether the same call may be admitted later without anybody changing a quota.
 bool may_retry(QuotaCode code) noexcept;
 
+// How a wait for quotas can end, and the verdict that the native protocol reports for it
+// (`Granted`). Of the codes of one verdict a client reports the first.
+struct WaitEnd {
+  QuotaCode code;
+  Verdict verdict;
+};
+inline constexpr std::array<WaitEnd, 9> wait_ends{{
+    {QuotaCode::ok, Verdict::approved},
+    {QuotaCode::unlimited, Verdict::approved},
+    {QuotaCode::unknown_model, Verdict::approved},
+    {QuotaCode::wait_limit, Verdict::wait_limit},
+    {QuotaCode::withdrawn, Verdict::withdrawn},
+    {QuotaCode::draining, Verdict::draining},
+    {QuotaCode::exceeds_limit, Verdict::never_fits},
+    {QuotaCode::blocked, Verdict::never_fits},
+    {QuotaCode::unknown_subject, Verdict::never_fits},
+}};
+Verdict verdict_of(QuotaCode code) noexcept;
+
 // "tpm_exceeded", and the sentence that explains it (those of the reference where it has them).
 std::string_view code_name(QuotaCode) noexcept;
 std::string_view code_reason(QuotaCode) noexcept;

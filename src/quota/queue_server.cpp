@@ -6,7 +6,6 @@
 namespace sluice::quota {
 
 using api::QuotaCode;
-using api::Verdict;
 using api::WaiterId;
 
 namespace {
@@ -18,19 +17,9 @@ constexpr int overtakers_scanned = 16;
 constexpr int late_waiters_max = 64;
 constexpr uint32_t marked_max = 64;
 
-QuotaCode code_of(Verdict verdict) noexcept {
-  switch (verdict) {
-    case Verdict::approved:
-      return QuotaCode::ok;
-    case Verdict::wait_limit:
-      return QuotaCode::wait_limit;
-    case Verdict::withdrawn:
-      return QuotaCode::withdrawn;
-    case Verdict::draining:
-      return QuotaCode::draining;
-    default:
-      return QuotaCode::exceeds_limit;
-  }
+// Of an obstacle that does not pass by waiting.
+QuotaCode code_for_good(const Obstacle& against) noexcept {
+  return api::may_retry(against.code) ? QuotaCode::exceeds_limit : against.code;
 }
 
 }  // namespace
@@ -72,7 +61,7 @@ QuotaCode QueueServer::join(const api::QuotaCall& call, const Request& request,
 }
 
 void QueueServer::withdraw(WaiterId index) noexcept {
-  finish(index, Verdict::withdrawn, 0);
+  finish(index, QuotaCode::withdrawn, 0);
   serve_marked();
 }
 
@@ -82,15 +71,15 @@ void QueueServer::abandon(WaiterId index) noexcept {
 }
 
 // The outcome is known: it leaves, and its client gets a grant.
-void QueueServer::finish(WaiterId index, Verdict verdict, uint64_t reservation) noexcept {
+void QueueServer::finish(WaiterId index, QuotaCode code, uint64_t reservation) noexcept {
   const Waiter& waiter = queues_[index];
   grants_.push_back({.ticket = waiter.ticket,
                      .origin = waiter.origin,
-                     .verdict = verdict,
+                     .verdict = api::verdict_of(code),
+                     .code = code,
                      .detail = {},
-                     .permit = {.reservation = reservation},
-                     .quota = true});
-  ++statistics_.reserves[static_cast<size_t>(code_of(verdict))];
+                     .permit = {.reservation = reservation}});
+  ++statistics_.reserves[static_cast<size_t>(code)];
   queues_.leave(index);
 }
 
@@ -138,7 +127,7 @@ bool QueueServer::try_head(WaiterId index) noexcept {
   }
   const Obstacle against = find_obstacle(members, shares, clock_.moment());
   if (denied || against.fits_at_ns == base::never_ns) {
-    finish(index, Verdict::never_fits, 0);
+    finish(index, denied ? QuotaCode::unknown_subject : code_for_good(against), 0);
     return true;
   }
   queues_.wake_at(index, against.fits_at_ns);
@@ -191,7 +180,7 @@ bool QueueServer::admit(WaiterId index, const Members& members,
   const Reservation& made =
       reservations_.open(request, admission_code(members), queues_.owner_of(index));
   ++statistics_.waited;
-  finish(index, Verdict::approved, made.id);
+  finish(index, made.admission, made.id);
   return true;
 }
 
@@ -222,7 +211,7 @@ void QueueServer::drain_some() noexcept {
   for (; pool.used() > 0 && drain_at_ < pool.index_end(); ++drain_at_) {
     if (!budget_.may_go_on()) return;
     budget_.spend(0);
-    if (pool.holds(drain_at_)) finish(drain_at_, Verdict::draining, 0);
+    if (pool.holds(drain_at_)) finish(drain_at_, QuotaCode::draining, 0);
   }
   drain_at_ = not_draining;
 }
@@ -252,7 +241,7 @@ void QueueServer::end_late_waits() noexcept {
       late_waiters_.splice(late_waiters_.end(), late_waiters_, late_waiters_.begin());
       continue;
     }
-    finish(TimerOwner::of(waiter.limit).index, Verdict::wait_limit, 0);
+    finish(TimerOwner::of(waiter.limit).index, QuotaCode::wait_limit, 0);
     serve_marked();
   }
 }

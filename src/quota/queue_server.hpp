@@ -3,7 +3,7 @@
 // Flow:   join() -> something marks a queue (SubjectTable::to_serve) -> serve_marked() tries its
 //         head, then those that may overtake it -> a reservation and a grant.
 // Shape:  where many may move at once a step does what its budget allows, and the next steps go on.
-// Errors: none: why a request cannot wait is a QuotaCode, how a wait ended a Verdict.
+// Errors: none: why a request cannot wait, and how a wait ended, is a QuotaCode.
 // Lives:  one thread only. Each waiter has a place for its outcome, which stays until it is
 //         fetched.
 #pragma once
@@ -72,7 +72,7 @@ class QueueServer {
   void let_overtake(SubjectIndex index) noexcept;
   bool overtake(api::WaiterId index) noexcept;
   bool admit(api::WaiterId index, const Members& members, const limiter::Shares& shares) noexcept;
-  void finish(api::WaiterId index, api::Verdict verdict, uint64_t reservation) noexcept;
+  void finish(api::WaiterId index, api::QuotaCode code, uint64_t reservation) noexcept;
   bool is_denied(const Waiter& waiter, const Members& members) const noexcept;
   Members members_of(const Request& request) noexcept;
 

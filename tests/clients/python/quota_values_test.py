@@ -5,12 +5,14 @@ import re
 import pytest
 from native_peer import ROOT, SCHEMA
 
-from sluicegate import (Limit, LimitState, Quota, QuotaCode, QuotaResults, Stats, estimate_tokens,
-                        quota)
+from sluicegate import (Limit, LimitState, Quota, QuotaCode, QuotaResults, Stats, Verdict,
+                        estimate_tokens, quota)
 from sluicegate._quota_arguments import reservation_id
 from sluicegate._quota_frames import LimitText, QuotaText
+from sluicegate._quota_requests import _OUTCOMES
 
 CPP = (ROOT / "src" / "api" / "quota.cpp").read_text()
+HPP = (ROOT / "src" / "api" / "quota.hpp").read_text()
 MADE_HERE = {"INVALID_TOKENS", "UNKNOWN", "PASSED_UNASKED", "DENIED_UNASKED"}
 
 
@@ -28,6 +30,14 @@ def test_names_and_reasons_are_the_servers():
     texts = dict(re.findall(r'\{"(\w+)",\s*"([^"]*)"\}', CPP))
     assert {str(code): code.reason for code in QuotaCode if code.name not in MADE_HERE} == texts
     assert all(QuotaCode[name].reason for name in MADE_HERE)
+
+
+def test_a_wait_ends_as_the_server_ends_it():
+    ends = re.findall(r"\{QuotaCode::(\w+), Verdict::(\w+)\}", HPP)
+    first = {}
+    for code, verdict in ends:
+        first.setdefault(Verdict[verdict.upper()], QuotaCode[code.upper()])
+    assert first and first == _OUTCOMES
 
 
 def test_what_admits_and_what_may_be_retried():

@@ -2,11 +2,13 @@
 // Method: a fake server whose script says frame by frame what it reads and what it writes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <future>
 #include <map>
 #include <stop_token>
 #include <vector>
 
+#include "api/quota.hpp"
 #include "quota_scripts.hpp"
 
 namespace sluicegate {
@@ -69,6 +71,26 @@ TEST(QuotaClient, a_stop_token_withdraws_it) {
   Client client{address_of(server), quick()};
   const Reservation call = client.reserve("a", {.may_wait = true}, stop.get_token());
   EXPECT_EQ(call.outcome().code, QuotaCode::withdrawn);
+}
+
+// Of the codes of one verdict the client reports the server's first.
+TEST(QuotaClient, a_wait_ends_as_the_server_ends_it) {
+  namespace api = sluice::api;
+  for (const api::WaitEnd& end : api::wait_ends) {
+    if (end.code == api::QuotaCode::draining) continue;  // a failure by the policy
+    const FakeServer server = serve([&](Peer& peer) {
+      const Asked asked = read_quota(peer);
+      peer.write(answers(asked.id, 1, {QuotaCode::queued}));
+      peer.write(granted(asked.id, static_cast<Verdict>(end.verdict), 0));
+      peer.at_end();
+    });
+    Client client{address_of(server), quick()};
+    const auto* const first =
+        std::ranges::find(api::wait_ends, end.verdict, &api::WaitEnd::verdict);
+    EXPECT_EQ(static_cast<api::QuotaCode>(client.reserve("a", {.may_wait = true}).outcome().code),
+              first->code)
+        << api::code_name(end.code);
+  }
 }
 
 // Nobody holds the guard of what came too late.

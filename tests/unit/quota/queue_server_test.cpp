@@ -12,7 +12,6 @@ namespace {
 
 using api::QuotaCode;
 using api::Ticket;
-using api::Verdict;
 using api::WaiterId;
 
 class QueueServerTest : public testing::Test {
@@ -42,13 +41,17 @@ class QueueServerTest : public testing::Test {
     server_.serve_marked();
     server_.end_late_waits();
   }
-  std::vector<std::pair<Ticket, Verdict>> outcomes() {
-    std::vector<std::pair<Ticket, Verdict>> all;
-    for (const api::Grant& grant : server_.grants()) all.emplace_back(grant.ticket, grant.verdict);
+  std::vector<std::pair<Ticket, QuotaCode>> outcomes() {
+    std::vector<std::pair<Ticket, QuotaCode>> all;
+    for (const api::Grant& grant : server_.grants()) {
+      all.emplace_back(grant.ticket, grant.code);
+      EXPECT_EQ(grant.verdict, api::verdict_of(grant.code));
+      EXPECT_EQ(grant.permit.reservation != 0, api::admits(grant.code));
+    }
     server_.keep_grants(0);
     return all;
   }
-  using Outcomes = std::vector<std::pair<Ticket, Verdict>>;
+  using Outcomes = std::vector<std::pair<Ticket, QuotaCode>>;
 
   TableDriver driver_;
   WorkBudget budget_;
@@ -56,6 +59,7 @@ class QueueServerTest : public testing::Test {
   QueueServer server_{driver_.options,  driver_.clock,        budget_,        driver_.book,
                       driver_.subjects, driver_.reservations, driver_.queues, driver_.statistics};
   WaiterId joined_ = api::no_waiter;
+  api::QuotaAnswer answer_;
 };
 
 TEST_F(QueueServerTest, serves_in_order_as_far_as_it_fits) {
@@ -63,20 +67,37 @@ TEST_F(QueueServerTest, serves_in_order_as_far_as_it_fits) {
   join(2, 50);
   join(3, 10);
   server_.serve(subject_);
-  EXPECT_EQ(outcomes(), (Outcomes{{1, Verdict::approved}}));
+  EXPECT_EQ(outcomes(), (Outcomes{{1, QuotaCode::ok}}));
   EXPECT_EQ(driver_.used(subject_), 60U);
   EXPECT_EQ(driver_.reservations.open_count(), 1U);
   EXPECT_EQ(driver_.statistics.waited, 1U);
   driver_.advance_ms(60'000);
   server_.serve(subject_);
-  EXPECT_EQ(outcomes(), (Outcomes{{2, Verdict::approved}, {3, Verdict::approved}}));
+  EXPECT_EQ(outcomes(), (Outcomes{{2, QuotaCode::ok}, {3, QuotaCode::ok}}));
 }
 
 TEST_F(QueueServerTest, sends_away_what_can_never_fit) {
   join(1, 101);
   join(2, 10);
   server_.serve(subject_);
-  EXPECT_EQ(outcomes(), (Outcomes{{1, Verdict::never_fits}, {2, Verdict::approved}}));
+  EXPECT_EQ(outcomes(), (Outcomes{{1, QuotaCode::exceeds_limit}, {2, QuotaCode::ok}}));
+}
+
+TEST_F(QueueServerTest, reports_why_a_wait_was_in_vain) {
+  const SubjectIndex blocked = driver_.make("b", {with(tpm(1), api::Ceiling::block)});
+  server_.join({.ticket = 2}, TableDriver::request(blocked),
+               {.fits_at_ns = driver_.clock.ns() + base::ns_per_s}, 0, answer_);
+  server_.serve(blocked);
+  EXPECT_EQ(outcomes(), (Outcomes{{2, QuotaCode::blocked}}));
+}
+
+TEST_F(QueueServerTest, reports_what_it_was_admitted_with) {
+  const SubjectIndex unlimited = driver_.make("u", {with(tpm(1), api::Ceiling::unlimited)});
+  server_.join({.ticket = 1}, TableDriver::request(unlimited, 50),
+               {.fits_at_ns = driver_.clock.ns() + base::ns_per_s}, 0, answer_);
+  server_.serve(unlimited);
+  EXPECT_EQ(outcomes(), (Outcomes{{1, QuotaCode::unlimited}}));
+  EXPECT_EQ(driver_.statistics.reserves[static_cast<size_t>(QuotaCode::unlimited)], 1U);
 }
 
 TEST_F(QueueServerTest, a_request_that_waiting_cannot_help_does_not_join) {
@@ -102,7 +123,7 @@ TEST_F(QueueServerTest, a_waiter_that_withdraws_has_an_outcome_and_one_that_is_g
   const WaiterId first = joined_;
   join(2, 10);
   server_.withdraw(first);
-  EXPECT_EQ(outcomes(), (Outcomes{{1, Verdict::withdrawn}, {2, Verdict::approved}}));
+  EXPECT_EQ(outcomes(), (Outcomes{{1, QuotaCode::withdrawn}, {2, QuotaCode::ok}}));
   join(3, 10);
   server_.abandon(joined_);
   EXPECT_TRUE(outcomes().empty());
@@ -117,13 +138,13 @@ TEST_F(QueueServerTest, a_late_waiter_is_tried_once_more) {
   EXPECT_TRUE(server_.has_work());
   step();
   step();
-  EXPECT_EQ(outcomes(), (Outcomes{{1, Verdict::approved}, {2, Verdict::never_fits}}));
+  EXPECT_EQ(outcomes(), (Outcomes{{1, QuotaCode::ok}, {2, QuotaCode::exceeds_limit}}));
   driver_.use(subject_, 90);
   join(3, 10);
   server_.pass_limit(joined_);
   step();
   step();
-  EXPECT_EQ(outcomes(), (Outcomes{{3, Verdict::wait_limit}}));
+  EXPECT_EQ(outcomes(), (Outcomes{{3, QuotaCode::wait_limit}}));
   EXPECT_FALSE(server_.has_work());
 }
 
@@ -134,7 +155,7 @@ TEST_F(QueueServerTest, draining_sends_all_away_and_serves_nobody) {
   server_.serve(subject_);
   EXPECT_TRUE(outcomes().empty());
   step();
-  EXPECT_EQ(outcomes(), (Outcomes{{1, Verdict::draining}, {2, Verdict::draining}}));
+  EXPECT_EQ(outcomes(), (Outcomes{{1, QuotaCode::draining}, {2, QuotaCode::draining}}));
 }
 
 TEST_F(QueueServerTest, tries_every_queue_when_all_are_marked) {
@@ -142,7 +163,7 @@ TEST_F(QueueServerTest, tries_every_queue_when_all_are_marked) {
   server_.begin_marking_all();
   EXPECT_TRUE(server_.has_work());
   step();
-  EXPECT_EQ(outcomes(), (Outcomes{{1, Verdict::approved}}));
+  EXPECT_EQ(outcomes(), (Outcomes{{1, QuotaCode::ok}}));
   EXPECT_FALSE(server_.has_work());
 }
 
@@ -153,7 +174,7 @@ TEST_F(QueueServerTest, waits_on_when_there_is_no_place_for_a_reservation) {
   EXPECT_TRUE(outcomes().empty());
   driver_.reservations.expire(driver_.reservations[0]);
   server_.serve(subject_);
-  EXPECT_EQ(outcomes(), (Outcomes{{1, Verdict::approved}}));
+  EXPECT_EQ(outcomes(), (Outcomes{{1, QuotaCode::ok}}));
 }
 
 class QueueServerInSlices : public QueueServerTest {
@@ -167,7 +188,7 @@ TEST_F(QueueServerInSlices, each_step_serves_what_its_budget_allows) {
   for (Ticket ticket = 1; ticket <= 3; ++ticket) {
     EXPECT_TRUE(server_.has_work());
     step();
-    EXPECT_EQ(outcomes(), (Outcomes{{ticket, Verdict::approved}}));
+    EXPECT_EQ(outcomes(), (Outcomes{{ticket, QuotaCode::ok}}));
   }
 }
 
@@ -177,7 +198,7 @@ TEST_F(QueueServerInSlices, each_step_sends_away_what_its_budget_allows) {
   for (Ticket ticket = 1; ticket <= 3; ++ticket) {
     EXPECT_TRUE(server_.has_work());
     step();
-    EXPECT_EQ(outcomes(), (Outcomes{{ticket, Verdict::draining}}));
+    EXPECT_EQ(outcomes(), (Outcomes{{ticket, QuotaCode::draining}}));
   }
 }
 

@@ -144,7 +144,7 @@ TEST(QuotaStore, keeps_outcomes_until_they_are_fetched) {
   driver.reserve({"m"}, waiting(asking_tokens(1), 2));
   driver.cancel(id);
   ASSERT_EQ(driver.store.grants().size(), 2U);
-  EXPECT_TRUE(driver.store.grants()[0].quota);
+  EXPECT_EQ(driver.store.grants()[0].code, QuotaCode::ok);
   driver.store.keep_grants(1);
   EXPECT_EQ(driver.store.grants()[0].ticket, 1U);
 }

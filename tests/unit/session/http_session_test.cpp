@@ -54,10 +54,9 @@ class HttpSessionTest : public ::testing::Test {
     const api::Ticket ticket = asked().calls[0].ticket;
     answer(QuotaCode::queued);
     context_.waits[ticket].follow(WaitEvent::granted);
-    session_.on_granted(context_.waits[ticket], {.ticket = ticket,
-                                                 .verdict = verdict,
-                                                 .permit = {.reservation = reservation},
-                                                 .quota = true});
+    session_.on_granted(
+        context_.waits[ticket],
+        {.ticket = ticket, .verdict = verdict, .permit = {.reservation = reservation}});
     end_turn();
     end_turn();
   }
@@ -243,10 +242,9 @@ TEST_F(HttpSessionTest, gives_back_what_was_granted_while_there_is_no_room_to_as
   answer(QuotaCode::queued);
   backend_.has_room = false;
   context_.waits[ticket].follow(WaitEvent::granted);
-  session_.on_granted(context_.waits[ticket], {.ticket = ticket,
-                                               .verdict = api::Verdict::approved,
-                                               .permit = {.reservation = 77},
-                                               .quota = true});
+  session_.on_granted(
+      context_.waits[ticket],
+      {.ticket = ticket, .verdict = api::Verdict::approved, .permit = {.reservation = 77}});
   end_turn();
   EXPECT_TRUE(backend_.batches.empty());
   session_.on_failed();
@@ -270,10 +268,9 @@ TEST_F(HttpSessionTest, hears_of_the_peer_once_more_before_it_asks_for_limits) {
   const api::Ticket ticket = asked().calls[0].ticket;
   answer(QuotaCode::queued);
   context_.waits[ticket].follow(WaitEvent::granted);
-  session_.on_granted(context_.waits[ticket], {.ticket = ticket,
-                                               .verdict = api::Verdict::approved,
-                                               .permit = {.reservation = 77},
-                                               .quota = true});
+  session_.on_granted(
+      context_.waits[ticket],
+      {.ticket = ticket, .verdict = api::Verdict::approved, .permit = {.reservation = 77}});
   end_turn();
   EXPECT_TRUE(backend_.batches.empty());
   session_.on_end_of_stream();

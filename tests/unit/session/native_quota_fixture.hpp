@@ -75,12 +75,12 @@ class NativeQuotaFixture : public ::testing::Test {
     answer();
   }
 
-  void grant(api::Ticket ticket, api::Verdict verdict, uint64_t reservation) {
+  void grant(api::Ticket ticket, api::QuotaCode code, uint64_t reservation) {
     context_.waits[ticket].follow(WaitEvent::granted);
     session_.on_granted(context_.waits[ticket], {.ticket = ticket,
-                                                 .verdict = verdict,
-                                                 .permit = {.reservation = reservation},
-                                                 .quota = true});
+                                                 .verdict = api::verdict_of(code),
+                                                 .code = code,
+                                                 .permit = {.reservation = reservation}});
     end_turn();
   }
 
@@ -115,8 +115,8 @@ class NativeQuotaFixture : public ::testing::Test {
     context_.waits[ticket].follow(WaitEvent::granted);
     session_.on_granted(context_.waits[ticket], {.ticket = ticket,
                                                  .verdict = api::Verdict::approved,
-                                                 .permit = {.reservation = reservation},
-                                                 .quota = true});
+                                                 .code = api::QuotaCode::ok,
+                                                 .permit = {.reservation = reservation}});
   }
 
   schema::ErrorCode told_error(size_t index) { return reported(index).getError().getCode(); }

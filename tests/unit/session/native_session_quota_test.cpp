@@ -134,8 +134,8 @@ TEST_F(NativeSessionQuotaTest, tells_the_outcome_of_what_waited) {
   EXPECT_EQ(asked().calls[0].wait_ms_max, 500u);
   EXPECT_EQ(context_.waits.tickets_count(), 2u);
   answer_with({QuotaCode::queued, QuotaCode::queued});
-  grant(second, api::Verdict::wait_limit, 0);
-  grant(first, api::Verdict::approved, 77);
+  grant(second, api::QuotaCode::wait_limit, 0);
+  grant(first, api::QuotaCode::ok, 77);
   ASSERT_EQ(answers_.size(), 3u);
   EXPECT_EQ(reported(1).getId(), 7u);
   EXPECT_EQ(reported(1).getGranted().getEntries()[0], 1u);

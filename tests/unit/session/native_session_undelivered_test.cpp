@@ -65,7 +65,7 @@ TEST_F(NativeSessionUndeliveredTest, gives_back_what_is_written_and_is_not_sent)
   send_settle(9, 5);
   asked().answers[0] = {.code = QuotaCode::ok, .reservation = 5};
   answer();
-  grant(waiting, api::Verdict::approved, 79);
+  grant(waiting, api::QuotaCode::ok, 79);
   EXPECT_TRUE(backend_.given_back.empty());
   session_.on_failed();
   EXPECT_EQ(backend_.given_back, (std::vector<uint64_t>{78, 79}));

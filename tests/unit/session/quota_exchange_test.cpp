@@ -41,8 +41,8 @@ class QuotaExchangeTest : public ::testing::Test {
     begin_reserve(R"({"subjects": ["gpt"], "max_wait_ms": 500})");
     exchange_->wait();
     EXPECT_EQ(exchange_->stage(), Stage::waiting);
-    EXPECT_FALSE(exchange_->on_outcome(
-        {.verdict = verdict, .permit = {.reservation = reservation}, .quota = true}));
+    EXPECT_FALSE(
+        exchange_->on_outcome({.verdict = verdict, .permit = {.reservation = reservation}}));
     EXPECT_EQ(exchange_->stage(), Stage::resolved);
     exchange_->end_turn();
     batch_.clear();
@@ -107,7 +107,7 @@ TEST_F(QuotaExchangeTest, checks_why_it_was_not_granted) {
 TEST_F(QuotaExchangeTest, is_drained_in_the_queue) {
   begin_reserve(R"({"subjects": ["gpt"], "max_wait_ms": 500})");
   exchange_->wait();
-  const auto answer = exchange_->on_outcome({.verdict = api::Verdict::draining, .quota = true});
+  const auto answer = exchange_->on_outcome({.verdict = api::Verdict::draining});
   ASSERT_TRUE(answer);
   EXPECT_TRUE(answer->reply.closes);
 }
