@@ -86,6 +86,7 @@ void QuotaBatch::clear() noexcept {
   calls.clear();
   subjects.clear();
   new_quotas.clear();
+  wait_answers.clear();
   answers.clear();
   limits.clear();
   rows.clear();

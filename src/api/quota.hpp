@@ -227,6 +227,14 @@ struct LimitReport {
   std::string_view name_text() const noexcept { return {name, name_bytes}; }
 };
 
+// The answer to a call that waited, with every limit of its subjects. Its session lends it to the
+// shard that decides, which writes it before the grant that ends the wait; until then it belongs to
+// that shard. Where it is not lent, the grant is all that is known.
+struct WaitAnswer {
+  QuotaAnswer answer;
+  std::vector<LimitReport> limits;  // has room for all of them from the start
+};
+
 // A subject as `usage`, `show` and `page` tell it.
 struct SubjectRow {
   uint32_t name_begin = 0;  // in QuotaBatch::answer_text
@@ -266,7 +274,8 @@ struct QuotaBatch {
   // Asked.
   std::vector<QuotaCall> calls;
   std::vector<std::string_view> subjects;
-  std::vector<Quota> new_quotas;  // put: of the call of the same index; else empty
+  std::vector<Quota> new_quotas;          // put: of the call of the same index; else empty
+  std::vector<WaitAnswer*> wait_answers;  // may_wait: likewise, lent until the wait has ended
 
   // Answered.
   std::vector<QuotaAnswer> answers;

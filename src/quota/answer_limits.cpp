@@ -30,8 +30,8 @@ int64_t period_ms(const MeterShape& shape, const Moment& now) noexcept {
   return (period.end_ns - period.begin_ns) / base::ns_per_ms;
 }
 
-// Each limit of the member that is asked for. False: the batch is full.
-bool add_limits(api::QuotaBatch& batch, api::QuotaAnswer& answer, const Member& member,
+// Each limit of the member that is asked for. False: there are as many reports as may be.
+bool add_limits(std::vector<LimitReport>& reports, api::QuotaAnswer& answer, const Member& member,
                 const limiter::Shares& shares, ReportedLimits which, const Moment& now) noexcept {
   const bool denied = !api::admits(answer.code);
   for (size_t at = 0; at < member.quota->shapes.size(); ++at) {
@@ -41,8 +41,8 @@ bool add_limits(api::QuotaBatch& batch, api::QuotaAnswer& answer, const Member& 
     LimitReport report = report_of(shape, member.quota->quota.limits[at], member, now);
     if (denied) report.violated = !limit_fits(meter, shape, member, shares.of(shape));
     if (which == ReportedLimits::violated && !report.violated) continue;
-    if (batch.limits.size() == limits::quota_reports_max) return false;
-    batch.limits.push_back(report);
+    if (reports.size() == limits::quota_reports_max) return false;
+    reports.push_back(report);
     ++answer.limits_count;
   }
   return true;
@@ -69,16 +69,15 @@ LimitReport report_of(const MeterShape& shape, const api::Limit& limit, const Me
   return report;
 }
 
-void answer_limits(api::QuotaBatch& batch, size_t index, const Members& members,
-                   const api::Amounts& amounts, ReportedLimits which,
+void answer_limits(api::QuotaAnswer& answer, std::vector<LimitReport>& reports,
+                   const Members& members, const api::Amounts& amounts, ReportedLimits which,
                    const AnswerSources& from) noexcept {
-  api::QuotaAnswer& answer = batch.answers[index];
-  answer.first_limit = static_cast<uint32_t>(batch.limits.size());
+  answer.first_limit = static_cast<uint32_t>(reports.size());
   const limiter::Shares shares(amounts);
   for (Member member : members) {
     // The call itself may have opened a reservation since the party was gathered.
     if (member.index != no_subject) member.open = from.subjects[member.index].open;
-    if (add_limits(batch, answer, member, shares, which, from.clock.moment())) continue;
+    if (add_limits(reports, answer, member, shares, which, from.clock.moment())) continue;
     answer.limits_left_out = true;
     return;
   }

@@ -1,7 +1,9 @@
-// Answers how the limits of a call's subjects stand: LimitReports in a batch.
+// Answers how the limits of a call's subjects stand: LimitReports of a batch, or of a wait.
 // Units:  those of each limit; times in milliseconds.
 // Errors: what the batch has no room for is left out, and the answer says so.
 #pragma once
+
+#include <vector>
 
 #include "api/quota.hpp"
 #include "quota/answer_sources.hpp"
@@ -15,9 +17,10 @@ api::LimitReport report_of(const limiter::MeterShape& shape, const api::Limit& l
 
 enum class ReportedLimits : uint8_t { all, violated };
 
-// Of the call with this index, whose answer has its code: a refusal says which limits it violates.
-void answer_limits(api::QuotaBatch& batch, size_t index, const Members& members,
-                   const api::Amounts& amounts, ReportedLimits which,
+// Of a call whose answer has its code: a refusal says which limits it violates. `reports` are those
+// of all calls of the batch.
+void answer_limits(api::QuotaAnswer& answer, std::vector<api::LimitReport>& reports,
+                   const Members& members, const api::Amounts& amounts, ReportedLimits which,
                    const AnswerSources& from) noexcept;
 
 }  // namespace sluice::quota

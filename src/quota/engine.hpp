@@ -80,7 +80,6 @@ class Engine {
   std::optional<ClientIds::Entry> find_repeated(const Request& request) const noexcept;
   api::QuotaCode repeated_code(const Request& request, ClientIds::Entry found) const noexcept;
   bool answer_repeat(const Request& request, api::QuotaAnswer& answer) noexcept;
-  void stand_behind(Obstacle& against, const Members& members) const noexcept;
   void set_outcome(api::QuotaCode code, api::QuotaAnswer& answer) noexcept;
   void deny(api::QuotaBatch& batch, size_t index, const Members& members, const Request& request,
             api::QuotaCode code, const Obstacle& obstacle) noexcept;

@@ -114,13 +114,6 @@ bool Engine::answer_repeat(const Request& request, QuotaAnswer& answer) noexcept
   return true;
 }
 
-// It would fit, but others wait. Where it may pass them, they only have to be tried first.
-void Engine::stand_behind(Obstacle& against, const Members& members) const noexcept {
-  against.code = QuotaCode::queue_ahead;
-  against.fits_at_ns =
-      clock_.ns() + (queues_.let_pass(members) ? base::ns_per_ms : unknown_retry_ns);
-}
-
 // Of a reserve, counted.
 inline void Engine::set_outcome(QuotaCode code, QuotaAnswer& answer) noexcept {
   ++statistics_.reserves[static_cast<size_t>(code)];
@@ -164,7 +157,7 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const SubjectHashes& hashe
     }
   }
   if (api::admits(answer.code) && (call.flags & api::quota_flag::wants_limits) != 0) {
-    answer_limits(batch, index, members, request.amounts, ReportedLimits::all, sources());
+    answer_limits(answer, batch.limits, members, request.amounts, ReportedLimits::all, sources());
   }
 }
 
@@ -174,10 +167,12 @@ void Engine::refuse(QuotaBatch& batch, size_t index, const Members& members, con
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
   Obstacle against = find_obstacle(members, limiter::Shares(request.amounts), clock_.moment());
-  if (against.code == QuotaCode::ok) stand_behind(against, members);
+  if (against.code == QuotaCode::ok) server_.stand_behind(against, members);
   QuotaCode code = against.code;
   if ((call.flags & api::quota_flag::may_wait) != 0) {
     code = server_.join(call, request, against, origin, answer);
+    const bool lends = code == QuotaCode::queued && !batch.wait_answers.empty();
+    if (lends) queues_[answer.waiter].answer = batch.wait_answers[index];
   }
   set_outcome(code, answer);
   if (code != QuotaCode::queued) deny(batch, index, members, request, code, against);
@@ -188,15 +183,10 @@ void Engine::deny(QuotaBatch& batch, size_t index, const Members& members, const
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
   answer.code = code;
-  if (!api::may_retry(code) || against.fits_at_ns == base::never_ns) {
-    answer.retry_ms = api::retry_never;
-  } else {
-    // Others wait: their queue moves no later than this request would fit alone.
-    answer.retry_ms = std::max<int64_t>(base::ceil_ms(against.fits_at_ns - clock_.ns()), 1);
-  }
+  answer.retry_ms = retry_ms_of(code, against, clock_.ns());
   if ((call.flags & (api::quota_flag::wants_violated | api::quota_flag::wants_limits)) != 0) {
     const bool wants_all = (call.flags & api::quota_flag::wants_limits) != 0;
-    answer_limits(batch, index, members, request.amounts,
+    answer_limits(answer, batch.limits, members, request.amounts,
                   wants_all ? ReportedLimits::all : ReportedLimits::violated, sources());
   }
 }
@@ -214,7 +204,7 @@ void Engine::check(QuotaBatch& batch, size_t index, const SubjectHashes& hashes)
   } else {
     const bool must_wait = queues_.must_wait(members);
     Obstacle against = find_obstacle(members, limiter::Shares(request.amounts), clock_.moment());
-    if (against.code == QuotaCode::ok && must_wait) stand_behind(against, members);
+    if (against.code == QuotaCode::ok && must_wait) server_.stand_behind(against, members);
     if (against.code != QuotaCode::ok) {
       return deny(batch, index, members, request, against.code, against);
     }
@@ -222,7 +212,7 @@ void Engine::check(QuotaBatch& batch, size_t index, const SubjectHashes& hashes)
   }
   if (!api::admits(answer.code)) return;
   if ((call.flags & api::quota_flag::wants_limits) != 0) {
-    answer_limits(batch, index, members, request.amounts, ReportedLimits::all, sources());
+    answer_limits(answer, batch.limits, members, request.amounts, ReportedLimits::all, sources());
   }
 }
 
@@ -241,7 +231,7 @@ void Engine::record(QuotaBatch& batch, size_t index, const SubjectHashes& hashes
   ++statistics_.recorded;
   answer.code = admission_code(members);
   if ((call.flags & api::quota_flag::wants_limits) != 0) {
-    answer_limits(batch, index, members, call.amounts, ReportedLimits::all, sources());
+    answer_limits(answer, batch.limits, members, call.amounts, ReportedLimits::all, sources());
   }
 }
 

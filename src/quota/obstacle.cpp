@@ -85,6 +85,12 @@ Obstacle find_obstacle(const Members& members, const limiter::Shares& shares,
   return worst;
 }
 
+int64_t retry_ms_of(QuotaCode code, const Obstacle& against, int64_t now_ns) noexcept {
+  if (!api::may_retry(code) || against.fits_at_ns == base::never_ns) return api::retry_never;
+  // Where others wait, their queue moves no later than the call would fit alone.
+  return std::max<int64_t>(base::ceil_ms(against.fits_at_ns - now_ns), 1);
+}
+
 void set_retry(api::QuotaAnswer& answer) noexcept {
   if (answer.retry_ms != 0) return;
   answer.retry_ms = api::may_retry(answer.code) ? limits::unknown_retry_ms : api::retry_never;

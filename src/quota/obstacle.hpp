@@ -27,6 +27,8 @@ struct Obstacle {
 Obstacle find_obstacle(const Members& members, const limiter::Shares& shares,
                        const limiter::Moment& now) noexcept;
 
+// When a call that was refused with this code, because of this obstacle, may be asked again.
+int64_t retry_ms_of(api::QuotaCode code, const Obstacle& against, int64_t now_ns) noexcept;
 // When a refused call may be asked again, by its code alone, unless the answer says it already.
 void set_retry(api::QuotaAnswer& answer) noexcept;
 

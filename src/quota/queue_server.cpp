@@ -1,6 +1,9 @@
 #include "quota/queue_server.hpp"
 
+#include <utility>
+
 #include "base/assert.hpp"
+#include "quota/answer_limits.hpp"
 #include "quota/member_meters.hpp"
 
 namespace sluice::quota {
@@ -25,8 +28,8 @@ QuotaCode code_for_good(const Obstacle& against) noexcept {
 }  // namespace
 
 QueueServer::QueueServer(const Options& options, CallClock& clock, WorkBudget& budget,
-                         const CurrentBook& book, SubjectTable& subjects,
-                         ReservationBook& reservations, WaitQueues& queues, Statistics& statistics)
+                         CurrentBook& book, SubjectTable& subjects, ReservationBook& reservations,
+                         WaitQueues& queues, Statistics& statistics)
     : clock_(clock),
       budget_(budget),
       book_(book),
@@ -60,8 +63,15 @@ QuotaCode QueueServer::join(const api::QuotaCall& call, const Request& request,
   return QuotaCode::queued;
 }
 
+// Where it may pass those who wait, they only have to be tried first.
+void QueueServer::stand_behind(Obstacle& against, const Members& members) const noexcept {
+  against.code = QuotaCode::queue_ahead;
+  against.fits_at_ns =
+      clock_.ns() + (queues_.let_pass(members) ? base::ns_per_ms : unknown_retry_ns);
+}
+
 void QueueServer::withdraw(WaiterId index) noexcept {
-  finish(index, QuotaCode::withdrawn, 0);
+  finish(index, {.code = QuotaCode::withdrawn}, no_members);
   serve_marked();
 }
 
@@ -70,17 +80,27 @@ void QueueServer::abandon(WaiterId index) noexcept {
   serve_marked();
 }
 
-// The outcome is known: it leaves, and its client gets a grant.
-void QueueServer::finish(WaiterId index, QuotaCode code, uint64_t reservation) noexcept {
+// The outcome is known: it leaves, and its client gets a grant; where its session shows more, with
+// the limits of the party.
+void QueueServer::finish(WaiterId index, const api::QuotaAnswer& outcome,
+                         const Members& members) noexcept {
   const Waiter& waiter = queues_[index];
   grants_.push_back({.ticket = waiter.ticket,
                      .origin = waiter.origin,
-                     .verdict = api::verdict_of(code),
-                     .code = code,
+                     .verdict = api::verdict_of(outcome.code),
+                     .code = outcome.code,
                      .detail = {},
-                     .permit = {.reservation = reservation}});
-  ++statistics_.reserves[static_cast<size_t>(code)];
+                     .permit = {.reservation = outcome.reservation}});
+  ++statistics_.reserves[static_cast<size_t>(outcome.code)];
+  if (waiter.answer != nullptr) report(*waiter.answer, outcome, waiter.request.amounts, members);
   queues_.leave(index);
+}
+
+void QueueServer::report(api::WaitAnswer& to, const api::QuotaAnswer& outcome,
+                         const api::Amounts& amounts, const Members& members) noexcept {
+  to.answer = outcome;
+  answer_limits(to.answer, to.limits, members, amounts, ReportedLimits::all,
+                {clock_, book_, subjects_, reservations_});
 }
 
 // ---------------------------------------------------------------------------------------- serving
@@ -127,7 +147,8 @@ bool QueueServer::try_head(WaiterId index) noexcept {
   }
   const Obstacle against = find_obstacle(members, shares, clock_.moment());
   if (denied || against.fits_at_ns == base::never_ns) {
-    finish(index, denied ? QuotaCode::unknown_subject : code_for_good(against), 0);
+    const QuotaCode code = denied ? QuotaCode::unknown_subject : code_for_good(against);
+    finish(index, {.code = code, .retry_ms = api::retry_never}, denied ? no_members : members);
     return true;
   }
   queues_.wake_at(index, against.fits_at_ns);
@@ -180,7 +201,12 @@ bool QueueServer::admit(WaiterId index, const Members& members,
   const Reservation& made =
       reservations_.open(request, admission_code(members), queues_.owner_of(index));
   ++statistics_.waited;
-  finish(index, made.admission, made.id);
+  finish(index,
+         {.code = made.admission,
+          .state = made.state,
+          .reservation = made.id,
+          .lifetime_ms = made.lifetime_ms},
+         members);
   return true;
 }
 
@@ -211,7 +237,9 @@ void QueueServer::drain_some() noexcept {
   for (; pool.used() > 0 && drain_at_ < pool.index_end(); ++drain_at_) {
     if (!budget_.may_go_on()) return;
     budget_.spend(0);
-    if (pool.holds(drain_at_)) finish(drain_at_, QuotaCode::draining, 0);
+    if (!pool.holds(drain_at_)) continue;
+    finish(drain_at_, {.code = QuotaCode::draining, .retry_ms = limits::unknown_retry_ms},
+           no_members);
   }
   drain_at_ = not_draining;
 }
@@ -241,9 +269,23 @@ void QueueServer::end_late_waits() noexcept {
       late_waiters_.splice(late_waiters_.end(), late_waiters_, late_waiters_.begin());
       continue;
     }
-    finish(TimerOwner::of(waiter.limit).index, QuotaCode::wait_limit, 0);
-    serve_marked();
+    end_late_wait(TimerOwner::of(waiter.limit).index);
   }
+}
+
+// What it waited for in vain is answered as it stands when it has left.
+void QueueServer::end_late_wait(WaiterId index) noexcept {
+  api::WaitAnswer* const to = std::exchange(queues_[index].answer, nullptr);
+  const Request request = queues_[index].request;
+  finish(index, {.code = QuotaCode::wait_limit}, no_members);
+  serve_marked();
+  if (to == nullptr) return;
+  const Members members = members_of(request);
+  Obstacle against = find_obstacle(members, limiter::Shares(request.amounts), clock_.moment());
+  if (against.code == QuotaCode::ok && queues_.must_wait(members)) stand_behind(against, members);
+  const bool fits = against.code == QuotaCode::ok;
+  const int64_t retry_ms = fits ? 0 : retry_ms_of(against.code, against, clock_.ns());
+  report(*to, {.code = QuotaCode::wait_limit, .retry_ms = retry_ms}, request.amounts, members);
 }
 
 bool QueueServer::has_work() const noexcept {

@@ -25,13 +25,15 @@ namespace sluice::quota {
 
 class QueueServer {
  public:
-  QueueServer(const Options& options, CallClock& clock, WorkBudget& budget, const CurrentBook& book,
+  QueueServer(const Options& options, CallClock& clock, WorkBudget& budget, CurrentBook& book,
               SubjectTable& subjects, ReservationBook& reservations, WaitQueues& queues,
               Statistics& statistics);
 
   // A request that does not fit now: `queued`, or why it cannot wait.
   api::QuotaCode join(const api::QuotaCall& call, const Request& request, const Obstacle& against,
                       api::ShardId origin, api::QuotaAnswer& answer) noexcept;
+  // A request would fit, but others wait.
+  void stand_behind(Obstacle& against, const Members& members) const noexcept;
   // Of one that waits: with an outcome, or without.
   void withdraw(api::WaiterId index) noexcept;
   void abandon(api::WaiterId index) noexcept;
@@ -72,13 +74,17 @@ class QueueServer {
   void let_overtake(SubjectIndex index) noexcept;
   bool overtake(api::WaiterId index) noexcept;
   bool admit(api::WaiterId index, const Members& members, const limiter::Shares& shares) noexcept;
-  void finish(api::WaiterId index, api::QuotaCode code, uint64_t reservation) noexcept;
+  void finish(api::WaiterId index, const api::QuotaAnswer& outcome,
+              const Members& members) noexcept;
+  void end_late_wait(api::WaiterId index) noexcept;
+  void report(api::WaitAnswer& to, const api::QuotaAnswer& outcome, const api::Amounts& amounts,
+              const Members& members) noexcept;
   bool is_denied(const Waiter& waiter, const Members& members) const noexcept;
   Members members_of(const Request& request) noexcept;
 
   CallClock& clock_;
   WorkBudget& budget_;
-  const CurrentBook& book_;
+  CurrentBook& book_;
   SubjectTable& subjects_;
   ReservationBook& reservations_;
   WaitQueues& queues_;

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "api/entry.hpp"
+#include "api/quota.hpp"
 #include "base/timer_wheel.hpp"
 #include "quota/owner_names.hpp"
 #include "quota/request.hpp"
@@ -35,7 +36,8 @@ struct Waiter
   api::Ticket ticket = api::no_ticket;
   api::ShardId origin = 0;
   OwnerNames::Block owner = OwnerNames::none;
-  uint64_t limit_order = 0;  // of the call when its wait limit passed; linked since then
+  api::WaitAnswer* answer = nullptr;  // lent by its session, if it shows more than the grant
+  uint64_t limit_order = 0;           // of the call when its wait limit passed; linked since then
   std::array<Link, limits::call_subjects_max> before{};
   std::array<Link, limits::call_subjects_max> behind{};
 };

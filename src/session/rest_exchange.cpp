@@ -114,11 +114,7 @@ void RestExchange::answer_quota(const QuotaExchange::Answer& given) noexcept {
 void RestExchange::drop() noexcept {
   is_dropped_ = true;
   if (!is_waiting()) return;
-  if (ticket_ == api::no_ticket) {
-    quota()->drop_outcome();
-  } else {
-    context_.backend.abandon(context_.waits[std::exchange(ticket_, api::no_ticket)]);
-  }
+  context_.backend.abandon(context_.waits[std::exchange(ticket_, api::no_ticket)]);
   log_.vanished();
 }
 
@@ -139,9 +135,21 @@ void RestExchange::ask() noexcept {
   api::QuotaCall& call = batch.calls[0];
   if ((call.flags & api::quota_flag::may_wait) != 0) {
     call.ticket = context_.waits.take(session_, 0);
-    if (call.ticket == api::no_ticket) call.flags |= api::quota_flag::waiters_full;
+    if (call.ticket == api::no_ticket) {
+      call.flags |= api::quota_flag::waiters_full;
+    } else {
+      lend_wait_answer(batch);
+    }
   }
   transport_.ask(batch);
+}
+
+// For as long as there is a ticket.
+void RestExchange::lend_wait_answer(api::QuotaBatch& batch) noexcept {
+  auto& answer = context_.waits[batch.calls[0].ticket].answer;
+  answer = std::make_unique<api::WaitAnswer>();
+  answer->limits.reserve(batch.subjects.size() * limits::quota_limits_max);
+  batch.wait_answers.assign(1, answer.get());
 }
 
 void RestExchange::on_quota(const api::QuotaBatch& batch) noexcept {
@@ -162,27 +170,35 @@ void RestExchange::on_quota(const api::QuotaBatch& batch) noexcept {
   cancel_undelivered(context_.backend, batch);
   if (is_queued) {
     log_.vanished();
-  } else if (quota()->asks_itself()) {
+  } else {
     log_.answered(client_left, 0);
-  }  // Else drop() logged it.
+  }
   state_ = Idle{};
 }
 
 void RestExchange::on_granted(const WaitingEntry& entry, const api::Grant& grant) noexcept {
   ASSERT(entry.ticket == ticket_);
+  if (QuotaExchange* waited = quota()) {
+    waited->on_outcome(grant);
+    if (waited->stage() == QuotaExchange::Stage::due) answer_waited();
+    return;
+  }
   api::Detail detail = grant.detail;
   detail.request_id = entry.detail.request_id;
   context_.waits.free(std::exchange(ticket_, api::no_ticket));
-  if (QuotaExchange* waited = quota()) {
-    const auto answer = waited->on_outcome(grant);
-    if (answer) answer_quota(*answer);
-    return;
-  }
   const Queued queued = std::get<Queued>(state_);
   answer(wire::DecisionAnswer{.verdict = grant.verdict,
                               .detail = detail,
                               .key = {key_memory_.data(), queued.key_bytes},
                               .json = queued.json});
+}
+
+// Its waiter holds what was granted until this.
+void RestExchange::answer_waited() noexcept {
+  const api::WaitAnswer& waited = *context_.waits[ticket_].answer;
+  const QuotaExchange::Answer answer = quota()->waited_answer(waited);
+  context_.waits.free(std::exchange(ticket_, api::no_ticket));
+  answer_quota(answer);
 }
 
 void RestExchange::on_text(std::string_view content_type, std::string_view text) noexcept {
@@ -206,7 +222,14 @@ void RestExchange::on_page(std::span<const api::KeyState> keys, uint64_t next_cu
 }
 
 bool RestExchange::end_turn() noexcept {
-  if (QuotaExchange* asked = quota()) asked->end_turn();
+  if (is_at(QuotaExchange::Stage::due)) {
+    answer_waited();
+    return false;
+  }
+  if (is_at(QuotaExchange::Stage::granted)) {
+    quota()->end_turn();
+    return true;
+  }
   Debug* debug = std::get_if<Debug>(&state_);
   if (debug == nullptr) return false;
   const DebugExchange::Progress progress = (*debug)->proceed();
@@ -216,10 +239,6 @@ bool RestExchange::end_turn() noexcept {
     complete->finish();
   }
   return progress == DebugExchange::Progress::goes_on;
-}
-
-bool RestExchange::is_waiting() const noexcept {
-  return ticket_ != api::no_ticket || (quota() != nullptr && quota()->has_outcome());
 }
 
 }  // namespace sluice::session

@@ -59,14 +59,14 @@ class RestExchange {
   // call it in the next iteration, too, even if nothing arrives.
   bool end_turn() noexcept;
 
-  // The client has left: it leaves its queue, and an outcome that it has not received is undone.
+  // The client has left: it leaves its queue, or the owner takes back what it was granted.
   void drop() noexcept;
 
   // Not answered yet, and waits for something else than its own body or ask().
   bool is_pending() const noexcept { return is_open() && !takes_body() && !is_ready(); }
   bool is_open() const noexcept { return !std::holds_alternative<Idle>(state_); }
-  // In a queue, or resolved and not answered yet: a client that leaves ends the wait.
-  bool is_waiting() const noexcept;
+  // In a queue, or granted and not answered yet: a client that leaves ends the wait.
+  bool is_waiting() const noexcept { return ticket_ != api::no_ticket; }
 
  private:
   struct Idle {};
@@ -82,6 +82,8 @@ class RestExchange {
 
   void answer(const wire::RestAnswer& answer, const AnswerOptions& options = {}) noexcept;
   void answer_quota(const QuotaExchange::Answer& answer) noexcept;
+  void answer_waited() noexcept;
+  void lend_wait_answer(api::QuotaBatch& batch) noexcept;
   void refuse_query() noexcept;
   bool begin_query(bool pretty = false) noexcept;
   void begin_debug(const wire::RestDebug& request) noexcept;
@@ -100,7 +102,7 @@ class RestExchange {
   uint32_t session_;
   std::span<char> key_memory_;
   std::variant<Idle, ShardQuery, Queued, Debug, Quota> state_;
-  api::Ticket ticket_ = api::no_ticket;  // while it is queued
+  api::Ticket ticket_ = api::no_ticket;  // while it waits
   bool is_dropped_ = false;
 };
 

@@ -11,8 +11,10 @@
 #include <boost/intrusive/list.hpp>
 #include <boost/intrusive/set.hpp>
 #include <cstdint>
+#include <memory>
 
 #include "api/entry.hpp"
+#include "api/quota.hpp"
 #include "base/assert.hpp"
 #include "base/limits.hpp"
 #include "base/object_pool.hpp"
@@ -44,6 +46,8 @@ struct WaitingEntry : boost::intrusive::list_base_hook<> {
   api::Verdict outcome = api::Verdict::none;
   api::Detail detail;
   uint64_t reservation = 0;  // of a quota's, when approved
+  // Of REST's quotas: lent to the owner, which is done with it before the ticket is free.
+  std::unique_ptr<api::WaitAnswer> answer;
 };
 
 using WaitingEntries =

@@ -62,12 +62,6 @@ std::variant<QuotaRequest, QuotaProblem> read_quota_request(const RestQuota& ask
 // As calls of an empty batch; the first one is the request's, its answer the request's answer.
 void fill_batch(const QuotaRequest& request, api::QuotaBatch& batch);
 
-// Of a reservation that came after waiting, for its limits as they stand.
-void fill_show(uint64_t reservation, api::QuotaBatch& batch);
-
-// The request as a check, for the limits that denied it after it had waited.
-void fill_check(const QuotaRequest& request, api::QuotaBatch& batch);
-
 struct QuotaReply {
   uint16_t status = 200;
   std::string_view content_type;  // static; empty: no body
@@ -79,11 +73,9 @@ struct QuotaReply {
 // Of the batch that was filled from the request.
 QuotaReply quota_reply(const QuotaRequest& request, const api::QuotaBatch& batch, int64_t wall_ns);
 
-// Of a request that waited: its reservation, and what fill_show() or fill_check() gave.
-QuotaReply granted_reply(const QuotaRequest& request, uint64_t reservation,
-                         const api::QuotaBatch& shown, int64_t wall_ns);
-QuotaReply not_granted_reply(const QuotaRequest& request, api::QuotaCode code,
-                             const api::QuotaBatch& checked, int64_t wall_ns);
+// Of a request that waited.
+QuotaReply waited_reply(const QuotaRequest& request, const api::WaitAnswer& waited,
+                        int64_t wall_ns);
 
 // A denial without limits.
 QuotaReply denied_reply(const QuotaRequest& request, api::QuotaCode code);

@@ -41,20 +41,4 @@ void fill_batch(const QuotaRequest& request, api::QuotaBatch& batch) {
   batch.new_quotas[0] = request.quota;
 }
 
-void fill_show(uint64_t reservation, api::QuotaBatch& batch) {
-  api::QuotaCall call;
-  call.op = QuotaOp::show;
-  call.reservation = reservation;
-  batch.calls.push_back(call);
-}
-
-void fill_check(const QuotaRequest& request, api::QuotaBatch& batch) {
-  add_subjects(request, batch);
-  api::QuotaCall call = call_of(request);
-  call.op = QuotaOp::check;
-  call.flags &= static_cast<uint8_t>(~api::quota_flag::may_wait);
-  call.wait_ms_max = 0;
-  batch.calls.push_back(call);
-}
-
 }  // namespace sluice::wire

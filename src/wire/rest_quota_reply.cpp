@@ -162,8 +162,10 @@ void write_limit(const LimitReport& limit, JsonWriter& json) {
   json.close_object();
 }
 
-std::span<const LimitReport> limits_of(const QuotaBatch& batch, const QuotaAnswer& answer) {
-  return std::span(batch.limits).subspan(answer.first_limit, answer.limits_count);
+// The limits of one answer, of those of all.
+std::span<const LimitReport> limits_of(const std::vector<LimitReport>& limits,
+                                       const QuotaAnswer& answer) {
+  return std::span(limits).subspan(answer.first_limit, answer.limits_count);
 }
 
 std::span<const LimitReport> limits_of(const QuotaBatch& batch, const api::SubjectRow& row) {
@@ -175,10 +177,10 @@ std::span<const api::SubjectRow> rows_of(const QuotaBatch& batch, const QuotaAns
 }
 
 // The limits of a call that names its subjects.
-std::vector<ReportedLimit> reported_limits(const QuotaRequest& request, const QuotaBatch& batch,
-                                           const QuotaAnswer& answer) {
+std::vector<ReportedLimit> reported_limits(const QuotaRequest& request,
+                                           std::span<const LimitReport> limits) {
   std::vector<ReportedLimit> reported;
-  for (const LimitReport& limit : limits_of(batch, answer)) {
+  for (const LimitReport& limit : limits) {
     ASSERT(limit.subject < request.subjects.size());
     reported.push_back({.subject = request.subjects[limit.subject], .report = &limit});
   }
@@ -291,9 +293,9 @@ QuotaReply denial_reply(const QuotaRequest& request, const Denial& denial,
   return reply;
 }
 
-QuotaReply decided_reply(const QuotaRequest& request, const QuotaBatch& batch, int64_t wall_ns) {
-  const QuotaAnswer& answer = batch.answers[0];
-  const std::vector<ReportedLimit> reported = reported_limits(request, batch, answer);
+QuotaReply decided_reply(const QuotaRequest& request, const QuotaAnswer& answer,
+                         const std::vector<LimitReport>& limits, int64_t wall_ns) {
+  const std::vector<ReportedLimit> reported = reported_limits(request, limits_of(limits, answer));
   if (!api::admits(answer.code)) {
     return denial_reply(request, {answer.code, answer.retry_ms}, reported, wall_ns);
   }
@@ -502,7 +504,7 @@ QuotaReply quota_reply(const QuotaRequest& request, const QuotaBatch& batch, int
   const QuotaOp op = request.call.op;
   if (request.dry_run) return dry_run_reply(request, batch);
   if (op == QuotaOp::reserve || op == QuotaOp::check || op == QuotaOp::record) {
-    return decided_reply(request, batch, wall_ns);
+    return decided_reply(request, answer, batch.limits, wall_ns);
   }
   if (!api::admits(answer.code)) {
     return denial_reply(request, {answer.code, answer.retry_ms}, {}, wall_ns);
@@ -534,20 +536,9 @@ QuotaReply quota_reply(const QuotaRequest& request, const QuotaBatch& batch, int
   return {.status = 204};
 }
 
-QuotaReply granted_reply(const QuotaRequest& request, uint64_t reservation, const QuotaBatch& shown,
-                         int64_t wall_ns) {
-  const QuotaAnswer& answer = shown.answers[0];
-  const QuotaCode code = api::admits(answer.code) ? answer.code : QuotaCode::ok;
-  const Admission admission{
-      .code = code, .reservation = reservation, .lifetime_ms = answer.lifetime_ms};
-  return admitted_reply(request, admission, row_limits(shown, answer), wall_ns);
-}
-
-QuotaReply not_granted_reply(const QuotaRequest& request, QuotaCode code, const QuotaBatch& checked,
-                             int64_t wall_ns) {
-  const QuotaAnswer& answer = checked.answers[0];
-  return denial_reply(request, {code, answer.retry_ms}, reported_limits(request, checked, answer),
-                      wall_ns);
+QuotaReply waited_reply(const QuotaRequest& request, const api::WaitAnswer& waited,
+                        int64_t wall_ns) {
+  return decided_reply(request, waited.answer, waited.limits, wall_ns);
 }
 
 }  // namespace sluice::wire

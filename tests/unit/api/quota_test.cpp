@@ -183,6 +183,7 @@ TEST(QuotaBatch, cleared_it_holds_nothing_but_its_memory) {
   QuotaBatch batch;
   bytes.fill(batch);
   batch.new_quotas.resize(1);
+  batch.wait_answers.resize(1);
   batch.frame_bytes = 7;
   batch.kind = 3;
   batch.own_texts();
@@ -190,7 +191,7 @@ TEST(QuotaBatch, cleared_it_holds_nothing_but_its_memory) {
   const size_t capacity = batch.calls.capacity();
   batch.clear();
   EXPECT_TRUE(batch.calls.empty() && batch.subjects.empty() && batch.new_quotas.empty());
-  EXPECT_TRUE(batch.answers.empty());
+  EXPECT_TRUE(batch.answers.empty() && batch.wait_answers.empty());
   EXPECT_EQ(batch.frame_bytes, 0U);
   EXPECT_EQ(batch.kind, 0U);
   EXPECT_EQ(batch.calls.capacity(), capacity);

@@ -224,6 +224,54 @@ TEST_F(Line, nobody_waits_longer_than_its_limit) {
   EXPECT_EQ(driver_.used("m", "tpm"), 100U);
 }
 
+// The session shows the limits of its subjects without asking again.
+TEST_F(Line, a_wait_in_vain_is_answered_as_a_check_would_be) {
+  api::WaitAnswer lent;
+  driver_.lent = &lent;
+  wait(1, 60, 1'000);
+  driver_.lent = nullptr;
+  wait(2, 10);
+  driver_.advance_ms(1'000);
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{1, Verdict::wait_limit}}));
+  QuotaCall asked = asking_tokens(60);
+  asked.flags = api::quota_flag::wants_limits;
+  const QuotaAnswer checked = driver_.check({"m"}, asked);
+  EXPECT_EQ(lent.answer.code, QuotaCode::wait_limit);
+  EXPECT_EQ(lent.answer.retry_ms, checked.retry_ms);
+  ASSERT_EQ(lent.limits.size(), checked.limits_count);
+  const api::LimitReport& report = driver_.batch.limits[checked.first_limit];
+  EXPECT_EQ(lent.limits[0].used, report.used);
+  EXPECT_EQ(lent.limits[0].remaining, report.remaining);
+  EXPECT_EQ(lent.limits[0].reset_ms, report.reset_ms);
+  EXPECT_TRUE(lent.limits[0].violated && report.violated);
+}
+
+TEST_F(Line, who_would_fit_behind_others_may_ask_again_soon) {
+  api::WaitAnswer lent;
+  wait(1, 100);
+  driver_.lent = &lent;
+  wait(2, 10, 1'000);
+  driver_.lent = nullptr;
+  driver_.settle(holder_, 20);
+  driver_.advance_ms(1'000);
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{2, Verdict::wait_limit}}));
+  EXPECT_EQ(lent.answer.retry_ms, limits::unknown_retry_ms);
+  ASSERT_EQ(lent.limits.size(), 1U);
+  EXPECT_FALSE(lent.limits[0].violated);
+}
+
+TEST_F(Line, what_is_granted_is_answered_with_its_limits) {
+  api::WaitAnswer lent;
+  driver_.lent = &lent;
+  wait(1, 60);
+  driver_.cancel(holder_);
+  EXPECT_EQ(driver_.served(), Tickets{1});
+  EXPECT_EQ(lent.answer.reservation, driver_.granted);
+  EXPECT_EQ(lent.answer.lifetime_ms, 3'600'000U);
+  ASSERT_EQ(lent.limits.size(), 1U);
+  EXPECT_EQ(lent.limits[0].reserved, 60U);
+}
+
 TEST_F(Line, capacity_that_comes_with_the_wait_limit_comes_in_time) {
   EXPECT_EQ(wait(1, 60, 60'000).code, QuotaCode::queued);
   driver_.advance_ms(60'000);

@@ -71,6 +71,16 @@ TEST(FindObstacle, else_the_code_of_the_reference_that_comes_first) {
   EXPECT_EQ(found(others, 1).code, QuotaCode::tpm_exceeded);
 }
 
+TEST(RetryMs, is_when_it_fits_unless_no_waiting_helps) {
+  constexpr int64_t now_ns = base::ns_per_s;
+  const Obstacle later{.code = QuotaCode::tpm_exceeded, .fits_at_ns = now_ns + 1'500'001};
+  EXPECT_EQ(retry_ms_of(later.code, later, now_ns), 2);
+  EXPECT_EQ(retry_ms_of(later.code, {.code = later.code, .fits_at_ns = now_ns}, now_ns), 1);
+  EXPECT_EQ(retry_ms_of(QuotaCode::blocked, later, now_ns), api::retry_never);
+  EXPECT_EQ(retry_ms_of(later.code, {.code = later.code, .fits_at_ns = base::never_ns}, now_ns),
+            api::retry_never);
+}
+
 TEST(SetRetry, says_by_the_code_whether_asking_again_may_help) {
   api::QuotaAnswer answer{.code = QuotaCode::tpm_exceeded};
   set_retry(answer);

@@ -60,6 +60,7 @@ class QueueServerTest : public testing::Test {
                       driver_.subjects, driver_.reservations, driver_.queues, driver_.statistics};
   WaiterId joined_ = api::no_waiter;
   api::QuotaAnswer answer_;
+  api::WaitAnswer lent_;
 };
 
 TEST_F(QueueServerTest, serves_in_order_as_far_as_it_fits) {
@@ -175,6 +176,60 @@ TEST_F(QueueServerTest, waits_on_when_there_is_no_place_for_a_reservation) {
   driver_.reservations.expire(driver_.reservations[0]);
   server_.serve(subject_);
   EXPECT_EQ(outcomes(), (Outcomes{{1, QuotaCode::ok}}));
+}
+
+// ------------------------------------------------------------- what the session shows of a wait
+
+TEST_F(QueueServerTest, answers_what_was_granted_with_its_limits) {
+  join(1, 60);
+  driver_.queues[joined_].answer = &lent_;
+  server_.serve(subject_);
+  const api::Grant& grant = server_.grants()[0];
+  EXPECT_EQ(lent_.answer.code, QuotaCode::ok);
+  EXPECT_EQ(lent_.answer.state, api::ReservationState::open);
+  EXPECT_EQ(lent_.answer.reservation, grant.permit.reservation);
+  EXPECT_EQ(lent_.answer.lifetime_ms, 1'000U);
+  ASSERT_EQ(lent_.limits.size(), 1U);
+  EXPECT_EQ(lent_.answer.limits_count, 1U);
+  EXPECT_EQ(lent_.limits[0].used, 60U);
+  EXPECT_EQ(lent_.limits[0].reserved, 60U);
+  EXPECT_EQ(lent_.limits[0].remaining, 40U);
+}
+
+TEST_F(QueueServerTest, answers_what_can_never_fit_with_the_limits_that_it_violates) {
+  join(1, 101);
+  driver_.queues[joined_].answer = &lent_;
+  server_.serve(subject_);
+  EXPECT_EQ(lent_.answer.code, QuotaCode::exceeds_limit);
+  EXPECT_EQ(lent_.answer.retry_ms, api::retry_never);
+  ASSERT_EQ(lent_.limits.size(), 1U);
+  EXPECT_TRUE(lent_.limits[0].violated);
+}
+
+TEST_F(QueueServerTest, answers_a_late_waiter_as_it_stands_when_it_has_left) {
+  driver_.use(subject_, 95);
+  join(1, 10);
+  driver_.queues[joined_].answer = &lent_;
+  server_.pass_limit(joined_);
+  join(2, 5);
+  step();
+  step();
+  EXPECT_EQ(outcomes(), (Outcomes{{1, QuotaCode::wait_limit}, {2, QuotaCode::ok}}));
+  EXPECT_EQ(lent_.answer.code, QuotaCode::wait_limit);
+  EXPECT_EQ(lent_.answer.retry_ms, 60'000) << "when the minute is over";
+  ASSERT_EQ(lent_.limits.size(), 1U);
+  EXPECT_TRUE(lent_.limits[0].violated);
+  EXPECT_EQ(lent_.limits[0].used, 100U);
+}
+
+TEST_F(QueueServerTest, answers_a_waiter_that_is_drained_without_limits) {
+  join(1, 10);
+  driver_.queues[joined_].answer = &lent_;
+  server_.begin_drain();
+  step();
+  EXPECT_EQ(lent_.answer.code, QuotaCode::draining);
+  EXPECT_EQ(lent_.answer.retry_ms, limits::unknown_retry_ms);
+  EXPECT_TRUE(lent_.limits.empty());
 }
 
 class QueueServerInSlices : public QueueServerTest {

@@ -106,6 +106,7 @@ class StoreDriver {
     asked_ = names;
     batch.subjects.assign(asked_.begin(), asked_.end());
     batch.new_quotas.push_back(quota);
+    if (lent != nullptr) batch.wait_answers.assign(1, lent);
     batch.make_answers();
     store.decide(batch, now());
     return batch.answers[0];
@@ -203,6 +204,7 @@ class StoreDriver {
   }
 
   QuotaStore store;
+  api::WaitAnswer* lent = nullptr;  // with the next calls
   api::QuotaBatch batch;
   int64_t ns = 1'000 * base::ns_per_s;
   int64_t wall_ns = 1'750'000'000 * base::ns_per_s;

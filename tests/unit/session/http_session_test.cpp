@@ -48,16 +48,22 @@ class HttpSessionTest : public ::testing::Test {
     end_turn();
   }
 
-  // One that waits, and then has this outcome.
-  void reserve_later(api::Verdict verdict, uint64_t reservation) {
+  // One that waits.
+  api::Ticket queue_reserve() {
     post("reserve", R"({"subjects": ["gpt"], "max_wait_ms": 500})");
     const api::Ticket ticket = asked().calls[0].ticket;
     answer(QuotaCode::queued);
-    context_.waits[ticket].follow(WaitEvent::granted);
-    session_.on_granted(
-        context_.waits[ticket],
-        {.ticket = ticket, .verdict = verdict, .permit = {.reservation = reservation}});
-    end_turn();
+    return ticket;
+  }
+  // Its outcome has come, in this loop iteration.
+  void grant(api::Ticket ticket, QuotaCode code, uint64_t reservation) {
+    WaitingEntry& entry = context_.waits[ticket];
+    entry.follow(WaitEvent::granted);
+    entry.answer->answer = {.code = code, .reservation = reservation};
+    session_.on_granted(entry, {.ticket = ticket,
+                                .verdict = api::verdict_of(code),
+                                .code = code,
+                                .permit = {.reservation = reservation}});
     end_turn();
   }
 
@@ -219,71 +225,42 @@ TEST_F(HttpSessionTest, gives_nothing_back_that_is_shown) {
 // ---------------------------------------------------------------- granted after it had waited
 
 TEST_F(HttpSessionTest, tells_what_was_granted) {
-  reserve_later(api::Verdict::approved, 77);
-  EXPECT_EQ(asked().calls[0].op, QuotaOp::show);
-  answer(QuotaCode::ok, 77);
+  grant(queue_reserve(), QuotaCode::ok, 77);
+  EXPECT_EQ(given_, "") << "in the next iteration";
+  end_turn();
   EXPECT_NE(given_.find("\"reservation\":\"000000000000004d\""), std::string::npos) << given_;
+  EXPECT_TRUE(backend_.batches.empty()) << "nothing is asked a second time";
   EXPECT_EQ(context_.waits.tickets_count(), 0u);
+  send(health);
+  EXPECT_TRUE(given_.ends_with("Content-Length: 0\r\n\r\n")) << given_;
   session_.on_failed();
   EXPECT_EQ(backend_.given_back, Reservations{});
 }
 
-TEST_F(HttpSessionTest, gives_back_what_was_granted_while_its_limits_are_asked_for) {
-  reserve_later(api::Verdict::approved, 77);
+TEST_F(HttpSessionTest, tells_at_once_what_was_not_granted) {
+  grant(queue_reserve(), QuotaCode::wait_limit, 0);
+  EXPECT_EQ(given_.find("HTTP/1.1 429 "), 0u) << given_;
+  EXPECT_EQ(context_.waits.tickets_count(), 0u);
   session_.on_failed();
-  EXPECT_EQ(backend_.given_back, Reservations{77});
-  answer(QuotaCode::ok, 77);
-  EXPECT_EQ(backend_.given_back, Reservations{77});
+  EXPECT_EQ(backend_.abandoned, std::vector<api::Ticket>{});
 }
 
-TEST_F(HttpSessionTest, gives_back_what_was_granted_while_there_is_no_room_to_ask) {
-  post("reserve", R"({"subjects": ["gpt"], "max_wait_ms": 500})");
-  const api::Ticket ticket = asked().calls[0].ticket;
-  answer(QuotaCode::queued);
-  backend_.has_room = false;
-  context_.waits[ticket].follow(WaitEvent::granted);
-  session_.on_granted(
-      context_.waits[ticket],
-      {.ticket = ticket, .verdict = api::Verdict::approved, .permit = {.reservation = 77}});
-  end_turn();
-  EXPECT_TRUE(backend_.batches.empty());
-  session_.on_failed();
-  EXPECT_EQ(backend_.given_back, Reservations{77});
-}
-
-// As of one that waits: whoever ends its side before the outcome is told does not want it.
-TEST_F(HttpSessionTest, gives_back_what_was_granted_when_its_client_goes) {
-  reserve_later(api::Verdict::approved, 77);
+// Its client may have left while others' work of the same iteration was done. As of one that waits:
+// a client that ends its side before the outcome does not want it.
+TEST_F(HttpSessionTest, the_owner_takes_back_what_was_granted_when_its_client_goes) {
+  const api::Ticket ticket = queue_reserve();
+  grant(ticket, QuotaCode::ok, 77);
   session_.on_end_of_stream();
   end_turn();
-  EXPECT_EQ(backend_.given_back, Reservations{77});
-  answer(QuotaCode::ok, 77);
+  EXPECT_EQ(backend_.abandoned, std::vector{ticket});
   EXPECT_EQ(given_, "");
-  EXPECT_EQ(backend_.given_back, Reservations{77});
 }
 
-// Its client may have gone while others' work of the same turn was done.
-TEST_F(HttpSessionTest, hears_of_the_peer_once_more_before_it_asks_for_limits) {
-  post("reserve", R"({"subjects": ["gpt"], "max_wait_ms": 500})");
-  const api::Ticket ticket = asked().calls[0].ticket;
-  answer(QuotaCode::queued);
-  context_.waits[ticket].follow(WaitEvent::granted);
-  session_.on_granted(
-      context_.waits[ticket],
-      {.ticket = ticket, .verdict = api::Verdict::approved, .permit = {.reservation = 77}});
-  end_turn();
-  EXPECT_TRUE(backend_.batches.empty());
-  session_.on_end_of_stream();
-  end_turn();
-  EXPECT_TRUE(backend_.batches.empty());
-  EXPECT_EQ(backend_.given_back, Reservations{77});
-}
-
-TEST_F(HttpSessionTest, has_nothing_to_give_back_of_what_was_denied) {
-  reserve_later(api::Verdict::wait_limit, 0);
-  EXPECT_EQ(asked().calls[0].op, QuotaOp::check);
+TEST_F(HttpSessionTest, the_owner_takes_back_what_was_granted_when_the_connection_fails) {
+  const api::Ticket ticket = queue_reserve();
+  grant(ticket, QuotaCode::ok, 77);
   session_.on_failed();
-  answer(QuotaCode::rpm_exceeded);
+  EXPECT_EQ(backend_.abandoned, std::vector{ticket});
   EXPECT_EQ(backend_.given_back, Reservations{});
 }
 
@@ -295,8 +272,8 @@ TEST_F(HttpSessionTest, gives_back_what_is_written_and_is_not_sent) {
   answer(QuotaCode::ok, 77);  // on its way
   reserve();
   answer(QuotaCode::ok, 78);
-  reserve_later(api::Verdict::approved, 79);
-  answer(QuotaCode::ok, 79);
+  grant(queue_reserve(), QuotaCode::ok, 79);
+  end_turn();
   post("extend", R"({"reservation": "0000000000000005"})");
   answer(QuotaCode::ok, 5);
   EXPECT_EQ(backend_.given_back, Reservations{});

@@ -36,18 +36,12 @@ class QuotaExchangeTest : public ::testing::Test {
     batch_.answers[0].reservation = reservation;
     return exchange_->on_replies(batch_);
   }
-  // Its outcome has come, and is asked about.
-  void resolve(api::Verdict verdict, uint64_t reservation) {
+  // One that waits, and has this outcome.
+  void resolve(QuotaCode code) {
     begin_reserve(R"({"subjects": ["gpt"], "max_wait_ms": 500})");
     exchange_->wait();
     EXPECT_EQ(exchange_->stage(), Stage::waiting);
-    EXPECT_FALSE(
-        exchange_->on_outcome({.verdict = verdict, .permit = {.reservation = reservation}}));
-    EXPECT_EQ(exchange_->stage(), Stage::resolved);
-    exchange_->end_turn();
-    batch_.clear();
-    exchange_->fill(batch_);
-    batch_.make_answers();
+    exchange_->on_outcome({.verdict = api::verdict_of(code), .code = code});
   }
 
   KeepingBackend backend_;
@@ -71,7 +65,6 @@ TEST_F(QuotaExchangeTest, names_the_reservation_that_its_answer_grants) {
   begin_reserve(R"({"subjects": ["gpt"]})");
   EXPECT_EQ(exchange_->stage(), Stage::asked);
   EXPECT_EQ(batch_.calls[0].op, QuotaOp::reserve);
-  EXPECT_TRUE(exchange_->asks_itself());
   const auto answer = reply(QuotaCode::ok, 77);
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->reply.status, 200);
@@ -87,37 +80,29 @@ TEST_F(QuotaExchangeTest, grants_nothing_by_what_it_shows) {
   EXPECT_EQ(reply(QuotaCode::ok, 77)->reservation, 0u);
 }
 
-TEST_F(QuotaExchangeTest, shows_the_limits_of_what_was_granted) {
-  resolve(api::Verdict::approved, 77);
-  EXPECT_EQ(batch_.calls[0].op, QuotaOp::show);
-  EXPECT_EQ(batch_.calls[0].reservation, 77u);
-  EXPECT_FALSE(exchange_->asks_itself());
-  EXPECT_TRUE(exchange_->has_outcome());
-  EXPECT_EQ(reply(QuotaCode::ok, 77)->reservation, 77u);
+TEST_F(QuotaExchangeTest, answers_what_was_granted_after_an_iteration) {
+  resolve(QuotaCode::ok);
+  EXPECT_EQ(exchange_->stage(), Stage::granted);
+  exchange_->end_turn();
+  ASSERT_EQ(exchange_->stage(), Stage::due);
+  const auto answer =
+      exchange_->waited_answer({.answer = {.code = QuotaCode::ok, .reservation = 77}});
+  EXPECT_EQ(answer.reply.status, 200);
+  EXPECT_EQ(answer.reservation, 77u);
 }
 
-TEST_F(QuotaExchangeTest, checks_why_it_was_not_granted) {
-  resolve(api::Verdict::wait_limit, 0);
-  EXPECT_EQ(batch_.calls[0].op, QuotaOp::check);
-  const auto answer = reply(QuotaCode::rpm_exceeded);
-  EXPECT_EQ(answer->reply.status, 429);
-  EXPECT_EQ(answer->reservation, 0u);
+TEST_F(QuotaExchangeTest, answers_at_once_what_was_not_granted) {
+  resolve(QuotaCode::wait_limit);
+  ASSERT_EQ(exchange_->stage(), Stage::due);
+  const auto answer = exchange_->waited_answer({.answer = {.code = QuotaCode::wait_limit}});
+  EXPECT_EQ(answer.reply.status, 429);
+  EXPECT_EQ(answer.reservation, 0u);
 }
 
 TEST_F(QuotaExchangeTest, is_drained_in_the_queue) {
-  begin_reserve(R"({"subjects": ["gpt"], "max_wait_ms": 500})");
-  exchange_->wait();
-  const auto answer = exchange_->on_outcome({.verdict = api::Verdict::draining});
-  ASSERT_TRUE(answer);
-  EXPECT_TRUE(answer->reply.closes);
-}
-
-TEST_F(QuotaExchangeTest, cancels_a_reservation_that_is_dropped) {
-  resolve(api::Verdict::approved, 77);
-  exchange_->drop_outcome();
-  EXPECT_FALSE(exchange_->has_outcome());
-  exchange_->drop_outcome();
-  EXPECT_EQ(backend_.given_back, std::vector<uint64_t>{77});
+  resolve(QuotaCode::draining);
+  const auto answer = exchange_->waited_answer({.answer = {.code = QuotaCode::draining}});
+  EXPECT_TRUE(answer.reply.closes);
 }
 
 TEST_F(QuotaExchangeTest, asks_for_a_shorter_page_when_one_is_too_long) {

@@ -52,11 +52,18 @@ class RestExchangeTest : public ::testing::Test {
     reply(QuotaCode::queued);
     return ticket;
   }
-  void grant(api::Ticket ticket, api::Verdict verdict, uint64_t reservation = 0) {
+  void grant(api::Ticket ticket, api::Verdict verdict) {
     context_.waits[ticket].follow(WaitEvent::granted);
-    exchange_.on_granted(
-        context_.waits[ticket],
-        {.ticket = ticket, .verdict = verdict, .permit = {.reservation = reservation}});
+    exchange_.on_granted(context_.waits[ticket], {.ticket = ticket, .verdict = verdict});
+  }
+  void grant(api::Ticket ticket, QuotaCode code, uint64_t reservation = 0) {
+    WaitingEntry& entry = context_.waits[ticket];
+    entry.follow(WaitEvent::granted);
+    entry.answer->answer = {.code = code, .reservation = reservation};
+    exchange_.on_granted(entry, {.ticket = ticket,
+                                 .verdict = api::verdict_of(code),
+                                 .code = code,
+                                 .permit = {.reservation = reservation}});
   }
 
   KeepingBackend backend_;
@@ -189,17 +196,40 @@ TEST_F(RestExchangeTest, closes_when_a_reserve_is_drained) {
   EXPECT_EQ(context_.drained_entries, 1u);
 }
 
-TEST_F(RestExchangeTest, asks_for_limits_when_a_queued_reserve_is_granted) {
-  grant(queue_reserve(), api::Verdict::approved, 77);
+TEST_F(RestExchangeTest, answers_a_queued_reserve_that_is_granted_in_the_next_iteration) {
+  grant(queue_reserve(), QuotaCode::ok, 77);
   EXPECT_TRUE(exchange_.is_waiting());
-  EXPECT_FALSE(exchange_.is_ready()) << "not in the loop iteration of the grant";
+  EXPECT_TRUE(exchange_.end_turn()) << "first its client may be found to have left";
+  EXPECT_EQ(transport_.answers, Texts{});
   EXPECT_FALSE(exchange_.end_turn());
-  EXPECT_TRUE(exchange_.is_ready());
-  exchange_.ask();
-  EXPECT_EQ(transport_.batch->calls[0].op, QuotaOp::show);
-  reply(QuotaCode::ok, 77);
+  EXPECT_EQ(transport_.answers.at(0).substr(0, 5), "200 {");
   EXPECT_EQ(transport_.last_options.reservation, 77u);
+  EXPECT_EQ(transport_.asked, Texts{"ask"}) << "the shards, once";
   EXPECT_EQ(context_.waits.tickets_count(), 0u);
+  EXPECT_FALSE(exchange_.is_open());
+}
+
+TEST_F(RestExchangeTest, answers_a_queued_reserve_that_is_denied_at_once) {
+  grant(queue_reserve(), QuotaCode::wait_limit);
+  EXPECT_EQ(transport_.answers.at(0).substr(0, 5), "429 {");
+  EXPECT_EQ(transport_.last_options.reservation, 0u);
+  EXPECT_EQ(context_.waits.tickets_count(), 0u);
+  EXPECT_FALSE(exchange_.is_open());
+}
+
+TEST_F(RestExchangeTest, lends_room_for_all_limits_as_long_as_it_may_wait) {
+  begin_reserve(R"({"subjects": ["{a}", "{a}b"], "max_wait_ms": 500})");
+  exchange_.ask();
+  const api::WaitAnswer* const lent = transport_.batch->wait_answers.at(0);
+  EXPECT_EQ(lent, context_.waits[transport_.batch->calls[0].ticket].answer.get());
+  EXPECT_GE(lent->limits.capacity(), 2 * size_t{limits::quota_limits_max});
+  reply(QuotaCode::ok, 77);
+  EXPECT_EQ(context_.waits.tickets_count(), 0u);
+  begin_reserve(R"({"subjects": ["gpt"]})");
+  transport_.batch->clear();
+  exchange_.ask();
+  EXPECT_TRUE(transport_.batch->wait_answers.empty());
+  reply(QuotaCode::ok, 78);
 }
 
 TEST_F(RestExchangeTest, leaves_the_queue_of_a_reserve_with_its_client) {
@@ -209,9 +239,11 @@ TEST_F(RestExchangeTest, leaves_the_queue_of_a_reserve_with_its_client) {
 }
 
 TEST_F(RestExchangeTest, undoes_a_grant_that_its_client_did_not_receive) {
-  grant(queue_reserve(), api::Verdict::approved, 77);
+  const api::Ticket ticket = queue_reserve();
+  grant(ticket, QuotaCode::ok, 77);
   exchange_.drop();
-  EXPECT_EQ(backend_.given_back, std::vector<uint64_t>{77});
+  EXPECT_EQ(backend_.abandoned, std::vector{ticket}) << "the owner refunds it";
+  EXPECT_EQ(transport_.answers, Texts{});
 }
 
 TEST_F(RestExchangeTest, undoes_what_the_shards_reply_to_nobody) {

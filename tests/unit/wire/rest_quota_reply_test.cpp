@@ -385,29 +385,25 @@ TEST(RestQuotaReply, says_little_of_what_leaves_nothing) {
 }
 
 TEST(RestQuotaReply, tells_what_became_of_those_who_waited) {
-  Exchange shown{QuotaOp::reserve};
-  shown.batch.limits.push_back(limit_report("tpm", api::Metric::tokens, 10, 4));
-  shown.add_row("m", api::QuotaSource::file, {});
-  shown.answer().lifetime_ms = 77;
-  const Json granted = body_of(granted_reply(shown.request, 9, shown.batch, 0));
+  const QuotaRequest request = Exchange{QuotaOp::reserve}.request;
+  api::WaitAnswer waited{
+      .answer = {.code = QuotaCode::ok, .limits_count = 1, .reservation = 9, .lifetime_ms = 77},
+      .limits = {limit_report("tpm", api::Metric::tokens, 10, 4)}};
+  const Json granted = body_of(waited_reply(request, waited, 0));
   EXPECT_EQ(granted["reservation"], "0000000000000009");
   EXPECT_EQ(granted["lifetime_ms"], 77);
   EXPECT_EQ(granted["subjects"][0]["limits"][0]["used"], 4);
 
-  Exchange checked{QuotaOp::reserve, QuotaCode::tpm_exceeded};
-  api::LimitReport tokens = limit_report("tpm", api::Metric::tokens, 10, 10);
-  tokens.violated = true;
-  checked.add(tokens);
-  checked.answer().retry_ms = 5;
-  const QuotaReply denied =
-      not_granted_reply(checked.request, QuotaCode::wait_limit, checked.batch, 0);
+  waited.answer = {.code = QuotaCode::wait_limit, .limits_count = 1, .retry_ms = 5};
+  waited.limits[0].violated = true;
+  const QuotaReply denied = waited_reply(request, waited, 0);
   EXPECT_EQ(denied.status, 429);
   EXPECT_EQ(body_of(denied)["code"], "wait_limit");
   EXPECT_EQ(body_of(denied)["violated"].size(), 1u);
   EXPECT_EQ(body_of(denied)["retry_after_ms"], 5);
 
   EXPECT_FALSE(denied.closes);
-  const QuotaReply draining = denied_reply(checked.request, QuotaCode::draining);
+  const QuotaReply draining = denied_reply(request, QuotaCode::draining);
   EXPECT_EQ(body_of(draining)["violated"].size(), 0u);
   EXPECT_TRUE(draining.closes);
   EXPECT_EQ(body_of(draining)["retry_after_ms"], 1'000);

@@ -369,14 +369,6 @@ TEST(RestQuotaRequest, asks_for_the_limits_of_what_is_decided) {
   fill_batch(reserve, batch);
   EXPECT_EQ(batch.calls[0].flags, both | api::quota_flag::may_wait);
   EXPECT_EQ(batch.calls[0].subjects_count, 2);
-  batch.clear();
-  fill_check(reserve, batch);
-  EXPECT_EQ(batch.calls[0].op, QuotaOp::check);
-  EXPECT_EQ(batch.calls[0].flags, both);
-  batch.clear();
-  fill_show(7, batch);
-  EXPECT_EQ(batch.calls[0].op, QuotaOp::show);
-  EXPECT_EQ(batch.calls[0].reservation, 7u);
 }
 
 // ---------------------------------------------------------------------------------- dry runs
