@@ -33,6 +33,11 @@ Outcome outcome_of(Verdict verdict, OnFailure policy) noexcept {
   return {verdict, Failure::none};
 }
 
+Outcome outcome_of(QuotaCode code, OnFailure policy) noexcept {
+  if (code == QuotaCode::draining) return outcome_of(Failure::draining, policy);
+  return {admits(code) ? Verdict::approved : Verdict::denied, Failure::none};
+}
+
 void Target::note(const Outcome& outcome) const noexcept {
   if (place == nullptr) return;
   if (outcome.failure == Failure::none && place->code != QuotaCode::none) return;

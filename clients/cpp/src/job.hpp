@@ -88,6 +88,7 @@ Failure failure_of(const Refusal& refusal) noexcept;
 // What a Failure means, by the client's options.
 Outcome outcome_of(Failure failure, OnFailure policy) noexcept;
 Outcome outcome_of(Verdict verdict, OnFailure policy) noexcept;
+Outcome outcome_of(QuotaCode code, OnFailure policy) noexcept;
 
 class Gathered;
 

@@ -207,16 +207,13 @@ void QuotaCalls::take_granted(const Granted& granted, Finished& finished) {
 
 void QuotaCalls::decide(size_t entry, QuotaCode code, uint64_t reservation, Finished& finished) {
   if (code == QuotaCode::queued) return put_in_queue(entry, finished);
-  const Verdict verdict = admits(code)                  ? Verdict::approved
-                          : code == QuotaCode::draining ? Verdict::draining
-                                                        : Verdict::denied;
   if (QuotaOutcome* reported = is_left(entry) ? nullptr : target(entry).place) {
     reported->code = code;
     reported->reservation = reservation;
   }
   // One with the caller's own id is found again by who asks with that.
   const bool has_client_id = names_subjects_ && client_ids_[entry].size > 0;
-  const bool is_nobodys = conclude(entry, outcome_of(verdict, policy_), finished);
+  const bool is_nobodys = conclude(entry, outcome_of(code, policy_), finished);
   if (is_nobodys && reservation != 0 && !has_client_id) {
     finished.to_release.push_back({.key = {}, .reservation = reservation});
   }

@@ -53,9 +53,7 @@ void QuotaSlice::take(const Answer& answer, Finished& finished) {
     if (!answers->reservations.empty() && !columns_.reservations.empty()) {
       columns_.reservations[place(i)] = answers->reservations[i];
     }
-    waiter()->verdicts()[place(i)] = is_draining    ? outcome_of(Failure::draining, policy_).verdict
-                                     : admits(code) ? Verdict::approved
-                                                    : Verdict::denied;
+    waiter()->verdicts()[place(i)] = outcome_of(code, policy_).verdict;
   }
   if (failed > 0) waiter()->note_failure(Failure::draining, failed);
   ++finished.calls;
