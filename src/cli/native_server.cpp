@@ -4,8 +4,8 @@
 #include <CLI/Formatter.hpp>
 #include <chrono>
 
-#include "log/quote.hpp"
 #include "sluicegate/address.hpp"
+#include "text/quote.hpp"
 
 namespace sluice::cli {
 
@@ -47,8 +47,8 @@ std::unique_ptr<sluicegate::Connection> connect(const NativeServer& server,
 
 std::string printable(std::string_view key) {
   constexpr char rubout = 0x7F;  // slog, whose rule this is, lets it pass
-  const bool quoted = log::needs_quotes(key) || key.find(rubout) != key.npos;
-  return quoted ? log::in_quotes(key) : std::string{key};
+  const bool quoted = text::needs_quotes(key) || key.find(rubout) != key.npos;
+  return quoted ? text::in_quotes(key) : std::string{key};
 }
 
 }  // namespace sluice::cli

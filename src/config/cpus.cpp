@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <fstream>
 #include <iterator>
 #include <memory>
+
+#include "text/number.hpp"
 
 namespace sluice::config {
 namespace {
@@ -31,10 +32,7 @@ std::string_view take_until(std::string_view& rest, char separator) {
 
 std::optional<int64_t> parse_number(std::string_view text) {
   while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
-  int64_t value = 0;
-  const auto [stop, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (fault != std::errc{} || stop != text.data() + text.size()) return std::nullopt;
-  return value;
+  return text::parse_whole<int64_t>(text);
 }
 
 // Part of a CPU still runs one worker.

@@ -15,6 +15,7 @@
 #include "base/limits.hpp"
 #include "config/help.hpp"
 #include "config/pflag.hpp"
+#include "text/number.hpp"
 
 namespace sluice::config {
 namespace {
@@ -301,7 +302,7 @@ void read_variable(CLI::Option& option) {
   std::string value = text;
   try {
     if (is_switch(option)) {
-      const std::optional<bool> on = parse_switch(value);
+      const std::optional<bool> on = text::parse_bool(value);
       if (!on) throw invalid_argument(flag_title(option), value, "a switch is true or false");
       value = *on ? "true" : "false";
     } else if (option.get_type_name() == number_type) {

@@ -4,15 +4,11 @@
 #include <array>
 #include <limits>
 
+#include "text/number.hpp"
+#include "text/quote.hpp"
+
 namespace sluice::config {
 namespace {
-
-int digit_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return std::numeric_limits<int>::max();
-}
 
 // Takes "0x", "0o", "0b" or a leading "0" off and tells the base that it stands for.
 int take_base(std::string_view& digits) {
@@ -22,10 +18,6 @@ int take_base(std::string_view& digits) {
   const size_t letter = letters.find(digits[1]);
   digits.remove_prefix(letter == letters.npos ? 1 : 2);
   return letter == letters.npos ? 8 : bases[letter];
-}
-
-std::string in_quotes(std::string_view text) {
-  return '"' + std::string(text) + '"';
 }
 
 // One walk over the arguments of one command.
@@ -132,8 +124,8 @@ class Normaliser {
 
   // "--flag false" is a trap of pflag's: the word is not the switch's value.
   std::string stray_text(const std::string& argument) const {
-    std::string text = "unexpected argument " + in_quotes(argument);
-    if (bare_switch_ != nullptr && parse_switch(argument)) {
+    std::string text = "unexpected argument " + text::in_quotes(argument);
+    if (bare_switch_ != nullptr && text::parse_bool(argument)) {
       text += " (a switch takes its value with '=': --" + bare_switch_->get_lnames().front() + "=" +
               argument + ")";
     }
@@ -149,7 +141,7 @@ class Normaliser {
       output_.push_back(std::move(value));  // apart, so that an empty value stays one
       return;
     }
-    const std::optional<bool> on = parse_switch(value);
+    const std::optional<bool> on = text::parse_bool(value);
     if (!on) throw invalid_argument(flag_title(option), value, "a switch is true or false");
     bare_switch_ = &option;
     if (&option != app_->get_help_ptr()) {
@@ -171,16 +163,6 @@ class Normaliser {
 
 }  // namespace
 
-std::optional<bool> parse_switch(std::string_view word) noexcept {
-  for (const std::string_view yes : {"1", "t", "T", "TRUE", "true", "True"}) {
-    if (word == yes) return true;
-  }
-  for (const std::string_view no : {"0", "f", "F", "FALSE", "false", "False"}) {
-    if (word == no) return false;
-  }
-  return std::nullopt;
-}
-
 std::optional<int64_t> parse_integer(std::string_view text) {
   const bool negative = text.starts_with('-');
   if (negative || text.starts_with('+')) text.remove_prefix(1);
@@ -191,8 +173,8 @@ std::optional<int64_t> parse_integer(std::string_view text) {
   bool overflow = false;
   for (const char c : text) {
     if (c == '_') continue;
-    const int digit = digit_value(c);
-    if (digit >= base) return std::nullopt;
+    const int digit = text::hex_digit(c);
+    if (digit < 0 || digit >= base) return std::nullopt;
     overflow = overflow || __builtin_mul_overflow(value, base, &value) ||
                __builtin_sub_overflow(value, digit, &value);
   }
@@ -217,8 +199,8 @@ bool is_switch(const CLI::Option& option) {
 
 UsageError invalid_argument(std::string_view title, std::string_view value,
                             std::string_view reason) {
-  return UsageError("invalid argument " + in_quotes(value) + " for " + in_quotes(title) +
-                    " flag: " + std::string(reason));
+  return UsageError("invalid argument " + text::in_quotes(value) + " for " +
+                    text::in_quotes(title) + " flag: " + std::string(reason));
 }
 
 std::vector<std::string> normalise(const CLI::App& app, std::vector<std::string> arguments) {

@@ -24,9 +24,6 @@ class UsageError : public CLI::ParseError {
   const CLI::App* command = nullptr;  // whose usage it is about, where that is known
 };
 
-// The words 1 t T TRUE true True 0 f F FALSE false False; nothing for any other.
-std::optional<bool> parse_switch(std::string_view word) noexcept;
-
 // 7, -7, 0x10, 0o17, 017, 0b1, 1_000_000. Nothing for what is not a whole number. Beyond the range
 // of int64_t it stays at the range's end, so that it fails the flag's own bounds.
 std::optional<int64_t> parse_integer(std::string_view text);

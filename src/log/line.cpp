@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "log/quote.hpp"
 #include "log/time.hpp"
+#include "text/quote.hpp"
 
 namespace sluice::log {
 namespace {
@@ -61,7 +61,7 @@ std::string text_of(const Fields& value) {
 
 void add_value(std::string& line, const Fields& value) {
   const std::string text = text_of(value);
-  line += needs_quotes(text) ? in_quotes(text) : text;
+  line += text::needs_quotes(text) ? text::in_quotes(text) : text;
 }
 
 void add_fields(std::string& line, const std::string& prefix, const Fields& fields) {

@@ -1,10 +1,10 @@
 #include "server/metrics.hpp"
 
-#include <charconv>
 #include <string_view>
 
 #include "api/verdict.hpp"
 #include "base/assert.hpp"
+#include "text/number.hpp"
 
 namespace sluice::server {
 namespace {
@@ -53,9 +53,8 @@ class Writer {
     (text_.append(std::string_view(parts)), ...);
   }
   void number(uint64_t value) noexcept {
-    char digits[20];
-    const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
-    add(std::string_view(digits, static_cast<size_t>(end - digits)));
+    text::DigitBuffer buffer;
+    add(text::digits(value, buffer));
   }
 
   std::span<const ShardStatistics> shards_;

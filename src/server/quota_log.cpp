@@ -5,8 +5,8 @@
 
 #include "base/assert.hpp"
 #include "log/log.hpp"
-#include "log/quote.hpp"
 #include "policy/quota_text.hpp"
+#include "text/quote.hpp"
 
 namespace sluice::server {
 namespace {
@@ -16,7 +16,7 @@ using api::QuotaOp;
 constexpr size_t name_bytes_max = 1'024;
 
 std::string loggable(std::string_view name) {
-  return log::shortened(name, name_bytes_max);
+  return text::shortened(name, name_bytes_max);
 }
 
 std::string_view message_of(QuotaOp op) noexcept {

@@ -8,8 +8,9 @@
 
 #include "base/assert.hpp"
 #include "log/log.hpp"
-#include "log/quote.hpp"
 #include "log/time.hpp"
+#include "text/number.hpp"
+#include "text/quote.hpp"
 #include "wire/http_codec.hpp"
 #include "wire/http_text.hpp"
 
@@ -98,7 +99,7 @@ bool is_public(std::string_view name) noexcept {
 
 // What of a value is told.
 std::string loggable(std::string_view text) {
-  return log::shortened(text, value_bytes_max);
+  return text::shortened(text, value_bytes_max);
 }
 
 Fields header_fields(std::string_view headers) {
@@ -132,7 +133,7 @@ Fields param_fields(const wire::RestPath& path) {
 
 // What the client announced; bodies are thrown away.
 int32_t content_bytes(const Head& head) noexcept {
-  return wire::parse_int32(head.find("Content-Length")).value_or(0);
+  return text::parse_int32(head.find("Content-Length")).value_or(0);
 }
 
 Fields request_fields(const Head& head, const wire::RestPath& path, bool routed,

@@ -4,11 +4,14 @@
 
 #include "base/assert.hpp"
 #include "base/limits.hpp"
+#include "text/number.hpp"
 #include "wire/http_text.hpp"
 
 namespace sluice::wire {
 
 namespace {
+
+using text::hex_digit;
 
 // More hex digits than any body needs; so a size never overflows.
 constexpr uint8_t size_digits_max = 7;

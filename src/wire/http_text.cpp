@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 
 #include "base/assert.hpp"
+#include "text/number.hpp"
 
 namespace sluice::wire {
 
 namespace {
+
+using text::hex_digit;
 
 constexpr std::array<bool, 256> make_token_chars() {
   std::array<bool, 256> is_token{};
@@ -169,31 +171,6 @@ std::optional<QueryPair> take_query_pair(std::string_view& query) noexcept {
   if (value.empty() || value.find(';') != std::string_view::npos) return std::nullopt;
   const std::string_view name = take_until(value, '=');
   return QueryPair{name, value};
-}
-
-std::optional<int32_t> parse_int32(std::string_view text) noexcept {
-  const bool negative = text.starts_with('-');
-  if (negative || text.starts_with('+')) text.remove_prefix(1);
-  if (text.empty()) return std::nullopt;
-  int64_t value = 0;
-  for (char c : text) {
-    if (c < '0' || c > '9') return std::nullopt;
-    value = value * 10 + (c - '0');
-    if (value > int64_t{std::numeric_limits<int32_t>::max()} + 1) return std::nullopt;
-  }
-  if (negative) value = -value;
-  if (value > std::numeric_limits<int32_t>::max()) return std::nullopt;
-  return static_cast<int32_t>(value);
-}
-
-std::optional<bool> parse_bool(std::string_view text) noexcept {
-  for (std::string_view word : {"1", "t", "T", "TRUE", "true", "True"}) {
-    if (text == word) return true;
-  }
-  for (std::string_view word : {"0", "f", "F", "FALSE", "false", "False"}) {
-    if (text == word) return false;
-  }
-  return std::nullopt;
 }
 
 bool accepts_json(std::string_view accept) noexcept {

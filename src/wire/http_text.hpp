@@ -1,6 +1,6 @@
-// The small grammars of REST: header bytes, percent escapes, white space, query pairs, numbers.
-// Shape:  as Go's net/url, strings.TrimSpace and strconv.ParseInt judge, so that what gocc took is
-//         taken and what it refused is refused.
+// The small grammars of REST: header bytes, percent escapes, white space, query pairs.
+// Shape:  as Go's net/url and strings.TrimSpace judge, so that what gocc took is taken and what it
+//         refused is refused.
 // Errors: std::nullopt for what does not parse; never throws, never allocates.
 // Lives:  a decoded text lies in the buffer given, an unescaped one is a view of its source.
 #pragma once
@@ -20,14 +20,6 @@ bool is_token_char(char c) noexcept;
 constexpr bool is_field_char(char c) noexcept {
   const auto byte = static_cast<unsigned char>(c);
   return (byte >= 0x20 && byte != 0x7F) || c == '\t';
-}
-
-// 0 to 15, or -1.
-constexpr int hex_digit(char c) noexcept {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
 }
 
 // What a URI's authority is made of; Go's server judges Host by the same list.
@@ -70,12 +62,6 @@ struct QueryPair {
   std::string_view value;
 };
 std::optional<QueryPair> take_query_pair(std::string_view& query) noexcept;
-
-// Decimal digits behind an optional sign, within 32 bits.
-std::optional<int32_t> parse_int32(std::string_view text) noexcept;
-
-// Exactly the words that Go's strconv.ParseBool knows.
-std::optional<bool> parse_bool(std::string_view text) noexcept;
 
 // Whether an Accept header names application/json (with a q above 0). `*/*` does not name it.
 bool accepts_json(std::string_view accept) noexcept;

@@ -2,6 +2,7 @@
 #include <array>
 #include <chrono>
 
+#include "text/number.hpp"
 #include "wire/rest_quota.hpp"
 
 namespace sluice::wire {
@@ -12,6 +13,7 @@ using api::Metric;
 
 constexpr size_t items_max = 16;                           // of a header: beyond, the tightest ones
 constexpr size_t item_subject_bytes = 64;                  // of a subject's name in an item
+constexpr size_t usual_header_bytes = 256;                 // a few items: no growing
 constexpr uint64_t item_number_max = 999'999'999'999'999;  // RFC 8941: fifteen digits
 
 uint64_t ceil_seconds(int64_t ms) {
@@ -57,8 +59,9 @@ std::string item_name(const ReportedLimit& limit, bool with_subject) {
   return name + '"';
 }
 
-std::string number(uint64_t value) {
-  return std::to_string(std::min(value, item_number_max));
+void append_number(std::string& out, std::string_view name, uint64_t value) {
+  text::DigitBuffer buffer;
+  out.append(name).append(text::digits(std::min(value, item_number_max), buffer));
 }
 
 // A slot has no time: only how many there are, and are left.
@@ -67,11 +70,11 @@ void append_items(const ReportedLimit& limit, bool with_subject, std::string& ra
   const LimitReport& report = *limit.report;
   const bool has_time = report.kind != api::LimitKind::concurrency;
   const std::string name = item_name(limit, with_subject);
-  const std::string_view separator = rate.empty() ? "" : ", ";
-  rate.append(separator).append(name).append(";r=").append(number(remaining_of(report)));
-  if (has_time) rate.append(";t=").append(number(ceil_seconds(report.reset_ms)));
-  policy.append(separator).append(name).append(";q=").append(number(ceiling_of(report)));
-  if (has_time) policy.append(";w=").append(number(ceil_seconds(report.period_ms)));
+  const std::string_view separator = rate.back() == ' ' ? "" : ", ";
+  append_number(rate.append(separator).append(name), ";r=", remaining_of(report));
+  if (has_time) append_number(rate, ";t=", ceil_seconds(report.reset_ms));
+  append_number(policy.append(separator).append(name), ";q=", ceiling_of(report));
+  if (has_time) append_number(policy, ";w=", ceil_seconds(report.period_ms));
 }
 
 void append_rate_limit(std::vector<ReportedLimit> limits, std::string& headers) {
@@ -84,10 +87,12 @@ void append_rate_limit(std::vector<ReportedLimit> limits, std::string& headers) 
     std::stable_sort(limits.begin(), limits.end(), is_tighter);
     limits.resize(items_max);
   }
-  std::string rate;
-  std::string policy;
+  std::string rate = "RateLimit: ";
+  std::string policy = "\r\nRateLimit-Policy: ";
+  rate.reserve(usual_header_bytes);
+  policy.reserve(usual_header_bytes);
   for (const ReportedLimit& limit : limits) append_items(limit, with_subject, rate, policy);
-  headers += "RateLimit: " + rate + "\r\nRateLimit-Policy: " + policy + "\r\n";
+  headers.append(rate).append(policy).append("\r\n");
 }
 
 // --- As providers tell them ----------------------------------------------------------------

@@ -4,6 +4,7 @@
 
 #include "base/assert.hpp"
 #include "base/limits.hpp"
+#include "text/number.hpp"
 #include "wire/content_type.hpp"
 #include "wire/http_text.hpp"
 #include "wire/rest_endpoint.hpp"
@@ -17,7 +18,7 @@ constexpr bool is_within(int32_t value, uint32_t min, uint32_t max) noexcept {
 
 // The number of a parameter that is_present(); `absent` when it is not, nothing when it is none.
 std::optional<int32_t> number(const QueryParameter& parameter, int32_t absent) noexcept {
-  return parameter.is_present() ? parse_int32(parameter.value) : absent;
+  return parameter.is_present() ? text::parse_int32(parameter.value) : absent;
 }
 
 // Why a request is not decided; no text: nothing is wrong so far.
@@ -32,7 +33,8 @@ Complaint read_gocc_parameters(const RestQuery& query, const RestOptions& option
   const QueryParameter& can_wait = query.can_wait;
   const QueryParameter& max_requests = query.max_requests;
   const QueryParameter& max_queue = query.max_requests_in_queue;
-  const std::optional<bool> may_wait = can_wait.is_present() ? parse_bool(can_wait.value) : false;
+  const std::optional<bool> may_wait =
+      can_wait.is_present() ? text::parse_bool(can_wait.value) : false;
   if (!may_wait) return {400, "failed to parse canWait query parameter"};
 
   const std::optional<int32_t> requests = number(max_requests, 1);

@@ -68,21 +68,6 @@ TEST(HttpText, takes_a_query_apart) {
   EXPECT_EQ(seen, "|a:1|-|b:|:x|c:d=e|-|h:");
 }
 
-TEST(HttpText, reads_32_bits) {
-  EXPECT_EQ(parse_int32("2147483647"), 2147483647);
-  EXPECT_EQ(parse_int32("-2147483648"), -2147483647 - 1);
-  EXPECT_EQ(parse_int32("+007"), 7);
-  for (const char* text : {"", "+", "-", "2147483648", "-2147483649", "1 ", " 1", "0x1", "1.0"}) {
-    EXPECT_EQ(parse_int32(text), std::nullopt) << text;
-  }
-}
-
-TEST(HttpText, reads_truth) {
-  EXPECT_EQ(parse_bool("True"), true);
-  EXPECT_EQ(parse_bool("F"), false);
-  EXPECT_EQ(parse_bool(""), std::nullopt);
-}
-
 TEST(HttpText, weighs_json) {
   EXPECT_TRUE(accepts_json("application/json;q=0.001"));
   EXPECT_FALSE(accepts_json("application/json;q=0."));

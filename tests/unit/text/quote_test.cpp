@@ -1,9 +1,9 @@
 // Method: what Go's log/slog prints of the same values, by example.
-#include "log/quote.hpp"
+#include "text/quote.hpp"
 
 #include <gtest/gtest.h>
 
-namespace sluice::log {
+namespace sluice::text {
 namespace {
 
 TEST(Quote, is_for_what_could_be_misread) {
@@ -30,6 +30,12 @@ TEST(Quote, escapes_as_go_does) {
   EXPECT_EQ(in_quotes("\xED\xA0\x80"), R"("\xed\xa0\x80")") << "a surrogate is no character";
 }
 
+TEST(Quote, an_excerpt_is_quoted_and_cut) {
+  EXPECT_EQ(quoted_excerpt("a\n"), R"("a\n")");
+  EXPECT_EQ(quoted_excerpt(std::string(60, 'x')), '"' + std::string(60, 'x') + '"');
+  EXPECT_EQ(quoted_excerpt(std::string(61, 'x')), '"' + std::string(60, 'x') + "\u2026\"");
+}
+
 TEST(Quote, shortens_by_whole_characters) {
   EXPECT_EQ(shortened("abc", 3), "abc");
   EXPECT_EQ(shortened("abcd", 3), "abc\u2026");
@@ -50,4 +56,4 @@ TEST(Quote, shortens_what_is_no_text_where_it_is) {
 }
 
 }  // namespace
-}  // namespace sluice::log
+}  // namespace sluice::text

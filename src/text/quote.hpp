@@ -1,11 +1,12 @@
-// Values in lines of text: as Go's log/slog quotes them, and of what length.
+// Quotes a value for people: in lines of the log, in complaints, on a terminal.
+// Shape:  as Go's log/slog and strconv.Quote do; JSON has its own strings.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <string_view>
 
-namespace sluice::log {
+namespace sluice::text {
 
 // Whether the value could be misread: it is empty, or has a blank, a quote, an equals sign, a
 // character that does not print, or bytes that are no UTF-8.
@@ -14,7 +15,10 @@ bool needs_quotes(std::string_view text) noexcept;
 // As Go's strconv.Quote: "a\nb", "\x01", "\u00a0", "\xff".
 std::string in_quotes(std::string_view text);
 
+// In quotes, cut where it gets too long to read: how a complaint names what it is about.
+std::string quoted_excerpt(std::string_view text);
+
 // At most so many bytes of it, whole characters, with an ellipsis where there are more.
 std::string shortened(std::string_view text, size_t bytes_max);
 
-}  // namespace sluice::log
+}  // namespace sluice::text

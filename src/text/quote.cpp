@@ -1,34 +1,14 @@
-#include "log/quote.hpp"
-
-#include <spdlog/fmt/fmt.h>
+#include "text/quote.hpp"
 
 #include <cstdint>
-#include <optional>
 
-namespace sluice::log {
+#include "text/number.hpp"
+#include "text/utf8.hpp"
+
+namespace sluice::text {
 namespace {
 
-// A character and how long it is; no value: a byte that is no UTF-8.
-struct Rune {
-  std::optional<uint32_t> value;
-  size_t bytes = 1;
-};
-
-Rune first_rune(std::string_view text) noexcept {
-  const auto byte = [&](size_t at) { return static_cast<unsigned char>(text[at]); };
-  if (byte(0) < 0x80) return {.value = byte(0)};
-  const size_t bytes = byte(0) >= 0xF0 ? 4 : byte(0) >= 0xE0 ? 3 : 2;
-  if (byte(0) < 0xC2 || byte(0) > 0xF4 || text.size() < bytes) return {};
-  uint32_t value = byte(0) & (0xFFU >> (bytes + 1));
-  for (size_t at = 1; at < bytes; ++at) {
-    if ((byte(at) & 0xC0U) != 0x80) return {};
-    value = (value << 6) | (byte(at) & 0x3FU);
-  }
-  const bool overlong = (bytes == 3 && value < 0x800) || (bytes == 4 && value < 0x10000);
-  const bool surrogate = value >= 0xD800 && value <= 0xDFFF;
-  if (overlong || surrogate || value > 0x10FFFF) return {};
-  return {.value = value, .bytes = bytes};
-}
+constexpr size_t excerpt_bytes_max = 60;
 
 // Controls, blanks other than ' ', formats, what is private or no character. (Go's tables also know
 // which characters are not assigned yet.)
@@ -43,7 +23,7 @@ bool prints(uint32_t rune) noexcept {
 // Where the character begins that has the byte at `at`; `at` itself where that is no UTF-8.
 size_t begin_of_character(std::string_view text, size_t at) noexcept {
   for (size_t back = 1; back < 4 && back <= at; ++back) {
-    if (first_rune(text.substr(at - back)).bytes > back) return at - back;
+    if (first_character(text.substr(at - back)).bytes > back) return at - back;
   }
   return at;
 }
@@ -58,7 +38,7 @@ std::string shortened(std::string_view text, size_t bytes_max) {
 bool needs_quotes(std::string_view text) noexcept {
   if (text.empty()) return true;
   while (!text.empty()) {
-    const Rune rune = first_rune(text);
+    const Character rune = first_character(text);
     if (!rune.value) return true;
     const uint32_t value = *rune.value;
     if (value == ' ' || value == '"' || value == '=') return true;
@@ -70,8 +50,13 @@ bool needs_quotes(std::string_view text) noexcept {
 
 std::string in_quotes(std::string_view text) {
   std::string quoted = "\"";
+  const auto escape = [&quoted](char kind, uint32_t value, size_t digits) {
+    quoted += {'\\', kind};
+    quoted.resize(quoted.size() + digits);
+    write_hex(value, quoted.data() + quoted.size() - digits, digits);
+  };
   while (!text.empty()) {
-    const Rune rune = first_rune(text);
+    const Character rune = first_character(text);
     const std::string_view bytes = text.substr(0, rune.bytes);
     constexpr std::string_view named = "\a\b\f\n\r\t\v\\\"";
     constexpr std::string_view names = "abfnrtv\\\"";
@@ -79,19 +64,23 @@ std::string in_quotes(std::string_view text) {
     if (name != named.npos) {
       quoted += {'\\', names[name]};
     } else if (!rune.value) {
-      quoted += fmt::format("\\x{:02x}", static_cast<unsigned char>(bytes[0]));
+      escape('x', static_cast<unsigned char>(bytes[0]), 2);
     } else if (prints(*rune.value)) {
       quoted += bytes;
     } else if (*rune.value < 0x80) {
-      quoted += fmt::format("\\x{:02x}", *rune.value);
+      escape('x', *rune.value, 2);
     } else if (*rune.value < 0x10000) {
-      quoted += fmt::format("\\u{:04x}", *rune.value);
+      escape('u', *rune.value, 4);
     } else {
-      quoted += fmt::format("\\U{:08x}", *rune.value);
+      escape('U', *rune.value, 8);
     }
     text.remove_prefix(rune.bytes);
   }
   return quoted += '"';
 }
 
-}  // namespace sluice::log
+std::string quoted_excerpt(std::string_view text) {
+  return in_quotes(shortened(text, excerpt_bytes_max));
+}
+
+}  // namespace sluice::text
