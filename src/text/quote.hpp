@@ -1,5 +1,5 @@
 // Quotes a value for people: in lines of the log, in complaints, on a terminal.
-// Shape:  as Go's log/slog and strconv.Quote do; JSON has its own strings.
+// Shape:  as Go's log/slog and strconv.Quote do; JSON has its own strings (text/json_string.hpp).
 #pragma once
 
 #include <cstddef>

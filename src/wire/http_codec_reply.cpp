@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 
 #include "base/assert.hpp"
+#include "text/json_writer.hpp"
 #include "wire/content_type.hpp"
 #include "wire/http_codec.hpp"
 #include "wire/http_writer.hpp"
@@ -11,6 +11,19 @@
 namespace sluice::wire {
 
 namespace {
+
+// Escapes as gocc's replies do.
+struct JsonWriter : text::JsonWriter<HttpWriter> {
+  explicit JsonWriter(HttpWriter& out, bool pretty = false) noexcept
+      : text::JsonWriter<HttpWriter>(out, style(pretty)) {}
+  JsonWriter(HttpWriter& out, bool pretty, uint32_t depth, bool first) noexcept
+      : text::JsonWriter<HttpWriter>(out, style(pretty), depth, first) {}
+
+ private:
+  static constexpr text::JsonStyle style(bool pretty) noexcept {
+    return {.escapes = text::Escapes::html, .pretty = pretty};
+  }
+};
 
 // The longest head that is written here, without Allow and Content-Type of the caller's.
 constexpr size_t head_bytes_max = 512;
@@ -173,63 +186,24 @@ bool was_decided(api::Verdict verdict) noexcept {
 
 // --- Inspection ----------------------------------------------------------------------------
 
-// Writes JSON members, compact or as Go's json.Encoder with SetIndent("", "  ") does.
-class JsonObject {
- public:
-  JsonObject(HttpWriter& writer, bool pretty, uint32_t depth) noexcept
-      : writer_(writer), pretty_(pretty), depth_(depth) {
-    writer_.text("{");
-  }
-
-  void name(std::string_view name) noexcept {
-    if (!is_first_) writer_.text(",");
-    is_first_ = false;
-    new_line(depth_ + 1);
-    writer_.json_string(name);
-    writer_.text(pretty_ ? ": " : ":");
-  }
-
-  void number(std::string_view member, int64_t value) noexcept {
-    name(member);
-    writer_.decimal(value);
-  }
-
-  void end() noexcept {
-    if (!is_first_) new_line(depth_);
-    writer_.text("}");
-  }
-
- private:
-  void new_line(uint32_t depth) noexcept {
-    if (!pretty_) return;
-    writer_.text("\n");
-    for (uint32_t i = 0; i < depth; ++i) writer_.text("  ");
-  }
-
-  HttpWriter& writer_;
-  bool pretty_;
-  uint32_t depth_;
-  bool is_first_ = true;
-};
-
-void write_key_state(HttpWriter& writer, const api::KeyState& key, bool pretty,
-                     uint32_t depth) noexcept {
-  JsonObject object{writer, pretty, depth};
-  object.name("Key");
-  writer.json_string(key.key);
-  object.name("Config");
-  JsonObject config{writer, pretty, depth + 1};
-  config.number("WindowMillis", key.window_ms);
-  config.number("MaxRequestsPerWindow", key.max_requests);
-  config.number("MaxRequestsInQueue", key.max_requests_in_queue);
-  config.end();
-  object.number("NumApprovedThisWindow", key.approved);
-  object.number("NumDeniedThisWindow", key.denied);
-  object.number("NumWaiting", key.waiting);
-  object.name("Found");
-  writer.text("true");
-  object.end();
+void write_key_state(const api::KeyState& key, JsonWriter& json) noexcept {
+  json.open_object();
+  json.field("Key", key.key);
+  json.name("Config");
+  json.open_object();
+  json.field("WindowMillis", key.window_ms);
+  json.field("MaxRequestsPerWindow", key.max_requests);
+  json.field("MaxRequestsInQueue", key.max_requests_in_queue);
+  json.close_object();
+  json.field("NumApprovedThisWindow", key.approved);
+  json.field("NumDeniedThisWindow", key.denied);
+  json.field("NumWaiting", key.waiting);
+  json.field("Found", true);
+  json.close_object();
 }
+
+// How deep the keys of GET /debug stand.
+constexpr uint32_t debug_depth = 2;
 
 // Longest line in front of a chunk: sixteen digits and an end of line.
 constexpr size_t chunk_line_bytes_max = 18;
@@ -297,9 +271,10 @@ size_t encode_reply(const RestReply& answer, const ReplyHead& reply,
       .status = answer.status, .allow = answer.allow, .content_type = answer.content_type};
   if (!answer.json) return write_reply(head, answer.body, reply, out);
   return write_measured_reply(head, reply, out, [&answer](HttpWriter& body) {
-    body.text("{\"error\":");
-    body.json_string(answer.body);
-    body.text("}");
+    JsonWriter json{body};
+    json.open_object();
+    json.field("error", answer.body);
+    json.close_object();
   });
 }
 
@@ -313,19 +288,24 @@ size_t encode_decision(api::Verdict verdict, const api::Detail& detail, std::str
   if (verdict == api::Verdict::approved) {
     std::array<std::byte, 64> bytes;
     HttpWriter body{bytes};
-    if (json) body.text("{\"request_id\":");
-    body.decimal_unsigned(detail.request_id);
-    if (json) body.text("}");
+    if (json) {
+      JsonWriter object{body};
+      object.open_object();
+      object.field("request_id", detail.request_id);
+      object.close_object();
+    } else {
+      body.decimal_unsigned(detail.request_id);
+    }
     return write_reply(head, {reinterpret_cast<const char*>(bytes.data()), body.size_bytes()},
                        reply, out);
   }
   if (json) {
     return write_measured_reply(head, reply, out, [text = text, key](HttpWriter& body) {
-      body.text("{\"error\":");
-      body.json_string(text);
-      body.text(",\"key\":");
-      body.json_string(key);
-      body.text("}");
+      JsonWriter object{body};
+      object.open_object();
+      object.field("error", text);
+      object.field("key", key);
+      object.close_object();
     });
   }
   // gocc's denial is empty, and callers may rely on it.
@@ -337,7 +317,8 @@ size_t encode_key_state(const api::KeyState& key, bool pretty, const ReplyHead& 
                         std::span<std::byte> out) noexcept {
   const Head head{.content_type = application_json};
   return write_measured_reply(head, reply, out, [&key, pretty](HttpWriter& body) {
-    write_key_state(body, key, pretty, 0);
+    JsonWriter json{body, pretty};
+    write_key_state(key, json);
     body.text("\n");
   });
 }
@@ -378,7 +359,10 @@ size_t encode_debug_open(DebugStream& stream, std::span<std::byte> out) noexcept
   ASSERT(stream.first);
   HttpWriter writer{out};
   write_chunk(writer, stream, out, [&stream](HttpWriter& data) {
-    data.text(stream.pretty ? "{\n  \"Instances\": {" : "{\"Instances\":{");
+    JsonWriter json{data, stream.pretty};
+    json.open_object();
+    json.name("Instances");
+    json.open_object();
   });
   return writer.size_bytes();
 }
@@ -387,11 +371,9 @@ size_t encode_debug_key(DebugStream& stream, const api::KeyState& key,
                         std::span<std::byte> out) noexcept {
   HttpWriter writer{out};
   write_chunk(writer, stream, out, [&stream, &key](HttpWriter& data) {
-    if (!stream.first) data.text(",");
-    if (stream.pretty) data.text("\n    ");
-    data.json_string(key.key);
-    data.text(stream.pretty ? ": " : ":");
-    write_key_state(data, key, stream.pretty, 2);
+    JsonWriter json{data, stream.pretty, debug_depth, stream.first};
+    json.any_name(key.key);
+    write_key_state(key, json);
   });
   stream.first = false;
   return writer.size_bytes();
@@ -400,10 +382,10 @@ size_t encode_debug_key(DebugStream& stream, const api::KeyState& key,
 size_t encode_debug_tail(DebugStream& stream, std::span<std::byte> out) noexcept {
   HttpWriter writer{out};
   write_chunk(writer, stream, out, [&stream](HttpWriter& data) {
-    if (stream.pretty && !stream.first) data.text("\n  ");
-    data.text("}");
-    if (stream.pretty) data.text("\n");
-    data.text("}\n");
+    JsonWriter json{data, stream.pretty, debug_depth, stream.first};
+    json.close_object();
+    json.close_object();
+    data.text("\n");
   });
   if (stream.chunked) writer.text("0\r\n\r\n");
   return writer.size_bytes();

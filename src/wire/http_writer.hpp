@@ -1,6 +1,5 @@
-// Appends the pieces of an HTTP answer to a buffer: text, numbers, dates, JSON strings.
-// Shape:  numbers are plain decimal; JSON strings are escaped byte for byte as Go's encoding/json
-//         does it; dates are as in "Sun, 06 Nov 1994 08:49:37 GMT".
+// Appends the pieces of an HTTP answer to a buffer: text, numbers, dates; JSON by a JsonWriter.
+// Shape:  numbers are plain decimal; dates are as in "Sun, 06 Nov 1994 08:49:37 GMT".
 // Errors: a buffer that is too small is our own bug: ASSERT, never an overflow.
 // Lives:  borrows the buffer; no allocation, no locale.
 #pragma once
@@ -30,7 +29,6 @@ class HttpWriter {
   void decimal_unsigned(uint64_t value) noexcept;
   void hexadecimal(uint64_t value) noexcept;
   void date(int64_t wall_ns) noexcept;
-  void json_string(std::string_view text) noexcept;  // with its quotes
 
   // Moves the last `tail_bytes` of `out` in front, behind what was written: a body that had to be
   // written first, because its length stands before it.
@@ -40,7 +38,6 @@ class HttpWriter {
 
  private:
   void two_digits(uint32_t value) noexcept;
-  void json_escape(unsigned char c) noexcept;
 
   std::span<std::byte> out_;
   size_t size_bytes_ = 0;

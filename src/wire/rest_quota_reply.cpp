@@ -4,8 +4,8 @@
 
 #include "base/assert.hpp"
 #include "policy/quota_text.hpp"
+#include "text/json_writer.hpp"
 #include "wire/content_type.hpp"
-#include "wire/json_writer.hpp"
 #include "wire/rest_quota.hpp"
 
 namespace sluice::wire {
@@ -16,6 +16,7 @@ using api::QuotaAnswer;
 using api::QuotaBatch;
 using api::QuotaCode;
 using api::QuotaOp;
+using JsonWriter = text::JsonWriter<std::string>;
 
 constexpr std::string_view problem_json = "application/problem+json";
 

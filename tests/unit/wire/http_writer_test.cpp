@@ -1,4 +1,4 @@
-// Goal: each piece is written as HTTP and JSON want it, up to the last byte of the buffer and not
+// Goal: each piece is written as HTTP wants it, up to the last byte of the buffer and not
 // beyond. Method: pieces at the edges of their range; whole answers are in
 // http_codec_reply_test.cpp.
 #include "wire/http_writer.hpp"
@@ -31,12 +31,6 @@ TEST(HttpWriter, writes_numbers_of_any_size) {
 TEST(HttpWriter, writes_a_date_down_to_the_second) {
   EXPECT_EQ(written([](HttpWriter& w) { w.date(784'111'777'999'999'999); }),
             "Sun, 06 Nov 1994 08:49:37 GMT");
-}
-
-TEST(HttpWriter, writes_json_strings) {
-  EXPECT_EQ(written([](HttpWriter& w) { w.json_string("a\"\xFF\n<"); }),
-            "\"a\\\"\\ufffd\\n\\u003c\"");
-  EXPECT_EQ(written([](HttpWriter& w) { w.json_string(""); }), "\"\"");
 }
 
 TEST(HttpWriter, joins_a_tail_that_was_written_first) {
