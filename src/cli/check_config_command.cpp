@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -16,6 +15,8 @@
 #include "policy/quota_text.hpp"
 #include "policy/rule_book.hpp"
 #include "policy/rule_file.hpp"
+#include "text/json.hpp"
+#include "text/quote.hpp"
 
 namespace sluice::cli {
 namespace {
@@ -42,12 +43,8 @@ struct CheckFlags {
   limiter::Policy standard;
 };
 
-std::string in_quotes(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 std::string text_of(const policy::Rule& rule) {
-  std::string text = in_quotes(rule.pattern) + (rule.is_regex ? " (regular expression)" : "");
+  std::string text = text::in_quotes(rule.pattern) + (rule.is_regex ? " (regular expression)" : "");
   if (rule.max_requests) text += fmt::format(", max_requests_per_window {}", *rule.max_requests);
   if (rule.max_requests_in_queue == 0U) {
     text += ", can_queue false";
@@ -59,7 +56,7 @@ std::string text_of(const policy::Rule& rule) {
 }
 
 void explain(const std::string& key, policy::RuleBook& book) {
-  std::puts((in_quotes(key) + ":").c_str());
+  std::puts((text::in_quotes(key) + ":").c_str());
   for (const int index : book.matches(key)) {
     const policy::Rule& rule = book.rules()[static_cast<size_t>(index)];
     std::puts(fmt::format("  keys[{}] {}", index, text_of(rule)).c_str());
@@ -102,17 +99,17 @@ std::string source_of(const std::string& subject, policy::QuotaBook& book) {
   }
   const policy::QuotaRule& rule = book.rules().rules[static_cast<size_t>(index)];
   if (!rule.quota.profile.empty()) return "profile " + rule.quota.profile;
-  return fmt::format("quotas.subjects[{}] {}{}", index, in_quotes(rule.subject),
+  return fmt::format("quotas.subjects[{}] {}{}", index, text::in_quotes(rule.subject),
                      rule.is_regex ? " (regular expression)" : "");
 }
 
 void explain_subject(const std::string& subject, policy::QuotaBook& book) {
-  std::puts((in_quotes(subject) + ":").c_str());
+  std::puts((text::in_quotes(subject) + ":").c_str());
   std::puts(("  " + source_of(subject, book)).c_str());
   const api::Quota* quota = book.quota_of(subject).quota;
   if (quota == nullptr) return;
   for (const api::Limit& limit : quota->limits) {
-    std::puts(("  " + policy::one_line(policy::limit_json(limit))).c_str());
+    std::puts(("  " + text::one_line(policy::limit_json(limit))).c_str());
   }
   if (quota->limits.empty()) std::puts("  no limits");
   if (quota->refund_expired) std::puts("  what expires is refunded");

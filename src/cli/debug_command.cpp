@@ -8,12 +8,12 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
 #include "cli/native_server.hpp"
 #include "sluicegate/error.hpp"
+#include "text/json.hpp"
 
 namespace sluice::cli {
 namespace {
@@ -58,16 +58,15 @@ void print_row(const InspectedKey& key) {
 }
 
 void print_json(const InspectedKey& key) {
-  const nlohmann::ordered_json line{{"key", key.key},
-                                    {"approved", key.approved},
-                                    {"maxRequests", key.max_requests},
-                                    {"denied", key.denied},
-                                    {"waiting", key.waiting},
-                                    {"maxRequestsInQueue", key.max_requests_in_queue},
-                                    {"windowMillis", key.window_ms},
-                                    {"resetMillis", key.reset_ms}};
-  constexpr auto replace = nlohmann::ordered_json::error_handler_t::replace;
-  std::puts(line.dump(-1, ' ', false, replace).c_str());
+  const text::Json line{{"key", key.key},
+                        {"approved", key.approved},
+                        {"maxRequests", key.max_requests},
+                        {"denied", key.denied},
+                        {"waiting", key.waiting},
+                        {"maxRequestsInQueue", key.max_requests_in_queue},
+                        {"windowMillis", key.window_ms},
+                        {"resetMillis", key.reset_ms}};
+  std::puts(text::one_line(line).c_str());
 }
 
 int show_key(sluicegate::Connection& connection, const DebugFlags& flags) {

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -15,13 +14,13 @@
 #include "base/limits.hpp"
 #include "cli/http_get.hpp"
 #include "cli/native_server.hpp"
-#include "policy/json_text.hpp"
+#include "text/json.hpp"
 
 namespace sluice::cli {
 namespace {
 
-using policy::Json;
 using std::chrono::milliseconds;
+using text::Json;
 
 constexpr const char* more_text =
     R"(It asks the REST port (GET /v1/reservations), for all subjects or for one.
@@ -94,11 +93,9 @@ Json next_page(const HoldersFlags& flags, const std::string& cursor, uint32_t ro
                                      .target = target_of(flags, cursor, rows_max),
                                      .timeout = milliseconds{flags.timeout_ms}},
                                     [] { return true; });
-  try {
-    return Json::parse(body);
-  } catch (const Json::exception&) {
-    throw std::runtime_error(flags.address + ": an answer that is no JSON");
-  }
+  text::ParsedJson page = text::parse_json(body);
+  if (page.complaint.empty()) return std::move(page.value);
+  throw std::runtime_error(flags.address + ": an answer that is no JSON");
 }
 
 int holders(const HoldersFlags& flags) {
@@ -110,7 +107,7 @@ int holders(const HoldersFlags& flags) {
     if (!flags.json && cursor.empty()) print_holders_header();
     for (const Json& row : rows) {
       if (flags.json) {
-        std::puts(policy::one_line(row).c_str());
+        std::puts(text::one_line(row).c_str());
       } else {
         print_row(row);
       }

@@ -98,8 +98,7 @@ int show(const QuotaFlags& flags, sluicegate::Client& client) {
     return 1;
   }
   if (flags.json) {
-    const auto replace = policy::Json::error_handler_t::replace;  // what is not UTF-8
-    std::puts(subject_json(subject).dump(2, ' ', false, replace).c_str());
+    std::puts(text::indented(subject_json(subject)).c_str());
     return 0;
   }
   std::fputs(subjects_text({subject}).c_str(), stdout);

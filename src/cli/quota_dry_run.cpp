@@ -45,10 +45,10 @@ std::string dry_run_text(const DryRun& run) {
 }
 
 std::string dry_run_json(const DryRun& run) {
-  policy::Json json{{"dry_run", true}, {"subject", run.present.name}};
+  text::Json json{{"dry_run", true}, {"subject", run.present.name}};
   if (run.change == QuotaChange::set) json["quota"] = quota_json(run.quota);
   if (!has_no_quota(run.present)) json["present"] = subject_json(run.present);
-  return json.dump(2, ' ', false, policy::Json::error_handler_t::replace);
+  return text::indented(json);
 }
 
 }  // namespace sluice::cli

@@ -4,32 +4,25 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <stdexcept>
 
 #include "cli/native_server.hpp"
 #include "policy/quota_text.hpp"
+#include "text/number.hpp"
 
 namespace sluice::cli {
 namespace {
 
-using policy::Json;
 using sluicegate::Ceiling;
 using sluicegate::LimitKind;
 using sluicegate::LimitState;
+using text::Json;
 
 [[noreturn]] void refuse(const std::string& limit, const std::string& why) {
   throw std::invalid_argument("--limit '" + limit + "': " + why +
                               "; it is NAME:METRIC:AMOUNT[/PERIOD][:KIND], as "
                               "tpm:tokens:30000/60s:sliding");
-}
-
-std::optional<uint64_t> number_in(std::string_view text) {
-  uint64_t value = 0;
-  const auto [stop, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (fault != std::errc{} || stop != text.data() + text.size()) return std::nullopt;
-  return value;
 }
 
 struct Unit {
@@ -44,7 +37,7 @@ std::optional<uint64_t> milliseconds_in(std::string_view text) {
   constexpr uint64_t longest = uint64_t{366} * 86'400'000;
   for (const Unit& unit : units) {
     if (!text.ends_with(unit.name)) continue;
-    const auto number = number_in(text.substr(0, text.size() - unit.name.size()));
+    const auto number = text::parse_whole<uint64_t>(text.substr(0, text.size() - unit.name.size()));
     if (number && *number <= longest / unit.milliseconds) return *number * unit.milliseconds;
   }
   return std::nullopt;
@@ -80,7 +73,7 @@ Json limit_json(const std::string& limit) {
   const std::string_view kind = rest;
   const std::string_view amount = take(most, '/');
   if (amount.empty()) refuse(limit, "there is no amount");
-  if (const auto number = number_in(amount)) {
+  if (const auto number = text::parse_whole<uint64_t>(amount)) {
     json["amount"] = *number;
   } else {
     json["amount"] = amount;
@@ -203,7 +196,7 @@ sluicegate::Quota quota_of_json(std::string_view text) {
 sluicegate::Quota quota_of_words(const std::vector<std::string>& limits) {
   Json json{{"limits", Json::array()}};
   for (const std::string& limit : limits) json["limits"].push_back(limit_json(limit));
-  return quota_of_json(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return quota_of_json(text::one_line(json));
 }
 
 std::string limit_words(const sluicegate::Limit& limit) {
@@ -217,18 +210,17 @@ std::string limit_words(const sluicegate::Limit& limit) {
 }
 
 std::string reservation_text(uint64_t reservation) {
-  return fmt::format("{:016x}", reservation);
+  return text::hex_id(reservation);
 }
 
 uint64_t parse_reservation(std::string_view text) {
-  uint64_t value = 0;
-  const auto [stop, fault] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-  if (fault != std::errc{} || stop != text.data() + text.size() || text.size() != 16) {
+  const auto reservation = text::parse_hex_id(text);
+  if (!reservation) {
     throw std::invalid_argument("'" + std::string{text} +
                                 "' is no reservation: it is 16 hexadecimal digits, as reserve "
                                 "prints them");
   }
-  return value;
+  return *reservation;
 }
 
 bool has_no_quota(const sluicegate::SubjectState& subject) noexcept {

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "policy/json_text.hpp"
 #include "sluicegate/client.hpp"
+#include "text/json.hpp"
 
 namespace sluice::cli {
 
@@ -33,9 +33,9 @@ std::string no_quota_text(std::string_view subject);
 std::string no_limits_text(const std::vector<std::string>& subjects);
 
 // The definition alone.
-policy::Json quota_json(const sluicegate::Quota& quota);
-policy::Json subject_json(const sluicegate::SubjectState& subject);
-policy::Json outcome_json(const sluicegate::QuotaOutcome& outcome);
+text::Json quota_json(const sluicegate::Quota& quota);
+text::Json subject_json(const sluicegate::SubjectState& subject);
+text::Json outcome_json(const sluicegate::QuotaOutcome& outcome);
 
 // A heading, and a line for each limit; in columns.
 std::string subjects_text(const std::vector<sluicegate::SubjectState>& subjects);

@@ -14,6 +14,7 @@
 #include "cli/native_server.hpp"
 #include "cli/quota_words.hpp"
 #include "sluicegate/client.hpp"
+#include "text/json.hpp"
 
 namespace sluice::cli {
 namespace {
@@ -76,9 +77,9 @@ int reserve(const ReserveFlags& flags) {
   const auto unlimited =
       outcome.admitted() ? unlimited_of(client, names) : std::vector<std::string>{};
   if (flags.json) {
-    policy::Json json = outcome_json(outcome);
+    text::Json json = outcome_json(outcome);
     if (outcome.admitted()) json["without_limits"] = unlimited;
-    std::puts(policy::one_line(json).c_str());
+    std::puts(text::one_line(json).c_str());
   } else if (outcome.admitted()) {
     print_admitted(outcome, unlimited);
   } else {

@@ -11,6 +11,7 @@
 #include "cli/native_server.hpp"
 #include "cli/quota_words.hpp"
 #include "sluicegate/client.hpp"
+#include "text/json.hpp"
 
 namespace sluice::cli {
 namespace {
@@ -42,7 +43,7 @@ int settle(const SettleFlags& flags) {
                    : client.settle(reservation, flags.used);
   const bool done = outcome.code == sluicegate::QuotaCode::ok;
   if (flags.json) {
-    std::puts(outcome_json(outcome).dump().c_str());
+    std::puts(text::one_line(outcome_json(outcome)).c_str());
   } else if (done) {
     std::puts(flags.cancel ? "cancelled" : "settled");
   } else {

@@ -7,12 +7,12 @@
 #include <stdexcept>
 
 #include "cli/native_server.hpp"
-#include "policy/json_text.hpp"
+#include "text/json.hpp"
 
 namespace sluice::cli {
 namespace {
 
-using policy::Json;
+using text::Json;
 
 constexpr const char* help_text = "q quit   sort by: d decisions  a approved  n denied  w waiting";
 

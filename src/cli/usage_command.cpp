@@ -12,6 +12,7 @@
 #include "cli/native_server.hpp"
 #include "cli/quota_words.hpp"
 #include "sluicegate/client.hpp"
+#include "text/json.hpp"
 
 namespace sluice::cli {
 namespace {
@@ -48,7 +49,7 @@ int usage(const UsageFlags& flags) {
   const std::vector<std::string_view> names{flags.names.begin(), flags.names.end()};
   const auto subjects = names.empty() ? all_subjects(client) : client.usage(names);
   if (flags.json) {
-    for (const auto& subject : subjects) std::puts(policy::one_line(subject_json(subject)).c_str());
+    for (const auto& subject : subjects) std::puts(text::one_line(subject_json(subject)).c_str());
   } else {
     std::fputs(subjects_text(subjects).c_str(), stdout);
   }

@@ -11,17 +11,6 @@
 namespace sluice::log {
 namespace {
 
-// As Go does it: the line and paragraph separators, which some readers take for ends of lines, are
-// escaped.
-std::string dump(const Fields& value) {
-  std::string text = value.dump(-1, ' ', false, Fields::error_handler_t::replace);
-  for (size_t at = 0; (at = text.find("\xE2\x80", at)) != text.npos; ++at) {
-    if (text.compare(at, 3, "\xE2\x80\xA8") == 0) text.replace(at, 3, "\\u2028");
-    if (text.compare(at, 3, "\xE2\x80\xA9") == 0) text.replace(at, 3, "\\u2029");
-  }
-  return text;
-}
-
 // From src/ on, wherever it was compiled.
 std::string_view file_of(const Source& source) noexcept {
   const std::string_view path = source.file;
@@ -32,25 +21,30 @@ std::string_view file_of(const Source& source) noexcept {
 // Put together here: of a line with a request in it, a copy of its fields is half the price.
 std::string json_line(Level level, std::string_view message, const Fields& fields,
                       const Source* source) {
-  std::string line = R"(,"level":")";
-  line += level_name(level);
-  line += '"';
+  std::string line;
+  text::JsonWriter json{line, {}, 1, false};
+  json.field("level", level_name(level));
   if (source != nullptr) {
-    line += R"(,"source":)";
-    line +=
-        dump({{"function", source->function}, {"file", file_of(*source)}, {"line", source->line}});
+    json.name("source");
+    json.open_object();
+    json.field("function", source->function);
+    json.field("file", file_of(*source));
+    json.field("line", source->line);
+    json.close_object();
   }
-  line += R"(,"message":)";
-  line += dump(message);
-  if (fields.empty()) return line += '}';
-  line += ',';
-  return line.append(dump(fields), 1);
+  json.field("message", message);
+  for (const auto& [name, value] : fields.items()) {
+    json.any_name(name);
+    text::write_json(value, json);
+  }
+  json.close_object();
+  return line;
 }
 
 // A value as it stands in text: a list as Go prints it.
 std::string text_of(const Fields& value) {
   if (value.is_string()) return value.get<std::string>();
-  if (!value.is_array()) return dump(value);
+  if (!value.is_array()) return text::one_line(value);
   std::string text = "[";
   for (const Fields& item : value) {
     if (text.size() > 1) text += ' ';

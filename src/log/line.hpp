@@ -2,20 +2,20 @@
 // Shape:  json            ,"level":"INFO","source":{...},"message":"...",FIELDS}
 //         text            level=INFO source=FILE:LINE message="..." a.b=value
 //         system_default  INFO the message a.b=value
-//         as Go's log/slog has them. Bytes that are not UTF-8 show as U+FFFD, in text as \xff.
+//         as Go's log/slog has them. Bytes that are not UTF-8 show as \ufffd, in text as \xff.
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
 #include "log/level.hpp"
+#include "text/json.hpp"
 
 namespace sluice::log {
 
 // In the order they are told; objects may be nested.
-using Fields = nlohmann::ordered_json;
+using Fields = text::Json;
 
 // What JSON has no type for, as a field of this format: JSON has an object, nanoseconds and a time
 // to the nanosecond, the others Go's `map[a:1 b:two]`, `1.5ms` and a time to the millisecond.

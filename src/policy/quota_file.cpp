@@ -12,11 +12,15 @@
 #include "base/limits.hpp"
 #include "policy/quota_text.hpp"
 #include "policy/text_file.hpp"
+#include "text/quote.hpp"
 
 namespace sluice::policy {
 namespace {
 
 using api::QuotaSource;
+using text::Json;
+using text::quoted_excerpt;
+using text::shown;
 using Complaints = std::vector<std::string>;
 
 std::string entry_place(const std::string& list, size_t index, const Json& entry,
@@ -24,7 +28,7 @@ std::string entry_place(const std::string& list, size_t index, const Json& entry
   const std::string place = list + "[" + std::to_string(index) + "]";
   const auto name = entry.is_object() ? entry.find(field) : entry.end();
   const bool named = entry.is_object() && name != entry.end() && name->is_string();
-  return named ? place + " (" + in_quotes(name->get_ref<const std::string&>()) + ")" : place;
+  return named ? place + " (" + quoted_excerpt(name->get_ref<const std::string&>()) + ")" : place;
 }
 
 // An array of at most so many; what else it is has been complained of.
@@ -131,7 +135,7 @@ void read_profile_object(const Json& profile, const std::string& place, const st
       has_subjects = true;
       rules = SubjectsReader(place + ", subjects", QuotaSource::profile, complaints).read(value);
     } else if (field != "date" && field != "about") {
-      complaints.push_back(place + ", " + in_quotes(field) +
+      complaints.push_back(place + ", " + quoted_excerpt(field) +
                            ": no such field; there are date, about and subjects");
     }
   }
@@ -157,10 +161,11 @@ void read_profile_text(const ProfileFile& file, const std::string& place, QuotaR
                          std::to_string(file_bytes_max) + " bytes");
     return;
   }
-  try {
-    read_profile_object(Json::parse(file.text), place, file.path, quotas, complaints);
-  } catch (const Json::exception& error) {
-    complaints.push_back(place + ": " + file.path + " is " + syntax_complaint(error));
+  const text::ParsedJson json = text::parse_json(file.text);
+  if (json.complaint.empty()) {
+    read_profile_object(json.value, place, file.path, quotas, complaints);
+  } else {
+    complaints.push_back(place + ": " + file.path + " is " + json.complaint);
   }
 }
 
@@ -175,7 +180,8 @@ void read_profiles(const Json& value, const ReadProfile& read_profile, QuotaRule
     }
     const std::string name = value[i].get<std::string>();
     profiles.push_back(read_profile(name));
-    read_profile_text(profiles.back(), place + " (" + in_quotes(name) + ")", quotas, complaints);
+    read_profile_text(profiles.back(), place + " (" + quoted_excerpt(name) + ")", quotas,
+                      complaints);
   }
 }
 
@@ -196,13 +202,11 @@ void read_unknown(const Json& value, QuotaRules& quotas, Complaints& complaints)
 template <typename Integer>
 void read_number(const char* field, const Json& value, uint64_t min, uint64_t max, Integer& out,
                  Complaints& complaints) {
-  if (value.is_number_unsigned() && value.get<uint64_t>() >= min && value.get<uint64_t>() <= max) {
-    out = value.get<Integer>();
+  if (const auto number = text::whole_number(value, min, max)) {
+    out = static_cast<Integer>(*number);
     return;
   }
-  complaints.push_back(std::string{"quotas."} + field + ": must be a whole number from " +
-                       std::to_string(min) + " to " + std::to_string(max) + ", not " +
-                       shown(value));
+  complaints.push_back(std::string{"quotas."} + field + ": " + text::not_whole(value, min, max));
 }
 
 // "anthropic, gemini and openai": the profiles of a folder.
@@ -277,7 +281,7 @@ QuotaRules read_quotas(const Json& value, const ReadProfile& read_profile,
       read_number("default_output_tokens", of, 0, limits::amount_max, quotas.output_tokens,
                   complaints);
     } else {
-      complaints.push_back("quotas, " + in_quotes(field) +
+      complaints.push_back("quotas, " + quoted_excerpt(field) +
                            ": no such field; there are profiles, unknown_subjects, subjects, "
                            "default_lifetime_ms and default_output_tokens");
     }
@@ -291,7 +295,7 @@ std::string subject_text(const QuotaRule& rule) {
   Json entry{{"subject", rule.subject}};
   if (rule.is_regex) entry["subject_is_regex"] = true;
   entry.update(quota_json(rule.quota));
-  return one_line(entry);
+  return text::one_line(entry);
 }
 
 }  // namespace sluice::policy

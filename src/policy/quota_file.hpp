@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "policy/json_text.hpp"
 #include "policy/quota_book.hpp"
+#include "text/json.hpp"
 
 namespace sluice::policy {
 
@@ -41,7 +41,7 @@ ProfileFile no_profile(const std::string& name);
 ReadProfile read_profiles_in(std::string folder, const std::string& config_file);
 
 // Also gives the profiles that it has read, in their order, those that failed too.
-QuotaRules read_quotas(const Json& value, const ReadProfile& read_profile,
+QuotaRules read_quotas(const text::Json& value, const ReadProfile& read_profile,
                        std::vector<ProfileFile>& profiles, std::vector<std::string>& complaints);
 
 // A subject as a file would have it, in one line.

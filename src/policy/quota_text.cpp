@@ -7,6 +7,8 @@
 
 #include "base/limits.hpp"
 #include "limiter/zone.hpp"
+#include "text/quote.hpp"
+#include "text/utf8.hpp"
 
 namespace sluice::policy {
 namespace {
@@ -17,6 +19,10 @@ using api::Limit;
 using api::LimitKind;
 using api::Metric;
 using api::Quota;
+using text::Json;
+using text::quoted_excerpt;
+using text::shown;
+using text::whole_number;
 
 constexpr int64_t day_ms = 24LL * 3'600 * 1'000;
 
@@ -30,7 +36,7 @@ std::string joined(const std::string& place, std::string_view field) {
 
 std::string place_of(size_t index, const std::string& name) {
   const std::string place = "limits[" + std::to_string(index) + "]";
-  return name.empty() ? place : place + " (" + in_quotes(name) + ")";
+  return name.empty() ? place : place + " (" + quoted_excerpt(name) + ")";
 }
 
 // "fixed, sliding or gcra".
@@ -90,13 +96,7 @@ bool counts_input(Metric metric) {
 // Clients read names in JSON and in headers.
 bool is_plain_text(const std::string& text) {
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
-  if (std::ranges::any_of(text, is_control)) return false;
-  try {
-    (void)Json(text).dump();
-    return true;
-  } catch (const Json::exception&) {
-    return false;  // not UTF-8
-  }
+  return !std::ranges::any_of(text, is_control) && text::is_utf8(text);
 }
 
 void check_name(const Limit& limit, const Complain& complain) {
@@ -152,7 +152,7 @@ void check_calendar(Limit& limit, const Complain& complain) {
     }
     if (limit.time_zone.empty()) limit.time_zone = "UTC";
     if (limiter::find_zone(limit.time_zone) == nullptr) {
-      complain("time_zone", "there is no " + in_quotes(limit.time_zone) +
+      complain("time_zone", "there is no " + quoted_excerpt(limit.time_zone) +
                                 "; names are IANA's, such as \"America/Los_Angeles\" (the system's "
                                 "package tzdata has them)");
     }
@@ -201,10 +201,6 @@ std::string too_many_limits(size_t count) {
          ", please";
 }
 
-std::string overtakers_bounds() {
-  return "must be a whole number from 0 to " + std::to_string(limits::overtakers_max);
-}
-
 // Every name but the first of its kind.
 void check_names_differ(const std::vector<Limit>& limits,
                         const std::function<void(size_t index)>& complain) {
@@ -237,7 +233,7 @@ class LimitReader {
     for (const auto& [field, value] : entry.items()) {
       if (form == Form::reported && contains(reported_limit_fields, field)) continue;
       if (!contains(limit_fields, field)) {
-        complain(in_quotes(field), "no such field; there are " + listed_fields());
+        complain(quoted_excerpt(field), "no such field; there are " + listed_fields());
       } else if (!value.is_null()) {
         given_.insert(field);
         read(field, value);
@@ -304,8 +300,8 @@ class LimitReader {
   }
 
   void read_amount(const Json& value) {
-    if (value.is_number_unsigned() && value.get<uint64_t>() <= limits::amount_max) {
-      limit_.amount = value.get<uint64_t>();
+    if (const auto number = whole_number(value, 0, limits::amount_max)) {
+      limit_.amount = *number;
     } else if (value == "unlimited") {
       limit_.ceiling = Ceiling::unlimited;
     } else if (value == "block") {
@@ -317,12 +313,10 @@ class LimitReader {
   }
 
   void read_period(const Json& value) {
-    if (value.is_number_unsigned() && value.get<uint64_t>() <= limits::window_ms_max) {
-      limit_.period_ms = value.get<int64_t>();
+    if (const auto number = whole_number(value, 0, limits::window_ms_max)) {
+      limit_.period_ms = static_cast<int64_t>(*number);
     } else {
-      complain("period_ms", "must be a whole number from " + std::to_string(limits::window_ms_min) +
-                                " to " + std::to_string(limits::window_ms_max) + ", not " +
-                                shown(value));
+      complain("period_ms", text::not_whole(value, limits::window_ms_min, limits::window_ms_max));
     }
   }
 
@@ -387,11 +381,11 @@ void read_expired(const Json& value, const std::string& place, Quota& quota,
 
 void read_overtakers(const Json& value, const std::string& place, Quota& quota,
                      std::vector<std::string>& complaints) {
-  if (value.is_number_unsigned() && value.get<uint64_t>() <= limits::overtakers_max) {
-    quota.overtakers_max = value.get<uint32_t>();
+  if (const auto number = whole_number(value, 0, limits::overtakers_max)) {
+    quota.overtakers_max = static_cast<uint32_t>(*number);
   } else {
-    complaints.push_back(joined(place, "overtakers") + ": " + overtakers_bounds() + ", not " +
-                         shown(value));
+    complaints.push_back(joined(place, "overtakers") + ": " +
+                         text::not_whole(value, 0, limits::overtakers_max));
   }
 }
 
@@ -418,7 +412,7 @@ Quota read_quota(const Json& object, const std::string& place,
     if (contains(others, field)) continue;
     if (form == Form::reported && contains(reported_quota_fields, field)) continue;
     if (!contains(quota_fields, field)) {
-      complaints.push_back(joined(place, in_quotes(field)) + ": " + no_such_field(others));
+      complaints.push_back(joined(place, quoted_excerpt(field)) + ": " + no_such_field(others));
     } else if (value.is_null()) {
       continue;
     } else if (field == "limits") {
@@ -439,10 +433,11 @@ Quota read_quota(const Json& object, const std::string& place,
 
 ParsedQuota parse_quota(std::string_view text) {
   ParsedQuota parsed;
-  try {
-    parsed.quota = read_quota(Json::parse(text), "", {}, parsed.complaints, Form::reported);
-  } catch (const Json::exception& error) {
-    parsed.complaints.push_back(syntax_complaint(error));
+  const text::ParsedJson json = text::parse_json(text);
+  if (json.complaint.empty()) {
+    parsed.quota = read_quota(json.value, "", {}, parsed.complaints, Form::reported);
+  } else {
+    parsed.complaints.push_back(json.complaint);
   }
   if (!parsed.complaints.empty()) parsed.quota = {};
   return parsed;
@@ -465,8 +460,8 @@ std::vector<std::string> check_quota(Quota& quota) {
   check_names_differ(quota.limits,
                      [&](size_t i) { complain(i, "name", std::string{name_is_taken}); });
   if (quota.overtakers_max > limits::overtakers_max) {
-    complaints.push_back("overtakers: " + overtakers_bounds() + ", not " +
-                         std::to_string(quota.overtakers_max));
+    complaints.push_back("overtakers: " +
+                         text::not_whole(quota.overtakers_max, 0, limits::overtakers_max));
   }
   return complaints;
 }

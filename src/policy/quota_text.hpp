@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "api/limit.hpp"
-#include "policy/json_text.hpp"
+#include "text/json.hpp"
 
 namespace sluice::policy {
 
@@ -35,7 +35,7 @@ enum class Form : uint8_t {
 ParsedQuota parse_quota(std::string_view text);
 
 // Complaints begin with `place`, if it is not empty. Fields named in `others` are the caller's.
-api::Quota read_quota(const Json& object, const std::string& place,
+api::Quota read_quota(const text::Json& object, const std::string& place,
                       std::span<const std::string_view> others,
                       std::vector<std::string>& complaints, Form form = Form::written);
 
@@ -43,7 +43,7 @@ api::Quota read_quota(const Json& object, const std::string& place,
 std::vector<std::string> check_quota(api::Quota& quota);
 
 // What read_quota() reads back as the same quota, without what nobody has to say.
-Json limit_json(const api::Limit& limit);
-Json quota_json(const api::Quota& quota);
+text::Json limit_json(const api::Limit& limit);
+text::Json quota_json(const api::Quota& quota);
 
 }  // namespace sluice::policy

@@ -6,11 +6,16 @@
 #include <stdexcept>
 
 #include "base/limits.hpp"
-#include "policy/json_text.hpp"
 #include "policy/rule_book.hpp"
+#include "text/json.hpp"
+#include "text/quote.hpp"
 
 namespace sluice::policy {
 namespace {
+
+using text::Json;
+using text::quoted_excerpt;
+using text::shown;
 
 constexpr size_t complaints_max = 100;
 
@@ -31,7 +36,7 @@ class EntryReader {
     }
     for (const auto& [name, value] : entry.items()) {
       if (lower(name) == "key_pattern" && value.is_string()) {
-        name_ += " (" + in_quotes(value.get_ref<const std::string&>()) + ")";
+        name_ += " (" + quoted_excerpt(value.get_ref<const std::string&>()) + ")";
       }
     }
     for (const auto& [name, value] : entry.items()) read(lower(name), name, value);
@@ -60,7 +65,7 @@ class EntryReader {
     } else if (field == "can_queue") {
       read_switch(field, value, can_queue_);
     } else {
-      complain(in_quotes(written),
+      complain(quoted_excerpt(written),
                "no such field; there are key_pattern, key_pattern_is_regex, "
                "max_requests_per_window, max_requests_in_queue, window_millis and can_queue");
     }
@@ -162,7 +167,7 @@ void read_file(const Json& file, const ReadProfile& read_profile, ParsedRules& p
                           ? QuotaRules{}
                           : read_quotas(value, read_profile, parsed.profiles, parsed.complaints);
     } else {
-      parsed.complaints.push_back(in_quotes(name) +
+      parsed.complaints.push_back(quoted_excerpt(name) +
                                   ": no such field; there are \"keys\" and \"quotas\"");
     }
   }
@@ -181,14 +186,11 @@ ParsedRules parse_rules(std::string_view text, const ReadProfile& read_profile) 
     parsed.complaints.emplace_back("is empty: a file without rules is {\"keys\": []}");
     return parsed;
   }
-  if (text.find('\0') != text.npos) {  // to the library it is the end
-    parsed.complaints.emplace_back("not JSON: there is a NUL byte");
-    return parsed;
-  }
-  try {
-    read_file(Json::parse(text), read_profile, parsed);
-  } catch (const Json::exception& error) {
-    parsed.complaints.push_back(syntax_complaint(error));
+  const text::ParsedJson json = text::parse_json(text);
+  if (json.complaint.empty()) {
+    read_file(json.value, read_profile, parsed);
+  } else {
+    parsed.complaints.push_back(json.complaint);
   }
   if (parsed.complaints.empty()) {
     try {
@@ -219,7 +221,7 @@ std::string entry_text(const Rule& rule) {
     entry["max_requests_in_queue"] = *rule.max_requests_in_queue;
   }
   if (rule.window_ms) entry["window_millis"] = *rule.window_ms;
-  return one_line(entry);
+  return text::one_line(entry);
 }
 
 }  // namespace sluice::policy

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/assert.hpp"
 #include "base/limits.hpp"
+#include "text/json.hpp"
 
 namespace sluice::server {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using text::Json;
 
 // One digit behind the point is more than a sample can tell.
 double rounded(double rate) noexcept {
@@ -60,7 +60,7 @@ std::string write_top(std::span<const ShardStatistics> shards, std::span<const T
   Json json{{"version", SLUICE_VERSION}, {"shards", Json::array()}, {"keys", Json::array()}};
   for (const ShardStatistics& shard : shards) json["shards"].push_back(shard_json(shard));
   for (const TopKey& key : keys) json["keys"].push_back(key_json(key));
-  std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
+  std::string text = text::one_line(json, text::Escapes::ascii) + "\n";
   ASSERT(text.size() <= limits::reply_bytes_max - limits::http_header_bytes_max);
   return text;
 }

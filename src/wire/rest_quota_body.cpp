@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "base/assert.hpp"
 #include "policy/quota_text.hpp"
+#include "text/json.hpp"
+#include "text/number.hpp"
+#include "text/quote.hpp"
 #include "wire/http_text.hpp"
 #include "wire/rest_endpoint.hpp"
 #include "wire/rest_quota.hpp"
@@ -16,13 +17,11 @@ namespace {
 
 using api::QuotaCode;
 using api::QuotaOp;
-using policy::Json;
+using text::Json;
 
 constexpr std::string_view invalid_request = "invalid_request";
 constexpr std::string_view invalid_request_title = "the request is not valid";
-constexpr size_t body_depth_max = 16;
-constexpr size_t typical_names = 16;   // of the outermost object
-constexpr size_t names_max = 64;       // of any: each is compared with those before it
+constexpr text::JsonBounds body_bounds{.depth_max = 16, .names_max = 64};
 constexpr size_t complaints_max = 20;  // of a quota: the others are only counted
 
 QuotaProblem bad_request(std::string detail) {
@@ -42,99 +41,16 @@ QuotaProblem problem_of(QuotaCode code, std::string detail) {
 
 // --- The body as a whole -------------------------------------------------------------------
 
-// Builds the body from what the library reads, and notices what it lets pass: a name that comes
-// twice, and nesting without end. After a complaint it only listens for worse: text that is no
-// JSON.
-class BodyBuilder {
- public:
-  const std::string& complaint() const noexcept { return complaint_; }
-  Json take() { return std::move(root_); }
-
-  // As nlohmann::json_sax has them; true: read on.
-  bool null() { return add(nullptr); }
-  bool boolean(bool value) { return add(value); }
-  bool number_integer(int64_t value) { return add(value); }
-  bool number_unsigned(uint64_t value) { return add(value); }
-  bool number_float(double value, const std::string&) { return add(value); }
-  bool string(std::string& value) { return add(std::move(value)); }
-  bool binary(Json::binary_t&) { return false; }  // JSON text has none
-  bool start_object(size_t) { return open(Json::value_t::object); }
-  bool start_array(size_t) { return open(Json::value_t::array); }
-  bool end_object() { return close(); }
-  bool end_array() { return close(); }
-
-  bool key(std::string& name) {
-    if (!goes_on()) return true;
-    auto& object = open_.back()->get_ref<Json::object_t&>();
-    // A map that grows copies all that it holds.
-    if (open_.size() == 1 && object.empty()) object.reserve(typical_names);
-    const auto [place, is_new] = object.emplace(name, nullptr);
-    if (!is_new) complaint_ = policy::in_quotes(name) + ": comes twice; tell it once";
-    if (object.size() > names_max) complaint_ = "the body: too many fields";
-    value_ = &place->second;
-    return true;
-  }
-
-  bool parse_error(size_t, const std::string&, const Json::exception& error) {
-    complaint_ = "the body: " + policy::syntax_complaint(error);
-    return false;
-  }
-
- private:
-  bool goes_on() {
-    if (complaint_.empty() && open_.size() > body_depth_max) {
-      complaint_ = "the body: nested too deeply";
-    }
-    return complaint_.empty();
-  }
-
-  // Where the next value stands.
-  Json& place() {
-    if (open_.empty()) return root_;
-    if (open_.back()->is_object()) return *value_;
-    return open_.back()->emplace_back(nullptr);
-  }
-
-  template <typename Value>
-  bool add(Value&& value) {
-    if (goes_on()) place() = std::forward<Value>(value);
-    return true;
-  }
-
-  bool open(Json::value_t type) {
-    if (!goes_on()) return true;
-    Json& opened = place();
-    opened = type;
-    open_.push_back(&opened);
-    return true;
-  }
-
-  bool close() {
-    if (complaint_.empty()) open_.pop_back();
-    return true;
-  }
-
-  Json root_;
-  std::vector<Json*> open_;  // arrays and objects, from the outermost
-  Json* value_ = nullptr;    // of the name that was read last
-  std::string complaint_;
-};
-
 std::variant<Json, QuotaProblem> parse_body(std::string_view body) {
   if (trim_white_space(body).empty()) {
     return bad_request("the body: missing; send a JSON object (GET /openapi.json describes it)");
   }
-  if (body.find('\0') != body.npos) {  // to the library it is the end
-    return bad_request("the body: not JSON: there is a NUL byte");
+  text::ParsedJson parsed = text::parse_json(body, body_bounds);
+  if (!parsed.complaint.empty()) return bad_request("the body: " + parsed.complaint);
+  if (!parsed.value.is_object()) {
+    return bad_request("the body: must be a JSON object, not " + text::shown(parsed.value));
   }
-  BodyBuilder builder;
-  Json::sax_parse(body, &builder);
-  if (!builder.complaint().empty()) return bad_request(builder.complaint());
-  Json parsed = builder.take();
-  if (!parsed.is_object()) {
-    return bad_request("the body: must be a JSON object, not " + policy::shown(parsed));
-  }
-  return parsed;
+  return std::move(parsed.value);
 }
 
 // --- Fields --------------------------------------------------------------------------------
@@ -192,10 +108,8 @@ constexpr uint32_t usage_fields =
 
 // Any other text was never given as one.
 std::optional<QuotaProblem> read_id(std::string_view text, api::QuotaCall& call) {
-  const bool is_id =
-      text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-  if (is_id) {
-    std::from_chars(text.data(), text.data() + text.size(), call.reservation, 16);
+  if (const auto id = text::parse_hex_id(text)) {
+    call.reservation = *id;
     return std::nullopt;
   }
   QuotaProblem problem = problem_of(QuotaCode::unknown_reservation, {});
@@ -239,7 +153,7 @@ class BodyReader {
     const auto found = std::find_if(field_names.begin(), field_names.end(),
                                     [&name](const FieldName& field) { return field.name == name; });
     if (found == field_names.end() || (shape_.takes & found->field) == 0) {
-      return complain(policy::in_quotes(name),
+      return complain(text::quoted_excerpt(name),
                       "not known here; this takes " + names_of(shape_.takes));
     }
     given_ |= found->field;
@@ -289,13 +203,11 @@ class BodyReader {
 
   void read_number(std::string_view name, const Json& value, uint64_t min, uint64_t max,
                    uint64_t& out) {
-    const uint64_t number = value.is_number_unsigned() ? value.get<uint64_t>() : 0;
-    if (value.is_number_unsigned() && number >= min && number <= max) {
-      out = number;
+    if (const auto number = text::whole_number(value, min, max)) {
+      out = *number;
       return;
     }
-    const std::string what = "must be a whole number of " + std::to_string(min) + " to " +
-                             std::to_string(max) + ", not " + policy::shown(value);
+    const std::string what = text::not_whole(value, min, max);
     if (is_token_count(name) && is_negative(value)) {
       problem_ = bad_tokens(std::string(name) + ": " + what);
     } else {
@@ -330,33 +242,32 @@ class BodyReader {
     if (value.is_string()) out = value.get<std::string>();
     if (!value.is_string() || out.empty() || out.size() > limits::client_id_bytes_max) {
       complain(name, "must be a text of 1 to " + std::to_string(limits::client_id_bytes_max) +
-                         " bytes, not " + policy::shown(value));
+                         " bytes, not " + text::shown(value));
     }
   }
 
   // What is no id was never given: not found, as any other that was not.
   void read_reservation(std::string_view name, const Json& value) {
     if (!value.is_string()) {
-      return complain(name, "must be the text that /v1/reserve gave, not " + policy::shown(value));
+      return complain(name, "must be the text that /v1/reserve gave, not " + text::shown(value));
     }
     problem_ = read_id(value.get_ref<const std::string&>(), request_.call);
   }
 
   void read_keep_requests(std::string_view name, const Json& value) {
     if (!value.is_boolean())
-      return complain(name, "must be true or false, not " + policy::shown(value));
+      return complain(name, "must be true or false, not " + text::shown(value));
     if (value.get<bool>()) request_.call.flags |= api::quota_flag::keep_requests;
   }
 
   void read_subject(const Json& value) {
-    if (!value.is_string())
-      return complain("subject", "must be a text, not " + policy::shown(value));
+    if (!value.is_string()) return complain("subject", "must be a text, not " + text::shown(value));
     add_subject("subject", value.get_ref<const std::string&>());
   }
 
   void read_subjects(const Json& value) {
     if (!value.is_array()) {
-      return complain("subjects", "must be an array of texts, not " + policy::shown(value));
+      return complain("subjects", "must be an array of texts, not " + text::shown(value));
     }
     if (value.empty() || value.size() > limits::call_subjects_max) {
       problem_ = problem_of(QuotaCode::invalid_subject,
@@ -366,7 +277,7 @@ class BodyReader {
     for (size_t i = 0; i < value.size() && !problem_; ++i) {
       const std::string place = "subjects[" + std::to_string(i) + "]";
       if (!value[i].is_string())
-        return complain(place, "must be a text, not " + policy::shown(value[i]));
+        return complain(place, "must be a text, not " + text::shown(value[i]));
       add_subject(place, value[i].get_ref<const std::string&>());
     }
   }
@@ -377,7 +288,7 @@ class BodyReader {
     if (name.size() > options_.name_bytes_max) what = "is too long (--max-key-bytes)";
     const auto& known = request_.subjects;
     if (std::find(known.begin(), known.end(), name) != known.end()) {
-      what = policy::in_quotes(name) + " is there already";
+      what = text::quoted_excerpt(name) + " is there already";
     }
     if (!what.empty()) {
       problem_ = problem_of(QuotaCode::invalid_subject, place + ": " + what);
@@ -412,28 +323,25 @@ std::optional<QuotaProblem> read_style(std::string_view text, RateStyle& style) 
     style = RateStyle::anthropic;
   } else {
     return bad_request("X-RateLimit-Style, ?headers: must be openai or anthropic, not " +
-                       policy::in_quotes(text));
+                       text::quoted_excerpt(text));
   }
   return std::nullopt;
 }
 
-template <typename Number>
-bool parse_whole(std::string_view text, int base, Number& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out, base);
-  return error == std::errc{} && end == text.data() + text.size();
-}
-
 std::optional<QuotaProblem> read_page(const RestQuota& asked, api::QuotaCall& call) {
   call.limit = quota_page_rows;
-  if (!asked.limit.empty() && (!parse_whole(asked.limit, 10, call.limit) || call.limit == 0 ||
-                               call.limit > limits::subjects_page_max)) {
-    return bad_request("limit: must be a whole number of 1 to " +
-                       std::to_string(limits::subjects_page_max) + ", not " +
-                       policy::in_quotes(asked.limit));
+  if (!asked.limit.empty()) {
+    call.limit = text::parse_whole<uint32_t>(asked.limit).value_or(0);
+    if (call.limit == 0 || call.limit > limits::subjects_page_max) {
+      return bad_request("limit: must be a whole number from 1 to " +
+                         std::to_string(limits::subjects_page_max) + ", not " +
+                         text::quoted_excerpt(asked.limit));
+    }
   }
-  const bool is_cursor = asked.cursor.empty() ||
-                         (asked.cursor.size() == 16 && parse_whole(asked.cursor, 16, call.cursor));
-  if (!is_cursor) return bad_request("cursor: must be the `cursor` of the page before");
+  if (asked.cursor.empty()) return std::nullopt;
+  const auto cursor = text::parse_hex_id(asked.cursor);
+  if (!cursor) return bad_request("cursor: must be the `cursor` of the page before");
+  call.cursor = *cursor;
   return std::nullopt;
 }
 
@@ -537,7 +445,7 @@ std::optional<QuotaProblem> read_asked(const RestQuota& asked, std::string_view 
 
 std::optional<QuotaProblem> judge_query(const RestQuota& asked) {
   if (!asked.unknown_field.empty()) {
-    return bad_request("the query: unknown field " + policy::in_quotes(asked.unknown_field) +
+    return bad_request("the query: unknown field " + text::quoted_excerpt(asked.unknown_field) +
                        "; known here: " + std::string(quota_endpoint(asked.endpoint).parameters));
   }
   if (!asked.unclear_field.empty()) {

@@ -4,7 +4,8 @@
 
 #include "base/assert.hpp"
 #include "policy/quota_text.hpp"
-#include "text/json_writer.hpp"
+#include "text/json.hpp"
+#include "text/number.hpp"
 #include "wire/content_type.hpp"
 #include "wire/rest_quota.hpp"
 
@@ -73,13 +74,6 @@ uint16_t status_of(QuotaCode code) noexcept {
   constexpr bool a_rest_request_can_have_this_code = false;
   ASSERT(a_rest_request_can_have_this_code);
   return 500;
-}
-
-std::string hex_text(uint64_t number) {
-  static constexpr std::string_view digits = "0123456789abcdef";
-  std::string text(16, '0');
-  for (size_t i = 16; i-- > 0; number >>= 4) text[i] = digits[number & 15];
-  return text;
 }
 
 // An object whose fields `write(json)` writes.
@@ -362,7 +356,7 @@ QuotaReply holder_reply(const QuotaBatch& batch, const QuotaAnswer& answer) {
 
 void write_cursor(const QuotaAnswer& answer, JsonWriter& json) {
   if (answer.next_cursor != 0) {
-    json.field("cursor", hex_text(answer.next_cursor));
+    json.field("cursor", text::hex_id(answer.next_cursor));
   } else {
     json.field("cursor", nullptr);
   }
@@ -392,10 +386,10 @@ void write_row_limits(const api::Quota& quota, std::span<const LimitReport> repo
   json.open_array();
   for (const api::Limit& limit : quota.limits) {
     json.open_object();
-    const policy::Json definition = policy::limit_json(limit);
-    for (const auto& [name, value] : definition.get_ref<const policy::Json::object_t&>()) {
+    const text::Json definition = policy::limit_json(limit);
+    for (const auto& [name, value] : definition.get_ref<const text::Json::object_t&>()) {
       json.name(name);
-      json.written(policy::one_line(value));
+      text::write_json(value, json);
     }
     const auto found = std::find_if(reports.begin(), reports.end(), [&limit](const auto& report) {
       return report.name_text() == limit.name;
@@ -451,7 +445,7 @@ QuotaReply dry_run_reply(const QuotaRequest& request, const QuotaBatch& batch) {
     json.field("subject", request.subjects[0]);
     if (op == QuotaOp::put) {
       json.name("quota");
-      json.written(policy::one_line(policy::quota_json(request.quota)));
+      text::write_json(policy::quota_json(request.quota), json);
     }
     if (source == api::QuotaSource::none) return;
     json.name("present");
@@ -478,7 +472,7 @@ QuotaReply page_reply(const QuotaBatch& batch, const QuotaAnswer& answer) {
 }  // namespace
 
 std::string reservation_text(uint64_t reservation) {
-  return hex_text(reservation);
+  return text::hex_id(reservation);
 }
 
 QuotaReply problem_reply(const QuotaProblem& problem) {

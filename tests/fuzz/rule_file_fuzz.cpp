@@ -13,6 +13,7 @@
 #include "policy/quota_text.hpp"
 #include "policy/rule_book.hpp"
 #include "policy/rule_file.hpp"
+#include "text/json.hpp"
 
 namespace {
 
@@ -39,8 +40,7 @@ void check_quota(api::Quota quota) {
   ASSERT(policy::check_quota(quota).empty());
   ASSERT(quota == before);
   quota.profile.clear();
-  const policy::ParsedQuota again =
-      policy::parse_quota(policy::one_line(policy::quota_json(quota)));
+  const policy::ParsedQuota again = policy::parse_quota(text::one_line(policy::quota_json(quota)));
   ASSERT(again.complaints.empty());
   ASSERT(again.quota == quota);
 }

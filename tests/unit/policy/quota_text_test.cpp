@@ -313,7 +313,7 @@ TEST(QuotaText, what_a_get_adds_is_passed_over) {
   EXPECT_EQ(complaints_about_limit(requests_of_a_minute + R"("limit": 5)").size(), 1U)
       << "which of two names for one number counts?";
   Complaints complaints;
-  read_quota(Json::parse(reported), "", {}, complaints);
+  read_quota(text::Json::parse(reported), "", {}, complaints);
   EXPECT_EQ(complaints.size(), 9U) << "in a file every field counts";
 }
 
@@ -341,7 +341,8 @@ TEST(QuotaText, every_complaint_is_told_and_no_field_twice) {
 TEST(QuotaText, callers_have_fields_and_a_place_of_their_own) {
   Complaints complaints;
   const std::string_view others[] = {"subject"};
-  const Json object = Json::parse(R"({"subject": 5, "x": 1, "limits": [{"name": "a"}]})");
+  const text::Json object =
+      text::Json::parse(R"({"subject": 5, "x": 1, "limits": [{"name": "a"}]})");
   read_quota(object, "subjects[2]", others, complaints);
   EXPECT_EQ(complaints,
             (Complaints{"subjects[2], \"x\": no such field; there are subject, limits, expired and "
@@ -384,8 +385,8 @@ TEST(QuotaText, quota_of_a_frame_is_checked_like_a_text) {
       (Complaints{R"(limits[1] ("rpm"), kind: concurrency has none: a slot is free again when its )"
                   "reservation ends",
                   R"(limits[1] ("rpm"), period_ms: concurrency has none: leave it out)",
-                  "limits[2] (\"\xEF\xBF\xBD\"), name: must be UTF-8 without control characters",
-                  "limits[2] (\"\xEF\xBF\xBD\"), kind: slots are of concurrency alone",
+                  "limits[2] (\"\\xff\"), name: must be UTF-8 without control characters",
+                  "limits[2] (\"\\xff\"), kind: slots are of concurrency alone",
                   "limits[3], name: must have 1 to 32 bytes, not 0",
                   "limits[3], amount: must be at most 9223372036854775807",
                   R"(limits[4] ("e"), metric: there is none of number 9)",
@@ -409,8 +410,8 @@ TEST(QuotaText, written_text_reads_back_as_the_same_quota) {
       R"({"name":"bill","metric":"cost","amount":"block","kind":"calendar","period":"month",)"
       R"("time_zone":"Europe/Berlin"}],)"
       R"("expired":"refund","overtakers":3})";
-  EXPECT_EQ(one_line(quota_json(quota_of(text))), text);
-  EXPECT_EQ(one_line(quota_json({})), R"({"limits":[]})");
+  EXPECT_EQ(text::one_line(quota_json(quota_of(text))), text);
+  EXPECT_EQ(text::one_line(quota_json({})), R"({"limits":[]})");
 }
 
 }  // namespace

@@ -145,14 +145,15 @@ TEST(RestQuotaRequest, names_the_field_and_the_cure) {
             "input_tokens, max_output_tokens, cost, lifetime_ms, max_wait_ms, id, owner");
   EXPECT_EQ(refuse(R"("output_tokens": 1)").find("400 invalid_request: \"output_tokens\""), 0u);
   EXPECT_EQ(refuse(R"("requests": -1)"),
-            "400 invalid_request: requests: must be a whole number of 0 to 9223372036854775807, "
+            "400 invalid_request: requests: must be a whole number from 0 to 9223372036854775807, "
             "not -1");
-  EXPECT_EQ(refuse(R"("lifetime_ms": 9)"),
-            "400 invalid_request: lifetime_ms: must be a whole number of 10 to 2592000000, not 9");
+  EXPECT_EQ(
+      refuse(R"("lifetime_ms": 9)"),
+      "400 invalid_request: lifetime_ms: must be a whole number from 10 to 2592000000, not 9");
   EXPECT_EQ(refuse(R"("id": "")"),
             "400 invalid_request: id: must be a text of 1 to 128 bytes, not \"\"");
   EXPECT_EQ(refuse(R"("requests": 1, "requests": 1)"),
-            "400 invalid_request: \"requests\": comes twice; tell it once");
+            "400 invalid_request: the body: \"requests\" comes twice; give it once");
   for (const char* wrong : {"1.5", "1e3", "\"1\"", "null", "true", "[]", "{}",
                             "9223372036854775808", "99999999999999999999"}) {
     EXPECT_EQ(refuse(R"("requests": )" + std::string(wrong)).find("400 invalid_request: requests"),
@@ -166,7 +167,7 @@ TEST(RestQuotaRequest, calls_negative_tokens_by_their_own_name) {
   for (const char* field : {"input_tokens", "max_output_tokens"}) {
     EXPECT_EQ(refusal(QuotaEndpoint::reserve, start + field + "\": -1}"),
               "400 invalid_tokens: " + std::string(field) +
-                  ": must be a whole number of 0 to 9223372036854775807, not -1");
+                  ": must be a whole number from 0 to 9223372036854775807, not -1");
   }
   EXPECT_EQ(refusal(QuotaEndpoint::record, start + "cached_input_tokens\": -0.5}").find("400 inv"),
             0u);
