@@ -43,7 +43,9 @@ LAYERS = {
     "config": ["base", "text", "api", "log"],
     "server": ["proto", "base", "text", "api", "limiter", "policy", "shard", "quota", "io", "log",
                "net", "wire", "route", "session", "config"],
-    "cli": ["base", "text", "api", "policy", "config", "log", "server", "clients"],
+    "load": ["text", "proto", "clients"],
+    "cli": ["base", "text", "api", "policy", "config", "log", "server", "load",
+            "clients"],
     "main.cpp": ["base", "config", "cli"],
 }
 
@@ -51,19 +53,20 @@ LAYERS = {
 REQUEST_PATH = ["base", "text", "api", "limiter", "shard", "quota", "io", "net", "wire", "route",
                 "session"]
 
-# (what, pattern, where in src/ it may stand, the cure)
+# (what, pattern, where in src/ it may stand, the cure). load/ is a client: its sockets are its own.
 QUARANTINE = [
     ("io_uring or epoll", r"<liburing\.h>|<sys/epoll\.h>|\bio_uring_\w+\s*\(|\bepoll_\w+\s*\(",
-     ["io/"], "everything above speaks to io::Io"),
+     ["io/", "load/"], "everything above speaks to io::Io"),
     ("Cap'n Proto", r"<(capnp|kj)/|\.capnp\.h\b|\b(capnp|kj)::", ["wire/"],
      "hand over the values of api/ instead"),
     ("a socket call", r"<(sys/socket|netinet/\w+|netdb)\.h>"
      r"|(?<![\w>])::(socket|bind|listen|accept4?|connect|recv|recvmsg|send|sendto|sendmsg)\s*\("
      r"|(?<![\w>])::(shutdown|[gs]etsockopt|getsockname)\s*\(",
-     ["io/", "net/"], "io/ and net/ own the sockets"),
-    # cli/ measures; server.cpp waits for its workers on the main thread, outside any loop turn.
+     ["io/", "net/", "load/"], "io/ and net/ own the sockets"),
+    # cli/ and load/ measure; server.cpp waits for its workers on the main thread, outside any loop
+    # turn.
     ("a clock", r"\bclock_gettime\s*\(|\bgettimeofday\s*\(|\bstd::time\s*\(|_clock::now\s*\("
-     r"|\b__rdtsc\b", ["io/", "cli/", "server/server.cpp"],
+     r"|\b__rdtsc\b", ["io/", "cli/", "load/", "server/server.cpp"],
      "time is an argument: base::Now"),
     ("std::atomic", r"<atomic>|\bstd::atomic\w*",
      ["server/", "io/", "route/ring.hpp", "route/doorbell.hpp", "log/log.cpp"],
@@ -87,6 +90,9 @@ TESTED_ELSEWHERE = {
     "src/io/epoll/": "tests/unit/io/io_*_test.cpp run over every implementation of io::Io",
     "src/io/uring/": "tests/unit/io/io_*_test.cpp run over every implementation of io::Io",
     "src/io/sim/": "tests/unit/io/sim_io_test.cpp and tests/simulation",
+    **{f"src/load/{name}.cpp": "tests/unit/cli/bench_command_test.cpp runs the load tool"
+       for name in ("client_lane", "loop", "own_server", "prepare", "replay_lane", "report",
+                    "run")},
     "src/route/exchange.cpp": "tests/property/exchange_test.cpp",
     "src/server/": "tests/simulation drives the worker, tests/integration the process",
     "src/session/": "tests/simulation checks every answer, tests/integration every dialogue",
@@ -139,8 +145,8 @@ def layers(path, text):
             yield line, f"{folder}/ must not include {target}"
         if other == "proto" and "proto" not in LAYERS[folder]:
             yield line, f"{folder}/ must not include {target}"
-        if other == "sluicegate" and folder != "cli":
-            yield line, f"only cli/ and tests use the client, not {folder}/"
+        if other == "sluicegate" and "clients" not in LAYERS[folder]:
+            yield line, f"only cli/, load/ and tests use the client, not {folder}/"
 
 
 def quarantine(path, text):

@@ -22,7 +22,7 @@
 #include <thread>
 #include <vector>
 
-#include "bench/load/latency_histogram.hpp"
+#include "load/latency_histogram.hpp"
 #include "sluicegate/address.hpp"
 #include "sluicegate/client.hpp"
 

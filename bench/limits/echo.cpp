@@ -15,7 +15,7 @@
 #include "bench/limits/echo_client.hpp"
 #include "bench/limits/echo_server.hpp"
 #include "bench/limits/sockets.hpp"
-#include "bench/load/clocks.hpp"
+#include "load/clocks.hpp"
 
 namespace sluice::limits_bench {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "bench/limits/echo_server.hpp"
 #include "bench/limits/sockets.hpp"
-#include "bench/load/clocks.hpp"
+#include "load/clocks.hpp"
 
 namespace sluice::limits_bench {
 namespace {

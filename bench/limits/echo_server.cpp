@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/time.hpp"
-#include "bench/load/clocks.hpp"
+#include "load/clocks.hpp"
 
 namespace sluice::limits_bench {
 namespace {

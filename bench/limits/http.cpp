@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "bench/limits/sockets.hpp"
-#include "bench/load/clocks.hpp"
 #include "io/file_descriptor.hpp"
 #include "io/listen.hpp"
+#include "load/clocks.hpp"
 
 namespace sluice::limits_bench {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bench/limits/sockets.hpp"
-#include "bench/load/clocks.hpp"
+#include "load/clocks.hpp"
 
 namespace sluice::limits_bench {
 namespace {

@@ -11,8 +11,8 @@
 #include <system_error>
 #include <utility>
 
-#include "bench/load/own_server.hpp"
 #include "io/listen.hpp"
+#include "load/own_server.hpp"
 
 namespace sluice::limits_bench {
 namespace {

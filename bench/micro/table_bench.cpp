@@ -12,8 +12,8 @@
 #include <span>
 #include <vector>
 
-#include "bench/load/clocks.hpp"
 #include "bench/micro/keys.hpp"
+#include "load/clocks.hpp"
 #include "shard/algorithm.hpp"
 #include "shard/key_hash.hpp"
 #include "shard/key_table.hpp"

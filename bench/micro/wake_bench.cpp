@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/time.hpp"
-#include "bench/load/clocks.hpp"
 #include "io/options.hpp"
 #include "io/probe.hpp"
+#include "load/clocks.hpp"
 
 namespace sluice::io {
 namespace {

@@ -29,7 +29,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/load/latency_histogram.hpp"
+#include "load/latency_histogram.hpp"
 #include "proto/sluicegate.capnp.h"
 #include "sluicegate/address.hpp"
 #include "sluicegate/link.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/limits.hpp"
-#include "bench/load/run.hpp"
+#include "load/run.hpp"
 
 namespace sluice::cli {
 namespace {

@@ -1,6 +1,6 @@
 // Goal: the prepared frames hold every question once, with ids in order. Method: they are read
 // back with the Cap'n Proto library.
-#include "bench/load/frame_set.hpp"
+#include "load/frame_set.hpp"
 
 #include <capnp/serialize.h>
 #include <gtest/gtest.h>

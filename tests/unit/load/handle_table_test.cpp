@@ -1,5 +1,5 @@
 // Goal: every question finds the handle of its key. Method: handles that tell their key.
-#include "bench/load/handle_table.hpp"
+#include "load/handle_table.hpp"
 
 #include <gtest/gtest.h>
 

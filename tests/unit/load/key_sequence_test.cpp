@@ -1,5 +1,5 @@
 // Goal: the load asks what its flags say. Method: whole sequences are counted.
-#include "bench/load/key_sequence.hpp"
+#include "load/key_sequence.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Goal: quantiles are right within a bucket's width. Method: known values in, quantiles out.
-#include "bench/load/latency_histogram.hpp"
+#include "load/latency_histogram.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Goal: frames are due at fixed times. Method: times by hand.
-#include "bench/load/schedule.hpp"
+#include "load/schedule.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Goal: a stream's frames come in order, over and over, and it knows which keys were asked. Method:
 // frames are taken by hand.
-#include "bench/load/stream.hpp"
+#include "load/stream.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Goal: every verdict is counted, by the short way and by the library alike. Method: answers of our
 // own encoder and of the Cap'n Proto library, whole, cut short, and of other shapes.
-#include "bench/load/verdict_tally.hpp"
+#include "load/verdict_tally.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "bench/load/counters.hpp"
+#include "load/counters.hpp"
 
 namespace sluice::load {
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "bench/load/counters.hpp"
-#include "bench/load/options.hpp"
+#include "load/counters.hpp"
+#include "load/options.hpp"
 
 namespace sluice::load {
 

@@ -1,4 +1,4 @@
-#include "bench/load/own_server.hpp"
+#include "load/own_server.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -12,11 +12,12 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <stdexcept>
 #include <string_view>
 #include <thread>
+
+#include "text/json.hpp"
 
 namespace sluice::load {
 namespace {
@@ -63,7 +64,7 @@ bool set_affinity(std::span<const int> cpus) noexcept {
 
 // The port of the start-up line; 0 for any other line.
 uint16_t native_port_in(std::string_view line) {
-  const auto entry = nlohmann::json::parse(line, nullptr, false);
+  const text::Json entry = text::parse_json(line).value;
   if (!entry.is_object()) return 0;
   const auto port = entry.find("nativePort");
   return port != entry.end() && port->is_number_unsigned() ? port->get<uint16_t>() : uint16_t{0};

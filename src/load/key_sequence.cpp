@@ -1,4 +1,4 @@
-#include "bench/load/key_sequence.hpp"
+#include "load/key_sequence.hpp"
 
 #include <algorithm>
 #include <array>

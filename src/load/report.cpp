@@ -1,13 +1,13 @@
-#include "bench/load/report.hpp"
+#include "load/report.hpp"
 
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "bench/load/key_sequence.hpp"
+#include "load/key_sequence.hpp"
+#include "text/json.hpp"
 
 namespace sluice::load {
 namespace {
@@ -31,8 +31,8 @@ std::string_view name(Distribution distribution) {
 }
 
 // Every verdict that came and is neither approved nor denied.
-nlohmann::ordered_json other_verdicts(const VerdictTally& tally) {
-  auto others = nlohmann::ordered_json::object();
+text::Json other_verdicts(const VerdictTally& tally) {
+  auto others = text::Json::object();
   for (size_t i = 0; i < tally.counts().size(); ++i) {
     const auto verdict = static_cast<Verdict>(i);
     if (verdict == Verdict::approved || verdict == Verdict::denied) continue;
@@ -128,7 +128,7 @@ std::string trouble_lines(const Options& options, const Result& result) {
   return lines;
 }
 
-nlohmann::ordered_json parameters(const Options& options, const Result& result) {
+text::Json parameters(const Options& options, const Result& result) {
   const char* denied_by = denied_by_key(options) ? "key" : "cost";
   return {{"connections", options.connections},
           {"batch", options.batch},
@@ -137,7 +137,7 @@ nlohmann::ordered_json parameters(const Options& options, const Result& result) 
           {"key_bytes", options.key_bytes},
           {"distribution", name(options.distribution)},
           {"denied_share", options.denied_share},
-          {"denied_by", options.denied_share > 0 ? nlohmann::json(denied_by) : nullptr},
+          {"denied_by", options.denied_share > 0 ? text::Json(denied_by) : nullptr},
           {"route", options.route == Route::owners},
           {"misroute", options.route == Route::strangers},
           {"client", options.client},
@@ -198,37 +198,36 @@ std::string json_line(const Options& options, const Result& result) {
     return std::round(static_cast<double>(count) / result.seconds);
   };
   const sluicegate::Traffic& traffic = counters.traffic;
-  nlohmann::ordered_json line{
-      {"rung", options.client ? "R5" : "R4"},
-      {"handles", options.handles},
-      {"decisions_per_s", per_s(tally.decisions())},
-      {"frames_per_s", per_s(tally.frames())},
-      {"decisions", tally.decisions()},
-      {"frames", tally.frames()},
-      {"approved", tally.count(Verdict::approved)},
-      {"denied", tally.count(Verdict::denied)},
-      {"denied_share", denied_share(counters)},
-      {"other_verdicts", other_verdicts(tally)},
-      {"errors", tally.refusals() + result.unanswered_frames},
-      {"distinct_keys", result.distinct_keys},
-      {"outstanding", uint64_t{options.batch} * options.window * options.connections},
-      {"bytes_in", traffic.bytes_received},
-      {"bytes_out", traffic.bytes_sent},
-      {"bytes_in_per_decision", per_decision(counters, traffic.bytes_received)},
-      {"bytes_out_per_decision", per_decision(counters, traffic.bytes_sent)},
-      {"client_system_calls", traffic.system_calls},
-      {"client_cpu_s", result.client_cpu_s},
-      {"client_cpu_ns_per_decision", per_decision(counters, 1e9 * result.client_cpu_s)},
-      {"server_cpu_s", nullptr},
-      {"server_cpu_ns_per_decision", nullptr},
-      {"latency_us",
-       {{"p50", counters.latency.quantile_us(0.5)},
-        {"p99", counters.latency.quantile_us(0.99)},
-        {"p999", counters.latency.quantile_us(0.999)},
-        {"max", counters.latency.max_us()}}},
-      {"open_loop", nullptr},
-      {"seconds", result.seconds},
-      {"parameters", parameters(options, result)}};
+  text::Json line{{"rung", options.client ? "R5" : "R4"},
+                  {"handles", options.handles},
+                  {"decisions_per_s", per_s(tally.decisions())},
+                  {"frames_per_s", per_s(tally.frames())},
+                  {"decisions", tally.decisions()},
+                  {"frames", tally.frames()},
+                  {"approved", tally.count(Verdict::approved)},
+                  {"denied", tally.count(Verdict::denied)},
+                  {"denied_share", denied_share(counters)},
+                  {"other_verdicts", other_verdicts(tally)},
+                  {"errors", tally.refusals() + result.unanswered_frames},
+                  {"distinct_keys", result.distinct_keys},
+                  {"outstanding", uint64_t{options.batch} * options.window * options.connections},
+                  {"bytes_in", traffic.bytes_received},
+                  {"bytes_out", traffic.bytes_sent},
+                  {"bytes_in_per_decision", per_decision(counters, traffic.bytes_received)},
+                  {"bytes_out_per_decision", per_decision(counters, traffic.bytes_sent)},
+                  {"client_system_calls", traffic.system_calls},
+                  {"client_cpu_s", result.client_cpu_s},
+                  {"client_cpu_ns_per_decision", per_decision(counters, 1e9 * result.client_cpu_s)},
+                  {"server_cpu_s", nullptr},
+                  {"server_cpu_ns_per_decision", nullptr},
+                  {"latency_us",
+                   {{"p50", counters.latency.quantile_us(0.5)},
+                    {"p99", counters.latency.quantile_us(0.99)},
+                    {"p999", counters.latency.quantile_us(0.999)},
+                    {"max", counters.latency.max_us()}}},
+                  {"open_loop", nullptr},
+                  {"seconds", result.seconds},
+                  {"parameters", parameters(options, result)}};
   if (result.server_cpu_s) {
     line["server_cpu_s"] = *result.server_cpu_s;
     line["server_cpu_ns_per_decision"] = per_decision(counters, 1e9 * *result.server_cpu_s);
@@ -239,7 +238,7 @@ std::string json_line(const Options& options, const Result& result) {
                          {"behind_s", result.behind_s},
                          {"kept_up", kept_up(result)}};
   }
-  return line.dump();
+  return text::one_line(line);
 }
 
 }  // namespace sluice::load

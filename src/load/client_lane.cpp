@@ -1,4 +1,4 @@
-#include "bench/load/client_lane.hpp"
+#include "load/client_lane.hpp"
 
 #include <sys/epoll.h>
 
@@ -7,8 +7,8 @@
 #include <string>
 #include <variant>
 
-#include "bench/load/clocks.hpp"
-#include "bench/load/frame_set.hpp"
+#include "load/clocks.hpp"
+#include "load/frame_set.hpp"
 
 namespace sluice::load {
 namespace {

@@ -10,9 +10,9 @@
 #include <span>
 #include <vector>
 
-#include "bench/load/handle_table.hpp"
-#include "bench/load/options.hpp"
-#include "bench/load/stream.hpp"
+#include "load/handle_table.hpp"
+#include "load/options.hpp"
+#include "load/stream.hpp"
 
 namespace sluice::load {
 

@@ -1,10 +1,10 @@
-#include "bench/load/frame_set.hpp"
+#include "load/frame_set.hpp"
 
 #include <algorithm>
 #include <stdexcept>
 #include <string>
 
-#include "bench/load/key_text.hpp"
+#include "load/key_text.hpp"
 #include "sluicegate/frames.hpp"
 
 namespace sluice::load {

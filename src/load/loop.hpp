@@ -10,8 +10,8 @@
 #include <memory>
 #include <vector>
 
-#include "bench/load/lane.hpp"
-#include "bench/load/schedule.hpp"
+#include "load/lane.hpp"
+#include "load/schedule.hpp"
 
 namespace sluice::load {
 

@@ -1,4 +1,4 @@
-#include "bench/load/verdict_tally.hpp"
+#include "load/verdict_tally.hpp"
 
 #include <algorithm>
 

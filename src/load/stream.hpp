@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/load/key_sequence.hpp"
+#include "load/key_sequence.hpp"
 
 namespace sluice::load {
 

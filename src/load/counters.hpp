@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "bench/load/latency_histogram.hpp"
-#include "bench/load/verdict_tally.hpp"
+#include "load/latency_histogram.hpp"
+#include "load/verdict_tally.hpp"
 #include "sluicegate/connection.hpp"
 
 namespace sluice::load {

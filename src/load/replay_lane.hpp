@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "bench/load/frame_set.hpp"
-#include "bench/load/lane.hpp"
-#include "bench/load/stream.hpp"
+#include "load/frame_set.hpp"
+#include "load/lane.hpp"
+#include "load/stream.hpp"
 
 namespace sluice::load {
 

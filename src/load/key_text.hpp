@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/load/key_sequence.hpp"
+#include "load/key_sequence.hpp"
 
 namespace sluice::load {
 

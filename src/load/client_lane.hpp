@@ -10,11 +10,11 @@
 #include <span>
 #include <vector>
 
-#include "bench/load/handle_table.hpp"
-#include "bench/load/key_text.hpp"
-#include "bench/load/lane.hpp"
-#include "bench/load/options.hpp"
-#include "bench/load/stream.hpp"
+#include "load/handle_table.hpp"
+#include "load/key_text.hpp"
+#include "load/lane.hpp"
+#include "load/options.hpp"
+#include "load/stream.hpp"
 
 namespace sluice::load {
 

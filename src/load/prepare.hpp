@@ -10,10 +10,10 @@
 #include <optional>
 #include <vector>
 
-#include "bench/load/handle_table.hpp"
-#include "bench/load/key_sequence.hpp"
-#include "bench/load/options.hpp"
-#include "bench/load/stream.hpp"
+#include "load/handle_table.hpp"
+#include "load/key_sequence.hpp"
+#include "load/options.hpp"
+#include "load/stream.hpp"
 #include "sluicegate/address.hpp"
 #include "sluicegate/connection.hpp"
 

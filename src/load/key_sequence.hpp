@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/load/options.hpp"
+#include "load/options.hpp"
 
 namespace sluice::load {
 

@@ -2,7 +2,7 @@
 // Errors: std::exception with one sentence for the user.
 #pragma once
 
-#include "bench/load/options.hpp"
+#include "load/options.hpp"
 
 namespace sluice::load {
 

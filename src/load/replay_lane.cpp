@@ -1,12 +1,12 @@
-#include "bench/load/replay_lane.hpp"
+#include "load/replay_lane.hpp"
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
 
-#include "bench/load/clocks.hpp"
-#include "bench/load/system_error.hpp"
+#include "load/clocks.hpp"
+#include "load/system_error.hpp"
 
 namespace sluice::load {
 namespace {

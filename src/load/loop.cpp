@@ -1,4 +1,4 @@
-#include "bench/load/loop.hpp"
+#include "load/loop.hpp"
 
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "bench/load/clocks.hpp"
-#include "bench/load/system_error.hpp"
+#include "load/clocks.hpp"
+#include "load/system_error.hpp"
 
 namespace sluice::load {
 namespace {

@@ -1,4 +1,4 @@
-#include "bench/load/prepare.hpp"
+#include "load/prepare.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,8 +8,8 @@
 #include <utility>
 #include <variant>
 
-#include "bench/load/frame_set.hpp"
-#include "bench/load/key_text.hpp"
+#include "load/frame_set.hpp"
+#include "load/key_text.hpp"
 
 namespace sluice::load {
 namespace {

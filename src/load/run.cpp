@@ -1,4 +1,4 @@
-#include "bench/load/run.hpp"
+#include "load/run.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,14 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "bench/load/client_lane.hpp"
-#include "bench/load/clocks.hpp"
-#include "bench/load/frame_set.hpp"
-#include "bench/load/loop.hpp"
-#include "bench/load/own_server.hpp"
-#include "bench/load/prepare.hpp"
-#include "bench/load/replay_lane.hpp"
-#include "bench/load/report.hpp"
+#include "load/client_lane.hpp"
+#include "load/clocks.hpp"
+#include "load/frame_set.hpp"
+#include "load/loop.hpp"
+#include "load/own_server.hpp"
+#include "load/prepare.hpp"
+#include "load/replay_lane.hpp"
+#include "load/report.hpp"
 #include "sluicegate/address.hpp"
 
 namespace sluice::load {
