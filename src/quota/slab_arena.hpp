@@ -65,6 +65,14 @@ class SlabArena {
     free_ = number;
   }
 
+  // A block by number, in half of a pointer's size: the cache line where it begins.
+  uint32_t line_of(const std::byte* block) const noexcept {
+    return static_cast<uint32_t>(static_cast<size_t>(block - region_.data()) / line_bytes);
+  }
+  std::byte* at_line(uint32_t line) const noexcept {
+    return region_.data() + size_t{line} * line_bytes;
+  }
+
   // Aborts when blocks are lost: each slab lies in the list where it belongs.
   void check_invariants() const noexcept {
     std::vector<bool> listed(fresh_);

@@ -13,10 +13,10 @@ namespace {
 TEST(OwnerNames, keep_names_of_any_length) {
   OwnerNames names(100);
   std::vector<OwnerNames::Block> kept;
-  for (size_t bytes = 1; bytes < 128; ++bytes) {
+  for (size_t bytes = 1; bytes <= 128; ++bytes) {
     kept.push_back(names.keep(std::string(bytes, static_cast<char>(bytes))));
   }
-  for (size_t bytes = 1; bytes < 128; ++bytes) {
+  for (size_t bytes = 1; bytes <= 128; ++bytes) {
     EXPECT_EQ(names.at(kept[bytes - 1]), std::string(bytes, static_cast<char>(bytes)));
   }
 }

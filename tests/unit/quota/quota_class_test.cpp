@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "unit/quota/store_driver.hpp"
+
 namespace sluice::quota {
 namespace {
 
@@ -24,10 +26,6 @@ Limit tokens(std::string name, uint64_t amount) {
           .amount = amount,
           .period_ms = 60'000,
           .time_zone = {}};
-}
-
-Quota quota_of(std::vector<Limit> limits) {
-  return {.limits = std::move(limits), .profile = {}};
 }
 
 TEST(QuotaClasses, equal_quotas_share_a_class_until_the_last_holder_lets_go) {

@@ -23,6 +23,15 @@ TEST(SlabArena, cuts_blocks_of_one_size_side_by_side) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % 64, 0U);
 }
 
+TEST(SlabArena, a_block_has_a_number) {
+  SlabArena arena(10, block_bytes_max, "test");
+  std::byte* const first = arena.take(130);
+  std::byte* const second = arena.take(64);
+  EXPECT_NE(arena.line_of(first), arena.line_of(second));
+  EXPECT_EQ(arena.at_line(arena.line_of(first)), first);
+  EXPECT_EQ(arena.at_line(arena.line_of(second)), second);
+}
+
 TEST(SlabArena, gives_what_came_back_before_it_cuts_another_slab) {
   SlabArena arena(100, 1'024, "test");
   std::vector<std::byte*> blocks;
