@@ -27,7 +27,6 @@ class OutputBuffer {
     ASSERT(used_ + bytes <= memory_[writing_].size());
     return memory_[writing_].subspan(used_, bytes);
   }
-  size_t room_left() const noexcept { return memory_[writing_].size() - used_; }
 
   void commit(size_t bytes) noexcept {
     ASSERT(used_ + bytes <= memory_[writing_].size());
