@@ -1,6 +1,7 @@
-// One question, and everything an answer to it can hold: the values that both dialects speak.
+// One request for permits of a key, and everything that its answer can hold: the values that both
+// dialects are decoded to.
 // Flow:  wire/ decodes requests into entries, shard/ decides them, wire/ encodes verdicts.
-// Lives: a key's bytes belong to a receive buffer and end with the loop turn.
+// Lives: a key's bytes belong to a receive buffer and end with the turn.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +13,27 @@ namespace sluice::api {
 
 enum class Op : uint8_t {
   acquire,
-  release,      // gives `cost` permits back; no verdict but approved
-  other_shard,  // another core decides it: here it is passed over
+  release,      // releases `cost` permits; the only verdict is approved
+  other_shard,  // another shard decides it: this one skips it
 };
 
 enum class QuotaCode : uint8_t;  // api/quota.hpp
 
-// The core that a connection, and so an entry, belongs to.
+// The shard that a connection, and so an entry, belongs to.
 using ShardId = uint16_t;
 
 // An override column's "keep what the key has".
 inline constexpr uint32_t keep = 0xFFFF'FFFF;
 
-// The index of the origin's record of a waiting entry; `no_ticket` cannot wait.
+// The index of a waiting entry's record at its origin; an entry with `no_ticket` cannot wait.
 using Ticket = uint32_t;
 inline constexpr Ticket no_ticket = 0xFFFF'FFFF;
 
-// The index of a waiter in its owner's shard, told with the verdict `queued`.
+// The index of a waiter in the shard that owns its key, reported with the verdict `queued`.
 using WaiterId = uint32_t;
 inline constexpr WaiterId no_waiter = 0xFFFF'FFFF;
 
-// A key's number on one core, given by interning it; `no_handle` names none.
+// A key's number on one shard, assigned when the key is interned; `no_handle` names none.
 using Handle = uint32_t;
 inline constexpr Handle no_handle = 0xFFFF'FFFF;
 
@@ -41,7 +42,7 @@ inline constexpr uint8_t may_wait = 1;       // wait in the key's queue instead 
 inline constexpr uint8_t waiters_full = 2;   // may wait, but its origin has no room to remember it
 inline constexpr uint8_t wants_details = 4;  // fill the Detail of this entry
 inline constexpr uint8_t shows_id = 8;       // takes a request id
-inline constexpr uint8_t draining = 16;      // nobody may join a line any more: told `draining`
+inline constexpr uint8_t draining = 16;      // joins no queue any more: `draining`
 }  // namespace flag
 
 struct Entry {
@@ -59,30 +60,30 @@ struct Entry {
 };
 static_assert(sizeof(Entry) == 32, "the turn's entries: two to a cache line");
 
-// What a caller may ask to see beside the verdict. Limit and queue are the key's current ones.
+// What a caller may request beside the verdict. The limit is the key's current one.
 struct Detail {
-  uint32_t limit = 0;      // permits per window; all that a release tells, 0: no such key
+  uint32_t limit = 0;      // permits per window; a release sets only this; 0: no such key
   uint32_t remaining = 0;  // permits left in this window
   int64_t window_ms = 0;
   int64_t reset_ms = 0;     // until the window ends; rounded up
   int64_t retry_ms = 0;     // when asking again may help; 0: now, or never
-  uint64_t request_id = 0;  // 0: none was asked for
+  uint64_t request_id = 0;  // 0: none was requested
 };
 
-// What an approved waiter holds, so that it can be given back when nobody is there to take it: of
-// which key (by hash, shard/key_hash.hpp) and of which of its windows.
+// What an approved waiter was granted, for a refund when no client receives it: the key (by hash,
+// shard/key_hash.hpp) and the key's window.
 struct Permit {
   uint64_t key_tag = 0;
   int64_t window_end_ms = 0;
   uint32_t key_position = 0;
   uint32_t cost = 0;
-  uint64_t reservation = 0;  // of a quota's waiter, when approved: then nothing else is set
+  uint64_t reservation = 0;  // of an approved waiter for quotas: then only this is set
 };
 
 // The late outcome of an entry that was answered `queued`.
 struct Grant {
   Ticket ticket = no_ticket;
-  ShardId origin = 0;               // whose ticket it is
+  ShardId origin = 0;               // the shard that issued the ticket
   Verdict verdict = Verdict::none;  // approved, wait_limit, withdrawn, never_fits or draining
   QuotaCode code{};                 // of a waiter for quotas, which `verdict` follows; else none
   Detail detail;

@@ -1,13 +1,13 @@
-// What is asked about quotas, and everything an answer can hold: the values that both dialects
-// speak.
-// Flow:   a session fills a QuotaBatch -> the worker takes it to the core of its calls -> quota/
+// Calls about quotas, and everything that their answers can hold: the values that both dialects are
+// decoded to.
+// Flow:   a session fills a QuotaBatch -> the worker takes it to the shard of its calls -> quota/
 //         decides them in order and writes the answers -> back to the session.
 // Shape:  calls, and answers of the same index; texts and limits of all calls lie in lists that the
 //         calls and answers point into.
 // Units:  tokens, requests, micro-units of cost; milliseconds.
 // Errors: every outcome is a QuotaCode.
-// Lives:  one frame's calls, or one of REST; lent to one core at a time. Its lists keep their
-// memory.
+// Lives:  one frame's calls, or one of REST; lent to one shard at a time. Its lists keep
+//         their memory.
 #pragma once
 
 #include <array>
@@ -28,10 +28,10 @@ enum class QuotaCode : uint8_t {
   none = 0,
   // Admitted, or done.
   ok = 1,
-  unlimited = 2,      // admitted: none of its limits limits
+  unlimited = 2,      // admitted: all its limits are unlimited
   unknown_model = 3,  // admitted: subjects without a quota are allowed
   queued = 4,         // waits; the outcome follows
-  // Denied; what can be asked again later comes first.
+  // Denied; codes that a later retry may change come first.
   rpd_exceeded = 5,  // a daily limit of requests
   rpm_exceeded = 6,  // a limit of requests per minute
   tpm_exceeded = 7,  // a limit of tokens per minute
@@ -41,8 +41,8 @@ enum class QuotaCode : uint8_t {
   tokens_exceeded = 11,
   cost_exceeded = 12,
   concurrency_exceeded = 13,
-  queue_ahead = 14,          // it would fit, but others wait, and it may not
-  deadline_unmeetable = 15,  // what it waits for certainly comes after its wait limit
+  queue_ahead = 14,          // it would fit, but others wait ahead, and it may not wait
+  deadline_unmeetable = 15,  // no capacity before its wait limit, for certain
   wait_limit = 16,           // waited as long as allowed
   withdrawn = 17,
   draining = 18,
@@ -52,18 +52,18 @@ enum class QuotaCode : uint8_t {
   id_in_use = 22,  // the client's id names another request, or one that still waits
   // Denied for good.
   exceeds_limit = 23,    // more than a limit allows at all
-  blocked = 24,          // a limit that lets nothing pass
+  blocked = 24,          // a limit that refuses every call
   unknown_subject = 25,  // subjects without a quota are denied
-  subjects_apart = 26,   // not held together by one {tag}
+  subjects_apart = 26,   // their names do not share one {tag}
   invalid_subject = 27,  // none, too many, empty, too long, or the same one twice
   // Of a reservation.
-  unknown_reservation = 28,  // never given, or forgotten since it ended
+  unknown_reservation = 28,  // never made, or ended and forgotten
   already_settled = 29,
   already_cancelled = 30,
   already_expired = 31,
   // Of a quota.
   invalid_quota = 32,
-  no_such_quota = 33,  // nothing was put for this subject, so nothing can be deleted
+  no_such_quota = 33,  // no quota was put for this subject, so none can be removed
 };
 inline constexpr uint32_t quota_codes_count = 34;
 
@@ -71,7 +71,7 @@ constexpr bool admits(QuotaCode code) noexcept {
   return code == QuotaCode::ok || code == QuotaCode::unlimited || code == QuotaCode::unknown_model;
 }
 
-// Whether the same call may be admitted later without anybody changing a quota.
+// Whether the same call may be admitted later without a change of any quota.
 bool may_retry(QuotaCode code) noexcept;
 
 // How a wait for quotas can end, and the verdict that the native protocol reports for it
@@ -99,20 +99,20 @@ std::string_view code_reason(QuotaCode) noexcept;
 
 enum class QuotaOp : uint8_t {
   reserve,
-  check,  // what reserve would say now; changes and creates nothing
+  check,  // what reserve would answer now; changes and creates nothing
   settle,
   cancel,
   extend,
-  record,  // charges without asking
-  show,    // of a reservation: its subjects, as rows, and who holds it
-  usage,   // of subjects: as rows
+  record,  // charges usage without asking for admission
+  show,    // a reservation: its subjects, as rows, and its holder
+  usage,   // subjects, as rows
   put,     // a subject's quota, until it is removed
   remove,
-  page,         // of all subjects of `core`: as rows
-  holders,      // open reservations, of one subject or of all of `core`: who holds what
+  page,         // all subjects of `shard`, as rows
+  holders,      // open reservations of one subject or of all of `shard`, with their holders
   reset,        // forgets what was used; open reservations stay
-  reset_all,    // of every subject of `core`
-  end_binding,  // ends what is tied to a connection that is gone
+  reset_all,    // the same for every subject of `shard`
+  end_binding,  // ends the reservations bound to a connection that is gone
 };
 
 // Whether a call is about a reservation by its id; others name subjects, or none.
@@ -126,7 +126,7 @@ constexpr bool is_paged(QuotaOp op) noexcept {
   return op == QuotaOp::page || op == QuotaOp::holders;
 }
 
-// Whether it changes what an operator decides: who did so is told in the log.
+// Whether it changes what an operator decides: the log names the client that did so.
 constexpr bool is_administrative(QuotaOp op) noexcept {
   return op == QuotaOp::put || op == QuotaOp::remove || op == QuotaOp::reset ||
          op == QuotaOp::reset_all;
@@ -141,17 +141,16 @@ struct Amounts {
 };
 
 namespace quota_flag {
-inline constexpr uint8_t may_wait = 1;      // stand in line instead of being denied
+inline constexpr uint8_t may_wait = 1;      // wait in the queue instead of being denied
 inline constexpr uint8_t waiters_full = 2;  // may wait, but its origin has no room to remember it
-inline constexpr uint8_t draining = 4;      // the server shuts down: nobody may join a line
+inline constexpr uint8_t draining = 4;      // the server shuts down: no call joins a queue any more
 inline constexpr uint8_t wants_limits = 8;  // report every limit of every subject
 inline constexpr uint8_t wants_violated = 16;  // report the limits that deny
 inline constexpr uint8_t keep_requests = 32;   // cancel: the request was made all the same
-inline constexpr uint8_t undelivered =
-    64;  // cancel: nobody was told of it; one with a client id stays
+inline constexpr uint8_t undelivered = 64;     // cancel: the client has not received it
 }  // namespace quota_flag
 
-// Which amounts a call told; the others are the defaults, or stay as they were reserved.
+// The amounts that a call gave; the others have their defaults, or stay as they were reserved.
 namespace given {
 inline constexpr uint8_t requests = 1;
 inline constexpr uint8_t input_tokens = 2;
@@ -164,9 +163,9 @@ struct QuotaCall {
   uint8_t flags = 0;
   uint8_t given_bits = 0;  // bits of `given`
   uint8_t subjects_count = 0;
-  ShardId shard = 0;           // that decides it; the worker's
+  ShardId shard = 0;           // decides it; used by the worker
   uint32_t first_subject = 0;  // in QuotaBatch::subjects
-  uint32_t lifetime_ms = 0;    // reserve, 0: the server's default; extend, 0: as it last got
+  uint32_t lifetime_ms = 0;    // reserve, 0: the server's default; extend, 0: as last given
   uint32_t wait_ms_max = 0;    // may_wait; 0: no limit of its own
   Ticket ticket = no_ticket;   // may_wait
   uint32_t limit = 0;          // page, holders: at most so many rows
@@ -174,9 +173,9 @@ struct QuotaCall {
   uint64_t cached_input_tokens = 0;  // settle, record: a part of the input
   uint64_t reservation = 0;          // settle, cancel, extend, show
   uint64_t binding = 0;              // reserve, end_binding: the connection's; 0: none
-  uint64_t cursor = 0;               // page, holders: from the last one; 0: from the start
+  uint64_t cursor = 0;               // page, holders: of the last answer; 0: from the start
   std::string_view client_id;        // reserve; empty: none
-  std::string_view owner;            // reserve: who holds it, for people to read
+  std::string_view owner;            // reserve: the holder's name, for people to read
 };
 
 enum class ReservationState : uint8_t {
@@ -205,10 +204,10 @@ struct QuotaAnswer {
   uint64_t next_cursor = 0;   // page, holders; 0: this was the last
   uint32_t lifetime_ms = 0;   // what is left of it: reserve, extend
   uint32_t first_holder = 0;  // show, holders: in QuotaBatch::holders
-  Amounts amounts;            // settle, cancel, show: what the reservation holds charged
+  Amounts amounts;            // settle, cancel, show: the reservation's present charge
 };
 
-// One limit as it stands. Owns its texts, for it crosses cores.
+// The present state of one limit. Owns its texts, because it moves between shards.
 struct LimitReport {
   uint8_t subject = 0;  // its place among the call's subjects, or of its row
   bool violated = false;
@@ -221,8 +220,8 @@ struct LimitReport {
   uint64_t used = 0;       // all that is charged; may exceed the amount
   uint64_t reserved = 0;   // the part of it that is still open
   uint64_t remaining = 0;  // never below 0
-  int64_t period_ms = 0;   // calendar: of the present period; slots: 0
-  int64_t reset_ms = 0;    // until nothing of it is used any more if nobody asks; 0: slots
+  int64_t period_ms = 0;   // calendar: of the present period; concurrency: 0
+  int64_t reset_ms = 0;    // until its usage is 0 if no call comes; 0: concurrency
 
   std::string_view name_text() const noexcept { return {name, name_bytes}; }
 };
@@ -235,7 +234,7 @@ struct WaitAnswer {
   std::vector<LimitReport> limits;  // has room for all of them from the start
 };
 
-// A subject as `usage`, `show` and `page` tell it.
+// A subject as `usage`, `show` and `page` report it.
 struct SubjectRow {
   uint32_t name_begin = 0;  // in QuotaBatch::answer_text
   uint32_t name_bytes = 0;
@@ -253,7 +252,8 @@ struct TextSpan {
   uint32_t bytes = 0;
 };
 
-// A reservation as `show` and `holders` tell it: who holds what, since when, and for how long.
+// A reservation as `show` and `holders` report it: its holder and amounts, since when, and for how
+// long.
 struct HolderRow {
   uint64_t reservation = 0;
   Amounts amounts;  // charged
@@ -263,21 +263,21 @@ struct HolderRow {
   bool connection_bound = false;  // open: ends with its connection
   uint32_t lifetime_ms = 0;       // open: what is left of it
   int64_t held_ms = 0;            // open: since it was admitted
-  TextSpan owner;                 // empty: none was told, or it is forgotten
+  TextSpan owner;                 // empty: none was given, or it is forgotten
   uint8_t subjects_count = 0;
-  uint8_t subjects_left_out = 0;  // their names are too long to be told
-  // Those that had a quota when it was made; no other names are kept.
+  uint8_t subjects_left_out = 0;  // their names are too long for the answer
+  // The subjects that had a quota when it was made; no other names are kept.
   std::array<TextSpan, limits::call_subjects_max> subjects{};
 };
 
 struct QuotaBatch {
-  // Asked.
+  // The calls.
   std::vector<QuotaCall> calls;
   std::vector<std::string_view> subjects;
   std::vector<Quota> new_quotas;          // put: of the call of the same index; else empty
   std::vector<WaitAnswer*> wait_answers;  // may_wait: likewise, lent until the wait has ended
 
-  // Answered.
+  // The answers.
   std::vector<QuotaAnswer> answers;
   std::vector<LimitReport> limits;  // at most limits::quota_reports_max
   std::vector<SubjectRow> rows;
@@ -285,7 +285,7 @@ struct QuotaBatch {
   std::vector<Quota> quotas;
   std::string answer_text;
 
-  // The session's own, as in route::Request.
+  // For the session alone, as in route::Request.
   uint32_t frame_bytes = 0;
   uint8_t kind = 0;
 
@@ -296,9 +296,9 @@ struct QuotaBatch {
     return std::string_view(answer_text).substr(span.begin, span.bytes);
   }
   void clear() noexcept;
-  // Copies every text that is asked with, so that the batch outlives the bytes it came in. Once.
+  // Copies every text of the calls, so that the batch outlives the bytes they were read from. Once.
   void own_texts();
-  // The answers' lists, made as long as the calls and empty.
+  // Makes an empty answer for each call, and empties the lists that answers point into.
   void make_answers();
 
  private:

@@ -12,7 +12,7 @@ enum class Verdict : uint8_t {
   none = 0,
   approved = 1,
   denied = 2,        // the limit is reached, or the key's queue is full
-  queued = 3,        // waiting; the outcome follows
+  queued = 3,        // waits; the outcome follows
   table_full = 4,    // no room for another key
   waiters_full = 5,  // no room for another waiter, in the server or on the connection
   overloaded = 6,

@@ -20,17 +20,17 @@ inline constexpr uint64_t amount_max = INT64_MAX;  // of a limit, and of a call
 inline constexpr uint32_t quota_limits_max = 16;   // of one subject
 inline constexpr uint32_t limit_name_bytes_max = 32;
 inline constexpr uint32_t call_subjects_max = 8;
-// When asking again may help, where nobody can know: a slot is missing, others stand in line, the
-// server is full, or shuts down.
+// The retry time where none can be computed: a concurrency limit is reached, others are ahead in
+// the queue, the server is full, or shuts down.
 inline constexpr int64_t unknown_retry_ms = 1'000;
 inline constexpr uint32_t client_id_bytes_max = 128;  // likewise of an owner
 inline constexpr uint32_t lifetime_ms_min = 10;
 inline constexpr uint32_t lifetime_ms_max = 2'592'000'000;  // 30 days; longer calls extend
 inline constexpr uint32_t overtakers_max = 1'000;
 inline constexpr uint32_t quota_calls_max = 2'048;    // in one frame
-inline constexpr uint32_t quota_reports_max = 4'096;  // limits told in one answer
+inline constexpr uint32_t quota_reports_max = 4'096;  // limits reported in one answer
 inline constexpr uint32_t subjects_page_max = 256;    // rows in one answer; likewise of holders
-// Reservations that one call looks at for those that are open, and text of their rows.
+// Reservations that one call searches for open ones, and the text of their rows.
 inline constexpr uint32_t holders_scan_max = 8'192;
 inline constexpr uint32_t holders_text_bytes_max = 64 * 1024;
 
@@ -38,7 +38,7 @@ inline constexpr uint32_t holders_text_bytes_max = 64 * 1024;
 inline constexpr uint32_t frame_bytes_max = 256 * 1024;
 inline constexpr uint32_t frame_segments_max = 8;
 inline constexpr uint32_t frame_entries_max = 8'192;
-// Text of the keys that one frame names by handle, where some of them are other cores'.
+// Text of the keys that one frame names by handle, where other shards own some of them.
 inline constexpr uint32_t handles_text_bytes_max = 1024 * 1024;
 inline constexpr uint32_t outstanding_frames_max = 1'024;
 inline constexpr uint32_t outstanding_bytes_max = 1024 * 1024;
@@ -55,7 +55,7 @@ inline constexpr uint32_t top_keys = 20;                   // without
 
 // Buffers of one connection; address space, committed as it is used.
 inline constexpr uint32_t receive_buffer_bytes = 32 * 1024;
-inline constexpr uint32_t receive_buffers = 64;  // of one core
+inline constexpr uint32_t receive_buffers = 64;  // of one worker
 inline constexpr uint32_t output_high_bytes = 256 * 1024;
 inline constexpr uint32_t output_low_bytes = 64 * 1024;
 inline constexpr uint32_t reply_bytes_max = 512 * 1024;  // the largest single reply
@@ -64,7 +64,7 @@ inline constexpr uint32_t output_bytes = output_high_bytes + 2 * reply_bytes_max
 // replies name. All that fits below output_high_bytes, and the frames of the largest kind behind
 // it.
 inline constexpr uint32_t undelivered_words = output_high_bytes / 8 + 2 * frame_entries_max;
-// What the kernel may already have received when reading is stopped still has to fit.
+// Bytes that the kernel had received when reading was stopped still have to fit.
 inline constexpr uint32_t input_bytes =
     frame_bytes_max + 2 * receive_buffers * receive_buffer_bytes;
 
@@ -74,10 +74,10 @@ inline constexpr uint32_t turn_requests = 4'096;
 inline constexpr uint32_t turn_events = 512;
 inline constexpr uint32_t turn_handle_work =
     2'048;  // keys interned and handles forgotten, or a frame
-// Handles of connections that have ended, let go for each of them; for so many of them at most.
+// Handles freed of one ended connection in a turn, and the number of such connections in a turn.
 inline constexpr uint32_t turn_handles_freed = 512;
 inline constexpr uint32_t turn_handle_sets_freed = 8;
-inline constexpr uint32_t departed_sets_max = 1'024;  // then nobody else may begin to intern
+inline constexpr uint32_t departed_sets_max = 1'024;  // then no other may begin to intern
 
 static_assert(turn_entries >= 2 * frame_entries_max);
 static_assert(handles_text_bytes_max >= frame_bytes_max);

@@ -23,7 +23,7 @@ constexpr size_t round_up(size_t value, size_t unit) {
 
 MappedRegion::MappedRegion(size_t bytes, std::string_view purpose) {
   if (bytes == 0) return;
-  // Aligned to a large page by mapping more and giving the ends back.
+  // Aligned to a large page by mapping more and unmapping the ends.
   const bool align_huge = bytes >= huge_page_bytes;
   size_ = round_up(bytes, align_huge ? huge_page_bytes : page_bytes);
   const size_t mapped_bytes = size_ + (align_huge ? huge_page_bytes : 0);

@@ -1,6 +1,6 @@
 // Address space taken at start; its pages are committed as they are touched, never by malloc.
-// Errors: the constructor throws std::system_error that names the size and the purpose.
 // Units:  bytes.
+// Errors: the constructor throws std::system_error that names the size and the purpose.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class MappedRegion {
   // Large pages where the kernel can: fewer TLB misses in a table that is read at random.
   void advise_huge() noexcept;
 
-  // Gives the pages of a range back; they read as zero afterwards. Rounded inward to whole pages.
+  // Frees the pages of a range; they read as zero afterwards. Rounded inward to whole pages.
   void discard(size_t offset, size_t bytes) noexcept;
 
  private:

@@ -1,8 +1,8 @@
 // A bounded pool of objects, named by index. Never allocates after construction.
 // Shape:  address space for `capacity` objects; pages are committed as indexes come into use. The
-//         last one given back is the first to be taken again, while it is still in the cache.
+//         object freed last is the first to be taken again, while it is still in the cache.
 // Errors: take() gives `none` when all are in use; the caller has a documented answer for it.
-// Lives:  an object is built by take() and destroyed by give_back(); references stay valid between.
+// Lives:  an object is built by take() and destroyed by free(); references stay valid between.
 #pragma once
 
 #include <cstdint>
@@ -70,8 +70,8 @@ class ObjectPool {
   bool holds(Index index) const noexcept {
     return index < fresh_ && slot(index).next_free == in_use;
   }
-  // Fetch ahead an object, and the place that the next take() will most probably give.
-  // Inlined always: to g++ 12 a function that only fetches ahead is one without effect.
+  // Fetch ahead an object, and the place that the next take() will most probably give. Inlined
+  // always: to g++ 12 a function that only fetches ahead is one without effect.
   [[gnu::always_inline]] void prefetch(Index index) const noexcept {
     const auto* bytes = reinterpret_cast<const std::byte*>(&slot(index));
     for (size_t at = 0; at < sizeof(Slot); at += 64) __builtin_prefetch(bytes + at, 1);

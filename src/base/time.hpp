@@ -1,4 +1,4 @@
-// Time as an argument: what one loop turn calls "now".
+// Time as an argument: the "now" of one loop turn.
 // Flow:  io::Io::poll() reads both clocks once a turn; everything above receives the pair.
 // Units: integer nanoseconds, and milliseconds where a name ends in _ms.
 #pragma once

@@ -17,7 +17,7 @@ void TimerWheel::put(Timer& timer) noexcept {
     due_.push_back(timer);
     return;
   }
-  // What lies beyond the last level's reach waits in its furthest slot and is put on again.
+  // A timer beyond the last level's reach waits in its furthest slot and is scheduled again.
   constexpr int64_t reach_ms = (slots_count - 1) << (slot_bits * (levels_count - 1));
   const int64_t place = distance < reach_ms ? timer.due_ms_ : now_ms_ + reach_ms;
   // The level is that of the highest digit in which place and now differ, so a lower level's
@@ -31,7 +31,7 @@ void TimerWheel::put(Timer& timer) noexcept {
   target.occupied[slot / 64] |= uint64_t{1} << (slot % 64);
 }
 
-// What lies in the slot that begins now: all of the lowest level's is due.
+// Takes the timers of the slot that begins now; those of the lowest level are due.
 void TimerWheel::take_slot(int level) noexcept {
   const auto slot = static_cast<size_t>((now_ms_ >> (slot_bits * level)) % slots_count);
   Level& source = levels_[static_cast<size_t>(level)];
@@ -40,7 +40,8 @@ void TimerWheel::take_slot(int level) noexcept {
   target.splice(target.end(), source.slots[slot]);
 }
 
-// The slots that begin now, from the highest level down. False: there are more than may be moved.
+// Takes the slots that begin now, from the highest level down. False: they hold more timers than
+// may be moved.
 bool TimerWheel::cascade(int& moves_left) noexcept {
   for (;;) {
     for (; !moving_.empty(); --moves_left) {
@@ -63,7 +64,7 @@ void TimerWheel::advance(int64_t now_ms) noexcept {
     cascade_level_ = levels_count;
     if (!cascade(moves_left)) return;
   }
-  // No occupied slot begins in between, so the digits of the timers left still tell their levels.
+  // No occupied slot begins in between, so the digits of the timers left still give their levels.
   if (now_ms > now_ms_) now_ms_ = now_ms;
 }
 
@@ -75,8 +76,8 @@ Timer* TimerWheel::pop_due() noexcept {
 }
 
 int64_t TimerWheel::next_due_ms() const noexcept {
-  const bool stands_still = cascade_level_ > 0 || !moving_.empty();
-  return due_.empty() && !stands_still ? next_slot_ms() : now_ms_;
+  const bool is_stopped = cascade_level_ > 0 || !moving_.empty();
+  return due_.empty() && !is_stopped ? next_slot_ms() : now_ms_;
 }
 
 int64_t TimerWheel::next_slot_ms() const noexcept {

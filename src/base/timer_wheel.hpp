@@ -1,9 +1,9 @@
-// Deadlines of one core, in milliseconds: constant work to add, move and cancel.
-// Shape:  4 levels of 256 slots; level k's slot spans 256^k ms. A timer beyond 2^32 ms waits in the
-//         last level and is put on again. Slots are intrusive lists; nothing is allocated.
+// Deadlines of one worker, in milliseconds: constant work to add, move and cancel.
 // Flow:   schedule() -> advance(now) collects what is due -> pop_due() one by one, so that the
 //         caller can stop after a slice of work and go on later.
-// Lives:  a Timer belongs to its owner, which cancels it before it ends; one core only.
+// Shape:  4 levels of 256 slots; level k's slot spans 256^k ms. A timer beyond 2^32 ms waits in the
+//         last level and is scheduled again. Slots are intrusive lists; nothing is allocated.
+// Lives:  a Timer belongs to its owner, which cancels it before it ends; one thread only.
 // Source: Varghese and Lauck, "Hashed and Hierarchical Timing Wheels", 1987.
 #pragma once
 
@@ -20,7 +20,7 @@ class Timer : public boost::intrusive::list_base_hook<
  public:
   explicit Timer(uint64_t of = 0) noexcept : owner(of) {}
 
-  uint64_t owner;  // whatever the wheel's user tells its timers apart by
+  uint64_t owner;  // a number that identifies the timer to its user
   bool scheduled() const noexcept { return is_linked(); }
   int64_t due_ms() const noexcept { return due_ms_; }
 
@@ -31,7 +31,7 @@ class Timer : public boost::intrusive::list_base_hook<
 
 class TimerWheel {
  public:
-  // `moves_max`: timers that one advance() puts on again.
+  // `moves_max`: timers that one advance() schedules again.
   explicit TimerWheel(int64_t now_ms, int moves_max = 4'096) noexcept
       : now_ms_(now_ms), moves_max_(moves_max) {}
 
@@ -40,8 +40,8 @@ class TimerWheel {
   static void cancel(Timer& timer) noexcept { timer.unlink(); }
 
   // Everything due at `now_ms` becomes available to pop_due(), unless more than `moves_max` timers
-  // had to be put on again: then the wheel stands still, next_due_ms() has passed, and the next
-  // call goes on.
+  // had to be scheduled again: then the wheel stops early, next_due_ms() has passed, and the next
+  // call continues.
   void advance(int64_t now_ms) noexcept;
 
   // A due timer, taken off; null when there is none.
@@ -72,8 +72,8 @@ class TimerWheel {
   std::array<Level, levels_count> levels_;
   Slot due_;
   const int moves_max_;
-  int cascade_level_ = 0;  // the levels below it are still to be looked at for now_ms_ ...
-  Slot moving_;            // ... and these to be put on again
+  int cascade_level_ = 0;  // levels below it are not yet collected for now_ms_ ...
+  Slot moving_;            // ... nor these timers scheduled again
 };
 
 }  // namespace sluice::base

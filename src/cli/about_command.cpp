@@ -7,7 +7,7 @@
 namespace sluice::cli {
 
 void add_about_commands(CLI::App& app, std::function<int()>& run) {
-  // To be seen and completed: config::parse() has made "COMMAND --help" of it.
+  // Listed for help and completion: config::parse() has made "COMMAND --help" of it.
   app.add_subcommand("help", "This text, or a command's: help COMMAND.");
   app.add_subcommand("version", "Prints the version.")->callback([&run] {
     run = [] {

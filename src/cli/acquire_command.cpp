@@ -20,7 +20,7 @@ namespace {
 using sluicegate::Verdict;
 
 constexpr const char* acquire_description =
-    R"(Asks a running server for permits of a key, and prints what it answers.
+    R"(Asks a running server for permits of a key, and prints its answers.
 
   sluicegate acquire user-7
   sluicegate acquire user-7 --cost 5 --count 3
@@ -41,7 +41,7 @@ struct AcquireFlags {
   std::optional<uint32_t> max_requests_in_queue;
 };
 
-// What there is to say beside the verdict; the columns were all asked for.
+// The details behind the verdict; all columns were requested.
 std::string details_text(const sluicegate::Details& details, size_t index) {
   const auto value = [&](const auto& column) {
     return column.empty() ? uint64_t{0} : uint64_t{column[index]};
@@ -61,10 +61,10 @@ std::string details_text(const sluicegate::Details& details, size_t index) {
 
 void print_verdict(Verdict verdict, const sluicegate::Details& details, size_t index) {
   std::puts((std::string{name(verdict)} + details_text(details, index)).c_str());
-  std::fflush(stdout);  // who waits shall see that it waits
+  std::fflush(stdout);  // shows `queued` before the wait ends
 }
 
-// Prints the answers as they come, until every entry has its outcome; true when all are approved.
+// Prints the answers as they arrive, until every entry has its outcome; true when all are approved.
 bool print_answers(sluicegate::Connection& connection, std::chrono::milliseconds answer_time) {
   bool all_approved = true;
   size_t waiting = 0;
@@ -126,22 +126,23 @@ void add_acquire_command(CLI::App& app, std::function<int()>& run) {
   const auto add = [&](const char* name, auto& value, const char* text, const char* type) {
     return command->add_option(name, value, text)->type_name(type);
   };
-  add("KEY", flags->key, "whose permits", "")->required();
+  add("KEY", flags->key, "the key", "")->required();
   add_native_server(*command, flags->server);
   add("--cost", flags->cost, "permits to ask for at once", "N")->capture_default_str();
   add("--count", flags->count, "how often to ask, in one frame; 1 to 4096", "N")
       ->check(CLI::Range(1U, 4'096U).description(""))
       ->capture_default_str();
-  auto* wait = command->add_flag("--wait", flags->wait, "wait in the key's line when denied");
+  auto* wait = command->add_flag("--wait", flags->wait, "wait in the key's queue when denied");
   add("--wait-limit-ms", flags->wait_limit_ms, "wait no longer than that; 0: no limit", "N")
       ->needs(wait)
       ->capture_default_str();
   add("--max-requests", flags->max_requests,
       "the key's own limit from now on, if the server allows that", "N");
   add("--max-requests-in-queue", flags->max_requests_in_queue,
-      "the key's own line from now on, likewise", "N");
-  command->add_flag("--route", flags->route,
-                    "over a connection to the shard that owns the key:\nnothing crosses its cores");
+      "the key's own queue length from now on, likewise", "N");
+  command->add_flag(
+      "--route", flags->route,
+      "over a connection to the shard that owns the key:\nno messages between shards");
   command->callback([flags, &run] { run = [flags] { return acquire(*flags); }; });
 }
 

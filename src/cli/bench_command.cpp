@@ -65,7 +65,7 @@ void add_target_flags(CLI::App& command, load::Options& options) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->excludes(address);
-  flags.add_number("--shards", options.shards, 1U, 256U, "that server's cores")->excludes(address);
+  flags.add_number("--shards", options.shards, 1U, 256U, "that server's shards")->excludes(address);
   flags.add("--io", options.io, "that server's --io: auto, uring or epoll", "WAY")
       ->check(CLI::IsMember({"auto", "uring", "epoll"}).description(""))
       ->excludes(address);
@@ -112,7 +112,7 @@ void add_load_flags(CLI::App& command, load::Options& options) {
       .add_flag_callback(
           "--misroute", [&options] { options.route = load::Route::strangers; },
           "every key over a connection of another shard: what\n"
-          "crossing from core to core costs")
+          "messages between shards cost")
       ->excludes(route)
       ->group(flags.group);
 }

@@ -28,9 +28,9 @@ constexpr const char* check_config_description =
   sluicegate check-config limits.json --key premium-7 --key user:1
   sluicegate check-config limits.json --subject gpt-4o
 
-With --key it says which entries apply to a key, in their order, and what limits result: the
-server's own, as given by the flags, overwritten by every entry that matches. With --subject it says
-which quota a subject has, and where it comes from.
+With --key it prints which entries apply to a key, in their order, and the limits that result: the
+server's own, as given by the flags, overwritten by every entry that matches. With --subject it
+prints which quota a subject has, and where it comes from.
 
 Exit code: 0 when the file is good, 1 when not, 2 when it cannot be read.
 )";
@@ -112,9 +112,10 @@ void explain_subject(const std::string& subject, policy::QuotaBook& book) {
     std::puts(("  " + text::one_line(policy::limit_json(limit))).c_str());
   }
   if (quota->limits.empty()) std::puts("  no limits");
-  if (quota->refund_expired) std::puts("  what expires is refunded");
+  if (quota->refund_expired) std::puts("  expired reservations are refunded");
   if (quota->overtakers_max > 0) {
-    std::puts(fmt::format("  {} may pass the head of the line", quota->overtakers_max).c_str());
+    std::puts(
+        fmt::format("  {} may overtake the head of the queue", quota->overtakers_max).c_str());
   }
 }
 

@@ -1,4 +1,4 @@
-// `sluicegate check-config`: what is wrong with a policy file, and what it says of a key.
+// `sluicegate check-config`: checks a policy file, and shows the limits that it gives a key.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -6,7 +6,7 @@
 
 namespace sluice::cli {
 
-// Sets `run` when the command is given; it returns the exit code.
+// When the subcommand is called, sets `run` to its action, which returns the exit code.
 void add_check_config_command(CLI::App& app, std::function<int()>& run);
 
 }  // namespace sluice::cli

@@ -19,13 +19,13 @@ constexpr const char* completion_description =
   fish   sluicegate completion fish > ~/.config/fish/completions/sluicegate.fish
 )";
 
-// One word that may come next, and what it is for.
+// One word that may come next, and its help.
 struct Word {
   std::string text;
   std::string help;
 };
 
-// The first line, without what a shell would take for its own.
+// The first line, without characters that a shell interprets.
 std::string first_line(std::string text) {
   text.resize(std::min(text.size(), text.find('\n')));
   std::erase_if(text, [](char c) { return c == '\'' || c == '"' || c == '[' || c == ']'; });
@@ -48,7 +48,7 @@ std::vector<Word> flags_of(const CLI::App& app) {
   return words;
 }
 
-// What may come behind a command's name: its flags, or its own commands and all of theirs.
+// The words that may follow a command's name: its flags, or its own commands and all of theirs.
 std::vector<Word> words_behind(const CLI::App& command) {
   std::vector<Word> words = flags_of(command);
   for (const CLI::App* inner : commands_of(command)) {
@@ -61,7 +61,7 @@ std::vector<Word> words_behind(const CLI::App& command) {
   return words;
 }
 
-// What may come behind the program's name alone.
+// The words that may follow the program's name alone.
 std::vector<Word> first_words(const CLI::App& app) {
   std::vector<Word> words = flags_of(app);
   for (const CLI::App* command : commands_of(app)) {

@@ -6,7 +6,7 @@
 
 namespace sluice::cli {
 
-// When the subcommand is called, `run` becomes what it does; that returns the exit code. `app`
+// When the subcommand is called, sets `run` to its action, which returns the exit code. `app`
 // outlives the call.
 void add_completion_command(CLI::App& app, std::function<int()>& run);
 

@@ -21,7 +21,7 @@ namespace {
 using sluicegate::InspectedKey;
 
 constexpr const char* debug_description =
-    R"(Shows what a running server knows of a key, or of all live keys, a page at a time. Looking
+    R"(Shows the state of a key, or of all live keys, on a running server, a page at a time. It
 neither makes a key nor keeps it alive.
 
   sluicegate debug user-7
@@ -83,7 +83,7 @@ int show_key(sluicegate::Connection& connection, const DebugFlags& flags) {
 sluicegate::Inspected next_page(sluicegate::Connection& connection, const DebugFlags& flags,
                                 uint64_t cursor, uint32_t keys_max) {
   connection.send(sluicegate::Inspect{.cursor = cursor, .limit = keys_max});
-  // Nothing else was asked; what the server says by itself (GoAway) is passed over.
+  // No other request is outstanding; frames that the server sends unasked (GoAway) are skipped.
   for (;;) {
     auto answer = connection.receive(std::chrono::milliseconds{flags.server.timeout_ms});
     if (!answer) throw sluicegate::TimedOut("the server did not answer in time");
@@ -94,7 +94,7 @@ sluicegate::Inspected next_page(sluicegate::Connection& connection, const DebugF
   }
 }
 
-// As many as told, in pages of the server's choice: it may give fewer than asked for.
+// Shows --limit keys, in pages of the server's choice: it may give fewer than requested.
 int show_all(sluicegate::Connection& connection, const DebugFlags& flags) {
   if (!flags.json) print_keys_header();
   uint32_t left = flags.limit;

@@ -29,10 +29,10 @@ constexpr const char* more_text =
   sluicegate quota holders gpt-4o --rest-address rates.internal:8080
   sluicegate quota holders gpt-4o --json | jq -r 'select(.held_ms > 60000) | .reservation'
 
-OWNER is what reserve was told (--owner). Names with blanks, quotes or bytes that do not print are
-shown in quotes, with escapes; --json has a line for each reservation, as REST tells it.
+OWNER is what --owner gave to reserve. Names with blanks, quotes or bytes that do not print are
+shown in quotes, with escapes; --json has a line for each reservation, as REST has it.
 
-Exit code: 0 when it was shown, also when nobody holds anything; 2 when there was no answer.)";
+Exit code: 0 when it was shown, also when there are no reservations; 2 when there was no answer.)";
 
 constexpr uint32_t holders_limit_max = 1'000'000'000;
 
@@ -65,8 +65,7 @@ std::string target_of(const HoldersFlags& flags, const std::string& cursor, uint
 // Owner and subjects come last: only their width is not known.
 void print_holders_header() {
   std::puts(
-      "RESERVATION       REQUESTS      INPUT     OUTPUT       COST    HELD ms    LEFT ms  "
-      "CONNECTION_BOUND  "
+      "RESERVATION       REQUESTS      INPUT     OUTPUT       COST    HELD ms    LEFT ms  BOUND  "
       "OWNER             SUBJECTS");
 }
 
@@ -78,7 +77,7 @@ void print_row(const Json& row) {
   }
   const Json& owner = row.at("owner");
   const auto number = [&row](const char* name) { return row.at(name).get<uint64_t>(); };
-  std::puts(fmt::format("{:16}  {:>8} {:>10} {:>10} {:>10} {:>10} {:>10}  {:4}  {:16}  {}",
+  std::puts(fmt::format("{:16}  {:>8} {:>10} {:>10} {:>10} {:>10} {:>10}  {:5}  {:16}  {}",
                         row.at("reservation").get<std::string>(), number("requests"),
                         number("input_tokens"), number("output_tokens"), number("cost"),
                         number("held_ms"), number("lifetime_ms"),
@@ -123,7 +122,8 @@ int holders(const HoldersFlags& flags) {
 }  // namespace
 
 void add_holders_command(CLI::App& quota, std::function<int()>& run) {
-  CLI::App* command = quota.add_subcommand("holders", "Shows who holds what is reserved.");
+  CLI::App* command =
+      quota.add_subcommand("holders", "Shows the open reservations and their holders.");
   command->footer(more_text);
   const auto flags = std::make_shared<HoldersFlags>();
   command->add_option("NAME", flags->name, "of this subject only")->type_name("");

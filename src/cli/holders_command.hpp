@@ -1,4 +1,4 @@
-// `sluicegate quota holders`: who holds the open reservations of a server.
+// `sluicegate quota holders`: shows the open reservations of a server and their holders.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -6,7 +6,7 @@
 
 namespace sluice::cli {
 
-// Below `quota`.
+// Adds the subcommand below `quota`.
 void add_holders_command(CLI::App& quota, std::function<int()>& run);
 
 }  // namespace sluice::cli

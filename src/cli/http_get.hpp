@@ -1,9 +1,9 @@
 // One HTTP GET on a connection of its own, for commands that ask the REST port.
-// Flow:   resolve -> connect -> request -> whole answer; the caller is asked meanwhile whether to
-//         go on.
-// Errors: std::runtime_error in one sentence with the address and the cause: nobody there, no
-//         answer in time, not HTTP, a status other than 200. Looking up a name takes as long as the
-//         system's resolver lets it.
+// Flow:   resolve -> connect -> request -> whole answer; meanwhile it asks the caller whether to go
+//         on.
+// Errors: std::runtime_error in one sentence with the address and the cause: no server, no answer
+//         in time, not HTTP, a status other than 200. Resolving a name takes as long as the
+//         system's resolver takes.
 #pragma once
 
 #include <chrono>

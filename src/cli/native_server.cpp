@@ -46,7 +46,7 @@ std::unique_ptr<sluicegate::Connection> connect(const NativeServer& server,
 }
 
 std::string printable(std::string_view key) {
-  constexpr char rubout = 0x7F;  // slog, whose rule this is, lets it pass
+  constexpr char rubout = 0x7F;  // slog, which this rule is from, does not quote it
   const bool quoted = text::needs_quotes(key) || key.find(rubout) != key.npos;
   return quoted ? text::in_quotes(key) : std::string{key};
 }

@@ -1,5 +1,5 @@
-// What the commands that ask a running server share: where it is, how long they wait, and what a
-// key looks like on a terminal.
+// The common part of the commands that ask a running server: its address, the time-out, and how a
+// key is shown on a terminal.
 // Flow:   flags -> NativeServer -> sluicegate::Connection.
 // Errors: connect() throws as sluicegate::Connection does; main prints that in one line, exit 2.
 #pragma once

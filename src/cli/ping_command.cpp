@@ -18,8 +18,8 @@ namespace sluice::cli {
 namespace {
 
 constexpr const char* ping_description =
-    R"(Asks a running server for signs of life, one after the other over one connection, and prints
-how long they took.
+    R"(Pings a running server, one ping after the other over one connection, and
+prints how long they took.
 
   sluicegate ping
   sluicegate ping --address rates.internal:8081 --count 100
@@ -33,7 +33,7 @@ struct PingFlags {
   uint32_t count = 4;
 };
 
-// What came back, and what ended it early.
+// The measured round trips, and the fault that ended them early.
 struct RoundTrips {
   std::vector<std::chrono::nanoseconds> times;
   std::string fault;

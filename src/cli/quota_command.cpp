@@ -23,7 +23,7 @@ namespace {
 using sluicegate::QuotaCode;
 
 constexpr const char* quota_description =
-    R"(Shows and changes what a subject (a model, a tenant, an API key) may use.
+    R"(Shows and changes the quota of a subject (a model, a tenant, an API key).
 
   sluicegate quota set gpt-4o --limit tpm:tokens:30000/60s --limit slots:concurrency:4
   sluicegate quota set gpt-4o --limit budget:cost:5000000/month@America/Los_Angeles
@@ -54,14 +54,14 @@ Exit code: 0 when done, 1 when not, 2 when there was no answer or a limit is wro
 
 constexpr const char* remove_text =
     R"(The configuration file's quota holds again.
-Exit code: 0 when done, 1 when nothing was put, 2 when there was no answer.)";
+Exit code: 0 when done, 1 when none was set, 2 when there was no answer.)";
 
 constexpr const char* reset_text =
     R"(  sluicegate quota reset gpt-4o
   sluicegate quota reset --all --dry-run
   sluicegate quota reset --all
 
-Open reservations and their slots stay.
+Open reservations stay, and still count.
 Exit code: 0 when done, 2 when there was no answer.)";
 
 struct QuotaFlags {
@@ -121,7 +121,7 @@ int print_dry_run(const QuotaFlags& flags, sluicegate::Client& client, DryRun ru
   return 0;
 }
 
-// Only a walk through all subjects would tell more. Without a server nothing is foretold.
+// Only a walk through all subjects could report more. The ping fails where there is no server.
 int print_dry_run_of_all(const QuotaFlags& flags, sluicegate::Client& client) {
   client.ping();
   std::puts(flags.json ? R"({"dry_run": true})"
@@ -175,18 +175,19 @@ void add_quota_command(CLI::App& app, std::function<int()>& run) {
   };
 
   const auto add_dry_run = [&](CLI::App* command) {
-    CLI::Option* dry_run = command->add_flag(
-        "--dry-run", flags->dry_run, "tells what holds now and what would, and changes nothing");
-    command->add_flag("--json", flags->json, "with --dry-run: as JSON, as REST tells it")
+    CLI::Option* dry_run =
+        command->add_flag("--dry-run", flags->dry_run,
+                          "prints the present and the future quota, and changes nothing");
+    command->add_flag("--json", flags->json, "with --dry-run: as JSON, as REST has it")
         ->needs(dry_run);
   };
 
   CLI::App* shown = add("show", "Shows a subject's quota and what is used of it.", show_text, show);
   add_name(shown)->required();
-  shown->add_flag("--json", flags->json, "as JSON, with all that REST tells");
+  shown->add_flag("--json", flags->json, "as JSON, with all fields of REST");
 
   CLI::App* changed =
-      add("set", "Puts a quota, in the place of what the subject had.", set_text, set);
+      add("set", "Sets a quota, in place of the subject's present one.", set_text, set);
   add_name(changed)->required();
   auto* limits = changed
                      ->add_option("--limit", flags->limits,
@@ -196,12 +197,12 @@ void add_quota_command(CLI::App& app, std::function<int()>& run) {
                      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   changed
       ->add_option("--file", flags->file,
-                   "JSON as a PUT over REST has it, or as show --json tells it; -: standard input")
+                   "JSON as a PUT over REST has it, or as show --json prints it; -: standard input")
       ->type_name("FILE")
       ->excludes(limits);
   add_dry_run(changed);
 
-  CLI::App* removed = add("remove", "Removes what was put.", remove_text, remove);
+  CLI::App* removed = add("remove", "Removes a quota that was set.", remove_text, remove);
   add_name(removed)->required();
   add_dry_run(removed);
 

@@ -1,4 +1,4 @@
-// `sluicegate quota show|set|remove|reset NAME`: what a subject may use.
+// `sluicegate quota show|set|remove|reset NAME`: shows and changes the quota of a subject.
 // Flow:   flags -> sluicegate::Client -> exit code.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace sluice::cli {
 
-// When the subcommand is called, `run` becomes what it does; that returns the exit code.
+// When the subcommand is called, sets `run` to its action, which returns the exit code.
 void add_quota_command(CLI::App& app, std::function<int()>& run);
 
 }  // namespace sluice::cli

@@ -1,5 +1,6 @@
-// What a change of a subject's quota would do: the answers to --dry-run, as text and as JSON.
-// Shape:  "now:", what holds, "then:", what would; JSON as REST tells it: docs/rest.md.
+// The outcome that a change of a subject's quota would have: the answers to --dry-run, as text and
+// as JSON.
+// Shape:  "now:" and the present quota, "then:" and the future one; JSON as in docs/rest.md.
 #pragma once
 
 #include <string>
@@ -13,7 +14,7 @@ enum class QuotaChange : uint8_t { set, remove, reset };
 struct DryRun {
   QuotaChange change = QuotaChange::set;
   sluicegate::SubjectState present{};
-  sluicegate::Quota quota{};  // set: what would hold
+  sluicegate::Quota quota{};  // set: the new one
 };
 
 std::string dry_run_text(const DryRun& run);

@@ -121,7 +121,7 @@ Json limit_json(const sluicegate::Limit& limit) {
   return json;
 }
 
-// The longest unit that tells it whole.
+// In the longest unit that divides it.
 std::string period_text(uint64_t milliseconds) {
   const auto fits = [milliseconds](const Unit& unit) {
     return milliseconds % unit.milliseconds == 0;
@@ -230,7 +230,7 @@ bool has_no_quota(const sluicegate::SubjectState& subject) noexcept {
 std::string no_quota_text(std::string_view subject) {
   const std::string name = printable(subject);
   return fmt::format(
-      "{} has no quota: nothing limits it, unless the server denies who has none; to give it one:\n"
+      "{} has no quota: nothing limits it, unless the server denies unknown subjects; to set one:\n"
       "  {}\n",
       name, set_example(name));
 }

@@ -1,4 +1,4 @@
-// Quotas on the command line: limits as words, and what is told of them as text and as JSON.
+// Quotas on the command line: reads limits as words, and prints their state as text and as JSON.
 // Shape:  NAME:METRIC:AMOUNT[/PERIOD][:KIND], as tpm:tokens:30000/60s:sliding. PERIOD is a number
 //         with ms, s, m, h or d, or hour, day, week or month of the calendar, [@TIME_ZONE].
 //         JSON has the fields of docs/rest.md.
@@ -25,11 +25,11 @@ sluicegate::Quota quota_of_json(std::string_view text);
 std::string reservation_text(uint64_t reservation);
 uint64_t parse_reservation(std::string_view text);
 
-// Nobody gave the subject a quota, at run time or in a file.
+// The subject has no quota, neither from run time nor from a file.
 bool has_no_quota(const sluicegate::SubjectState& subject) noexcept;
 // "gpt-5 has no quota: ...", and how it gets one; in lines.
 std::string no_quota_text(std::string_view subject);
-// For who was admitted although nothing limits these; nothing where there are none.
+// A hint for subjects that were admitted without any limit; empty where there are none.
 std::string no_limits_text(const std::vector<std::string>& subjects);
 
 // The definition alone.

@@ -13,14 +13,14 @@ namespace sluice::cli {
 namespace {
 
 constexpr const char* release_description =
-    R"(Gives permits back to a key's current window: its waiters get them first.
+    R"(Releases permits to a key's current window: its waiters get them first.
 
   sluicegate release user-7
   sluicegate release user-7 --cost 5
 
 Exit code: 0 when the server has done so, 2 when there was no answer or it refused. A key that
-the server does not know has nothing to give back to, and is passed over: that is 0 as well
-(sluicegate debug KEY tells whether it is known).
+the server does not know is skipped: that is 0 as well (sluicegate debug KEY shows whether it is
+known).
 )";
 
 struct ReleaseFlags {
@@ -40,9 +40,9 @@ int release(const ReleaseFlags& flags) {
 void add_release_command(CLI::App& app, std::function<int()>& run) {
   CLI::App* command = app.add_subcommand("release", release_description);
   const auto flags = std::make_shared<ReleaseFlags>();
-  command->add_option("KEY", flags->key, "whose permits")->type_name("")->required();
+  command->add_option("KEY", flags->key, "the key")->type_name("")->required();
   add_native_server(*command, flags->server);
-  command->add_option("--cost", flags->cost, "permits to give back; 1 to 1000000000")
+  command->add_option("--cost", flags->cost, "permits to release; 1 to 1000000000")
       ->type_name("N")
       ->check(CLI::Range(1U, limits::permits_max).description(""))
       ->capture_default_str();

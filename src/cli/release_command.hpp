@@ -1,4 +1,4 @@
-// `sluicegate release KEY`: gives permits back, as after work that was never done.
+// `sluicegate release KEY`: releases permits, as after work that was never done.
 // Flow:   flags -> sluicegate::Connection -> exit code.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace sluice::cli {
 
-// When the subcommand is called, `run` becomes what it does; that returns the exit code.
+// When the subcommand is called, sets `run` to its action, which returns the exit code.
 void add_release_command(CLI::App& app, std::function<int()>& run);
 
 }  // namespace sluice::cli

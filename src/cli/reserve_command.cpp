@@ -26,7 +26,7 @@ constexpr const char* reserve_description =
   sluicegate reserve '{acme}' '{acme}.gpt-4o' --wait --wait-limit-ms 2000
   sluicegate reserve gpu --requests 0 --lifetime-ms 600000 --owner "job 7"
 
-Several subjects have to share one {tag}. `sluicegate settle ID` tells what was used.
+Several subjects have to share one {tag}. `sluicegate settle ID` reports what was used.
 
 Exit code: 0 when it was admitted, 1 when not, 2 when there was no answer.
 )";
@@ -41,8 +41,8 @@ struct ReserveFlags {
   bool json = false;
 };
 
-// Those that nothing limits: most often a name that is not what the quota's is. A hint only, for
-// the reservation stands: none where the server does not tell.
+// The subjects without any limit: most often the name differs from the quota's. Only a hint,
+// because the reservation stands: empty where the server does not answer.
 std::vector<std::string> unlimited_of(sluicegate::Client& client,
                                       std::span<const std::string_view> names) {
   std::vector<std::string> unlimited;
@@ -72,7 +72,7 @@ int reserve(const ReserveFlags& flags) {
   options.wants_violated = true;
   const std::vector<std::string_view> names{flags.names.begin(), flags.names.end()};
   sluicegate::Reservation call = client.reserve(names, options);
-  call.detach();  // it is whoever's has the id
+  call.detach();  // any holder of the id settles it
   const sluicegate::QuotaOutcome& outcome = call.outcome();
   const auto unlimited =
       outcome.admitted() ? unlimited_of(client, names) : std::vector<std::string>{};
@@ -96,7 +96,7 @@ void add_reserve_command(CLI::App& app, std::function<int()>& run) {
   const auto add = [&](const char* name, auto& value, const char* text, const char* type) {
     return command->add_option(name, value, text)->type_name(type);
   };
-  add("NAME", flags->names, "of which subjects; 1 to 8", "")->required();
+  add("NAME", flags->names, "the subjects; 1 to 8", "")->required();
   add_native_server(*command, flags->server);
   add("--requests", flags->options.requests, "how many", "N")->capture_default_str();
   add("--input-tokens", flags->options.input_tokens, "how many", "N")->capture_default_str();
@@ -104,7 +104,8 @@ void add_reserve_command(CLI::App& app, std::function<int()>& run) {
       "the most there may be; left out: the server's default", "N");
   add("--cost", flags->options.cost, "in millionths of what is paid in", "N")
       ->capture_default_str();
-  auto* wait = command->add_flag("--wait", flags->options.may_wait, "wait in line when denied");
+  auto* wait =
+      command->add_flag("--wait", flags->options.may_wait, "wait in the queue when denied");
   add("--wait-limit-ms", flags->options.wait_limit_ms, "wait no longer than that; 0: no limit", "N")
       ->needs(wait)
       ->capture_default_str();
@@ -112,7 +113,7 @@ void add_reserve_command(CLI::App& app, std::function<int()>& run) {
       "until it ends by itself; 0: the server's default", "N")
       ->capture_default_str();
   add("--id", flags->id, "of your choosing: the same again gets the same reservation", "TEXT");
-  add("--owner", flags->owner, "who holds it, for people to read", "TEXT");
+  add("--owner", flags->owner, "the holder's name, for people to read", "TEXT");
   command->add_flag("--json", flags->json, "the answer as a line of JSON");
   command->callback([flags, &run] { run = [flags] { return reserve(*flags); }; });
 }

@@ -1,4 +1,4 @@
-// `sluicegate reserve NAME...`: takes what a call may need, before it is made.
+// `sluicegate reserve NAME...`: reserves what a call may need, before it is made.
 // Flow:   flags -> sluicegate::Client -> exit code.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace sluice::cli {
 
-// When the subcommand is called, `run` becomes what it does; that returns the exit code.
+// When the subcommand is called, sets `run` to its action, which returns the exit code.
 void add_reserve_command(CLI::App& app, std::function<int()>& run);
 
 }  // namespace sluice::cli

@@ -20,10 +20,10 @@
 namespace sluice::cli {
 namespace {
 
-// For the last lines to be written.
+// How long to wait for the log to be flushed.
 constexpr std::chrono::milliseconds log_timeout{2'000};
 
-// A policy file that is nearly read.
+// How long to wait for a policy file that is being read.
 constexpr std::chrono::milliseconds reader_timeout{100};
 
 sigset_t set_of(std::initializer_list<int> numbers) {
@@ -33,10 +33,10 @@ sigset_t set_of(std::initializer_list<int> numbers) {
   return signals;
 }
 
-// Signals are taken by this thread alone, with sigwait: no handler does any work.
+// This thread alone receives signals, with sigwait: there are no signal handlers.
 void block_signals() {
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // the log's file may not grow any more
+  std::signal(SIGXFSZ, SIG_IGN);  // a log file at its size limit is an error, not the end
   const sigset_t signals = set_of({SIGTERM, SIGINT, SIGHUP});
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
@@ -47,7 +47,7 @@ bool has_terminal() {
   return terminal >= 0;
 }
 
-// With `nohup`, SIGHUP is ignored from the start: the end of the terminal is not the server's.
+// With `nohup`, SIGHUP is ignored from the start: closing the terminal does not end the server.
 bool ends_with_its_terminal() {
   struct sigaction action {};
   sigaction(SIGHUP, nullptr, &action);
@@ -74,7 +74,7 @@ int wait_for_end(server::Server& server, const std::string& config_file, bool of
   }
 }
 
-// Where stdin, stdout or stderr are closed the next sockets would take their numbers, and a client
+// If stdin, stdout or stderr are closed, the next sockets would take their numbers, and a client
 // would read the log.
 void fill_standard_descriptors() {
   int descriptor = 0;
@@ -86,7 +86,7 @@ void fill_standard_descriptors() {
 
 // Every connection is a descriptor; the soft limit is raised as far as the hard one allows.
 void raise_descriptor_limit(const config::Config& config) {
-  constexpr rlim_t of_process = 32;  // log, probes at the start
+  constexpr rlim_t of_process = 32;  // the log, what the start tries out
   // Of each shard: 128 connections that are being refused or closed, two listeners, a ring or
   // epoll, an eventfd; and room for sockets on their way from one shard to another.
   constexpr rlim_t of_shard = 160;
@@ -105,7 +105,7 @@ void raise_descriptor_limit(const config::Config& config) {
   }
 }
 
-// As gocc tells them, a line each; of a long file the first ones.
+// Logs the rules as gocc does, a line each; only the first ones of a long file.
 void log_rules(const std::string& file, const server::StartReport& report) {
   constexpr size_t rules_logged_max = 100;
   const std::vector<policy::Rule>& rules = report.rules;
@@ -140,7 +140,7 @@ void log_started(const config::Config& config, const server::StartReport& report
                        {"maxWaiters", config.max_waiters},
                        {"maxConnections", config.max_connections},
                        {"reservedAddressSpaceMiB", report.reserved_bytes >> 20}});
-  // The last line of the start: scripts read the ports from it.
+  // The last line of a start: scripts read the ports from it.
   log::info("ready", {{"version", SLUICE_VERSION},
                       {"shards", config.shards},
                       {"pinned", report.pinned},
@@ -150,7 +150,7 @@ void log_started(const config::Config& config, const server::StartReport& report
                       {"nativePort", report.native_port}});
 }
 
-// Waits until everything is drained; a second signal does not wait.
+// Waits until everything is drained; a second signal ends the wait.
 bool drain(server::Server& server, uint32_t drain_ms) {
   using std::chrono::milliseconds;
   const sigset_t signals = set_of({SIGTERM, SIGINT});
@@ -165,7 +165,7 @@ bool drain(server::Server& server, uint32_t drain_ms) {
   return true;
 }
 
-// Until the end of the server; throws what keeps it from starting.
+// Runs the server until it has shut down; throws if it cannot start.
 int run(const config::Config& config) {
   if (!config.instance_urls.empty()) {
     throw std::runtime_error(
@@ -192,20 +192,19 @@ int run(const config::Config& config) {
   if (!drain(server, config.drain_ms)) {
     log::warning("ended without draining");
     log::stop(log_timeout);
-    std::_Exit(EXIT_FAILURE);  // whatever the workers are at
+    std::_Exit(EXIT_FAILURE);  // without waiting for the workers
   }
   log::info("stopped", {{"connectionsCutOff", server.cut_off_count()}});
   if (!server.wait_unread(reader_timeout)) {
     log::stop(log_timeout);
-    std::_Exit(EXIT_SUCCESS);  // a large policy file is still being read, for nobody
+    std::_Exit(EXIT_SUCCESS);  // a large policy file is still being read; nobody needs it now
   }
   return EXIT_SUCCESS;
 }
 
 }  // namespace
 
-// Whatever happens, what was logged is written; but nobody waits long for a reader who does not
-// read.
+// Flushes the log at the end; gives up after log_timeout when nobody reads the log.
 int serve(const config::Config& config) {
   int code = EXIT_FAILURE;
   try {

@@ -17,7 +17,7 @@ namespace sluice::cli {
 namespace {
 
 constexpr const char* settle_description =
-    R"(Tells what a reserved call used: it takes the place of what was reserved. What is not told
+    R"(Reports what a reserved call used, in place of what was reserved. An amount that is not given
 stays as it was reserved.
 
   sluicegate settle 00a1b2c3d4e5f607 --input-tokens 880 --output-tokens 312
@@ -57,7 +57,7 @@ int settle(const SettleFlags& flags) {
 void add_settle_command(CLI::App& app, std::function<int()>& run) {
   CLI::App* command = app.add_subcommand("settle", settle_description);
   const auto flags = std::make_shared<SettleFlags>();
-  auto* cancel = command->add_flag("--cancel", flags->cancel, "give all of it back instead");
+  auto* cancel = command->add_flag("--cancel", flags->cancel, "refund all of it instead");
   const auto add = [&](const char* name, auto& value, const char* text) {
     return command->add_option(name, value, text)->type_name("N")->excludes(cancel);
   };

@@ -1,4 +1,4 @@
-// `sluicegate settle ID`: what a reserved call used; or gives it back.
+// `sluicegate settle ID`: reports what a reserved call used, or cancels it.
 // Flow:   flags -> sluicegate::Client -> exit code.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace sluice::cli {
 
-// When the subcommand is called, `run` becomes what it does; that returns the exit code.
+// When the subcommand is called, sets `run` to its action, which returns the exit code.
 void add_settle_command(CLI::App& app, std::function<int()>& run);
 
 }  // namespace sluice::cli

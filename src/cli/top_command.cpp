@@ -26,16 +26,18 @@ using std::chrono::milliseconds;
 
 constexpr const char* top_description =
     R"(Shows live what a running server decides per second, shard by shard, and the keys that it is
-asked for most. It asks the REST port (GET /top); docs/rest.md tells how exact the figures are.
+asked for most. It asks the REST port (GET /top); docs/rest.md describes how exact the
+figures are.
 
   sluicegate top
   sluicegate top rates.internal:8080 --keys 50
   sluicegate top --once | head
 
-Keys: q quits; d, a, n and w sort by decisions, approved, denied and waiting. When the server goes
-away it says so, and goes on once the server is back.
+Keys: q quits; d, a, n and w sort by decisions, approved, denied and waiting. While the server does
+not answer, a warning stands above the last figures.
 
-Exit code: 0 when told to end, 1 for a usage error, 2 when the server does not answer at the start.
+Exit code: 0 after q or a signal, 1 for a usage error, 2 when the server does not answer at the
+start.
 )";
 
 struct TopFlags {
@@ -46,7 +48,7 @@ struct TopFlags {
   bool once = false;
 };
 
-// The server as it is now; nothing when `go_on()` was false before it answered.
+// The present traffic; nothing when `go_on()` was false before the server answered.
 std::optional<Traffic> ask(const TopFlags& flags, const std::function<bool()>& go_on) {
   const std::string body = http_get({.address = flags.address,
                                      .target = "/top?keys=" + std::to_string(flags.keys),
@@ -84,9 +86,9 @@ class Live {
 
   void update() {
     try {
-      // Keys are obeyed, also while a server is silent.
+      // Keys work, also while a server is silent.
       auto traffic = ask(flags_, [this] {
-        obey(screen_.key(milliseconds{0}));
+        handle_key(screen_.key(milliseconds{0}));
         return !ended_;
       });
       if (traffic) view_.traffic = std::move(*traffic);
@@ -98,10 +100,10 @@ class Live {
   }
 
   void wait_until(Clock::time_point end) {
-    while (!ended_ && Clock::now() < end) obey(screen_.key(slice));
+    while (!ended_ && Clock::now() < end) handle_key(screen_.key(slice));
   }
 
-  void obey(int key) {
+  void handle_key(int key) {
     ended_ = ended_ || key == 'q' || SignalWatch::came();
     if (key == TopScreen::no_key || ended_) return;
     if (key == 'd') view_.sort_by = SortBy::decisions;
@@ -151,12 +153,12 @@ void add_top_command(CLI::App& app, std::function<int()>& run) {
       ->capture_default_str();
   command
       ->add_option("--interval-millis", flags->interval_ms,
-                   "time between two looks; 100 to 3600000")
+                   "time between two updates; 100 to 3600000")
       ->type_name("N")
       ->check(CLI::Range(100U, 3'600'000U).description(""))
       ->capture_default_str();
   add_timeout(*command, flags->timeout_ms);
-  command->add_flag("--once", flags->once, "one look, as plain text");
+  command->add_flag("--once", flags->once, "one update, as plain text");
   command->callback([flags, &run] { run = [flags] { return top(*flags); }; });
 }
 

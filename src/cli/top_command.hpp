@@ -8,7 +8,7 @@
 
 namespace sluice::cli {
 
-// When the subcommand is called, `run` becomes what it does; that returns the exit code.
+// When the subcommand is called, sets `run` to its action, which returns the exit code.
 void add_top_command(CLI::App& app, std::function<int()>& run);
 
 }  // namespace sluice::cli

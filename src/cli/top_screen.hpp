@@ -1,6 +1,6 @@
-// The terminal of `sluicegate top`, by ncurses: taken over by the constructor, given back as it was
-// by the destructor.
-// Flow:   TopView::lines() -> draw(); key() waits for what is typed.
+// The terminal of `sluicegate top`, by ncurses: the constructor takes it over, the destructor
+// restores it.
+// Flow:   TopView::lines() -> draw(); key() waits for a key.
 // Errors: std::runtime_error when the terminal is not known.
 // Lives:  one at a time. Signals that end the process are for the caller to turn into an end of its
 //         loop (SignalWatch); Ctrl-Z and changes of size are ncurses' own.
@@ -37,7 +37,7 @@ class TopScreen {
   size_t columns() const;
   size_t rows() const;
   void draw(const std::vector<Line>& lines);
-  // What is typed within `wait`, a change of size included; no_key: nothing.
+  // The key typed within `wait`, or a change of size; no_key: none.
   int key(std::chrono::milliseconds wait);
 
  private:

@@ -33,7 +33,8 @@ ShardTraffic shard_of(const Json& json) {
 
 KeyRow key_of(const Json& json) {
   KeyRow row{.key = json.at("key"), .shard = json.at("shard"), .rates = rates_of(json)};
-  // Not by length: what was no UTF-8 is longer now. The server knows nothing of a cut key's line.
+  // Not by length: a key that was no UTF-8 is longer now. The server does not know a cut key's
+  // queue.
   row.cut = json.at("waiting").is_null();
   if (!row.cut) row.waiting = json.at("waiting").get<uint64_t>();
   return row;
@@ -125,7 +126,7 @@ std::vector<Line> key_lines(const TopView& view) {
     return sort_value(a, view.sort_by) > sort_value(b, view.sort_by);
   });
   for (const KeyRow& row : keys) lines.push_back(key_line(row));
-  if (keys.empty()) lines.push_back({"       nobody asks"});
+  if (keys.empty()) lines.push_back({"       no requests"});
   return lines;
 }
 
@@ -151,7 +152,7 @@ Traffic read_top(std::string_view body) {
     for (const Json& key : json.at("keys")) traffic.keys.push_back(key_of(key));
     return traffic;
   } catch (const Json::exception& error) {
-    throw std::runtime_error(std::string{"what came is no answer to GET /top: "} + error.what());
+    throw std::runtime_error(std::string{"the body is no answer to GET /top: "} + error.what());
   }
 }
 

@@ -1,10 +1,9 @@
-// What `sluicegate top` shows, as lines of text: nothing here knows of a terminal or a server.
+// The display of `sluicegate top`, as lines of text, independent of terminal and server.
 // Flow:   the body of GET /top -> read_top() -> Traffic -> TopView::lines() -> screen, or stdout.
-// Shape:  a line for what is asked, one for all shards together, a table of shards, a table of
-// keys.
-//         The key is the last column, and printable.
+// Shape:  a title line, a table of shards with their sum, a table of keys. The key is the last
+//         column, and printable.
 // Units:  per second where the column says so; columns of the terminal.
-// Errors: read_top() throws std::runtime_error for what is no answer of GET /top.
+// Errors: read_top() throws std::runtime_error for a body that is no answer of GET /top.
 #pragma once
 
 #include <chrono>
@@ -59,7 +58,7 @@ struct TopView {
   std::string address;
   Traffic traffic;
   SortBy sort_by = SortBy::decisions;
-  std::string fault;                  // why the last answer did not come; empty: it came
+  std::string fault;                  // why the last request failed; empty: it did not
   std::chrono::seconds fault_age{0};  // since when
 
   // Everything, or what fits. A narrow line is cut at the right, also within a key.

@@ -18,7 +18,7 @@ namespace sluice::cli {
 namespace {
 
 constexpr const char* usage_description =
-    R"(Shows what is used of subjects: of all that are known, or of those named.
+    R"(Shows the usage of subjects: of all that are known, or of those named.
 
   sluicegate usage
   sluicegate usage gpt-4o claude --json
@@ -68,7 +68,7 @@ int usage(const UsageFlags& flags) {
 void add_usage_command(CLI::App& app, std::function<int()>& run) {
   CLI::App* command = app.add_subcommand("usage", usage_description);
   const auto flags = std::make_shared<UsageFlags>();
-  command->add_option("NAME", flags->names, "which subjects; none: all")->type_name("");
+  command->add_option("NAME", flags->names, "the subjects; none: all")->type_name("");
   add_native_server(*command, flags->server);
   command->add_flag("--json", flags->json, "a line of JSON for each");
   command->callback([flags, &run] { run = [flags] { return usage(*flags); }; });

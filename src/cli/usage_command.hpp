@@ -1,4 +1,4 @@
-// `sluicegate usage [NAME...]`: what is used of subjects.
+// `sluicegate usage [NAME...]`: shows the usage of subjects.
 // Flow:   flags -> sluicegate::Client -> exit code.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace sluice::cli {
 
-// When the subcommand is called, `run` becomes what it does; that returns the exit code.
+// When the subcommand is called, sets `run` to its action, which returns the exit code.
 void add_usage_command(CLI::App& app, std::function<int()>& run);
 
 }  // namespace sluice::cli

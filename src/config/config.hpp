@@ -1,7 +1,7 @@
 // Everything an operator can set, as plain values; the defaults are the flags' defaults.
 // Flow:   command line and environment -> flags.hpp -> Config -> server::Server.
-// Shape:  the maxima hold for the whole process; the server shares them out over its shards. What
-//         depends on the machine (shards, pin, spin_us) is settled by the time parse() returns.
+// Shape:  the maxima hold for the whole process; the server shares them out over its shards.
+//         parse() sets what depends on the machine (shards, pin, spin_us).
 // Units:  last word of the name; _ms is milliseconds.
 // Lives:  written while flags are parsed, before any worker runs; read-only from then on.
 // Source: gocc's flags (names, defaults, bounds) and ours; docs/operations.md lists them.
@@ -24,7 +24,7 @@ enum class IoBackend : uint8_t {
 std::string installed_profiles();
 
 struct Config {
-  // What is allowed for a key that brings nothing of its own.
+  // The policy of a key without one of its own.
   uint32_t max_requests = 100;
   uint32_t max_requests_in_queue = 400;
   uint32_t window_ms = 1'000;
@@ -38,7 +38,7 @@ struct Config {
   std::string bind;  // an IPv4 or IPv6 address; empty: all interfaces, both families
   uint16_t port = 8'080;
   uint16_t native_port = 8'081;
-  bool native_port_named = false;  // else another is taken where that one is not free
+  bool native_port_named = false;  // else the server takes another one where that is not free
 
   // How to run.
   uint32_t shards = 1;   // one worker each; the flag's default: usable CPUs (cpus.hpp)
@@ -48,7 +48,7 @@ struct Config {
   std::string server_type;    // gocc's choice of an HTTP library: accepted, without effect
   std::string instance_urls;  // gocc's other instances: there is no distributed mode yet
 
-  // What the log says.
+  // The log.
   log::Format log_format = log::Format::json;
   log::Level log_level = log::Level::info;
   bool log_includes_source = true;
@@ -56,7 +56,7 @@ struct Config {
   bool log_4xx = false;
   bool log_5xx = true;
 
-  // What is held at most, and for how long.
+  // Maxima and time-outs.
   uint32_t max_keys = 10'000'000;
   uint32_t max_key_bytes = 1'024;
   uint32_t max_handles = 1'000'000;

@@ -90,7 +90,7 @@ UsableCpus usable_cpus() {
 }
 
 std::vector<int> affinity_cpus() {
-  // The kernel refuses a set smaller than its own, whose size it does not tell.
+  // The kernel refuses a set smaller than its own, and does not report that size.
   for (int bits = 1'024; bits <= 1 << 20; bits *= 2) {
     const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(
         CPU_ALLOC(bits), [](cpu_set_t* allocated) { CPU_FREE(allocated); });

@@ -1,8 +1,8 @@
 // How many cores this process may use: by its affinity, and by the CPU quota of its cgroups.
 // Flow:   sched_getaffinity, /proc/self/cgroup, /sys/fs/cgroup -> usable_cpus() -> --shards, --pin.
 // Shape:  cgroup v2 (cpu.max) and v1 (cpu.cfs_quota_us by cpu.cfs_period_us), of the process's
-//         group and of every group above it. cpusets need no look: the affinity shows them.
-// Errors: what cannot be read or understood does not limit.
+//         group and of every group above it. cpusets need no check: the affinity shows them.
+// Errors: an unreadable or unknown text does not limit.
 // Source: Linux, Documentation/admin-guide/cgroup-v2.rst and scheduler/sched-bwc.rst.
 #pragma once
 
@@ -24,7 +24,7 @@ struct UsableCpus {
   bool operator==(const UsableCpus&) const = default;
 };
 
-// Those of this process.
+// The CPUs and the quota of this process.
 UsableCpus usable_cpus();
 
 // The CPUs of the affinity; of the calling thread, before it is pinned.

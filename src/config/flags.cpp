@@ -21,30 +21,30 @@ namespace sluice::config {
 namespace {
 
 constexpr std::string_view description =
-    R"(Sluicegate answers "may I?": other services ask before they act; it says yes, no, or wait.
+    R"(Sluicegate answers "may I?" for other services: yes, no, or wait.
 
 A key gets --max-requests permits per window of --window-millis; the window starts with the key's
-first request. Who asks to wait stands in the key's line, first come, first served.
+first request. A request that may wait joins the key's queue, first in, first out.
 
 Without a subcommand it runs the server:
   sluicegate --max-requests 100 --window-millis 1000
   curl -X POST localhost:8080/rate/my-key
 
   POST   /rate/KEY              asks for a permit: 200 with the request's id, or 429
-                                ?canWait=true         wait in line instead of a 429
+                                ?canWait=true         wait in the queue instead of a 429
                                 ?cost=N               ask for N permits at once
                                 ?maxWaitMillis=N      wait no longer than that
                                 ?maxRequests=N        this key's own limit
-                                ?maxRequestsInQueue=N this key's own line
-  DELETE /rate/KEY/ID           gives a permit back
+                                ?maxRequestsInQueue=N this key's own queue length
+  DELETE /rate/KEY/ID           releases a permit
   GET    /debug, /debug/KEY     what every key, or one, has used
   GET    /metrics, /healthz     for Prometheus, and for readiness probes
 
-The native protocol on --native-port carries thousands of questions in one frame.
+The native protocol on --native-port carries thousands of requests in one frame.
 A flag wins over its environment variable, which wins over the default.
 )";
 
-constexpr const char* keys_group = "Limits of a key that brings none of its own";
+constexpr const char* keys_group = "Limits of a key without its own";
 constexpr const char* listen_group = "Listening";
 constexpr const char* run_group = "Running";
 constexpr const char* log_group = "Log (to stdout; system-default: to stderr)";
@@ -61,7 +61,7 @@ struct Bounds {
 constexpr Bounds shards_bounds = {1, 256};
 constexpr uint32_t spin_us_to_spare = 50;  // about as long as going to sleep and waking up takes
 
-// A flag as its callback knows it.
+// The names of a flag, for its callback.
 struct FlagName {
   std::string title;  // "-m, --max-requests"
   std::string name;   // "max-requests"
@@ -131,8 +131,8 @@ std::string read_server_type(const FlagName& flag, const std::string& text) {
   throw invalid_value(flag, "value must be one of [echo echo-http2 fast]");
 }
 
-// What is left of "[a, b]" without brackets and blanks at its ends; of several given values, which
-// CLI11 joins with line feeds, those that are not empty.
+// The list "[a, b]" without its brackets and outer blanks. CLI11 joins several given values with
+// line feeds; empty ones are left out.
 std::string read_list(const FlagName&, const std::string& text) {
   const char* around = "[] \t";
   std::string list;
@@ -198,11 +198,11 @@ void add_key_flags(CLI::App& app, Config& config) {
   group.number("-m,--max-requests", config.max_requests, {1, limits::permits_max},
                "permits per key and window");
   group.number("--max-requests-in-queue", config.max_requests_in_queue, {0, limits::queue_max},
-               "how many may wait in a key's line; 0: none");
+               "requests that may wait in a key's queue; 0: none");
   group.number("-w,--window-millis", config.window_ms, {limits::window_ms_min, 3'600'000},
                "length of a window, in milliseconds");
   group.number("--max-wait-millis", config.max_wait_ms, {0, limits::wait_ms_max},
-               "who waits longer is denied; 0: no limit");
+               "a longer wait ends as denied; 0: no limit");
   group.toggle("-r,--requests-can-set-rate", config.requests_can_set_rate,
                "requests may bring their own maxRequests");
   group.toggle("--requests-can-mod-queue", config.requests_can_mod_queue,
@@ -227,7 +227,8 @@ void add_listen_flags(CLI::App& app, Config& config) {
 
 void add_run_flags(CLI::App& app, Config& config) {
   Group group(app, run_group);
-  group.number("--shards", config.shards, shards_bounds, "cores to run on", "default: usable CPUs");
+  group.number("--shards", config.shards, shards_bounds, "CPU cores to run on, a worker each",
+               "default: usable CPUs");
   group.toggle("--pin", config.pin,
                "shard i stays on the i-th usable CPU; off by itself\n"
                "where CPUs are fewer than shards, or under a CPU quota");
@@ -243,7 +244,7 @@ void add_run_flags(CLI::App& app, Config& config) {
              read_server_type);
   group.word("-i,--instance-urls", "URLS", config.instance_urls,
              "must be empty: there is no distributed mode yet", "default empty", read_list);
-  // All that are given make the list.
+  // All given values make the list.
   app.get_option("--instance-urls")->multi_option_policy(CLI::MultiOptionPolicy::Join);
 }
 
@@ -254,9 +255,9 @@ void add_log_flags(CLI::App& app, Config& config) {
   group.word("--log-level", "NAME", config.log_level, "DEBUG, INFO, WARN or ERROR", "default INFO",
              read_log_level);
   group.toggle("--log-includes-source", config.log_includes_source,
-               "say which line of code speaks (not system-default)");
+               "name the source file and line (not system-default)");
   group.toggle("--log2xx", config.log_2xx, "a line for every REST request answered 2xx");
-  group.toggle("--log4xx", config.log_4xx, "likewise 4xx, and waiters whose client left");
+  group.toggle("--log4xx", config.log_4xx, "likewise 4xx, and waiters of clients that left");
   group.toggle("--log5xx", config.log_5xx, "likewise 5xx");
 }
 
@@ -282,7 +283,8 @@ void add_time_flags(CLI::App& app, Config& config) {
                "to send a whole HTTP header, or the native Hello");
   group.number("--idle-timeout-millis", config.idle_timeout_ms, {0, 86'400'000},
                "an HTTP connection without requests is closed;\n0: stays open");
-  group.number("--drain-millis", config.drain_ms, {0, 3'600'000}, "to finish when told to stop");
+  group.number("--drain-millis", config.drain_ms, {0, 3'600'000},
+               "to finish after a signal to stop");
 }
 
 // gocc reads a number in a variable as a plain one: 010 is ten, and 0x10 is none.
@@ -319,16 +321,16 @@ bool is_given(const CLI::App& app, const std::string& name) {
   return app.get_option(name)->count() > 0;
 }
 
-// What depends on the machine, as far as nobody said it.
-void settle(const CLI::App& app, Config& config, const UsableCpus& cpus) {
+// Sets what depends on the machine, unless it was given.
+void set_machine_defaults(const CLI::App& app, Config& config, const UsableCpus& cpus) {
   const uint32_t count = cpus.count();
   if (!is_given(app, "--shards")) {
     config.shards = std::min(count, static_cast<uint32_t>(shards_bounds.max));
   }
-  // Two shards on one CPU would wait for each other. And a quota means that the CPUs are others'
-  // too: every container of the machine would go for the same first few.
-  const bool cpus_are_ours = !cpus.quota || *cpus.quota >= cpus.numbers.size();
-  if (config.shards > cpus.numbers.size() || !cpus_are_ours) config.pin = false;
+  // Two shards pinned to one CPU would wait for each other. And with a quota, others share the
+  // CPUs: every container of the machine would pin to the same first few.
+  const bool owns_cpus = !cpus.quota || *cpus.quota >= cpus.numbers.size();
+  if (config.shards > cpus.numbers.size() || !owns_cpus) config.pin = false;
   if (!is_given(app, "--spin-us")) config.spin_us = count > config.shards ? spin_us_to_spare : 0;
 }
 
@@ -370,7 +372,7 @@ void parse(CLI::App& app, Config& config, std::vector<std::string> arguments,
   if (config.native_port_named && config.native_port != 0 && config.native_port == config.port) {
     throw UsageError("invalid value for param 'native-port': value must differ from port");
   }
-  settle(app, config, cpus);
+  set_machine_defaults(app, config, cpus);
 }
 
 std::vector<std::string> arguments_of(int argc, const char* const* argv) {
@@ -396,7 +398,7 @@ int report_parse_error(const CLI::App& app, const CLI::ParseError& error, std::o
     return 0;
   }
   err << HelpFormatter().make_short_help(used) << "\nError: " << error.what() << '\n';
-  // 1 is an answer of these.
+  // Of these commands exit code 1 is an answer.
   const std::array answering = {"acquire", "release", "debug", "ping",  "check-config",
                                 "reserve", "settle",  "usage", "quota", "show",
                                 "set",     "remove",  "reset"};

@@ -1,4 +1,4 @@
-// The server's flags: registers them, reads them, and says what is wrong with them.
+// The server's flags: registers them, reads them, and reports errors in them.
 // Flow:   main -> add_server_flags -> parse -> Config; else report_parse_error -> exit code
 // Shape:  flag over environment over default. A flag's variable is its name in capitals:
 //         --max-requests, MAX_REQUESTS; set but empty counts as unset. Repeated flags: the last.
@@ -21,7 +21,7 @@ namespace sluice::config {
 void add_server_flags(CLI::App& app, Config& config);
 
 // Reads `arguments` (without the program's name), and the environment unless a subcommand is used.
-// Then settles in `config` what neither said and `cpus` decides.
+// Then sets in `config` what neither gave and `cpus` decides.
 void parse(CLI::App& app, Config& config, std::vector<std::string> arguments,
            const UsableCpus& cpus = usable_cpus());
 std::vector<std::string> arguments_of(int argc, const char* const* argv);

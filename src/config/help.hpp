@@ -11,7 +11,7 @@ class HelpFormatter : public CLI::Formatter {
  public:
   HelpFormatter() { column_width(36); }
 
-  // What goes before an error: how to call it and its flags, without the introduction.
+  // The help before an error: usage and flags, without the introduction.
   std::string make_short_help(const CLI::App& app) const;
 
   std::string make_help(const CLI::App* app, std::string name,

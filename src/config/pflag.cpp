@@ -10,7 +10,7 @@
 namespace sluice::config {
 namespace {
 
-// Takes "0x", "0o", "0b" or a leading "0" off and tells the base that it stands for.
+// Removes "0x", "0o", "0b" or a leading "0" and returns the base that it stands for.
 int take_base(std::string_view& digits) {
   if (digits.size() < 2 || digits[0] != '0') return 10;
   constexpr std::string_view letters = "xXoObB";
@@ -166,7 +166,7 @@ class Normaliser {
 std::optional<int64_t> parse_integer(std::string_view text) {
   const bool negative = text.starts_with('-');
   if (negative || text.starts_with('+')) text.remove_prefix(1);
-  if (text.empty() || text[0] == '_') return std::nullopt;  // behind a prefix it may stand
+  if (text.empty() || text[0] == '_') return std::nullopt;  // only behind a prefix
   const int base = take_base(text);
   if (text.empty() || text.back() == '_' || text.find("__") != text.npos) return std::nullopt;
   int64_t value = 0;  // counted downwards: the range reaches further there

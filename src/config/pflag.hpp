@@ -16,12 +16,12 @@
 
 namespace sluice::config {
 
-// What is wrong with the command line, in one sentence for the line that begins "Error: ".
+// The error in the command line, in one sentence that follows "Error: ".
 class UsageError : public CLI::ParseError {
  public:
   explicit UsageError(std::string text) : ParseError("UsageError", std::move(text), 1) {}
 
-  const CLI::App* command = nullptr;  // whose usage it is about, where that is known
+  const CLI::App* command = nullptr;  // the command that was misused, where that is known
 };
 
 // 7, -7, 0x10, 0o17, 017, 0b1, 1_000_000. Nothing for what is not a whole number. Beyond the range

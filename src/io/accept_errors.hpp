@@ -1,5 +1,5 @@
-// When accepting fails: what passes by itself, and how the peer is not left hanging when there is
-// no descriptor left for it.
+// Failures of accept(): which of them pass by themselves, and how a peer is refused when no
+// descriptor is left for it.
 // Units:  nanoseconds; a failure is a negative errno.
 // Source: accept(2), "Error handling".
 #pragma once
@@ -38,7 +38,7 @@ class SpareDescriptor {
  public:
   SpareDescriptor() noexcept { take(); }
 
-  void turn_one_away(int listener) noexcept {
+  void refuse_one(int listener) noexcept {
     spare_.reset();
     FileDescriptor(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)).reset();
     take();

@@ -1,4 +1,4 @@
-// The caller's array of events while a poll() fills it.
+// Writes events into the array that the caller passed to Io::poll(), up to its end.
 #pragma once
 
 #include <span>

@@ -1,11 +1,11 @@
 // The one seam to the kernel. Three implementations: uring/ (default), epoll/ (where io_uring is
 // blocked), sim/ (in memory, seeded, for tests).
 // Flow:   kernel -> Io::poll() -> events -> net/; net/ -> start, stop, send, close -> kernel.
-//         Between cores: release() -> `released` -> another Io's adopt().
+//         Between workers: release() -> `released` -> another Io's adopt().
 // Units:  bytes; nanoseconds. A failure's `result` is a negative errno.
-// Lives:  an event's bytes are the reader's (writable, 8-byte aligned at the start) until the next
-//         poll(). A SocketId is valid from `accepted` or adopt() until `closed` or `released`. One
-//         core only, but wake().
+// Lives:  an event's bytes belong to the reader (writable, 8-byte aligned at the start) until the
+//         next poll(). A SocketId is valid from `accepted` or adopt() until `closed` or `released`.
+//         One thread only, except wake().
 // Source: liburing 2.3; docs/architecture.md, "The seam to the kernel".
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace sluice::io {
 
-// A socket's slot, and how often the slot was used before: late completions find a stranger.
+// A socket's slot, and how often the slot was used before: a late completion matches no new socket.
 struct SocketId {
   uint32_t index = 0;
   uint32_t generation = 0;  // 24 bits
@@ -29,20 +29,20 @@ struct SocketId {
 
 using ListenerId = uint32_t;
 
-// The longest that a poll() waits, however long it may.
+// The longest that a poll() waits, whatever its argument.
 inline constexpr int64_t poll_wait_ns_max = base::s_per_hour * base::ns_per_s;
 
 enum class EventKind : uint8_t {
   accepted,         // a new socket, nothing is received before receive_start()
   accept_failed,    // out of descriptors or memory; accepting goes on by itself, later
   received,         // `bytes`, never empty
-  end_of_stream,    // behind the last byte: the peer sends no more (half-close); told once
+  end_of_stream,    // behind the last byte: the peer sends no more (half-close); reported once
   hung_up,          // while stopped: the peer has ended; unread bytes may lie before its end
-  failed,           // reset or timed out; told once; only close() makes sense now
+  failed,           // reset or timed out; reported once; only close() makes sense now
   sent,             // the whole send() left (result: bytes), or failed (result: -errno)
   closed,           // after close(): the kernel holds nothing of the socket; its slot is free
   released,         // after release() (result: the descriptor, the caller's now); its slot is free
-  listener_closed,  // after accept_finish(): every queued connection was told before
+  listener_closed,  // after accept_finish(): every queued connection was reported before
   woken,            // another thread called wake()
 };
 
@@ -51,7 +51,7 @@ struct Event {
   ListenerId listener = 0;     // accepted, accept_failed, listener_closed
   SocketId socket;             // all but accept_failed, listener_closed and woken
   int32_t result = 0;          // sent, failed, accept_failed, released
-  uint32_t untaken_bytes = 0;  // sent, failed: of its end, that certainly never were the kernel's
+  uint32_t untaken_bytes = 0;  // sent, failed: its last bytes, those that the kernel never took
   std::span<std::byte> bytes;  // received
 };
 
@@ -80,9 +80,9 @@ class Io {
   // Bytes are delivered from now on. Idempotent.
   virtual void receive_start(SocketId socket) noexcept = 0;
 
-  // Stops delivering bytes: what the kernel had already received by then still comes (at most
-  // the receive buffers of one core, twice). A hang-up is told even while stopped, once; the bytes
-  // before it and end_of_stream still come after the next receive_start(). Idempotent.
+  // Stops delivering bytes; those that the kernel had already received still come (at most the
+  // receive buffers of one worker, twice). A hang-up is reported even while stopped, once; the
+  // bytes before it and end_of_stream still come after the next receive_start(). Idempotent.
   virtual void receive_stop(SocketId socket) noexcept = 0;
 
   // Sends all of `bytes`, which stay untouched until `sent`. One send in flight per socket.
@@ -91,27 +91,28 @@ class Io {
   // No more will be sent: the peer sees the end of the stream. Not while a send is in flight.
   virtual void send_finish(SocketId socket) noexcept = 0;
 
-  // Gives the socket back, whatever is in flight: `closed` follows when the kernel has let go of
-  // it, after a last `sent` (failed) if a send was in flight. No bytes are delivered any more.
+  // Closes the socket, whatever is in flight: `closed` follows when the kernel no longer uses it,
+  // after a last `sent` (failed) if a send was in flight. No bytes are delivered any more.
   virtual void close(SocketId socket) noexcept = 0;
 
-  // Gives the socket up without closing it, for another core to adopt(). Receiving stops; what the
-  // kernel had already received by then still comes (bounded as with receive_stop()), then
-  // `released`. An end, a hang-up or a failure is not told any more: the adopter sees it. Not while
-  // a send is in flight, nor after send_finish(); only close() may follow. It wins until a poll()
-  // has told `released`, which is never one that tells bytes of the socket: who closes because of
-  // the last bytes is in time, and is told `closed` instead.
+  // Detaches the socket without closing it, for another worker to adopt(). Receiving stops; bytes
+  // that the kernel had already received still come (bounded as with receive_stop()), then
+  // `released`. An end, a hang-up or a failure is no longer reported here: the adopter sees it. Not
+  // while a send is in flight, nor after send_finish(). Only close() may follow, and wins until a
+  // poll() has reported `released`. No poll() reports both `released` and bytes of the socket: a
+  // close() because of the last bytes is in time, and `closed` follows instead.
   virtual void release(SocketId socket) noexcept = 0;
 
-  // Takes over a connection that another Io has released: as if accepted here, nothing is received
-  // before receive_start(). Without a free slot nothing: the descriptor stays the caller's then.
+  // Takes over a connection that another Io has released: as after `accepted`, nothing is received
+  // before receive_start(). Without a free slot it returns nothing, and the caller keeps the
+  // descriptor.
   virtual std::optional<SocketId> adopt(int fd) noexcept = 0;
 
-  // Closes a descriptor that was released and that nobody adopts.
+  // Closes a released descriptor that no Io adopts.
   virtual void discard(int fd) noexcept = 0;
 
-  // Who is at the other end, for people: "192.0.2.7:51234"; empty when it has gone. Asks the
-  // kernel, and allocates. Not after close() or release().
+  // The peer's address, for people to read: "192.0.2.7:51234"; empty when the peer has gone. Asks
+  // the kernel, and allocates. Not after close() or release().
   virtual std::string peer(SocketId socket) noexcept = 0;
 
   // Submits what the calls above have queued, waits until there is an event or `wait_ns` have

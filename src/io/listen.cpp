@@ -21,9 +21,9 @@ using namespace std::chrono_literals;
 
 constexpr int backlog = 4096;  // capped by net.core.somaxconn
 
-// A peer whose cable was pulled is noticed within 30 s: by probes when nothing is on its way (10 s,
-// then 5 s each), by the user time-out when something is. The kernel's timers may be late by an
-// eighth, hence not 30.
+// A pulled cable is noticed within 30 s: by probes when nothing is on its way (10 s, then 5 s
+// each), by the user time-out when something is. The kernel's timers may be late by an eighth,
+// hence not 30.
 constexpr int keepalive_idle_s = 10;
 constexpr int keepalive_interval_s = 5;
 constexpr int keepalive_probes = 3;
@@ -120,15 +120,15 @@ std::string describe(int error, const ListenOptions& options) {
 
 void bind_and_listen(const FileDescriptor& fd, const Address& address,
                      const ListenOptions& options) {
-  // With SO_REUSEADDR two sockets may be bound; it is listen() that only one of them can.
+  // With SO_REUSEADDR two sockets may be bound; but only one of them can listen().
   const auto* raw = reinterpret_cast<const sockaddr*>(&address.storage);
   if (::bind(fd.get(), raw, address.size) != 0 || ::listen(fd.get(), backlog) != 0) {
     fail(errno, describe(errno, options));
   }
 }
 
-// The first socket does not share its port while it binds and listens, so anybody who holds the
-// port, sharing or not, is noticed, and of two servers that start at once only one succeeds.
+// The first socket does not share its port while it binds and listens, so it detects any other
+// holder of the port, sharing or not, and of two servers that start at once only one succeeds.
 FileDescriptor open_first(Address& address, const ListenOptions& options) {
   set_port(address, options.port);
   FileDescriptor fd = open_socket(address.family());

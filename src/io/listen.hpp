@@ -1,7 +1,7 @@
 // Sockets that listen, with the options that accepted sockets inherit.
 // Flow:   --bind, --port -> listen_on() -> Options::listeners -> Io.
-// Errors: std::system_error whose text names the cause and the cure in one line.
-// Units:  sockets: one per core that accepts.
+// Units:  sockets: one per worker that accepts.
+// Errors: std::system_error with a text that names the cause and the cure in one line.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@ namespace sluice::io {
 struct ListenOptions {
   std::string_view address;                 // IPv4 or IPv6; empty: all interfaces, both families
   uint16_t port = 0;                        // 0: a free one
-  uint32_t sockets = 1;                     // several share the port: the kernel spreads
+  uint32_t sockets = 1;                     // several share the port: the kernel spreads clients
   std::string_view port_option = "--port";  // named in errors
   // How long to try again while the port is in use.
   std::chrono::milliseconds patience{0};
@@ -27,7 +27,7 @@ struct Listening {
   uint16_t port = 0;  // the one in use
 };
 
-// Fails when anybody listens on the port already, another Sluicegate included.
+// Fails when any process listens on the port already, another Sluicegate included.
 Listening listen_on(const ListenOptions& options);
 
 }  // namespace sluice::io

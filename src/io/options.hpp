@@ -1,5 +1,5 @@
-// What a kernel back end is built from; the same for io_uring and epoll.
-// Units:  bytes, and counts of one core.
+// The options of a kernel back end; the same for io_uring and epoll.
+// Units:  bytes, and counts of one worker.
 #pragma once
 
 #include <cstdint>

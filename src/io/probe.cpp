@@ -81,7 +81,7 @@ void submit_probes(Ring& ring, int socket, int event, uint64_t& wake_count) {
   wake->user_data = wake_tag;
 }
 
-// One multishot receive through the buffer ring, looked at byte by byte, and one wake.
+// One multishot receive through the buffer ring, compared byte by byte, and one wake-up.
 void try_uring() {
   std::array<int, 2> pair{};
   check(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) == 0, errno,
@@ -147,7 +147,7 @@ std::unique_ptr<Io> make_io(Backend backend, Options options) {
   try {
     return std::make_unique<UringIo>(std::move(options));
   } catch (const std::system_error& error) {
-    throw std::runtime_error(explain(error.code().value(), "setting up a core's ring"));
+    throw std::runtime_error(explain(error.code().value(), "setting up a worker's ring"));
   }
 }
 

@@ -1,5 +1,5 @@
 // Which kernel back end works here, found out by trying.
-// Flow:   --io -> probe_uring() -> make_io(), once per core, on the core's own thread.
+// Flow:   --io -> probe_uring() -> make_io(), once per worker, on the worker's own thread.
 // Errors: why_not names the cause and the cure in one line; make_io() throws std::runtime_error
 //         (of make_io(uring): that line).
 #pragma once

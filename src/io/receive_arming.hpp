@@ -1,6 +1,6 @@
 // When a socket's multishot receive is armed, cancelled and armed again: pure, so that the uring
 // back end and the simulator take the same decisions and a wrong one shows under simulation.
-// Flow:   start, stop, close, completions, buffers given back -> ReceiveArming -> what to submit.
+// Flow:   start, stop, close, completions, returned buffers -> ReceiveArming -> what to submit.
 // Shape:  at most one receive is in flight; it ends with the completion that has no `more`.
 // Errors: a completion's `result` is bytes, 0 (end of stream) or a negative errno.
 // Lives:  one per socket slot, built anew with each generation.
@@ -18,7 +18,7 @@ enum class ReceiveAction : uint8_t {
   none,
   arm,               // submit a multishot receive
   cancel,            // submit a cancel of the receive in flight
-  wait_for_buffers,  // no buffer was free: call buffers_back() when some are, in turn
+  wait_for_buffers,  // no buffer was free: call buffers_returned() when some are, in order
 };
 
 class ReceiveArming {
@@ -39,8 +39,8 @@ class ReceiveArming {
     return stop();
   }
 
-  // The receive in flight told something; without `more` it is over. That happens on success as
-  // well (the completion queue was full, the kernel chose to), so the end alone decides.
+  // A completion of the receive in flight; without `more` the receive has ended. That happens on
+  // success as well (the completion queue was full, the kernel chose to), so only `more` decides.
   [[nodiscard]] ReceiveAction complete(int32_t result, bool more) noexcept {
     ASSERT(in_flight_);
     if (more) return ReceiveAction::none;
@@ -58,8 +58,8 @@ class ReceiveArming {
     return arm_if_wanted();
   }
 
-  // Buffers were given back after this socket had to wait for them.
-  [[nodiscard]] ReceiveAction buffers_back() noexcept {
+  // The buffer ring has buffers again, which this socket had to wait for.
+  [[nodiscard]] ReceiveAction buffers_returned() noexcept {
     starved_ = false;
     return arm_if_wanted();
   }
@@ -70,7 +70,7 @@ class ReceiveArming {
   bool ended() const noexcept { return ended_; }  // end of stream, failure or close()
 
  private:
-  // What ends the receive, but not the stream.
+  // Results that end the receive, but not the stream.
   static bool is_passing(int32_t result) noexcept {
     return result == -ENOBUFS || result == -ECANCELED || result == -EINTR || result == -EAGAIN;
   }
@@ -90,7 +90,7 @@ class ReceiveArming {
   bool wanted_ = false;      // bytes shall be delivered
   bool in_flight_ = false;   // the last completion is still to come
   bool cancelling_ = false;  // and a cancel was submitted
-  bool starved_ = false;     // waits for buffers_back()
+  bool starved_ = false;     // waits for buffers_returned()
   bool ended_ = false;
 };
 

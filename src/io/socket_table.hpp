@@ -1,10 +1,10 @@
-// The sockets of one core, and what is still to be told about each: kept alike by every kernel
+// The sockets of one worker, with their events that are not reported yet; shared by every kernel
 // back end, so that the order of a socket's last events is the same in all.
-// Flow:   back end -> note_*() -> tell() -> events of poll().
+// Flow:   back end -> note_*() -> report() -> events of poll().
 // Shape:  a slot's events wait in the slot until the caller's array has room for them.
 // Errors: open() must not be called when full().
-// Lives:  a slot is free again once its `closed` or `released` was told; its next use has another
-//         generation.
+// Lives:  a slot is free again once its `closed` or `released` was reported; its next use has
+//         another generation.
 #pragma once
 
 #include <sys/socket.h>
@@ -25,7 +25,7 @@ namespace sluice::io {
 
 inline constexpr uint32_t generation_mask = 0xFF'FFFF;
 
-// What back ends derive their slots from.
+// The base of the back ends' slots.
 struct SocketSlot {
   int fd = -1;
   uint32_t generation = 0;
@@ -41,7 +41,7 @@ struct SocketSlot {
   std::span<const std::byte> unsent;
   int32_t send_bytes = 0;
 
-  // Noted, but not told yet.
+  // Noted, but not reported yet.
   bool sent = false;
   bool end = false;
   bool failed = false;
@@ -50,7 +50,7 @@ struct SocketSlot {
   int32_t send_result = 0;
   uint32_t untaken_bytes = 0;  // of a failed send
   int32_t failure = 0;         // negative errno; also of a failed send
-  SlotLink unset;
+  SlotLink unreported;
 
   bool leaving() const noexcept { return closing || releasing; }
 };
@@ -101,8 +101,8 @@ class SocketTable {
     return id_of(index);
   }
 
-  // The kernel tells of a reset once: if that was to the other Io, only an end is found here. That
-  // there is no peer any more shows the difference.
+  // The kernel reports a reset once: if the other Io got that report, this one finds only an end. A
+  // missing peer shows the difference.
   std::optional<SocketId> adopt(int fd) noexcept {
     ASSERT(fd >= 0);
     if (full()) return {};
@@ -128,10 +128,10 @@ class SocketTable {
 
   void note_sent(uint32_t index) noexcept { note_send_result(index, slots_[index].send_bytes); }
 
-  // `untaken`: of the bytes that are left, those that the kernel has not taken either.
+  // `untaken`: of the bytes left, those that the kernel has not taken either.
   void note_send_failure(uint32_t index, int32_t failure,
                          std::span<const std::byte> untaken) noexcept {
-    // A reset is reported once by the kernel: the receive then finds only an end.
+    // The kernel reports a reset once: the receive then finds only an end.
     if (failure != -EPIPE) slots_[index].failure = failure;
     slots_[index].untaken_bytes = static_cast<uint32_t>(untaken.size());
     note_send_result(index, failure);
@@ -163,7 +163,7 @@ class SocketTable {
     unreported_.push(index);
   }
 
-  // From now on only the end of a send and `closed` are told.
+  // From now on only the end of a send and `closed` are reported.
   void begin_close(uint32_t index) noexcept {
     Slot& slot = slots_[index];
     slot.closing = true;
@@ -171,7 +171,7 @@ class SocketTable {
     slot.end = slot.hang_up_unreported = slot.failed = false;
   }
 
-  // From now on only bytes and `released` are told.
+  // From now on only bytes and `released` are reported.
   void begin_release(uint32_t index) noexcept {
     Slot& slot = slots_[index];
     ASSERT(!slot.sending);
@@ -194,7 +194,7 @@ class SocketTable {
     unreported_.push(index);
   }
 
-  // Tells what was noted, as far as there is room.
+  // Reports the noted events, as far as there is room.
   void report(EventSink& sink) noexcept {
     while (!unreported_.empty()) {
       const uint32_t index = unreported_.front();
@@ -259,7 +259,7 @@ class SocketTable {
   }
 
   std::vector<Slot> slots_;
-  SlotQueue<Slot, &Slot::unset> unreported_;
+  SlotQueue<Slot, &Slot::unreported> unreported_;
   std::vector<uint32_t> next_free_;
   uint32_t free_ = 0;  // the capacity: none
 };

@@ -16,7 +16,7 @@ namespace sluice::io {
 
 class WakeSignal {
  public:
-  // `flags` of eventfd(2). A read that io_uring does must be one that may wait.
+  // `flags` of eventfd(2). For io_uring the read must be a blocking one.
   explicit WakeSignal(int flags) : event_(::eventfd(0, EFD_CLOEXEC | flags)) {
     if (!event_.is_open()) {
       throw std::system_error(errno, std::generic_category(), "cannot create an eventfd");

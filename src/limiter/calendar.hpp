@@ -1,4 +1,4 @@
-// The hour, day, week or month of a time zone that a moment lies in.
+// The hour, day, week or month of a time zone that contains a moment.
 // Shape:  periods follow each other without gap or overlap. Weeks begin on Monday.
 //         Days, weeks and months begin at the first instant at which clocks show their first
 //         midnight or later: a midnight that is skipped begins with the first instant behind it,
@@ -17,7 +17,7 @@
 namespace sluice::limiter {
 
 struct Period {
-  int64_t begin_ns = 0;  // what no 64 bits can tell is the least, or the greatest, that they can
+  int64_t begin_ns = 0;  // a time beyond 64 bits becomes the least, or the greatest
   int64_t end_ns = 0;
   bool operator==(const Period&) const = default;
 };

@@ -1,8 +1,8 @@
 // The counters of one key's current window, and the arithmetic on them.
 // Flow:   roll(now) first, so that the counters are those of the window that runs now; then take,
-//         deny or give_back.
-// Shape:  anchored at the key's first request; a window that is over is followed by the next one,
-//         in phase, whenever somebody looks. Nothing runs when nobody does.
+//         deny or release.
+// Shape:  anchored at the key's first request; the first call after a window's end moves on to the
+//         window that runs then, in phase. No timer runs.
 // Units:  milliseconds; `now_ms` is rounded down, so a window never ends early.
 #pragma once
 
@@ -30,7 +30,7 @@ struct FixedWindow {
 
   constexpr int64_t fresh_ms() const noexcept { return end_ms; }
 
-  // Then nobody has used the key for limits::idle_windows whole windows.
+  // The key was idle for limits::idle_windows whole windows by then.
   constexpr int64_t expiry_ms(int64_t window_ms) const noexcept {
     return end_ms + limits::idle_windows * window_ms;
   }
@@ -66,7 +66,7 @@ struct FixedWindow {
     if (denied != UINT32_MAX) ++denied;
   }
 
-  // A permit of an earlier window may come back in this one; the count stops at zero.
+  // The permit may be of an earlier window; the count stops at zero.
   constexpr void release(uint32_t cost) noexcept { approved -= approved < cost ? approved : cost; }
 
   constexpr uint32_t remaining(uint32_t limit) const noexcept {
@@ -74,7 +74,7 @@ struct FixedWindow {
   }
 
   // The time left, rounded up. A first window lasts up to a millisecond longer than the policy
-  // says; that is not shown.
+  // says; the result hides that.
   constexpr int64_t reset_ms(int64_t now_ms, int64_t window_ms) const noexcept {
     return end_ms - now_ms < window_ms ? end_ms - now_ms : window_ms;
   }

@@ -31,15 +31,14 @@ void Meter::take_over(const MeterShape& before, const Words& words, const Moment
   std::copy_n(old.ring_, ring_words(shape_), ring_);
   if (!is_gcra()) return;
   const bool was_word = before.ceiling != api::Ceiling::number;
-  // After a word that stood for long it is as if the present number had.
-  const bool was_word_for_long = was_word && time(changed_at) < ring().oldest();
-  if (shape_.amount != before.amount && !was_word_for_long) remember_amount(before.amount);
-  // What was counted without a number fills the bucket, and no more.
+  // If the word stood for the whole ring, the present number counts as if it had.
+  const bool word_filled_ring = was_word && time(changed_at) < ring().oldest();
+  if (shape_.amount != before.amount && !word_filled_ring) remember_amount(before.amount);
+  // Usage that was counted without a number fills the bucket at most.
   if (was_word) set_level(level_at, std::min(level_of_ring(false, now), scaled(shape_.amount)));
 }
 
-// The ring has leaked at the amount that was before: at the least of them, if there were several in
-// it.
+// The ring has leaked at the previous amount, at the least of them if there were several within it.
 void Meter::remember_amount(uint64_t before) noexcept {
   if (time(changed_at) == ring().newest()) {
     words_[changing_amount_at] = std::min(words_[changing_amount_at], shape_.amount);
@@ -52,14 +51,14 @@ void Meter::remember_amount(uint64_t before) noexcept {
   set_time(changed_at, ring().newest());
 }
 
-// A window has ended: what was charged before `order` is not in this one.
+// A window has ended: charges from before `order` are not in this one.
 void Meter::forget(uint64_t order) noexcept {
   words_[used_at] = 0;
   words_[open_at] = 0;
   words_[since_at] = order;
 }
 
-// A fixed one goes on in phase; a day begins with whoever uses it next.
+// A fixed window continues in phase; an anchored day begins with the next use.
 void Meter::roll_window(const Moment& now) noexcept {
   const int64_t over_ns = (now.ns - time(end_at)) % shape_.period_ns;
   const bool in_phase = shape_.kind == LimitKind::fixed;
@@ -79,10 +78,10 @@ void Meter::roll_bucket(const Moment& now) noexcept {
   ring().roll(now);
 }
 
-void Meter::close_bucket(uint64_t amount, uint64_t back, const Charge& charge,
+void Meter::close_bucket(uint64_t amount, uint64_t refund, const Charge& charge,
                          const Moment& now) noexcept {
   roll_bucket(now);
-  if (ring().close(amount, back, charge, now) > 0) lower_level(now);
+  if (ring().close(amount, refund, charge, now) > 0) lower_level(now);
 }
 
 void Meter::leak(const Moment& now) noexcept {
@@ -91,7 +90,7 @@ void Meter::leak(const Moment& now) noexcept {
   if (level() > 0) set_level(level_at, less(level(), Wide{elapsed} * shape_.amount));
 }
 
-// To the beginning of the ring that ends with this sub-window.
+// Moves the ring's level to the beginning of the ring that ends with this sub-window.
 void Meter::move_ring_level(int64_t newest) noexcept {
   const int64_t begin = newest - shape_.ring_mask;
   const int64_t charged_end = std::min(begin, ring().newest() + 1);
@@ -104,7 +103,7 @@ void Meter::move_ring_level(int64_t newest) noexcept {
   set_level(ring_level_at, less(level, leaks_in(charged_end, idle_ns)));
 }
 
-// How much leaks, if so much is there, in some time of a sub-window, or of those from it on.
+// How much leaks at most in `ns` of a sub-window, or of those from it on.
 Meter::Wide Meter::leaks_in(int64_t sub_window, int64_t ns) const noexcept {
   uint64_t amount = shape_.amount;
   if (sub_window == time(changed_at)) amount = words_[changing_amount_at];
@@ -112,8 +111,8 @@ Meter::Wide Meter::leaks_in(int64_t sub_window, int64_t ns) const noexcept {
   return Wide{static_cast<uint64_t>(ns)} * amount;
 }
 
-// The level that the ring's charges have made, each taken as late as its sub-window allows: at
-// most what leaks in a sub-window above that of the charges themselves, and never below it.
+// The level that the ring's charges have made, each taken as late as its sub-window allows: never
+// below that of the charges themselves, and above it by at most what leaks in a sub-window.
 Meter::Wide Meter::level_of_ring(bool all_refunded, const Moment& now) const noexcept {
   const int64_t newest = ring().newest();
   Wide level = level_of(ring_level_at);
@@ -126,7 +125,7 @@ Meter::Wide Meter::level_of_ring(bool all_refunded, const Moment& now) const noe
   return level;
 }
 
-// Something came back.
+// After a refund.
 void Meter::lower_level(const Moment& now) noexcept {
   set_level(level_at, std::min(level(), level_of_ring(false, now)));
 }
@@ -136,8 +135,7 @@ void Meter::set_level(int word, Wide level) noexcept {
   words_[word + 1] = static_cast<uint64_t>(level >> 64);
 }
 
-// Returns how much of it was added: the level stops where others' usage does, and the ring's sum
-// where its word ends.
+// Returns how much it added: the level stops at amount_max, and the ring's sum at its word's end.
 uint64_t Meter::fill_bucket(uint64_t amount) noexcept {
   const Wide room = less(scaled(limits::amount_max), level());
   if (scaled(amount) > room) amount = static_cast<uint64_t>(room / scaled(1));
@@ -177,7 +175,7 @@ int64_t Meter::leaks_in_ns(Wide level) const noexcept {
   return static_cast<int64_t>(std::min<Wide>(ns, base::never_ns / 2));
 }
 
-// In monotonic time; what never began has no end.
+// In monotonic time; now, for a window that has not begun.
 int64_t Meter::end_ns(const Moment& now) const noexcept {
   if (shape_.kind != LimitKind::calendar) return std::max(time(end_at), now.ns);
   return now.ns + (time(end_at) - now.wall_ns);

@@ -1,21 +1,20 @@
-// What is used of one limit: a few words, and the arithmetic on them. Constant work, whatever the
+// The usage of one limit: a few words, and the arithmetic on them. Constant work, whatever the
 // amount and the period.
-// Flow:   roll(now) first, so that what time has forgotten is gone; then fits, charge. close()
-//         whenever.
-// Shape:  words of one subject's, by kind:
+// Flow:   roll(now) first, which forgets expired usage; then fits, charge. close() at any time.
+// Shape:  words of one subject, by kind:
 //           fixed, anchored day, calendar: used, open, end, since
 //           sliding, rolling day: those of a RingMeter, and its ring
-//           gcra: as sliding, for refunds, and the level itself with what it takes to know it anew
-//             when something comes back (GcraWord)
-//           slots: none; the subject counts its open reservations
-//         `open` is the part of `used` that reservations hold which are not settled yet.
+//           gcra: as sliding, for refunds, and the level itself with what it takes to compute it
+//             anew after a refund (GcraWord)
+//           concurrency: none; the subject counts its open reservations
+//         `open` is the part of `used` that is held by reservations not settled yet.
 // Units:  nanoseconds; a calendar's end is wall time, every other time is monotonic.
 // Errors: none. Usage stops at amount_max instead of wrapping around.
 // Lives:  pure; the words belong to the subject.
 // Source: GCRA: ITU-T I.371, as a level that leaks, in whole numbers (units times period). Without
-//         refunds it is exact. What comes back is as if it had never been charged: the level that
-//         the rest would have made is bounded by the ring, each sub-window's charges taken as late
-//         as can be, so that it is never below and at most what leaks in a sub-window above.
+//         refunds it is exact. A refund sets the level that the remaining charges alone would have
+//         made, as far as the ring shows it: with each sub-window's charges taken as late as
+//         possible, the level is never too low, and too high by at most what leaks in a sub-window.
 #pragma once
 
 #include <algorithm>
@@ -29,18 +28,18 @@ namespace sluice::limiter {
 
 class Meter {
  public:
-  // Of a subject's words.
+  // Over the words of a subject.
   Meter(const MeterShape& shape, const Words& words) noexcept
       : shape_(shape),
         words_(words.heads + shape.head_word),
         ring_(words.rings + shape.ring_word) {}
 
-  // Nothing is used, and what was charged before `now` will not be found here.
+  // Begins without usage; close() finds no charge from before `now`.
   void begin(const Moment& now) noexcept;
 
   void roll(const Moment& now) noexcept;
 
-  // Goes on with the usage of a meter that differs in its amount and ceiling alone.
+  // Continues with the usage of a meter that differs only in its amount and ceiling.
   void take_over(const MeterShape& before, const Words& words, const Moment& now) noexcept;
 
   // Fetches what close() will touch besides the first words.
@@ -49,27 +48,27 @@ class Meter {
     if (is_ring()) ring().prefetch(charged_ns, now);
   }
 
-  // Of a meter that was rolled.
+  // Call roll() before these.
   uint64_t used() const noexcept;
   uint64_t open() const noexcept;
   bool fits(uint64_t amount) const noexcept;
 
-  // Adds to what is used; `is_open`: until close().
+  // Adds to the usage; `is_open`: held until close().
   void charge(uint64_t amount, bool is_open, const Moment& now) noexcept;
 
-  // Ends a reservation's hold on the amount that it was charged, of which so much comes back, as
-  // far as its window still runs (gcra: its period); the rest stays charged. What the window has
-  // forgotten may be there until the meter is rolled: it is as well gone now.
-  void close(uint64_t amount, uint64_t back, const Charge& charge, const Moment& now) noexcept;
+  // Ends a reservation's hold on `amount`, which it was charged, and refunds `refund` of it, as far
+  // as the window of the charge still runs (gcra: its period); the rest stays charged. Until the
+  // meter is rolled it may still count expired usage: refunding that does no harm.
+  void close(uint64_t amount, uint64_t refund, const Charge& charge, const Moment& now) noexcept;
 
-  // Forgets all but what is open.
+  // Forgets all usage that is not open.
   void reset(const Moment& now) noexcept;
 
-  // When so much fits if nobody else asks; with `all_refunded`, if also all that is open came back.
-  // base::never_ns: never. In monotonic time.
+  // When `amount` fits if no other call comes; with `all_refunded`, if also all open usage were
+  // refunded. base::never_ns: never. In monotonic time.
   int64_t fits_at_ns(uint64_t amount, bool all_refunded, const Moment& now) const noexcept;
 
-  // When nothing will be used any more if nobody asks.
+  // When the usage is zero if no call comes.
   int64_t empty_at_ns(const Moment& now) const noexcept;
 
   // Aborts when the sums are not those of the ring.
@@ -96,10 +95,11 @@ class Meter {
   static Wide less(Wide level, Wide leaked) noexcept { return level > leaked ? level - leaked : 0; }
   bool is_ring() const noexcept { return shape_.ring_mask != 0; }
   bool is_gcra() const noexcept { return shape_.kind == api::LimitKind::gcra; }
-  // Its level counts. Where a word stands for the amount, all that was used in a period does.
+  // Whether its level decides. With a word in place of the number, the usage of a period does.
   bool is_bucket() const noexcept { return is_gcra() && shape_.ceiling == api::Ceiling::number; }
   RingMeter ring() const noexcept { return {shape_, words_, ring_}; }
-  // A copy for calls that are not inlined: a meter whose address nobody gets lies in registers.
+  // A copy for calls that are not inlined: a meter stays in registers if its address is never
+  // taken.
   Meter apart() const noexcept { return *this; }
   int64_t time(int word) const noexcept { return static_cast<int64_t>(words_[word]); }
   void set_time(int word, int64_t value) noexcept { words_[word] = static_cast<uint64_t>(value); }
@@ -107,7 +107,7 @@ class Meter {
   void roll_window(const Moment& now) noexcept;
   void roll_calendar(const Moment& now) noexcept;
   void roll_bucket(const Moment& now) noexcept;
-  void close_bucket(uint64_t amount, uint64_t back, const Charge& charge,
+  void close_bucket(uint64_t amount, uint64_t refund, const Charge& charge,
                     const Moment& now) noexcept;
   void leak(const Moment& now) noexcept;
   void remember_amount(uint64_t before) noexcept;
@@ -130,7 +130,7 @@ class Meter {
   uint64_t* ring_;
 };
 
-// ------------------------------------------------------------------ what every reservation takes
+// ------------------------------------------------------------------ what every reservation calls
 
 inline void Meter::roll(const Moment& now) noexcept {
   switch (shape_.kind) {
@@ -172,17 +172,17 @@ inline void Meter::charge(uint64_t amount, bool is_open, const Moment& now) noex
   if (words_[end_at] == 0 && amount > 0) set_time(end_at, now.ns + shape_.period_ns);
 }
 
-inline void Meter::close(uint64_t amount, uint64_t back, const Charge& charge,
+inline void Meter::close(uint64_t amount, uint64_t refund, const Charge& charge,
                          const Moment& now) noexcept {
   if (shape_.kind == api::LimitKind::concurrency) return;
-  if (is_gcra()) return apart().close_bucket(amount, back, charge, now);
+  if (is_gcra()) return apart().close_bucket(amount, refund, charge, now);
   if (is_ring()) {
-    ring().close(amount, back, charge, now);
+    ring().close(amount, refund, charge, now);
     return;
   }
   if (charge.order < words_[since_at]) return;
   words_[open_at] -= std::min(words_[open_at], amount);
-  words_[used_at] -= std::min(back, words_[used_at] - words_[open_at]);
+  words_[used_at] -= std::min(refund, words_[used_at] - words_[open_at]);
 }
 
 }  // namespace sluice::limiter

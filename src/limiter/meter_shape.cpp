@@ -36,7 +36,8 @@ MeterShape compile(const api::Limit& limit) noexcept {
     shape.width_ns = (shape.period_ns + shape.ring_mask - 1) / shape.ring_mask;
     shape.slides = limit.kind != LimitKind::gcra && limit.ceiling == api::Ceiling::number;
   }
-  // A bucket without a number leaks as fast as can be: at no rate it would never be empty again.
+  // A bucket without a number leaks at the greatest rate: without a rate it would never empty
+  // again.
   const bool is_word = limit.ceiling != api::Ceiling::number;
   if (limit.kind == LimitKind::gcra && is_word) shape.amount = limits::amount_max;
   if (limit.kind == LimitKind::calendar) shape.zone = find_zone(limit.time_zone);

@@ -1,5 +1,5 @@
-// What meters work on: a limit, compiled, shared by all subjects with the same quota; one subject's
-// words; when something happens; and what limits count of some amounts.
+// The data that meters work on: a compiled limit, shared by all subjects with the same quota; the
+// words of one subject; the time of a call; and the share of a call's amounts that a limit counts.
 // Units:  nanoseconds; words of 8 bytes.
 // Lives:  values.
 #pragma once
@@ -15,15 +15,15 @@ namespace sluice::limiter {
 
 class Zone;
 
-// When something happens, for meters. `order` counts the calls of a core: what was charged in an
-// earlier window has a smaller one than the window's beginning.
+// The time of a call. `order` counts the calls of a shard: a charge of an earlier window has a
+// smaller order than the window's beginning.
 struct Moment {
   int64_t ns = 0;       // monotonic
   int64_t wall_ns = 0;  // never behind an earlier one (steady_wall.hpp)
   uint64_t order = 0;
 };
 
-// When an amount was charged: as far as it takes to find it again.
+// When an amount was charged: enough to find the charge again.
 struct Charge {
   int64_t ns = 0;
   uint64_t order = 0;
@@ -35,25 +35,25 @@ struct MeterShape {
   api::Ceiling ceiling = api::Ceiling::number;
   api::CalendarUnit unit = api::CalendarUnit::none;
   bool count_cached = false;
-  bool slides = false;     // all there is to it are a number and a ring: a RingMeter will do
-  uint16_t head_word = 0;  // where its first words lie among its subject's ...
-  uint16_t ring_word = 0;  // ... and its ring among the rings
-  uint16_t ring_mask = 0;  // places in the ring less one: so many sub-windows span the period
-  uint32_t id = 0;         // tells it from the other limits of its quota
+  bool slides = false;     // its whole state is a number and a ring: a RingMeter is enough
+  uint16_t head_word = 0;  // offset of its first words in Words::heads
+  uint16_t ring_word = 0;  // offset of its ring in Words::rings
+  uint16_t ring_mask = 0;  // places in the ring minus one: the sub-windows of a period
+  uint32_t id = 0;         // identifies it among the limits of its quota
   uint64_t amount = 0;
   int64_t period_ns = 0;
   int64_t width_ns = 0;  // of a sub-window
   const Zone* zone = nullptr;
 };
 
-// One subject's: what every call looks at lies together, apart from what few do.
+// The words of one subject: those that every call reads lie together, apart from the rings.
 struct Words {
   uint64_t* heads = nullptr;
   uint64_t* rings = nullptr;
 };
 
-// Sub-windows of a period: what is charged is forgotten at most one of them (and 63 ns) late, and
-// never early.
+// Sub-windows of a period: a charge is forgotten at most one of them (and 63 ns) late, and never
+// early.
 inline constexpr uint32_t sliding_places = 16;      // of which 15 span the period; gcra too
 inline constexpr uint32_t rolling_day_places = 64;  // 63: a sub-window has 22 min 52 s
 
@@ -63,10 +63,11 @@ MeterShape compile(const api::Limit& limit) noexcept;
 uint32_t head_words(const MeterShape& shape) noexcept;
 uint32_t ring_words(const MeterShape& shape) noexcept;
 
-// What limits count of some amounts: worked out once, for all limits of all subjects of a call.
+// The share of a call's amounts that each limit counts, computed once for all limits of all its
+// subjects.
 class Shares {
  public:
-  // `cached` input tokens are counted only by limits that say so.
+  // Only limits with count_cached count `cached` input tokens.
   explicit Shares(const api::Amounts& amounts, uint64_t cached = 0) noexcept
       : by_metric_{amounts.requests,      amounts.input_tokens,
                    amounts.output_tokens, amounts.input_tokens + amounts.output_tokens,

@@ -1,4 +1,4 @@
-// What is allowed for a key: so many permits per window, so many waiters in line.
+// The policy of a key: permits per window, and waiters in its queue.
 // Source: gocc (global values, file entries, per-request overrides).
 #pragma once
 

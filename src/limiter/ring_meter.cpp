@@ -8,7 +8,7 @@ void RingMeter::forget_until(const Moment& now) noexcept {
   const int64_t now_newest = now.ns / shape_.width_ns;
   *older_place(newest()) = *newest_place();
   *newest_place() = {};
-  // Those whose places are needed again, or would have been in between.
+  // Clears the places that are needed again, or would have been in between.
   const int64_t first = std::max(newest() + 1, now_newest - shape_.ring_mask);
   for (int64_t sub_window = first; sub_window <= now_newest; ++sub_window) {
     Place& forgotten = *older_place(sub_window);

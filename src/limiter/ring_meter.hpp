@@ -1,14 +1,15 @@
-// What is used of a limit by sub-windows, with their running sum: all there is to a sliding limit
-// and to a rolling day, and for other kinds what may come back.
-// Flow:   roll(now) first, so that what time has forgotten is gone; then fits, charge. close()
-//         whenever.
-// Shape:  six words of the subject's, among them the newest sub-window, which is charged; those
-//         before it lie in a ring of (used, open), which is looked at when time goes on, and for
-//         what ends later. A period has as many sub-windows as the ring has places, but one.
-// Errors: none. Whoever charges sees to it that the sum does not wrap around: it fits, or is cut.
-// Lives:  pure; the words belong to the subject. What every reservation takes is inlined, and
-//         calls nothing with `this`, so that a meter lies in registers.
-// Source: ring of sub-windows: the running sum is what lies in it.
+// The usage of a limit by sub-windows, with their running sum: the whole state of a sliding limit
+// and of a rolling day; of a gcra, the charges that may be refunded.
+// Flow:   roll(now) first, which forgets expired sub-windows; then fits, charge. close() at any
+//         time.
+// Shape:  six words of the subject, among them the newest sub-window, which is charged; earlier
+//         ones lie in a ring of (used, open), which is read when a sub-window ends and when a
+//         close() is for an older charge. A period has one sub-window less than the ring has
+//         places.
+// Errors: none. The caller ensures that the sum does not wrap around: the amount fits, or is cut.
+// Lives:  pure; the words belong to the subject. The functions that every reservation calls are
+//         inlined and call nothing with `this`, so that a meter stays in registers.
+// Source: ring of sub-windows: the running sum is that of the places.
 #pragma once
 
 #include <algorithm>
@@ -34,14 +35,14 @@ class RingMeter {
     words_count
   };
 
-  // Of a subject's words.
+  // Over the words of a subject.
   RingMeter(const MeterShape& shape, const Words& words) noexcept
       : RingMeter(shape, words.heads + shape.head_word, words.rings + shape.ring_word) {}
-  // Its own.
+  // Over words that the caller owns.
   RingMeter(const MeterShape& shape, uint64_t* words, uint64_t* ring) noexcept
       : shape_(shape), words_(words), ring_(ring) {}
 
-  // The rest of its words was cleared.
+  // The caller has cleared the other words.
   void begin(const Moment& now) noexcept {
     words_[since_at] = now.order;
     words_[newest_at] = static_cast<uint64_t>(now.ns / shape_.width_ns);
@@ -51,7 +52,7 @@ class RingMeter {
     if (now.ns >= (newest() + 1) * shape_.width_ns) RingMeter(*this).forget_until(now);
   }
 
-  // Of a meter that was rolled.
+  // Call roll() before these.
   uint64_t used() const noexcept { return words_[used_at]; }
   uint64_t open() const noexcept { return words_[open_at]; }
   bool fits(uint64_t amount) const noexcept {
@@ -66,9 +67,9 @@ class RingMeter {
     words_[newest_open_at] += amount;
   }
 
-  // Ends the hold on an amount, of which so much comes back. Returns how much did. (The moment is
-  // what Meter takes, too: one loop serves both.)
-  uint64_t close(uint64_t amount, uint64_t back, const Charge& charge,
+  // Ends the hold on `amount`, and refunds up to `refund` of it. Returns how much it refunded. (It
+  // takes the moment because Meter does: one loop serves both.)
+  uint64_t close(uint64_t amount, uint64_t refund, const Charge& charge,
                  const Moment& /*now*/) noexcept {
     if (charge.order < words_[since_at]) return 0;
     Place* at = newest_place();
@@ -79,20 +80,21 @@ class RingMeter {
     }
     amount = std::min(amount, at->open);
     const uint64_t still_open = at->open - amount;
-    back = std::min(back, at->used - still_open);
+    refund = std::min(refund, at->used - still_open);
     at->open = still_open;
-    at->used -= back;
+    at->used -= refund;
     words_[open_at] -= amount;
-    words_[used_at] -= back;
-    return back;
+    words_[used_at] -= refund;
+    return refund;
   }
 
-  // Forgets all but what is open.
+  // Forgets all usage that is not open.
   void reset() noexcept;
 
-  // When so much fits that does not fit now; with `all_refunded`, if all that is open came back.
+  // When `amount` fits, which does not fit now; with `all_refunded`, if all open usage were
+  // refunded.
   int64_t fits_at_ns(uint64_t amount, bool all_refunded) const noexcept;
-  // When nothing will be used any more if nobody asks.
+  // When the usage is zero if no call comes.
   int64_t empty_at_ns(const Moment& now) const noexcept;
 
   // Aborts when the sums are not those of the ring.
@@ -105,8 +107,8 @@ class RingMeter {
     return *(sub_window == newest() ? newest_place() : older_place(sub_window));
   }
 
-  // Fetches what close() will touch of what was charged then, if it is older than the newest.
-  // Inlined always: to g++ 12 a function that only fetches ahead is one without effect.
+  // Fetches what close() will touch for a charge of that time, unless that is in the newest
+  // sub-window. Inlined always: to g++ 12 a function that only fetches ahead is one without effect.
   [[gnu::always_inline]] void prefetch(int64_t charged_ns, const Moment& now) const noexcept {
     const int64_t sub_window = charged_ns / shape_.width_ns;
     if (now.ns >= (sub_window + 1) * shape_.width_ns) __builtin_prefetch(older_place(sub_window));

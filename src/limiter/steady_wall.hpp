@@ -1,7 +1,8 @@
 // Wall time for calendars: it never goes back, so that a period that has closed stays closed.
-// Shape:  follows the wall clock forwards at once. Where that stands behind, time runs on at half
-//         its speed until the clock has caught up: nothing opens again, and nothing stands still.
-// Lives:  one core; `now` as of every turn.
+// Shape:  follows the wall clock forwards at once. While the wall clock is behind, time runs on at
+//         half speed until the clock has caught up: no period opens again, and time never stands
+//         still.
+// Lives:  one thread; `now` of every turn.
 #pragma once
 
 #include <algorithm>

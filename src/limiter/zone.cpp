@@ -63,7 +63,7 @@ struct Rule {
   RuleDate summer_end;
 };
 
-// Reads from the front of `text`; once something does not fit, nothing does.
+// Reads from the front of `text`; after the first mismatch the rule is not good.
 class RuleReader {
  public:
   explicit RuleReader(std::string_view text) : text_(text) {}
@@ -139,8 +139,7 @@ class RuleReader {
   bool good_ = true;
 };
 
-// ---- The system's files
-// --------------------------------------------------------------------------
+// ---- The system's files -------------------------------------------------------------------------
 
 std::vector<OffsetChange> changes_in_table(const date::time_zone& zone) {
   const date::sys_seconds end{std::chrono::seconds{year_begin_s(last_year + 1)}};
@@ -243,8 +242,8 @@ int64_t Zone::latest_local(int64_t s) const noexcept {
 }
 
 const Zone* find_zone(std::string_view name) {
-  // Never destroyed: zones outlive every thread that asks them. No more of them than the system
-  // has names.
+  // Never destroyed: zones outlive every thread that uses them. No more of them than the system has
+  // names.
   static std::mutex mutex;
   static auto& zones = *new std::unordered_map<std::string, std::unique_ptr<const Zone>>;
   const std::lock_guard lock(mutex);
@@ -259,7 +258,7 @@ void prepare_zones() {
   try {
     date::get_tzdb();
   } catch (const std::exception&) {
-    return;  // the system has none: find_zone() tells, when somebody asks for one
+    return;  // the system has no zones: find_zone() fails when one is requested
   }
 }
 

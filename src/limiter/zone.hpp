@@ -1,11 +1,11 @@
-// A time zone: its offsets from UTC, with every change of them that 64 bits of nanoseconds can
-// tell of (1677 to 2262).
-// Flow:   a file or a request names a zone -> find_zone() -> limiter/calendar.hpp asks it.
+// A time zone: its offsets from UTC, with every change of them within 64 bits of nanoseconds (1677
+// to 2262).
+// Flow:   a file or a request names a zone -> find_zone() -> limiter/calendar.hpp uses it.
 // Shape:  stretches of time with one offset, in order. They come from the system's time zone files:
 //         their table of changes, and behind its end their rule for the years to come.
-// Units:  seconds; UTC since 1970, or "local": what the zone's clocks show, likewise.
+// Units:  seconds; UTC since 1970, or "local": the time on the zone's clocks, likewise.
 // Errors: find_zone() gives null for a name that the system does not have.
-// Lives:  zones that were found live as long as the process and never change: any thread may ask
+// Lives:  zones that were found live as long as the process and never change: any thread may use
 //         them. find_zone() itself reads a file and allocates when a name is new.
 // Source: RFC 9636 (TZif, its footer); POSIX, TZ.
 #pragma once
@@ -32,7 +32,7 @@ class Zone {
   struct Stretch {
     int64_t begin_s = 0;
     int64_t offset_s = 0;
-    int64_t local_end_s = 0;  // the latest that its clocks, or any before, come up to
+    int64_t local_end_s = 0;  // the latest local time of this and all earlier stretches
   };
 
   const std::string& name() const noexcept { return name_; }
@@ -43,7 +43,7 @@ class Zone {
 
   // The first instant at which clocks show `local_s` or later.
   int64_t first_at(int64_t local_s) const noexcept;
-  // The latest that clocks have shown up to then: they may have been put back.
+  // The latest local time that clocks have shown by then: they may have been put back.
   int64_t latest_local(int64_t s) const noexcept;
 
  private:

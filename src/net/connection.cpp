@@ -95,7 +95,7 @@ void Connection::finish(int64_t now_ms) noexcept {
   finishing_ = true;
   finish_started_ms_ = now_ms;
   input_.clear();
-  start_reading();  // only to see the peer's end, and to keep its unread bytes from resetting us
+  start_reading();  // only to see the peer's end, and lest its unread bytes reset the connection
 }
 
 bool Connection::ready_to_close() const noexcept {

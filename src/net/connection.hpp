@@ -1,10 +1,10 @@
-// One peer's bytes: what came in and is not understood yet, what goes out, and how it ends.
+// The bytes of one connection: received ones that are not parsed yet, output, and how it ends.
 // Flow:   Io events -> session (through unread bytes) -> output -> flush() -> Io::send().
 // Life:   open -> finishing (flush, then end our side, then wait for the peer's end or a time-out)
 //         -> closing (Io::close() was called) -> gone with Io's `closed`.
 // Units:  bytes; milliseconds of monotonic time.
 // Errors: a failed send or receive makes the connection `broken`: only close() is left.
-// Lives:  memory is the ConnectionMemory's; one core only.
+// Lives:  memory is the ConnectionMemory's; one thread only.
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@
 
 namespace sluice::net {
 
-// Address space for the buffers of every connection; pages are committed as they are used and given
-// back when a connection falls idle.
+// Address space for the buffers of every connection; pages are committed as they are used and freed
+// when a connection falls idle.
 class ConnectionMemory {
  public:
   explicit ConnectionMemory(uint32_t connections_max);
@@ -41,7 +41,7 @@ class ConnectionMemory {
 class Connection {
  public:
   Connection(io::Io& io, io::SocketId socket, ConnectionMemory& memory) noexcept;
-  ~Connection();  // the kernel has let go of the socket
+  ~Connection();  // after `closed` or `released`
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
@@ -51,18 +51,18 @@ class Connection {
   OutputBuffer& output() noexcept { return output_; }
   const OutputBuffer& output() const noexcept { return output_; }
 
-  // Reading: wanted by default; held back when answers pile up.
+  // The owner stops reading while replies pile up.
   void start_reading() noexcept;
   void stop_reading() noexcept;
   bool reading() const noexcept { return reading_; }
 
-  // Answers that are promised but not written yet count, so that their room is certain.
+  // Replies that are promised but not written yet count as output, so that their room is certain.
   void promise(size_t bytes) noexcept { promised_ += bytes; }
   void keep_promise(size_t bytes) noexcept;
   bool output_over_high() const noexcept;
   bool output_under_low() const noexcept;
 
-  // Gives what is written to the kernel, one send at a time.
+  // Hands the written output to the kernel, one send at a time.
   void flush(int64_t now_ms) noexcept;
   void on_sent(int32_t result) noexcept;
   int64_t send_started_ms() const noexcept { return send_started_ms_; }  // while one is in flight
@@ -77,12 +77,12 @@ class Connection {
   bool peer_finished() const noexcept { return peer_finished_; }
   bool broken() const noexcept { return broken_; }
 
-  // Nothing more to say and the peer is done too, or is gone.
+  // Both sides have ended, or the connection is broken.
   bool ready_to_close() const noexcept;
   void close() noexcept;
   bool closing() const noexcept { return closing_; }
 
-  // Gives memory back when the connection is idle after a large exchange.
+  // Frees memory when the connection is idle after a large exchange.
   void trim() noexcept;
 
  private:

@@ -1,11 +1,10 @@
-// Bytes of one connection that could not be taken where they were received: the partial tail of a
-// frame, or what arrived while reading is held back.
-// Shape:  linear: [referenced by this turn's entries | unread | free]. Appending never moves what
-// an
-//         entry of this turn may point at; the space before `unread` is won back in later turns.
-// Units:  bytes; the unread bytes of whole 8-byte words start 8-byte aligned.
+// Received bytes of one connection that cannot be parsed where they were received: the partial tail
+// of a frame, or bytes that arrived while reading is stopped.
+// Shape:  linear: [referenced by this turn's entries | unread | free]. Appending never moves
+//         what an entry of this turn may point at; later turns reuse the space before `unread`.
+// Units:  bytes; while only whole 8-byte words are consumed, unread() is 8-byte aligned.
 // Errors: append() refuses what does not fit: the caller executes the turn and compacts, or closes.
-// Lives:  memory is the connection table's; one core only.
+// Lives:  ConnectionMemory owns the memory; one thread only.
 #pragma once
 
 #include <cstring>
@@ -39,7 +38,8 @@ class InputBuffer {
     return true;
   }
 
-  // Nothing of an executed turn is pointed at any more: the space before `unread` is free again.
+  // Makes the space before `unread` free again. Only after the turn was executed: until then its
+  // entries point there.
   void compact() noexcept {
     if (begin_ == 0) return;
     const size_t left = end_ - begin_;
@@ -55,7 +55,7 @@ class InputBuffer {
   std::span<std::byte> memory_;
   size_t begin_ = 0;
   size_t end_ = 0;
-  size_t touched_ = 0;  // memory up to here was written since it was last discarded
+  size_t touched_ = 0;  // memory up to here was written since forget_touched()
 };
 
 }  // namespace sluice::net

@@ -2,8 +2,8 @@
 // Flow:   room() and commit() at the end of the one; take_for_sending() swaps when nothing is in
 //         flight; sent() frees the other.
 // Units:  bytes.
-// Errors: none: who writes has checked capacity before (Connection::output_over_high()).
-// Lives:  a span in flight stays untouched until sent(); memory is the connection table's.
+// Errors: none: the writer has checked capacity before (Connection::output_over_high()).
+// Lives:  a span in flight stays untouched until sent(); memory is the ConnectionMemory's.
 // Source: one send in flight per socket; two would interleave (docs/architecture.md).
 #pragma once
 

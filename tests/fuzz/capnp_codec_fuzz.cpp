@@ -1,5 +1,5 @@
-// Any bytes through frame reader and decoder, as a session takes them: what is decoded keeps every
-// promise of capnp_codec.hpp, and all it points to can be read.
+// Any bytes through frame reader and decoder, as a session takes them: a decoded request keeps
+// every promise of capnp_codec.hpp, and all it points to can be read.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -193,7 +193,7 @@ struct Promises {
   }
 };
 
-// Frames that are not read by the library are read as it would.
+// Frames that bypass the library are read as it would read them.
 template <typename T>
 bool same_column(wire::Column<T> one, wire::Column<T> other) {
   return one.size() == other.size() && (one.empty() || one.data() == other.data());

@@ -1,7 +1,7 @@
 // A whole connection: any bytes into the real worker over the simulated kernel, in pieces and with
 // faults, then its end. Nothing may be left behind: no session, no waiter, no ticket, no handle.
-// Method: one worker serves many inputs, a connection each, for it is slow to build; every input
-//         begins with the same randomness and after all keys have expired.
+// Method: one worker serves many inputs, a connection each, because it is slow to build; every
+//         input begins with the same randomness and after all keys have expired.
 // Shape:  byte 0: flags below; byte 1: the seed of pieces and faults; then the peer's bytes.
 #include <cstdint>
 #include <cstdlib>
@@ -18,8 +18,8 @@ namespace {
 using namespace sluice;
 
 enum Flag : uint8_t {
-  native = 1,      // else REST
-  says_hello = 2,  // a valid Hello comes first
+  native = 1,       // else REST
+  sends_hello = 2,  // a valid Hello comes first
   faulty = 4,
   half_closes = 8,
   resets = 16,
@@ -67,7 +67,7 @@ void intern_some(io::SimClient& client) {
 }
 
 // A bounded number of turns; the peer reads all that comes.
-void turn(server::Worker& worker, io::SimClient& client, int turns) {
+void run_turns(server::Worker& worker, io::SimClient& client, int turns) {
   std::vector<std::byte> answers;
   for (int count = 0; count < turns; ++count) {
     worker.turn(base::ns_per_ms);
@@ -86,13 +86,13 @@ void run(World& world, std::span<const uint8_t> input) {
     other.emplace(io.connect(server::native_listener));
     send_hello(*other);
     intern_some(*other);
-    turn(worker, *other, 4);
+    run_turns(worker, *other, 4);
     require(worker.keys().handles_count() == 2);
   }
   io::SimClient client =
       io.connect((flags & native) != 0 ? server::native_listener : server::http_listener);
-  if ((flags & says_hello) != 0) send_hello(client);
-  turn(worker, client, 4);
+  if ((flags & sends_hello) != 0) send_hello(client);
+  run_turns(worker, client, 4);
   if ((flags & faulty) != 0) io.faults().draw();
 
   auto bytes = std::as_bytes(input.subspan(2));
@@ -100,19 +100,19 @@ void run(World& world, std::span<const uint8_t> input) {
     const size_t piece = std::min<size_t>(bytes.size(), 1 + random.below(512));
     client.write(bytes.first(piece));
     bytes = bytes.subspan(piece);
-    turn(worker, client, 2);
+    run_turns(worker, client, 2);
     if (random.below(8) == 0) io.advance(window_ms * base::ns_per_ms);
   }
   if ((flags & drains) != 0) worker.begin_drain();
   if ((flags & half_closes) != 0) client.shutdown_write();
-  turn(worker, client, 8);
+  run_turns(worker, client, 8);
   io.faults().calm();
   if ((flags & resets) != 0) client.reset();
   client.close();
   if (other) other->close();
   for (int count = 0; count < 200 && worker.sessions_count() > 0; ++count) {
     io.advance(100 * base::ns_per_ms);
-    turn(worker, client, 4);
+    run_turns(worker, client, 4);
   }
   require(worker.sessions_count() == 0);
   require(worker.tickets_count() == 0);

@@ -31,7 +31,7 @@ void check(std::span<const std::byte> bytes, size_t frame_bytes_max) {
   }
 }
 
-// What a prefix says holds for the whole: an error stays, a length does not shrink.
+// The result of a prefix holds for the whole: an error stays, a length does not shrink.
 void check_prefix(std::span<const std::byte> bytes, size_t split) {
   const auto part = wire::read_frame(bytes.first(split), limits::frame_bytes_max);
   const auto whole = wire::read_frame(bytes, limits::frame_bytes_max);

@@ -1,5 +1,5 @@
-// Any bytes as an HTTP connection: cut, routed, answered. What is told does not depend on how the
-// bytes arrive, every call makes progress, every answer is well framed and its JSON valid.
+// Any bytes as an HTTP connection: cut, routed, answered. The parser's results do not depend on how
+// the bytes arrive, every call makes progress, every answer is well framed and its JSON valid.
 // Shape: [how many bytes arrive at once][options][the connection's bytes]
 #include <cstdint>
 #include <cstdlib>
@@ -30,7 +30,7 @@ std::string_view view(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// A status line, headers of printable bytes, and a body as long as its header says.
+// A status line, headers of printable bytes, and a body of the length in its header.
 void check_answer(std::string_view answer) {
   require(answer.starts_with("HTTP/1.1 ") || answer.starts_with("HTTP/1.0 "));
   const size_t head_end = answer.find("\r\n\r\n");
@@ -126,7 +126,7 @@ void append(std::string& reported, std::string_view text) {
   reported.append(text).push_back('\n');
 }
 
-void tell(std::string& reported, const wire::HttpRequest& request) {
+void append_report(std::string& reported, const wire::HttpRequest& request) {
   for (std::string_view text :
        {request.method, request.target, request.accept, request.rate_style}) {
     append(reported, text);
@@ -136,8 +136,8 @@ void tell(std::string& reported, const wire::HttpRequest& request) {
   append(reported, request.http_1_0 ? "1.0" : "1.1");
 }
 
-// What a parser tells of `stream` when so many bytes arrive at once. Each call sees a copy of exact
-// size if `guarded`, so that a sanitizer sees a read past its end.
+// Returns a parser's results for `stream` when so many bytes arrive at once. Each call sees a copy
+// of exact size if `guarded`, so that a sanitizer sees a read past its end.
 std::string listen(std::span<const std::byte> stream, const Setting& setting, bool guarded) {
   wire::HttpParser parser;
   std::string reported;
@@ -161,7 +161,7 @@ std::string listen(std::span<const std::byte> stream, const Setting& setting, bo
     if (const auto* head = std::get_if<wire::HttpHead>(&parsed)) {
       step = head->consumed_bytes;
       require(step >= 16 && step <= limits::http_header_bytes_max);
-      tell(reported, head->request);
+      append_report(reported, head->request);
       if (guarded) answer(head->request, setting.options);
     } else if (const auto* end = std::get_if<wire::HttpBodyEnd>(&parsed)) {
       step = end->consumed_bytes;

@@ -1,5 +1,5 @@
-// Any bytes as the body of a request under /v1/: it is either a request whose values are within
-// their bounds, or a problem that is JSON itself. What is read is asked for and answered.
+// Any bytes as the body of a request under /v1/: it is either a request with values within their
+// bounds, or a problem that is JSON itself. A request is made and answered.
 // Shape: [endpoint][method and style][body]
 #include <array>
 #include <cstddef>
@@ -51,7 +51,7 @@ void check_request(const wire::QuotaRequest& request) {
   require(request.quota.limits.size() <= limits::quota_limits_max);
 }
 
-// As a store would answer that has a limit for every subject.
+// Answers as a store would that has a limit for every subject.
 void answer(const wire::QuotaRequest& request) {
   api::QuotaBatch batch;
   wire::fill_batch(request, batch);

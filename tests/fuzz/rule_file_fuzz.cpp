@@ -1,6 +1,6 @@
-// A policy file is either good, and then rules and quotas that make a book, or its faults are told;
-// whatever its bytes are. Behind the text, each after a zero byte: a key (and subject) that the
-// book is asked for, both ways, and the text of every profile that the file names.
+// A policy file is either good, with rules and quotas that make a book, or its faults are reported,
+// whatever its bytes are. Behind the text, each after a zero byte: a key (and subject) to look up
+// in the book, both ways, and the text of every profile that the file names.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A batch is answered as its entries one after the other: what is looked up ahead is never stale.
+// A batch has the same answers as its entries one after the other: prefetched data is never stale.
 // Method: twin shards with one hash secret, in full and in growing tables, so that keys are
 // evicted, made and moved between the entries of a batch; SEED=n repeats a run.
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Splitting and reassembling: every entry of every request is decided once, by its owner, in the
-// order its connection sent them for its key, and the answers come back to their places.
-// Method: cores in one thread that take turns in any order, over mailboxes of random, mostly tiny
-// size; a counter per key instead of a shard; SEED=n repeats a run.
+// order its connection sent them for its key, and the answers return to their places.
+// Method: shards in one thread that run in any order, over mailboxes of random, mostly tiny size; a
+//         counter per key instead of a shard; SEED=n repeats a run.
 #include "route/exchange.hpp"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ class TestShard {
   TestShard(Mesh& mesh, uint32_t number, const SplitOptions& splits, Dice& dice)
       : exchange_(mesh, static_cast<api::ShardId>(number), splits), number_(number), dice_(dice) {}
 
-  // One loop turn: some requests, their decision, what others sent, what goes to others.
+  // One turn: some requests, their decision, messages from other shards, messages to them.
   void turn(bool asks) {
     keys_.clear();
     const uint64_t requests = asks ? dice_.below(4) : 0;
@@ -115,7 +115,7 @@ class TestShard {
     return static_cast<int64_t>(std::hash<std::string_view>{}(key));
   }
 
-  // The owner's part: the answer names what was asked.
+  // The owner's part: the answer repeats the number and the key.
   Verdict decide(const api::Entry& entry, api::Detail& detail) {
     if (entry.op == api::Op::other_shard) return Verdict::none;
     EXPECT_EQ(exchange_.owner_of(entry.key()).shard, number_);
@@ -157,13 +157,13 @@ class TestShard {
   uint64_t next_id_ = 1;
 };
 
-TEST(Exchange, every_entry_is_decided_once_in_order_and_comes_back) {
+TEST(Exchange, every_entry_is_decided_once_in_order_and_returned) {
   uint64_t splits = 0, refused = 0, full = 0;
   for (const uint64_t seed : property_seeds(60)) {
     SCOPED_TRACE("repeat with SEED=" + std::to_string(seed));
     Dice dice(seed);
-    const auto cores_count = static_cast<uint32_t>(2 + dice.below(4));
-    Mesh mesh({.shards = cores_count,
+    const auto shards_count = static_cast<uint32_t>(2 + dice.below(4));
+    Mesh mesh({.shards = shards_count,
                .messages = 1U << dice.below(3),
                .entries_max = static_cast<uint32_t>(1 + dice.below(dice.percent(50) ? 4 : 64)),
                .routing_seed = seed});
@@ -171,20 +171,20 @@ TEST(Exchange, every_entry_is_decided_once_in_order_and_comes_back) {
         .entries_max = static_cast<uint32_t>(entries_max + dice.below(200)),
         .text_bytes_max = static_cast<uint32_t>(entries_max * 5 + dice.below(500))};
     std::vector<std::unique_ptr<TestShard>> shards;
-    for (uint32_t shard = 0; shard < cores_count; ++shard) {
+    for (uint32_t shard = 0; shard < shards_count; ++shard) {
       shards.push_back(std::make_unique<TestShard>(mesh, shard, splits_options, dice));
     }
     for (int step = 0; step < 3'000 && !HasFailure(); ++step) {
-      shards[dice.below(cores_count)]->turn(true);
+      shards[dice.below(shards_count)]->turn(true);
     }
     const auto all_idle = [&] {
       return std::all_of(shards.begin(), shards.end(),
                          [](const auto& shard) { return shard->idle(); });
     };
     for (int step = 0; step < 100'000 && !all_idle(); ++step) {
-      shards[dice.below(cores_count)]->turn(false);
+      shards[dice.below(shards_count)]->turn(false);
     }
-    ASSERT_TRUE(all_idle()) << "something was lost, or everybody waits for everybody";
+    ASSERT_TRUE(all_idle()) << "something was lost, or all wait for each other";
     for (const auto& shard : shards) {
       splits += shard->splits_count;
       refused += shard->refused;

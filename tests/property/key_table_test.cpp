@@ -1,5 +1,5 @@
-// A key table holds what a std::unordered_map holds, also while it grows and keys come and go; and
-// a walk by pages tells every lasting key exactly once meanwhile.
+// A key table holds the same as a std::unordered_map, also while it grows and keys come and go; and
+// a walk by pages reports every lasting key exactly once meanwhile.
 // Method: random inserts, finds and erases; SEED=n repeats a run.
 #include "shard/key_table.hpp"
 
@@ -149,7 +149,7 @@ class Walk {
     do {
       const Page page = shard_.page(cursor, 1 + static_cast<uint32_t>(dice_.below(300)), now_);
       for (const api::KeyState& state : page.keys) {
-        ASSERT_TRUE(reported.emplace(state.key).second) << state.key << " was told twice";
+        ASSERT_TRUE(reported.emplace(state.key).second) << state.key << " was reported twice";
       }
       cursor = page.next_cursor;
       const uint32_t more =
@@ -159,7 +159,7 @@ class Walk {
       shard_.run_due(now_);
     } while (cursor != 0);
     for (uint32_t number = 0; number < lasting; ++number) {
-      ASSERT_TRUE(reported.contains(std::to_string(number))) << number << " was not told";
+      ASSERT_TRUE(reported.contains(std::to_string(number))) << number << " was not reported";
     }
     shard_.check_invariants(now_);
   }
@@ -170,7 +170,7 @@ class Walk {
   base::Now now_{.monotonic_ns = 1'000'000'000, .wall_ns = 0};
 };
 
-TEST(PageProperty, walk_tells_each_lasting_key_once_while_the_table_grows) {
+TEST(PageProperty, walk_reports_each_lasting_key_once_while_the_table_grows) {
   for (const uint64_t seed : property_seeds(6)) {
     SCOPED_TRACE("repeat with SEED=" + std::to_string(seed));
     Dice dice(seed);

@@ -1,7 +1,7 @@
-// What quotas allow, told by the slowest means: every charge is remembered for ever, and each
-// question adds them up anew.
+// The usage that quotas allow, computed by the slowest means: every charge is remembered for ever,
+// and each question adds them up anew.
 // Shape:  a LimitModel per subject and limit, with a log of charges; a QuotaModel for reservations.
-//         Where the store may be off by a stated error (rings; gcra after refunds) the model tells
+//         Where the store may be off by a stated error (rings; gcra after refunds) the model gives
 //         the least and the most that may be used.
 #pragma once
 
@@ -68,9 +68,9 @@ class LimitModel {
       if (charge.of != of) continue;
       charge.open = false;
       if (actual >= before || is_leaked_long_ago(charge, ns)) continue;
-      const uint64_t back = std::min(charge.amount, before - actual);  // less after a reset
-      charge.amount -= back;
-      if (back > 0) has_refunds_ = true;
+      const uint64_t refund = std::min(charge.amount, before - actual);  // less after a reset
+      charge.amount -= refund;
+      if (refund > 0) has_refunds_ = true;
     }
     if (actual > before) this->charge(actual - before, 0, false, ns, wall_ns);
   }
@@ -79,13 +79,13 @@ class LimitModel {
       if (charge.of == of) charge.open = false;
     }
   }
-  // It was charged before this limit was there, or never: a settle charges what is above.
+  // False: it was charged before this limit was there, or never; a settle charges the excess.
   bool knows(ModelReservation of) const {
     return std::any_of(charges_.begin(), charges_.end(),
                        [of](const Charge& charge) { return charge.of == of; });
   }
-  // `of_all`: the store resets this one when it looks at it next. What is open stays, but for what
-  // was charged more than a period before that.
+  // `of_all`: the store resets this one when it reads it next. Open usage stays, except charges
+  // from more than a period before that.
   void reset(int64_t ns, bool of_all) {
     for (Charge& charge : charges_) {
       if (!charge.open || is_leaked_long_ago(charge, ns)) charge.amount = 0;
@@ -160,14 +160,14 @@ class LimitModel {
       }
       case api::LimitKind::gcra:
         if (limit_.ceiling != api::Ceiling::number) return in_period(ns, open, 15);
-        return open ? gcra_open(ns) : gcra_used(ns);  // what comes back was never charged
+        return open ? gcra_open(ns) : gcra_used(ns);  // a refunded charge was never made
     }
     return {};
   }
 
   static Bounds both(uint64_t value) { return {value, value}; }
 
-  // Of a ring with so many parts.
+  // Of a ring with `parts` sub-windows in the period.
   Bounds in_period(int64_t ns, bool open, int64_t parts) const {
     const bool is_day = is(api::LimitKind::rolling_day);
     const int64_t period = is_day ? day : static_cast<int64_t>(period_ns());
@@ -212,7 +212,7 @@ class LimitModel {
     leak(ns);
     return level;
   }
-  // By what the store may be above it: what leaks in a sub-window.
+  // With the stated error of the store: the leak of a sub-window.
   Bounds gcra_used(int64_t ns) const {
     const Wide level = gcra_level(ns, false);
     const Wide least = gcra_level(ns, true);
@@ -222,7 +222,7 @@ class LimitModel {
     if (was_word_) return {0, UINT64_MAX};
     if (!has_refunds_) return both(units(level));
     if (changes_ > 1) return {units(least), UINT64_MAX};
-    // The one in which the amount changed counts by the smaller one.
+    // The sub-window in which the amount changed counts with the smaller one.
     uint64_t fastest = 0;
     for (const Rate& rate : rates_) fastest = std::max(fastest, rate.amount);
     const Wide late = wide(fastest) * static_cast<uint64_t>(width_ns()) * (1U + changes_);
@@ -246,7 +246,7 @@ class LimitModel {
   std::vector<Rate> rates_;
   bool has_refunds_ = false;
   unsigned changes_ = 0;   // of the amount
-  bool was_word_ = false;  // then it begins with what was used, or a full bucket
+  bool was_word_ = false;  // then it began with the usage, or a full bucket
 };
 
 }  // namespace sluice::quota

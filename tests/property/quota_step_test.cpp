@@ -1,8 +1,8 @@
-// What moves many is done in steps, and comes to the same as if it were done in one go; while it is
-// under way nobody overtakes anybody.
+// A change of many reservations or waiters is done in steps, with the same outcome as in one go;
+// meanwhile no waiter overtakes another.
 // Method: random calls, most of them with a wait, to a store that does next to nothing in a step
-// and to one that does everything, which have to end alike; and to one that is asked on and on
-// without being let finish, whose lines are followed by hand. SEED=n repeats a run.
+// and to one that does everything, which have to end alike; and to one that gets calls without
+// finishing its steps, with its queues followed by hand. SEED=n repeats a run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ using Names = std::vector<std::string>;
 constexpr std::array<const char*, 4> all_names{"{t}a", "{t}b", "{t}c", "{t}d"};
 constexpr uint64_t bindings = 3;
 
-// Some let others pass their lines' heads, with `overtaking`.
+// With `overtaking`, some let waiters overtake the heads of their queues.
 api::Quota some_quota(Dice& dice, bool overtaking) {
   api::Limit tokens{.name = "tokens",
                     .metric = api::Metric::tokens,
@@ -50,7 +50,7 @@ api::Quota some_quota(Dice& dice, bool overtaking) {
           .profile = {}};
 }
 
-// A store, and what its callers know under numbers of their own.
+// A store, and its callers' reservations and waiters under numbers of their own.
 class Side {
  public:
   Side(uint64_t seed, uint32_t step_work)
@@ -100,14 +100,14 @@ class Side {
   }
 
   QuotaStore store;
-  std::map<uint64_t, uint64_t> reservations;  // by the ticket that was asked with
+  std::map<uint64_t, uint64_t> reservations;  // by the ticket of the call
   std::map<Ticket, api::WaiterId> waiters;
 
  private:
   QuotaBatch batch_;
 };
 
-// What is asked next, the same of every side.
+// The next call, the same for every side.
 struct Step {
   QuotaCall call;
   Names names;
@@ -115,8 +115,8 @@ struct Step {
   uint64_t of = 0;  // an earlier ticket
 };
 
-// What ends at the same time has no order, and who is looked at later may find more: so lifetimes
-// end in even milliseconds, and waits in odd ones of their own.
+// Ends at the same time have no order, and a waiter that is checked later may find more room: so
+// lifetimes end in even milliseconds, and waits in odd ones of their own.
 class Caller {
  public:
   Caller(uint64_t seed, bool overtaking) : dice_(seed), overtaking_(overtaking) {}
@@ -125,7 +125,7 @@ class Caller {
     return {.monotonic_ns = ms_ * 1'000'000,
             .wall_ns = 1'750'000'000'000'000'000 + ms_ * 1'000'000};
   }
-  // The time of the next call, or of what is due before it; true: it is the call's.
+  // Moves to the next call, or to the work that is due before it; true: to the call.
   bool advance(int64_t due_ns) {
     const bool arrives = due_ns >= call_ms_ * 1'000'000;
     ms_ = arrives ? call_ms_ : std::max(ms_, base::ceil_ms(due_ns));
@@ -155,7 +155,7 @@ class Caller {
       step.call = {.op = QuotaOp::reset_all};
     } else {
       leaves_ = dice_.percent(50);
-      step.call = {.op = QuotaOp::page};  // it leaves the line
+      step.call = {.op = QuotaOp::page};  // stands for a waiter that leaves its queue
     }
     return step;
   }
@@ -198,7 +198,7 @@ class Caller {
   bool leaves_ = false;
 };
 
-// Asks one side. What names a reservation or a waiter names its own.
+// Makes the call on one side, with that side's own reservation or waiter.
 QuotaAnswer take_step(Side& side, const Step& step, bool silently, base::Now now) {
   QuotaCall call = step.call;
   if (call.op == QuotaOp::page) {
@@ -227,7 +227,7 @@ QuotaAnswer take_step(Side& side, const Step& step, bool silently, base::Now now
 }
 
 void compare(uint64_t seed, int steps) {
-  Caller caller(seed, false);  // who passes depends on who is looked at first
+  Caller caller(seed, false);  // overtaking depends on the order of the checks
   Side slow(seed, static_cast<uint32_t>(1 + seed % 7));
   Side whole(seed, 1'000'000);
   base::Now now = caller.now();
@@ -254,7 +254,7 @@ void compare(uint64_t seed, int steps) {
   ASSERT_EQ(slow.store.waiters_count(), 0U);
 }
 
-TEST(QuotaSteps, come_to_the_same_as_one_that_does_all_at_once) {
+TEST(QuotaSteps, have_the_same_outcome_as_a_single_step) {
   for (const uint64_t seed : property_seeds(300)) {
     SCOPED_TRACE("SEED=" + std::to_string(seed));
     compare(seed, 1'000);
@@ -268,8 +268,8 @@ bool share_one(const Names& some, const Names& others) {
   });
 }
 
-// Who stands in line, in the order of arrival.
-class Lines {
+// The waiters of all queues, in the order of arrival.
+class Queues {
  public:
   void join(Ticket ticket, const Names& names) { waiting_[ticket] = names; }
   void leave(Ticket ticket) { waiting_.erase(ticket); }
@@ -283,7 +283,7 @@ class Lines {
   const Names& names_of(Ticket ticket) const { return waiting_.at(ticket); }
   bool holds(Ticket ticket) const { return waiting_.contains(ticket); }
   size_t count() const { return waiting_.size(); }
-  // Who heads all its lines.
+  // The waiters that head all their queues.
   std::vector<Ticket> heads() const {
     std::vector<Ticket> found;
     for (const auto& [ticket, names] : waiting_) {
@@ -296,37 +296,37 @@ class Lines {
   std::map<Ticket, Names> waiting_;
 };
 
-void follow(Side& side, Lines& lines, bool overtaking) {
+void follow(Side& side, Queues& queues, bool overtaking) {
   for (const api::Grant& grant : side.store.grants()) {
-    ASSERT_TRUE(lines.holds(grant.ticket));
-    const Names names = lines.names_of(grant.ticket);
-    lines.leave(grant.ticket);
+    ASSERT_TRUE(queues.holds(grant.ticket));
+    const Names names = queues.names_of(grant.ticket);
+    queues.leave(grant.ticket);
     if (grant.verdict != Verdict::approved || overtaking) continue;
-    ASSERT_FALSE(lines.overtakes(grant.ticket, names)) << grant.ticket;
+    ASSERT_FALSE(queues.overtakes(grant.ticket, names)) << grant.ticket;
   }
   side.fetch_outcomes();
-  ASSERT_EQ(side.store.waiters_count(), lines.count());
+  ASSERT_EQ(side.store.waiters_count(), queues.count());
 }
 
-// Those who head all their lines, and would fit if nobody else was there.
-std::vector<Ticket> whose_turn_it_is(Side& side, const Lines& lines,
-                                     const std::map<Ticket, QuotaCall>& calls, base::Now now) {
+// The heads of all their queues that would fit if nothing else waited.
+std::vector<Ticket> heads_that_would_fit(Side& side, const Queues& queues,
+                                         const std::map<Ticket, QuotaCall>& calls, base::Now now) {
   std::vector<Ticket> found;
-  for (const Ticket ticket : lines.heads()) {
+  for (const Ticket ticket : queues.heads()) {
     QuotaCall call = calls.at(ticket);
     call.op = QuotaOp::check;
-    const QuotaCode code = side.ask(call, lines.names_of(ticket), {}, now).code;
+    const QuotaCode code = side.ask(call, queues.names_of(ticket), {}, now).code;
     if (code == QuotaCode::queue_ahead || api::admits(code)) found.push_back(ticket);
   }
   return found;
 }
 
-// A subject without a quota has no line: removed ones are asked for by nobody. Where some may pass
-// those who have to wait longer, no newcomer passes one whose turn it is.
-void hurry(uint64_t seed, int steps, bool overtaking) {
+// A subject without a quota has no queue: no call removes a quota here. Where some waiters may
+// overtake those with a longer wait, no newcomer overtakes a waiter that is next.
+void check_order(uint64_t seed, int steps, bool overtaking) {
   Caller caller(seed, overtaking);
   Side side(seed, static_cast<uint32_t>(1 + seed % 5));
-  Lines lines;
+  Queues queues;
   std::map<Ticket, QuotaCall> calls;
   base::Now now = caller.now();
   Dice quotas(seed);
@@ -337,47 +337,47 @@ void hurry(uint64_t seed, int steps, bool overtaking) {
     caller.advance(base::never_ns);
     now = caller.now();
     if (caller.percent(30)) side.store.run_due(now);
-    follow(side, lines, overtaking);
+    follow(side, queues, overtaking);
     if (testing::Test::HasFatalFailure()) return;
     if (step.call.op == QuotaOp::remove) continue;
     if (step.call.op == QuotaOp::page && caller.leaves_silently()) {
-      lines.leave(static_cast<Ticket>(step.of));
+      queues.leave(static_cast<Ticket>(step.of));
     }
     std::vector<Ticket> first;
-    if (overtaking) first = whose_turn_it_is(side, lines, calls, now);
+    if (overtaking) first = heads_that_would_fit(side, queues, calls, now);
     const QuotaAnswer answer = take_step(side, step, caller.leaves_silently(), now);
     if (answer.code == QuotaCode::queued) {
-      lines.join(step.call.ticket, step.names);
+      queues.join(step.call.ticket, step.names);
       calls[step.call.ticket] = step.call;
     }
     if (step.call.op == QuotaOp::reserve && api::admits(answer.code)) {
       if (!overtaking) {
-        ASSERT_FALSE(lines.overtakes(step.call.ticket, step.names)) << count;
+        ASSERT_FALSE(queues.overtakes(step.call.ticket, step.names)) << count;
       }
       for (const Ticket ticket : first) {
-        ASSERT_FALSE(share_one(step.names, lines.names_of(ticket))) << count << ' ' << ticket;
+        ASSERT_FALSE(share_one(step.names, queues.names_of(ticket))) << count << ' ' << ticket;
       }
     }
     side.store.check_invariants(now);
   }
   side.store.drain(now);
   side.finish(now);
-  follow(side, lines, overtaking);
-  ASSERT_EQ(lines.count(), 0U);
+  follow(side, queues, overtaking);
+  ASSERT_EQ(queues.count(), 0U);
 }
 
-TEST(QuotaSteps, nobody_overtakes_anybody_meanwhile) {
+TEST(QuotaSteps, no_waiter_overtakes_another_meanwhile) {
   for (const uint64_t seed : property_seeds(300)) {
     SCOPED_TRACE("SEED=" + std::to_string(seed));
-    hurry(seed, 1'000, false);
+    check_order(seed, 1'000, false);
     if (testing::Test::HasFatalFailure()) return;
   }
 }
 
-TEST(QuotaSteps, no_newcomer_overtakes_one_whose_turn_it_is) {
+TEST(QuotaSteps, no_newcomer_overtakes_a_waiter_that_is_next) {
   for (const uint64_t seed : property_seeds(300)) {
     SCOPED_TRACE("SEED=" + std::to_string(seed));
-    hurry(seed, 1'000, true);
+    check_order(seed, 1'000, true);
     if (testing::Test::HasFatalFailure()) return;
   }
 }

@@ -1,5 +1,5 @@
 // The store never admits more than every limit allows, refuses no more than its stated error
-// explains, and tells usage, slots, reservations and their holders as they are.
+// explains, and reports usage, concurrency, reservations and their holders correctly.
 // Method: millions of random calls with a virtual clock, over all kinds of limits, against a model
 // that remembers every charge for ever (quota_model.hpp); wall clocks jump, days have 23 and 25
 // hours. SEED=n repeats a run.
@@ -35,7 +35,7 @@ using api::ReservationState;
 
 constexpr int64_t s_ns = 1'000'000'000;
 
-// Around which the clocks run: days of 23 and 25 hours, a leap day, a year's end, no change at all.
+// The clocks run around these: days of 23 and 25 hours, a leap day, a year's end, no change at all.
 constexpr std::array<int64_t, 6> wall_starts_s{
     1'583'049'600,  // 2020-03-01, behind a leap day
     1'615'700'000,  // 2021-03-14, Los Angeles goes forward
@@ -111,7 +111,7 @@ class World {
     } while (store_->next_due_ns() <= now_ms() * 1'000'000);
   }
 
-  // At the time it is noticed, as the store does.
+  // Expires reservations when it notices them, as the store does.
   void expire() {
     for (auto at = held_.begin(); at != held_.end();) {
       Held& held = at->second;
@@ -197,7 +197,7 @@ class World {
     bool must_deny = false;
     bool must_admit = true;
     bool never = false;
-    bool may_never = false;  // also what leaks at no rate
+    bool may_never = false;  // includes limits that leak at no rate
   };
 
   Expectation expect(const std::vector<std::string>& names, const Amounts& amounts) {
@@ -299,7 +299,7 @@ class World {
     return at->first;
   }
 
-  // What the model does when the amounts of a reservation change.
+  // Changes the amounts of a reservation in the model.
   void replace(uint64_t id, Held& held, const Amounts& actual, uint64_t cached) {
     for (const std::string& name : held.subjects) {
       SubjectModel& subject = subjects_.at(name);

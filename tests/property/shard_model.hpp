@@ -1,5 +1,6 @@
-// What a Shard shall answer, worked out slowly and obviously: a map of keys, a deque of waiters
-// each, every event found by looking at everything. Shares no code with src/limiter or src/shard.
+// The answers that a Shard must give, worked out slowly and obviously: a map of keys, a deque of
+// waiters each, every event found by checking everything. Shares no code with src/limiter or
+// src/shard.
 #pragma once
 
 #include <algorithm>
@@ -31,8 +32,8 @@ class ShardModel {
     uint64_t denied = 0;
     limiter::Policy base;  // as the rules have it
     uint32_t limit = 0;
-    uint32_t queue = 0;
-    std::deque<Waiter> line;
+    uint32_t queue_max = 0;
+    std::deque<Waiter> waiters;
   };
   struct Grant {
     std::string key;
@@ -53,7 +54,7 @@ class ShardModel {
     for (auto& [name, key] : keys_) {
       const limiter::Policy base = rules_(name);
       if (base == key.base) continue;
-      if (!key.line.empty()) roll(name, key);
+      if (!key.waiters.empty()) roll(name, key);
       if (base.window_ms != key.base.window_ms) {
         roll(name, key);
         key.anchor_ms = now_rounded_up_ms();
@@ -61,13 +62,13 @@ class ShardModel {
       }
       key.base = base;
       key.limit = base.max_requests;
-      key.queue = base.max_requests_in_queue;
+      key.queue_max = base.max_requests_in_queue;
       expel(name, key);
       serve(name, key);
     }
   }
 
-  // `table_full`: what to answer when this makes a key. The caller knows whether that is legal.
+  // `table_full`: answer so if this makes a key. The caller knows whether that is legal.
   api::Verdict acquire(const std::string& name, const api::Entry& entry, bool table_full,
                        api::Detail& detail) {
     fire();
@@ -96,13 +97,13 @@ class ShardModel {
     serve(name, key);
   }
 
-  // False when it waits no more.
+  // False when it no longer waits.
   bool leave(api::Ticket ticket, bool reported) {
     fire();
     for (auto& [name, key] : keys_) {
-      for (auto it = key.line.begin(); it != key.line.end(); ++it) {
+      for (auto it = key.waiters.begin(); it != key.waiters.end(); ++it) {
         if (it->ticket != ticket) continue;
-        key.line.erase(it);
+        key.waiters.erase(it);
         if (reported) grant(name, key, ticket, api::Verdict::withdrawn);
         roll(name, key);
         serve(name, key);
@@ -115,10 +116,10 @@ class ShardModel {
   void drain() {
     fire();
     for (auto& [name, key] : keys_) {
-      for (const Waiter& waiter : key.line) {
+      for (const Waiter& waiter : key.waiters) {
         grant(name, key, waiter.ticket, api::Verdict::draining);
       }
-      key.line.clear();
+      key.waiters.clear();
     }
   }
 
@@ -129,13 +130,13 @@ class ShardModel {
       int64_t due_ms = INT64_MAX;
       std::optional<api::Ticket> due_waiter;
       for (const auto& [name, key] : keys_) {
-        if (key.line.empty()) continue;
+        if (key.waiters.empty()) continue;
         if (end_ms(key) <= now_ms() && end_ms(key) < due_ms) {
           due_ms = end_ms(key);
           due_name = name;
           due_waiter.reset();
         }
-        for (const Waiter& waiter : key.line) {
+        for (const Waiter& waiter : key.waiters) {
           if (!waiter.deadline_ms || *waiter.deadline_ms > now_ms()) continue;
           if (*waiter.deadline_ms >= due_ms) continue;
           due_ms = *waiter.deadline_ms;
@@ -148,7 +149,8 @@ class ShardModel {
       if (!due_waiter) {
         roll(due_name, key);
       } else {
-        std::erase_if(key.line, [&](const Waiter& waiter) { return waiter.ticket == due_waiter; });
+        std::erase_if(key.waiters,
+                      [&](const Waiter& waiter) { return waiter.ticket == due_waiter; });
         grant(due_name, key, *due_waiter, api::Verdict::wait_limit);
         if (end_ms(key) > now_ms()) serve(due_name, key);
       }
@@ -162,8 +164,8 @@ class ShardModel {
 
   // Past its window, and a fresh start would show nothing of it.
   bool evictable(const Key& key) const {
-    return key.line.empty() && end_ms(key) <= now_ms() && key.limit == key.base.max_requests &&
-           key.queue == key.base.max_requests_in_queue;
+    return key.waiters.empty() && end_ms(key) <= now_ms() && key.limit == key.base.max_requests &&
+           key.queue_max == key.base.max_requests_in_queue;
   }
 
   void forget_expired() {
@@ -180,10 +182,10 @@ class ShardModel {
             .window_ms = key.base.window_ms,
             .reset_ms = reset_ms(key),
             .max_requests = key.limit,
-            .max_requests_in_queue = key.queue,
+            .max_requests_in_queue = key.queue_max,
             .approved = static_cast<uint32_t>(key.approved),
             .denied = static_cast<uint32_t>(key.denied),
-            .waiting = static_cast<uint32_t>(key.line.size())};
+            .waiting = static_cast<uint32_t>(key.waiters.size())};
   }
 
   int64_t end_ms(const Key& key) const {
@@ -191,7 +193,7 @@ class ShardModel {
   }
   size_t waiting() const {
     size_t count = 0;
-    for (const auto& [name, key] : keys_) count += key.line.size();
+    for (const auto& [name, key] : keys_) count += key.waiters.size();
     return count;
   }
 
@@ -202,13 +204,13 @@ class ShardModel {
   int64_t now_ms() const { return now_ns / 1'000'000; }
   int64_t now_rounded_up_ms() const { return (now_ns + 999'999) / 1'000'000; }
 
-  // A first window may last up to a millisecond longer than the policy says; that is not shown.
+  // A first window may last up to a millisecond longer than the policy says; this hides that.
   int64_t reset_ms(const Key& key) const {
     return std::min(end_ms(key) - now_ms(), key.base.window_ms);
   }
 
   bool expired(const Key& key) const {
-    return key.line.empty() && now_ms() >= end_ms(key) + 3 * key.base.window_ms;
+    return key.waiters.empty() && now_ms() >= end_ms(key) + 3 * key.base.window_ms;
   }
 
   api::Verdict judge(const std::string& name, const api::Entry& entry, bool table_full) {
@@ -225,21 +227,21 @@ class ShardModel {
       keys_[name] = {.anchor_ms = now_rounded_up_ms(),
                      .base = base,
                      .limit = base.max_requests,
-                     .queue = base.max_requests_in_queue};
+                     .queue_max = base.max_requests_in_queue};
     }
     Key& key = keys_.at(name);
     roll(name, key);
-    if (sets_queue) key.queue = entry.max_requests_in_queue;
+    if (sets_queue) key.queue_max = entry.max_requests_in_queue;
     if (sets_limit) {
       key.limit = entry.max_requests;
       expel(name, key);
       serve(name, key);
     }
-    if (key.line.empty() && key.approved + entry.cost <= key.limit) {
+    if (key.waiters.empty() && key.approved + entry.cost <= key.limit) {
       key.approved += entry.cost;
       return api::Verdict::approved;
     }
-    if ((entry.flags & api::flag::may_wait) == 0 || key.line.size() >= key.queue) {
+    if ((entry.flags & api::flag::may_wait) == 0 || key.waiters.size() >= key.queue_max) {
       ++key.denied;
       return api::Verdict::denied;
     }
@@ -249,15 +251,15 @@ class ShardModel {
     }
     Waiter waiter{.ticket = entry.ticket, .cost = entry.cost, .deadline_ms = {}};
     if (entry.wait_ms_max > 0) waiter.deadline_ms = now_rounded_up_ms() + entry.wait_ms_max;
-    key.line.push_back(waiter);
+    key.waiters.push_back(waiter);
     return api::Verdict::queued;
   }
 
-  // Those that can never fit.
+  // Ends the waiters that can never fit.
   void expel(const std::string& name, Key& key) {
-    const std::deque<Waiter> before = std::exchange(key.line, {});
+    const std::deque<Waiter> before = std::exchange(key.waiters, {});
     for (const Waiter& waiter : before) {
-      if (waiter.cost <= key.limit) key.line.push_back(waiter);
+      if (waiter.cost <= key.limit) key.waiters.push_back(waiter);
     }
     for (const Waiter& waiter : before) {
       if (waiter.cost > key.limit) grant(name, key, waiter.ticket, api::Verdict::never_fits);
@@ -272,9 +274,9 @@ class ShardModel {
   }
 
   void serve(const std::string& name, Key& key) {
-    while (!key.line.empty() && key.approved + key.line.front().cost <= key.limit) {
-      const Waiter head = key.line.front();
-      key.line.pop_front();
+    while (!key.waiters.empty() && key.approved + key.waiters.front().cost <= key.limit) {
+      const Waiter head = key.waiters.front();
+      key.waiters.pop_front();
       key.approved += head.cost;
       grant(name, key, head.ticket, api::Verdict::approved);
     }

@@ -101,7 +101,7 @@ class ShardComparison {
     if (dice_.below(shape_.rules_every) == 0) adopt_rules();
   }
 
-  // Those that nobody has looked at since the last rules would pass them over.
+  // Compares first: keys that were not used since the last rules would skip those.
   void adopt_rules() {
     compare_page();
     ++adoptions;
@@ -152,7 +152,7 @@ class ShardComparison {
     return entry;
   }
 
-  // Near the maximum entries go one by one, to see which key was given up for which.
+  // Near the maximum entries go one by one, to see which key was evicted for which.
   bool roomy() const { return model_.keys().size() + 48 <= shape_.keys_max; }
 
   void decide() {
@@ -180,7 +180,8 @@ class ShardComparison {
     }
   }
 
-  // A handle's number is a key's as long as somebody holds it, and the same for all of them.
+  // A handle's number belongs to its key as long as anything holds it, and is the same for all
+  // holders.
   void intern_or_forget() {
     if (!held_.empty() && dice_.percent(45)) {
       const size_t index = dice_.below(held_.size());
@@ -251,7 +252,7 @@ class ShardComparison {
     }
   }
 
-  // Exactly one key went, it was one that may go, and no expired one was there to go instead.
+  // Exactly one key was evicted, it was evictable, and no expired one could go instead.
   void follow_eviction(const std::string& newcomer, bool roomy) {
     ASSERT_FALSE(roomy);
     ASSERT_EQ(model_.keys().size(), shape_.keys_max);
@@ -267,7 +268,7 @@ class ShardComparison {
 
   void leave() {
     if (waiting_.empty()) return;
-    // Mostly one who came last, who may still wait.
+    // Mostly a recent waiter, which may still wait.
     const size_t recent = std::min<size_t>(waiting_.size(), dice_.percent(90) ? 6 : 1'000);
     const size_t index = waiting_.size() - 1 - dice_.below(recent);
     const auto [waiter, ticket] = waiting_[index];
@@ -329,7 +330,7 @@ class ShardComparison {
       const Page page = shard_.page(cursor, 1 + static_cast<uint32_t>(dice_.below(1'024)), now());
       ASSERT_LE(page.keys.size(), 1'024U);
       for (const api::KeyState& state : page.keys) {
-        ASSERT_TRUE(reported.emplace(state.key).second) << "told twice";
+        ASSERT_TRUE(reported.emplace(state.key).second) << "reported twice";
         ASSERT_TRUE(model_.live(std::string(state.key)));
         compare_state(state);
       }
@@ -341,7 +342,7 @@ class ShardComparison {
     ASSERT_EQ(shard_.waiters_count(), model_.waiting());
   }
 
-  // Grants of one key come in one order; between keys any order of the same instant is right.
+  // Grants of one key have one order; between keys any order of the same instant is right.
   void compare_grants() {
     std::map<std::string, std::vector<std::string>> right;
     std::map<std::string, std::vector<std::string>> given;
@@ -409,18 +410,18 @@ void compare(uint64_t seeds_count, const Shape& shape, const std::vector<Verdict
   EXPECT_GT(by_handle, 0U);
 }
 
-const std::vector<Verdict> usual{Verdict::approved,     Verdict::denied,      Verdict::queued,
-                                 Verdict::waiters_full, Verdict::not_allowed, Verdict::never_fits,
-                                 Verdict::invalid_key,  Verdict::wait_limit,  Verdict::withdrawn,
-                                 Verdict::draining};
+const std::vector<Verdict> always_expected{
+    Verdict::approved,    Verdict::denied,     Verdict::queued,      Verdict::waiters_full,
+    Verdict::not_allowed, Verdict::never_fits, Verdict::invalid_key, Verdict::wait_limit,
+    Verdict::withdrawn,   Verdict::draining};
 
 TEST(ShardProperty, answers_as_the_model_with_room_for_all) {
   compare(5, {.keys_max = 400, .waiters_max = 60, .names_count = 200, .operations_count = 4'000},
-          usual, false);
+          always_expected, false);
 }
 
 TEST(ShardProperty, answers_as_the_model_in_a_full_table) {
-  std::vector<Verdict> must_occur = usual;
+  std::vector<Verdict> must_occur = always_expected;
   must_occur.push_back(Verdict::table_full);
   compare(20, {.keys_max = 12, .waiters_max = 20, .names_count = 30, .operations_count = 12'000},
           must_occur, true);
@@ -435,7 +436,7 @@ TEST(ShardProperty, answers_as_the_model_with_many_rules) {
            .operations_count = 3'000,
            .rules_every = 150,
            .rules_max = 150},
-          usual, false);
+          always_expected, false);
 }
 
 TEST(ShardProperty, answers_as_the_model_while_the_table_grows) {

@@ -1,4 +1,4 @@
-// An Io that only writes down what it was asked for: for tests of single connections.
+// An Io that only records its calls: for tests of single connections.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The golden files of proto/golden: what the `capnp` tool made of a message, and what it must mean.
+// The golden files of proto/golden: the `capnp` tool's bytes of a message, and its meaning.
 // Shape:  NAME.bin is a frame; NAME.json holds note, root and either message or error and id
 //         (tools/golden).
 // Lives:  read once per program; frames are 8-byte aligned.

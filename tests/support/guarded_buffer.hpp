@@ -1,5 +1,5 @@
-// Memory whose end is followed by a page that nobody may touch: reading one byte too far is a
-// fault. Shape:  [ ... bytes | PROT_NONE page ]; the bytes end exactly where the page begins.
+// Memory that ends at a page without access: reading one byte too far is a fault.
+// Shape:  [ ... bytes | PROT_NONE page ]; the bytes end exactly where the page begins.
 // Units:  bytes.
 #pragma once
 

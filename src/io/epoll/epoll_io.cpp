@@ -109,7 +109,7 @@ void EpollIo::close(SocketId socket) noexcept {
 void EpollIo::release(SocketId socket) noexcept {
   Slot& slot = sockets_.usable(socket);
   sockets_.begin_release(socket.index);
-  // Unlike a descriptor that is closed, this one would be reported for ever.
+  // Unlike a closed descriptor, epoll would report this one for ever.
   if (slot.watched != unwatched) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, slot.fd, nullptr);
   sockets_.note_released(socket.index);
 }
@@ -198,7 +198,7 @@ void EpollIo::watch_listener(uint32_t index) noexcept {
 
 size_t EpollIo::wait(size_t events_max, int64_t wait_ns) noexcept {
   ++statistics_.enters;
-  // Each socket that is ready gets a buffer: none is passed over again and again.
+  // Each socket that is ready gets a buffer: none is skipped again and again.
   const auto count = static_cast<int>(std::min({events_max, size_t{buffers_}, ready_.size()}));
   int ready = -1;
   if (precise_wait_) {
@@ -217,9 +217,9 @@ void EpollIo::dispatch(EventSink& sink, size_t ready_count) noexcept {
   if (ready_count == 0) return;
   const size_t share = std::min(sink.room(), size_t{buffers_}) / ready_count;
   const auto buffers = static_cast<uint32_t>(std::clamp<size_t>(share, 1, socket_buffers_max));
-  for (size_t turn = 0; turn < ready_count; ++turn) {
+  for (size_t place = 0; place < ready_count; ++place) {
     if (sink.full()) return;  // what is left is reported again
-    const epoll_event& event = ready_[turn];
+    const epoll_event& event = ready_[place];
     const auto index = static_cast<uint32_t>(event.data.u64);
     switch (static_cast<Source>(event.data.u64 >> 32)) {
       case Source::socket:
@@ -240,7 +240,7 @@ void EpollIo::dispatch(EventSink& sink, size_t ready_count) noexcept {
 }
 
 void EpollIo::accept_ready(uint32_t index, EventSink& sink) noexcept {
-  for (uint32_t turn = 0; turn < listener_accepts_max; ++turn) {
+  for (uint32_t accepts = 0; accepts < listener_accepts_max; ++accepts) {
     if (sink.full() || sockets_.full() || !accept_one(index, sink)) return;
   }
 }
@@ -258,7 +258,7 @@ bool EpollIo::accept_one(uint32_t index, EventSink& sink) noexcept {
   const int32_t failure = -errno;
   if (failure == -EAGAIN) return false;
   if (accept_failure_passes(failure)) return true;
-  spare_.turn_one_away(listener.fd.get());
+  spare_.refuse_one(listener.fd.get());
   listener.retry_ns = now_.monotonic_ns + accept_pause_ns;
   sink.push({.kind = EventKind::accept_failed, .listener = index, .result = failure});
   return false;
@@ -270,7 +270,7 @@ void EpollIo::finish_listener(uint32_t index, EventSink& sink) noexcept {
   while (!sink.full() && !sockets_.full() && accept_one(index, sink)) {
   }
   if (sink.full()) return;
-  // Without a slot for them, what is left is turned away by closing.
+  // The connections for which there is no slot are refused by closing the listener.
   listener.fd.reset();
   listener.finished = true;
   sink.push({.kind = EventKind::listener_closed, .listener = index});

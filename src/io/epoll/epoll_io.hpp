@@ -1,7 +1,8 @@
-// Io over epoll, where io_uring is blocked: level-triggered, one set of receive buffers per core.
+// Io over epoll, where io_uring is blocked: level-triggered, one set of receive buffers per worker.
 // Flow:   epoll_wait -> accept, receive, send until they would block -> events.
-// Shape:  interest in a socket is changed at the next poll(), so start and stop in turn cost
-//         nothing. What hung up and was told is no longer watched: it would be reported for ever.
+// Shape:  interest in a socket is changed at the next poll(), so a start and a stop in between cost
+//         nothing. A socket is no longer watched after its hang-up was reported: epoll would report
+//         it for ever.
 // Errors: see Io. The constructor throws std::system_error.
 // Lives:  sends are tried at once, in send(); their `sent` comes with the next poll().
 // Source: epoll(7), tcp(7).

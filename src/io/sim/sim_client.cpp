@@ -7,7 +7,7 @@ namespace sluice::io {
 void SimClient::write(std::span<const std::byte> bytes) {
   SimLink& to = link();
   ASSERT(!to.client_finished);
-  if (to.server_closed) to.reset = true;  // nobody is there any more
+  if (to.server_closed) to.reset = true;  // the server's side is gone
   if (!to.reset && !to.refused) to.to_server.push(bytes);
 }
 
@@ -29,7 +29,7 @@ void SimClient::reset() noexcept {
   link().abort();
 }
 
-// What the client did not read makes its close a reset, as in Linux.
+// Bytes that the client did not read make its close a reset, as in Linux.
 void SimClient::close() noexcept {
   SimLink& closed = link();
   closed.client_finished = true;

@@ -1,6 +1,6 @@
 // The peer's side of one simulated connection. One that does not read() lets its window fill up.
 // Flow:   SimIo::connect() -> SimClient <-> SimLink, whichever SimIo holds the other side.
-// Lives:  refers to the SimNetwork; a copy speaks for the same connection.
+// Lives:  refers to the SimNetwork; a copy stands for the same connection.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ class SimClient {
   bool was_reset() const noexcept;
   bool was_cut_by_network() const noexcept;
   bool end_of_stream() const noexcept;        // everything was read, and no more comes
-  size_t undelivered_bytes() const noexcept;  // written, but not yet told to the server
+  size_t undelivered_bytes() const noexcept;  // written, but not yet delivered to the server
 
  private:
   SimLink& link() const noexcept { return network_->link(link_); }

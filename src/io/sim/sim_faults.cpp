@@ -17,7 +17,7 @@ constexpr std::array<Row, faults_count> rows = {{
     {"late_bytes", 0.9},
     {"short_send", 0.8},
     {"delayed_sent", 0.7},
-    {"peer_window_full", 0.0},  // the clients' doing; counted here
+    {"peer_window_full", 0.0},  // caused by the clients; counted here
     {"reset_idle", 0.004},
     {"reset_mid_receive", 0.004},
     {"reset_mid_send", 0.02},

@@ -1,4 +1,4 @@
-// What the simulated kernel and network do wrong, how often, and how often they did.
+// The faults of the simulated kernel and network: their rates, and how often each fired.
 // Flow:   a run's seed -> Faults::draw() -> SimIo asks fires() wherever a fault could happen.
 // Shape:  every run has its own rates, many of them zero: rare combinations come up by themselves
 //         ("swarm testing").
@@ -15,12 +15,12 @@ namespace sluice::io {
 
 enum class Fault : uint8_t {
   split_receive,      // fewer bytes are delivered than have arrived
-  delayed_receive,    // bytes that have arrived are told in a later poll
+  delayed_receive,    // bytes that have arrived are delivered in a later poll
   no_buffer,          // a receive finds no free buffer and ends
   multishot_ended,    // a receive delivers its bytes, and ends without cause
   late_bytes,         // bytes are delivered although receive_stop() was called
   short_send,         // the kernel takes a part of a send
-  delayed_sent,       // a send is done, and told in a later poll
+  delayed_sent,       // a send is done, and reported in a later poll
   peer_window_full,   // a send waits for a peer that does not read
   reset_idle,         // the connection is reset while nothing is under way
   reset_mid_receive,  // ... with bytes that have arrived, and are lost
@@ -28,10 +28,10 @@ enum class Fault : uint8_t {
   reordered,          // completions of different sockets come in another order
   accept_failed,      // out of descriptors
   delayed_closed,     // the kernel holds a closed socket for longer
-  spurious_wake,      // `woken`, and nobody called wake()
+  spurious_wake,      // `woken` without a call of wake()
   clock_jump,         // the monotonic clock jumps forward
   wall_clock_back,    // the wall clock is set back
-  // Between cores.
+  // Between workers.
   delayed_wake,        // wake() is seen by a later poll
   release_late_bytes,  // bytes are delivered although release() was called
   delayed_released,    // the kernel holds a released socket for longer
@@ -51,14 +51,14 @@ class Faults {
   void draw() noexcept;
   void set_rate(Fault fault, double rate) noexcept { rates_[index(fault)] = rate; }
 
-  // From now on none fires: whatever is under way must come to an end.
+  // From now on none fires, so that everything under way completes.
   void calm() noexcept { rates_.fill(0); }
 
   bool fires(Fault fault) noexcept {
     const double rate = rates_[index(fault)];
     return rate > 0 && random_.chance(rate);
   }
-  // Told apart from fires(): a fault counts where it made a difference.
+  // Separate from fires(): a fault counts where it made a difference.
   void count(Fault fault) noexcept { ++counts_[index(fault)]; }
   uint64_t counted(Fault fault) const noexcept { return counts_[index(fault)]; }
 

@@ -6,7 +6,7 @@
 
 #include "base/assert.hpp"
 
-// A view of a buffer that was given back is then a report, not just garbage.
+// Reading a returned buffer is then a report, not just garbage.
 #ifdef SLUICE_ADDRESS_SANITIZER
 #include <sanitizer/asan_interface.h>
 #else
@@ -216,7 +216,7 @@ void SimIo::return_buffers() noexcept {
   ASAN_POISON_MEMORY_REGION(buffers_.data(), buffers_.size());
   buffers_out_ = 0;
   for (const uint32_t index : std::exchange(starved_, {})) {
-    act(index, slots_[index].arming.buffers_back());
+    act(index, slots_[index].arming.buffers_returned());
   }
 }
 
@@ -238,7 +238,7 @@ bool SimIo::wake_seen() noexcept {
   return woken_.exchange(false, std::memory_order_acquire);
 }
 
-// Every socket and listener in turn, an event at a time, until nobody has one: so completions of
+// Every socket and listener in order, an event at a time, until none is left: so completions of
 // different sockets interleave, and those of one socket stay in order.
 size_t SimIo::collect(std::span<Event> events) noexcept {
   size_t count = 0;
@@ -254,14 +254,14 @@ size_t SimIo::collect(std::span<Event> events) noexcept {
   }
   const bool reordered = faults_.fires(Fault::reordered);
   if (reordered) faults_.count(Fault::reordered);
-  size_t turn = 0;
+  size_t place = 0;
   while (count < events.size() && !candidates_.empty()) {
-    turn = reordered ? random_.below(candidates_.size()) : turn % candidates_.size();
-    if (const std::optional<Event> event = next_event(candidates_[turn])) {
+    place = reordered ? random_.below(candidates_.size()) : place % candidates_.size();
+    if (const std::optional<Event> event = next_event(candidates_[place])) {
       events[count++] = *event;
-      ++turn;
+      ++place;
     } else {
-      candidates_.erase(candidates_.begin() + static_cast<ptrdiff_t>(turn));
+      candidates_.erase(candidates_.begin() + static_cast<ptrdiff_t>(place));
     }
   }
   return count;

@@ -1,10 +1,10 @@
 // Io in memory, with a clock that tests move, seeded faults, and the peers' side of every socket.
 // Flow:   SimClient <-> SimLink <-> SimIo -> events -> the code under test, in one thread. One
-//         SimIo stands for one core; those of one SimNetwork are one machine.
+//         SimIo stands for one worker; those of one SimNetwork are one machine.
 // Shape:  each poll() plays the kernel: moves bytes of sends, completes multishot receives through
 //         ReceiveArming, in an order and in pieces that the faults choose.
-// Errors: breaks of io.hpp's contract are ASSERTed: two sends in flight, a send whose bytes
-//         changed, a call on a socket that is closed. Buffers turn to garbage with the next poll().
+// Errors: breaks of io.hpp's contract are ASSERTed: two sends in flight, changed bytes of a send in
+//         flight, a call on a socket that is closed. Buffers turn to garbage with the next poll().
 // Lives:  in a network of its own unless it is given one; linked into tests only.
 #pragma once
 
@@ -32,12 +32,12 @@ struct SimOptions {
   uint32_t receive_buffer_bytes = 4'096;   // a multiple of 8
   uint32_t peer_window_bytes = 64 * 1024;  // sent, but not read by the client
   int64_t turn_ns_max = 0;                 // each poll() takes up to this long
-  int64_t wait_ns_max = INT64_MAX;         // a poll() that waits comes back after this at most
+  int64_t wait_ns_max = INT64_MAX;         // a poll() that waits returns after this at most
   int64_t clock_jump_ns_max = 10 * base::ns_per_s;
   base::Now start = sim_start;  // of a network of its own
 };
 
-// Sees what the kernel takes of every send: a connection's bytes in their order.
+// Observes what the kernel takes of every send: a connection's bytes in their order.
 class TakenWatch {
  public:
   virtual void on_taken(uint32_t link, std::span<const std::byte> bytes) = 0;
@@ -69,8 +69,7 @@ class SimIo final : public Io {
   void wake() noexcept override { woken_.store(true, std::memory_order_release); }
   const Statistics& statistics() const noexcept override { return statistics_; }
 
-  // ------------------------------------------------------------------------- the test's side
-  // To this core's listener, wherever the connection goes from there.
+  // Connects to this worker's listener, wherever the connection goes from there.
   SimClient connect(ListenerId listener);
   void watch_taken(TakenWatch& watch) noexcept { taken_watch_ = &watch; }
   SimNetwork& network() noexcept { return network_; }
@@ -80,8 +79,8 @@ class SimIo final : public Io {
   void advance(int64_t ns) noexcept { network_.advance(ns); }
   void set_wall_clock(int64_t wall_ns) noexcept { network_.set_wall_clock(wall_ns); }
 
-  // Whether a poll() would tell something, this one or the next, without any fault: a core that
-  // has none sleeps in its poll().
+  // Whether this poll() or the next one would report an event without any fault; a worker without
+  // one sleeps in its poll().
   bool has_event_pending() const noexcept;
   // Whether a poll() would move bytes of a send, as a kernel does by itself.
   bool is_sending() const noexcept;
@@ -90,7 +89,7 @@ class SimIo final : public Io {
   uint32_t sends_in_flight() const noexcept;
   // Whether the server has given up its side of this connection.
   bool server_closed(uint32_t link) const noexcept { return network_.link(link).server_closed; }
-  // Which client's connection an `accepted` socket is, to tell events apart in tests.
+  // The link of an `accepted` socket, to identify its client's connection in tests.
   uint32_t link_of(SocketId socket) const noexcept { return slots_[socket.index].link; }
 
  private:
@@ -103,7 +102,7 @@ class SimIo final : public Io {
     size_t taken_bytes = 0;  // by the kernel so far
     int32_t result = 0;
     bool in_flight = false;
-    bool done = false;  // only `sent` is left to be told
+    bool done = false;  // only `sent` is left to be reported
   };
 
   struct Slot {
@@ -117,7 +116,7 @@ class SimIo final : public Io {
     bool open = false;
     bool closing = false;
     bool releasing = false;         // release() was called, and not close()
-    uint64_t reported_in_poll = 0;  // bytes; `released` is told in a later one
+    uint64_t reported_in_poll = 0;  // bytes; `released` follows in a later one
     bool send_finished = false;
     bool hang_up_reported = false;
     bool failure_reported = false;
@@ -131,7 +130,7 @@ class SimIo final : public Io {
     bool closed = false;
   };
 
-  // A socket or a listener that may have something to tell in this poll.
+  // A socket or a listener that may have an event in this poll.
   struct Candidate {
     uint32_t index;
     bool listener;
@@ -151,7 +150,7 @@ class SimIo final : public Io {
   bool accept_due(const Listener& listener) const noexcept;
   bool event_due(const Slot& slot) const noexcept;
 
-  // sim_io.cpp: the turn
+  // sim_io.cpp: one poll
   void act(uint32_t index, ReceiveAction action) noexcept;
   void move_clock() noexcept;
   void return_buffers() noexcept;
@@ -161,7 +160,7 @@ class SimIo final : public Io {
   std::optional<Event> accept_next(ListenerId listener) noexcept;
   std::optional<Event> socket_event(uint32_t index) noexcept;
 
-  // sim_kernel.cpp: what the kernel does to one socket
+  // sim_kernel.cpp: the kernel's effects on one socket
   void reset_some() noexcept;
   void move_send(Slot& slot) noexcept;
   static void finish_send(Slot& slot, int32_t result) noexcept;
@@ -176,7 +175,7 @@ class SimIo final : public Io {
   std::span<std::byte> take_buffer(size_t bytes) noexcept;
 
   SimOptions options_;
-  std::unique_ptr<SimNetwork> own_network_;  // null: it was given one
+  std::unique_ptr<SimNetwork> own_network_;  // null if the caller gave one
   SimNetwork& network_;
   Random& random_;
   Faults& faults_;

@@ -1,4 +1,4 @@
-// What the simulated kernel and network do to one socket (declared in sim_io.hpp).
+// The effects of the simulated kernel and network on one socket (declared in sim_io.hpp).
 #include <cerrno>
 #include <functional>
 #include <string_view>
@@ -102,7 +102,8 @@ std::optional<Event> SimIo::receive_event(uint32_t index) noexcept {
   return Event{.kind = EventKind::end_of_stream, .socket = id_of(index, slot)};
 }
 
-// A cancel and the bytes race: what had arrived may still be told, then the receive has ended.
+// A cancel and the bytes race: bytes that had arrived may still be delivered, then the receive has
+// ended.
 std::optional<Event> SimIo::cancel_event(uint32_t index) noexcept {
   Slot& slot = slots_[index];
   const bool late = !slot.closing && !link_of(slot).to_server.empty() &&
@@ -145,8 +146,8 @@ Event SimIo::deliver(uint32_t index) noexcept {
   return Event{.kind = EventKind::received, .socket = id_of(index, slot), .bytes = buffer};
 }
 
-// What the watch tells while the socket is stopped, each once: failures, and that the peer has
-// ended (then bytes may still lie before the end).
+// Reports what the watch sees while the socket is stopped, each once: failures, and that the peer
+// has ended (then bytes may still lie before the end).
 std::optional<Event> SimIo::hang_up_event(uint32_t index) noexcept {
   Slot& slot = slots_[index];
   if (slot.closing || slot.releasing) return {};

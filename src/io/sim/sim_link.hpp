@@ -42,22 +42,23 @@ struct SimLink {
   ByteQueue to_server;  // arrived in the server's kernel, not yet delivered
   ByteQueue to_client;  // arrived at the client, not yet read
   bool accepted = false;
-  bool refused = false;          // nobody listens
+  bool refused = false;          // no listener
   bool client_finished = false;  // the client's end of stream stands behind `to_server`
-  bool client_closed = false;    // what the server sends is answered by a reset
+  bool client_closed = false;    // bytes of the server are answered by a reset
   bool server_finished = false;  // the server's end of stream stands behind `to_client`
-  bool server_closed = false;    // the server's side is gone; what the client sends is lost
+  bool server_closed = false;    // the server's side is gone; bytes of the client are lost
   bool released = false;         // the server's side is between two SimIos
-  bool reset = false;            // both sides are told
-  bool cut_by_network = false;   // ... and neither of them did it
+  bool reset = false;            // both sides see it
+  bool cut_by_network = false;   // ... and neither side caused it
 
-  // Ends the connection at once: what had arrived at the server and was not delivered is lost.
+  // Ends the connection at once: bytes that had arrived at the server and were not delivered are
+  // lost.
   void abort() noexcept {
     reset = true;
     to_server.clear();
   }
 
-  // The server lets go. Unread bytes make that a reset, as in Linux.
+  // Closes the server's side. Unread bytes make that a reset, as in Linux.
   void close_server_side() noexcept {
     if (!to_server.empty()) reset = true;
     to_server.clear();

@@ -1,4 +1,4 @@
-// What the simulated machines share: every connection, one clock, one source of faults.
+// The common part of all SimIos: every connection, one clock, one source of faults.
 // Flow:   SimClient <-> SimLink <-> whichever SimIo holds the server's side.
 // Shape:  a link's number serves as the descriptor that is released and adopted. Each SimIo has
 //         its own listeners, as with SO_REUSEPORT, and its own view of the clock: that of its last
@@ -49,7 +49,7 @@ class SimNetwork {
     return static_cast<uint32_t>(links_.size() - 1);
   }
 
-  // Between release() and adopt() or discard() a link is in nobody's slot.
+  // Between release() and adopt() or discard() a link has no slot.
   int release(uint32_t link) noexcept {
     ASSERT(!links_[link].released);
     ASSERT(!links_[link].server_closed);

@@ -1,9 +1,9 @@
 // Receive buffers that the kernel picks from when bytes are there: an idle socket holds none.
-// Flow:   give_back() -> kernel fills one -> take(completion) -> reader -> give_back().
+// Flow:   return_buffers() -> kernel fills one -> take(completion) -> reader -> return_buffers().
 // Units:  bytes.
 // Errors: the constructor throws std::system_error.
-// Lives:  what take() gave is the reader's until give_back(), once a poll(). Never kept longer: an
-//         empty ring ends every receive.
+// Lives:  the reader owns what take() gave until return_buffers(), once a poll(). Never kept
+//         longer: an empty ring ends every receive.
 // Source: io_uring_register_buf_ring(3); liburing 2.3 has no io_uring_setup_buf_ring().
 #pragma once
 
@@ -28,10 +28,10 @@ class BufferRing {
   // The bytes of a completion that has IORING_CQE_F_BUFFER.
   std::span<std::byte> take(const io_uring_cqe& cqe) noexcept;
 
-  // All that were taken go back to the kernel.
+  // Returns all taken buffers to the kernel.
   void return_buffers() noexcept;
 
-  // Buffers that nobody took; some may already be in completions that were not looked at.
+  // Buffers that were not taken; some may already be in completions that were not handled yet.
   uint32_t free() const noexcept { return count_ - static_cast<uint32_t>(taken_.size()); }
 
  private:

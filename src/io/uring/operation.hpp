@@ -1,8 +1,8 @@
-// What a completion says about itself: the 64 bits that its submission carried.
+// The user data of a completion: the 64 bits that its submission carried.
 // Shape:  63      56 55             32 31                 0
 //         operation | generation      | index
-//         Of a socket: its slot. Of a listener: its id. Never a pointer: what comes late would
-//         point to something else.
+//         Of a socket: its slot. Of a listener: its id. Never a pointer: that of a late
+//         completion would point to something else.
 #pragma once
 
 #include <cstdint>

@@ -59,7 +59,8 @@ void Ring::enter(int64_t wait_ns) noexcept {
     __kernel_timespec time{.tv_sec = wait_ns / base::ns_per_s, .tv_nsec = wait_ns % base::ns_per_s};
     io_uring_cqe* cqe = nullptr;
     ++enters_;
-    // Interrupted, timed out, no memory: the caller looks at what there is, and comes again.
+    // Interrupted, timed out, no memory: the caller handles the completions there are, and calls
+    // again.
     io_uring_submit_and_wait_timeout(&ring_, &cqe, 1, &time, nullptr);
     return;
   }

@@ -1,7 +1,7 @@
 // One io_uring: its set-up, and one system call that submits and waits.
 // Flow:   next_submission() -> enter() -> completions().
 // Errors: the constructor throws std::system_error. next_submission() gives nullptr only when the
-//         kernel takes nothing; what should have been submitted has to be tried again.
+//         kernel takes nothing; the caller has to try again later.
 // Lives:  built, used and destroyed by one thread (SINGLE_ISSUER).
 // Source: io_uring_setup(2), io_uring_enter(2); flags up to Linux 6.1, which liburing 2.3 knows.
 //         Newer set-up flags corrupt the ring under an older library: do not add any.

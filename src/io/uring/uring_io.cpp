@@ -187,7 +187,7 @@ void UringIo::act(uint32_t index, ReceiveAction action) noexcept {
       slot.receive_due = true;
       break;
     case ReceiveAction::cancel:
-      if (std::exchange(slot.receive_due, false)) {  // the kernel has not heard of it
+      if (std::exchange(slot.receive_due, false)) {  // the kernel has not seen it
         std::ignore = slot.arming.complete(-ECANCELED, false);
       } else {
         slot.cancel_due = true;
@@ -211,13 +211,14 @@ void UringIo::stop_for_good(uint32_t index) noexcept {
   changed_.push(index);
 }
 
-// As many as there are buffers, in turn: more would fail at once, even with nothing to receive.
-// Who received nothing comes first: a busy socket takes all buffers as soon as it is armed.
+// Arms as many as there are buffers, in order: more would fail at once, even with nothing to
+// receive. Sockets that received nothing come first: a busy one takes all buffers as soon as it is
+// armed.
 void UringIo::rearm_starved() noexcept {
-  for (uint32_t turn = buffers_.free(); turn > 0; --turn) {
+  for (uint32_t left = buffers_.free(); left > 0; --left) {
     if (starved_.empty() && sated_.empty()) return;
     const uint32_t index = starved_.empty() ? sated_.pop() : starved_.pop();
-    act(index, sockets_[index].arming.buffers_back());
+    act(index, sockets_[index].arming.buffers_returned());
     changed_.push(index);
   }
 }
@@ -288,8 +289,8 @@ bool UringIo::submit_cancel(uint32_t index) noexcept {
   return true;
 }
 
-// Where no receive would see it, a poll tells of the peer's hang-up; multishot, for a half-close
-// may be followed by a reset. It stays armed when receiving goes on.
+// While no receive would see it, a poll reports the peer's hang-up; multishot, because a reset may
+// follow a half-close. It stays armed when receiving goes on.
 bool UringIo::submit_watch(uint32_t index) noexcept {
   Slot& slot = sockets_[index];
   const bool receiving = slot.arming.wanted() || slot.arming.in_flight();
@@ -310,7 +311,7 @@ void UringIo::submit_wake() noexcept {
   wake_armed_ = true;
 }
 
-// What the watch saw is told once no receive can tell it, after its last bytes.
+// Reports what the watch saw once no receive can report it, after the last bytes.
 void UringIo::report_hang_up(uint32_t index) noexcept {
   Slot& slot = sockets_[index];
   if (slot.hang_up == 0 || slot.arming.wanted() || slot.arming.in_flight()) return;
@@ -366,7 +367,7 @@ void UringIo::finish_listener(uint32_t index, EventSink& sink) noexcept {
     if (result < 0 && !accept_failure_passes(result)) break;
   }
   if (sink.full()) return;
-  // Without a slot for them, what is left is turned away by closing.
+  // The connections for which there is no slot are refused by closing the listener.
   close_parked(index);
   listener.fd.reset();
   listener.finished = true;
@@ -393,7 +394,7 @@ void UringIo::close_parked(ListenerId listener) noexcept {
 
 void UringIo::park(int fd, ListenerId listener) noexcept {
   if (parked_.size() == parked_.capacity()) {
-    ::close(fd);  // more than the completion queue holds, twice: the cancel is not heard
+    ::close(fd);  // more than twice what the completion queue holds: the cancel has no effect
     return;
   }
   parked_.push_back({.fd = fd, .listener = listener});
@@ -455,7 +456,7 @@ void UringIo::accept_result(int32_t result, uint32_t index, EventSink& sink) noe
     if (sockets_.full() || parked_first_ < parked_.size()) return park(result, index);
     open_socket(result, index, sink);
   } else if (!accept_failure_passes(result)) {
-    spare_.turn_one_away(listener.fd.get());
+    spare_.refuse_one(listener.fd.get());
     listener.retry_ns = now_.monotonic_ns + accept_pause_ns;
     sink.push({.kind = EventKind::accept_failed, .listener = index, .result = result});
   }
@@ -483,8 +484,9 @@ void UringIo::complete_socket(const io_uring_cqe& cqe, OperationTag tag, EventSi
   if (tag.operation == Operation::cancel_receive) slot.cancelling = false;
   if (tag.operation == Operation::cancel_all) slot.cancelling_all = false;
   if (slot.closing) leave_if_quiet(tag.index);
-  // By the next turn: the caller sees the last bytes first. There the cancel is repeated too if its
-  // target is still in flight, for nothing else would end a receive that it did not find.
+  // The next poll() does it: the caller sees the last bytes first. It also repeats the cancel if
+  // its target is still in flight, because nothing else would end a receive that the cancel did not
+  // find.
   if (slot.releasing) changed_.push(tag.index);
 }
 
@@ -509,7 +511,7 @@ void UringIo::complete_receive(const io_uring_cqe& cqe, uint32_t index, EventSin
   }
   // A cancel that was answered without having found its target is repeated.
   if (more && !slot.arming.wanted() && !slot.cancelling) slot.cancel_due = true;
-  // Who waits for a buffer takes part again when its turn has come.
+  // rearm_starved() arms a socket that waits for a buffer.
   const bool over = !more && !slot.arming.starved();
   if (over || slot.cancel_due) changed_.push(index);
 }
@@ -532,7 +534,7 @@ void UringIo::complete_send(const io_uring_cqe& cqe, uint32_t index) noexcept {
   if (slot.unsent.empty()) return sockets_.note_sent(index);
   const bool go_on = cqe.res >= 0 || cqe.res == -EINTR || cqe.res == -EAGAIN;
   if (!go_on) {
-    // Linux 6.0 does not tell what it had taken of a send that is cancelled.
+    // Linux 6.0 does not report how much it had taken of a cancelled send.
     const bool is_known = cqe.res != -ECANCELED;
     const auto untaken = is_known ? slot.unsent : std::span<const std::byte>{};
     return sockets_.note_send_failure(index, cqe.res, untaken);

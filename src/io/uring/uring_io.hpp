@@ -1,11 +1,11 @@
 // Io over io_uring: multishot accept and receive, one buffer ring, one send in flight per socket.
 // Flow:   calls -> marks in the slot -> poll(): submissions -> completions -> events.
-// Shape:  calls submit nothing themselves: poll() turns what changed into submissions, so start
-//         and stop in turn cost nothing, and a full submission queue loses nothing.
+// Shape:  calls submit nothing themselves: poll() turns what changed into submissions, so a start
+//         and a stop in between cost nothing, and a full submission queue loses nothing.
 // Errors: see Io. The constructor throws std::system_error.
 // Lives:  a descriptor is closed or released only when the last completion of its last operation
 //         has come: a pending operation would keep the peer from seeing the end, take bytes that
-//         are the adopter's, or hit a stranger. Built, polled and destroyed by one thread.
+//         are the adopter's, or hit another socket. Built, polled and destroyed by one thread.
 // Source: io_uring(7), the manual pages of io_uring_prep_*(3).
 #pragma once
 
@@ -59,7 +59,7 @@ class UringIo final : public Io {
     bool cancelling_all = false;  // close() or release() has begun to cancel
     bool watching = false;        // for the peer's hang-up
     uint32_t hang_up = 0;         // poll(2) bits that the watch reported
-    uint32_t in_flight = 0;       // operations whose last completion has not come
+    uint32_t in_flight = 0;       // operations that still await their last completion
     SlotLink changed;
     SlotLink starved;
   };
@@ -74,7 +74,7 @@ class UringIo final : public Io {
     int64_t retry_ns = 0;  // not before, after a failure
   };
 
-  // Accepted by the kernel before it heard that every slot is in use.
+  // Accepted by the kernel before it saw the cancel, while every slot is in use.
   struct Parked {
     int fd;
     ListenerId listener;
@@ -85,7 +85,7 @@ class UringIo final : public Io {
   void act(uint32_t index, ReceiveAction action) noexcept;
   void stop_for_good(uint32_t index) noexcept;
 
-  // Before waiting: what changed becomes submissions. False: the kernel takes no more for now.
+  // Before waiting: makes submissions of the changes. False: the kernel takes no more for now.
   void rearm_starved() noexcept;
   void apply_changes() noexcept;
   bool apply(uint32_t index) noexcept;

@@ -41,7 +41,7 @@ TEST(Limit, units_and_sources_keep_their_numbers_and_names) {
   EXPECT_EQ(source_name(static_cast<QuotaSource>(4)), "default");
 }
 
-TEST(Limit, numbers_that_nobody_gave_have_no_name) {
+TEST(Limit, unassigned_numbers_have_no_name) {
   EXPECT_EQ(metric_name(static_cast<Metric>(metrics_count)), "");
   EXPECT_EQ(kind_name(static_cast<LimitKind>(limit_kinds_count)), "");
   EXPECT_EQ(unit_name(static_cast<CalendarUnit>(5)), "");

@@ -1,6 +1,6 @@
-// Goal: outcomes keep their numbers, names and the reference's sentences; who may ask again is
-//       told; a batch outlives the bytes that it came in.
-// Method: all codes, one by one; batches whose texts are overwritten behind their back.
+// Goal: outcomes keep their numbers, names and the reference's sentences, and whether a retry may
+//       help; a batch outlives the bytes that it was read from.
+// Method: all codes, one by one; batches with texts that are overwritten later.
 #include "api/quota.hpp"
 
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ TEST(QuotaCode, has_a_verdict_if_a_wait_can_end_with_it) {
   EXPECT_DEATH(verdict_of(QuotaCode::queued), "");
 }
 
-TEST(QuotaCode, says_what_the_reference_says) {
+TEST(QuotaCode, uses_the_sentences_of_the_reference) {
   EXPECT_EQ(code_reason(QuotaCode::ok), "within quota");
   EXPECT_EQ(code_reason(QuotaCode::unknown_model), "model has no configured quota");
   EXPECT_EQ(code_reason(QuotaCode::unlimited), "all limits are unlimited");
@@ -89,7 +89,7 @@ TEST(QuotaCode, three_of_them_admit) {
   EXPECT_EQ(admitting, (std::set{QuotaCode::ok, QuotaCode::unlimited, QuotaCode::unknown_model}));
 }
 
-TEST(QuotaCode, who_was_denied_for_want_of_room_or_time_may_ask_again) {
+TEST(QuotaCode, denials_for_lack_of_room_or_time_may_be_retried) {
   for (const QuotaCode code :
        {QuotaCode::rpd_exceeded, QuotaCode::rpm_exceeded, QuotaCode::tpm_exceeded,
         QuotaCode::requests_exceeded, QuotaCode::input_tokens_exceeded,
@@ -117,7 +117,7 @@ TEST(ReservationState, keeps_its_numbers_and_names) {
   EXPECT_EQ(state_name(static_cast<ReservationState>(4)), "expired");
 }
 
-// A frame's bytes, which another one overwrites as soon as it was read.
+// A frame's bytes, which another one overwrites as soon as they were read.
 struct Bytes {
   std::string subjects = "{t}first{t}second";
   std::string id = "an id of the client's";
@@ -151,7 +151,7 @@ TEST(QuotaBatch, owns_its_texts_when_asked_to) {
   expect_texts(batch);
 }
 
-TEST(QuotaBatch, takes_its_own_texts_along_when_it_moves) {
+TEST(QuotaBatch, keeps_its_own_texts_when_it_moves) {
   QuotaBatch batch;
   std::string name = "a";  // so short that a string would hold it in itself
   batch.subjects = {name};
@@ -162,7 +162,7 @@ TEST(QuotaBatch, takes_its_own_texts_along_when_it_moves) {
   EXPECT_EQ(moved.subjects[0], "a");
 }
 
-TEST(QuotaBatch, answers_are_as_many_as_calls_and_empty) {
+TEST(QuotaBatch, has_one_empty_answer_for_each_call) {
   QuotaBatch batch;
   batch.calls.resize(3);
   batch.make_answers();
@@ -178,7 +178,7 @@ TEST(QuotaBatch, answers_are_as_many_as_calls_and_empty) {
   EXPECT_EQ(batch.answer_text, "");
 }
 
-TEST(QuotaBatch, cleared_it_holds_nothing_but_its_memory) {
+TEST(QuotaBatch, holds_only_its_memory_when_cleared) {
   Bytes bytes;
   QuotaBatch batch;
   bytes.fill(batch);

@@ -1,5 +1,5 @@
-// A broken assertion ends the process and says which; one that holds costs nothing else. Method:
-// death tests.
+// A broken assertion ends the process and names its condition; one that holds costs nothing else.
+// Method: death tests.
 #include "base/assert.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Address space is there, reads as zero, and goes back. Method: bytes at the ends of regions of
+// Address space is there, reads as zero, and is freed. Method: bytes at the ends of regions of
 // sizes around a page and a large page.
 #include "base/mapped_region.hpp"
 
@@ -14,7 +14,7 @@ namespace {
 constexpr size_t page_bytes = 4096;
 constexpr size_t large_page_bytes = 2 * 1024 * 1024;
 
-TEST(MappedRegion, holds_what_was_asked_for_at_least) {
+TEST(MappedRegion, holds_at_least_the_requested_bytes) {
   for (const size_t bytes : {size_t{1}, page_bytes, page_bytes + 1, large_page_bytes - 1,
                              large_page_bytes, large_page_bytes + 1, 5 * large_page_bytes}) {
     const MappedRegion region(bytes, "test");
@@ -51,7 +51,7 @@ TEST(MappedRegion, names_its_purpose_when_there_is_no_space) {
   }
 }
 
-TEST(MappedRegion, gives_whole_pages_back) {
+TEST(MappedRegion, frees_whole_pages_only) {
   MappedRegion region(4 * page_bytes, "test");
   for (size_t index = 0; index < region.size(); ++index) region.data()[index] = std::byte{7};
   region.discard(1, 2 * page_bytes);  // the first page only in part, so it stays

@@ -1,5 +1,5 @@
-// A pool hands out at most its capacity, reuses what came back, and ends what it holds. Method: an
-// object that counts its lives.
+// A pool hands out at most its capacity, reuses freed objects, and destroys those that it still
+// holds. Method: an object that counts its lives.
 #include "base/object_pool.hpp"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ TEST(ObjectPool, hands_out_as_many_as_it_holds) {
   EXPECT_EQ(pool.used(), 3u);
 }
 
-TEST(ObjectPool, takes_the_last_one_back_first) {
+TEST(ObjectPool, reuses_the_object_freed_last) {
   int alive = 0;
   Pool pool(4, "test");
   for (int count = 0; count < 4; ++count) pool.take(alive);
@@ -57,7 +57,7 @@ TEST(ObjectPool, knows_which_indexes_are_in_use) {
   EXPECT_EQ(pool.index_end(), 2u);
 }
 
-TEST(ObjectPool, ends_what_it_still_holds) {
+TEST(ObjectPool, destroys_the_objects_it_still_holds) {
   int alive = 0;
   {
     Pool pool(4, "test");
@@ -73,7 +73,7 @@ TEST(ObjectPool, of_no_capacity_is_always_full) {
   EXPECT_EQ(pool.take(alive), Pool::none);
 }
 
-TEST(ObjectPoolDeathTest, does_not_take_the_same_twice) {
+TEST(ObjectPoolDeathTest, refuses_to_free_an_object_twice) {
   int alive = 0;
   Pool pool(2, "test");
   pool.take(alive);

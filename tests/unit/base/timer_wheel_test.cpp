@@ -76,7 +76,7 @@ TEST(TimerWheel, forgets_a_timer_that_is_cancelled_or_gone) {
   EXPECT_EQ(due_owners(wheel), std::vector<uint64_t>{3});
 }
 
-TEST(TimerWheel, takes_back_what_is_due_but_not_popped) {
+TEST(TimerWheel, cancels_a_due_timer_before_it_is_popped) {
   TimerWheel wheel(0);
   Timer first(1);
   Timer second(2);
@@ -87,7 +87,7 @@ TEST(TimerWheel, takes_back_what_is_due_but_not_popped) {
   EXPECT_EQ(due_owners(wheel), std::vector<uint64_t>{1});
 }
 
-// Timers that were put on far ahead, and have to come down two levels at the same time.
+// Timers that were scheduled far ahead, and have to move down two levels at the same time.
 TEST(TimerWheel, moves_many_in_slices) {
   constexpr int moves_max = 100;
   constexpr size_t count = size_t{3} * moves_max;
@@ -121,7 +121,7 @@ TEST(TimerWheel, knows_when_nothing_is_due) {
   EXPECT_EQ(wheel.pop_due(), nullptr);
 }
 
-// The wheel's timers and, by time, what must be due when.
+// The wheel's timers and, by time, those that must be due.
 class Model {
  public:
   explicit Model(uint64_t seed)
@@ -178,7 +178,7 @@ class Model {
     EXPECT_EQ(owners.size(), expected.size());
   }
 
-  // Whoever sleeps until next_due_ms() never sleeps too long.
+  // A caller that sleeps until next_due_ms() never sleeps too long.
   void check_next_due() {
     int64_t first_ms = INT64_MAX;
     for (const auto& [owner, due_ms] : due_ms_) first_ms = std::min(first_ms, due_ms);

@@ -1,4 +1,4 @@
-// Goal: `acquire` asks what its flags say, prints each outcome and tells it by its exit code.
+// Goal: `acquire` sends the request of its flags, prints each outcome and sets its exit code.
 // Method: the subcommand against a scripted server.
 #include "cli/acquire_command.hpp"
 
@@ -70,7 +70,7 @@ TEST(AcquireCommand, waits_for_the_outcome) {
   EXPECT_EQ(outcome.output, "queued\napproved\n");
 }
 
-TEST(AcquireCommand, a_refusal_is_told) {
+TEST(AcquireCommand, reports_a_refusal) {
   const FakeServer server{FakeServer::welcoming([](Peer& peer) {
     peer.write(sluicegate::test::error(
         peer.read().getId(), sluicegate::test::schema::ErrorCode::BAD_COST, "no such cost"));

@@ -1,5 +1,5 @@
-// Goal: `bench` runs its closed loop and reports what really came back. Method: the subcommand
-// against a scripted server that decides in a known way.
+// Goal: `bench` runs its closed loop and reports the server's real answers. Method: the subcommand
+//       against a scripted server that decides in a known way.
 #include "cli/bench_command.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ namespace {
 using sluicegate::test::FakeServer;
 using sluicegate::test::Peer;
 
-// The load tool looks whether the server is there before it connects for the run.
+// The load tool checks that the server is there before it connects for the run.
 constexpr int connections_count = 2;
 
 std::function<int()> bench(const std::string& flags) {
@@ -55,7 +55,7 @@ void decide_by_cost(Peer& peer) {
   }
 }
 
-TEST(BenchCommand, reports_what_came_back) {
+TEST(BenchCommand, reports_the_decisions_of_the_server) {
   const FakeServer server{decide_by_cost, connections_count};
   testing::internal::CaptureStdout();
   EXPECT_EQ(bench(at(server) + " --denied-share 0.25")(), 0);
@@ -68,7 +68,7 @@ TEST(BenchCommand, reports_what_came_back) {
   EXPECT_GT(line["bytes_in"], 0);
   EXPECT_GT(line["bytes_out"], line["bytes_in"]);
   EXPECT_GT(line["client_cpu_s"], 0);
-  EXPECT_TRUE(line["server_cpu_s"].is_null()) << "nobody said which process the server is";
+  EXPECT_TRUE(line["server_cpu_s"].is_null()) << "--server-pid is not given";
   EXPECT_GE(line["latency_us"]["max"], line["latency_us"]["p50"]);
   EXPECT_TRUE(line["latency_us"].contains("p99") && line["latency_us"].contains("p999"));
 }
@@ -178,7 +178,7 @@ TEST(BenchCommand, route_with_a_single_shard_is_trivial) {
   EXPECT_EQ(line["parameters"]["shards"], 1);
 }
 
-TEST(BenchCommand, route_needs_a_connection_to_each_shard_and_says_so) {
+TEST(BenchCommand, route_requires_a_connection_to_each_shard) {
   const FakeServer server{decide_own_keys, connections_count};
   try {
     bench(at(server) + " --route")();
@@ -226,8 +226,8 @@ TEST(BenchCommand, the_client_asks_the_same_as_the_frames) {
   }
 }
 
-// Gives handles that tell which connection they are of, approves those, and denies what is asked
-// for by key once handles were given.
+// Assigns handles from a range of the connection, approves those, and denies requests by key once
+// handles were assigned.
 void decide_by_handle(Peer& peer) {
   static std::atomic<uint32_t> connections{0};
   const uint32_t first_handle = 1'000 * ++connections;
@@ -266,7 +266,7 @@ TEST(BenchCommand, every_connection_asks_by_handles_of_its_own) {
       const auto line = nlohmann::json::parse(testing::internal::GetCapturedStdout());
       EXPECT_EQ(line["handles"], true);
       EXPECT_GT(line["approved"], 0);
-      EXPECT_EQ(line["approved"], line["decisions"]) << "a foreign handle, or a key";
+      EXPECT_EQ(line["approved"], line["decisions"]) << "a handle of another connection, or a key";
       EXPECT_EQ(line["distinct_keys"], distribution == std::string{"one"} ? 1 : 100);
     }
   }
@@ -283,7 +283,7 @@ TEST(BenchCommand, too_many_keys_for_the_handles_of_a_connection_are_refused) {
   }
 }
 
-TEST(BenchCommand, an_open_loop_asks_as_often_as_told) {
+TEST(BenchCommand, an_open_loop_asks_at_its_rate) {
   for (const char* client : {"", " --client"}) {
     const FakeServer server{decide_by_cost, 1 + 2};
     testing::internal::CaptureStdout();
@@ -297,7 +297,7 @@ TEST(BenchCommand, an_open_loop_asks_as_often_as_told) {
   }
 }
 
-TEST(BenchCommand, an_open_loop_tells_that_the_server_is_too_slow) {
+TEST(BenchCommand, an_open_loop_reports_that_the_server_is_too_slow) {
   const FakeServer server{[](Peer& peer) {
                             peer.read();
                             peer.write(sluicegate::test::welcome());

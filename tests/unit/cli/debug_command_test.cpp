@@ -153,7 +153,7 @@ TEST(DebugCommand, no_control_character_reaches_the_terminal) {
   EXPECT_TRUE(lines[5].ends_with("  gr\u00FCn")) << lines[5];
 }
 
-TEST(DebugCommand, a_refusal_is_told) {
+TEST(DebugCommand, reports_a_refusal) {
   const FakeServer server{FakeServer::welcoming([](Peer& peer) {
     peer.write(sluicegate::test::error(
         peer.read().getId(), sluicegate::test::schema::ErrorCode::UNSUPPORTED, "no such frame"));

@@ -1,4 +1,5 @@
-// Goal: a body comes as it was sent, and everything else is told in one sentence with the address.
+// Goal: a body arrives as it was sent, and any other outcome is an error in one sentence with the
+//       address.
 // Method: a scripted server.
 #include "cli/http_get.hpp"
 
@@ -30,7 +31,7 @@ FakeServer::Script answering(const std::string& answer) {
   };
 }
 
-// What is said when it fails.
+// The text of the error.
 std::string fault_of(const HttpGet& what) {
   try {
     return "got " + http_get(what, go_on);
@@ -57,7 +58,7 @@ TEST(HttpGet, another_status_is_a_fault) {
   EXPECT_TRUE(fault.starts_with("127.0.0.1:")) << fault;
 }
 
-TEST(HttpGet, what_is_no_http_is_a_fault) {
+TEST(HttpGet, text_that_is_no_http_is_a_fault) {
   const FakeServer server{answering(std::string(64, '\0'))};
   EXPECT_NE(fault_of(top_of(server)).find("REST port"), std::string::npos);
 }
@@ -86,7 +87,7 @@ TEST(HttpGet, the_caller_may_give_up) {
   EXPECT_EQ(http_get(top_of(server), [&] { return ++asked < 4; }), "");
 }
 
-TEST(HttpGet, nobody_there_is_a_fault) {
+TEST(HttpGet, no_server_is_a_fault) {
   EXPECT_NE(fault_of({.address = "127.0.0.1:1", .target = "/"}).find("refused"), std::string::npos);
   EXPECT_NE(fault_of({.address = "no.such.host.invalid:80", .target = "/"}).find("invalid:80: "),
             std::string::npos);

@@ -1,4 +1,4 @@
-// Goal: `ping` counts what was answered, and tells by its exit code whether all of it was.
+// Goal: `ping` counts the answers, and its exit code shows whether all arrived.
 // Method: the subcommand against a scripted server that stops answering.
 #include "cli/ping_command.hpp"
 

@@ -1,4 +1,4 @@
-// Goal: a dry run tells what holds now and what would. Method: whole texts.
+// Goal: a dry run prints the present and the future quota. Method: whole texts.
 #include "cli/quota_dry_run.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ sluicegate::SubjectState present() {
   return subject;
 }
 
-TEST(QuotaDryRun, tells_what_holds_and_what_would) {
+TEST(QuotaDryRun, prints_the_present_and_the_future_quota) {
   const DryRun run{.change = QuotaChange::set,
                    .present = present(),
                    .quota = quota_of_words({"tpm:tokens:5/1h", "slots:concurrency:2"})};
@@ -37,13 +37,13 @@ TEST(QuotaDryRun, tells_what_holds_and_what_would) {
   EXPECT_EQ(json["present"]["limits"][0]["used"], 900);
 }
 
-TEST(QuotaDryRun, says_that_there_is_nothing) {
+TEST(QuotaDryRun, prints_that_there_is_no_quota) {
   DryRun run;
   EXPECT_EQ(dry_run_text(run), "now:\n  no quota\nthen:\n  no limits\nnothing was changed\n");
   EXPECT_FALSE(nlohmann::json::parse(dry_run_json(run)).contains("present"));
 }
 
-TEST(QuotaDryRun, tells_what_is_left_of_a_removal_and_of_a_reset) {
+TEST(QuotaDryRun, prints_the_effect_of_a_removal_and_of_a_reset) {
   const std::string remove = dry_run_text({.change = QuotaChange::remove, .present = present()});
   EXPECT_NE(remove.find("then:\n  what the configuration file says\n"), std::string::npos);
   const std::string reset = dry_run_text({.change = QuotaChange::reset, .present = present()});

@@ -1,5 +1,5 @@
-// Goal: limits as words become what the same JSON would, and complaints teach the form. Method:
-// words in, values or complaints out.
+// Goal: limits as words become the same limits as from JSON, and complaints teach the form. Method:
+//       words in, values or complaints out.
 #include "cli/quota_words.hpp"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST(QuotaWords, slots_have_no_period_and_amounts_may_be_words) {
   EXPECT_EQ(limit_of("rpm:requests:unlimited/60s").ceiling, Ceiling::unlimited);
 }
 
-TEST(QuotaWords, a_limit_is_told_in_the_words_it_is_read_from) {
+TEST(QuotaWords, prints_a_limit_in_the_words_it_is_read_from) {
   for (const char* words :
        {"tpm:tokens:30000/1m:fixed", "tpm:tokens:1/250ms:sliding", "tpm:tokens:1/90s:gcra",
         "rph:requests:1/2h:sliding", "rpd:requests:0/1d:anchored_day", "slots:concurrency:4",
@@ -77,7 +77,7 @@ TEST(QuotaWords, a_reservation_is_16_hexadecimal_digits) {
   EXPECT_THROW(parse_reservation("0x000011abcdef01"), std::invalid_argument);
 }
 
-TEST(QuotaWords, a_denial_says_why_and_when) {
+TEST(QuotaWords, a_denial_has_its_reason_and_retry_time) {
   sluicegate::QuotaOutcome outcome{.code = sluicegate::QuotaCode::tpm_exceeded, .retry_ms = 1'500};
   outcome.limits.push_back({.name = "tpm", .amount = 100, .used = 90, .remaining = 10});
   EXPECT_EQ(denial_text(outcome),

@@ -1,4 +1,4 @@
-// Goal: `release` gives back what its flags say, and tells by its exit code that it did.
+// Goal: `release` releases the permits of its flags, and its exit code shows success.
 // Method: the subcommand against a scripted server.
 #include "cli/release_command.hpp"
 
@@ -34,7 +34,7 @@ TEST(ReleaseCommand, done_is_success) {
   EXPECT_EQ(outcome.output, "released\n");
 }
 
-TEST(ReleaseCommand, a_refusal_is_told) {
+TEST(ReleaseCommand, reports_a_refusal) {
   const FakeServer server{FakeServer::welcoming([](Peer& peer) {
     peer.write(sluicegate::test::error(
         peer.read().getId(), sluicegate::test::schema::ErrorCode::DRAINING, "going down"));
@@ -42,7 +42,7 @@ TEST(ReleaseCommand, a_refusal_is_told) {
   EXPECT_THROW(run_command(add_release_command, words(server, "")), sluicegate::Refused);
 }
 
-TEST(ReleaseCommand, a_silent_server_is_not_waited_for_longer_than_told) {
+TEST(ReleaseCommand, waits_for_a_silent_server_until_the_time_out) {
   const FakeServer server{FakeServer::welcoming([](Peer& peer) {
     peer.read();
     peer.at_end();

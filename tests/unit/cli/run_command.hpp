@@ -1,6 +1,6 @@
-// A subcommand in this process: its exit code, and what it prints.
+// Runs a subcommand in this process: its exit code, and its output.
 // Flow:   words -> CLI11 -> the command's run() -> Outcome.
-// Errors: what the command throws goes on to the test, with the capture ended.
+// Errors: an exception of the command reaches the test, with the capture ended.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Goal: `top --once` prints one look as plain text, and needs no terminal.
+// Goal: `top --once` prints one update as plain text, and needs no terminal.
 // Method: the subcommand against a scripted server; tests/integration/top_test.py has a terminal.
 #include "cli/top_command.hpp"
 
@@ -42,7 +42,7 @@ TEST(TopCommand, once_is_plain_text) {
   EXPECT_EQ(outcome.errors, "");
 }
 
-TEST(TopCommand, without_a_terminal_it_says_so) {
+TEST(TopCommand, prints_a_note_without_a_terminal) {
   const FakeServer server{answering("GET /top?keys=20 ", body)};
   const auto outcome = run_command(add_top_command, words(server));
   EXPECT_EQ(outcome.exit_code, 0);
@@ -54,7 +54,7 @@ TEST(TopCommand, another_answer_is_a_fault) {
   EXPECT_THROW(run_command(add_top_command, words(server) + " --once"), std::runtime_error);
 }
 
-TEST(TopCommand, refuses_what_is_out_of_bounds) {
+TEST(TopCommand, refuses_values_out_of_bounds) {
   EXPECT_THROW(run_command(add_top_command, "top --keys 0"), CLI::ParseError);
   EXPECT_THROW(run_command(add_top_command, "top --keys 101"), CLI::ParseError);
   EXPECT_THROW(run_command(add_top_command, "top --interval-millis 99"), CLI::ParseError);

@@ -1,6 +1,6 @@
-// Goal: the screen says what GET /top said: sorted, cut to any size, with nothing of a key loose on
-// the terminal, and old figures marked as such.
-// Method: made-up traffic, looked at as lines of text.
+// Goal: the screen shows the answer of GET /top: sorted, cut to any size, with no byte of a key
+//       unescaped, and old figures marked as such.
+// Method: made-up traffic, compared as lines of text.
 #include "cli/top_view.hpp"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ TEST(TopView, whole) {
   EXPECT_EQ(texts(two_shards().lines()), expected);
 }
 
-TEST(TopView, sorts_by_what_is_asked_for) {
+TEST(TopView, sorts_by_the_chosen_column) {
   TopView view = two_shards();
   const auto first_key = [&] {
     const std::string line = view.lines()[8].text;
@@ -73,7 +73,7 @@ TEST(TopView, sorts_by_what_is_asked_for) {
   EXPECT_NE(view.lines()[7].text.find("KEY (by waiting)"), std::string::npos);
 }
 
-TEST(TopView, a_server_that_is_gone_is_told) {
+TEST(TopView, shows_that_the_server_is_gone) {
   TopView view = two_shards();
   view.fault = "localhost:8080: Connection refused";
   view.fault_age = std::chrono::seconds{17};
@@ -116,11 +116,11 @@ TEST(TopView, hostile_keys_are_quoted) {
   EXPECT_TRUE(view.lines()[8].text.ends_with(R"(  "\x1b[2J\n")"));
 }
 
-TEST(TopView, nobody_asks) {
-  EXPECT_EQ(TopView{}.lines().back().text, "       nobody asks");
+TEST(TopView, has_a_line_for_no_requests) {
+  EXPECT_EQ(TopView{}.lines().back().text, "       no requests");
 }
 
-TEST(TopView, reads_what_the_server_says) {
+TEST(TopView, reads_the_answer_of_the_server) {
   const Traffic traffic = read_top(
       R"({"version":"1","shards":[{"shard":3,"decisionsPerSecond":6.5,"approvedPerSecond":1,
       "deniedPerSecond":2,"queuedPerSecond":3.5,"waiting":4,"keys":5,"connections":6}],

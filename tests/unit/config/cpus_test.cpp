@@ -1,4 +1,4 @@
-// As many cores are taken as the process may use. Method: folders that look like the cgroup file
+// The server uses as many CPUs as the process may. Method: folders that look like the cgroup file
 // systems of a bare machine and of containers, and the affinity of a thread of its own.
 #include "config/cpus.hpp"
 

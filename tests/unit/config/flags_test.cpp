@@ -83,7 +83,7 @@ TEST_P(NumberFlags, takes_its_bounds) {
   }
 }
 
-TEST_P(NumberFlags, refuses_what_lies_below) {
+TEST_P(NumberFlags, refuses_values_below_its_bounds) {
   const Reading reading =
       read({"--" + std::string(GetParam().name) + "=" + std::to_string(GetParam().min - 1)});
   EXPECT_EQ(reading.error, "invalid value for param '" + std::string(GetParam().name) +
@@ -91,7 +91,7 @@ TEST_P(NumberFlags, refuses_what_lies_below) {
   EXPECT_EQ(reading.exit_code, 1);
 }
 
-TEST_P(NumberFlags, refuses_what_lies_above) {
+TEST_P(NumberFlags, refuses_values_above_its_bounds) {
   for (const std::string& text : {std::to_string(GetParam().max + 1), std::string(30, '9')}) {
     const Reading reading = read({"--" + std::string(GetParam().name), text});
     EXPECT_EQ(reading.error, "invalid value for param '" + std::string(GetParam().name) +
@@ -99,7 +99,7 @@ TEST_P(NumberFlags, refuses_what_lies_above) {
   }
 }
 
-TEST_P(NumberFlags, refuses_what_is_no_number) {
+TEST_P(NumberFlags, refuses_text_that_is_no_number) {
   for (const char* text : {"", "abc", "1.5", "1e3"}) {
     const Reading reading = read({"--" + std::string(GetParam().name), text});
     const std::string title =
@@ -284,7 +284,7 @@ TEST(Flags, take_an_address_of_either_family) {
   EXPECT_EQ(read({}).config.bind, "::1");
 }
 
-TEST(Flags, refuse_what_is_no_address) {
+TEST(Flags, refuse_text_that_is_no_address) {
   for (const char* text : {"localhost", "127.0.0.1:80", "[::1]", "300.0.0.1", "lo"}) {
     EXPECT_EQ(read({"--bind", text}).error,
               "invalid value for param 'bind': value must be an IPv4 or IPv6 address, such as "
@@ -295,7 +295,7 @@ TEST(Flags, refuse_what_is_no_address) {
 const UsableCpus four_cpus{.numbers = {0, 1, 4, 5}};
 const UsableCpus two_of_four_cpus{.numbers = {0, 1, 4, 5}, .quota = 2};
 
-TEST(Flags, run_on_all_usable_cpus_unless_told_otherwise) {
+TEST(Flags, run_on_all_usable_cpus_by_default) {
   EXPECT_EQ(read({}, four_cpus).config.shards, 4u);
   EXPECT_EQ(read({}, two_of_four_cpus).config.shards, 2u);
   EXPECT_EQ(read({"--shards=3"}, two_of_four_cpus).config.shards, 3u);
@@ -349,7 +349,7 @@ TEST(Flags, name_the_folder_of_profiles) {
   EXPECT_EQ(read({"--profiles=x"}).config.profiles, "x");
 }
 
-TEST(Flags, take_what_gocc_has_and_we_do_not) {
+TEST(Flags, accept_flags_of_gocc_that_we_do_not_support) {
   EXPECT_EQ(read({"-s", "fast"}).config.server_type, "fast");
   EXPECT_EQ(read({"--server-type=tcp"}).error,
             "invalid value for param 'server-type': value must be one of [echo echo-http2 fast]");

@@ -67,7 +67,7 @@ TEST_F(Pflag, takes_an_equals_sign_alone_for_the_value) {
   EXPECT_EQ(normalised({"-m="}), (Words{"--max-requests", "="}));
 }
 
-TEST_F(Pflag, takes_what_looks_like_a_flag_for_a_value) {
+TEST_F(Pflag, takes_a_word_like_a_flag_for_a_value) {
   EXPECT_EQ(normalised({"--max-requests", "-5"}), (Words{"--max-requests", "-5"}));
   EXPECT_EQ(normalised({"--name", "--rate"}), (Words{"--name", "--rate"}));
 }
@@ -142,7 +142,7 @@ TEST_F(Pflag, descends_into_a_subcommand) {
   EXPECT_EQ(refusal({"acquire", "--max-requests=1"}), "unknown flag: --max-requests");
 }
 
-TEST(Integer, reads_what_go_reads) {
+TEST(Integer, reads_the_forms_of_go) {
   const std::pair<const char*, int64_t> cases[] = {
       {"0", 0},
       {"7", 7},
@@ -166,7 +166,7 @@ TEST(Integer, reads_what_go_reads) {
   for (const auto& [text, value] : cases) EXPECT_EQ(parse_integer(text), value) << text;
 }
 
-TEST(Integer, refuses_what_go_refuses) {
+TEST(Integer, refuses_the_forms_that_go_refuses) {
   for (const char* text : {"", "-", "+", "--7", "abc", "7x", "1.0", "1e3", " 7", "7 ", "_7", "7_",
                            "1__0", "0x", "0b2", "08", "0xg", "\u0663"}) {
     EXPECT_EQ(parse_integer(text), std::nullopt) << text;

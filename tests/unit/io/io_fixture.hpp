@@ -1,5 +1,5 @@
 // A kernel back end on loopback with clients made of plain sockets: every test runs over both.
-// Flow:   client (blocking socket) <-> kernel <-> Io; turn() polls and keeps what was told.
+// Flow:   client (blocking socket) <-> kernel <-> Io; poll_once() polls and keeps the reports.
 #pragma once
 
 #include <arpa/inet.h>
@@ -80,7 +80,7 @@ class Client {
     return ntohs(address.sin_port);
   }
 
-  // What the socket takes at once.
+  // Writes as much as the socket takes at once.
   size_t write(std::string_view text) {
     const ssize_t result = ::send(fd_.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     return result > 0 ? static_cast<size_t>(result) : 0;
@@ -109,8 +109,8 @@ class Client {
   bool connected_ = false;
 };
 
-// What was told about one socket.
-struct Told {
+// The events that were reported for one socket.
+struct Reports {
   std::string received;
   uint32_t receives = 0;
   uint32_t ends = 0;
@@ -118,8 +118,8 @@ struct Told {
   uint32_t failures = 0;
   uint32_t closes = 0;
   uint32_t releases = 0;
-  int32_t descriptor = -1;       // that was released
-  uint64_t last_receive_in = 0;  // which turn
+  int32_t descriptor = -1;       // from `released`
+  uint64_t last_receive_in = 0;  // in which poll
   uint32_t sents = 0;
   int32_t sent_result = 0;
   uint32_t untaken_bytes = 0;
@@ -149,9 +149,9 @@ class IoTest : public testing::Test {
 
   static Options small() { return {.sockets_max = 16}; }
 
-  // One poll(); what it told is kept.
-  size_t turn(int64_t wait_ns = 20 * base::ns_per_ms) {
-    ++turns_;
+  // One poll(); keeps its events.
+  size_t poll_once(int64_t wait_ns = 20 * base::ns_per_ms) {
+    ++polls_;
     const size_t count = io_->poll(std::span(events_).first(events_max_), wait_ns);
     for (const Event& event : std::span(events_).first(count)) keep(event);
     return count;
@@ -162,7 +162,7 @@ class IoTest : public testing::Test {
       case EventKind::accepted:
         EXPECT_FALSE(event.socket.generation > generation_mask);
         accepted_.push_back(event.socket);
-        given_[{event.socket}] = {};
+        reports_[{event.socket}] = {};
         return;
       case EventKind::accept_failed:
         ++accept_failures_;
@@ -177,7 +177,7 @@ class IoTest : public testing::Test {
       default:
         break;
     }
-    Told& reported = given_.at({event.socket});
+    Reports& reported = reports_.at({event.socket});
     if (reported.closes + reported.releases > 0) reported.after_closed = true;
     switch (event.kind) {
       case EventKind::received:
@@ -186,8 +186,8 @@ class IoTest : public testing::Test {
         reported.received.append(reinterpret_cast<const char*>(event.bytes.data()),
                                  event.bytes.size());
         ++reported.receives;
-        reported.last_receive_in = turns_;
-        std::memset(event.bytes.data(), 0xEE, event.bytes.size());  // they are the reader's
+        reported.last_receive_in = polls_;
+        std::memset(event.bytes.data(), 0xEE, event.bytes.size());  // they belong to the reader
         return;
       case EventKind::end_of_stream:
         ++reported.ends;
@@ -210,7 +210,7 @@ class IoTest : public testing::Test {
       case EventKind::released:
         ++reported.releases;
         reported.descriptor = event.result;
-        EXPECT_NE(reported.last_receive_in, turns_);  // who closes because of the bytes is in time
+        EXPECT_NE(reported.last_receive_in, polls_);  // a close() because of the bytes is in time
         return;
       default:
         FAIL() << "an event of an unknown kind";
@@ -222,14 +222,14 @@ class IoTest : public testing::Test {
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(limit_ms);
     while (!holds()) {
       if (std::chrono::steady_clock::now() > end) return false;
-      turn();
+      poll_once();
     }
     return true;
   }
 
-  // Polls for a while, to see that nothing more is told.
-  void settle(int turns = 5) {
-    for (int each = 0; each < turns; ++each) turn(5 * base::ns_per_ms);
+  // Polls for a while, to see that no further event comes.
+  void settle(int polls = 5) {
+    for (int each = 0; each < polls; ++each) poll_once(5 * base::ns_per_ms);
   }
 
   SocketId accept_one() { return accept_one_of(accepted_.size()); }
@@ -240,7 +240,7 @@ class IoTest : public testing::Test {
     return accepted_.at(before);
   }
 
-  Told& reported(SocketId socket) { return given_.at({socket}); }
+  Reports& reported(SocketId socket) { return reports_.at({socket}); }
 
   void close_and_wait(SocketId socket) {
     io_->close(socket);
@@ -275,9 +275,9 @@ class IoTest : public testing::Test {
   uint16_t port_ = 0;
   std::array<Event, 512> events_;
   size_t events_max_ = 512;
-  uint64_t turns_ = 0;
+  uint64_t polls_ = 0;
   std::vector<SocketId> accepted_;
-  std::map<Key, Told> given_;
+  std::map<Key, Reports> reports_;
   uint32_t accept_failures_ = 0;
   int32_t accept_failure_ = 0;
   uint32_t listeners_closed_ = 0;

@@ -14,7 +14,8 @@ template <typename Backend>
 class IoLife : public IoTest<Backend> {};
 TYPED_TEST_SUITE(IoLife, Backends, BackendNames);
 
-// Few descriptors may be opened while it lives. Before the ring accepts: it keeps the limit it saw.
+// Limits the descriptors while it lives. Create it before the ring accepts: that keeps the limit it
+// saw.
 class DescriptorLimit {
  public:
   DescriptorLimit() {
@@ -35,7 +36,7 @@ std::vector<FileDescriptor> take_all_descriptors() {
   return all;
 }
 
-TYPED_TEST(IoLife, close_with_everything_in_flight_tells_sent_then_closed_once) {
+TYPED_TEST(IoLife, close_with_everything_in_flight_reports_sent_then_closed_once) {
   this->build();
   Client client(this->port_);
   const SocketId socket = this->accept_one();
@@ -82,7 +83,7 @@ TYPED_TEST(IoLife, close_lets_the_end_through_while_stopped) {
   EXPECT_EQ(this->read_to_end(client, got), 0);
 }
 
-// Bytes that nobody read turn the end into a reset: TCP says so, and the peer is told.
+// With unread bytes the end is a reset: TCP demands it, and the peer sees it.
 TYPED_TEST(IoLife, close_with_unread_bytes_resets_the_peer) {
   this->build();
   Client client(this->port_);
@@ -99,17 +100,17 @@ TYPED_TEST(IoLife, close_with_unread_bytes_resets_the_peer) {
   EXPECT_EQ(client.write("y"), 0u);
 }
 
-TYPED_TEST(IoLife, close_in_the_turn_of_any_call_tells_closed) {
+TYPED_TEST(IoLife, close_right_after_any_call_reports_closed) {
   this->build(this->small());
   const std::string text = pattern(size_t{8} << 20);
   for (uint32_t calls = 0; calls < 32; ++calls) {
     Client client(this->port_);
     const SocketId socket = this->accept_one();
     if (calls & 1) this->io_->receive_start(socket);
-    if (calls & 2) this->turn(0);
+    if (calls & 2) this->poll_once(0);
     if (calls & 4) this->io_->send(socket, bytes_of(text));
     if (calls & 8) this->io_->receive_stop(socket);
-    if (calls & 16) this->turn(0);
+    if (calls & 16) this->poll_once(0);
     this->io_->close(socket);
     ASSERT_TRUE(this->until([&] { return this->reported(socket).closes == 1; }, 2'000)) << calls;
     EXPECT_EQ(this->reported(socket).sents, (calls & 4) != 0 ? 1u : 0u) << calls;
@@ -125,7 +126,7 @@ TYPED_TEST(IoLife, close_of_a_socket_that_waits_for_buffers) {
     this->io_->receive_start(this->accept_one());
   }
   for (auto& client : clients) client->write(pattern(5'000));
-  for (int turns = 0; turns < 5; ++turns) this->turn();
+  for (int polls = 0; polls < 5; ++polls) this->poll_once();
   for (const SocketId socket : this->accepted_) this->io_->close(socket);
   for (const SocketId socket : this->accepted_) {
     EXPECT_TRUE(this->until([&] { return this->reported(socket).closes == 1; }, 2'000));
@@ -148,7 +149,7 @@ TYPED_TEST(IoLife, delivers_nothing_after_close) {
   EXPECT_EQ(this->reported(socket).failures, 0u);
 }
 
-TYPED_TEST(IoLife, a_slot_comes_back_with_another_generation) {
+TYPED_TEST(IoLife, a_reused_slot_has_another_generation) {
   this->build({.sockets_max = 1});
   std::vector<SocketId> seen;
   for (int round = 0; round < 5; ++round) {
@@ -172,21 +173,21 @@ TYPED_TEST(IoLife, ten_thousand_connections_leak_no_descriptor_and_no_slot) {
       clients.push_back(std::make_unique<Client>(this->port_));
       ASSERT_TRUE(clients.back()->connected());
     }
-    while (this->accepted_.size() < 8) this->turn();
+    while (this->accepted_.size() < 8) this->poll_once();
     const std::string text = "answer";
     for (size_t each = 0; each < 8; ++each) {
       if (each & 1) this->io_->receive_start(this->accepted_[each]);
       if (each & 2) this->io_->send(this->accepted_[each], bytes_of(text));
       if (each & 4) clients[each]->reset();
     }
-    this->turn(0);
+    this->poll_once(0);
     for (const SocketId socket : this->accepted_) this->io_->close(socket);
     for (const SocketId socket : this->accepted_) {
       ASSERT_TRUE(this->until([&] { return this->reported(socket).closes == 1; }));
       ++closed;
     }
     this->accepted_.clear();
-    this->given_.clear();
+    this->reports_.clear();
   }
   EXPECT_EQ(closed, 10'000u);
   EXPECT_EQ(open_descriptors(), before);
@@ -203,7 +204,7 @@ TYPED_TEST(IoLife, accepting_pauses_while_every_slot_is_in_use) {
   ASSERT_TRUE(this->until([&] { return this->accepted_.size() == 4; }));
   this->settle();
   EXPECT_EQ(this->accepted_.size(), 4u);
-  // Each slot that is given back lets the next one in, and none is lost.
+  // Each freed slot lets the next one in, and none is lost.
   for (uint32_t each = 0; each < 12; ++each) {
     const SocketId socket = this->accept_one_of(each);
     this->io_->receive_start(socket);
@@ -215,7 +216,7 @@ TYPED_TEST(IoLife, accepting_pauses_while_every_slot_is_in_use) {
   EXPECT_EQ(this->accepted_.size(), 12u);
 }
 
-TYPED_TEST(IoLife, accept_finish_tells_what_is_queued_then_closes_the_listener) {
+TYPED_TEST(IoLife, accept_finish_reports_queued_connections_then_closes_the_listener) {
   this->build();
   this->settle();
   std::vector<std::unique_ptr<Client>> clients;
@@ -232,7 +233,7 @@ TYPED_TEST(IoLife, accept_finish_tells_what_is_queued_then_closes_the_listener) 
   EXPECT_FALSE(Client(this->port_).connected());
   this->settle();
   EXPECT_EQ(this->listeners_closed_, 1u);
-  // What was accepted lives on.
+  // Accepted connections stay open.
   clients[7]->write("late");
   for (const SocketId socket : this->accepted_) this->io_->receive_start(socket);
   EXPECT_TRUE(this->until([&] {
@@ -243,7 +244,7 @@ TYPED_TEST(IoLife, accept_finish_tells_what_is_queued_then_closes_the_listener) 
   }));
 }
 
-TYPED_TEST(IoLife, accept_finish_without_slots_turns_the_rest_away) {
+TYPED_TEST(IoLife, accept_finish_without_slots_refuses_the_rest) {
   this->build({.sockets_max = 2});
   std::vector<std::unique_ptr<Client>> clients;
   for (uint32_t each = 0; each < 6; ++each) {
@@ -252,16 +253,16 @@ TYPED_TEST(IoLife, accept_finish_without_slots_turns_the_rest_away) {
   ASSERT_TRUE(this->until([&] { return this->accepted_.size() == 2; }));
   this->io_->accept_finish(0);
   ASSERT_TRUE(this->until([&] { return this->listeners_closed_ == 1; }));
-  uint32_t turned_away = 0;
+  uint32_t refused = 0;
   for (auto& client : clients) {
     std::string got;
-    if (client->read(got) != -EAGAIN) ++turned_away;
+    if (client->read(got) != -EAGAIN) ++refused;
   }
-  EXPECT_EQ(turned_away, 4u);
+  EXPECT_EQ(refused, 4u);
   EXPECT_EQ(this->accepted_.size(), 2u);
 }
 
-TYPED_TEST(IoLife, without_descriptors_one_peer_is_turned_away_and_accepting_goes_on_later) {
+TYPED_TEST(IoLife, without_descriptors_one_peer_is_refused_and_accepting_goes_on_later) {
   const DescriptorLimit limit;
   this->build(this->small());
   Client first(this->port_);
@@ -277,7 +278,7 @@ TYPED_TEST(IoLife, without_descriptors_one_peer_is_turned_away_and_accepting_goe
   first.write("still served");
   const bool served = this->until([&] { return this->reported(old).received == "still served"; });
   const uint64_t before = this->io_->statistics().enters;
-  this->turn(50 * base::ns_per_ms);
+  this->poll_once(50 * base::ns_per_ms);
   const uint64_t enters = this->io_->statistics().enters - before;
   all.clear();
 
@@ -299,7 +300,7 @@ TYPED_TEST(IoLife, wake_from_another_thread_ends_a_wait) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     this->io_->wake();
   });
-  this->turn(10 * base::ns_per_s);
+  this->poll_once(10 * base::ns_per_s);
   waker.join();
   EXPECT_EQ(this->wakes_, 1u);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
@@ -308,12 +309,12 @@ TYPED_TEST(IoLife, wake_from_another_thread_ends_a_wait) {
 TYPED_TEST(IoLife, a_wake_before_the_poll_is_not_lost_and_many_are_one) {
   this->build();
   for (int each = 0; each < 100; ++each) this->io_->wake();
-  this->turn(10 * base::ns_per_s);
+  this->poll_once(10 * base::ns_per_s);
   EXPECT_EQ(this->wakes_, 1u);
   this->settle();
   EXPECT_EQ(this->wakes_, 1u);
   this->io_->wake();
-  this->turn(10 * base::ns_per_s);
+  this->poll_once(10 * base::ns_per_s);
   EXPECT_EQ(this->wakes_, 2u);
 }
 
@@ -331,7 +332,7 @@ TYPED_TEST(IoLife, no_wake_is_lost_under_load) {
   uint32_t seen = 0;
   while (seen < last) {
     const uint32_t before = this->wakes_;
-    this->turn(2 * base::ns_per_s);
+    this->poll_once(2 * base::ns_per_s);
     ASSERT_GT(this->wakes_, before) << "a wait ran out although " << published << " was published";
     seen = published.load(std::memory_order_relaxed);
   }
@@ -343,7 +344,7 @@ TYPED_TEST(IoLife, poll_waits_as_long_as_asked_and_reads_the_clock) {
   this->settle();
   const auto waited = [this](int64_t wait_ns) {
     const int64_t before = this->io_->now().monotonic_ns;
-    EXPECT_EQ(this->turn(wait_ns), 0u);
+    EXPECT_EQ(this->poll_once(wait_ns), 0u);
     const int64_t took = this->io_->now().monotonic_ns - before;
     EXPECT_GE(took, wait_ns);
     return took;

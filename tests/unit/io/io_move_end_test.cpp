@@ -1,5 +1,5 @@
-// A connection that moves between two Ios ends, or is one too many: how the peer ends is told where
-// the connection is then, and no slot, descriptor or byte of memory is lost.
+// A connection that moves between two Ios ends, or finds no free slot: the Io that holds the
+// connection reports its end, and no slot, descriptor or byte of memory is lost.
 #include <fcntl.h>
 
 #include "allocation_counter.hpp"
@@ -14,8 +14,8 @@ TYPED_TEST_SUITE(IoMoveEnd, Backends, BackendNames);
 
 // ------------------------------------------------------------------------- how the peer ends
 
-// Told before the move, in the middle of it, between the cores, or after it: the adopter hears it.
-TYPED_TEST(IoMoveEnd, the_end_is_told_to_the_adopter) {
+// Whether the end comes before the move, in the middle of it, between the Ios, or after it.
+TYPED_TEST(IoMoveEnd, the_adopter_sees_the_end) {
   this->build();
   for (uint32_t when = 0; when < 6; ++when) {
     Client client(this->a_.port_);
@@ -44,14 +44,14 @@ TYPED_TEST(IoMoveEnd, the_end_is_told_to_the_adopter) {
   }
 }
 
-TYPED_TEST(IoMoveEnd, a_hang_up_is_told_to_the_adopter_while_stopped) {
+TYPED_TEST(IoMoveEnd, the_adopter_sees_a_hang_up_while_stopped) {
   this->build();
-  for (const bool told_before : {true, false}) {
+  for (const bool reported_before : {true, false}) {
     Client client(this->a_.port_);
     const SocketId old = this->a_.accept_one();
     client.write("unread");
     client.finish();
-    if (told_before) {
+    if (reported_before) {
       ASSERT_TRUE(this->a_.until([&] { return this->a_.reported(old).hang_ups == 1; }));
     }
     const SocketId now = this->move(this->a_, this->b_, old);
@@ -65,9 +65,9 @@ TYPED_TEST(IoMoveEnd, a_hang_up_is_told_to_the_adopter_while_stopped) {
   }
 }
 
-// The kernel tells of a reset once. Also where the old Io was told, the adopter must not take the
-// connection for one that has only ended: it would wait for ever to be asked no more.
-TYPED_TEST(IoMoveEnd, a_reset_is_told_to_the_adopter) {
+// The kernel reports a reset once. Even if the old Io got that report, the adopter must not take
+// the reset for a mere end of stream: it would wait on that connection for ever.
+TYPED_TEST(IoMoveEnd, the_adopter_sees_a_reset) {
   this->build();
   for (uint32_t when = 0; when < 12; ++when) {
     const bool receiving_before = (when & 1) != 0;
@@ -99,8 +99,8 @@ TYPED_TEST(IoMoveEnd, a_reset_is_told_to_the_adopter) {
   }
 }
 
-// The old Io tried to send to a peer that had reset: nobody but a send heard of it.
-TYPED_TEST(IoMoveEnd, a_reset_that_a_send_met_is_told_to_the_adopter) {
+// The old Io tried to send to a peer that had reset: only the send saw it.
+TYPED_TEST(IoMoveEnd, the_adopter_sees_a_reset_that_a_send_met) {
   this->build();
   Client client(this->a_.port_);
   const SocketId old = this->a_.accept_one();
@@ -121,7 +121,7 @@ TYPED_TEST(IoMoveEnd, close_of_a_socket_that_is_being_released_wins) {
     Client client(this->a_.port_);
     const SocketId socket = this->a_.accept_one();
     if (calls & 1) this->a_.io_->receive_start(socket);
-    if (calls & 2) this->a_.turn(0);
+    if (calls & 2) this->a_.poll_once(0);
     if (calls & 4) client.write("bytes under way");
     if (calls & 8) this->a_.io_->receive_stop(socket);
     this->a_.io_->release(socket);
@@ -137,8 +137,9 @@ TYPED_TEST(IoMoveEnd, close_of_a_socket_that_is_being_released_wins) {
   }
 }
 
-// The array has room for one event: of three that are ready to be released, two are not told yet.
-TYPED_TEST(IoMoveEnd, close_wins_until_released_was_told) {
+// The array has room for one event: of three sockets that are ready to be released, two are not
+// reported yet.
+TYPED_TEST(IoMoveEnd, close_wins_until_released_is_reported) {
   this->build();
   for (const bool receiving : {false, true}) {
     this->a_.accepted_.clear();
@@ -165,7 +166,7 @@ TYPED_TEST(IoMoveEnd, close_wins_until_released_was_told) {
     this->a_.settle();
     EXPECT_EQ(releases(), 1u);
     for (const SocketId socket : sockets) {
-      const Told& reported = this->a_.reported(socket);
+      const Reports& reported = this->a_.reported(socket);
       EXPECT_EQ(reported.closes + reported.releases, 1u);
       EXPECT_FALSE(reported.after_closed);
       if (reported.releases > 0) this->a_.io_->discard(reported.descriptor);
@@ -191,7 +192,7 @@ TYPED_TEST(IoMoveEnd, a_close_after_the_move_shows_the_peer_the_end) {
   EXPECT_EQ(client.read(got, 1, 0), 0);  // the old Io holds nothing of it
 }
 
-TYPED_TEST(IoMoveEnd, without_a_free_slot_the_descriptor_stays_the_callers) {
+TYPED_TEST(IoMoveEnd, the_caller_keeps_the_descriptor_without_a_free_slot) {
   this->build({.sockets_max = 16}, {.sockets_max = 1});
   Client blocker(this->b_.port_);
   const SocketId in_use = this->b_.accept_one();
@@ -206,7 +207,7 @@ TYPED_TEST(IoMoveEnd, without_a_free_slot_the_descriptor_stays_the_callers) {
   EXPECT_TRUE(this->b_.until([&] { return this->b_.reported(now).received == "patient"; }));
 }
 
-TYPED_TEST(IoMoveEnd, a_slot_comes_back_with_another_generation) {
+TYPED_TEST(IoMoveEnd, a_reused_slot_has_another_generation) {
   this->build({.sockets_max = 1}, {.sockets_max = 1});
   Client client(this->a_.port_);
   SocketId socket = this->a_.accept_one();
@@ -240,7 +241,7 @@ TYPED_TEST(IoMoveEnd, accepting_goes_on_after_a_release) {
   }
 }
 
-// What the kernel accepts before it hears that the last slot is gone must not be lost either.
+// A connection that the kernel accepts before it sees the cancel must not be lost either.
 TYPED_TEST(IoMoveEnd, accepting_pauses_while_an_adopted_socket_has_the_last_slot) {
   this->build({.sockets_max = 16}, {.sockets_max = 1});
   this->b_.settle(2);
@@ -277,7 +278,7 @@ TYPED_TEST(IoMoveEnd, moves_leak_no_descriptor_and_no_slot) {
     client.write("text");
     const SocketId old = this->a_.accept_one();
     if (round & 1) this->a_.io_->receive_start(old);
-    if (round & 2) this->a_.turn(0);
+    if (round & 2) this->a_.poll_once(0);
     if (round & 4) client.reset();
     this->a_.io_->release(old);
     if (round % 5 == 0) {
@@ -292,12 +293,12 @@ TYPED_TEST(IoMoveEnd, moves_leak_no_descriptor_and_no_slot) {
     }
     const SocketId now = this->b_.adopt(fd);
     if (round & 8) this->b_.io_->receive_start(now);
-    if (round & 16) this->b_.turn(0);
+    if (round & 16) this->b_.poll_once(0);
     this->b_.close_and_wait(now);
   }
   EXPECT_EQ(open_descriptors(), before);
 
-  // An Io that goes takes along what it has not yet handed over.
+  // A destroyed Io closes the descriptors that it has not handed over yet.
   Client client(this->a_.port_);
   const SocketId last = this->a_.accept_one();
   this->a_.io_->receive_start(last);

@@ -1,4 +1,4 @@
-// Two Ios of a kind over real sockets, and how a connection gets from one to the other.
+// Two Ios of a kind over real sockets, and the move of a connection from one to the other.
 // Flow:   release() -> the descriptor -> adopt().
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace sluice::io::test {
 
-// One Io, its listener and what it told.
+// One Io, its listener and its events.
 template <typename Backend>
 struct TestShard : IoTest<Backend> {
   using Base = IoTest<Backend>;
@@ -16,13 +16,13 @@ struct TestShard : IoTest<Backend> {
   using Base::build;
   using Base::close_and_wait;
   using Base::events_max_;
-  using Base::given_;
   using Base::io_;
+  using Base::poll_once;
   using Base::port_;
   using Base::read_to_end;
   using Base::reported;
+  using Base::reports_;
   using Base::settle;
-  using Base::turn;
   using Base::until;
   void TestBody() override {}
 
@@ -39,7 +39,7 @@ struct TestShard : IoTest<Backend> {
   SocketId adopt(int fd) {
     const std::optional<SocketId> socket = io_->adopt(fd);
     EXPECT_TRUE(socket.has_value());
-    given_[{*socket}] = {};
+    reports_[{*socket}] = {};
     return *socket;
   }
 };

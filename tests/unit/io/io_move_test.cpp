@@ -43,9 +43,9 @@ TYPED_TEST(IoMove, bytes_before_during_and_after_arrive_once_and_in_order) {
   EXPECT_FALSE(this->a_.reported(old).after_closed);
 }
 
-// More pieces have been received than the array has room for: those come before `released`, and
-// in an earlier poll().
-TYPED_TEST(IoMove, what_was_received_but_not_told_comes_before_released) {
+// More pieces have been received than the array has room for: those come before `released`, in an
+// earlier poll().
+TYPED_TEST(IoMove, received_bytes_come_before_released) {
   const std::string text = pattern(640);
   for (const size_t room : {size_t{1}, size_t{4}, size_t{512}}) {
     this->build({.sockets_max = 4, .receive_buffers = 16, .receive_buffer_bytes = 64});
@@ -71,7 +71,7 @@ TYPED_TEST(IoMove, what_was_received_but_not_told_comes_before_released) {
 }
 
 // An event that was noted, but had no room in the array, is left to the adopter as well.
-TYPED_TEST(IoMove, an_end_that_was_not_told_yet_is_told_to_the_adopter_only) {
+TYPED_TEST(IoMove, only_the_adopter_sees_an_end_that_was_not_reported_yet) {
   for (const bool reset : {false, true}) {
     this->build();
     std::vector<std::unique_ptr<Client>> clients;
@@ -84,23 +84,23 @@ TYPED_TEST(IoMove, an_end_that_was_not_told_yet_is_told_to_the_adopter_only) {
     for (auto& client : clients) reset ? client->reset() : client->finish();
     this->a_.events_max_ = 1;
     const auto sockets = this->a_.accepted_;
-    const auto told_count = [&](SocketId socket) {
+    const auto reported_count = [&](SocketId socket) {
       return this->a_.reported(socket).ends + this->a_.reported(socket).failures;
     };
     ASSERT_TRUE(this->a_.until([&] {
-      return std::ranges::any_of(sockets, [&](auto id) { return told_count(id) == 1; });
+      return std::ranges::any_of(sockets, [&](auto id) { return reported_count(id) == 1; });
     }));
     for (const SocketId old : sockets) this->a_.io_->release(old);
     for (const SocketId old : sockets) {
       const SocketId now = this->b_.adopt(this->a_.await_release(old));
       this->b_.io_->receive_start(now);
-      const Told& reported = this->b_.reported(now);
+      const Reports& reported = this->b_.reported(now);
       ASSERT_TRUE(this->b_.until([&] { return reported.ends + reported.failures == 1; }, 2'000));
       EXPECT_EQ(reported.failures, reset ? 1u : 0u);
     }
-    uint32_t told_here = 0;
-    for (const SocketId old : sockets) told_here += told_count(old);
-    EXPECT_EQ(told_here, 1u);
+    uint32_t reported_here = 0;
+    for (const SocketId old : sockets) reported_here += reported_count(old);
+    EXPECT_EQ(reported_here, 1u);
     this->a_.events_max_ = 512;
   }
 }
@@ -133,12 +133,12 @@ class Writer {
   std::thread thread_;
 };
 
-// What the holder of the connection did before it is released again.
+// The calls of the connection's holder before it is released again.
 template <typename Side>
 void be_busy(Side& side, SocketId socket, uint32_t how, size_t bytes_wanted) {
   Io& io = *side.io_;
   const std::string note(1, static_cast<char>('a' + how));
-  side.events_max_ = how == 0 ? 2 : 512;  // then more has been received than is told
+  side.events_max_ = how == 0 ? 2 : 512;  // then more has been received than is reported
   switch (how) {
     case 0:  // in full flow
       io.receive_start(socket);
@@ -150,16 +150,16 @@ void be_busy(Side& side, SocketId socket, uint32_t how, size_t bytes_wanted) {
       return;
     case 2:  // stopping
       io.receive_start(socket);
-      side.turn(0);
+      side.poll_once(0);
       io.receive_stop(socket);
       return;
     case 3:  // never started
       return;
     case 4:  // restarted
       io.receive_start(socket);
-      side.turn(0);
+      side.poll_once(0);
       io.receive_stop(socket);
-      side.turn(0);
+      side.poll_once(0);
       io.receive_start(socket);
       return;
     default:  // just after a send
@@ -191,7 +191,7 @@ TYPED_TEST(IoMove, two_hundred_moves_while_a_megabyte_flows) {
       received += side->reported(socket).received;
       EXPECT_FALSE(side->reported(socket).after_closed);
       EXPECT_EQ(side->reported(socket).ends + side->reported(socket).failures, 0u);
-      side->given_.erase({socket});  // whatever came now would be found missing
+      side->reports_.erase({socket});  // a late event would fail the test
       socket = next;
       std::swap(side, other);
     }
@@ -212,7 +212,7 @@ TYPED_TEST(IoMove, two_hundred_moves_while_a_megabyte_flows) {
 template <typename Backend>
 class HandOver {
  public:
-  // What one thread does until the peer has ended.
+  // The loop of one thread until the peer has ended.
   void work(uint32_t own, std::vector<FileDescriptor> listeners) {
     const bool accepts = !listeners.empty();
     Backend io({.listeners = std::move(listeners),
@@ -322,7 +322,7 @@ TYPED_TEST(IoMove, while_waiting_for_buffers) {
     this->a_.io_->receive_start(this->a_.accept_one());
   }
   for (uint32_t each = 0; each < 8; ++each) clients[each]->write(texts[each]);
-  for (int turns = 0; turns < 5; ++turns) this->a_.turn();
+  for (int polls = 0; polls < 5; ++polls) this->a_.poll_once();
   for (const SocketId old : this->a_.accepted_) this->a_.io_->release(old);
   for (uint32_t each = 0; each < 8; ++each) {
     const SocketId old = this->a_.accepted_[each];
@@ -336,8 +336,8 @@ TYPED_TEST(IoMove, while_waiting_for_buffers) {
   this->a_.settle(10);  // its queue holds none of them
 }
 
-// The kernel's readiness does not follow the old Io: it would spin, or name a stranger.
-TYPED_TEST(IoMove, the_old_core_sleeps_while_the_new_one_receives) {
+// The kernel's readiness does not follow the old Io: it would spin, or name another socket.
+TYPED_TEST(IoMove, the_old_worker_sleeps_while_the_new_one_receives) {
   this->build();
   Client client(this->a_.port_);
   const SocketId old = this->a_.accept_one();
@@ -348,7 +348,7 @@ TYPED_TEST(IoMove, the_old_core_sleeps_while_the_new_one_receives) {
   client.write("text");
   client.finish();
   const uint64_t before = this->a_.io_->statistics().enters;
-  EXPECT_EQ(this->a_.turn(100 * base::ns_per_ms), 0u);
+  EXPECT_EQ(this->a_.poll_once(100 * base::ns_per_ms), 0u);
   EXPECT_LE(this->a_.io_->statistics().enters - before, 3u);
   this->b_.io_->receive_start(now);
   EXPECT_TRUE(this->b_.until([&] { return this->b_.reported(now).ends == 1; }));

@@ -1,4 +1,4 @@
-// What both kernel back ends promise about the bytes of a socket and its end (io/io.hpp), over
+// The promises of both kernel back ends about the bytes of a socket and its end (io/io.hpp), over
 // real sockets on loopback.
 #include "io_fixture.hpp"
 
@@ -9,7 +9,7 @@ template <typename Backend>
 class IoStream : public IoTest<Backend> {};
 TYPED_TEST_SUITE(IoStream, Backends, BackendNames);
 
-TYPED_TEST(IoStream, tells_accept_receive_send_close_in_order) {
+TYPED_TEST(IoStream, reports_accept_receive_send_close_in_order) {
   this->build();
   Client client(this->port_);
   const SocketId socket = this->accept_one();
@@ -58,7 +58,7 @@ TYPED_TEST(IoStream, delivers_any_amount_in_order) {
   }
 }
 
-TYPED_TEST(IoStream, tells_the_end_once_after_the_last_bytes) {
+TYPED_TEST(IoStream, reports_the_end_once_after_the_last_bytes) {
   this->build();
   Client client(this->port_);
   const SocketId socket = this->accept_one();
@@ -92,7 +92,7 @@ TYPED_TEST(IoStream, sends_after_the_peer_has_finished) {
   EXPECT_TRUE(got == answer);
 }
 
-TYPED_TEST(IoStream, tells_a_hang_up_once_while_stopped) {
+TYPED_TEST(IoStream, reports_a_hang_up_once_while_stopped) {
   this->build();
   Client client(this->port_);
   const SocketId socket = this->accept_one();
@@ -108,7 +108,7 @@ TYPED_TEST(IoStream, tells_a_hang_up_once_while_stopped) {
   EXPECT_EQ(this->reported(socket).ends, 0u);
 }
 
-TYPED_TEST(IoStream, tells_the_hang_up_of_a_socket_that_never_received) {
+TYPED_TEST(IoStream, reports_the_hang_up_of_a_socket_that_never_received) {
   this->build();
   Client client(this->port_);
   const SocketId socket = this->accept_one();
@@ -116,7 +116,7 @@ TYPED_TEST(IoStream, tells_the_hang_up_of_a_socket_that_never_received) {
   ASSERT_TRUE(this->until([&] { return this->reported(socket).hang_ups == 1; }, 2'000));
 }
 
-TYPED_TEST(IoStream, delivers_what_lay_before_a_hang_up_and_then_the_end) {
+TYPED_TEST(IoStream, delivers_the_bytes_before_a_hang_up_and_then_the_end) {
   this->build();
   Client client(this->port_);
   const SocketId socket = this->accept_one();
@@ -134,7 +134,7 @@ TYPED_TEST(IoStream, delivers_what_lay_before_a_hang_up_and_then_the_end) {
 }
 
 // A hang-up that epoll reports for ever, or a poll that is armed anew each time, would spin.
-TYPED_TEST(IoStream, sleeps_after_a_hang_up_was_told) {
+TYPED_TEST(IoStream, sleeps_after_a_reported_hang_up) {
   this->build();
   Client finished(this->port_);
   const SocketId half = this->accept_one();
@@ -148,12 +148,12 @@ TYPED_TEST(IoStream, sleeps_after_a_hang_up_was_told) {
   this->settle();
   const uint64_t before = this->io_->statistics().enters;
   const auto begin = std::chrono::steady_clock::now();
-  this->turn(200 * base::ns_per_ms);
+  this->poll_once(200 * base::ns_per_ms);
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(190));
   EXPECT_LE(this->io_->statistics().enters - before, 5u);
 }
 
-TYPED_TEST(IoStream, tells_a_reset_once_while_receiving) {
+TYPED_TEST(IoStream, reports_a_reset_once_while_receiving) {
   this->build();
   Client client(this->port_);
   const SocketId socket = this->accept_one();
@@ -168,12 +168,12 @@ TYPED_TEST(IoStream, tells_a_reset_once_while_receiving) {
   this->close_and_wait(socket);
 }
 
-TYPED_TEST(IoStream, tells_a_reset_once_while_stopped) {
+TYPED_TEST(IoStream, reports_a_reset_once_while_stopped) {
   this->build();
   Client client(this->port_);
   const SocketId socket = this->accept_one();
   this->io_->receive_start(socket);
-  this->turn();
+  this->poll_once();
   this->io_->receive_stop(socket);
   this->settle();
   client.reset();
@@ -185,8 +185,8 @@ TYPED_TEST(IoStream, tells_a_reset_once_while_stopped) {
   this->close_and_wait(socket);
 }
 
-// A half-close may be followed by a reset: whoever waits for an answer is gone then.
-TYPED_TEST(IoStream, tells_a_reset_after_the_end) {
+// A half-close may be followed by a reset: then no peer is left to wait for an answer.
+TYPED_TEST(IoStream, reports_a_reset_after_the_end) {
   this->build();
   Client client(this->port_);
   const SocketId socket = this->accept_one();
@@ -221,8 +221,8 @@ TYPED_TEST(IoStream, ends_a_send_to_a_peer_that_reset) {
   EXPECT_EQ(this->reported(socket).sents, 1u);
 }
 
-// What is told to be untaken never reaches the peer; io_uring may not know, and tells less.
-TYPED_TEST(IoStream, tells_what_a_closed_send_left) {
+// Bytes reported as untaken never reach the peer; io_uring may not know, and reports fewer.
+TYPED_TEST(IoStream, reports_the_untaken_bytes_of_a_closed_send) {
   this->build();
   Client client(this->port_);
   const SocketId socket = this->accept_one();
@@ -230,7 +230,7 @@ TYPED_TEST(IoStream, tells_what_a_closed_send_left) {
   this->io_->send(socket, bytes_of(text));
   std::string got;
   while (got.size() < 100'000) {
-    this->turn();
+    this->poll_once();
     client.read(got);
   }
   this->close_and_wait(socket);
@@ -248,7 +248,7 @@ TYPED_TEST(IoStream, a_send_to_a_peer_that_is_gone_leaves_all_of_it) {
   const SocketId socket = this->accept_one();
   client.reset();
   this->settle();
-  this->io_->send(socket, bytes_of("nobody reads this"));
+  this->io_->send(socket, bytes_of("never to be read."));
   ASSERT_TRUE(this->until([&] { return this->reported(socket).sents == 1; }, 2'000));
   EXPECT_LT(this->reported(socket).sent_result, 0);
   EXPECT_EQ(this->reported(socket).untaken_bytes, 17u);
@@ -262,13 +262,13 @@ TYPED_TEST(IoStream, completes_a_large_send_to_a_slow_reader_once) {
   const std::string text = pattern(size_t{16} << 20);
   this->io_->send(socket, bytes_of(text));
   std::string got;
-  uint32_t turns = 0;
+  uint32_t polls = 0;
   ASSERT_TRUE(this->until([&] {
     client.read(got, 256 * 1024);
-    if (this->reported(socket).sents == 0) ++turns;
+    if (this->reported(socket).sents == 0) ++polls;
     return this->reported(socket).sents > 0 && got.size() >= text.size();
   }));
-  EXPECT_GT(turns, 16u);
+  EXPECT_GT(polls, 16u);
   EXPECT_EQ(this->reported(socket).sent_result, static_cast<int32_t>(text.size()));
   EXPECT_TRUE(got == text);
   this->settle();
@@ -300,7 +300,7 @@ TYPED_TEST(IoStream, send_finish_shows_the_peer_the_end_and_keeps_receiving) {
   EXPECT_TRUE(this->until([&] { return this->reported(socket).received == "goodbye"; }));
 }
 
-TYPED_TEST(IoStream, what_arrives_after_receive_stop_waits_in_the_kernel) {
+TYPED_TEST(IoStream, bytes_after_receive_stop_wait_in_the_kernel) {
   this->build();
   Client client(this->port_);
   const SocketId socket = this->accept_one();
@@ -342,7 +342,7 @@ TYPED_TEST(IoStream, receive_stop_stops) {
   EXPECT_TRUE(this->reported(socket).received == "first" + text);
 }
 
-// A stop while bytes stream in: at most the receive buffers of one core, twice, still come.
+// A stop while bytes stream in: at most the receive buffers of one worker, twice, still come.
 TYPED_TEST(IoStream, receive_stop_in_full_flow_keeps_the_bound) {
   constexpr size_t pool_bytes = size_t{8} * 4096;
   this->build({.receive_buffers = 8, .receive_buffer_bytes = 4096});
@@ -353,7 +353,7 @@ TYPED_TEST(IoStream, receive_stop_in_full_flow_keeps_the_bound) {
   for (int round = 0; round < 200 && written < text.size(); ++round) {
     this->io_->receive_start(socket);
     written += client.write(std::string_view(text).substr(written));
-    this->turn();
+    this->poll_once();
     const size_t before = this->reported(socket).received.size();
     this->io_->receive_stop(socket);
     this->settle(3);
@@ -379,7 +379,7 @@ TYPED_TEST(IoStream, start_and_stop_in_any_pattern_lose_nothing) {
     if (choice & 2) this->io_->receive_stop(socket);
     if (choice & 4) this->io_->receive_start(socket);
     if (choice & 8) written += client.write(std::string_view(text).substr(written, 500));
-    if ((state >> 20 & 3) != 0) this->turn(0);
+    if ((state >> 20 & 3) != 0) this->poll_once(0);
   }
   this->io_->receive_start(socket);
   ASSERT_TRUE(this->write_all(client, std::string_view(text).substr(written)));
@@ -388,7 +388,7 @@ TYPED_TEST(IoStream, start_and_stop_in_any_pattern_lose_nothing) {
   EXPECT_TRUE(this->reported(socket).received == text);
 }
 
-// The end comes at any moment of a start and stop pattern, and is always told, once.
+// The end comes at any moment of a start and stop pattern, and is always reported, once.
 TYPED_TEST(IoStream, start_and_stop_never_hide_the_end) {
   this->build(this->small());
   for (uint32_t round = 0; round < 64; ++round) {
@@ -397,7 +397,7 @@ TYPED_TEST(IoStream, start_and_stop_never_hide_the_end) {
     for (uint32_t step = 0; step < 6; ++step) {
       if (step == round % 6) client.finish();
       (round >> step & 1) != 0 ? this->io_->receive_start(socket) : this->io_->receive_stop(socket);
-      if (round % 3 != 0) this->turn(0);
+      if (round % 3 != 0) this->poll_once(0);
     }
     // Whatever the last call was, the peer's end shows; and reading on shows it is the end.
     ASSERT_TRUE(this->until(
@@ -412,8 +412,8 @@ TYPED_TEST(IoStream, start_and_stop_never_hide_the_end) {
   }
 }
 
-// Two buffers of 64 bytes for 20 sockets: each is told that there is no buffer, and goes on.
-TYPED_TEST(IoStream, few_tiny_buffers_lose_nothing_and_stall_nobody) {
+// Two buffers of 64 bytes for 20 sockets: each runs out of buffers, and continues.
+TYPED_TEST(IoStream, few_tiny_buffers_lose_nothing_and_stall_no_socket) {
   this->build({.sockets_max = 32, .receive_buffers = 2, .receive_buffer_bytes = 64});
   std::vector<std::unique_ptr<Client>> clients;
   std::vector<SocketId> sockets;
@@ -436,7 +436,7 @@ TYPED_TEST(IoStream, few_tiny_buffers_lose_nothing_and_stall_nobody) {
   if (this->io_->name() == "uring") {
     EXPECT_GT(this->io_->statistics().buffers_exhausted, 0u);
   }
-  // And none is left behind: all still listen.
+  // And all of them still receive.
   for (uint32_t each = 0; each < 20; ++each) clients[each]->write("x");
   for (uint32_t each = 0; each < 20; ++each) {
     EXPECT_TRUE(this->until(
@@ -457,9 +457,9 @@ TYPED_TEST(IoStream, a_greedy_socket_does_not_starve_another) {
     greedy.write(flood);
     modest.write("x");
     bool seen = false;
-    for (int turns = 0; turns < 40 && !seen; ++turns) {
+    for (int polls = 0; polls < 40 && !seen; ++polls) {
       greedy.write(flood);
-      this->turn();
+      this->poll_once();
       seen = this->reported(modest_socket).received.size() == round;
     }
     ASSERT_TRUE(seen) << round;

@@ -1,4 +1,5 @@
-// Listening sockets: who else holds the port is noticed, and what accepted sockets inherit.
+// Listening sockets: another holder of the port is noticed, and accepted sockets inherit the
+// options.
 #include "io/listen.hpp"
 
 #include <arpa/inet.h>
@@ -131,7 +132,7 @@ class ListenGroup : public ::testing::TestWithParam<std::tuple<const char*, uint
   ListenOptions options(uint16_t port = 0) const {
     return {.address = std::get<0>(GetParam()), .port = port, .sockets = std::get<1>(GetParam())};
   }
-  // Where clients find it.
+  // The address that clients connect to.
   static std::string peer() {
     const std::string address = std::get<0>(GetParam());
     if (!address.empty()) return address;
@@ -171,14 +172,14 @@ TEST_P(ListenGroup, keeps_its_port_to_itself) {
       << "the others' attempts took connections away";
 }
 
-TEST_P(ListenGroup, gives_its_port_back) {
+TEST_P(ListenGroup, frees_its_port) {
   const uint16_t port = listen_on(options()).port;
   const Listening again = listen_on(options(port));
   EXPECT_EQ(again.port, port);
   EXPECT_EQ(again.sockets.size(), options().sockets);
 }
 
-TEST_P(ListenGroup, waits_for_a_port_that_is_given_back) {
+TEST_P(ListenGroup, waits_for_a_port_that_is_freed) {
   Listening held = listen_on(options());
   ListenOptions patient = options(held.port);
   patient.patience = std::chrono::seconds(60);
@@ -327,7 +328,7 @@ TEST(Listen, accepted_sockets_inherit_the_options) {
   EXPECT_LE(option_of(accepted, IPPROTO_TCP, TCP_USER_TIMEOUT), 30'000);
 }
 
-TEST(Listen, refuses_what_is_not_an_address) {
+TEST(Listen, refuses_text_that_is_not_an_address) {
   EXPECT_NE(error_of({.address = "no such host"}).find("'no such host' is not an IP address"),
             std::string::npos);
 }

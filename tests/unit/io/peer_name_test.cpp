@@ -1,5 +1,5 @@
-// Who is at the other end: as people write addresses, over either family. Method: sockets on
-// loopback, and what getsockname() says at their other ends.
+// The peer's address as people write it, over either family. Method: sockets on loopback, compared
+// with getsockname() at their other ends.
 #include "io/peer_name.hpp"
 
 #include "io_fixture.hpp"
@@ -18,7 +18,7 @@ TEST(PeerName, is_address_and_port) {
   EXPECT_EQ(peer_name(accepted.get()), "127.0.0.1:" + std::to_string(client.own_port()));
 }
 
-TEST(PeerName, of_ipv4_shows_as_such_where_both_families_are_heard) {
+TEST(PeerName, of_ipv4_shows_as_such_on_a_listener_of_both_families) {
   const Listening listening = listen_on({});
   const Client client(listening.port);
   const FileDescriptor accepted = accept_at(listening);
@@ -41,7 +41,7 @@ TEST(PeerName, of_ipv6_is_in_brackets) {
   EXPECT_EQ(peer_name(accepted.get()), "[::1]:" + std::to_string(ntohs(address.sin6_port)));
 }
 
-TEST(PeerName, of_nobody_is_empty) {
+TEST(PeerName, is_empty_without_a_peer) {
   const FileDescriptor alone(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   EXPECT_EQ(peer_name(alone.get()), "");
 }

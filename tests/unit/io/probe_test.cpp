@@ -1,5 +1,4 @@
-// The back end is chosen by trying: what forbids io_uring is laid upon a forked child, as a
-// container would do.
+// The back end is chosen by trying: a forked child forbids itself io_uring, as a container would.
 #include "io/probe.hpp"
 
 #include <gtest/gtest.h>
@@ -35,7 +34,7 @@ bool forbid(uint32_t call, uint32_t error) {
          ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
-// What `body` returns in a child where `call` is forbidden.
+// Returns the result of `body` in a child where `call` is forbidden.
 std::string in_jail(uint32_t call, uint32_t error, const std::function<std::string()>& body) {
   std::array<int, 2> pipe{};
   EXPECT_EQ(::pipe(pipe.data()), 0);

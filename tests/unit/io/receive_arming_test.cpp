@@ -24,7 +24,7 @@ TEST(ReceiveArming, stays_armed_while_more_is_promised) {
   EXPECT_TRUE(arming.in_flight());
 }
 
-// The kernel may end a multishot with bytes in hand; nobody else would notice.
+// The kernel may end a multishot with bytes in hand, without any other sign.
 TEST(ReceiveArming, arms_again_when_it_ends_on_success) {
   ReceiveArming arming = armed();
   EXPECT_EQ(arming.complete(100, false), ReceiveAction::arm);
@@ -41,14 +41,14 @@ TEST(ReceiveArming, waits_for_buffers_before_it_arms_again) {
   ReceiveArming arming = armed();
   EXPECT_EQ(arming.complete(-ENOBUFS, false), ReceiveAction::wait_for_buffers);
   EXPECT_EQ(arming.start(), ReceiveAction::none);
-  EXPECT_EQ(arming.buffers_back(), ReceiveAction::arm);
+  EXPECT_EQ(arming.buffers_returned(), ReceiveAction::arm);
 }
 
 TEST(ReceiveArming, stopped_while_starved_is_not_armed) {
   ReceiveArming arming = armed();
   EXPECT_EQ(arming.complete(-ENOBUFS, false), ReceiveAction::wait_for_buffers);
   EXPECT_EQ(arming.stop(), ReceiveAction::none);
-  EXPECT_EQ(arming.buffers_back(), ReceiveAction::none);
+  EXPECT_EQ(arming.buffers_returned(), ReceiveAction::none);
   EXPECT_EQ(arming.start(), ReceiveAction::arm);
 }
 
@@ -69,7 +69,8 @@ TEST(ReceiveArming, stop_cancels_once) {
   EXPECT_FALSE(arming.in_flight());
 }
 
-// The cancel is on its way when reading is wanted again: its end arms anew, whatever it says.
+// The cancel is on its way when reading is wanted again: its completion arms anew, whatever its
+// result.
 TEST(ReceiveArming, start_during_a_cancel_arms_when_it_has_ended) {
   for (const int result : {-ECANCELED, 100}) {
     ReceiveArming arming = armed();

@@ -1,5 +1,5 @@
-// The simulated Io keeps the contract of io.hpp, and its faults do what they are called.
-// One socket or two, polled by hand; a fault is switched on where a test is about it.
+// The simulated Io keeps the contract of io.hpp, and its faults have the effects of their names.
+// One socket or two, polled by hand; a test that is about a fault switches it on.
 #include "io/sim/sim_io.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ class SimIoTest : public testing::Test {
  protected:
   explicit SimIoTest(SimOptions options = {}) : io_(options, random_) { io_.accept_start(0); }
 
-  // What one poll tells; received bytes are copied, for they end with the next poll.
+  // The events of one poll; received bytes are copied, because they end with the next poll.
   std::vector<Event> poll(int64_t wait_ns = 0) {
     std::vector<Event> events(64);
     events.resize(io_.poll(events, wait_ns));
@@ -91,7 +91,7 @@ TEST_F(SimIoTest, end_of_stream_comes_once_after_the_bytes) {
   EXPECT_TRUE(poll().empty());
 }
 
-TEST_F(SimIoTest, a_hang_up_is_told_to_a_stopped_socket_and_its_end_when_it_is_read) {
+TEST_F(SimIoTest, a_stopped_socket_reports_a_hang_up_and_its_end_when_it_is_read) {
   SimClient client = io_.connect(0);
   const SocketId socket = accept();
   io_.receive_start(socket);
@@ -127,7 +127,7 @@ TEST_F(SimIoTest, stop_and_start_lose_no_byte) {
   EXPECT_GT(io_.faults().counted(Fault::late_bytes), 0u);
 }
 
-TEST_F(SimIoTest, send_arrives_and_is_told) {
+TEST_F(SimIoTest, send_arrives_and_is_reported) {
   SimClient client = io_.connect(0);
   const SocketId socket = accept();
   io_.send(socket, bytes_of("hello"));
@@ -137,7 +137,7 @@ TEST_F(SimIoTest, send_arrives_and_is_told) {
   EXPECT_EQ(read(client), "hello");
 }
 
-TEST_F(SimIoTest, short_sends_arrive_whole_before_they_are_told) {
+TEST_F(SimIoTest, short_sends_arrive_whole_before_they_are_reported) {
   SimClient client = io_.connect(0);
   const SocketId socket = accept();
   io_.faults().set_rate(Fault::short_send, 1);
@@ -216,7 +216,7 @@ TEST_F(SimIoTest, every_split_of_a_message_is_delivered_whole) {
   EXPECT_EQ(received_[socket.index], written);
 }
 
-// The layer below re-arms; nothing above may notice but through statistics.
+// The simulated kernel re-arms; only statistics show it.
 TEST_F(SimIoTest, ended_multishots_and_empty_buffer_rings_lose_no_byte) {
   SimClient client = io_.connect(0);
   const SocketId socket = accept();
@@ -237,7 +237,7 @@ TEST_F(SimIoTest, ended_multishots_and_empty_buffer_rings_lose_no_byte) {
   EXPECT_GT(io_.statistics().buffers_exhausted, 0u);
 }
 
-TEST_F(SimIoTest, a_failed_accept_is_told_and_tried_again) {
+TEST_F(SimIoTest, a_failed_accept_is_reported_and_tried_again) {
   io_.faults().set_rate(Fault::accept_failed, 1);
   SimClient client = io_.connect(0);
   const Event event = poll_one();
@@ -248,7 +248,7 @@ TEST_F(SimIoTest, a_failed_accept_is_told_and_tried_again) {
   EXPECT_TRUE(client.accepted());
 }
 
-TEST_F(SimIoTest, accept_finish_accepts_what_is_queued_then_closes) {
+TEST_F(SimIoTest, accept_finish_accepts_queued_connections_then_closes) {
   io_.connect(0);
   io_.connect(0);
   io_.accept_finish(0);
@@ -260,14 +260,14 @@ TEST_F(SimIoTest, accept_finish_accepts_what_is_queued_then_closes) {
   EXPECT_TRUE(io_.connect(0).refused());
 }
 
-TEST_F(SimIoTest, wake_is_told_once) {
+TEST_F(SimIoTest, reports_a_wake_once) {
   io_.wake();
   io_.wake();
   EXPECT_EQ(poll_one().kind, EventKind::woken);
   EXPECT_TRUE(poll().empty());
 }
 
-TEST_F(SimIoTest, the_clock_moves_when_told_and_when_a_poll_waits) {
+TEST_F(SimIoTest, the_clock_moves_when_advanced_and_when_a_poll_waits) {
   const base::Now start = io_.now();
   io_.advance(5);
   EXPECT_EQ(io_.now().monotonic_ns, start.monotonic_ns);

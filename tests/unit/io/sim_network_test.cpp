@@ -1,5 +1,5 @@
-// Several simulated cores in one network: connections move between them and lose nothing, the
-// clock is one, wake-ups come late but come.
+// Several simulated workers in one network: connections move between them and lose nothing, they
+// share one clock, wake-ups are late but never lost.
 #include "io/sim/sim_network.hpp"
 
 #include <gtest/gtest.h>
@@ -26,13 +26,13 @@ class SimNetworkTest : public testing::Test {
     b_.accept_start(0);
   }
 
-  // What one poll tells; received bytes of all cores make one text.
+  // The events of one poll; received bytes of all workers make one text.
   std::vector<Event> poll(SimIo& io, int64_t wait_ns = 0, size_t events_max = 64) {
     std::vector<Event> events(events_max);
     events.resize(io.poll(events, wait_ns));
     bool bytes = false;
     for (const Event& event : events) {
-      // One connection: whoever closes because of its last bytes must be in time.
+      // There is one connection: a close() because of its last bytes must be in time.
       if (event.kind == EventKind::released) {
         EXPECT_FALSE(bytes);
       }
@@ -55,7 +55,7 @@ class SimNetworkTest : public testing::Test {
     return event.socket;
   }
 
-  // Polls until the socket that was released is told to be.
+  // Polls until `released` is reported.
   int await_release(SimIo& io) {
     for (int polls = 0; polls < 1'000; ++polls) {
       for (const Event& event : poll(io)) {
@@ -107,7 +107,7 @@ TEST_F(SimNetworkTest, a_connection_moves_and_its_client_goes_on) {
   EXPECT_FALSE(a_.server_closed(client.link_id()));
 }
 
-TEST_F(SimNetworkTest, a_connect_goes_to_the_core_it_was_called_on) {
+TEST_F(SimNetworkTest, a_connect_goes_to_the_worker_it_was_called_on) {
   SimClient client = b_.connect(0);
   EXPECT_TRUE(poll(a_).empty());
   EXPECT_EQ(poll_one(b_).kind, EventKind::accepted);
@@ -143,7 +143,7 @@ TEST_F(SimNetworkTest, no_fault_loses_or_doubles_a_byte) {
   EXPECT_EQ(network_.released_count(), 0u);
 }
 
-TEST_F(SimNetworkTest, an_end_is_told_to_whoever_holds_the_connection) {
+TEST_F(SimNetworkTest, the_holder_of_the_connection_sees_an_end) {
   SimClient client = a_.connect(0);
   SocketId socket = accept(a_);
   a_.receive_start(socket);
@@ -157,7 +157,7 @@ TEST_F(SimNetworkTest, an_end_is_told_to_whoever_holds_the_connection) {
   EXPECT_EQ(received_, "bytes");
 }
 
-TEST_F(SimNetworkTest, a_reset_is_told_to_whoever_holds_the_connection) {
+TEST_F(SimNetworkTest, the_holder_of_the_connection_sees_a_reset) {
   SimClient client = a_.connect(0);
   SocketId socket = accept(a_);
   a_.receive_start(socket);
@@ -168,7 +168,7 @@ TEST_F(SimNetworkTest, a_reset_is_told_to_whoever_holds_the_connection) {
   EXPECT_TRUE(poll(b_).empty());
 }
 
-TEST_F(SimNetworkTest, neither_is_told_while_it_is_being_released) {
+TEST_F(SimNetworkTest, neither_is_reported_during_a_release) {
   for (const bool reset : {false, true}) {
     SimClient client = a_.connect(0);
     const SocketId old = accept(a_);
@@ -185,7 +185,7 @@ TEST_F(SimNetworkTest, neither_is_told_while_it_is_being_released) {
   }
 }
 
-TEST_F(SimNetworkTest, a_connection_is_reset_between_two_cores) {
+TEST_F(SimNetworkTest, a_connection_is_reset_between_two_workers) {
   SimClient client = a_.connect(0);
   const SocketId old = accept(a_);
   a_.receive_start(old);
@@ -198,7 +198,7 @@ TEST_F(SimNetworkTest, a_connection_is_reset_between_two_cores) {
   EXPECT_EQ(faults().counted(Fault::reset_in_transit), 1u);
 }
 
-TEST_F(SimNetworkTest, close_wins_until_released_was_told) {
+TEST_F(SimNetworkTest, close_wins_until_released_is_reported) {
   SimClient client = a_.connect(0);
   const SocketId socket = accept(a_);
   a_.receive_start(socket);
@@ -211,7 +211,7 @@ TEST_F(SimNetworkTest, close_wins_until_released_was_told) {
   EXPECT_EQ(network_.released_count(), 0u);
 }
 
-TEST_F(SimNetworkTest, without_a_free_slot_the_descriptor_stays_the_callers) {
+TEST_F(SimNetworkTest, the_caller_keeps_the_descriptor_without_a_free_slot) {
   b_.connect(0);
   b_.connect(0);
   poll(b_);
@@ -248,7 +248,7 @@ TEST_F(SimNetworkTest, a_release_lets_accepting_go_on_and_an_adoption_stops_it) 
   EXPECT_TRUE(late.accepted());
 }
 
-TEST_F(SimNetworkTest, the_clock_is_one_and_each_core_sees_it_when_it_polls) {
+TEST_F(SimNetworkTest, workers_share_a_clock_and_see_it_when_they_poll) {
   const int64_t start_ns = a_.now().monotonic_ns;
   network_.advance(5);
   EXPECT_EQ(a_.now().monotonic_ns, start_ns);
@@ -262,7 +262,7 @@ TEST_F(SimNetworkTest, the_clock_is_one_and_each_core_sees_it_when_it_polls) {
   EXPECT_EQ(a_.now().monotonic_ns, start_ns + 12);
 }
 
-TEST_F(SimNetworkTest, a_wake_is_for_one_core) {
+TEST_F(SimNetworkTest, a_wake_is_for_one_worker) {
   b_.wake();
   EXPECT_TRUE(poll(a_).empty());
   EXPECT_EQ(poll_one(b_).kind, EventKind::woken);
@@ -282,7 +282,7 @@ TEST_F(SimNetworkTest, a_delayed_wake_is_seen_by_a_later_poll) {
   EXPECT_FALSE(a_.has_event_pending());
 }
 
-// A core and its peers do anything, without faults.
+// A worker and its peers do anything, without faults.
 class SimPending : public SimNetworkTest {
  protected:
   void disturb_a_client() {
@@ -331,7 +331,7 @@ class SimPending : public SimNetworkTest {
   std::map<uint32_t, bool> sending_;
 };
 
-TEST_F(SimPending, an_event_is_pending_exactly_when_a_poll_tells_one) {
+TEST_F(SimPending, an_event_is_pending_exactly_when_a_poll_reports_one) {
   constexpr uint32_t steps = 20'000;
   uint32_t pending_count = 0;
   for (uint32_t step = 0; step < steps; ++step) {
@@ -351,26 +351,26 @@ TEST_F(SimPending, an_event_is_pending_exactly_when_a_poll_tells_one) {
 
 // ------------------------------------------------------------------------- seeds
 
-// Two cores and some clients, with faults: what happened, as a text.
+// Two workers and some clients, with faults: returns the events as a text.
 class SeededRun {
  public:
   explicit SeededRun(uint64_t seed) : random_(seed) {
     network_.faults().draw();
-    for (SimIo* io : shards_) io->accept_start(0);
+    for (SimIo* io : ios_) io->accept_start(0);
   }
 
   std::string play() {
     for (int step = 0; step < 2'000; ++step) {
-      const size_t turn = random_.below(2);
-      if (clients_.size() < 8) clients_.push_back(shards_[turn]->connect(0));
+      const size_t chosen = random_.below(2);
+      if (clients_.size() < 8) clients_.push_back(ios_[chosen]->connect(0));
       clients_[random_.below(clients_.size())].write("some bytes");
       std::array<Event, 8> events;
-      const size_t count = shards_[turn]->poll(events, 0);
-      log_ += std::to_string(shards_[turn]->now().monotonic_ns) + ":";
+      const size_t count = ios_[chosen]->poll(events, 0);
+      log_ += std::to_string(ios_[chosen]->now().monotonic_ns) + ":";
       for (const Event& event : std::span(events).first(count)) {
         log_ += std::to_string(static_cast<int>(event.kind)) + "," +
                 std::to_string(event.socket.index) + "," + std::to_string(event.bytes.size()) + " ";
-        handle(event, *shards_[turn], *shards_[1 - turn]);
+        handle(event, *ios_[chosen], *ios_[1 - chosen]);
       }
     }
     return log_;
@@ -397,7 +397,7 @@ class SeededRun {
   SimNetwork network_{random_};
   SimIo a_{{.turn_ns_max = 1'000}, network_};
   SimIo b_{{.turn_ns_max = 1'000}, network_};
-  std::array<SimIo*, 2> shards_{&a_, &b_};
+  std::array<SimIo*, 2> ios_{&a_, &b_};
   std::vector<SimClient> clients_;
   std::set<uint32_t> leaving_;  // links
   std::string log_;

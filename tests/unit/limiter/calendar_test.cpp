@@ -189,7 +189,7 @@ TEST(Calendar, ends_of_time_are_no_trap) {
   }
 }
 
-// What the zone's clocks show, in its days or months.
+// The hour, day, week or month on the zone's clocks, as a number.
 int64_t label_of(const Zone& zone, CalendarUnit unit, int64_t wall_ns) {
   using namespace std::chrono;
   const int64_t s = floor<seconds>(nanoseconds{wall_ns}).count();
@@ -202,8 +202,8 @@ int64_t label_of(const Zone& zone, CalendarUnit unit, int64_t wall_ns) {
   return int{date.year()} * 12 + static_cast<int>(unsigned{date.month()});
 }
 
-// Walks from a moment through what follows it: each period contains what was asked for, the next
-// begins where it ends, and clocks show its label all the time, unless they are put back.
+// Walks from a moment through the periods that follow: each contains its moment, the next begins
+// where it ends, and clocks show its label all the time, unless they are put back.
 void walk(const Zone& zone, CalendarUnit unit, int64_t wall_ns) {
   Period at = period_of(zone, unit, wall_ns);
   ASSERT_LE(at.begin_ns, wall_ns);

@@ -1,4 +1,4 @@
-// The arithmetic of one window: anchoring, rolling, taking and giving back, at their edges.
+// The arithmetic of one window: anchoring, rolling, taking and releasing, at their edges.
 #include "limiter/fixed_window.hpp"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ TEST(FixedWindow, sums_beyond_32_bits_do_not_fit) {
   EXPECT_FALSE(window.fits(UINT32_MAX, 1'000'000'000));
 }
 
-TEST(FixedWindow, giving_back_stops_at_zero) {
+TEST(FixedWindow, release_stops_at_zero) {
   FixedWindow window{.end_ms = 100, .approved = 5};
   window.release(3);
   EXPECT_EQ(window.approved, 2U);

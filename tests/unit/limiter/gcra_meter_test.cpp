@@ -1,5 +1,5 @@
-// Goal: a bucket leaks evenly, without loss to rounding, and what comes back is as if it had never
-//       been charged, but for what leaks in a sub-window.
+// Goal: a bucket leaks evenly, without loss to rounding, and after a refund its level is as if the
+//       refunded charge had never been made, up to the leak of one sub-window.
 // Method: one meter by hand.
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ TEST(GcraMeter, loses_nothing_to_rounding) {
   EXPECT_EQ(driver.used(), 0U);
 }
 
-TEST(GcraMeter, gives_back_only_what_has_not_leaked) {
+TEST(GcraMeter, refunds_only_the_part_that_has_not_leaked) {
   Driver driver(limit_of(LimitKind::gcra, 60));
   const Charge held = driver.charge(10, true);
   driver.at(4 * s);
@@ -45,7 +45,7 @@ TEST(GcraMeter, gives_back_only_what_has_not_leaked) {
   EXPECT_EQ(driver.used(), 20U);
 }
 
-TEST(GcraMeter, a_refund_does_not_bring_back_what_another_one_gave) {
+TEST(GcraMeter, a_repeated_refund_changes_nothing) {
   Driver driver(limit_of(LimitKind::gcra, 60));
   const Charge first = driver.charge(10, true);
   const Charge second = driver.charge(10, true);
@@ -59,8 +59,8 @@ TEST(GcraMeter, a_refund_does_not_bring_back_what_another_one_gave) {
   EXPECT_EQ(driver.used(), 30U);
 }
 
-// However many there are, and in which order they end.
-TEST(GcraMeter, gives_all_back_whoever_ends_first) {
+// For many reservations, whatever the order in which they end.
+TEST(GcraMeter, refunds_everything_in_any_order) {
   for (const size_t step : {1U, 7U, 99U}) {  // first in first out, scattered, last in first out
     SCOPED_TRACE(step);
     Driver driver(limit_of(LimitKind::gcra, 100 * 500, 1'000'000));  // leaks 50 a second
@@ -77,8 +77,8 @@ TEST(GcraMeter, gives_all_back_whoever_ends_first) {
   }
 }
 
-// The rest is where it would be alone: what leaked of the one that comes back leaked of the others.
-TEST(GcraMeter, what_comes_back_is_as_if_it_had_never_been_charged) {
+// The level is that of the other charges alone: whatever had leaked counts as theirs.
+TEST(GcraMeter, a_refund_leaves_the_level_of_the_other_charges) {
   Driver driver(limit_of(LimitKind::gcra, 60));
   driver.at(4 * s - 1);  // of a sub-window
   const Charge held = driver.charge(20, true);
@@ -90,8 +90,8 @@ TEST(GcraMeter, what_comes_back_is_as_if_it_had_never_been_charged) {
   EXPECT_EQ(driver.at(34 * s).used(), 0U);
 }
 
-// But not of what was charged when it had leaked already.
-TEST(GcraMeter, never_takes_a_later_charge_for_the_one_that_comes_back) {
+// But a charge that had leaked already takes nothing from a later one.
+TEST(GcraMeter, a_refund_does_not_reduce_a_later_charge) {
   Driver driver(limit_of(LimitKind::gcra, 60));
   const Charge held = driver.charge(2, true);
   driver.at(3 * s).charge(30);  // in the same sub-window of four seconds
@@ -99,8 +99,8 @@ TEST(GcraMeter, never_takes_a_later_charge_for_the_one_that_comes_back) {
   EXPECT_EQ(driver.used(), 30U);
 }
 
-// What is told is above that by no more than leaks in a sub-window: here four units.
-TEST(GcraMeter, a_refund_is_told_a_sub_window_late_at_most) {
+// The reported level is above that by at most the leak of a sub-window: here four units.
+TEST(GcraMeter, a_refund_shows_at_most_one_sub_window_late) {
   Driver driver(limit_of(LimitKind::gcra, 60));
   driver.at(4 * s).charge(10);
   const Charge held = driver.charge(10, true);
@@ -110,7 +110,7 @@ TEST(GcraMeter, a_refund_is_told_a_sub_window_late_at_most) {
   EXPECT_LE(driver.used(), 9U);
 }
 
-TEST(GcraMeter, gives_back_what_was_charged_before_its_amount_changed) {
+TEST(GcraMeter, refunds_a_charge_from_before_its_amount_changed) {
   for (const uint64_t amount : {30U, 120U}) {
     Driver driver(limit_of(LimitKind::gcra, 60));
     const Charge first = driver.charge(20, true);
@@ -123,7 +123,7 @@ TEST(GcraMeter, gives_back_what_was_charged_before_its_amount_changed) {
   }
 }
 
-// A greater amount leaks faster, but not what is behind us.
+// A greater amount leaks faster, but not for the time before the change.
 TEST(GcraMeter, a_greater_amount_does_not_leak_in_the_past) {
   Driver driver(limit_of(LimitKind::gcra, 60));
   driver.charge(30);
@@ -134,7 +134,7 @@ TEST(GcraMeter, a_greater_amount_does_not_leak_in_the_past) {
   EXPECT_LE(driver.used(), 23U);
 }
 
-// What is behind us has leaked at the greater one.
+// The time before the change has leaked at the greater one.
 TEST(GcraMeter, a_smaller_amount_has_leaked_as_before_in_the_past) {
   Driver driver(limit_of(LimitKind::gcra, 1'000), 100'000 * s);
   driver.charge(600);
@@ -184,7 +184,7 @@ Limit word(Ceiling ceiling) {
 }
 
 // A bucket without a number has no rate.
-TEST(GcraMeter, without_a_number_tells_what_was_used_in_a_period) {
+TEST(GcraMeter, reports_the_usage_of_a_period_without_a_number) {
   for (const Ceiling ceiling : {Ceiling::unlimited, Ceiling::block}) {
     Driver driver(word(ceiling));
     driver.charge(1'000);
@@ -199,8 +199,8 @@ TEST(GcraMeter, without_a_number_tells_what_was_used_in_a_period) {
   }
 }
 
-// Who blocks a subject for a moment does not make it a present of another burst.
-TEST(GcraMeter, a_word_in_between_forgets_nothing) {
+// Blocking a subject for a moment does not allow another burst.
+TEST(GcraMeter, a_word_in_between_keeps_the_usage) {
   for (const Ceiling ceiling : {Ceiling::unlimited, Ceiling::block}) {
     for (const int64_t wait_ns : {int64_t{0}, 1 * ms, 10 * s}) {
       Driver driver(limit_of(LimitKind::gcra, 60), 1'000 * s);
@@ -215,7 +215,7 @@ TEST(GcraMeter, a_word_in_between_forgets_nothing) {
   }
 }
 
-TEST(GcraMeter, what_was_used_without_a_number_fills_the_bucket_and_no_more) {
+TEST(GcraMeter, usage_without_a_number_fills_the_bucket_at_most) {
   Driver driver(word(Ceiling::unlimited), 1'000 * s);
   driver.at(2'000 * s).charge(30);
   driver.change_to(limit_of(LimitKind::gcra, 60));
@@ -227,7 +227,7 @@ TEST(GcraMeter, what_was_used_without_a_number_fills_the_bucket_and_no_more) {
   EXPECT_TRUE(driver.at(2'061 * s).fits(60));
 }
 
-TEST(GcraMeter, gives_back_though_its_amount_was_nothing_for_a_moment) {
+TEST(GcraMeter, refunds_after_its_amount_was_zero_for_a_moment) {
   Driver driver(limit_of(LimitKind::gcra, 1'000, 15'000), 1'000 * s);
   const Charge held = driver.charge(500, true);
   driver.charge(500);

@@ -1,4 +1,4 @@
-// One meter by hand: what the tests of all its kinds share.
+// One meter by hand: the common part of the tests of all kinds.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ inline uint32_t words_count(const MeterShape& shape) {
   return head_words(shape) + ring_words(shape);
 }
 
-// Those of the only limit of its subject, in one list.
+// The words of the only limit of its subject, in one list.
 inline Words words_in(std::vector<uint64_t>& list, const MeterShape& shape) {
   return {.heads = list.data(), .rings = list.data() + head_words(shape)};
 }

@@ -1,5 +1,5 @@
-// Goal: a limit is compiled to a shape that its meters can rely on, and what a limit counts is told
-//       from what it does not.
+// Goal: a limit is compiled to a shape that its meters can rely on, and its share of some amounts
+//       is right.
 // Method: shapes and shares by hand.
 #include "limiter/meter_shape.hpp"
 
@@ -17,7 +17,7 @@ TEST(MeterShape, sub_windows_span_the_period_and_none_is_cut_short) {
   EXPECT_EQ(compile(limit_of(LimitKind::rolling_day, 10)).ring_mask, 63);
 }
 
-TEST(MeterShape, tells_of_which_limits_the_ring_is_all) {
+TEST(MeterShape, only_sliding_limits_and_rolling_days_need_no_more_than_a_ring) {
   for (const LimitKind kind : {LimitKind::concurrency, LimitKind::fixed, LimitKind::sliding,
                                LimitKind::gcra, LimitKind::anchored_day, LimitKind::rolling_day}) {
     const bool is_ring = kind == LimitKind::sliding || kind == LimitKind::rolling_day;
@@ -34,7 +34,7 @@ TEST(MeterShape, a_word_in_the_place_of_the_number_takes_more_than_the_ring) {
   }
 }
 
-TEST(MeterShare, is_what_the_metric_counts) {
+TEST(MeterShare, counts_the_amounts_of_its_metric) {
   const api::Amounts amounts{
       .requests = 2, .input_tokens = 300, .output_tokens = 50, .cost = 7'000};
   const auto share = [&amounts](Metric metric, bool count_cached, uint64_t cached) {

@@ -1,4 +1,4 @@
-// Goal: each kind of limit counts, forgets and takes back to the nanosecond, as its header says.
+// Goal: each kind of limit counts, forgets and refunds to the nanosecond, as its header says.
 // Method: one meter by hand, at times around the edges of its period. Buckets: gcra_meter_test.cpp.
 #include "limiter/meter.hpp"
 
@@ -22,7 +22,7 @@ std::vector<Limit> all_kinds(uint64_t amount) {
           calendar(api::CalendarUnit::month, amount)};
 }
 
-// ------------------------------------------------------------------------------- what all do
+// --------------------------------------------------------------------------------- all kinds
 
 TEST(Meter, counts_up_to_the_amount_and_no_further) {
   for (const Limit& limit : all_kinds(100)) {
@@ -51,7 +51,7 @@ TEST(Meter, zero_is_a_number_that_only_nothing_fits) {
   }
 }
 
-TEST(Meter, what_is_above_the_amount_shuts_out_nothing_too) {
+TEST(Meter, usage_above_the_amount_refuses_even_zero) {
   for (const Limit& limit : all_kinds(100)) {
     SCOPED_TRACE(api::kind_name(limit.kind));
     Driver driver(limit);
@@ -105,7 +105,7 @@ TEST(Meter, usage_stops_at_the_greatest_amount_instead_of_wrapping_around) {
   }
 }
 
-TEST(Meter, tells_what_is_open_apart) {
+TEST(Meter, reports_open_usage_separately) {
   for (const Limit& limit : all_kinds(100)) {
     SCOPED_TRACE(api::kind_name(limit.kind));
     Driver driver(limit);
@@ -119,7 +119,7 @@ TEST(Meter, tells_what_is_open_apart) {
   }
 }
 
-TEST(Meter, a_reset_forgets_all_but_what_is_open) {
+TEST(Meter, a_reset_keeps_only_open_usage) {
   for (const Limit& limit : all_kinds(100)) {
     SCOPED_TRACE(api::kind_name(limit.kind));
     Driver driver(limit);
@@ -135,7 +135,7 @@ TEST(Meter, a_reset_forgets_all_but_what_is_open) {
   }
 }
 
-TEST(Meter, with_all_that_is_open_refunded_it_fits_earlier) {
+TEST(Meter, fits_earlier_with_all_open_usage_refunded) {
   for (const Limit& limit : all_kinds(100)) {
     SCOPED_TRACE(api::kind_name(limit.kind));
     Driver driver(limit);
@@ -147,8 +147,8 @@ TEST(Meter, with_all_that_is_open_refunded_it_fits_earlier) {
   }
 }
 
-// To wait until fits_at is enough, and one nanosecond less is not.
-TEST(Meter, fits_at_the_very_nanosecond_that_it_tells) {
+// Waiting until fits_at is enough, and one nanosecond less is not.
+TEST(Meter, fits_at_the_very_nanosecond_that_it_reports) {
   for (const Limit& limit : all_kinds(100)) {
     for (const uint64_t asked : {uint64_t{1}, uint64_t{37}, uint64_t{100}}) {
       SCOPED_TRACE(std::string(api::kind_name(limit.kind)) + " " + std::to_string(asked));
@@ -163,7 +163,7 @@ TEST(Meter, fits_at_the_very_nanosecond_that_it_tells) {
   }
 }
 
-TEST(Meter, is_empty_at_the_very_nanosecond_that_it_tells) {
+TEST(Meter, is_empty_at_the_very_nanosecond_that_it_reports) {
   for (const Limit& limit : all_kinds(100)) {
     SCOPED_TRACE(api::kind_name(limit.kind));
     Driver driver(limit, 5, 5);
@@ -178,7 +178,7 @@ TEST(Meter, is_empty_at_the_very_nanosecond_that_it_tells) {
   }
 }
 
-TEST(Meter, a_refund_of_what_time_has_forgotten_goes_nowhere) {
+TEST(Meter, a_refund_of_an_expired_charge_changes_nothing) {
   for (const Limit& limit : all_kinds(100)) {
     SCOPED_TRACE(api::kind_name(limit.kind));
     Driver driver(limit);
@@ -191,7 +191,7 @@ TEST(Meter, a_refund_of_what_time_has_forgotten_goes_nowhere) {
   }
 }
 
-TEST(Meter, goes_on_with_its_usage_when_its_amount_changes) {
+TEST(Meter, keeps_its_usage_when_its_amount_changes) {
   for (const Limit& limit : all_kinds(100)) {
     SCOPED_TRACE(api::kind_name(limit.kind));
     Driver driver(limit);
@@ -225,7 +225,7 @@ TEST(FixedMeter, is_anchored_at_its_first_use_and_keeps_its_phase) {
   EXPECT_EQ(driver.fits_at(1), 250 * s);
 }
 
-TEST(FixedMeter, takes_back_only_what_was_charged_in_this_window) {
+TEST(FixedMeter, refunds_only_charges_of_this_window) {
   Driver driver(limit_of(LimitKind::fixed, 100));
   const Charge old = driver.at(10 * s).charge(50, true);
   driver.at(70 * s - 1).release(0, 0, {});
@@ -276,18 +276,18 @@ TEST(SlidingMeter, forgets_little_by_little) {
   EXPECT_EQ(driver.at(10 * hour).used(), 0U);
 }
 
-TEST(SlidingMeter, gives_back_to_the_sub_window_that_was_charged) {
+TEST(SlidingMeter, refunds_the_sub_window_that_was_charged) {
   Driver driver(limit_of(LimitKind::sliding, 100));
   const Charge held = driver.at(1 * s).charge(40, true);
   driver.at(30 * s).charge(60);
   driver.release(40, 25, held);
   EXPECT_EQ(driver.used(), 75U);
-  // What is left of the first goes with the first: 15, and not what the refund was taken from.
+  // The rest of the first charge expires with its sub-window: 15, not the amount before the refund.
   EXPECT_EQ(driver.at(64 * s).used(), 60U);
   EXPECT_EQ(driver.at(92 * s).used(), 0U);
 }
 
-TEST(SlidingMeter, gives_back_what_is_on_its_last_nanosecond) {
+TEST(SlidingMeter, refunds_a_charge_in_its_last_nanosecond) {
   Driver driver(limit_of(LimitKind::sliding, 100));
   const Charge held = driver.at(1 * s).charge(40, true);
   driver.at(64 * s - 1).release(40, 40, held);
@@ -321,7 +321,7 @@ TEST(AnchoredDayMeter, begins_with_the_first_use_and_again_with_the_first_use_be
   EXPECT_EQ(driver.fits_at(1), 5 * hour + 2 * day + 9 * hour);
 }
 
-TEST(AnchoredDayMeter, its_period_is_a_day_whatever_was_said) {
+TEST(AnchoredDayMeter, its_period_is_a_day_whatever_was_given) {
   EXPECT_EQ(compile(limit_of(LimitKind::anchored_day, 1, 0)).period_ns, day);
   EXPECT_EQ(compile(limit_of(LimitKind::rolling_day, 1, 0)).period_ns, day);
 }
@@ -346,7 +346,7 @@ TEST(CalendarMeter, a_day_has_25_hours_when_clocks_go_back) {
   EXPECT_TRUE(driver.wall_at(november_7_2021 + 25 * hour).fits(10));
 }
 
-TEST(CalendarMeter, a_month_ends_where_the_calendar_says) {
+TEST(CalendarMeter, a_month_ends_with_the_calendar) {
   constexpr int64_t february_1_2024 = 1'706'745'600 * s;
   Driver driver(calendar(api::CalendarUnit::month, 10), 0, february_1_2024);
   driver.charge(10);
@@ -354,7 +354,7 @@ TEST(CalendarMeter, a_month_ends_where_the_calendar_says) {
   EXPECT_TRUE(driver.wall_at(february_1_2024 + 29 * day).fits(10));
 }
 
-TEST(CalendarMeter, tells_its_end_in_monotonic_time) {
+TEST(CalendarMeter, reports_its_end_in_monotonic_time) {
   Driver driver(calendar(api::CalendarUnit::hour, 10), 500 * s, 50 * 60 * s);
   driver.charge(10);
   EXPECT_EQ(driver.fits_at(1), 500 * s + 600 * s);
@@ -377,7 +377,7 @@ TEST(CalendarMeter, a_wall_clock_that_goes_back_reopens_no_period) {
   EXPECT_FALSE(driver.at(10 * s, at(10 * s, 9 * hour + 8 * s)).fits(1));
 }
 
-TEST(SlotMeter, has_no_words_of_its_own) {
+TEST(ConcurrencyMeter, has_no_words_of_its_own) {
   Driver driver({.name = "slots",
                  .metric = Metric::concurrency,
                  .kind = LimitKind::concurrency,

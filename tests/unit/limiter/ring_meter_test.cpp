@@ -156,7 +156,7 @@ class Ring {
   std::vector<uint64_t> words_ = std::vector<uint64_t>(words_count(shape_));
 };
 
-TEST(RingMeter, what_ends_before_it_is_rolled_ends_as_well) {
+TEST(RingMeter, closes_a_charge_before_and_after_a_roll_alike) {
   Ring early(LimitKind::sliding);
   Ring late(LimitKind::sliding);
   for (Ring* const ring : {&early, &late}) ring->at(s);
@@ -171,7 +171,7 @@ TEST(RingMeter, what_ends_before_it_is_rolled_ends_as_well) {
   EXPECT_EQ(early.ring().open(), 0U);
 }
 
-TEST(RingMeter, tells_how_much_came_back) {
+TEST(RingMeter, reports_how_much_it_refunded) {
   Ring ring(LimitKind::sliding);
   ring.at(s);
   const Charge charge = ring.charge(100);

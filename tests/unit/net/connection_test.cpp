@@ -91,7 +91,7 @@ TEST_F(ConnectionTest, closes_once) {
   EXPECT_EQ(io_.calls.size(), 1U);
 }
 
-TEST_F(ConnectionTest, gives_memory_back_only_when_idle) {
+TEST_F(ConnectionTest, frees_memory_only_when_idle) {
   write(std::string(100'000, 'x'));
   connection_.trim();
   EXPECT_EQ(connection_.output().waiting(), 100'000U);
@@ -114,7 +114,7 @@ TEST_F(ConnectionTest, leaves_no_large_memory_to_the_next_of_its_slot) {
     large.flush(0);
     large.on_sent(100'000);
   }
-  // Pages that were given back read as zero.
+  // Freed pages read as zero.
   EXPECT_EQ(memory[50'000], std::byte{0});
 }
 

@@ -1,4 +1,5 @@
-// Goal: bytes come out as they went in, aligned, and nothing moves while a turn points at it.
+// Goal: bytes come out as they went in, aligned, and nothing moves while a turn's entry points at
+//       it.
 // Method: appends and consumes by hand, comparing addresses and contents.
 #include "net/input_buffer.hpp"
 
@@ -25,7 +26,7 @@ class InputBufferTest : public ::testing::Test {
   InputBuffer buffer_{memory_};
 };
 
-TEST_F(InputBufferTest, gives_back_what_was_appended) {
+TEST_F(InputBufferTest, returns_the_appended_bytes) {
   ASSERT_TRUE(buffer_.append(bytes_of("abc")));
   ASSERT_TRUE(buffer_.append(bytes_of("de")));
   EXPECT_EQ(text_of(buffer_.unread()), "abcde");
@@ -49,13 +50,13 @@ TEST_F(InputBufferTest, starts_a_new_request_aligned) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer_.unread().data()) % 8, 0U);
 }
 
-TEST_F(InputBufferTest, refuses_what_does_not_fit_and_keeps_what_it_has) {
+TEST_F(InputBufferTest, refuses_bytes_that_do_not_fit_and_keeps_the_others) {
   ASSERT_TRUE(buffer_.append(bytes_of(std::string(60, 'x'))));
   EXPECT_FALSE(buffer_.append(bytes_of("12345")));
   EXPECT_EQ(buffer_.unread().size(), 60U);
 }
 
-TEST_F(InputBufferTest, wins_room_back_by_compacting) {
+TEST_F(InputBufferTest, regains_room_by_compacting) {
   ASSERT_TRUE(buffer_.append(bytes_of(std::string(60, 'x') + "tail")));
   buffer_.consume(60);
   EXPECT_FALSE(buffer_.append(bytes_of("more")));

@@ -1,4 +1,4 @@
-// Goal: what is in flight stays untouched while more is written.
+// Goal: bytes in flight stay untouched while more is written.
 // Method: writes, takes for sending and writes again, comparing contents.
 #include "net/output_buffer.hpp"
 
@@ -34,7 +34,7 @@ TEST_F(OutputBufferTest, takes_everything_written_at_once) {
   EXPECT_EQ(buffer_.waiting(), 0U);
 }
 
-TEST_F(OutputBufferTest, leaves_what_is_in_flight_untouched) {
+TEST_F(OutputBufferTest, leaves_bytes_in_flight_untouched) {
   write("flying");
   const auto flying = buffer_.take_for_sending();
   write("next");
@@ -43,7 +43,7 @@ TEST_F(OutputBufferTest, leaves_what_is_in_flight_untouched) {
   EXPECT_EQ(written_text(buffer_.take_for_sending()), "next");
 }
 
-TEST_F(OutputBufferTest, shows_what_is_written_and_what_flies) {
+TEST_F(OutputBufferTest, shows_written_bytes_and_bytes_in_flight) {
   write("flying");
   EXPECT_EQ(written_text(buffer_.written()), "flying");
   EXPECT_EQ(buffer_.sends_count(), 0U);
@@ -56,7 +56,7 @@ TEST_F(OutputBufferTest, shows_what_is_written_and_what_flies) {
   EXPECT_EQ(written_text(buffer_.sending()), "");
 }
 
-TEST_F(OutputBufferTest, is_empty_only_when_nothing_waits_or_flies) {
+TEST_F(OutputBufferTest, is_empty_only_when_nothing_waits_or_is_in_flight) {
   EXPECT_TRUE(buffer_.empty());
   write("x");
   EXPECT_FALSE(buffer_.empty());
