@@ -22,7 +22,7 @@ api::TextSpan add_text(std::string_view added, std::string& text) {
   return span;
 }
 
-// One name has room always, and all of them unless they are longer than names are by default.
+// One name always has room, and all of them have unless they are longer than names are by default.
 void add_names(const Reservation& reservation, const SubjectTable& subjects, api::HolderRow& row,
                std::string& text) {
   size_t left = limits::holders_text_bytes_max;
@@ -38,7 +38,7 @@ void add_names(const Reservation& reservation, const SubjectTable& subjects, api
   }
 }
 
-// Null: of one that has ended the record is all that is left.
+// Null: the reservation has ended, and only its record is left.
 void add_holder_row(const IdRecord& record, const Reservation* reservation, QuotaBatch& batch,
                     const AnswerSources& from) {
   api::HolderRow& row = batch.holders.emplace_back();
@@ -56,14 +56,15 @@ void add_holder_row(const IdRecord& record, const Reservation* reservation, Quot
   row.held_ms = base::floor_ms(from.clock.ns() - reservation->charged_ns);
 }
 
-// `of` no_subject: of any.
+// `of` no_subject: any subject.
 bool is_held(const Reservation& reservation, SubjectIndex of) noexcept {
   if (reservation.state != ReservationState::open) return false;
   const std::span<const SubjectIndex> named = reservation.named();
   return of == no_subject || std::find(named.begin(), named.end(), of) != named.end();
 }
 
-// There may be millions: a call looks at some, and its page may be empty, and not the last.
+// There may be millions of reservations: a call checks some of them, and its page may be empty
+// although it is not the last.
 void add_page(QuotaBatch& batch, size_t index, SubjectIndex of, const AnswerSources& from) {
   api::QuotaAnswer& answer = batch.answers[index];
   const ReservationBook::Pool& pool = from.reservations.pool();
@@ -126,7 +127,7 @@ void answer_holders(QuotaBatch& batch, size_t index, const SubjectHashes& hashes
   SubjectIndex of = no_subject;
   if (batch.calls[index].subjects_count > 0) {
     of = from.subjects.find(hashes[0]);
-    if (of == no_subject || from.subjects[of].open == 0) return;  // nobody holds anything of it
+    if (of == no_subject || from.subjects[of].open == 0) return;  // it has no open reservations
   }
   add_page(batch, index, of, from);
 }

@@ -1,5 +1,6 @@
-// Answers who holds what: HolderRows in a batch, of one reservation or of all open ones.
-// Errors: a page that has no room for more ends with a cursor; names that are too long are left
+// Lists the holders of reservations: HolderRows in a batch, for one reservation or for all open
+// ones.
+// Errors: a page without room for more rows ends with a cursor; names that are too long are left
 //         out, and counted.
 #pragma once
 
@@ -9,14 +10,14 @@
 
 namespace sluice::quota {
 
-// How a reservation ended, or what it holds.
+// Reports how a reservation ended, or what it holds.
 void answer_record(const IdRecord& record, api::QuotaAnswer& answer) noexcept;
 
-// One reservation, with rows of its subjects.
+// Answers about one reservation, with a row for each of its subjects.
 void answer_reservation(api::QuotaBatch& batch, size_t index, const AnswerSources& from) noexcept;
 
-// The open reservations of the subject that the call names, or all. In the order of their places:
-// one that is open throughout has a row in just one page.
+// Lists the open reservations of the subject that the call names, or all of them, in the order of
+// their places: a reservation that stays open throughout has a row in exactly one page.
 void answer_holders(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
                     const AnswerSources& from) noexcept;
 

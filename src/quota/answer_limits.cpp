@@ -16,21 +16,21 @@ using limiter::Moment;
 
 namespace {
 
-// Without a limit: as much as anybody may ask for.
+// Without a limit: as much as a call may ask for.
 uint64_t remaining(const MeterShape& shape, uint64_t used) noexcept {
   if (shape.ceiling == api::Ceiling::unlimited) return limits::amount_max;
   if (shape.ceiling == api::Ceiling::block) return 0;
   return shape.amount - std::min(shape.amount, used);
 }
 
-// A calendar's period has a length of its own.
+// Periods of a calendar differ in length.
 int64_t period_ms(const MeterShape& shape, const Moment& now) noexcept {
   if (shape.kind != api::LimitKind::calendar) return shape.period_ns / base::ns_per_ms;
   const limiter::Period period = limiter::period_of(*shape.zone, shape.unit, now.wall_ns);
   return (period.end_ns - period.begin_ns) / base::ns_per_ms;
 }
 
-// Each limit of the member that is asked for. False: there are as many reports as may be.
+// Reports each limit of the member that is asked for. False: there is no room for more reports.
 bool add_limits(std::vector<LimitReport>& reports, api::QuotaAnswer& answer, const Member& member,
                 const limiter::Shares& shares, ReportedLimits which, const Moment& now) noexcept {
   const bool denied = !api::admits(answer.code);
@@ -75,7 +75,7 @@ void answer_limits(api::QuotaAnswer& answer, std::vector<LimitReport>& reports,
   answer.first_limit = static_cast<uint32_t>(reports.size());
   const limiter::Shares shares(amounts);
   for (Member member : members) {
-    // The call itself may have opened a reservation since the party was gathered.
+    // The call itself may have opened a reservation since its members were gathered.
     if (member.index != no_subject) member.open = from.subjects[member.index].open;
     if (add_limits(reports, answer, member, shares, which, from.clock.moment())) continue;
     answer.limits_left_out = true;

@@ -1,6 +1,6 @@
-// Answers how the limits of a call's subjects stand: LimitReports of a batch, or of a wait.
+// Reports the state of the limits of a call's subjects: LimitReports of a batch, or of a wait.
 // Units:  those of each limit; times in milliseconds.
-// Errors: what the batch has no room for is left out, and the answer says so.
+// Errors: reports that the batch has no room for are left out, and the answer says so.
 #pragma once
 
 #include <vector>
@@ -11,13 +11,13 @@
 
 namespace sluice::quota {
 
-// One limit of a member, whose meter was rolled.
+// Reports one limit of a member; its meter has been rolled.
 api::LimitReport report_of(const limiter::MeterShape& shape, const api::Limit& limit,
                            const Member& member, const limiter::Moment& now) noexcept;
 
 enum class ReportedLimits : uint8_t { all, violated };
 
-// Of a call whose answer has its code: a refusal says which limits it violates. `reports` are those
+// The answer has its code already: a refusal reports which limits it violates. `reports` are those
 // of all calls of the batch.
 void answer_limits(api::QuotaAnswer& answer, std::vector<api::LimitReport>& reports,
                    const Members& members, const api::Amounts& amounts, ReportedLimits which,

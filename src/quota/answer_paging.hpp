@@ -1,5 +1,5 @@
 // Pages of answers: how many rows a page has, and where the next one begins.
-// Shape:  a cursor is the next place plus one, for zero is no cursor.
+// Shape:  a cursor is the next place plus one, since zero means no cursor.
 #pragma once
 
 #include <algorithm>

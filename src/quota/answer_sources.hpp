@@ -1,5 +1,5 @@
-// What the answers to questions are read from (answer_limits, answer_subjects, answer_holders).
-// Lives:  all of it belongs to the engine. Reading brings subjects to their present quota and rolls
+// The tables from which answer_limits, answer_subjects and answer_holders read.
+// Lives:  the engine owns all of them. Reading brings subjects to their present quota and rolls
 //         their meters, so the tables are not const; nothing else changes.
 #pragma once
 

@@ -22,12 +22,13 @@ api::SubjectRow& add_row(QuotaBatch& batch, api::QuotaAnswer& answer, std::strin
   return row;
 }
 
-// What the subject is, and has open; of one that has no state, what its quota would be.
-Member look_at(uint8_t place, SubjectIndex index, std::string_view name, api::SubjectRow& row,
-               const AnswerSources& from) {
+// The member of a subject, and its state for the row; without state, with the quota that it would
+// have.
+Member fill_row(uint8_t place, SubjectIndex index, std::string_view name, api::SubjectRow& row,
+                const AnswerSources& from) {
   Member member{.place = place, .index = index};
   if (index != no_subject) {
-    from.subjects.look_at(index, member);
+    from.subjects.read_member(index, member);
     const Subject& subject = from.subjects[index];
     row.source = subject.source;
     row.open_reservations = subject.open;
@@ -46,7 +47,7 @@ void add_subject_row(QuotaBatch& batch, size_t index, uint8_t place, SubjectInde
                      std::string_view name, const AnswerSources& from) noexcept {
   api::QuotaAnswer& answer = batch.answers[index];
   api::SubjectRow& row = add_row(batch, answer, name);
-  const Member member = look_at(place, subject, name, row, from);
+  const Member member = fill_row(place, subject, name, row, from);
   if (member.quota == nullptr) {
     row.source = api::QuotaSource::none;
     return;
@@ -84,7 +85,7 @@ void answer_page(QuotaBatch& batch, size_t index, const AnswerSources& from) noe
   for (uint64_t at = first_place(call); at < pool.index_end(); ++at) {
     const auto subject = static_cast<SubjectIndex>(at);
     if (!pool.holds(subject)) continue;
-    // All limits of one more subject have to have room.
+    // One more subject needs room for all its limits.
     const bool full = answer.rows_count == rows_max(call) ||
                       batch.limits.size() + limits::quota_limits_max > limits::quota_reports_max;
     if (full) {

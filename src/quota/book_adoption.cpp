@@ -5,7 +5,7 @@
 namespace sluice::quota {
 namespace {
 
-// What one step is worth. A name of another core, or one subject looked at, is the unit.
+// The work of one step. The unit is a name of another shard, or one subject that is checked.
 constexpr uint32_t scan_work = 1;
 constexpr uint32_t compile_work = 16;
 constexpr uint32_t name_work = 32;
@@ -21,11 +21,11 @@ void BookAdoption::begin() noexcept {
   scans_left_ = subjects_.pool().capacity() / SubjectTable::eviction_scan + 1;
 }
 
-void BookAdoption::go_on() noexcept {
+void BookAdoption::run_slice() noexcept {
   for (uint32_t done = 0; under_way_ && done < options_.adopt_work;) done += step();
 }
 
-// Returns how much work it was.
+// Returns its work.
 uint32_t BookAdoption::step() noexcept {
   if (book_.has_earlier_classes()) {
     book_.free_some();
@@ -47,7 +47,7 @@ void BookAdoption::forget_unnamed(SubjectIndex index) noexcept {
   subject.configured = book_.names(subjects_.name_of(index));
 }
 
-// Afterwards the quota's class is there, and no call has to wait until it is made.
+// Makes the quota's class, so that no call has to wait for it.
 uint32_t BookAdoption::adopt_place(uint32_t place) noexcept {
   const policy::QuotaRules& rules = book_.rules();
   if (place == rules.rules.size()) {

@@ -1,12 +1,12 @@
-// Brings a store to another book of quotas, in slices, so that a large book stops nobody.
-// Flow:   begin() once the book holds -> go_on() at each step until is_under_way() ends. A further
+// Moves a store to another book of quotas, in slices, so that a large book delays no call for long.
+// Flow:   begin() once the book holds -> run_slice() at each step while is_under_way(). A further
 //         book begins anew.
-// Shape:  the classes of earlier books are freed; subjects that were named, and are not any
-//         more, may be forgotten when they are idle; then every name has its subject, before
-//         anybody asks, so that it is listed. The quotas themselves hold at once, since each
-//         subject comes to its own when it is next looked at.
+// Shape:  frees the classes of earlier books; lets subjects be forgotten when they are idle if only
+//         an earlier book named them; then makes a subject for every name before any call uses it,
+//         so that it is listed. The quotas themselves hold at once, since each subject takes its
+//         own when it is next used.
 // Units:  work as of Options::adopt_work: about a tenth of a microsecond.
-// Errors: none; a name that finds no room has its subject when it is asked for, as others do.
+// Errors: none; a name that finds no room gets its subject when a call uses it, as others do.
 // Lives:  one thread only.
 #pragma once
 
@@ -25,7 +25,7 @@ class BookAdoption {
       : options_(options), book_(book), subjects_(subjects) {}
 
   void begin() noexcept;
-  void go_on() noexcept;
+  void run_slice() noexcept;
   bool is_under_way() const noexcept { return under_way_; }
 
  private:
@@ -39,10 +39,10 @@ class BookAdoption {
   CurrentBook& book_;
   SubjectTable& subjects_;
   bool under_way_ = false;
-  SubjectIndex subject_ = 0;  // the next one to be looked at ...
+  SubjectIndex subject_ = 0;  // the next one to be checked ...
   SubjectIndex subjects_end_ = 0;
   uint32_t place_ = 0;       // ... and then the next of the book's quotas
-  uint32_t scans_left_ = 0;  // that may find no room; then names without a subject stay so
+  uint32_t scans_left_ = 0;  // that may find no room; then names stay without a subject
 };
 
 }  // namespace sluice::quota

@@ -1,9 +1,9 @@
 // The time of the call that is being decided, in the forms that meters and timers need.
 // Flow:   begin(now) once for a batch or a step -> next_call() before each call -> moment(), ms().
 // Shape:  calls of one batch share their time, and have an order of their own: a window that a call
-//         opens begins behind all that earlier calls charged.
+//         opens begins behind everything that earlier calls charged.
 // Units:  as their names say; the monotonic time never goes back, nor does the wall's.
-// Lives:  one thread only; whoever needs the time keeps a reference to its store's clock.
+// Lives:  one thread only; each class that needs the time keeps a reference to its store's clock.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class CallClock {
   const limiter::Moment& moment() const noexcept { return moment_; }
   int64_t ns() const noexcept { return moment_.ns; }
   uint64_t order() const noexcept { return moment_.order; }
-  // Rounded down: what is due at this millisecond is due.
+  // Rounded down: a timer for this millisecond is due.
   int64_t ms() const noexcept { return floor_ms_; }
   // A deadline so many milliseconds from now: rounded up, so that it never comes early.
   int64_t due_ms(uint32_t in_ms) const noexcept { return ceil_ms_ + in_ms; }

@@ -13,7 +13,7 @@ using limiter::MeterShape;
 
 namespace {
 
-// Fewer subjects than these are in the cache.
+// With fewer subjects than these all are in the cache.
 constexpr uint32_t fetched_from = 512;
 
 }  // namespace
@@ -66,7 +66,8 @@ void CallGroup::add_subjects(const QuotaCall& call, const SubjectHashes& hashes,
   }
 }
 
-// Inlined always: to g++ 12 a function that only fetches ahead is one without effect.
+// Always inlined: g++ 12 takes a function that only prefetches for one without effect, and drops
+// its calls.
 [[gnu::always_inline]] inline void CallGroup::fetch(const Fetches& fetches) const noexcept {
   for (const Fetch& fetch : fetches) __builtin_prefetch(&subjects_[fetch.subject]);
   for (const Fetch& fetch : fetches) {

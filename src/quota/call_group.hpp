@@ -1,10 +1,9 @@
-// Calls that are prepared together, so that the memory they need is on its way while others are
-// looked at.
+// Prepares calls together, so that the memory that one needs is fetched while others are prepared.
 // Flow:   prepare() for a group of a batch -> the engine decides each call with its hashes().
 // Shape:  step by step over all calls of the group: ids and hashes, then reservations, then
 //         subjects, then meters.
-// Lives:  one thread only; hashes until the next group. Nothing that is read ahead is relied upon:
-//         a subject may be forgotten, or made, before its call is decided.
+// Lives:  one thread only; hashes until the next group. Decisions do not rely on what was fetched
+//         ahead: a subject may be forgotten, or made, before its call is decided.
 #pragma once
 
 #include <array>
@@ -27,17 +26,17 @@ class CallGroup {
             const ReservationBook& reservations) noexcept
       : clock_(clock), subjects_(subjects), reservations_(reservations) {}
 
-  // Of `count` calls of the batch, from `first` on.
+  // Prepares `count` calls of the batch, from `first` on.
   void prepare(const api::QuotaBatch& batch, size_t first, size_t count) noexcept;
 
-  // Of the subjects that a call names, by its place in the group.
+  // The hashes of the subjects that a call names, by the call's place in the group.
   const SubjectHashes& hashes(size_t place) const noexcept { return hashes_[place]; }
 
  private:
-  // A subject that a call will look at.
+  // A subject that a call will use.
   struct Fetch {
     SubjectIndex subject;
-    int64_t charged_ns;  // by the reservation that the call ends; now: it ends none
+    int64_t charged_ns;  // when the call's reservation was; now: it names none
   };
   using Fetches = boost::container::static_vector<Fetch, calls_max * limits::call_subjects_max>;
 

@@ -16,7 +16,7 @@ using limiter::MeterShape;
 
 namespace {
 
-// All with the same tag: a name without one is not with the tag of its text.
+// Whether all names have the same tag: a name without one does not go with the tag of its text.
 [[gnu::noinline]] bool have_one_tag(std::span<const std::string_view> names) noexcept {
   const std::string_view tag = proto::routed_part(names[0]);
   return std::all_of(names.begin(), names.end(), [tag](std::string_view name) {
@@ -55,12 +55,12 @@ QuotaCode CallReader::gather(const QuotaBatch& batch, const QuotaCall& call,
   if (!are_valid(names)) return QuotaCode::invalid_subject;
   if (names.size() > 1 && !have_one_tag(names)) return QuotaCode::subjects_apart;
   for (uint8_t place = 0; place < names.size(); ++place) {
-    // In its place from the start: what is copied right after it was written takes long to read.
+    // Built in its place: copying it right after it was written would be slow.
     Member& member = members.emplace_back();
     member.place = place;
     const SubjectIndex index = subjects_.find(hashes[place]);
     if (index != no_subject) {
-      subjects_.look_at(index, member);
+      subjects_.read_member(index, member);
     } else if (!add_absent(names[place], hashes[place], if_absent, members)) {
       return QuotaCode::subjects_full;
     }
@@ -72,7 +72,7 @@ QuotaCode CallReader::gather(const QuotaBatch& batch, const QuotaCall& call,
   return QuotaCode::ok;
 }
 
-// The last of the party is a subject that has no state yet. False: there is no room to make it.
+// The last member is a subject that has no state yet. False: there is no room to make it.
 bool CallReader::add_absent(std::string_view name, const NameHash& hashed, IfAbsent if_absent,
                             Members& members) noexcept {
   Member& member = members.back();
@@ -81,7 +81,7 @@ bool CallReader::add_absent(std::string_view name, const NameHash& hashed, IfAbs
   if (if_absent == IfAbsent::make) {
     const SubjectIndex made = subjects_.make(hashed, name, own, members);
     if (made == no_subject) return false;
-    subjects_.look_at(made, member);
+    subjects_.read_member(made, member);
     return true;
   }
   subjects_.add_absent(*own.quota, member);
@@ -110,7 +110,7 @@ Request CallReader::request_of(const QuotaBatch& batch, const QuotaCall& call,
   return request;
 }
 
-// Of a request without output tokens: the server's default, or what the tightest limit leaves
+// The output of a request that names none: the server's default, or what the tightest limit leaves
 // beside the input, so that a small quota does not refuse the first call.
 uint64_t CallReader::default_output(const Members& members,
                                     const api::Amounts& amounts) const noexcept {
@@ -129,7 +129,8 @@ uint64_t CallReader::default_output(const Members& members,
 
 void CallReader::identify(Request& request, const QuotaBatch& batch,
                           const QuotaCall& call) const noexcept {
-  // Its subjects' common part belongs to the id, so that it means the same on any number of cores.
+  // The subjects' common part belongs to the id, so that it means the same with any number of
+  // shards.
   const std::string_view part = proto::routed_part(batch.subjects[call.first_subject]);
   XXH128_hash_t hashed = XXH3_128bits_withSeed(part.data(), part.size(), hash_seed_);
   hashed = XXH3_128bits_withSeed(call.client_id.data(), call.client_id.size(),

@@ -1,8 +1,8 @@
-// Reads calls about subjects: whom a call is about, and what it asks to reserve.
+// Reads calls about subjects: which subjects a call names, and what it asks to reserve.
 // Flow:   a call of a batch and the hashes of its names -> gather() -> Members -> request_of() ->
 //         Request.
-// Errors: a QuotaCode other than `ok` is why the call cannot be decided.
-// Lives:  one thread only; the unknown subject points into the batch that was read last.
+// Errors: a QuotaCode other than `ok` says why the call cannot be decided.
+// Lives:  one thread only; unknown_subject() is a view of the batch that was read last.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@
 
 namespace sluice::quota {
 
-// What becomes of a subject that has no state yet.
+// What to do about a subject that has no state yet.
 enum class IfAbsent : uint8_t { make, only_find };
 
 class CallReader {
  public:
-  // Counts calls that name unknown subjects in `statistics`.
+  // `statistics.unknown_subjects` counts each name of a subject without a quota.
   CallReader(const Options& options, CurrentBook& book, SubjectTable& subjects,
              Statistics& statistics) noexcept
       : name_bytes_max_(options.name_bytes_max),
@@ -35,18 +35,19 @@ class CallReader {
 
   void begin_batch() noexcept { unknown_subject_ = {}; }
 
-  // As many names as a call may have, all different, none empty or too long. If not, the answer
-  // says so.
+  // Whether the call has at least one name and at most the maximum, all different, none empty or
+  // too long. If not, sets the answer's code.
   bool has_valid_names(api::QuotaBatch& batch, size_t index) const noexcept;
 
-  // The subjects of the call that have a quota. Unknown subjects that are allowed are not in it.
+  // Collects the subjects of the call that have a quota; skips unknown ones where the rules allow
+  // them.
   api::QuotaCode gather(const api::QuotaBatch& batch, const api::QuotaCall& call,
                         const SubjectHashes& hashes, IfAbsent if_absent, Members& members) noexcept;
 
   Request request_of(const api::QuotaBatch& batch, const api::QuotaCall& call,
                      const Members& members) const noexcept;
 
-  // One without a quota that the batch names; empty: there was none.
+  // The last subject of the batch that has no quota; empty: there is none.
   std::string_view unknown_subject() const noexcept { return unknown_subject_; }
 
  private:

@@ -1,8 +1,9 @@
-// Which reservation, or waiter, a client's own id stands for: a repeated request finds the first.
-// Shape:  an index by the id's hash; the objects that it leads to hold the whole id.
+// Leads from a client's own id to the reservation or waiter of its first request, so that a repeat
+// finds it.
+// Shape:  an index by the id's hash; the reservations and waiters that it leads to hold the whole
+//         id.
 // Errors: none: there is room for every reservation and every waiter.
-// Lives:  one thread only; an id of a waiter goes over to the reservation when the waiter is
-//         served.
+// Lives:  one thread only; when a waiter is served, its id goes over to the reservation.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,7 @@ class ClientIds {
   void add(const NameHash& id, Entry entry) noexcept { index_.insert(id.low, number_of(entry)); }
   void remove(const NameHash& id, Entry entry) noexcept { index_.erase(id.low, number_of(entry)); }
 
-  // `id_of(entry)` gives the whole id of an entry.
+  // `id_of(entry)` returns the whole id of an entry.
   template <typename IdOf>
   std::optional<Entry> find(const NameHash& id, IdOf id_of) const noexcept {
     const uint32_t found =

@@ -5,8 +5,8 @@
 namespace sluice::quota {
 namespace {
 
-// Connections are counted up, and their core's number stands in the upper bits: both have to reach
-// the upper half, by which the index tells them apart.
+// Connections are numbered upwards, with the number of their shard in the upper bits: both have to
+// reach the upper half, which is what the index compares.
 uint64_t hash_of(uint64_t connection) noexcept {
   return (connection ^ connection >> 32) * 0x9E37'79B9'7F4A'7C15;
 }

@@ -1,7 +1,7 @@
-// Open reservations that end with their connections: found by the connection when it is gone.
-// Flow:   bind() -> unbind() as the reservation ends; or end(connection), and then every
-//         next_to_expire() is expired, a slice at a time: a connection may have bound all there
-//         are.
+// Open reservations that end with their connections, found by the connection when it has ended.
+// Flow:   bind() -> unbind() when the reservation ends; or end(connection), and then every
+//         next_to_expire() is expired, a slice at a time: a connection may have bound every
+//         reservation.
 // Shape:  a binding for each connection that has open reservations bound to it.
 // Errors: none: there are no more bindings than open reservations.
 // Lives:  one thread only. A reservation that is bound while its connection's end is under way ends
@@ -22,12 +22,12 @@ class ConnectionBindings {
   explicit ConnectionBindings(uint32_t reservations_max);
 
   void bind(Reservation& reservation, uint64_t connection) noexcept;
-  // The last one takes the connection's binding with it.
+  // With the last reservation of a connection its binding goes too.
   void unbind(Reservation& reservation) noexcept;
 
-  // False: it has no open reservations.
+  // False: the connection has no open reservations.
   bool end(uint64_t connection) noexcept;
-  // Of the connection that ended first. Null: no connection's end is under way.
+  // A reservation of the connection that ended first. Null: no connection's end is under way.
   Reservation* next_to_expire() noexcept {
     return ended_.empty() ? nullptr : &ended_.front().open.front();
   }
@@ -52,7 +52,7 @@ class ConnectionBindings {
 
   base::ObjectPool<Binding> pool_;
   HashIndex index_;
-  Bindings ended_;  // of connections that are gone, the first one first
+  Bindings ended_;  // of ended connections, in the order of their ends
 };
 
 }  // namespace sluice::quota

@@ -2,7 +2,7 @@
 // Flow:   adopt(book) -> subjects see another version() and ask for their quota_of() anew.
 // Errors: none; until a book is adopted an empty one holds.
 // Lives:  one thread only; the adopted book outlives the next adopt(). The classes of earlier books
-//         are freed in slices (free_some), so that a large book stops nobody.
+//         are freed in slices (free_some), so that a large book delays no call for long.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace sluice::quota {
 
 class CurrentBook {
  public:
-  // A subject's by its name. Null: the subject is unknown.
+  // The quota of a subject, by its name. Null: the subject is unknown.
   struct OwnQuota {
     const QuotaClass* quota = nullptr;
     api::QuotaSource source = api::QuotaSource::none;
@@ -32,7 +32,7 @@ class CurrentBook {
     if (own.quota == nullptr) return {.quota = nullptr, .source = own.source};
     return {.quota = class_at(own.place, *own.quota), .source = own.source};
   }
-  // The class of the quota that has this place in the book; made when it is first asked for.
+  // The class of the quota at this place in the book, made when it is first needed.
   const QuotaClass* class_at(uint32_t place, const api::Quota& quota) {
     return book_classes_.of(place, quota);
   }
@@ -43,7 +43,7 @@ class CurrentBook {
   uint32_t places_end() const noexcept { return book_->places_end(); }
   uint32_t version() const noexcept { return version_; }
 
-  // Of the quotas of all books, and of those that were put.
+  // The classes of the quotas of all books, and of those that were put.
   QuotaClasses& classes() noexcept { return classes_; }
   bool has_earlier_classes() const noexcept { return book_classes_.has_earlier(); }
   void free_some() noexcept { book_classes_.free_some_of_old(); }

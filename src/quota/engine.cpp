@@ -60,14 +60,14 @@ void Engine::adopt(policy::QuotaBook& book, base::Now now) noexcept {
   book_.adopt(book);
   server_.begin_marking_all();
   adoption_.begin();
-  adoption_.go_on();
+  adoption_.run_slice();
 }
 
-// Each part has its own share of work: however many queues are to be served, lifetimes and wait
-// limits end.
+// Each part has its own share of work, so that lifetimes and wait limits end however many queues
+// are to be served.
 void Engine::run_due(base::Now now) noexcept {
   clock_.begin(now);
-  adoption_.go_on();
+  adoption_.run_slice();
   budget_.refill();
   lifecycle_.expire_bound();
   budget_.refill();
@@ -78,7 +78,7 @@ void Engine::run_due(base::Now now) noexcept {
   server_.serve_marked();
   budget_.refill();
   server_.end_late_waits();
-  budget_.refill();  // for the calls until the next time
+  budget_.refill();  // for the calls until the next step
 }
 
 void Engine::fire_timers() noexcept {
@@ -94,10 +94,10 @@ void Engine::fire_timers() noexcept {
         lifecycle_.end_lifetime(reservations_[owner.index]);
         break;
       case TimerOwner::wait_limit:
-        server_.pass_limit(owner.index);
+        server_.begin_late_wait(owner.index);
         break;
       case TimerOwner::wake:
-        queues_.mark(queues_[owner.index].request.named());  // served once for all that woke
+        queues_.mark(queues_[owner.index].request.named());  // served once for all that wake
         break;
     }
   }

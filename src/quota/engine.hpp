@@ -1,10 +1,11 @@
-// Decides a store's calls: reads each, asks the tables, charges, and has those who wait served.
-// Flow:   decide(): a CallGroup of the batch is fetched ahead -> CallReader: the call's Members and
-//         Request -> charged and opened in the ReservationBook, or queued, or denied -> answers.
-//         What frees quota marks the queues that it may help; the QueueServer serves them.
+// Decides a store's calls: reads each, consults the tables, charges, and has waiters served.
+// Flow:   decide(): a CallGroup fetches ahead for calls of the batch -> CallReader: the call's
+//         Members and Request -> charged and opened in the ReservationBook, or queued, or denied ->
+//         answers. A call that frees quota marks the queues that this may help; the QueueServer
+//         serves them.
 // Shape:  engine.cpp (steps, timers), engine_decide.cpp (reserve, check, record), engine_quota.cpp
 //         (quotas that change). Each part refers only to those before it: clock and budget,
-//         subjects, reservations, queues, and what works on all of them.
+//         subjects, reservations, queues, and the parts that work on all of them.
 // Units:  as QuotaStore.
 // Errors: none: every outcome is a QuotaCode.
 // Lives:  as QuotaStore, which is its public face.

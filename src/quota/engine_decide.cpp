@@ -72,14 +72,14 @@ void Engine::decide_one(QuotaBatch& batch, size_t index, const SubjectHashes& ha
   }
 }
 
-// A call that asks and changes nothing.
+// Answers a call that asks and changes nothing.
 void Engine::answer_question(QuotaBatch& batch, size_t index,
                              const SubjectHashes& hashes) noexcept {
   const QuotaCall& call = batch.calls[index];
   if (call.op == QuotaOp::show) return answer_reservation(batch, index, sources());
   if (call.op == QuotaOp::page) return answer_page(batch, index, sources());
-  const bool is_of_all = call.op == QuotaOp::holders && call.subjects_count == 0;
-  if (!is_of_all && !reader_.has_valid_names(batch, index)) return;
+  const bool lists_all = call.op == QuotaOp::holders && call.subjects_count == 0;
+  if (!lists_all && !reader_.has_valid_names(batch, index)) return;
   if (call.op == QuotaOp::usage) return answer_usage(batch, index, hashes, sources());
   answer_holders(batch, index, hashes, sources());
 }
@@ -99,7 +99,7 @@ QuotaCode Engine::repeated_code(const Request& request, ClientIds::Entry found) 
                                                       : QuotaCode::id_in_use;
 }
 
-// The request's id names a reservation, or a waiter: true, and the answer is theirs.
+// True: the request's id names a reservation or a waiter, and the answer follows from it.
 bool Engine::answer_repeat(const Request& request, QuotaAnswer& answer) noexcept {
   const std::optional<ClientIds::Entry> found = find_repeated(request);
   if (!found) return false;
@@ -114,14 +114,14 @@ bool Engine::answer_repeat(const Request& request, QuotaAnswer& answer) noexcept
   return true;
 }
 
-// Of a reserve, counted.
+// Sets and counts the outcome of a reserve.
 inline void Engine::set_outcome(QuotaCode code, QuotaAnswer& answer) noexcept {
   ++statistics_.reserves[static_cast<size_t>(code)];
   answer.code = code;
   if (!api::admits(code) && code != QuotaCode::queued) set_retry(answer);
 }
 
-// The request was charged.
+// Opens the reservation of a request that was charged.
 inline void Engine::admit(const Request& request, const Members& members, std::string_view owner,
                           QuotaAnswer& answer) noexcept {
   const Reservation& made = reservations_.open(request, admission_code(members), owner);
@@ -161,29 +161,29 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const SubjectHashes& hashe
   }
 }
 
-// It does not fit, or others wait: it waits too if it may, else it is denied.
+// The request does not fit, or others wait: it waits too if it may, else it is denied.
 void Engine::refuse(QuotaBatch& batch, size_t index, const Members& members, const Request& request,
                     api::ShardId origin) noexcept {
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
-  Obstacle against = find_obstacle(members, limiter::Shares(request.amounts), clock_.moment());
-  if (against.code == QuotaCode::ok) server_.stand_behind(against, members);
-  QuotaCode code = against.code;
+  Obstacle obstacle = find_obstacle(members, limiter::Shares(request.amounts), clock_.moment());
+  if (obstacle.code == QuotaCode::ok) server_.set_queue_ahead(obstacle, members);
+  QuotaCode code = obstacle.code;
   if ((call.flags & api::quota_flag::may_wait) != 0) {
-    code = server_.join(call, request, against, origin, answer);
+    code = server_.join(call, request, obstacle, origin, answer);
     const bool lends = code == QuotaCode::queued && !batch.wait_answers.empty();
     if (lends) queues_[answer.waiter].answer = batch.wait_answers[index];
   }
   set_outcome(code, answer);
-  if (code != QuotaCode::queued) deny(batch, index, members, request, code, against);
+  if (code != QuotaCode::queued) deny(batch, index, members, request, code, obstacle);
 }
 
 void Engine::deny(QuotaBatch& batch, size_t index, const Members& members, const Request& request,
-                  QuotaCode code, const Obstacle& against) noexcept {
+                  QuotaCode code, const Obstacle& obstacle) noexcept {
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
   answer.code = code;
-  answer.retry_ms = retry_ms_of(code, against, clock_.ns());
+  answer.retry_ms = retry_ms_of(code, obstacle, clock_.ns());
   if ((call.flags & (api::quota_flag::wants_violated | api::quota_flag::wants_limits)) != 0) {
     const bool wants_all = (call.flags & api::quota_flag::wants_limits) != 0;
     answer_limits(answer, batch.limits, members, request.amounts,
@@ -203,10 +203,10 @@ void Engine::check(QuotaBatch& batch, size_t index, const SubjectHashes& hashes)
     if (answer.code == QuotaCode::id_in_use) set_retry(answer);
   } else {
     const bool must_wait = queues_.must_wait(members);
-    Obstacle against = find_obstacle(members, limiter::Shares(request.amounts), clock_.moment());
-    if (against.code == QuotaCode::ok && must_wait) server_.stand_behind(against, members);
-    if (against.code != QuotaCode::ok) {
-      return deny(batch, index, members, request, against.code, against);
+    Obstacle obstacle = find_obstacle(members, limiter::Shares(request.amounts), clock_.moment());
+    if (obstacle.code == QuotaCode::ok && must_wait) server_.set_queue_ahead(obstacle, members);
+    if (obstacle.code != QuotaCode::ok) {
+      return deny(batch, index, members, request, obstacle.code, obstacle);
     }
     answer.code = admission_code(members);
   }

@@ -8,7 +8,7 @@ using api::QuotaBatch;
 using api::QuotaCode;
 using api::QuotaSource;
 
-// A call that changes a quota is about one subject. If not, the answer says so.
+// A call that changes a quota names one subject. If not, sets the answer's code.
 bool Engine::names_one(QuotaBatch& batch, size_t index) const noexcept {
   if (batch.calls[index].subjects_count == 1) return reader_.has_valid_names(batch, index);
   batch.answers[index].code = QuotaCode::invalid_subject;
@@ -28,10 +28,10 @@ void Engine::put(QuotaBatch& batch, size_t index, const NameHash& hashed) noexce
   } else {
     subjects_.change_quota(subjects_.current(subject), own);
   }
-  book_.classes().drop_reference(quota);  // the subject holds it, if there is room for one
+  book_.classes().drop_reference(quota);  // the subject holds one, if there was room for it
   if (subject == no_subject) {
     answer.code = QuotaCode::subjects_full;
-    return set_retry(answer);  // somebody may be idle then
+    return set_retry(answer);  // another subject may be idle then
   }
   subjects_[subject].configured = true;
   answer.code = QuotaCode::ok;
@@ -67,7 +67,7 @@ void Engine::reset(QuotaBatch& batch, size_t index, const NameHash& hashed) noex
   server_.serve(found);
 }
 
-// Each subject takes part when it is next looked at; those with a queue are looked at now.
+// Each subject is reset when it is next used; those with a queue in the next steps.
 void Engine::reset_all() noexcept {
   subjects_.reset_all();
   server_.begin_marking_all();

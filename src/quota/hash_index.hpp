@@ -1,8 +1,8 @@
 // Finds numbers by a hash: open addressing, linear probing, erasing without tombstones.
-// Shape:  8 bytes a slot; the upper half of the hash stands beside the number, and says where its
-//         home is. At most half of the slots are in use.
+// Shape:  8 bytes a slot; the upper half of the hash stands beside the number, and gives its home.
+//         At most half of the slots are in use.
 // Errors: none: the owner never keeps more than `entries_max`.
-// Lives:  one core; never allocates after construction.
+// Lives:  one thread only; never allocates after construction.
 #pragma once
 
 #include <bit>
@@ -24,17 +24,17 @@ class HashIndex {
     region_.advise_huge();
   }
 
-  // The number whose entry has this hash and satisfies `is_it(number)`.
-  template <typename IsIt>
-  uint32_t find(uint64_t hash, IsIt is_it) const noexcept {
+  // The number that was inserted with this hash and satisfies `is_match(number)`.
+  template <typename IsMatch>
+  uint32_t find(uint64_t hash, IsMatch is_match) const noexcept {
     for (uint64_t at = home(tag(hash));; at = (at + 1) & mask_) {
       const Slot& slot = slots()[at];
       if (slot.number_plus_1 == 0) return none;
-      if (slot.tag == tag(hash) && is_it(slot.number_plus_1 - 1)) return slot.number_plus_1 - 1;
+      if (slot.tag == tag(hash) && is_match(slot.number_plus_1 - 1)) return slot.number_plus_1 - 1;
     }
   }
 
-  // The number that most probably has this hash: to fetch it ahead.
+  // The number that most probably has this hash, for fetching ahead.
   uint32_t first_with(uint64_t hash) const noexcept {
     return find(hash, [](uint32_t) { return true; });
   }
@@ -54,7 +54,7 @@ class HashIndex {
       hole = (hole + 1) & mask_;
     }
     --used_;
-    // What follows moves up as long as that brings it no further than its home.
+    // Entries behind the hole move up, unless that brings them before their home.
     for (uint64_t at = (hole + 1) & mask_; slots()[at].number_plus_1 != 0; at = (at + 1) & mask_) {
       if (((at - home(slots()[at].tag)) & mask_) < ((at - hole) & mask_)) continue;
       slots()[hole] = slots()[at];
@@ -63,7 +63,8 @@ class HashIndex {
     slots()[hole] = {};
   }
 
-  // Inlined always: to g++ 12 a function that only fetches ahead is one without effect.
+  // Always inlined: g++ 12 takes a function that only prefetches for one without effect, and drops
+  // its calls.
   [[gnu::always_inline]] void prefetch(uint64_t hash) const noexcept {
     __builtin_prefetch(&slots()[home(tag(hash))]);
   }

@@ -1,11 +1,10 @@
-// Ids of reservations, and what is remembered of those that have ended: a repeat gets the same
-// answer.
-// Shape:  an id is shard (8 bits), place (24), nonce (32). A record for every id, found by its
-//         place, without a hash. A record is used again in the order in which reservations ended,
-//         so that the one that ended first is forgotten first; how the memory is walked can be
-//         foreseen, and fetched ahead.
+// Ids of reservations, and the records of those that have ended: a repeat gets the same answer.
+// Shape:  an id is shard (8 bits), place (24), nonce (32). There is a record for every id, found by
+//         its place, without a hash. Records are used again in the order in which reservations
+//         ended, so that the one that ended first is forgotten first; which records come next is
+//         known, so that they can be fetched ahead.
 // Errors: none: there are twice as many records as reservations may be open.
-// Lives:  one core; never allocates after construction.
+// Lives:  one thread only; never allocates after construction.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +19,17 @@ struct alignas(64) IdRecord {  // a cache line
   static constexpr uint32_t ended = 0xFFFF'FFFF;
 
   uint64_t id = 0;
-  uint32_t reservation = ended;  // its number, while there is more of it than this
+  uint32_t reservation = ended;  // its index, until only the record is left
   api::ReservationState state = api::ReservationState::none;
   api::QuotaCode admission = api::QuotaCode::ok;
   bool late = false;
-  int64_t forgotten_ms = 0;  // ended: when its lifetime would have
+  int64_t forgotten_ms = 0;  // ended: when its lifetime would have ended
   api::Amounts amounts;      // ended: what stays charged
 };
 
 class IdBook {
  public:
-  // The ids of another seed have other nonces: those of an earlier start are unknown.
+  // Another seed gives ids other nonces: ids of an earlier start are unknown.
   IdBook(uint32_t open_max, uint32_t shard, uint64_t seed)
       : capacity_(2 * open_max + 1),
         shard_(shard),
@@ -41,7 +40,7 @@ class IdBook {
     records_.advise_huge();
   }
 
-  // A new id, whose record leads to this reservation.
+  // A new id; its record leads to this reservation.
   uint64_t give(uint32_t reservation, int64_t now_ms) noexcept {
     const Place place = take(now_ms);
     const uint64_t id = new_id(place);
@@ -49,7 +48,7 @@ class IdBook {
     return id;
   }
 
-  // Null: never given, or forgotten.
+  // Null: the id was never given, or is forgotten.
   const IdRecord* find(uint64_t id, int64_t now_ms) const noexcept {
     const Place place = place_of(id);
     if (place >= fresh_ || record(place).id != id) return nullptr;
@@ -58,7 +57,7 @@ class IdBook {
     return forgotten ? nullptr : &found;
   }
 
-  // Of an id that leads to a reservation: to be written before its end().
+  // The record of an id that leads to a reservation; it is written before end().
   IdRecord& record_of(uint64_t id) noexcept { return record(place_of(id)); }
 
   // The record stays until it is used again.
@@ -67,9 +66,10 @@ class IdBook {
     queue()[last < capacity_ ? last : last - capacity_] = place_of(id);
   }
 
-  // Inlined always: to g++ 12 a function that only fetches ahead is one without effect.
+  // Always inlined: g++ 12 takes a function that only prefetches for one without effect, and drops
+  // its calls.
   [[gnu::always_inline]] void prefetch(uint64_t id) const noexcept { prefetch_place(place_of(id)); }
-  // What give() will use when it was called `ahead` times.
+  // Fetches the record that give() will use after `ahead` more calls.
   [[gnu::always_inline]] void prefetch_next(uint32_t ahead) const noexcept {
     if (ahead >= queued_) return;
     const uint64_t at = uint64_t{first_} + ahead;
@@ -94,7 +94,8 @@ class IdBook {
     return (uint64_t{shard_} << 56) | (uint64_t{place} << 32) | nonce;
   }
 
-  // Of an id that nobody will ask for any more, else a fresh one, else of the one that ended first.
+  // The place of a record that is forgotten, else a fresh one, else that of the id that ended
+  // first.
   Place take(int64_t now_ms) noexcept {
     const bool forgotten = queued_ > 0 && record(front()).forgotten_ms <= now_ms;
     if (!forgotten && fresh_ < capacity_) return fresh_++;
@@ -118,7 +119,7 @@ class IdBook {
   const uint32_t shard_;
   const uint64_t nonce_seed_;
   base::MappedRegion records_;
-  base::MappedRegion queue_;  // of ended ones, a ring
+  base::MappedRegion queue_;  // places of ended ids, a ring
   uint32_t first_ = 0;
   uint32_t queued_ = 0;
   uint32_t fresh_ = 0;  // never used from here on

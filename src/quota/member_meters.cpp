@@ -10,7 +10,7 @@ using limiter::Shares;
 
 namespace {
 
-// Takes back what charge_if_fits() has charged before it came to the limit `until_limit`.
+// Undoes what charge_if_fits() has charged before it came to the limit `until_limit`.
 void undo_charges(const Members& members, const Shares& shares, const Member& until,
                   const MeterShape& until_limit, const Moment& now) noexcept {
   for (const Member& member : members) {
@@ -43,7 +43,7 @@ void charge(const Members& members, const Shares& shares, const Moment& now) noe
   }
 }
 
-// Where all limits slide, as most often, each is charged as soon as it was looked at; a limit that
+// Where all limits slide, as most often, each is charged as soon as it was checked; a limit that
 // does not fit undoes the charges before it, and leaves no trace of them.
 bool charge_if_fits(const Members& members, const Shares& shares, const Moment& now) noexcept {
   for (const Member& member : members) {

@@ -1,5 +1,4 @@
-// Arithmetic over every limit of every member of a party: whether some amounts fit, and charging
-// them.
+// Arithmetic over every limit of every member of a call: whether amounts fit, and charging them.
 // Units:  shares are what each limit counts of the amounts (limiter/meter_shape.hpp).
 // Errors: none; a charge without a check before it may exceed a limit.
 // Lives:  pure but for the members' words, which belong to their subjects.
@@ -11,7 +10,7 @@
 
 namespace sluice::quota {
 
-// Whether one limit has room. `meter` was rolled.
+// Whether one limit has room. `meter` has been rolled.
 inline bool limit_fits(const limiter::Meter& meter, const limiter::MeterShape& shape,
                        const Member& member, uint64_t share) noexcept {
   if (shape.kind != api::LimitKind::concurrency) return meter.fits(share);
@@ -23,23 +22,23 @@ inline bool limit_fits(const limiter::Meter& meter, const limiter::MeterShape& s
 bool members_fit(const Members& members, const limiter::Shares& shares,
                  const limiter::Moment& now) noexcept;
 
-// Charges every limit what is open until its reservation ends.
+// Charges every limit; the charges are open until their reservation ends.
 void charge(const Members& members, const limiter::Shares& shares,
             const limiter::Moment& now) noexcept;
 
-// Charges every limit, or none: false.
+// Charges every limit and returns true, or charges none.
 bool charge_if_fits(const Members& members, const limiter::Shares& shares,
                     const limiter::Moment& now) noexcept;
 
-// Charges one limit what was used already, whether it fits or not.
+// Charges one limit for what was used already, whether it fits or not.
 void charge_used(const limiter::MeterShape& shape, const limiter::Words& words, uint64_t amount,
                  const limiter::Moment& now) noexcept;
 
-// Nothing is used of any limit.
+// Starts the meters of all limits with nothing used.
 void begin_meters(const QuotaClass& quota, const limiter::Words& words,
                   const limiter::Moment& now) noexcept;
 
-// What a call is admitted with when it fits: `ok`, or that nothing limits it.
+// The code of a call that is admitted: `ok`, or that nothing limits it.
 api::QuotaCode admission_code(const Members& members) noexcept;
 
 }  // namespace sluice::quota

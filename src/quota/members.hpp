@@ -1,4 +1,4 @@
-// The subjects of a call that have a quota, as the call finds them.
+// The members of a call: those of its subjects that have a quota, as the call finds them.
 // Flow:   a call's names, or a waiter's subjects -> Members -> member_meters, obstacle.
 // Lives:  while one call is decided, or one waiter is tried; the words belong to the subjects.
 #pragma once
@@ -16,7 +16,7 @@ namespace sluice::quota {
 
 struct Member {
   uint8_t place = 0;                // among the call's subjects
-  SubjectIndex index = no_subject;  // none: it has no state yet, and check makes none
+  SubjectIndex index = no_subject;  // no_subject: no state yet, and a check makes none
   const QuotaClass* quota = nullptr;
   limiter::Words words;
   uint32_t open = 0;  // reservations that hold one of its slots
@@ -26,7 +26,7 @@ using Members = boost::container::static_vector<Member, limits::call_subjects_ma
 
 inline const Members no_members;
 
-// Of the subjects that a call names, by their places.
+// The hashes of the subjects that a call names, by their places in it.
 using SubjectHashes = std::array<NameHash, limits::call_subjects_max>;
 
 }  // namespace sluice::quota

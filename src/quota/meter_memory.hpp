@@ -1,7 +1,8 @@
-// The words of all subjects' meters, in two arenas: what every call looks at, and the rings.
-// Errors: the constructor throws as MappedRegion. There is room for every subject's largest quota,
-//         and for one more, since a subject's next quota has its words before the last one's are
-//         freed.
+// The words of all subjects' meters, in two arenas: one for what every call reads, one for the
+// rings.
+// Errors: the constructor throws as MappedRegion does. There is room for every subject's largest
+//         quota, and for one more, since a subject takes the words of its next quota before it
+//         frees those of the last one.
 // Lives:  one thread only; pages are committed as words come into use.
 #pragma once
 
@@ -18,11 +19,11 @@ class MeterMemory {
  public:
   explicit MeterMemory(uint32_t subjects_max);
 
-  // As many as the quota's meters need; nothing is cleared.
+  // As many words as the quota's meters need; they are not cleared.
   limiter::Words take(const QuotaClass& quota) noexcept;
   void free(const QuotaClass& quota, const limiter::Words& words) noexcept;
 
-  // For a subject without state, by its place in a call: until the next call.
+  // Words for a subject without state, by its place in a call; until the next call.
   limiter::Words scratch(uint8_t place) noexcept;
 
   uint64_t reserved_bytes() const noexcept {

@@ -24,7 +24,7 @@ bool is_per_minute(const MeterShape& shape) noexcept {
   return shape.period_ns == minute_ms * base::ns_per_ms;
 }
 
-// The reference's names where it has one.
+// The code of the reference, where it has one.
 QuotaCode code_of(const MeterShape& shape) noexcept {
   switch (shape.metric) {
     case api::Metric::requests:
@@ -44,15 +44,15 @@ QuotaCode code_of(const MeterShape& shape) noexcept {
   return QuotaCode::none;
 }
 
-// What waiting cannot help comes first; else the reference's order, which is the codes'.
+// Codes that waiting cannot help take precedence; else the reference's order, which is the codes'.
 bool outweighs(QuotaCode one, QuotaCode other) noexcept {
   if (other == QuotaCode::ok) return true;
-  const bool for_good = !api::may_retry(one);
-  if (for_good != !api::may_retry(other)) return for_good;
-  return for_good ? one > other : one < other;  // blocked is behind exceeds_limit
+  const bool is_final = !api::may_retry(one);
+  if (is_final != !api::may_retry(other)) return is_final;
+  return is_final ? one > other : one < other;  // blocked is behind exceeds_limit
 }
 
-// Of one limit that has no room for the share.
+// The obstacle of one limit that has no room for the share.
 Obstacle obstacle_of(const MeterShape& shape, const Meter& meter, uint64_t share,
                      const limiter::Moment& now) noexcept {
   if (shape.ceiling == api::Ceiling::block) {
@@ -85,10 +85,10 @@ Obstacle find_obstacle(const Members& members, const limiter::Shares& shares,
   return worst;
 }
 
-int64_t retry_ms_of(QuotaCode code, const Obstacle& against, int64_t now_ns) noexcept {
-  if (!api::may_retry(code) || against.fits_at_ns == base::never_ns) return api::retry_never;
+int64_t retry_ms_of(QuotaCode code, const Obstacle& obstacle, int64_t now_ns) noexcept {
+  if (!api::may_retry(code) || obstacle.fits_at_ns == base::never_ns) return api::retry_never;
   // Where others wait, their queue moves no later than the call would fit alone.
-  return std::max<int64_t>(base::ceil_ms(against.fits_at_ns - now_ns), 1);
+  return std::max<int64_t>(base::ceil_ms(obstacle.fits_at_ns - now_ns), 1);
 }
 
 void set_retry(api::QuotaAnswer& answer) noexcept {

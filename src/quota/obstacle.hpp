@@ -1,6 +1,6 @@
 // Why some amounts do not fit now, and when they may.
-// Flow:   a party that does not fit -> find_obstacle() -> the code and retry of a refusal, or how
-//         long a waiter sleeps.
+// Flow:   amounts that do not fit the members of a call -> find_obstacle() -> the code and retry of
+//         a refusal, or how long a waiter sleeps.
 // Units:  nanoseconds, monotonic; base::never_ns: not by waiting.
 // Lives:  pure but for the members' words, which are rolled.
 #pragma once
@@ -14,22 +14,23 @@
 
 namespace sluice::quota {
 
-// When nobody knows when somebody will settle.
+// The retry while it is unknown when a reservation will end.
 inline constexpr int64_t unknown_retry_ns = limits::unknown_retry_ms * base::ns_per_ms;
 
 struct Obstacle {
   api::QuotaCode code = api::QuotaCode::ok;  // ok: there is none
-  int64_t fits_at_ns = 0;                    // if nobody else asks
-  int64_t earliest_ns = 0;                   // if also everything open were refunded
+  int64_t fits_at_ns = 0;                    // if no other call is admitted
+  int64_t earliest_ns = 0;                   // if everything open were refunded, too
 };
 
-// Of all limits without room: the code that weighs most, and the latest times.
+// Over all limits without room: the code with the highest precedence, and the latest times.
 Obstacle find_obstacle(const Members& members, const limiter::Shares& shares,
                        const limiter::Moment& now) noexcept;
 
-// When a call that was refused with this code, because of this obstacle, may be asked again.
-int64_t retry_ms_of(api::QuotaCode code, const Obstacle& against, int64_t now_ns) noexcept;
-// When a refused call may be asked again, by its code alone, unless the answer says it already.
+// When the client may repeat a call that was refused with this code, because of this obstacle.
+int64_t retry_ms_of(api::QuotaCode code, const Obstacle& obstacle, int64_t now_ns) noexcept;
+// Sets when the client may repeat a refused call, by its code alone, unless the answer has it
+// already.
 void set_retry(api::QuotaAnswer& answer) noexcept;
 
 }  // namespace sluice::quota

@@ -1,6 +1,6 @@
 // Names of the owners of reservations and waiters, for people to read; few have one.
 // Shape:  blocks of an arena, whole cache lines each, with the length before the text.
-// Errors: keep() gives `none` when there are as many names as may be: then the owner is not known.
+// Errors: keep() returns `none` when the arena is full: then the reservation has no owner name.
 // Lives:  one thread only; a name until it is dropped.
 #pragma once
 

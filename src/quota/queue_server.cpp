@@ -13,16 +13,16 @@ using api::WaiterId;
 
 namespace {
 
-// How many behind the head of a queue are looked at for one that may overtake it.
+// How many waiters behind the head of a queue are checked for one that may overtake it.
 constexpr int overtakers_scanned = 16;
 
-// Waiters whose limit has passed, and waiters whose queues are marked, that one step takes.
+// How many late waiters one step takes, and how many waiters to mark the queues of.
 constexpr int late_waiters_max = 64;
 constexpr uint32_t marked_max = 64;
 
-// Of an obstacle that does not pass by waiting.
-QuotaCode code_for_good(const Obstacle& against) noexcept {
-  return api::may_retry(against.code) ? QuotaCode::exceeds_limit : against.code;
+// The code for an obstacle that waiting cannot remove.
+QuotaCode final_code(const Obstacle& obstacle) noexcept {
+  return api::may_retry(obstacle.code) ? QuotaCode::exceeds_limit : obstacle.code;
 }
 
 }  // namespace
@@ -43,31 +43,31 @@ QueueServer::QueueServer(const Options& options, CallClock& clock, WorkBudget& b
 // ---------------------------------------------------------------------------- joining and leaving
 
 QuotaCode QueueServer::join(const api::QuotaCall& call, const Request& request,
-                            const Obstacle& against, api::ShardId origin,
+                            const Obstacle& obstacle, api::ShardId origin,
                             api::QuotaAnswer& answer) noexcept {
-  if (against.fits_at_ns == base::never_ns) return against.code;
+  if (obstacle.fits_at_ns == base::never_ns) return obstacle.code;
   if ((call.flags & api::quota_flag::draining) != 0) return QuotaCode::draining;
   if ((call.flags & api::quota_flag::waiters_full) != 0) return QuotaCode::waiters_full;
   const int64_t wait_ns = int64_t{call.wait_ms_max} * base::ns_per_ms;
-  if (wait_ns != 0 && against.earliest_ns > clock_.ns() + wait_ns) {
+  if (wait_ns != 0 && obstacle.earliest_ns > clock_.ns() + wait_ns) {
     return QuotaCode::deadline_unmeetable;
   }
-  // Each has a place for its outcome, which nobody may have fetched yet.
+  // Each waiter has a place for its outcome; outcomes that the worker has not fetched keep theirs.
   const WaitQueues::Pool& pool = queues_.pool();
   if (pool.used() + grants_.size() >= pool.capacity()) return QuotaCode::waiters_full;
   answer.waiter = queues_.join(request, call, origin);
   // One that heads all its queues, or may overtake the heads, is to be tried when it may fit.
   if (queues_.may_overtake(answer.waiter)) {
-    queues_.wake_at(answer.waiter, against.fits_at_ns);
+    queues_.wake_at(answer.waiter, obstacle.fits_at_ns);
   }
   return QuotaCode::queued;
 }
 
-// Where it may pass those who wait, they only have to be tried first.
-void QueueServer::stand_behind(Obstacle& against, const Members& members) const noexcept {
-  against.code = QuotaCode::queue_ahead;
-  against.fits_at_ns =
-      clock_.ns() + (queues_.let_pass(members) ? base::ns_per_ms : unknown_retry_ns);
+// If it may overtake the waiters, they only have to be tried first.
+void QueueServer::set_queue_ahead(Obstacle& obstacle, const Members& members) const noexcept {
+  obstacle.code = QuotaCode::queue_ahead;
+  obstacle.fits_at_ns =
+      clock_.ns() + (queues_.allow_overtaking(members) ? base::ns_per_ms : unknown_retry_ns);
 }
 
 void QueueServer::withdraw(WaiterId index) noexcept {
@@ -80,8 +80,8 @@ void QueueServer::abandon(WaiterId index) noexcept {
   serve_marked();
 }
 
-// The outcome is known: it leaves, and its client gets a grant; where its session shows more, with
-// the limits of the party.
+// The outcome is known: the waiter leaves, and its client gets a grant; if its session shows more,
+// with the limits of the members.
 void QueueServer::finish(WaiterId index, const api::QuotaAnswer& outcome,
                          const Members& members) noexcept {
   const Waiter& waiter = queues_[index];
@@ -110,7 +110,7 @@ void QueueServer::serve(SubjectIndex index) noexcept {
   serve_marked();
 }
 
-// Each try takes a waiter out, or ends the serving of a queue. While the server drains nobody is
+// Each try takes a waiter out, or ends the serving of a queue. While the server drains no waiter is
 // served.
 void QueueServer::serve_queues() noexcept {
   if (drain_at_ != not_draining) return;
@@ -123,19 +123,20 @@ void QueueServer::serve_queue(SubjectIndex index) noexcept {
   while (subject.has_waiters()) {
     if (!budget_.may_go_on()) return;  // the waiter that left has marked it again
     const WaiterId head = waiter_of(subject.first_waiter);
-    // One that is behind in other queues is served when they have moved, if it may not overtake.
+    // A head that is behind others in other queues is served when those have moved, unless it may
+    // overtake.
     const bool left = queues_.heads_all(head) ? try_head(head) : overtake(head);
     if (!left) break;
   }
   subjects_[index].served_order = clock_.order();
   if (subject.has_waiters()) {
-    let_overtake(index);
+    serve_overtakers(index);
   } else {
     budget_.spend(0);
   }
 }
 
-// True: it was served, or can never be, and has left.
+// True: the waiter was served, or can never be, and has left.
 bool QueueServer::try_head(WaiterId index) noexcept {
   const Waiter& waiter = queues_[index];
   const Members members = members_of(waiter.request);
@@ -145,21 +146,21 @@ bool QueueServer::try_head(WaiterId index) noexcept {
   if (!denied && members_fit(members, shares, clock_.moment())) {
     return admit(index, members, shares);
   }
-  const Obstacle against = find_obstacle(members, shares, clock_.moment());
-  if (denied || against.fits_at_ns == base::never_ns) {
-    const QuotaCode code = denied ? QuotaCode::unknown_subject : code_for_good(against);
+  const Obstacle obstacle = find_obstacle(members, shares, clock_.moment());
+  if (denied || obstacle.fits_at_ns == base::never_ns) {
+    const QuotaCode code = denied ? QuotaCode::unknown_subject : final_code(obstacle);
     finish(index, {.code = code, .retry_ms = api::retry_never}, denied ? no_members : members);
     return true;
   }
-  queues_.wake_at(index, against.fits_at_ns);
+  queues_.wake_at(index, obstacle.fits_at_ns);
   return false;
 }
 
-// The head does not fit: some behind it may overtake it, as many as the quota allows.
-void QueueServer::let_overtake(SubjectIndex index) noexcept {
+// The head does not fit: waiters behind it may overtake it, as many as the quota allows.
+void QueueServer::serve_overtakers(SubjectIndex index) noexcept {
   Link at = queues_.behind(subjects_[index].first_waiter);
-  for (int looked_at = 0; looked_at < overtakers_scanned && at != no_link; ++looked_at) {
-    if (!queues_.lets_pass(subjects_.current(index))) return;
+  for (int tried = 0; tried < overtakers_scanned && at != no_link; ++tried) {
+    if (!queues_.allows_overtaking(subjects_.current(index))) return;
     const WaiterId candidate = waiter_of(at);
     at = queues_.behind(at);
     overtake(candidate);
@@ -167,28 +168,28 @@ void QueueServer::let_overtake(SubjectIndex index) noexcept {
   }
 }
 
-// True: it was served before the heads of queues in which it is behind. If it does not fit, it is
-// tried again when it may: the heads may have to wait for longer.
+// True: the waiter was served before the heads of queues in which it is behind. If it does not fit,
+// it is tried again when it may: the heads may have to wait for longer.
 bool QueueServer::overtake(WaiterId index) noexcept {
   const Waiter& waiter = queues_[index];
   budget_.spend(waiter.request.subjects_count);
   if (!queues_.may_overtake(index)) return false;
   const Members members = members_of(waiter.request);
-  if (is_denied(waiter, members)) return false;  // its outcome comes when it is a head
+  if (is_denied(waiter, members)) return false;  // it gets its outcome when it is a head
   const limiter::Shares shares(waiter.request.amounts);
   if (!members_fit(members, shares, clock_.moment())) {
-    const Obstacle against = find_obstacle(members, shares, clock_.moment());
-    if (against.fits_at_ns != base::never_ns) queues_.wake_at(index, against.fits_at_ns);
+    const Obstacle obstacle = find_obstacle(members, shares, clock_.moment());
+    if (obstacle.fits_at_ns != base::never_ns) queues_.wake_at(index, obstacle.fits_at_ns);
     return false;
   }
-  // The queues that it heads itself have another head then, whom it has not overtaken.
+  // The queues that it heads itself then have another head, which it has not overtaken.
   const WaitQueues::SubjectList overtaken = queues_.queues_not_headed(index);
   if (!admit(index, members, shares)) return false;
   for (const SubjectIndex subject : overtaken) ++subjects_[subject].overtaken;
   return true;
 }
 
-// False: there is no place for another reservation; it goes on waiting.
+// False: there is no place for another reservation; the waiter goes on waiting.
 bool QueueServer::admit(WaiterId index, const Members& members,
                         const limiter::Shares& shares) noexcept {
   if (!reservations_.has_room()) {
@@ -223,7 +224,7 @@ Members QueueServer::members_of(const Request& request) noexcept {
     if (index == no_subject) continue;
     Member& member = members.emplace_back();
     member.place = place;
-    subjects_.look_at(index, member);
+    subjects_.read_member(index, member);
     if (member.quota == nullptr) members.pop_back();
   }
   return members;
@@ -252,7 +253,7 @@ void QueueServer::mark_some() noexcept {
   if (mark_at_ >= pool.index_end()) mark_at_ = nothing_to_mark;
 }
 
-void QueueServer::pass_limit(WaiterId index) noexcept {
+void QueueServer::begin_late_wait(WaiterId index) noexcept {
   Waiter& waiter = queues_[index];
   waiter.limit_order = clock_.order();
   queues_.mark(waiter.request.named());
@@ -260,8 +261,8 @@ void QueueServer::pass_limit(WaiterId index) noexcept {
 }
 
 void QueueServer::end_late_waits() noexcept {
-  if (drain_at_ != not_draining) return;  // that is their outcome
-  for (int looked_at = 0; looked_at < late_waiters_max && !late_waiters_.empty(); ++looked_at) {
+  if (drain_at_ != not_draining) return;  // their outcome is `draining`
+  for (int tried = 0; tried < late_waiters_max && !late_waiters_.empty(); ++tried) {
     if (!budget_.may_go_on()) return;
     budget_.spend(0);
     const Waiter& waiter = late_waiters_.front();
@@ -273,7 +274,7 @@ void QueueServer::end_late_waits() noexcept {
   }
 }
 
-// What it waited for in vain is answered as it stands when it has left.
+// The answer shows the limits as they are after the waiter has left.
 void QueueServer::end_late_wait(WaiterId index) noexcept {
   api::WaitAnswer* const to = std::exchange(queues_[index].answer, nullptr);
   const Request request = queues_[index].request;
@@ -281,10 +282,11 @@ void QueueServer::end_late_wait(WaiterId index) noexcept {
   serve_marked();
   if (to == nullptr) return;
   const Members members = members_of(request);
-  Obstacle against = find_obstacle(members, limiter::Shares(request.amounts), clock_.moment());
-  if (against.code == QuotaCode::ok && queues_.must_wait(members)) stand_behind(against, members);
-  const bool fits = against.code == QuotaCode::ok;
-  const int64_t retry_ms = fits ? 0 : retry_ms_of(against.code, against, clock_.ns());
+  Obstacle obstacle = find_obstacle(members, limiter::Shares(request.amounts), clock_.moment());
+  if (obstacle.code == QuotaCode::ok && queues_.must_wait(members))
+    set_queue_ahead(obstacle, members);
+  const bool fits = obstacle.code == QuotaCode::ok;
+  const int64_t retry_ms = fits ? 0 : retry_ms_of(obstacle.code, obstacle, clock_.ns());
   report(*to, {.code = QuotaCode::wait_limit, .retry_ms = retry_ms}, request.amounts, members);
 }
 

@@ -1,11 +1,12 @@
-// Serves those who wait: admits them in order as soon as they fit, and ends their waiting when they
+// Serves the waiters: admits them in order as soon as they fit, and ends their waits when they
 // withdraw, when their wait limit passes, when they can never fit, or when the server drains.
-// Flow:   join() -> something marks a queue (SubjectTable::to_serve) -> serve_marked() tries its
-//         head, then those that may overtake it -> a reservation and a grant.
-// Shape:  where many may move at once a step does what its budget allows, and the next steps go on.
+// Flow:   join() -> a call or timer marks a queue (SubjectTable::to_serve) -> serve_marked() tries
+//         its head, then waiters that may overtake it -> a reservation and a grant.
+// Shape:  where many waiters may move at once a step does what its budget allows, and the next
+//         steps go on.
 // Errors: none: why a request cannot wait, and how a wait ended, is a QuotaCode.
-// Lives:  one thread only. Each waiter has a place for its outcome, which stays until it is
-//         fetched.
+// Lives:  one thread only. Each waiter has a place for its outcome, which stays there until the
+//         worker fetches it.
 #pragma once
 
 #include <cstdint>
@@ -29,34 +30,35 @@ class QueueServer {
               SubjectTable& subjects, ReservationBook& reservations, WaitQueues& queues,
               Statistics& statistics);
 
-  // A request that does not fit now: `queued`, or why it cannot wait.
-  api::QuotaCode join(const api::QuotaCall& call, const Request& request, const Obstacle& against,
+  // Queues a request that does not fit now: `queued`, or why it cannot wait.
+  api::QuotaCode join(const api::QuotaCall& call, const Request& request, const Obstacle& obstacle,
                       api::ShardId origin, api::QuotaAnswer& answer) noexcept;
-  // A request would fit, but others wait.
-  void stand_behind(Obstacle& against, const Members& members) const noexcept;
-  // Of one that waits: with an outcome, or without.
+  // Sets the obstacle of a request that would fit if others did not wait.
+  void set_queue_ahead(Obstacle& obstacle, const Members& members) const noexcept;
+  // Take a waiter out of its queues, with an outcome, or without.
   void withdraw(api::WaiterId index) noexcept;
   void abandon(api::WaiterId index) noexcept;
 
-  // Serving one queue may mark others: until none is marked, or the budget is spent.
+  // Serves marked queues until none is left, or the budget is spent; serving one may mark others.
   void serve_marked() noexcept {
     if (!subjects_.to_serve().empty()) serve_queues();
   }
   void serve(SubjectIndex index) noexcept;
 
-  // All who wait are to be sent away; nobody is served until that is done.
+  // Ends all waits, a slice at a time; no waiter is served until that is done.
   void begin_drain() noexcept { drain_at_ = 0; }
   void drain_some() noexcept;
 
-  // Rules have changed, or all was reset: every queue is to be served, those of the first waiters
-  // first. Whoever joins later knows the rules.
+  // After new rules or a reset of all subjects every queue has to be served, in the order of the
+  // waiters' places. Requests that join later are decided by the new rules.
   void begin_marking_all() noexcept { mark_at_ = 0; }
   void mark_some() noexcept;
 
-  // The wait limit has passed. What is freed at its last moment comes in time: it is tried again.
-  void pass_limit(api::WaiterId index) noexcept;
-  // Ends the waits of those who were tried again. After each, the queues that this helps are
-  // served.
+  // The wait limit has passed. The waiter is tried again: quota that was freed at its last moment
+  // is in time.
+  void begin_late_wait(api::WaiterId index) noexcept;
+  // Ends the waits of those late waiters that were tried again. After each, serves the queues that
+  // this helps.
   void end_late_waits() noexcept;
 
   bool has_work() const noexcept;
@@ -71,7 +73,7 @@ class QueueServer {
   void serve_queues() noexcept;
   void serve_queue(SubjectIndex index) noexcept;
   bool try_head(api::WaiterId index) noexcept;
-  void let_overtake(SubjectIndex index) noexcept;
+  void serve_overtakers(SubjectIndex index) noexcept;
   bool overtake(api::WaiterId index) noexcept;
   bool admit(api::WaiterId index, const Members& members, const limiter::Shares& shares) noexcept;
   void finish(api::WaiterId index, const api::QuotaAnswer& outcome,
@@ -89,10 +91,10 @@ class QueueServer {
   ReservationBook& reservations_;
   WaitQueues& queues_;
   Statistics& statistics_;
-  Waiters late_waiters_;  // whose wait limit has passed, the first one first
+  Waiters late_waiters_;  // in the order in which their wait limits passed
   std::vector<api::Grant> grants_;
-  api::WaiterId drain_at_ = not_draining;    // waiters from here on are still to be sent away
-  api::WaiterId mark_at_ = nothing_to_mark;  // the queues of waiters from here on
+  api::WaiterId drain_at_ = not_draining;    // the waits of waiters from here on are to end
+  api::WaiterId mark_at_ = nothing_to_mark;  // their queues are to be marked from here on
 };
 
 }  // namespace sluice::quota

@@ -49,16 +49,16 @@ const QuotaClass* QuotaClasses::hold(const api::Quota& quota) {
   const auto [begin, end] = table.equal_range(hash);
   for (auto at = begin; at != end; ++at) {
     if (at->second->quota != quota) continue;
-    ++at->second->holders;
+    ++at->second->references;
     return at->second.get();
   }
   const auto made = table.emplace(hash, compile(quota));
-  made->second->holders = 1;
+  made->second->references = 1;
   return made->second.get();
 }
 
 void QuotaClasses::drop_reference(const QuotaClass* of) noexcept {
-  if (--of->holders > 0) return;
+  if (--of->references > 0) return;
   const size_t hash = hash_of(of->quota);
   Table& table = table_of(hash);
   const auto [begin, end] = table.equal_range(hash);

@@ -1,10 +1,10 @@
 // A quota, compiled: shared by all subjects that have the same one.
-// Flow:   a quota of the book, or one that was put -> QuotaClasses -> a class, which stays while
-//         somebody holds it.
-// Shape:  classes have a place of their own that does not move; equal quotas share one. They lie in
-//         many small tables, so that none takes long to grow.
-// Lives:  one core. Making one allocates: that happens when quotas change, and while a book is
-//         being adopted for who first asks for one of its quotas; never again for a request.
+// Flow:   a quota of the book, or one that was put -> QuotaClasses -> a class, which stays while it
+//         has references.
+// Shape:  each class has a place of its own that does not move; equal quotas share one. Classes lie
+//         in many small tables, so that none takes long to grow.
+// Lives:  one thread only. Making a class allocates: when quotas change, and, while a book is being
+//         adopted, for the first call that needs one of its quotas; never for a request after that.
 #pragma once
 
 #include <array>
@@ -23,18 +23,18 @@ namespace sluice::quota {
 struct QuotaClass {
   api::Quota quota;
   std::vector<limiter::MeterShape> shapes;  // of its limits, in their order
-  uint32_t head_words = 0;                  // of one subject's usage: what every call looks at ...
+  uint32_t head_words = 0;                  // of one subject's usage: what every call reads ...
   uint32_t ring_words = 0;                  // ... and the rings
   bool limits_anything = false;             // some limit has a number, or blocks
-  bool slides = false;                      // all do: RingMeters will do
-  mutable uint32_t holders = 0;
+  bool slides = false;                      // all limits slide: RingMeters are enough
+  mutable uint32_t references = 0;
 };
 
 class QuotaClasses {
  public:
-  // A class for this quota, held once more.
+  // A class for this quota, with one reference more.
   const QuotaClass* hold(const api::Quota& quota);
-  static void hold(const QuotaClass* of) noexcept { ++of->holders; }
+  static void hold(const QuotaClass* of) noexcept { ++of->references; }
   void drop_reference(const QuotaClass* of) noexcept;
   size_t count() const noexcept;
 
@@ -47,19 +47,19 @@ class QuotaClasses {
   std::array<Table, tables_count> tables_;
 };
 
-// The classes of a book's quotas, by their places in the book, each made when it is first asked
-// for. Those of earlier books are let go of piece by piece.
+// The classes of a book's quotas, by their places in the book, each made when it is first needed.
+// References to those of earlier books are dropped piece by piece.
 class BookClasses {
  public:
   static constexpr uint32_t piece_places = 256;
 
   explicit BookClasses(QuotaClasses& classes) : classes_(classes) {}
 
-  // Another book's from now on.
+  // The places are those of another book from now on.
   void begin(uint32_t places);
   const QuotaClass* of(uint32_t place, const api::Quota& quota);
 
-  // Earlier books' that are still held, and letting go of at most piece_places of them.
+  // Whether classes of earlier books have references; free_some_of_old() drops those of a piece.
   bool has_earlier() const noexcept { return !earlier_.empty(); }
   void free_some_of_old() noexcept;
 
@@ -67,14 +67,14 @@ class BookClasses {
   using Piece = std::array<const QuotaClass*, piece_places>;
 
   QuotaClasses& classes_;
-  std::vector<std::unique_ptr<Piece>> pieces_;   // null: none of its places was asked for
-  std::vector<std::unique_ptr<Piece>> earlier_;  // all there; no more than were made
+  std::vector<std::unique_ptr<Piece>> pieces_;   // null: none of its places was needed
+  std::vector<std::unique_ptr<Piece>> earlier_;  // none is null; no more than were made
 };
 
-// What tells a limit of a quota from the others when the quota changes.
+// Identifies a limit of a quota when the quota changes.
 uint32_t limit_id(std::string_view name) noexcept;
 
-// Whether usage against one limit goes on against the other.
+// Whether the usage of the limit `before` is kept for the limit `now`.
 bool continues(const limiter::MeterShape& before, const limiter::MeterShape& now) noexcept;
 
 }  // namespace sluice::quota

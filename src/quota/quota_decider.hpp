@@ -1,7 +1,7 @@
-// What a worker asks of the store that holds its shard's quotas.
+// The interface through which a worker asks the store of its shard's quotas.
 // Flow:   a batch of calls -> decide(), in order -> answers in the batch; outcomes of waiters come
 //         out as grants (api/decider.hpp).
-// Shape:  QuotaStore is the one that is shipped.
+// Shape:  QuotaStore is the implementation that is shipped.
 // Units:  as in api/quota.hpp.
 // Errors: none: every outcome is a QuotaCode. When full: subjects_full, reservations_full,
 //         waiters_full.
@@ -22,29 +22,29 @@ namespace sluice::quota {
 
 struct Statistics {
   std::array<uint64_t, api::quota_codes_count>
-      reserves{};  // by outcome; queued and its outcome both
+      reserves{};  // by outcome; of a waiter both `queued` and its outcome
   uint64_t settled = 0;
   uint64_t cancelled = 0;
   uint64_t expired = 0;
   uint64_t recorded = 0;
-  uint64_t waited = 0;            // admitted after they had waited
+  uint64_t waited = 0;            // reservations admitted after a wait
   uint64_t tokens_refunded = 0;   // input and output
-  uint64_t unknown_subjects = 0;  // calls that named one
+  uint64_t unknown_subjects = 0;  // times that a call named one
   uint64_t subjects_forgotten = 0;
 };
 
 class QuotaDecider : public api::Decider {
  public:
-  // Decides the calls of the batch whose `core` is this one, in their order.
+  // Decides the calls of the batch that belong to this shard, in their order.
   virtual void decide(api::QuotaBatch& batch, base::Now now, api::ShardId origin) noexcept = 0;
 
-  // Quotas that hold from now on, for whoever is asked for. The book outlives the next adopt().
-  // Usage against a limit that stays the same but for its amount is kept. What there is to do for
-  // all subjects and names is begun, and left to run_due().
+  // Quotas that hold from now on, for every subject that a call names. The book outlives the next
+  // adopt(). Usage of a limit that stays the same but for its amount is kept. The work on all
+  // subjects and names is begun, and left to run_due().
   virtual void adopt(policy::QuotaBook& book, base::Now now) noexcept = 0;
 
-  // One that the last decide() was asked for and that has no quota; empty: there was none. Until
-  // its batch changes.
+  // A subject without a quota that the last decide() was asked for; empty: there was none. Valid
+  // until its batch changes.
   virtual std::string_view unknown_subject() const noexcept = 0;
 
   virtual uint32_t subjects_count() const noexcept = 0;

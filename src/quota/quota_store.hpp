@@ -1,13 +1,13 @@
-// One core's quotas: decides what is reserved, settled, recorded and asked, for the subjects that
-// are its own.
-// Flow:   a batch of calls -> decide(), in order -> answers in the batch; waiters served later, or
-//         never, come out as grants.
-// Shape:  subjects by name, each with the usage of its limits and a line of waiters; reservations
-//         by id; a timer wheel for lifetimes, wait limits, and when the head of a line may fit.
+// One shard's quotas: decides the calls that reserve, settle, record and ask, for the subjects of
+// this shard.
+// Flow:   a batch of calls -> decide(), in order -> answers in the batch; outcomes of waiters come
+//         out as grants.
+// Shape:  subjects by name, each with the usage of its limits and a queue of waiters; reservations
+//         by id; a timer wheel for lifetimes, wait limits, and when the head of a queue may fit.
 // Units:  as in api/quota.hpp.
 // Errors: none: every outcome is a QuotaCode. When full: subjects_full, reservations_full,
 //         waiters_full.
-// Lives:  one core only; reads no clock, draws no random number.
+// Lives:  one thread only; reads no clock, draws no random number.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@ namespace sluice::quota {
 struct Options {
   uint32_t shard = 0;  // stands in the ids of reservations
   uint32_t shards = 1;
-  uint64_t routing_seed = 0;  // which subjects are this core's
+  uint64_t routing_seed = 0;  // decides which subjects are this shard's
   uint32_t subjects_max = 1'000'000;
   uint32_t reservations_max = 1'000'000;  // open; as many that have ended are remembered
   uint32_t waiters_max = 100'000;
   uint32_t name_bytes_max = 1'024;
-  uint32_t step_work = 2'048;  // what one step does where many move at once: subjects looked at
+  uint32_t step_work = 2'048;  // of one step where many waiters may move: subjects checked
   uint64_t seed = 0;  // of hashes and ids, drawn at start: ids of another start are unknown
-  uint32_t adopt_work = 2'048;  // of another book at once: units of about a tenth of a microsecond
+  uint32_t adopt_work = 2'048;  // of one step on another book: in about tenths of a microsecond
 };
 
 class Engine;
@@ -49,8 +49,8 @@ class QuotaStore final : public QuotaDecider {
   bool refund(const api::Permit& permit, base::Now now) noexcept override;
   void drain(base::Now now) noexcept override;
   void adopt(policy::QuotaBook& book, base::Now now) noexcept override;
-  // Serves lifetimes that end, wait limits, queues whose head may fit, a book that is being
-  // adopted, and what a call that moves many has left to do.
+  // Ends lifetimes and wait limits, serves queues with a head that may fit, goes on with the
+  // adoption of a book, and with what a call that moves many waiters has left to do.
   void run_due(base::Now now) noexcept override;
   int64_t next_due_ns() const noexcept override;
   std::span<api::Grant> grants() noexcept override;
@@ -67,7 +67,7 @@ class QuotaStore final : public QuotaDecider {
   std::unique_ptr<Engine> engine_;
 };
 
-// The core that an id names; it may be none of ours.
+// The shard that an id names; there may be no such shard.
 constexpr uint32_t shard_of(uint64_t reservation) noexcept {
   return static_cast<uint32_t>(reservation >> 56);
 }

@@ -1,4 +1,4 @@
-// What a call asks to reserve, in the store's own terms.
+// The request of a call to reserve, in the store's own terms.
 // Lives:  a value; a waiter keeps it until it is served.
 #pragma once
 
@@ -14,9 +14,9 @@ namespace sluice::quota {
 
 struct Request {
   api::Amounts amounts;
-  NameHash id;              // of the client's id and of what its subjects share; zero: none
-  uint64_t id_request = 0;  // a hash of all that was asked under the id
-  uint64_t connection = 0;  // that it ends with; 0: none
+  NameHash id;              // of the client's id and of its subjects' tag; zero: none
+  uint64_t id_request = 0;  // a hash of all that the call asks for under the id
+  uint64_t connection = 0;  // with which the reservation ends; 0: none
   uint32_t lifetime_ms = 0;
   uint8_t subjects_count = 0;
   std::array<SubjectIndex, limits::call_subjects_max> subjects{};  // no_subject: without a quota

@@ -1,6 +1,7 @@
-// What was reserved, and has to be settled.
-// Shape:  all of it is in the Reservation but the owner's name, which few have: in an arena.
-// Lives:  in the pool of the ReservationBook, which says for how long.
+// A reservation: amounts that were charged, and have to be settled.
+// Shape:  all of it is in the Reservation but the owner's name, which few have: that lies in an
+//         arena.
+// Lives:  in the pool of the ReservationBook, which decides for how long.
 #pragma once
 
 #include <array>
@@ -16,7 +17,7 @@
 
 namespace sluice::quota {
 
-// Three cache lines with its place in the pool: what every pair of calls looks at lies in the first
+// Three cache lines with its place in the pool: what every pair of calls reads lies in the first
 // two, and at the beginning of the third.
 struct Reservation
     : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
@@ -24,13 +25,13 @@ struct Reservation
 
   explicit Reservation(uint64_t timer_owner) noexcept : timer(timer_owner) {}
 
-  base::Timer timer;  // the end of its lifetime, or of being remembered
+  base::Timer timer;  // when its lifetime ends, or when it is forgotten
   uint64_t id = 0;
   uint32_t lifetime_ms = 0;
   uint8_t subjects_count = 0;
-  uint8_t refunded = 0;  // a bit for each subject that got its charge back when it expired
+  uint8_t refunded = 0;  // a bit for each subject that was refunded when it expired
   api::ReservationState state : 7 = api::ReservationState::open;
-  bool repeated : 1 = false;                      // answered again, perhaps to another connection
+  bool repeated : 1 = false;  // a repeat was answered, perhaps on another connection
   api::QuotaCode admission = api::QuotaCode::ok;  // what it was admitted with
 
   api::Amounts amounts;  // charged now; settled: what was used
@@ -38,22 +39,22 @@ struct Reservation
 
   int64_t charged_ns = 0;
   uint64_t order = 0;            // of the call that charged it
-  uint64_t expired_order = 0;    // of when its lifetime ended; 0: it has not
-  uint32_t binding = not_bound;  // its connection's, in ConnectionBindings: for good
+  uint64_t expired_order = 0;    // when its lifetime ended; 0: it has not
+  uint32_t binding = not_bound;  // of its connection, in ConnectionBindings; never changes
   OwnerNames::Block owner = OwnerNames::none;
   NameHash client_id;
   uint64_t id_request = 0;
 
   std::span<const SubjectIndex> named() const noexcept { return {subjects.data(), subjects_count}; }
   bool is_connection_bound() const noexcept { return binding != not_bound; }
-  // For good: an expired one may still be settled.
+  // Settled or cancelled: an expired one may still be settled.
   bool has_ended() const noexcept {
     return state == api::ReservationState::settled || state == api::ReservationState::cancelled;
   }
   bool has_expired() const noexcept { return expired_order != 0; }
 };
 
-static_assert(sizeof(Reservation) == 184);  // and its place in the pool's list of free ones
+static_assert(sizeof(Reservation) == 184);  // 192 with its link in the pool's list of free places
 
 using Reservations =
     boost::intrusive::list<Reservation, boost::intrusive::constant_time_size<false>>;

@@ -15,7 +15,7 @@ uint32_t index_of(const Reservation& reservation) noexcept {
   return TimerOwner::of(reservation.timer).index;
 }
 
-// In its place: what is copied right after it was written takes long to read.
+// Written in its place: copying it right after it was written would be slow.
 void write(const Reservation& reservation, IdRecord& record) noexcept {
   record.id = reservation.id;
   record.reservation = IdRecord::ended;
@@ -65,14 +65,14 @@ Reservation& ReservationBook::open(const Request& request, api::QuotaCode admiss
     if (request.subjects[at] == no_subject) continue;
     Subject& subject = subjects_[request.subjects[at]];
     ++subject.held;
-    ++subject.open;  // of one that has no quota any more, too: its end frees it
+    ++subject.open;  // even without a quota by now: close() frees it
   }
   wheel_.schedule(reservation.timer, clock_.due_ms(request.lifetime_ms));
   ++open_count_;
   return reservation;
 }
 
-// When all places are taken, the one that ended first is forgotten.
+// Forgets the one that ended first when all places are taken.
 ReservationBook::Pool::Index ReservationBook::take() noexcept {
   if (pool_.used() == pool_.capacity()) forget(ended_.front());
   const Pool::Index index = pool_.take(uint64_t{0});
@@ -99,7 +99,7 @@ void ReservationBook::extend(Reservation& reservation, uint32_t lifetime_ms) noe
   wheel_.schedule(reservation.timer, clock_.due_ms(reservation.lifetime_ms));
 }
 
-// Its slots are free from now on, unless they were before.
+// Frees its slots, unless they were free before.
 inline void ReservationBook::close(Reservation& reservation, ReservationState state) noexcept {
   if (reservation.state == ReservationState::open) {
     --open_count_;
@@ -111,7 +111,7 @@ inline void ReservationBook::close(Reservation& reservation, ReservationState st
   reservation.state = state;
 }
 
-// It has ended, and its record is written.
+// Frees the place of an ended reservation; its record is written.
 inline void ReservationBook::free(Reservation& reservation) noexcept {
   DEBUG_ASSERT(reservation.state != ReservationState::open);
   const Pool::Index index = index_of(reservation);
@@ -139,11 +139,11 @@ void ReservationBook::end(Reservation& reservation, ReservationState state) noex
 void ReservationBook::expire(Reservation& reservation) noexcept {
   reservation.expired_order = clock_.order();
   if (reservation.client_id.is_set()) {
-    // Its client may ask again under the id: the lifetime in which it gets the same answer is over.
+    // The lifetime is over in which a repeat under the client's id gets the same answer.
     client_ids_.remove(reservation.client_id, {.index = index_of(reservation)});
     reservation.client_id = {};
   }
-  // A settle that comes late finds it for as long again.
+  // A late settle finds it for one more lifetime.
   wheel_.schedule(reservation.timer, clock_.due_ms(reservation.lifetime_ms));
   close(reservation, ReservationState::expired);
   ended_.push_back(reservation);

@@ -1,13 +1,13 @@
-// The reservations of one core: open ones, those whose end is remembered, and their ids.
-// Flow:   open() -> extend() -> end() by settling or cancelling, or expire() by the timer -> what
-//         remains is a record of the end, under the id.
+// The reservations of one shard: open ones, ended ones that are remembered, and their ids.
+// Flow:   open() -> extend() -> end() by settling or cancelling, or expire() by the timer -> a
+//         record of the end remains, under the id.
 // Shape:  a pool of reservations, their lifetimes in the store's timer wheel; a record for every id
-//         (id_book.hpp); the ended ones that still have their place, the first to be forgotten
-//         first. Each counts in the `open` and `held` of the subjects that it names.
+//         (id_book.hpp); the ended ones that still have their place, in the order in which they are
+//         forgotten. Each counts in the `open` and `held` of the subjects that it names.
 // Errors: none; open() needs has_room().
-// Lives:  one thread only. An expired reservation keeps its place for as long again, since it may
-//         be settled late; one with a client's id until its lifetime ends; unless the place is
-//         needed.
+// Lives:  one thread only. An expired reservation keeps its place for one more lifetime, since it
+//         may be settled late; an ended one with a client's id until its lifetime ends; unless the
+//         place is needed.
 #pragma once
 
 #include <algorithm>
@@ -35,25 +35,25 @@ class ReservationBook {
   ReservationBook(const Options& options, const CallClock& clock, SubjectTable& subjects,
                   base::TimerWheel& wheel, OwnerNames& owners, ClientIds& client_ids);
 
-  // An ended one may have to be forgotten for the next.
+  // open() may have to forget an ended one.
   bool has_room() const noexcept { return pool_.used() < pool_.capacity() || !ended_.empty(); }
-  // The request was charged.
+  // Opens a reservation for a request that was charged.
   Reservation& open(const Request& request, api::QuotaCode admission,
                     std::string_view owner) noexcept;
 
-  // Null: it is unknown, or its record is all that is left.
+  // Null: the id is unknown, or only its record is left.
   Reservation* find(uint64_t id) noexcept;
   const Reservation* find(uint64_t id) const noexcept;
   std::optional<IdRecord> find_record(uint64_t id) const noexcept;
   static IdRecord record_of(const Reservation& reservation) noexcept;
 
-  // Of an open one; 0: as long as it was last given.
+  // Begins the lifetime of an open reservation anew; 0: as long as the last one.
   void extend(Reservation& reservation, uint32_t lifetime_ms) noexcept;
-  // Settled or cancelled: it is open, or has expired. Gone afterwards, unless a client's id may
-  // ask for it again.
+  // Settles or cancels a reservation that is open or has expired. It is gone afterwards, unless it
+  // has a client's id, under which it may be asked for again.
   void end(Reservation& reservation, api::ReservationState state) noexcept;
   void expire(Reservation& reservation) noexcept;
-  // The time in which its end was remembered is over.
+  // The time is over for which its end is remembered.
   void forget(Reservation& reservation) noexcept;
 
   // Reservations that end with their connections.
@@ -69,9 +69,9 @@ class ReservationBook {
   uint32_t lifetime_left_ms(const Reservation& reservation) const noexcept;
   uint32_t open_count() const noexcept { return open_count_; }
 
-  // Fetch ahead what calls will look at: the record of an id, the place and record that the next
-  // ones get, and the reservation itself once its record is there.
-  // Inlined always: to g++ 12 a function that only fetches ahead is one without effect.
+  // Fetch ahead what calls will read: the record of an id, the record that the next ids get, and
+  // the reservation itself once its record is there. Always inlined: g++ 12 takes a function that
+  // only prefetches for one without effect, and drops its calls.
   [[gnu::always_inline]] void prefetch_record(uint64_t id) const noexcept { ids_.prefetch(id); }
   [[gnu::always_inline]] void prefetch_next_record(uint32_t ahead) const noexcept {
     ids_.prefetch_next(ahead);
@@ -102,9 +102,9 @@ class ReservationBook {
   uint32_t open_count_ = 0;
 };
 
-// ------------------------------------------------------------------------- what every settle does
+// --------------------------------------------------------------------------- used by every settle
 
-// `none`: there is no more of it than its record. An id of another shard has another nonce.
+// `none`: only its record is left, or it is unknown. An id of another shard has another nonce.
 inline ReservationBook::Pool::Index ReservationBook::find_index(uint64_t id) const noexcept {
   static_assert(IdRecord::ended == Pool::none);
   const IdRecord* const record = ids_.find(id, clock_.ms());
@@ -121,7 +121,7 @@ inline const Reservation* ReservationBook::find(uint64_t id) const noexcept {
   return index == Pool::none ? nullptr : &pool_[index];
 }
 
-// Rounded up, but never more than it was given.
+// Rounded up, but at most the lifetime that it was given.
 inline uint32_t ReservationBook::lifetime_left_ms(const Reservation& reservation) const noexcept {
   const int64_t left = std::max<int64_t>(reservation.timer.due_ms() - clock_.ms(), 0);
   return static_cast<uint32_t>(std::min<int64_t>(left, reservation.lifetime_ms));

@@ -17,7 +17,7 @@ Charge charge_of(const Reservation& reservation) noexcept {
   return {.ns = reservation.charged_ns, .order = reservation.order};
 }
 
-// Where all limits slide their meters need not be told apart.
+// Where all limits slide, AnyMeter is RingMeter: no need to distinguish kinds.
 template <typename AnyMeter>
 void replace_open(const Subject& subject, const Shares& reserved, const Shares& used,
                   const Charge& charge, const Moment& now) noexcept {
@@ -30,10 +30,10 @@ void replace_open(const Subject& subject, const Shares& reserved, const Shares& 
   }
 }
 
-// Of one that expired: nothing of it is open any more.
+// For an expired reservation: nothing of it is open any more.
 void replace_expired(const Subject& subject, const Shares& reserved, const Shares& used,
                      const Reservation& reservation, bool is_refunded, const Moment& now) noexcept {
-  // A reset has forgotten what was no longer open: there is nothing to refund.
+  // A reset has forgotten charges that were no longer open: there is nothing to refund.
   const bool is_forgotten = reservation.expired_order < subject.reset_order;
   for (const MeterShape& shape : subject.quota->shapes) {
     const uint64_t before = is_refunded ? 0 : reserved.of(shape);

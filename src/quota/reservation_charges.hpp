@@ -1,8 +1,8 @@
-// What the end of a reservation does to the meters that it was charged to.
-// Flow:   settle, cancel -> replace_charges(); its lifetime ends -> close_expired_charges().
-// Shape:  a refund goes back to where and when it was charged, as far as that window still runs; a
+// Corrects the meters that a reservation was charged to, when it ends.
+// Flow:   settle, cancel -> replace_charges(); expiry -> close_expired_charges().
+// Shape:  a refund is credited where and when it was charged, as far as that window still runs; a
 //         deficit is charged now.
-// Lives:  pure but for the words of the subjects, which come to their present quota first.
+// Lives:  pure but for the words of the subjects, which are brought to their present quota first.
 #pragma once
 
 #include "api/quota.hpp"
@@ -11,12 +11,13 @@
 
 namespace sluice::quota {
 
-// Puts the actual amounts in the place of those that are charged; of the input tokens so many were
+// Replaces the amounts that are charged by the actual ones; `cached` of the input tokens were
 // cached. The reservation is open, or has expired.
 void replace_charges(Reservation& reservation, const api::Amounts& actual, uint64_t cached,
                      SubjectTable& subjects, const limiter::Moment& now) noexcept;
 
-// Nothing is open any more; the charge stays, or is refunded where the quota says so.
+// Closes the charges of a reservation that expires: they stay, or are refunded where the quota says
+// so.
 void close_expired_charges(Reservation& reservation, SubjectTable& subjects,
                            const limiter::Moment& now) noexcept;
 

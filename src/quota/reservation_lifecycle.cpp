@@ -30,8 +30,9 @@ Amounts actual_amounts(const QuotaCall& call, const Amounts& reserved) noexcept 
   };
 }
 
-// To another connection than the one that its answer did not reach: who asks under its client's id
-// gets the same answer until its lifetime ends, or, if it is connection-bound, its connection.
+// Whether another connection than the one that missed its answer may know it: a repeat under the
+// client's id gets the same answer until its lifetime ends, or, if it is connection-bound, its
+// connection.
 bool may_be_known(const Reservation& reservation) noexcept {
   const bool has_client_id = reservation.id_request != 0;
   return has_client_id && (reservation.repeated || !reservation.is_connection_bound());
@@ -39,7 +40,7 @@ bool may_be_known(const Reservation& reservation) noexcept {
 
 }  // namespace
 
-// It ended before, or is unknown. The same end again has the same answer.
+// The reservation ended before, or is unknown. A repeated end has the same answer.
 void ReservationLifecycle::answer_ended(ReservationState wanted,
                                         QuotaAnswer& answer) const noexcept {
   const std::optional<IdRecord> ended = reservations_.find_record(answer.reservation);
@@ -56,7 +57,8 @@ void ReservationLifecycle::answer_ended(ReservationState wanted,
   }
 }
 
-// The call's reservation, open or expired. Null: it has ended, or is unknown, which is the answer.
+// The call's reservation, open or expired. Null: it has ended, or is unknown, and the answer is
+// set.
 inline Reservation* ReservationLifecycle::find_unended(const QuotaCall& call,
                                                        ReservationState wanted,
                                                        QuotaAnswer& answer) noexcept {
@@ -75,14 +77,14 @@ inline void ReservationLifecycle::replace(Reservation& reservation, const Amount
   replace_charges(reservation, actual, cached, subjects_, clock_.moment());
 }
 
-// It ends now: the first answer.
+// Ends the reservation, with the first answer to this end.
 inline void ReservationLifecycle::end(Reservation& reservation, ReservationState state,
                                       QuotaAnswer& answer) noexcept {
   answer.code = QuotaCode::ok;
   answer.state = state;
   answer.late = reservation.has_expired();
   answer.amounts = reservation.amounts;
-  queues_.mark(reservation.named());  // its end may help those who wait
+  queues_.mark(reservation.named());  // its end may help waiters
   reservations_.end(reservation, state);
 }
 
@@ -122,12 +124,12 @@ void ReservationLifecycle::extend(const QuotaCall& call, QuotaAnswer& answer) no
   answer.lifetime_ms = reservation->lifetime_ms;
 }
 
-// Its lifetime has ended: its slots are free, and its charge stays or is refunded.
+// Its lifetime has ended: frees its slots; its charge stays or is refunded.
 void ReservationLifecycle::expire(Reservation& reservation) noexcept {
   budget_.spend(reservation.subjects_count);
   ++statistics_.expired;
   close_expired_charges(reservation, subjects_, clock_.moment());
-  queues_.mark(reservation.named());  // its end may help those who wait
+  queues_.mark(reservation.named());  // its end may help waiters
   reservations_.expire(reservation);
 }
 
@@ -145,7 +147,7 @@ bool ReservationLifecycle::end_connection(uint64_t connection) noexcept {
   return true;
 }
 
-// A connection may have bound every reservation to itself: they end in slices.
+// A connection may have bound every reservation: they expire in slices.
 void ReservationLifecycle::expire_bound() noexcept {
   while (budget_.may_go_on()) {
     Reservation* const reservation = reservations_.bindings().next_to_expire();

@@ -1,9 +1,9 @@
-// The calls that name a reservation, and the ends that nobody asks for: settle, cancel, extend;
-// expiry by the timer, or with the connection.
+// Settles, cancels and extends reservations by id, and expires them by their timer or with their
+// connection.
 // Flow:   a call, or a due timer -> the charges are replaced or closed -> ReservationBook ends the
 //         reservation -> the queues of its subjects are marked; the engine has them served.
-// Errors: none: every outcome is a QuotaCode. The same end again has the same answer.
-// Lives:  one thread only. Ends that come with a connection are done in slices, as the budget
+// Errors: none: every outcome is a QuotaCode. A repeated end has the same answer.
+// Lives:  one thread only. Reservations that end with a connection expire in slices, as the budget
 //         allows.
 #pragma once
 
@@ -31,17 +31,17 @@ class ReservationLifecycle {
         queues_(queues),
         statistics_(statistics) {}
 
-  // True: it ended by this call, and queues may have to be served.
+  // True: the call ended it, and queues may have to be served.
   bool settle(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
   bool cancel(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
   void extend(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
 
-  // The timer: an open one expires, one that is remembered is forgotten.
+  // The timer is due: an open reservation expires, any other is forgotten.
   void end_lifetime(Reservation& reservation) noexcept;
 
-  // What is bound to the connection expires. True: something is.
+  // Expires what is bound to the connection. True: something is.
   bool end_connection(uint64_t connection) noexcept;
-  // Goes on with the ends of connections.
+  // Continues with the ends of connections.
   void expire_bound() noexcept;
 
  private:

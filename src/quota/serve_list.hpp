@@ -1,6 +1,6 @@
-// Subjects whose queue has to be served: something happened that may help somebody in it.
-// Shape:  a list through the subjects themselves; each is in it once at most. In the order in which
-//         they were added, so that no queue waits for ever while others move.
+// Subjects that have a queue to be served: something happened that may help a waiter in it.
+// Shape:  a list through the subjects themselves; each is in it once at most. It has the order in
+//         which they were added, so that no queue waits for ever while others move.
 // Lives:  one thread only; a subject that is in the list is not forgotten.
 #pragma once
 
@@ -18,7 +18,7 @@ class ServeList {
 
   bool empty() const noexcept { return first_ == no_subject; }
 
-  // Does nothing when it is in the list.
+  // Does nothing when the subject is in the list.
   void add(SubjectIndex index) noexcept {
     Subject& subject = subjects_[index];
     if (std::exchange(subject.to_serve, true)) return;
@@ -27,7 +27,7 @@ class ServeList {
     last_ = index;
   }
 
-  // The first one, which is in the list no more.
+  // Takes the first one out of the list.
   SubjectIndex take() noexcept {
     ASSERT(!empty());
     const SubjectIndex index = first_;
@@ -38,7 +38,7 @@ class ServeList {
     return index;
   }
 
-  // Aborts unless the list has just those subjects that say so.
+  // Aborts unless the list has exactly the subjects that are marked `to_serve`.
   void check_invariants() const noexcept {
     uint32_t listed = 0;
     for (SubjectIndex at = first_; at != no_subject; at = subjects_[at].next_to_serve) {

@@ -1,12 +1,13 @@
-// Memory in blocks of many sizes, of which as many as were promised always find room, in whatever
-// order and sizes they come and go.
+// Memory in blocks of many sizes. As many as were promised always find room, in whatever order and
+// sizes blocks are taken and freed.
 // Shape:  one reserved region of slabs, each as large as the largest block. A slab in use is cut
-//         into blocks of one size, and is anybody's again when the last of them came back: so each
-//         block that is held keeps at most one slab, and one slab a block is enough. Slabs that
-//         have free blocks of a size are used up before a fresh one is cut.
+//         into blocks of one size, and is free for any size again after the last of them was freed:
+//         so each block that is held keeps at most one slab, and one slab a block is enough. Slabs
+//         that have free blocks of a size are used up before a fresh one is cut.
 // Units:  bytes; a block is whole cache lines and begins at one.
-// Errors: the constructor throws as MappedRegion. To hold more blocks than were promised aborts.
-// Lives:  one core; pages are committed as slabs come into use.
+// Errors: the constructor throws as MappedRegion does. Holding more blocks than were promised
+//         aborts.
+// Lives:  one thread only; pages are committed as slabs come into use.
 // Source: slab allocator, Bonwick, USENIX Summer 1994.
 #pragma once
 
@@ -30,7 +31,7 @@ class SlabArena {
         slabs_(blocks_max, purpose),
         open_(lines(block_bytes_max) + 1, none) {}
 
-  // Nothing is cleared. Null for no bytes.
+  // The block is not cleared. Null for no bytes.
   std::byte* take(size_t bytes) noexcept {
     ASSERT(bytes <= slab_bytes_);
     if (bytes == 0) return nullptr;
@@ -48,7 +49,7 @@ class SlabArena {
     return block;
   }
 
-  // With as many bytes as it was taken with.
+  // With as many bytes as the block was taken with.
   void free(std::byte* block, size_t bytes) noexcept {
     if (block == nullptr) return;
     const auto offset = static_cast<size_t>(block - region_.data());
@@ -103,12 +104,12 @@ class SlabArena {
   static constexpr size_t line_bytes = 64;
 
   struct Slab {
-    std::byte* free = nullptr;  // blocks that came back, each beginning with the next
-    Number next = none;         // open: of those of its size; free: of all free ones
+    std::byte* free = nullptr;  // freed blocks, each beginning with the next
+    Number next = none;         // in the list of its size, or of free slabs
     Number before = none;
     uint32_t size = 0;  // of its blocks, in lines; 0: it is free
-    uint32_t cut = 0;   // so many were given at least once
-    uint32_t held = 0;  // and so many are now
+    uint32_t cut = 0;   // blocks that were taken at least once
+    uint32_t held = 0;  // blocks that are taken now
   };
 
   static size_t lines(size_t bytes) noexcept { return (bytes + line_bytes - 1) / line_bytes; }
@@ -138,7 +139,7 @@ class SlabArena {
     return number;
   }
 
-  // It has free blocks from now on.
+  // The slab has free blocks from now on.
   void open(Number number) noexcept {
     Slab& slab = slabs_[number];
     Number& first = open_[slab.size];
@@ -147,7 +148,7 @@ class SlabArena {
     if (slab.next != none) slabs_[slab.next].before = number;
     first = number;
   }
-  // It has none any more, or is about to be nobody's.
+  // The slab has no free blocks any more, or is about to be free.
   void close(Number number) noexcept {
     const Slab& slab = slabs_[number];
     if (slab.next != none) slabs_[slab.next].before = slab.before;
@@ -158,7 +159,7 @@ class SlabArena {
   base::MappedRegion region_;
   base::MappedArray<Slab> slabs_;
   std::vector<Number> open_;  // by size in lines: the first slab that has free blocks of it
-  Number free_ = none;        // slabs that came back
+  Number free_ = none;        // freed slabs
   Number fresh_ = 0;          // never used from here on
 };
 

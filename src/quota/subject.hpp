@@ -1,4 +1,4 @@
-// A subject: a name, its quota, what is used of it, and the queue of those who wait for it.
+// A subject: a name, its quota, its usage, and the queue of its waiters.
 // Lives:  in the pool of the SubjectTable, from its first use, or as long as it is configured,
 //         until it is idle.
 #pragma once
@@ -36,18 +36,18 @@ struct NameHash {
 //   SubjectTable              all others
 // The meters in `words` are charged in member_meters.cpp and reservation_charges.cpp.
 struct alignas(64) Subject {
-  // What every call looks at: a cache line.
+  // What every call reads: a cache line.
   NameHash hash;
-  const QuotaClass* quota = nullptr;  // null: unknown by now, though something refers to it
+  const QuotaClass* quota = nullptr;  // null: none any more, but something refers to it
   limiter::Words words;               // of its meters, null where they have none
-  uint32_t version = 0;               // of the rules that its quota is of
-  uint32_t resets = 0;                // of all subjects, that it has taken part in
+  uint32_t version = 0;               // of the book that its quota is from
+  uint32_t resets = 0;                // resets of all subjects that it has applied
   uint32_t open = 0;                  // reservations that hold a slot
-  uint32_t held = 0;  // reservations that name it, ended ones that are remembered too
+  uint32_t held = 0;  // reservations that name it, also remembered ones that have ended
   Link first_waiter = no_link;
   api::QuotaSource source = api::QuotaSource::none;
   bool configured = false;  // named by the configuration file, or put: stays while it is idle
-  bool to_serve = false;    // its queue: somebody in it may fit
+  bool to_serve = false;    // its queue: a waiter in it may fit
 
   char* name = nullptr;
   uint16_t name_bytes = 0;

@@ -93,7 +93,7 @@ void SubjectTable::change_quota(Subject& subject, CurrentBook::OwnQuota own) noe
 
 void SubjectTable::refresh(SubjectIndex index) noexcept {
   Subject& subject = pool_[index];
-  if (subject.has_waiters()) to_serve_.add(index);  // before anybody comes later
+  if (subject.has_waiters()) to_serve_.add(index);  // before any newcomer
   if (std::exchange(subject.resets, resets_) != resets_) reset_meters(subject, resets_order_);
   if (std::exchange(subject.version, book_.version()) == book_.version()) return;
   if (subject.source == QuotaSource::run_time) return;

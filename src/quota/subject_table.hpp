@@ -1,10 +1,10 @@
-// The subjects of one core: found by name, made at their first use, forgotten when they are idle.
+// The subjects of one shard: found by name, made at their first use, forgotten when they are idle.
 // Flow:   a name -> hash() -> find(), else make() -> current(), which brings a subject to the
-//         book's present quota and to the last reset before anybody looks at it.
+//         book's present quota and to the last reset before a call uses it.
 // Shape:  a pool of subjects; an index by the hash of their names; arenas for names and meters.
-// Errors: make() gives no_subject when the table is full of subjects that are in use.
+// Errors: make() returns no_subject when the table is full of subjects that are in use.
 // Lives:  one thread only; a subject keeps its index and address until it is forgotten, which no
-//         call does to the subjects that it looks at.
+//         call does to the subjects that it names.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class SubjectTable {
  public:
   using Pool = base::ObjectPool<Subject>;
 
-  // Subjects that make() looks at for an idle one when the table is full.
+  // Subjects that make() checks for an idle one when the table is full.
   static constexpr uint32_t eviction_scan = 1'024;
 
   // Counts the subjects that it forgets in `statistics`.
@@ -37,24 +37,25 @@ class SubjectTable {
   NameHash hash(std::string_view name) const noexcept;
   SubjectIndex find(const NameHash& hash) const noexcept;
 
-  // no_subject: there is no room. Those of `kept` are not forgotten to make some.
+  // no_subject: there is no room. Members of `kept` are not forgotten to make room.
   SubjectIndex make(const NameHash& hash, std::string_view name, CurrentBook::OwnQuota own,
                     const Members& kept) noexcept;
 
-  // A subject by the rules that hold now; without a quota when it has none any more.
+  // A subject by the rules that hold now; without a quota if it has none any more.
   Subject& current(SubjectIndex index) noexcept;
-  void look_at(SubjectIndex index, Member& member) noexcept;
-  // As if a subject were made with this quota; until the next call.
+  void read_member(SubjectIndex index, Member& member) noexcept;
+  // As if a subject were made with this quota; valid until the next call.
   void add_absent(const QuotaClass& quota, Member& member) noexcept;
 
-  // Usage of limits that stay the same but for their amount is kept. Null: no quota.
+  // Keeps the usage of limits that stay the same but for their amount. Null: no quota.
   void change_quota(Subject& subject, CurrentBook::OwnQuota own) noexcept;
 
-  // Forgets what was used; what is open stays. All: each when it is next looked at, as if at once.
+  // Forgets the usage that is not open. All: each subject when it is next used, with the same
+  // effect as at once.
   void reset(SubjectIndex index) noexcept;
   void reset_all() noexcept;
 
-  // Idle: nothing is used, nobody waits, no reservation names it, and no configuration.
+  // Idle: no usage, no waiters, no reservation that names it, and not configured.
   bool forget_if_idle(SubjectIndex index) noexcept;
   // Forgets the idle ones among the next `count`, but none of `kept`.
   void sweep(uint32_t count, const Members& kept) noexcept;
@@ -68,7 +69,8 @@ class SubjectTable {
     return {pool_[index].name, pool_[index].name_bytes};
   }
 
-  // Subjects with a queue are added when their quota changes; others add what else happens.
+  // The table adds subjects with a queue when their quota changes; other classes add them for other
+  // reasons.
   ServeList& to_serve() noexcept { return to_serve_; }
   const ServeList& to_serve() const noexcept { return to_serve_; }
 
@@ -96,7 +98,7 @@ class SubjectTable {
   SubjectIndex sweep_at_ = 0;
 };
 
-// ---------------------------------------------------------------------------- what every call does
+// ------------------------------------------------------------------------------ used by every call
 
 inline SubjectIndex SubjectTable::find(const NameHash& hash) const noexcept {
   static_assert(no_subject == HashIndex::none);
@@ -109,7 +111,7 @@ inline Subject& SubjectTable::current(SubjectIndex index) noexcept {
   return subject;
 }
 
-inline void SubjectTable::look_at(SubjectIndex index, Member& member) noexcept {
+inline void SubjectTable::read_member(SubjectIndex index, Member& member) noexcept {
   const Subject& subject = current(index);
   member.index = index;
   member.quota = subject.quota;

@@ -1,4 +1,4 @@
-// What the timers of a store stand for: all of them share one wheel.
+// The owner words of a store's timers: all of them share one wheel.
 // Shape:  the kind in the upper 4 bits of a timer's owner, an index in the lower 32.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace sluice::quota {
 
 struct TimerOwner {
   enum Kind : uint8_t {
-    lifetime,    // of a reservation: its end, or of being remembered
+    lifetime,    // of a reservation: it expires, or is forgotten
     wait_limit,  // of a waiter
     wake         // of a waiter: when it may fit
   };

@@ -10,8 +10,8 @@ using api::WaiterId;
 
 namespace {
 
-// What a waiter waits for may come sooner than was foreseen (a wall clock that jumps): it is woken
-// after so long in any case.
+// A waiter may fit earlier than was foreseen (a wall clock that jumps): it is woken after so long
+// in any case.
 constexpr int64_t wake_ns_max = 60 * base::ns_per_s;
 
 }  // namespace
@@ -90,7 +90,7 @@ void WaitQueues::take_out(WaiterId index, uint8_t place) noexcept {
     pool_[waiter_of(behind)].before[place_of(behind)] = before;
   }
   --subject.waiting;
-  const bool may_help = before == no_link || lets_pass(subject);
+  const bool may_help = before == no_link || allows_overtaking(subject);
   if (subject.has_waiters() && may_help) subjects_.to_serve().add(subject_index);
 }
 
@@ -107,36 +107,36 @@ void WaitQueues::wake_at(WaiterId index, int64_t fits_at_ns) noexcept {
   wheel_.schedule(pool_[index].wake, base::ceil_ms(wake_ns));
 }
 
-// Somebody in a queue of the party must not be passed. Where that is only so because somebody is
-// still to be tried, the queue is marked: once it was served a newcomer knows.
-bool WaitQueues::is_behind(const Members& members) noexcept {
+// Whether a queue of the members has a waiter that must not be overtaken. Where that is only so
+// because its head is still to be tried, marks the queue to have it tried.
+bool WaitQueues::must_queue_behind(const Members& members) noexcept {
   bool must = false;
   for (const Member& member : members) {
     if (member.index == no_subject) continue;
     const Subject& subject = subjects_[member.index];
-    if (!subject.has_waiters() || may_be_passed(subject)) continue;
-    if (lets_pass(subject)) subjects_.to_serve().add(member.index);
+    if (!subject.has_waiters() || may_be_overtaken(subject)) continue;
+    if (allows_overtaking(subject)) subjects_.to_serve().add(member.index);
     must = true;
   }
   return must;
 }
 
-// The head of the queue is not still to be tried: no queue of it is marked, and no timer is due
-// that might mark one.
-bool WaitQueues::may_be_passed(const Subject& subject) const noexcept {
-  return lets_pass(subject) && !is_to_be_tried(pool_[waiter_of(subject.first_waiter)]) &&
+// The queue allows overtaking, and its head is not still to be tried: no queue of the head is
+// marked, and no timer is due that might mark one.
+bool WaitQueues::may_be_overtaken(const Subject& subject) const noexcept {
+  return allows_overtaking(subject) && !is_to_be_tried(pool_[waiter_of(subject.first_waiter)]) &&
          wheel_.next_due_ms() > clock_.ms();
 }
 
-bool WaitQueues::let_pass(const Members& members) const noexcept {
+bool WaitQueues::allow_overtaking(const Members& members) const noexcept {
   return std::all_of(members.begin(), members.end(), [this](const Member& member) {
     if (member.index == no_subject) return true;
     const Subject& subject = subjects_[member.index];
-    return !subject.has_waiters() || lets_pass(subject);
+    return !subject.has_waiters() || allows_overtaking(subject);
   });
 }
 
-bool WaitQueues::lets_pass(const Subject& subject) const noexcept {
+bool WaitQueues::allows_overtaking(const Subject& subject) const noexcept {
   return subject.quota != nullptr && subject.overtaken < subject.quota->quota.overtakers_max;
 }
 
@@ -167,7 +167,7 @@ bool WaitQueues::may_overtake(WaiterId index) noexcept {
     if (request.subjects[place] == no_subject) continue;
     const Subject& subject = subjects_.current(request.subjects[place]);
     if (subject.first_waiter == link_of(index, place)) continue;
-    if (!lets_pass(subject)) return false;
+    if (!allows_overtaking(subject)) return false;
   }
   return true;
 }

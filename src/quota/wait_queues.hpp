@@ -1,11 +1,11 @@
-// The queues of those who wait to reserve, one for each subject; and who may pass whom in them.
+// The queues of requests that wait to reserve, one for each subject; and which may overtake which.
 // Flow:   join() -> the head of all its queues, or one that may overtake, is served -> leave().
 // Shape:  a request waits in the queue of every subject that it names. All queues are in the order
-//         of arrival, so there is always a waiter that heads all of its own. Queues are lists
+//         of arrival, so there is always a waiter that heads all its queues. Queues are lists
 //         through the waiters, by links of a waiter and a place.
 // Units:  nanoseconds and milliseconds, monotonic.
 // Errors: none; join() needs room in the pool.
-// Lives:  one thread only. A subject whose queue has somebody is not forgotten.
+// Lives:  one thread only. A subject with waiters is not forgotten.
 #pragma once
 
 #include <boost/container/static_vector.hpp>
@@ -32,33 +32,37 @@ class WaitQueues {
   WaitQueues(const Options& options, const CallClock& clock, SubjectTable& subjects,
              base::TimerWheel& wheel, OwnerNames& owners, ClientIds& client_ids);
 
-  // At the end of its queues, with the ticket, owner and wait limit of the call.
+  // Adds a waiter at the end of its queues, with the ticket, owner and wait limit of the call.
   api::WaiterId join(const Request& request, const api::QuotaCall& call,
                      api::ShardId origin) noexcept;
-  // Out of all its queues; those where somebody comes nearer to the head are to be served.
+  // Takes a waiter out of all its queues; marks those where another one comes nearer to the head.
   void leave(api::WaiterId index) noexcept;
-  // The request, for the reservation that it becomes: the client's id is no longer the waiter's.
+  // Takes the request, for the reservation that it becomes: the client's id is no longer the
+  // waiter's.
   Request take_request(api::WaiterId index) noexcept;
-  // The timer: its queues are to be served then, or earlier.
+  // Sets the timer that marks its queues, for that time or earlier.
   void wake_at(api::WaiterId index, int64_t fits_at_ns) noexcept;
 
-  // Whether a newcomer has to wait since somebody else does.
-  bool must_wait(const Members& members) noexcept { return pool_.used() > 0 && is_behind(members); }
-  // Whether the queues ahead of a newcomer let one pass, once those that are marked were served.
-  bool let_pass(const Members& members) const noexcept;
-  // The party was admitted past those who wait.
+  // Whether a newcomer has to wait behind others. Marks queues that have to be served to know.
+  bool must_wait(const Members& members) noexcept {
+    return pool_.used() > 0 && must_queue_behind(members);
+  }
+  // Whether the queues ahead of a newcomer allow overtaking, once those that are marked were
+  // served.
+  bool allow_overtaking(const Members& members) const noexcept;
+  // The members' call was admitted ahead of those that wait.
   void count_overtaking(const Members& members) noexcept;
 
   bool heads_all(api::WaiterId index) const noexcept;
-  // Every queue that it does not head lets one more pass.
+  // Whether every queue that it does not head allows overtaking.
   bool may_overtake(api::WaiterId index) noexcept;
-  bool lets_pass(const Subject& subject) const noexcept;
-  // The subjects in whose queues others are ahead of it.
+  bool allows_overtaking(const Subject& subject) const noexcept;
+  // The subjects that have others ahead of it in their queues.
   SubjectList queues_not_headed(api::WaiterId index) const noexcept;
-  // One of its queues is to be served, and was not since then.
+  // Whether one of its queues is to be served, and was not since then.
   bool is_to_be_tried(const Waiter& waiter, uint64_t since_order = UINT64_MAX) const noexcept;
 
-  // The queues of these subjects are to be served: something may help those who wait.
+  // Marks the queues of these subjects to be served: something may help their waiters.
   void mark(std::span<const SubjectIndex> subjects) noexcept;
 
   bool is_waiting(api::WaiterId index, api::Ticket ticket, api::ShardId origin) const noexcept;
@@ -74,8 +78,8 @@ class WaitQueues {
   void check_invariants() const noexcept;
 
  private:
-  bool is_behind(const Members& members) noexcept;
-  bool may_be_passed(const Subject& subject) const noexcept;
+  bool must_queue_behind(const Members& members) noexcept;
+  bool may_be_overtaken(const Subject& subject) const noexcept;
   void append(api::WaiterId index, uint8_t place) noexcept;
   void take_out(api::WaiterId index, uint8_t place) noexcept;
 

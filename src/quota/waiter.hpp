@@ -31,13 +31,13 @@ struct Waiter
   explicit Waiter(const Request& asked) noexcept : request(asked) {}
 
   base::Timer limit;  // the wait limit
-  base::Timer wake;   // of one that heads all its queues, or may pass the heads: when it may fit
+  base::Timer wake;   // when it may fit: of a waiter that heads all its queues, or may overtake
   Request request;
   api::Ticket ticket = api::no_ticket;
   api::ShardId origin = 0;
   OwnerNames::Block owner = OwnerNames::none;
   api::WaitAnswer* answer = nullptr;  // lent by its session, if it shows more than the grant
-  uint64_t limit_order = 0;           // of the call when its wait limit passed; linked since then
+  uint64_t limit_order = 0;           // when its wait limit passed; it is linked since then
   std::array<Link, limits::call_subjects_max> before{};
   std::array<Link, limits::call_subjects_max> behind{};
 };

@@ -1,8 +1,7 @@
-// How much one step may do where many subjects move at once: later steps do the rest.
-// Flow:   refill() as a step begins -> spend() for what is looked at -> may_go_on() before the
-//         next.
-// Units:  looks at a subject; each waiter, timer or queue costs one beside those at its subjects.
-// Lives:  one thread only. A step finishes what it has begun, and may so overdraw its budget.
+// Bounds the work of one step where many subjects move at once: later steps do the rest.
+// Flow:   refill() as a step begins -> spend() for each check -> may_go_on() before the next.
+// Units:  checks of a subject; each waiter, timer or queue costs one beside those at its subjects.
+// Lives:  one thread only. A step finishes what it has begun, and so may overdraw its budget.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Which algorithm limits keys: the one place that names it. The key table, the seats and the key
-// store work with any that models WindowPacking (window_cell.hpp).
+// Names the algorithm that limits keys, in this one place. The key table, the handle slots and the
+// key store work with any that models WindowPacking (window_cell.hpp).
 #pragma once
 
 #include "shard/fixed_window_packing.hpp"

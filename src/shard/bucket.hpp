@@ -1,7 +1,7 @@
 // One cache line of the key table: three keys' tags and windows.
 // Shape:  words and tails are the keys' cells (key_cell.hpp).
-//         overflow: how many keys whose home is this bucket, or one before it, lie behind it. A
-//                search ends where it is 0, so taking a key out leaves no tombstone.
+//         overflow: how many keys lie behind this bucket that have their home here or before. A
+//                search ends where it is 0, so erasing a key leaves no tombstone.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct alignas(64) Bucket {
   uint32_t tails[slots_count];
   uint32_t overflow;
 
-  // A bit per slot that holds `tag`. Without branches: which slot it is, is unpredictable.
+  // A bit per slot that holds `tag`. Without branches: which slot matches is unpredictable.
   uint32_t match(uint64_t tag) const noexcept {
     uint32_t found = static_cast<uint32_t>(tags[0] == tag) |
                      static_cast<uint32_t>(tags[1] == tag) << 1 |

@@ -1,6 +1,6 @@
 // The buckets of one size of the key table, in position order. A growing table has two of them.
 // Shape:  buckets are searched from the key's home on, around the end. Beside each slot a cold
-//         record says where the key's text is and its position, so growing hashes nothing again.
+//         record has the place of the key's text and its position, so growing hashes nothing again.
 // Errors: the constructor throws std::system_error when there is no address space.
 #pragma once
 
@@ -22,9 +22,9 @@ class BucketArray {
  public:
   explicit BucketArray(uint32_t buckets_max);
 
-  // Empty, with so many buckets; it was closed.
+  // Opens a closed array with so many buckets, all empty.
   void open(uint32_t buckets_count) noexcept;
-  // Gives the memory back; every slot is empty.
+  // Frees the memory; every slot is empty.
   void close() noexcept;
 
   uint32_t buckets_count() const noexcept { return buckets_count_; }
@@ -33,7 +33,7 @@ class BucketArray {
   uint32_t home(uint32_t position) const noexcept {
     return static_cast<uint32_t>(uint64_t{position} * buckets_count_ >> 32);
   }
-  // The lowest position whose home is bucket `index`; 2^32 for the bucket after the last.
+  // The lowest position with bucket `index` as its home; 2^32 for the bucket after the last.
   uint64_t first_position(uint32_t index) const noexcept {
     return ((uint64_t{index} << 32) + buckets_count_ - 1) / buckets_count_;
   }
@@ -41,13 +41,13 @@ class BucketArray {
     return index + 1 == buckets_count_ ? 0 : index + 1;
   }
 
-  // Inlined at once: g++ 12 takes a function that only prefetches for one without effect, and
-  // drops its calls.
+  // Always inlined: g++ 12 takes a function that only prefetches for one without effect, and drops
+  // its calls.
   [[gnu::always_inline]] void prefetch(uint32_t position) const noexcept {
     __builtin_prefetch(&buckets_[home(position)], 1);
   }
 
-  // Looks into the key's home only, whose line prefetch() asked for; asks for the next one when
+  // Searches only the key's home, which prefetch() has fetched; prefetches the next buckets when
   // the key may lie there.
   [[gnu::always_inline]] Place find_at_home(const KeyHash& hash) const noexcept {
     Bucket& bucket = buckets_[home(hash.position)];
@@ -73,7 +73,7 @@ class BucketArray {
     return {};
   }
 
-  // The key is not there, and a slot is free. The window is the caller's to write.
+  // The key is absent, and a slot is free. The caller writes the window.
   Place insert(const KeyHash& hash, uint32_t text) noexcept;
   void erase(Place place) noexcept;
 

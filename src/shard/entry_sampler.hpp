@@ -1,13 +1,13 @@
-// Which of the decided entries are looked at closer: few enough that nobody notices, and each with
-// the same chance, whatever pattern the clients ask in.
-// Flow:   a batch was decided -> pass() -> the entries that are due, each with its weight.
+// Picks the decided entries that are sampled: few enough to cost next to nothing, and each with the
+// same chance, whatever pattern the clients ask in.
+// Flow:   a batch was decided -> sample() -> the entries that are due, each with its weight.
 // Shape:  the gap to the next sample is drawn evenly from 1 to 2 * stride - 1, so that one of
 //         `stride` entries is taken; it stands for that many. The stride doubles whenever a tick
-//         has had its samples, and halves with a tick that took less than half of them: a core
+//         has had its samples, and halves with a tick that took less than half of them: a shard
 //         takes every entry while it decides few, and no more than about 5,000 a second ever.
 //         Batches without a sample cost two comparisons and a subtraction.
 // Units:  entries; milliseconds.
-// Lives:  one core only; the seed is secret, so that nobody can ask between the samples.
+// Lives:  one thread only; the seed is secret, so that no client can ask between the samples.
 #pragma once
 
 #include <algorithm>
@@ -24,9 +24,9 @@ class EntrySampler {
 
   explicit EntrySampler(uint64_t seed) noexcept : random_(seed) {}
 
-  // Of `count` entries in a row calls `observe(at, weight)` for those that are due.
+  // Calls `observe(at, weight)` for those of `count` entries in a row that are due.
   template <typename Observe>
-  void pass(size_t count, int64_t now_ms, Observe observe) noexcept {
+  void sample(size_t count, int64_t now_ms, Observe observe) noexcept {
     if (now_ms >= tick_end_ms_) [[unlikely]]
       end_tick(now_ms);
     size_t at = gap_;
@@ -48,12 +48,12 @@ class EntrySampler {
     doubled_ = true;
   }
 
-  // Ticks that nobody asked in took none.
+  // Ticks without entries took no samples.
   void end_tick(int64_t now_ms) noexcept {
     const int64_t idle_ticks = (now_ms - tick_end_ms_) / tick_ms;
     const int64_t halvings = idle_ticks + (!doubled_ && taken_ < tick_samples / 2 ? 1 : 0);
     stride_ = std::max(stride_ >> std::min<int64_t>(halvings, 31), 1U);
-    if (weight_ > stride_) {  // who waited for a gap of busier times would wait too long
+    if (weight_ > stride_) {  // a gap that was drawn in busier times is too long
       gap_ = std::min<size_t>(gap_, 2 * stride_ - 2);
       weight_ = stride_;
     }
@@ -62,7 +62,7 @@ class EntrySampler {
     tick_end_ms_ = now_ms + tick_ms;
   }
 
-  // How many entries are passed over before the next one.
+  // How many entries are skipped before the next sample.
   size_t draw_gap() noexcept {
     weight_ = stride_;
     random_ += 0x9E37'79B9'7F4A'7C15;  // SplitMix64

@@ -19,11 +19,11 @@ api::Handle HandleBook::intern(const KeyHash& hash, std::string_view key) noexce
     const api::Handle handle = take_number();
     place.bucket->words[place.slot] = handle;
     hashes_[handle] = hash;
-    ASSERT(handle_slots_[handle].holders == 0);
+    ASSERT(handle_slots_[handle].references == 0);
     handle_slot(handle).set_vacant();
   }
   const auto handle = static_cast<api::Handle>(place.bucket->words[place.slot]);
-  ++handle_slots_[handle].holders;
+  ++handle_slots_[handle].references;
   return handle;
 }
 
@@ -37,7 +37,7 @@ api::Handle HandleBook::take_number() noexcept {
 
 void HandleBook::drop_reference(api::Handle handle) noexcept {
   ASSERT(holds(handle));
-  if (--handle_slots_[handle].holders > 0) return;
+  if (--handle_slots_[handle].references > 0) return;
   ASSERT(handle_slot(handle).is_vacant());
   names_.erase(names_.find(hashes_[handle]));
   hashes_[handle] = {.tag = 0, .position = free_};

@@ -1,13 +1,15 @@
-// Keys that connections refer to by number, and the seats where such keys' windows lie.
-// Flow:   a connection interns a key -> its handle, the same for every connection of this core ->
-//         decisions go to the seat without hashing, looking up or reading the key.
-// Shape:  seats are 16 bytes side by side, by handle: a key's cell (key_cell.hpp), and how many
-//         connections hold the handle. A seat is vacant until its key is first asked by handle,
-//         when the key is forgotten, and for ever where the key is another core's. Hashes and texts
-//         lie apart, cold; a key table of their own finds the handle of a key.
-// Errors: intern() gives `none` when handles_max keys are held, or their text has no room left.
-// Lives:  one core only; address space is reserved for all, memory taken as it is used. A handle
-//         lives from intern() to the last let_go(); its number is given anew after that.
+// Keys that connections refer to by number, and the handle slots where such keys' windows lie.
+// Flow:   a connection interns a key -> its handle, the same for every connection of this shard ->
+//         decisions go to the handle slot without hashing, looking up or reading the key.
+// Shape:  handle slots are 16 bytes side by side, by handle: a key's cell (key_cell.hpp), and how
+//         many connections hold the handle. A handle slot is vacant until its key is first asked
+//         for by handle, after the key is forgotten, and always where the key belongs to another
+//         shard. Hashes and texts lie apart, cold; a key table of their own finds the handle of a
+//         key.
+// Errors: intern() returns `no_handle` when handles_max keys are held, or their text has no room
+//         left.
+// Lives:  one thread only; address space is reserved for all, memory taken as it is used. A handle
+//         lives from intern() to the last drop_reference(); its number is used again after that.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +27,14 @@ class HandleBook {
  public:
   HandleBook(uint32_t handles_max, uint32_t key_bytes_max);
 
-  // One more holds it.
+  // Adds a reference to the key's handle.
   api::Handle intern(const KeyHash& hash, std::string_view key) noexcept;
-  // One less. After the last the number, whose seat is vacant, may become another key's.
+  // Drops one reference. After the last, the handle slot has to be vacant, and the number may
+  // become another key's.
   void drop_reference(api::Handle handle) noexcept;
   bool is_last(api::Handle handle) const noexcept {
     DEBUG_ASSERT(holds(handle));
-    return handle_slots_[handle].holders == 1;
+    return handle_slots_[handle].references == 1;
   }
 
   KeyCell handle_slot(api::Handle handle) const noexcept {
@@ -43,13 +46,13 @@ class HandleBook {
   }
 
   const KeyHash& hash(api::Handle handle) const noexcept { return hashes_[handle]; }
-  // Until the last let_go().
+  // Valid until the last drop_reference().
   std::string_view key(api::Handle handle) const noexcept;
   bool holds(api::Handle handle) const noexcept {
-    return handle < fresh_ && handle_slots_[handle].holders > 0;
+    return handle < fresh_ && handle_slots_[handle].references > 0;
   }
 
-  // Goes on with the growth of the table of names, if it grows.
+  // Continues the growth of the table of names, if it grows.
   void grow_slice() noexcept { names_.grow_slice(); }
 
   uint32_t used() const noexcept { return names_.keys_count(); }
@@ -63,7 +66,7 @@ class HandleBook {
   struct HandleSlot {
     uint64_t word;
     uint32_t tail;
-    uint32_t holders;
+    uint32_t references;
   };
   static_assert(sizeof(HandleSlot) == 16);
 

@@ -24,7 +24,7 @@ void HeavyHitters::add(const KeyHash& hash, std::string_view key, Outcome outcom
   sift_down(counter.heap_place);
 }
 
-// A counter for a key that has none: a new one, or the least, with the count that it has.
+// A counter for a key that has none: a new one, or the least one, with its count.
 HeavyHitters::Index HeavyHitters::take_over(const KeyHash& hash, std::string_view key) noexcept {
   Index index = none;
   if (used_ < counters_max) {
@@ -53,7 +53,7 @@ uint32_t HeavyHitters::slot_of(const KeyHash& hash) const noexcept {
   return slot;
 }
 
-// Whoever stands behind the gap, and may stand in it, moves there: no search ends too early.
+// Entries behind the gap that may stand in it move there, so that no search ends too early.
 void HeavyHitters::remove(uint32_t slot) noexcept {
   uint32_t gap = slot;
   for (uint32_t at = next(slot); slots_[at] != none; at = next(at)) {

@@ -1,15 +1,16 @@
-// The keys of a stream that come most often, in bounded memory: weighted Space-Saving.
+// The most frequent keys of a stream, in bounded memory: weighted Space-Saving.
 // Flow:   add() per sample -> counters(), in no order.
 // Shape:  a counter for each of counters_max keys, a heap of them with the least count on top, and
 //         an open-addressed index by hash. A key without a counter takes over the least one, with
-//         its count: so counts are too high, never too low. What came since is kept by outcome.
+//         its count: so counts are too high, never too low. Weights since then are also kept by
+//         outcome.
 // Units:  weights; `total` is the sum of all that were added, halvings included.
 // Errors: none. Of any key, with `least` the smallest count once all counters are taken, else 0:
 //           seen() <= true weight <= count <= true weight + total / counters_max + 1
 //           without a counter: true weight <= least <= total / counters_max
 //         halve() keeps all of it, for true weights that are halved and rounded down as well. So
 //         every key that has more than 1 of 512 parts of the traffic is there.
-// Lives:  one core only; nothing is allocated after construction. A key's text is cut.
+// Lives:  one thread only; nothing is allocated after construction. A key's text is cut.
 // Source: Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent and Top-k Elements in
 //         Data Streams, 2005.
 #pragma once
@@ -45,7 +46,7 @@ class HeavyHitters {
 
   void add(const KeyHash& hash, std::string_view key, Outcome outcome, uint64_t weight) noexcept;
 
-  // What was is half as heavy as what will be.
+  // Halves every weight so far, so that later ones count twice as much.
   void halve() noexcept;
 
   std::span<const Counter> counters() const noexcept { return std::span(counters_).first(used_); }

@@ -1,7 +1,7 @@
-// What a worker asks of the shard that limits its keys.
+// The interface through which a worker asks the shard of its keys.
 // Flow:   the entries of a loop iteration, or handles -> decide() -> verdicts (and details);
 //         outcomes of waiters come out as grants (api/decider.hpp).
-// Shape:  Shard is the one that is shipped.
+// Shape:  Shard is the implementation that is shipped.
 // Units:  permits; `now` in nanoseconds.
 // Errors: none: every outcome is a Verdict. When full: table_full, waiters_full, no_handle.
 // Lives:  one thread only; reads no clock, draws no random number.
@@ -22,8 +22,8 @@
 
 namespace sluice::shard {
 
-// Where decide() writes, one of each per entry. `details` and `waiters` are written only where the
-// entry asked for details, or was queued; they keep what they held elsewhere.
+// Where decide() writes, one of each per entry. It writes `details` and `waiters` only where the
+// entry asked for details, or was queued; all others keep their contents.
 struct Answers {
   std::span<api::Verdict> verdicts;
   std::span<api::Detail> details;
@@ -35,7 +35,7 @@ struct Answers {
 };
 
 struct Statistics {
-  std::array<uint64_t, api::verdicts_count> decisions{};  // by verdict; queued and its outcome both
+  std::array<uint64_t, api::verdicts_count> decisions{};  // by verdict; a waiter's outcome too
   uint64_t released = 0;
   uint64_t keys_expired = 0;
   uint64_t keys_evicted = 0;  // past their window, in a full table
@@ -48,51 +48,52 @@ struct Page {
   uint64_t next_cursor = 0;             // 0: this was the last page
 };
 
-// One of the keys that are asked most of late; sampled (key_traffic.hpp). A verdict that is neither
-// approved nor queued counts as denied.
+// One of the keys with the most entries of late; sampled (key_traffic.hpp). A verdict that is
+// neither approved nor queued counts as denied.
 struct HeavyKey {
   std::string_view key;    // its first 256 bytes; until the shard's next call
   uint32_t key_bytes = 0;  // of the whole key
   double approved_per_s = 0;
   double denied_per_s = 0;
   double queued_per_s = 0;
-  double per_s_max = 0;                 // there may have been so many before the key was watched
-  std::optional<uint32_t> waiting = 0;  // now; nothing for a key that was cut
+  double per_s_max = 0;                 // at most: with entries from before the key was watched
+  std::optional<uint32_t> waiting = 0;  // now; unset for a key that was cut
 
   double per_s() const noexcept { return approved_per_s + denied_per_s + queued_per_s; }
 };
 
 class KeyDecider : public api::Decider {
  public:
-  // Decides `entries` of the connections of shard `origin` in their order. Waiters that this serves
-  // or fails come out as grants.
+  // Decides `entries` of the connections of shard `origin` in their order. Outcomes of waiters that
+  // follow from this come out as grants.
   virtual void decide(std::span<const api::Entry> entries, const Answers& answers, base::Now now,
                       api::ShardId origin) noexcept = 0;
 
-  // Decides a request of one permit for each of these keys, in order. They are held, and belong to
-  // this shard.
+  // Decides a request of one permit for each of these keys, in order. The handles are held, and the
+  // keys belong to this shard.
   virtual void decide(std::span<const api::Handle> handles, std::span<api::Verdict> verdicts,
                       base::Now now) noexcept = 0;
 
-  // The number of a key, of this shard or another, while somebody holds it; every intern() has its
-  // free_handle(). no_handle: as many are held as handles_max, or their text has no room left.
+  // The number of a key, of this shard or another, until each intern() has had its free_handle().
+  // no_handle: handles_max keys are held, or their text has no room left.
   virtual api::Handle intern(std::string_view key) noexcept = 0;
   virtual void free_handle(api::Handle handle) noexcept = 0;
-  // Until the handle is freed.
+  // Valid until the handle is freed.
   virtual std::string_view key_of(api::Handle handle) const noexcept = 0;
 
-  // Rules that hold from now on, for every key; returns those that held before. Keys with waiters
-  // are matched anew in the next calls of run_due(), others when they are next looked at: as if
-  // all had been at once. (Rules that are replaced before anybody looks leave no trace but their
-  // time: those that replaced them hold from it on.) A window whose length changes begins then, its
-  // counters go on; what requests have changed stays where the rules say the same as before.
+  // Adopts rules that hold from now on for every key; returns the previous ones. Keys with waiters
+  // are matched again in the next calls of run_due(), others when they are next used: with the same
+  // effect as if all had been matched at once. (Rules that are replaced before a key was matched
+  // have no effect on it but their time: those that replaced them hold from it on.) A window of
+  // another length begins then and keeps its counters; what requests have changed stays where the
+  // rules are the same as before.
   virtual std::unique_ptr<policy::RuleBook> adopt(std::unique_ptr<policy::RuleBook> rules,
                                                   base::Now now) noexcept = 0;
 
   // The sweep lags behind its pace: call run_due() again soon even if nothing is due.
   virtual bool sweep_late() const noexcept = 0;
 
-  // Neither creates the key nor counts as use. Nothing when the key is not live at `now`.
+  // Neither creates the key nor counts as use. nullopt when the key is not live at `now`.
   virtual std::optional<api::KeyState> inspect(std::string_view key, base::Now now) noexcept = 0;
 
   // Live keys from `cursor` on, about `keys_max` of them (at most limits::inspect_page_max). A

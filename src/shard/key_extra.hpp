@@ -1,8 +1,8 @@
-// What only few keys have: a limit or queue of their own, a line of waiters, many denials, a policy
+// What only few keys have: a limit or queue length of their own, waiters, many denials, or a policy
 // that found no place in PolicyClasses.
-// Shape:  taken from a pool; the key's slot holds the index, and the window lies here meanwhile.
-// Flow:   made by the first override, waiter, or denial beyond 18 bits; given back as soon as
-//         nothing of that is left (KeyStore::settle_extra).
+// Flow:   made by the first override, waiter, or denial beyond 18 bits; freed as soon as nothing of
+//         that is left (KeyStore::schedule_or_free_extra).
+// Shape:  taken from a pool; the key's cell holds the index, and the window lies here meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ struct KeyExtra {
       : window(current), policy(by_rules), base(by_rules), generation(rules), hash(of) {}
 
   Window window;
-  limiter::Policy policy;  // in force: what the rules say, and what requests have changed in it
-  limiter::Policy base;    // what the rules said
+  limiter::Policy policy;  // in force: that of the rules, with what requests have changed
+  limiter::Policy base;    // that of the rules
   uint32_t generation;     // of those rules
   KeyHash hash;            // finds the key's slot again, wherever a growing table has moved it
-  base::Timer window_end;  // scheduled exactly while somebody waits
+  base::Timer window_end;  // scheduled exactly while there are waiters
   WaiterQueue queue;
 };
 

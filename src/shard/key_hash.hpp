@@ -1,4 +1,4 @@
-// The secret hash of a key: which bucket it lives in and the tag that tells it apart there.
+// The secret hash of a key: which bucket it lives in, and the tag that identifies it there.
 // Shape:  XXH3-128 with a secret; `tag` is the low half, `position` the top 32 bits of the other,
 //         so the two are independent. 96 bits stand for the key: its text is not compared.
 // Lives:  values never leave the process; the routing hash is another one (proto/key_hash.hpp).

@@ -55,7 +55,7 @@ Window KeyStore::window_of(Place place) const noexcept {
   return own.has_extra() ? extras_[own.extra()].window : own.window();
 }
 
-// The key's window ends, or begins anew.
+// The key's window ends, or begins anew: frees its extra, or its place in a policy class.
 void KeyStore::leave(KeyCell own) noexcept {
   if (own.has_extra()) {
     ASSERT(extras_[own.extra()].queue.empty());
@@ -77,8 +77,8 @@ void KeyStore::put(Place place, const Window& window, const limiter::Policy& pol
   cell(place).set_window(window, own);
 }
 
-KeyStore::ExtraIndex KeyStore::give_extra(Place place, const Window& window,
-                                          const KeyHash& hash) noexcept {
+KeyStore::ExtraIndex KeyStore::add_extra(Place place, const Window& window,
+                                         const KeyHash& hash) noexcept {
   const PolicyClasses::Index own = cell(place).policy();
   const ExtraIndex index = take_extra(place, window, classes_[own].policy, hash);
   classes_.leave(own);

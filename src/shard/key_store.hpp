@@ -1,7 +1,7 @@
-// The work of a Shard: decisions on keys, their lines of waiters, and forgetting them.
-// Flow:   decide: in groups; while one is decided, the keys of the next are found and those of the
-//         one behind it are hashed. Most entries end in decide_plain, the short way for a key that
-//         has no extra.
+// The work of a Shard: decisions on keys, their queues of waiters, and forgetting them.
+// Flow:   decide: in groups; while one is decided, the keys of the next are searched and those of
+//         the one after it are hashed. Most entries end in decide_plain, the fast path for a key
+//         that has no extra.
 // Shape:  key_store_decide.cpp (entries), key_store_queue.cpp (waiters and timers),
 //         key_store_forget.cpp (expiry and the full table), key_store_rules.cpp (new rules),
 //         key_store_inspect.cpp (views), key_store_handle.cpp (keys by number).
@@ -80,10 +80,10 @@ class KeyStore {
     std::span<const api::Entry> entries;
     std::array<KeyHash, entries_max> hashes;
     std::array<Place, entries_max> places;  // none: not at home
-    uint32_t version;                       // of the table, when the places were right
+    uint32_t version;                       // of the table, when the places were found
   };
 
-  // Where the answer to one entry goes, and when it was asked.
+  // One entry, where its answer goes, and when it is decided.
   struct Question {
     const api::Entry& entry;
     const KeyHash& hash;
@@ -117,10 +117,10 @@ class KeyStore {
   static bool changes_policy(const api::Entry& entry, const limiter::Policy& policy) noexcept;
   void change_policy(const api::Entry& entry, ExtraIndex index, int64_t now_ms) noexcept;
   bool waiters_full(const api::Entry& entry) const noexcept;
-  void watch(std::span<const api::Entry> entries, std::span<const api::Verdict> verdicts,
-             int64_t now_ms) noexcept;
-  void watch(std::span<const api::Handle> handles, std::span<const api::Verdict> verdicts,
-             int64_t now_ms) noexcept;
+  void sample_traffic(std::span<const api::Entry> entries, std::span<const api::Verdict> verdicts,
+                      int64_t now_ms) noexcept;
+  void sample_traffic(std::span<const api::Handle> handles, std::span<const api::Verdict> verdicts,
+                      int64_t now_ms) noexcept;
   void count(api::Verdict verdict) noexcept {
     ++statistics_.decisions[static_cast<size_t>(verdict)];
   }
@@ -130,10 +130,10 @@ class KeyStore {
 
   // By handle.
   api::Verdict decide_handle_slot(api::Handle handle, base::Now now, int64_t now_ms) noexcept;
-  api::Verdict decide_away(api::Handle handle, base::Now now, int64_t now_ms) noexcept;
+  api::Verdict decide_indirect(api::Handle handle, base::Now now, int64_t now_ms) noexcept;
   bool is_current(KeyCell handle_slot, int64_t now_ms) const noexcept;
-  void take_handle_slot(api::Handle handle) noexcept;
-  void give_up_handle_slot(api::Handle handle) noexcept;
+  void move_to_handle_slot(api::Handle handle) noexcept;
+  void move_to_bucket(api::Handle handle) noexcept;
 
   // Keys.
   Place find_live(const KeyHash& hash, int64_t now_ms) noexcept;
@@ -149,7 +149,7 @@ class KeyStore {
            const KeyHash& hash) noexcept;
   ExtraIndex take_extra(Place place, const Window& window, const limiter::Policy& policy,
                         const KeyHash& hash) noexcept;
-  ExtraIndex give_extra(Place place, const Window& window, const KeyHash& hash) noexcept;
+  ExtraIndex add_extra(Place place, const Window& window, const KeyHash& hash) noexcept;
   void drop_extra(Place place, const Window& window) noexcept;
 
   // Rules.
@@ -160,10 +160,10 @@ class KeyStore {
   base::Now stale_since(uint32_t generation) const noexcept;
   static void anchor(Window& window, int64_t from_ms, int64_t to_ms, base::Now since) noexcept;
 
-  // Lines.
+  // Queues.
   void roll_and_serve(KeyExtra& extra, int64_t now_ms) noexcept;
   void serve(KeyExtra& extra, int64_t now_ms) noexcept;
-  void settle_extra(ExtraIndex index) noexcept;
+  void schedule_or_free_extra(ExtraIndex index) noexcept;
   void grant(Waiter& waiter, KeyExtra& extra, api::Verdict verdict, int64_t now_ms) noexcept;
   bool take_out(api::WaiterId waiter, api::Ticket ticket, api::ShardId origin, bool confirms,
                 base::Now now) noexcept;
@@ -192,16 +192,18 @@ class KeyStore {
 
   Options options_;
   std::unique_ptr<policy::RuleBook> rules_;
-  uint32_t generation_ = 0;            // of the rules
-  std::array<base::Now, 64> since_{};  // when the last rules came, by their generation
+  uint32_t generation_ = 0;                 // of the rules
+  std::array<base::Now, 64> adopted_at_{};  // when the last rules were adopted, by generation
   std::array<Group, decided_behind + 1>
-      groups_;  // here, for to clear them costs more than to hash a group
-  api::WaiterId refresh_from_ = api::no_waiter;  // waiters whose keys still follow the old rules
+      groups_;  // a member: clearing them for each call costs more than hashing a group
+  api::WaiterId refresh_from_ =
+      api::no_waiter;  // from here on waiters' keys still follow old rules
   PolicyClasses classes_;
   KeyTable table_;
   HandleBook handles_;
   base::ObjectPool<Waiter> waiters_;
-  base::ObjectPool<KeyExtra> extras_;  // their lines let go of the waiters when they end
+  base::ObjectPool<KeyExtra>
+      extras_;  // behind waiters_: their queues unlink the waiters when they end
   base::TimerWheel timers_;
   std::vector<api::Grant> grants_;
   std::vector<api::KeyState> page_;
@@ -213,27 +215,27 @@ class KeyStore {
   int64_t swept_ms_ = 0;
   bool swept_late_ = false;  // there was more to sweep than one call may
 
-  // The search for a key to give up in a full table.
+  // The search for a key to evict in a full table.
   uint32_t reclaim_bucket_ = 0;
-  uint32_t barren_buckets_ = 0;        // looked at in vain, one after the other
-  int64_t barren_until_ms_ = 0;        // the earliest any of their keys may be given up
-  int64_t reclaim_not_before_ms_ = 0;  // a whole lap was in vain: no search until then
+  uint32_t searched_buckets_ = 0;      // searched in a row without success
+  int64_t first_evictable_ms_ = 0;     // when the first of their keys may be evicted
+  int64_t reclaim_not_before_ms_ = 0;  // a whole lap found none: no search until then
 };
 
-// The short way: a live key without an extra, and an answer that needs none. Else `none`, and
-// nothing was changed. The caller counts it.
+// The fast path: a live key without an extra, and an answer that needs none. Else `none`, and
+// nothing was changed. The caller counts the verdict.
 inline api::Verdict KeyStore::decide_plain(WindowCell own, uint32_t cost, bool may_wait,
                                            int64_t now_ms) noexcept {
-  if (own.is_away()) [[unlikely]]
+  if (own.is_indirect()) [[unlikely]]
     return api::Verdict::none;
   const PolicyClasses::Class& by = classes_[own.policy()];
   return by.stale ? api::Verdict::none : decide_in_place(own, by.policy, cost, may_wait, now_ms);
 }
 
-// What a timer's owner word names.
+// In the owner word of a timer: it is a waiter's, else an extra's.
 inline constexpr uint64_t waiter_timer = uint64_t{1} << 32;
 
-// When asking again may help: with the next window, or never, or at once.
+// When a retry may help: with the next window, or never, or at once.
 constexpr int64_t retry_ms(api::Verdict verdict, int64_t reset_ms) noexcept {
   switch (verdict) {
     case api::Verdict::denied:

@@ -1,4 +1,4 @@
-// One entry after the other: find or make the key, decide, tell.
+// Decides entries one after the other: finds or makes the key, decides, reports.
 #include <algorithm>
 
 #include "base/assert.hpp"
@@ -11,10 +11,11 @@ using api::Verdict;
 
 }  // namespace
 
-// Entries take three steps in groups, so that the cache lines one step asks for arrive while the
-// others work: hash, and ask for the home bucket; look there, and ask for the next buckets when
-// the key may have overflowed; decide. Memory answers after a hundred nanoseconds and more, and the
-// more lines are under way at once the less each costs: hence several groups between two steps.
+// Entries take three steps in groups, so that the cache lines that one step prefetches arrive while
+// the others work: hash, and prefetch the home bucket; search it, and prefetch the next buckets
+// when the key may have overflowed; decide. Memory answers after a hundred nanoseconds and more,
+// and the more lines are under way at once the less each costs: hence several groups between two
+// steps.
 void KeyStore::decide(std::span<const api::Entry> entries, const Answers& answers, base::Now now,
                       api::ShardId origin) noexcept {
   ASSERT(answers.verdicts.size() >= entries.size());
@@ -33,13 +34,14 @@ void KeyStore::decide(std::span<const api::Entry> entries, const Answers& answer
     const size_t decided = hashed - decided_behind;
     decide(group(decided), answers.from(decided * Group::entries_max), now, origin);
   }
-  watch(entries, answers.verdicts, base::floor_ms(now.monotonic_ns));
+  sample_traffic(entries, answers.verdicts, base::floor_ms(now.monotonic_ns));
 }
 
-// The few that the traffic is judged by. Apart: the loops above keep their registers.
-[[gnu::noinline]] void KeyStore::watch(std::span<const api::Entry> entries,
-                                       std::span<const Verdict> verdicts, int64_t now_ms) noexcept {
-  traffic_.pass(entries.size(), now_ms, [&](size_t at, uint64_t weight) {
+// Samples entries for the traffic. Not inlined: the loops above keep their registers.
+[[gnu::noinline]] void KeyStore::sample_traffic(std::span<const api::Entry> entries,
+                                                std::span<const Verdict> verdicts,
+                                                int64_t now_ms) noexcept {
+  traffic_.sample(entries.size(), now_ms, [&](size_t at, uint64_t weight) {
     const api::Entry& entry = entries[at];
     if (entry.op != api::Op::acquire || verdicts[at] == Verdict::invalid_key) return;
     traffic_.add(hash_key(entry.key(), options_.hash_secret), entry.key(), verdicts[at], weight,
@@ -54,9 +56,9 @@ void KeyStore::decide(std::span<const api::Entry> entries, const Answers& answer
   for (size_t index = 0; index < entries.size(); ++index) {
     const api::Entry& entry = entries[index];
     KeyHash& hash = group.hashes[index];
-    const bool is_ours = entry.op != api::Op::other_shard && entry.key_bytes > 0 &&
-                         entry.key_bytes <= options_.key_bytes_max;
-    hash = is_ours ? hash_key(entry.key(), options_.hash_secret) : KeyHash{};
+    const bool is_hashed = entry.op != api::Op::other_shard && entry.key_bytes > 0 &&
+                           entry.key_bytes <= options_.key_bytes_max;
+    hash = is_hashed ? hash_key(entry.key(), options_.hash_secret) : KeyHash{};
     table_.prefetch(hash);
   }
 }
@@ -118,7 +120,7 @@ Verdict KeyStore::acquire(const Question& question) noexcept {
   Place place = find_live(question.hash, question.now_ms);
   const limiter::Policy policy = place ? policy_of(place) : rules_->policy_of(entry.key());
   const uint32_t limit = entry.max_requests != api::keep ? entry.max_requests : policy.max_requests;
-  // Not even the override that came along is kept: a request that can never be served is a mistake.
+  // The override of the entry is not kept either: a request that can never be served is a mistake.
   if (entry.cost > limit) return refuse(question, Verdict::never_fits);
   if (!place) place = make_key(question, policy);
   if (!place) return refuse(question, Verdict::table_full);
@@ -132,14 +134,14 @@ bool KeyStore::override_forbidden(const api::Entry& entry) const noexcept {
          (entry.max_requests_in_queue != api::keep && !options_.requests_can_mod_queue);
 }
 
-// Whether the overrides ask for anything but what a key without an extra has.
+// Whether the overrides differ from the policy of a key without an extra.
 bool KeyStore::changes_policy(const api::Entry& entry, const limiter::Policy& policy) noexcept {
   return (entry.max_requests != api::keep && entry.max_requests != policy.max_requests) ||
          (entry.max_requests_in_queue != api::keep &&
           entry.max_requests_in_queue != policy.max_requests_in_queue);
 }
 
-// A key without an extra: nobody waits. It gets one if this entry needs it.
+// A key without an extra has no waiters. It gets an extra if this entry needs one.
 Verdict KeyStore::acquire_bare(const Question& question, Place place) noexcept {
   const api::Entry& entry = question.entry;
   const limiter::Policy& policy = policy_of(place);
@@ -150,7 +152,7 @@ Verdict KeyStore::acquire_bare(const Question& question, Place place) noexcept {
   const bool queues = (entry.flags & api::flag::may_wait) != 0 && policy.max_requests_in_queue > 0;
   const bool counts_beyond = !fits && window.denied == WindowCell::denied_max;
   if (changes_policy(entry, policy) || (!fits && queues && !waiters_full(entry)) || counts_beyond) {
-    return acquire_extra(question, give_extra(place, window, question.hash));
+    return acquire_extra(question, add_extra(place, window, question.hash));
   }
   Verdict verdict = Verdict::approved;
   if (!window.take(entry.cost, policy.max_requests)) {
@@ -177,7 +179,7 @@ Verdict KeyStore::acquire_extra(const Question& question, ExtraIndex index) noex
     extra.window.deny();
   }
   report(question, extra.window, extra.policy, verdict);
-  settle_extra(index);
+  schedule_or_free_extra(index);
   return verdict;
 }
 
@@ -199,7 +201,8 @@ void KeyStore::change_policy(const api::Entry& entry, ExtraIndex index, int64_t 
 }
 
 bool KeyStore::waiters_full(const api::Entry& entry) const noexcept {
-  // Grants that nobody has fetched yet count as waiters: their list has room for waiters_max.
+  // Grants that the worker has not fetched yet count as waiters: their list has room for
+  // waiters_max.
   return (entry.flags & api::flag::waiters_full) != 0 ||
          waiters_.used() + grants_.size() >= waiters_.capacity();
 }
@@ -220,7 +223,7 @@ Verdict KeyStore::join_queue(const Question& question, ExtraIndex index) noexcep
   return Verdict::queued;
 }
 
-// Gives permits back to a live key; others have nothing to give back to.
+// Releases permits of a live key; of any other there are none to release.
 Verdict KeyStore::release(const Question& question) noexcept {
   const bool wants_details = (question.entry.flags & api::flag::wants_details) != 0;
   if (wants_details) question.detail = {};
@@ -233,7 +236,7 @@ Verdict KeyStore::release(const Question& question) noexcept {
   return Verdict::approved;
 }
 
-// Who waits gets them first.
+// Waiters get the permits first.
 void KeyStore::release_permits(Place place, uint32_t cost, int64_t now_ms) noexcept {
   WindowCell own = cell(place);
   if (!own.has_extra()) {
@@ -248,7 +251,7 @@ void KeyStore::release_permits(Place place, uint32_t cost, int64_t now_ms) noexc
   roll_and_serve(extra, now_ms);
   extra.window.release(cost);
   serve(extra, now_ms);
-  settle_extra(index);
+  schedule_or_free_extra(index);
 }
 
 bool KeyStore::refund(const api::Permit& permit, base::Now now) noexcept {
@@ -280,7 +283,7 @@ Verdict KeyStore::refuse(const Question& question, Verdict verdict) noexcept {
   return verdict;
 }
 
-// The request id is not ours: it stays as it is.
+// The request id is not the shard's: it stays as it is.
 inline void KeyStore::report(const Question& question, const Window& window,
                              const limiter::Policy& policy, Verdict verdict) const noexcept {
   if (verdict != Verdict::queued && (question.entry.flags & api::flag::wants_details) == 0) return;

@@ -1,4 +1,4 @@
-// Keys come to an end: expired ones in a slow sweep, and whichever may go when the table is full.
+// Forgets keys: expired ones in a slow sweep, and keys that may be evicted when the table is full.
 #include <algorithm>
 
 #include "base/assert.hpp"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t sweep_lap_ms = 4'000;        // the whole table once
 constexpr uint32_t sweep_buckets_max = 4'096;  // in one call
-constexpr uint32_t buckets_ahead = 16;         // whose seats are asked for
+constexpr uint32_t buckets_ahead = 16;         // with their handle slots prefetched
 constexpr uint32_t sweep_refreshes_max = 64;   // likewise: a match takes a microsecond or more
 constexpr uint32_t reclaim_buckets_max = 1'024;
 constexpr int64_t never_ms = INT64_MAX;
@@ -39,8 +39,8 @@ void KeyStore::forget(Place place) noexcept {
   reclaim_may_succeed();
 }
 
-// HandleSlots lie anywhere: to wait for each would cost a shard of ten million of them a quarter of
-// its time.
+// Handle slots lie anywhere: waiting for each would cost a shard of ten million of them a quarter
+// of its time.
 inline void KeyStore::prefetch_handle_slots(Bucket& bucket) const noexcept {
   for (uint32_t slot = 0; slot < Bucket::slots_count; ++slot) {
     const KeyCell own = bucket.cell(slot);
@@ -48,7 +48,7 @@ inline void KeyStore::prefetch_handle_slots(Bucket& bucket) const noexcept {
   }
 }
 
-// As many buckets as the time since the last call asks for, within bounds.
+// Sweeps as many buckets as are due since the last call, within bounds.
 void KeyStore::sweep(int64_t now_ms) noexcept {
   const BucketArray& array = table_.current();
   const int64_t since_ms = std::max(swept_ms_, now_ms - sweep_lap_ms);
@@ -76,13 +76,14 @@ void KeyStore::sweep(int64_t now_ms) noexcept {
       forget(place);
     }
   }
-  // What one call may not do is left for the next ones, not for the next lap.
+  // Buckets that one call may not sweep are left for the next calls, not for the next lap.
   swept_late_ = done < wanted;
   if (swept_late_) swept_ms_ -= (wanted - done) * sweep_lap_ms / array.buckets_count();
 }
 
-// When a full table may give this key up: past its window if a fresh start would show nothing of
-// it, else when it expires; never while somebody waits. Waiters may leave: then it is not too late.
+// When a full table may evict this key: past its window if a fresh start would show nothing of it,
+// else when it expires; never while it has waiters. Waiters may leave, so it may be checked again
+// soon.
 int64_t KeyStore::evictable_ms(Place place, int64_t now_ms) const noexcept {
   const WindowCell own = cell(place);
   if (!own.has_extra()) return own.window().fresh_ms();
@@ -101,7 +102,7 @@ bool KeyStore::reclaim(int64_t now_ms) noexcept {
   Place second_choice;
   for (uint32_t left = count; left > 0; --left) {
     if (reclaim_bucket_ >= array.buckets_count()) reclaim_bucket_ = 0;
-    if (barren_buckets_++ == 0) barren_until_ms_ = never_ms;
+    if (searched_buckets_++ == 0) first_evictable_ms_ = never_ms;
     if (reclaim_bucket_ + buckets_ahead < array.buckets_count()) {
       prefetch_handle_slots(array.bucket(reclaim_bucket_ + buckets_ahead));
     }
@@ -117,7 +118,7 @@ bool KeyStore::reclaim(int64_t now_ms) noexcept {
       }
       const int64_t from_ms = evictable_ms(place, now_ms);
       if (from_ms <= now_ms && !second_choice) second_choice = place;
-      barren_until_ms_ = std::min(barren_until_ms_, from_ms);
+      first_evictable_ms_ = std::min(first_evictable_ms_, from_ms);
     }
   }
   if (second_choice) {
@@ -125,17 +126,17 @@ bool KeyStore::reclaim(int64_t now_ms) noexcept {
     ++statistics_.keys_evicted;
     return true;
   }
-  if (barren_buckets_ >= array.buckets_count()) {
-    reclaim_not_before_ms_ = barren_until_ms_;
-    barren_buckets_ = 0;
+  if (searched_buckets_ >= array.buckets_count()) {
+    reclaim_not_before_ms_ = first_evictable_ms_;
+    searched_buckets_ = 0;
   }
   return false;
 }
 
-// Some key may be given up earlier than the search has seen: what it remembers no longer holds.
-// A use, a waiter or an override only ever puts that off.
+// Some key may be evicted earlier than the search has seen: it has to search again. A use, a waiter
+// or an override only ever delays an eviction.
 void KeyStore::reclaim_may_succeed() noexcept {
-  barren_buckets_ = 0;
+  searched_buckets_ = 0;
   reclaim_not_before_ms_ = 0;
 }
 

@@ -1,4 +1,5 @@
-// Keys that are asked by number: their windows lie in seats, which need no search.
+// Decides keys that are asked for by number: their windows lie in handle slots, which need no
+// search.
 #include <algorithm>
 
 #include "base/assert.hpp"
@@ -9,7 +10,8 @@ namespace {
 
 using api::Verdict;
 
-// HandleSlots asked for before they are decided, so that their cache lines have come by then.
+// How many handle slots are prefetched ahead of the decision, so that their cache lines have
+// arrived.
 constexpr size_t handle_slots_ahead = 64;
 
 }  // namespace
@@ -26,12 +28,13 @@ void KeyStore::decide(std::span<const api::Handle> handles, std::span<Verdict> v
     handles_.prefetch(handles[std::min(index + handle_slots_ahead, handles.size() - 1)]);
     verdicts[index] = decide_handle_slot(handles[index], now, now_ms);
   }
-  watch(handles, verdicts, now_ms);
+  sample_traffic(handles, verdicts, now_ms);
 }
 
-[[gnu::noinline]] void KeyStore::watch(std::span<const api::Handle> handles,
-                                       std::span<const Verdict> verdicts, int64_t now_ms) noexcept {
-  traffic_.pass(handles.size(), now_ms, [&](size_t at, uint64_t weight) {
+[[gnu::noinline]] void KeyStore::sample_traffic(std::span<const api::Handle> handles,
+                                                std::span<const Verdict> verdicts,
+                                                int64_t now_ms) noexcept {
+  traffic_.sample(handles.size(), now_ms, [&](size_t at, uint64_t weight) {
     traffic_.add(handles_.hash(handles[at]), handles_.key(handles[at]), verdicts[at], weight,
                  now_ms);
   });
@@ -41,13 +44,13 @@ inline Verdict KeyStore::decide_handle_slot(api::Handle handle, base::Now now,
                                             int64_t now_ms) noexcept {
   const Verdict verdict = decide_plain(WindowCell(handles_.handle_slot(handle)), 1, false, now_ms);
   if (verdict == Verdict::none) [[unlikely]]
-    return decide_away(handle, now, now_ms);
+    return decide_indirect(handle, now, now_ms);
   count(verdict);
   return verdict;
 }
 
 // The window lies in an extra, or the key has to be looked up, or made.
-Verdict KeyStore::decide_away(api::Handle handle, base::Now now, int64_t now_ms) noexcept {
+Verdict KeyStore::decide_indirect(api::Handle handle, base::Now now, int64_t now_ms) noexcept {
   const bool needs_lookup = !is_current(handles_.handle_slot(handle), now_ms);
   const std::string_view key = needs_lookup ? handles_.key(handle) : std::string_view{};
   const api::Entry entry{.key_data = key.data(), .key_bytes = static_cast<uint16_t>(key.size())};
@@ -63,7 +66,7 @@ Verdict KeyStore::decide_away(api::Handle handle, base::Now now, int64_t now_ms)
                           .origin = 0};
   if (needs_lookup) {
     const Verdict verdict = decide_any(question);
-    take_handle_slot(handle);
+    move_to_handle_slot(handle);
     return verdict;
   }
   const Verdict verdict = acquire_extra(question, handles_.handle_slot(handle).extra());
@@ -71,7 +74,7 @@ Verdict KeyStore::decide_away(api::Handle handle, base::Now now, int64_t now_ms)
   return verdict;
 }
 
-// Whether the window of a live key lies in an extra of the rules that hold.
+// Whether the window of a live key lies in an extra that follows the rules that hold.
 bool KeyStore::is_current(KeyCell handle_slot, int64_t now_ms) const noexcept {
   if (!handle_slot.has_extra()) return false;
   const KeyExtra& extra = extras_[handle_slot.extra()];
@@ -79,8 +82,8 @@ bool KeyStore::is_current(KeyCell handle_slot, int64_t now_ms) const noexcept {
          !(extra.queue.empty() && extra.window.expired(now_ms, extra.policy.window_ms));
 }
 
-// The key's window moves out of its bucket, unless there is no room for the key.
-void KeyStore::take_handle_slot(api::Handle handle) noexcept {
+// Moves the key's window out of its bucket, unless there is no room for the key.
+void KeyStore::move_to_handle_slot(api::Handle handle) noexcept {
   const Place place = table_.find(handles_.hash(handle));
   if (!place) return;
   KeyCell own = place.bucket->cell(place.slot);
@@ -89,8 +92,8 @@ void KeyStore::take_handle_slot(api::Handle handle) noexcept {
   own.set_handle_slot(handle);
 }
 
-// Back into its bucket.
-void KeyStore::give_up_handle_slot(api::Handle handle) noexcept {
+// Moves the key's window back into its bucket.
+void KeyStore::move_to_bucket(api::Handle handle) noexcept {
   KeyCell handle_slot = handles_.handle_slot(handle);
   if (handle_slot.is_vacant()) return;
   const Place place = table_.find(handles_.hash(handle));
@@ -100,7 +103,7 @@ void KeyStore::give_up_handle_slot(api::Handle handle) noexcept {
 }
 
 void KeyStore::drop_reference(api::Handle handle) noexcept {
-  if (handles_.is_last(handle)) give_up_handle_slot(handle);
+  if (handles_.is_last(handle)) move_to_bucket(handle);
   handles_.drop_reference(handle);
 }
 

@@ -1,4 +1,4 @@
-// Views that change nothing, and the walk over everything that tests take.
+// Views of keys, which change nothing, and the check of all invariants for tests.
 #include <algorithm>
 #include <array>
 
@@ -37,8 +37,8 @@ std::optional<api::KeyState> KeyStore::inspect(std::string_view key, base::Now n
   return state(place, now_ms);
 }
 
-// Goes through the positions of one bucket of the current array after the other. Keys that have
-// not moved there yet are looked for by the same positions in the previous one.
+// Walks the positions of one bucket of the current array after the other. Keys that have not moved
+// there yet are searched by the same positions in the previous one.
 Page KeyStore::page(uint64_t cursor, uint32_t keys_max, base::Now now) noexcept {
   constexpr uint64_t positions_end = uint64_t{1} << 32;
   const int64_t now_ms = base::floor_ms(now.monotonic_ns);
@@ -54,7 +54,7 @@ Page KeyStore::page(uint64_t cursor, uint32_t keys_max, base::Now now) noexcept 
       page_.resize(before);
       // The page is full in the middle of a bucket: the bucket opens the next page ...
       if (before > 0) return {.keys = page_, .next_cursor = next};
-      // ... unless it alone has more keys than a page: then it is told in parts.
+      // ... unless it alone has more keys than a page: then it is listed in parts.
       ASSERT(end - next > 1);
       end = next + (end - next) / 2;
     }
@@ -64,7 +64,7 @@ Page KeyStore::page(uint64_t cursor, uint32_t keys_max, base::Now now) noexcept 
 }
 
 bool KeyStore::add_to_page(uint64_t first, uint64_t end, uint32_t wanted, int64_t now_ms) noexcept {
-  // Keys of one position are never parted: a page of one may then have two.
+  // Keys of one position are never split: a page of one may then have two.
   const uint32_t room = end - first > 1 ? wanted : limits::inspect_page_max;
   return add_to_page(table_.current(), first, end, room, now_ms) &&
          (!table_.growing() || add_to_page(table_.previous(), first, end, room, now_ms));
@@ -153,7 +153,7 @@ void KeyStore::check_keys() const noexcept {
   }
 }
 
-// As many seats are taken as keys say.
+// As many handle slots are taken as cells refer to.
 void KeyStore::check_handle_slots(uint32_t handle_slots_count) const noexcept {
   handles_.check_invariants();
   uint32_t taken = 0;
@@ -163,7 +163,7 @@ void KeyStore::check_handle_slots(uint32_t handle_slots_count) const noexcept {
   ASSERT(taken == handle_slots_count);
 }
 
-// Nobody waits who could be served, or could never be; every line has its timer.
+// No waiter is left that could be served, or can never be; every queue has its timer.
 void KeyStore::check_queues(int64_t now_ms) const noexcept {
   uint32_t waiters_count = 0;
   for (ExtraIndex index = 0; index < extras_.index_end(); ++index) {

@@ -1,4 +1,4 @@
-// Waiters: who is served, who is told otherwise, and the timers that see to it.
+// Waiters: their grants, their other outcomes, and the timers behind both.
 #include "base/assert.hpp"
 #include "shard/key_store.hpp"
 
@@ -7,13 +7,13 @@ namespace {
 
 using api::Verdict;
 
-// Timers handled in one call. What is left over is due at once, and until then a key's line is
+// Timers handled in one call. Those left over are due at once, and until then a key's queue is
 // still served before any newcomer.
 constexpr uint32_t timers_per_call = 8'192;
 
 }  // namespace
 
-// The new window belongs to those who wait before anybody else.
+// Waiters get the permits of a new window before any newcomer.
 void KeyStore::roll_and_serve(KeyExtra& extra, int64_t now_ms) noexcept {
   if (!extra.window.over(now_ms)) return;
   extra.window.roll(now_ms, extra.policy.window_ms);
@@ -29,8 +29,8 @@ void KeyStore::serve(KeyExtra& extra, int64_t now_ms) noexcept {
   }
 }
 
-// The end of all that is done to an extra: its timer is set, or it goes when nothing needs it.
-void KeyStore::settle_extra(ExtraIndex index) noexcept {
+// Ends every change of an extra: sets its timer, or frees it when nothing needs it.
+void KeyStore::schedule_or_free_extra(ExtraIndex index) noexcept {
   KeyExtra& extra = extras_[index];
   if (!extra.queue.empty()) {
     const bool set =
@@ -45,7 +45,7 @@ void KeyStore::settle_extra(ExtraIndex index) noexcept {
   drop_extra(place, Window(extra.window));
 }
 
-// The waiter has left the line.
+// The waiter has left the queue.
 void KeyStore::grant(Waiter& waiter, KeyExtra& extra, Verdict verdict, int64_t now_ms) noexcept {
   ASSERT(grants_.size() < grants_.capacity());
   api::Detail detail;
@@ -97,10 +97,10 @@ bool KeyStore::take_out(api::WaiterId id, api::Ticket ticket, api::ShardId origi
   } else {
     waiters_.free(id);
   }
-  // Whoever stood behind it may fit now.
+  // The waiters behind it may fit now.
   roll_and_serve(extra, now_ms);
   serve(extra, now_ms);
-  settle_extra(index);
+  schedule_or_free_extra(index);
   return true;
 }
 
@@ -118,7 +118,7 @@ void KeyStore::drain(base::Now now) noexcept {
       extra.queue.leave(head);
       grant(head, extra, Verdict::draining, now_ms);
     }
-    settle_extra(index);
+    schedule_or_free_extra(index);
   }
 }
 
@@ -158,7 +158,7 @@ void KeyStore::end_window(ExtraIndex index, int64_t now_ms) noexcept {
   refresh(index, now_ms);
   if (!extras_.holds(index)) return;
   roll_and_serve(extras_[index], now_ms);
-  settle_extra(index);
+  schedule_or_free_extra(index);
 }
 
 void KeyStore::end_wait(api::WaiterId id, int64_t now_ms) noexcept {
@@ -167,7 +167,7 @@ void KeyStore::end_wait(api::WaiterId id, int64_t now_ms) noexcept {
   if (!waiters_.holds(id)) return;
   Waiter& waiter = waiters_[id];
   KeyExtra& extra = extras_[index];
-  // A window that ended no later comes first: this waiter's turn may have come in time.
+  // A window that ended no later comes first: it may serve this waiter in time.
   if (extra.window.end_ms <= waiter.deadline.due_ms()) roll_and_serve(extra, now_ms);
   if (waiters_.holds(id)) {
     extra.queue.leave(waiter);
@@ -175,7 +175,7 @@ void KeyStore::end_wait(api::WaiterId id, int64_t now_ms) noexcept {
     // If the window is over, its own timer is due and serves the others.
     if (!extra.window.over(now_ms)) serve(extra, now_ms);
   }
-  settle_extra(index);
+  schedule_or_free_extra(index);
 }
 
 }  // namespace sluice::shard

@@ -1,6 +1,7 @@
-// New rules: every key follows them from the same moment on, though it is matched anew only when it
-// is next looked at. Of several rules that came before that only the last is known then: it holds
-// as if it had come when the first did, so that what a window has approved is never given again.
+// New rules: every key follows them from the same moment on, though it is matched again only when
+// it is next used. Of several rules that were adopted before that only the last is known then: it
+// holds as if it had been adopted when the first was, so that approvals of a window are never given
+// again.
 #include <algorithm>
 #include <utility>
 
@@ -19,7 +20,7 @@ std::unique_ptr<policy::RuleBook> KeyStore::adopt(std::unique_ptr<policy::RuleBo
   fire_due(base::floor_ms(now.monotonic_ns));
   std::swap(rules_, rules);
   ++generation_;
-  since_[generation_ % since_.size()] = now;
+  adopted_at_[generation_ % adopted_at_.size()] = now;
   refresh_from_ = 0;
   classes_.make_stale(now);
   reclaim_may_succeed();
@@ -32,15 +33,17 @@ bool KeyStore::is_stale(Place place) const noexcept {
                          : classes_[own.policy()].stale;
 }
 
-// When the rules behind those of this generation came; of very many, the oldest that is known.
+// When the rules after those of this generation were adopted; of very many, the oldest that is
+// known.
 base::Now KeyStore::stale_since(uint32_t generation) const noexcept {
   ASSERT(generation != generation_);
-  const auto known = static_cast<uint32_t>(since_.size());
+  const auto known = static_cast<uint32_t>(adopted_at_.size());
   const uint32_t next = std::max(generation + 1, generation_ < known ? 1 : generation_ - known + 1);
-  return since_[next % known];
+  return adopted_at_[next % known];
 }
 
-// As if it had been done when the rules came. A key that had expired by then stays as it is.
+// Has the effect that it would have had when the rules were adopted. A key that had expired by then
+// stays as it is.
 void KeyStore::refresh(Place place, int64_t now_ms) noexcept {
   if (!is_stale(place)) return;
   const WindowCell own = cell(place);
@@ -64,7 +67,7 @@ void KeyStore::refresh(ExtraIndex index, int64_t now_ms) noexcept {
   if (extra.queue.empty() && extra.window.expired(since_ms, extra.policy.window_ms)) return;
   extra.generation = generation_;
   const limiter::Policy base = rules_->policy_of(table_.text(table_.find(extra.hash)));
-  if (base == extra.base) return settle_extra(index);
+  if (base == extra.base) return schedule_or_free_extra(index);
   const bool has_queue = !extra.queue.empty();
   if (has_queue) roll_and_serve(extra, since_ms);
   anchor(extra.window, extra.policy.window_ms, base.window_ms, since);
@@ -73,12 +76,12 @@ void KeyStore::refresh(ExtraIndex index, int64_t now_ms) noexcept {
   extra.queue.expel_above(base.max_requests, [&](Waiter& waiter) {
     grant(waiter, extra, api::Verdict::never_fits, now_ms);
   });
-  // Without a line nothing rolls before somebody asks: the key may have expired since.
+  // Without a queue no window rolls before the next request: the key may have expired since.
   if (has_queue) {
     roll_and_serve(extra, now_ms);
     serve(extra, now_ms);
   }
-  settle_extra(index);
+  schedule_or_free_extra(index);
 }
 
 void KeyStore::refresh_waiting(int64_t now_ms) noexcept {
@@ -91,7 +94,7 @@ void KeyStore::refresh_waiting(int64_t now_ms) noexcept {
   refresh_from_ = api::no_waiter;
 }
 
-// A window of another length begins when the rules came; its counters go on.
+// A window of another length begins when the rules were adopted; its counters go on.
 void KeyStore::anchor(Window& window, int64_t from_ms, int64_t to_ms, base::Now since) noexcept {
   if (from_ms == to_ms) return;
   window.roll(base::floor_ms(since.monotonic_ns), from_ms);

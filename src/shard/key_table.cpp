@@ -12,7 +12,7 @@ constexpr uint32_t insert_moves_buckets = 2;
 constexpr uint32_t slice_moves_buckets = 64;
 
 // It doubles at a load of 0.85: searches grow long above it. In the largest size, which cannot
-// double, keys_max keys are a load of 0.93: memory that nobody may use is not worth having.
+// double, keys_max keys are a load of 0.93: more memory would stay unused.
 constexpr uint32_t keys_for(uint32_t buckets_count) noexcept {
   return static_cast<uint32_t>(uint64_t{buckets_count} * Bucket::slots_count * 17 / 20);
 }

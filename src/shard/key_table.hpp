@@ -1,10 +1,10 @@
-// Every live key of one core: finds it, makes room for it, forgets it.
+// Every live key of one shard: finds it, makes room for it, forgets it.
 // Shape:  bucket arrays of keys_max / 0.93 slots, halved as often as that leaves 1,024 buckets: it
 //         starts with the smallest and doubles. While it grows, keys move over from the old array,
 //         a few buckets at each insert and at each grow_slice(), so that no call takes long.
-// Errors: insert() gives no place when keys_max keys are there, or their text has no room left.
-// Lives:  nothing is allocated after construction; a place is good while version() stays the same.
-// Source: Swiss tables and unordered_dense for one line a lookup; overflow counts as in F14.
+// Errors: insert() returns no place when keys_max keys are there, or their text has no room left.
+// Lives:  nothing is allocated after construction; a place is valid while version() stays the same.
+// Source: Swiss tables and unordered_dense for one cache line a lookup; overflow counts as in F14.
 #pragma once
 
 #include <array>
@@ -27,8 +27,8 @@ class KeyTable {
     if (growing()) previous_->prefetch(hash.position);
   }
 
-  // The second step of two for many keys at once: a place if that is already known, else find()
-  // has to look further.
+  // The second step of two for many keys at once: a place if the key is at its home, else find()
+  // has to search further.
   [[gnu::always_inline]] Place find_at_home(const KeyHash& hash) const noexcept {
     const Place place = current_->find_at_home(hash);
     if (place || !growing()) return place;
@@ -41,7 +41,7 @@ class KeyTable {
     return previous_->find(hash);
   }
 
-  // The key is not there. Its window is the caller's to write.
+  // The key is absent. The caller writes its window.
   Place insert(const KeyHash& hash, std::string_view text) noexcept;
   void erase(Place place) noexcept;
 

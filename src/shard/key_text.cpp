@@ -20,14 +20,14 @@ constexpr size_t head_bytes(size_t text_bytes) noexcept {
   return text_bytes < long_text ? 1 : 1 + sizeof(uint16_t);
 }
 
-// A record that nobody uses holds the next such one's reference.
+// A free record holds the reference of the next one.
 constexpr uint32_t record_units(size_t text_bytes) noexcept {
   const size_t bytes = std::max(head_bytes(text_bytes) + text_bytes, sizeof(KeyText::Reference));
   return static_cast<uint32_t>((bytes + unit_bytes - 1) / unit_bytes);
 }
 
-// Lengths come and go, and a record of one is not always of use for another: hence four times what
-// the longest keys take, and never little. It is address space; what is not used costs nothing.
+// Lengths vary, and a record of one is not always of use for another: hence four times what the
+// longest keys take, and never little. It is address space; unused pages cost nothing.
 constexpr uint32_t arena_units(uint32_t keys_max, uint32_t key_bytes_max) noexcept {
   constexpr uint64_t slack = 4;
   constexpr uint64_t units_min = 64 * 1024 * 1024 / unit_bytes;
@@ -62,7 +62,7 @@ void KeyText::put_free(Reference reference, uint32_t units) noexcept {
   free_[units] = reference;
 }
 
-// A longer record that nobody uses is cut: what is left of it waits for shorter keys.
+// Cuts a longer free record: the rest of it waits for shorter keys.
 KeyText::Reference KeyText::cut_free(uint32_t units) noexcept {
   constexpr uint32_t rest_min = record_units(0);
   for (auto longer = units + rest_min; longer < free_.size(); ++longer) {
@@ -103,7 +103,7 @@ void KeyText::free(Reference reference) noexcept {
   if (--records_count_ == 0) begin_anew();
 }
 
-// Records are cut but never joined; this is when all of it is one piece again.
+// Records are cut but never joined: only now is all of it one piece again.
 void KeyText::begin_anew() noexcept {
   std::fill(free_.begin(), free_.end(), none);
   fresh_ = 0;

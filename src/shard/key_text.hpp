@@ -1,8 +1,8 @@
 // The keys' text, apart from the table: read only to show a key.
 // Shape:  records of a length (a byte, or three for 255 bytes and more) and the text, named by
-//         their offset in units of 2 bytes. A record given back waits in the list of its size for
-//         the next key of that size, or is cut for a shorter one when there is no fresh room.
-// Errors: store() gives `none` when there is no room; the caller answers table_full.
+//         their offset in units of 2 bytes. A freed record waits in the list of its size for the
+//         next key of that size, or is cut for a shorter one when there is no fresh room.
+// Errors: store() returns `none` when there is no room; the caller answers table_full.
 // Lives:  address space for every key at its longest, four times, at most 8 GiB; committed as it is
 //         used.
 #pragma once

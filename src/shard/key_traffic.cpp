@@ -8,12 +8,12 @@ namespace {
 
 using Outcome = HeavyHitters::Outcome;
 
-// A rate of what came within less time would be one of a moment.
+// A rate over less time would be that of a moment.
 constexpr int64_t spanned_ms_min = 1'000;
 
 constexpr uint64_t entry_weight = 1'024;
 
-// What is less is told as 0.0, so it is not told.
+// Lower rates would be shown as 0.0, so they are left out.
 constexpr double per_s_min = 0.05;
 
 // After so many halvings nothing is left.
@@ -25,7 +25,7 @@ uint64_t seed_of(const HashSecret& secret) noexcept {
   return seed;
 }
 
-// Whatever refuses is a denial here.
+// Every refusal is a denial here.
 Outcome outcome_of(api::Verdict verdict) noexcept {
   if (verdict == api::Verdict::approved) return Outcome::approved;
   return verdict == api::Verdict::queued ? Outcome::queued : Outcome::denied;

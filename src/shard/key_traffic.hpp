@@ -1,14 +1,14 @@
-// What the keys of a shard are asked of late, as far as `sluicegate top` shows it: the heaviest of
-// them, with their rates.
-// Flow:   a batch was decided -> pass() -> EntrySampler -> add() -> HeavyHitters -> heaviest().
-// Shape:  what was is halved every half_life_ms, together with the time it spans: a rate is their
-//         quotient, right from the first second on, and follows the present.
-// Units:  milliseconds; rates per second. Weights are in 1,024ths of an entry, so that what is
-//         asked seldom fades as slowly as the rest.
+// The recent traffic of a shard's keys, as `sluicegate top` shows it: the heaviest keys, with their
+// rates.
+// Flow:   a batch was decided -> sample() -> EntrySampler -> add() -> HeavyHitters -> heaviest().
+// Shape:  weights so far are halved every half_life_ms, together with the time they span: a rate is
+//         their quotient, right from the first second on, and follows the present.
+// Units:  milliseconds; rates per second. Weights are in 1,024ths of an entry, so that those of
+//         rare keys fade as slowly as the rest.
 // Errors: of HeavyHitters, and of sampling: a key with a part p of the traffic has about 12,000 * p
 //         samples at a high rate, so that its rate is wrong by 1 / sqrt(12,000 * p); of 1 %: by 9
 //         %.
-// Lives:  one core only.
+// Lives:  one thread only.
 #pragma once
 
 #include <cstdint>
@@ -29,10 +29,10 @@ class KeyTraffic {
 
   explicit KeyTraffic(const HashSecret& secret);
 
-  // Of `count` entries that were decided in a row calls `observe(at, weight)` for a few.
+  // Calls `observe(at, weight)` for a few of `count` entries that were decided in a row.
   template <typename Observe>
-  void pass(size_t count, int64_t now_ms, Observe observe) noexcept {
-    sampler_.pass(count, now_ms, observe);
+  void sample(size_t count, int64_t now_ms, Observe observe) noexcept {
+    sampler_.sample(count, now_ms, observe);
   }
 
   void add(const KeyHash& hash, std::string_view key, api::Verdict verdict, uint64_t weight,

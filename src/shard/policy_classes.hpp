@@ -1,8 +1,8 @@
-// The policies of keys without an extra: a bucket names its key's by a number of six bits.
+// The policies of keys without an extra: a cell names that of its key by a number of six bits.
 // Shape:  as many places as there are numbers. A place is taken by the first key of a policy and
 //         free again after the last. New rules make all of them stale: keys leave them one by one,
-//         when they are matched anew.
-// Errors: find_or_add() gives `none` when all places are taken: the key gets an extra instead.
+//         when they are matched again.
+// Errors: find_or_add() returns `none` when all places are taken: the key gets an extra instead.
 #pragma once
 
 #include <array>
@@ -25,12 +25,12 @@ class PolicyClasses {
     limiter::Policy policy;
     uint32_t keys = 0;
     bool stale = false;
-    base::Now stale_since{};  // the first of the rules that came since
+    base::Now stale_since{};  // when the first rules since then were adopted
   };
 
   const Class& operator[](Index index) const noexcept { return classes_[index]; }
 
-  // Of the rules that hold now.
+  // The class of a policy of the rules that hold now.
   Index find_or_add(const limiter::Policy& policy) noexcept {
     Index free = none;
     for (Index index = 0; index < count; ++index) {

@@ -1,12 +1,12 @@
-// One core's keys: finds or makes the key of each entry, asks the limiter, answers or queues.
-// Flow:   the turn's entries, or handles -> Shard::decide -> verdicts (and details); waiters served
-//         later, or never, come out as grants.
+// One shard's keys: finds or makes the key of each entry, asks the limiter, answers or queues.
+// Flow:   the turn's entries, or handles -> Shard::decide -> verdicts (and details); outcomes of
+//         waiters come out as grants.
 // Shape:  key_table (what every key has, hot), key_extra (overrides and waiters, for the few that
 //         have them), waiter_queue (FIFO per key), timer wheel (window ends of keys with waiters,
 //         wait limits).
 // Units:  permits; milliseconds inside, `now` in nanoseconds.
 // Errors: none: every outcome is a Verdict. When full: table_full, waiters_full.
-// Lives:  one core only; reads no clock, draws no random number.
+// Lives:  one thread only; reads no clock, draws no random number.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ namespace sluice::shard {
 // XXH3 secret, drawn at start: it never leaves the process.
 using HashSecret = std::array<std::byte, 192>;
 
-// Told the key of every one that expires, before it is forgotten; for the log.
+// Receives every key that expires, before it is forgotten; for the log.
 class ExpiryListener {
  public:
   virtual void on_expired(std::string_view key) noexcept = 0;
@@ -39,7 +39,7 @@ struct Options {
   uint32_t key_bytes_max = 1'024;
   bool requests_can_set_rate = true;
   bool requests_can_mod_queue = true;
-  limiter::Policy policy;  // of every key that no rule matches, and that does not bring its own
+  limiter::Policy policy;  // of every key that no rule matches, unless it brings its own
   HashSecret hash_secret{};
   ExpiryListener* expiry_listener = nullptr;  // outlives the shard
 };

@@ -1,6 +1,6 @@
 // The waiters of one key: first in, first out.
 // Shape:  an intrusive list, so that a waiter leaves from the middle in constant time.
-// Lives:  waiters belong to the store's pool; a line is empty when it ends.
+// Lives:  waiters belong to the store's pool; a queue is empty when it ends.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ struct Waiter {
       : ticket(of), origin(from), cost(cost_permits), extra(extra_index) {}
 
   api::Ticket ticket;
-  api::ShardId origin;  // whose ticket it is
+  api::ShardId origin;  // the shard that gave the ticket
   uint32_t cost;
   uint32_t extra;                     // of the key it waits for
   api::WaiterId id = api::no_waiter;  // its own index in the pool
@@ -41,8 +41,9 @@ class WaiterQueue {
     if (waiters_.empty()) cost_max_ = 0;
   }
 
-  // `visit(waiter)` for each whose cost is above `limit`, in line order; it leaves before that.
-  // Walks the line only if somebody in it may be so costly, or has been since the last walk.
+  // Takes out each waiter with a cost above `limit`, in queue order, and then calls
+  // `visit(waiter)`. Walks the queue only if it may have one so costly, or has had one since the
+  // last walk.
   template <typename Visit>
   void expel_above(uint32_t limit, Visit visit) noexcept {
     if (cost_max_ <= limit) return;
@@ -68,7 +69,7 @@ class WaiterQueue {
       Waiter, boost::intrusive::member_hook<Waiter, boost::intrusive::list_member_hook<>,
                                             &Waiter::in_queue>>;
   Waiters waiters_;
-  uint32_t cost_max_ = 0;  // nobody in line costs more
+  uint32_t cost_max_ = 0;  // no waiter costs more
 };
 
 }  // namespace sluice::shard

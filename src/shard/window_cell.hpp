@@ -1,4 +1,4 @@
-// A key's cell as the window that lies in it, by whatever algorithm, and a decision in place.
+// A key's cell with the window that lies in it, for any algorithm, and a decision in place.
 // Flow:   KeyTable or HandleBook -> KeyCell -> WindowCell<Packing> -> decide_in_place().
 // Shape:  key_cell.hpp; the bits that it leaves are the packing's.
 // Lives:  a view, until the key moves.
@@ -21,9 +21,9 @@ struct PackedWindow {
   uint32_t tail;  // bits 23 to 18 are clear: KeyCell's
 };
 
-// How an algorithm's window lies in a cell, and the steps of a decision in place: to unpack a
-// window and pack it again costs more than all the rest of a decision. They do what the window's
-// own functions do, and leave bits that are KeyCell's as they are.
+// How an algorithm's window lies in a cell, and the steps of a decision in place: unpacking a
+// window and packing it again would cost more than all the rest of a decision. They do what the
+// window's own functions do, and leave bits that are KeyCell's as they are.
 template <typename Packing>
 concept WindowPacking = limiter::WindowAlgorithm<typename Packing::Window> &&
     requires(const typename Packing::Window& window, const PackedWindow& packed, uint64_t& word,
@@ -53,29 +53,29 @@ class BasicWindowCell : public KeyCell {
   explicit BasicWindowCell(KeyCell cell) noexcept : KeyCell(cell) {}
 
   Window window() const noexcept {
-    DEBUG_ASSERT(!is_away());
+    DEBUG_ASSERT(!is_indirect());
     return Packing::unpack(packed());
   }
   int64_t end_ms() const noexcept {
-    DEBUG_ASSERT(!is_away());
+    DEBUG_ASSERT(!is_indirect());
     return Packing::end_ms(packed());
   }
 
   void set_window(const Window& window, uint32_t policy) noexcept {
     DEBUG_ASSERT(window.denied <= denied_max && policy < policies_count);
     const PackedWindow packed = Packing::pack(window);
-    DEBUG_ASSERT((packed.word & away_bit) == 0 && (packed.tail & policy_bits) == 0);
+    DEBUG_ASSERT((packed.word & indirect_bit) == 0 && (packed.tail & policy_bits) == 0);
     set(packed.word, packed.tail | policy << policy_shift);
   }
-  // Of the same policy.
+  // Keeps the policy.
   void set_window(const Window& window) noexcept { set_window(window, policy()); }
 
   bool take(uint32_t cost, uint32_t limit) noexcept {
-    DEBUG_ASSERT(!is_away());
+    DEBUG_ASSERT(!is_indirect());
     return Packing::take(word(), tail(), cost, limit);
   }
   bool deny() noexcept {
-    DEBUG_ASSERT(!is_away());
+    DEBUG_ASSERT(!is_indirect());
     return Packing::deny(word(), tail());
   }
 
@@ -85,8 +85,8 @@ class BasicWindowCell : public KeyCell {
   PackedWindow packed() const noexcept { return {word(), tail() & ~policy_bits}; }
 };
 
-// A window that lies in its cell, and an answer that needs no more than that. Else `none`: the key
-// is to be decided another way, and nothing is charged.
+// Decides a key with its window in its cell, if the answer needs no more than that. Else returns
+// `none`: the key is to be decided another way, and nothing is charged.
 template <WindowPacking Packing>
 [[gnu::always_inline]] inline api::Verdict decide_in_place(BasicWindowCell<Packing> own,
                                                            const limiter::Policy& policy,

@@ -1,5 +1,5 @@
-// Goal: whoever asks who holds the slots is told every open reservation once, with its owner, and
-// no other; a call looks at so many and no more.
+// Goal:   a list of holders has every open reservation once, with its owner, and no other; a call
+//         checks a bounded number of places.
 // Method: cases by hand; pages of all sizes while reservations come and go.
 #include "quota/answer_holders.hpp"
 
@@ -35,7 +35,7 @@ class Holders : public testing::Test {
   QuotaAnswer page(const Names& names = {}, uint64_t cursor = 0, uint32_t limit = 0) {
     return driver_.ask({.op = QuotaOp::holders, .limit = limit, .cursor = cursor}, names);
   }
-  // The first page's.
+  // Those of the first page.
   std::vector<HolderRow> rows(const Names& names = {}) {
     const QuotaAnswer answer = page(names);
     EXPECT_EQ(answer.code, QuotaCode::ok);
@@ -67,7 +67,7 @@ class Holders : public testing::Test {
   StoreDriver driver_;
 };
 
-TEST_F(Holders, are_told_with_all_that_is_known_of_them) {
+TEST_F(Holders, have_every_field) {
   driver_.put("{t}a", {tpm(100)});
   driver_.put("{t}b", {slots(1)});
   const api::Amounts amounts{.requests = 2, .input_tokens = 20, .output_tokens = 3, .cost = 7};
@@ -89,23 +89,23 @@ TEST_F(Holders, are_told_with_all_that_is_known_of_them) {
   EXPECT_TRUE(row.connection_bound);
 }
 
-TEST_F(Holders, may_have_no_owner_and_no_subject_that_is_known) {
+TEST_F(Holders, may_have_no_owner_and_no_known_subject) {
   const uint64_t plain = reserve();
   ASSERT_EQ(rows().size(), 1U);
   EXPECT_EQ(owner_of(rows()[0]), "");
   EXPECT_FALSE(rows()[0].connection_bound);
   driver_.cancel(plain);
-  reserve("someone", {"nobody knows it"});
+  reserve("someone", {"unknown model"});
   ASSERT_EQ(rows().size(), 1U);
   EXPECT_EQ(rows()[0].admission, QuotaCode::unknown_model);
   EXPECT_EQ(rows()[0].subjects_count, 0U);
   EXPECT_EQ(owner_of(rows()[0]), "someone");
 }
 
-TEST_F(Holders, are_none_when_nobody_holds_anything) {
+TEST_F(Holders, are_none_without_open_reservations) {
   EXPECT_EQ(ids(), std::set<uint64_t>{});
   EXPECT_EQ(ids({"m"}), std::set<uint64_t>{});
-  EXPECT_EQ(ids({"nobody knows it"}), std::set<uint64_t>{});
+  EXPECT_EQ(ids({"unknown model"}), std::set<uint64_t>{});
   EXPECT_EQ(page({""}).code, QuotaCode::invalid_subject);
   EXPECT_EQ(page({std::string(1'025, 'x')}).code, QuotaCode::invalid_subject);
 }
@@ -124,7 +124,7 @@ TEST_F(Holders, of_one_subject_are_those_that_name_it) {
   EXPECT_EQ(ids({"{t}a"}), (std::set{first, both}));
 }
 
-TEST_F(Holders, that_have_ended_are_not_told) {
+TEST_F(Holders, that_have_ended_are_left_out) {
   const uint64_t open = reserve("open");
   driver_.settle(reserve("settled"), 1);
   driver_.cancel(reserve("cancelled"));
@@ -144,7 +144,7 @@ TEST_F(Holders, that_waited_hold_it_since_they_were_served) {
   const uint64_t first = reserve("first");
   driver_.reserve({"m"}, waiting(owned(asking_tokens(1), "second"), 7));
   driver_.advance_ms(1'000);
-  EXPECT_EQ(ids(), std::set{first}) << "who waits holds nothing";
+  EXPECT_EQ(ids(), std::set{first}) << "a waiter holds nothing";
   driver_.settle(first, 1);
   ASSERT_EQ(driver_.served(), std::vector<api::Ticket>{7});
   driver_.advance_ms(250);
@@ -175,7 +175,7 @@ TEST_F(Holders, are_shown_by_their_ids_also_when_they_have_ended) {
   EXPECT_TRUE(driver_.batch.holders.empty());
 }
 
-// Who let it end may be what an operator asks.
+// An operator may ask which holder let it expire.
 TEST_F(Holders, that_expired_are_shown_with_their_owners) {
   const uint64_t id = reserve("job 7");
   driver_.advance_ms(60'000);
@@ -188,7 +188,7 @@ TEST_F(Holders, that_expired_are_shown_with_their_owners) {
 
 // ---------------------------------------------------------------------------------------- pages
 
-TEST_F(Holders, are_told_once_whatever_the_size_of_pages) {
+TEST_F(Holders, are_listed_once_whatever_the_size_of_pages) {
   std::set<uint64_t> all;
   for (int number = 0; number < 23; ++number) all.insert(reserve(numbered("o", number)));
   for (const uint32_t rows_max : {1U, 2U, 7U, 22U, 23U, 24U, 256U, 1'000U}) {
@@ -205,7 +205,7 @@ TEST_F(Holders, are_told_once_whatever_the_size_of_pages) {
   }
 }
 
-TEST_F(Holders, that_stay_are_told_once_while_others_come_and_go) {
+TEST_F(Holders, that_stay_are_listed_once_while_others_come_and_go) {
   std::vector<uint64_t> all;
   for (int number = 0; number < 40; ++number) all.push_back(reserve());
   std::map<uint64_t, int> reported;
@@ -232,7 +232,7 @@ TEST_F(Holders, have_pages_of_bounded_size) {
   EXPECT_EQ(page({}, uint64_t{1} << 40).next_cursor, 0U);
 }
 
-// Asked without the walk over everything that the driver does after each call.
+// Asked without the check of all invariants that the driver does after each call.
 class ManyHolders : public testing::Test {
  protected:
   std::vector<QuotaAnswer> ask(const QuotaCall& call, size_t calls, std::string_view name = {}) {
@@ -250,7 +250,7 @@ class ManyHolders : public testing::Test {
   const base::Now now_{.monotonic_ns = base::ns_per_s, .wall_ns = base::ns_per_s};
 };
 
-TEST_F(ManyHolders, are_looked_for_in_so_many_places_and_no_more) {
+TEST_F(ManyHolders, are_searched_in_a_bounded_number_of_places) {
   constexpr uint32_t most = limits::holders_scan_max;
   ask({.op = QuotaOp::put}, 1, "crowd");
   ask({.op = QuotaOp::put}, 1, "rare");
@@ -265,7 +265,7 @@ TEST_F(ManyHolders, are_looked_for_in_so_many_places_and_no_more) {
   } while (cursor != 0 && rows.size() < 10);
   EXPECT_EQ(rows, (std::vector<uint32_t>{0, 0, 1}));
   EXPECT_EQ(batch_.holders.back().reservation, last);
-  // Places that nobody has any more are looked at, too.
+  // Places that are free again are searched, too.
   const QuotaAnswer some = ask({.op = QuotaOp::holders}, 1)[0];
   EXPECT_EQ(some.rows_count, limits::subjects_page_max);
   QuotaCall cancel{.op = QuotaOp::cancel};
@@ -286,7 +286,7 @@ TEST_F(ManyHolders, are_looked_for_in_so_many_places_and_no_more) {
 }
 
 // Names may be as long as a key: eight of them are more than an answer has room for.
-TEST(HoldersOfLongNames, are_told_as_far_as_there_is_room) {
+TEST(HoldersOfLongNames, are_listed_as_far_as_there_is_room) {
   StoreDriver driver({.reservations_max = 100, .name_bytes_max = limits::key_bytes_max});
   Names names;
   for (int number = 0; number < 8; ++number) {

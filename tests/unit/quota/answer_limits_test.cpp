@@ -18,7 +18,7 @@ using api::QuotaCode;
 using api::QuotaOp;
 using api::QuotaSource;
 
-TEST(AnswerLimits, a_limit_with_all_that_is_known_of_it) {
+TEST(AnswerLimits, reports_every_field_of_a_limit) {
   StoreDriver driver;
   driver.put("m", {tpm(100)});
   driver.record({"m"}, {.input_tokens = 30});
@@ -71,7 +71,7 @@ TEST(AnswerLimits, a_calendar_period_is_as_long_as_it_is) {
   EXPECT_EQ(driver.limit("m", "l").reset_ms, 29LL * 86'400'000);
 }
 
-TEST(AnswerLimits, limits_behind_an_admission_count_it) {
+TEST(AnswerLimits, limits_of_an_admission_count_it) {
   StoreDriver driver;
   driver.put("{t}a", {tpm(100)});
   driver.put("{t}b", {slots(2), rpm(9)});
@@ -88,7 +88,7 @@ TEST(AnswerLimits, limits_behind_an_admission_count_it) {
   EXPECT_FALSE(limits[0].violated || limits[1].violated || limits[2].violated);
 }
 
-// A batch with calls that would tell more limits than one answer may hold.
+// A batch with calls that would report more limits than one answer may hold.
 class FullAnswer : public testing::Test {
  protected:
   FullAnswer() {
@@ -113,7 +113,7 @@ class FullAnswer : public testing::Test {
   api::QuotaBatch batch_;
 };
 
-TEST_F(FullAnswer, leaves_limits_out_and_says_so) {
+TEST_F(FullAnswer, leaves_limits_out_and_reports_it) {
   ask(QuotaOp::check, 257);
   EXPECT_EQ(batch_.limits.size(), limits::quota_reports_max);
   EXPECT_FALSE(batch_.answers[255].limits_left_out);
@@ -122,7 +122,7 @@ TEST_F(FullAnswer, leaves_limits_out_and_says_so) {
   EXPECT_EQ(batch_.answers[256].code, QuotaCode::ok);
 }
 
-TEST_F(FullAnswer, of_rows_leaves_limits_out_and_says_so) {
+TEST_F(FullAnswer, of_rows_leaves_limits_out_and_reports_it) {
   ask(QuotaOp::usage, 300);
   EXPECT_LE(batch_.limits.size(), limits::quota_reports_max);
   EXPECT_EQ(batch_.rows[255].limits_count, 16U);

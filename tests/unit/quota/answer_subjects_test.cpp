@@ -17,7 +17,7 @@ using api::QuotaCode;
 using api::QuotaOp;
 using api::QuotaSource;
 
-TEST(AnswerSubjects, usage_of_a_subject_that_nobody_has_used) {
+TEST(AnswerSubjects, usage_of_an_unused_subject) {
   StoreDriver driver;
   policy::QuotaBook book(
       {.rules = {{.subject = ".", .is_regex = true, .quota = quota_of({tpm(10)})}}});
@@ -59,7 +59,7 @@ Names page_through(StoreDriver& driver, uint32_t rows_max) {
   return names;
 }
 
-TEST(Page, tells_each_subject_once_whatever_its_size) {
+TEST(Page, lists_each_subject_once_whatever_its_size) {
   StoreDriver driver;
   Names all;
   for (int name = 0; name < 23; ++name) {
@@ -74,12 +74,12 @@ TEST(Page, tells_each_subject_once_whatever_its_size) {
   }
 }
 
-TEST(Page, of_nobody_is_empty_and_the_last) {
+TEST(Page, of_no_subjects_is_empty_and_the_last) {
   StoreDriver driver;
   EXPECT_EQ(page_through(driver, 10), Names{});
 }
 
-TEST(Page, tells_those_that_live_throughout_once_while_others_come_and_go) {
+TEST(Page, lists_those_that_live_throughout_once_while_others_come_and_go) {
   StoreDriver driver;
   for (int name = 0; name < 20; ++name) driver.put(numbered("s", name), {tpm(10)});
   std::map<std::string, int> reported;

@@ -1,5 +1,5 @@
-// Goal: after a book was adopted every name of it that belongs to this core has its subject, and
-// names of the last book are no longer kept; each step does a bounded part of it.
+// Goal:   after a book was adopted every name of it that belongs to this shard has its subject, and
+//         names of the last book are no longer kept; each step does a bounded part of it.
 // Method: a table and books by hand, with steps of one unit of work and of many.
 #include "quota/book_adoption.hpp"
 
@@ -19,7 +19,7 @@ class BookAdoptionTest : public testing::Test {
   // Steps until the end.
   int finish() {
     int steps = 0;
-    for (; adoption_.is_under_way(); ++steps) adoption_.go_on();
+    for (; adoption_.is_under_way(); ++steps) adoption_.run_slice();
     driver_.subjects.check_invariants();
     return steps;
   }
@@ -61,15 +61,15 @@ TEST_F(BookAdoptionTest, ends_when_there_is_no_room_for_all_names) {
 
 TEST_F(BookAdoptionTest, begins_anew_with_a_further_book) {
   adopt({TableDriver::rule("a", {tpm(1)}), TableDriver::rule("b", {tpm(1)})});
-  adoption_.go_on();
+  adoption_.run_slice();
   adopt({TableDriver::rule("c", {tpm(1)})});
   finish();
   EXPECT_NE(driver_.find("c"), no_subject);
   EXPECT_EQ(driver_.find("b"), no_subject);
 }
 
-TEST(BookAdoptionOfAnotherCore, makes_no_subject_of_its_names) {
-  // Of two cores each has some of the names, and together they have all.
+TEST(BookAdoptionOfAnotherShard, makes_no_subject_of_its_names) {
+  // Of two shards each has some of the names, and together they have all.
   int made = 0;
   for (const uint32_t shard : {0U, 1U}) {
     TableDriver driver({.shard = shard, .shards = 2, .subjects_max = 16, .waiters_max = 4});
@@ -80,7 +80,7 @@ TEST(BookAdoptionOfAnotherCore, makes_no_subject_of_its_names) {
     }
     driver.adopt(std::move(rules));
     adoption.begin();
-    while (adoption.is_under_way()) adoption.go_on();
+    while (adoption.is_under_way()) adoption.run_slice();
     EXPECT_LT(driver.subjects.pool().used(), 10U);
     made += static_cast<int>(driver.subjects.pool().used());
   }

@@ -7,7 +7,7 @@
 namespace sluice::quota {
 namespace {
 
-TEST(CallClock, rounds_what_has_passed_down_and_deadlines_up) {
+TEST(CallClock, rounds_the_present_down_and_deadlines_up) {
   CallClock clock;
   clock.begin({.monotonic_ns = 5'000'001, .wall_ns = 7});
   EXPECT_EQ(clock.ns(), 5'000'001);

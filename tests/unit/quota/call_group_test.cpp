@@ -1,4 +1,4 @@
-// Goal: what is fetched ahead changes nothing: a batch is decided as its calls would be alone.
+// Goal:   fetching ahead changes nothing: a batch is decided as its calls would be alone.
 // Method: the same calls at random to two stores, one by one and in batches of up to nine groups;
 //         few subjects, and more than a store keeps: some are forgotten after they were fetched.
 #include "quota/call_group.hpp"
@@ -18,8 +18,8 @@ using api::QuotaAnswer;
 using api::QuotaCall;
 using api::QuotaOp;
 
-// Both stores find the same room, though one sweeps more often: whoever makes room looks at so many
-// subjects (SubjectTable::eviction_scan), which is all.
+// Both stores find the same room, though one sweeps more often: a store that makes room checks this
+// many subjects (SubjectTable::eviction_scan), which is all.
 constexpr uint32_t kept_max = 1'024;
 
 class TwoStores {

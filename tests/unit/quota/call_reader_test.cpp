@@ -1,5 +1,5 @@
-// Goal: a call is about the subjects that it names and that have a quota, or is refused for its
-// names; its request is complete, and known again under the client's id.
+// Goal:   a call is about the subjects that it names and that have a quota, or is refused for its
+//         names; its request is complete, and is recognised under the client's id.
 // Method: calls by hand against a table of subjects, some named by a book and some unknown.
 #include "quota/call_reader.hpp"
 
@@ -34,12 +34,12 @@ class CallReaderTest : public testing::Test {
     for (size_t place = 0; place < names.size() && place < hashes.size(); ++place) {
       hashes[place] = driver_.subjects.hash(names_[place]);
     }
-    party_.clear();
-    return reader_.gather(batch_, batch_.calls[0], hashes, if_absent, party_);
+    members_.clear();
+    return reader_.gather(batch_, batch_.calls[0], hashes, if_absent, members_);
   }
   Request request(const QuotaCall& call, const Names& names = {"{t}known"}) {
     gather(names, IfAbsent::make, call);
-    return reader_.request_of(batch_, batch_.calls[0], party_);
+    return reader_.request_of(batch_, batch_.calls[0], members_);
   }
 
   TableDriver driver_;
@@ -48,25 +48,25 @@ class CallReaderTest : public testing::Test {
   std::unique_ptr<policy::QuotaBook> book_;
   Names names_;
   api::QuotaBatch batch_;
-  Members party_;
+  Members members_;
 };
 
 TEST_F(CallReaderTest, gathers_the_subjects_that_have_a_quota) {
   const SubjectIndex put = driver_.make("{t}put", {rpm(5)});
   EXPECT_EQ(gather({"{t}put", "{t}unknown", "{t}known"}), QuotaCode::ok);
-  ASSERT_EQ(party_.size(), 2U);
-  EXPECT_EQ(party_[0].index, put);
-  EXPECT_EQ(party_[0].place, 0U);
-  EXPECT_EQ(party_[1].index, driver_.find("{t}known"));
-  EXPECT_EQ(party_[1].place, 2U);
+  ASSERT_EQ(members_.size(), 2U);
+  EXPECT_EQ(members_[0].index, put);
+  EXPECT_EQ(members_[0].place, 0U);
+  EXPECT_EQ(members_[1].index, driver_.find("{t}known"));
+  EXPECT_EQ(members_[1].place, 2U);
   EXPECT_EQ(driver_.find("{t}unknown"), no_subject);
 }
 
-TEST_F(CallReaderTest, a_look_makes_no_subject) {
+TEST_F(CallReaderTest, only_find_makes_no_subject) {
   EXPECT_EQ(gather({"{t}known"}, IfAbsent::only_find), QuotaCode::ok);
-  ASSERT_EQ(party_.size(), 1U);
-  EXPECT_EQ(party_[0].index, no_subject);
-  EXPECT_EQ(party_[0].quota->shapes[0].amount, 100U);
+  ASSERT_EQ(members_.size(), 1U);
+  EXPECT_EQ(members_[0].index, no_subject);
+  EXPECT_EQ(members_[0].quota->shapes[0].amount, 100U);
   EXPECT_EQ(driver_.find("{t}known"), no_subject);
 }
 
@@ -82,7 +82,7 @@ TEST_F(CallReaderTest, refuses_names_that_no_call_may_have) {
   EXPECT_TRUE(reader_.has_valid_names(batch_, 0));
 }
 
-TEST_F(CallReaderTest, refuses_subjects_that_no_tag_holds_together) {
+TEST_F(CallReaderTest, refuses_subjects_without_a_common_tag) {
   EXPECT_EQ(gather({"{t}a", "{u}b"}), QuotaCode::subjects_apart);
   EXPECT_EQ(gather({"t", "{t}b"}), QuotaCode::subjects_apart);
   EXPECT_EQ(gather({"{t}a", "{t}b"}), QuotaCode::ok);
@@ -96,23 +96,23 @@ TEST_F(CallReaderTest, counts_unknown_subjects_and_names_the_last_one) {
   EXPECT_EQ(reader_.unknown_subject(), "");
 }
 
-TEST_F(CallReaderTest, unknown_subjects_are_treated_as_the_book_says) {
+TEST_F(CallReaderTest, unknown_subjects_are_treated_by_the_books_rule) {
   adopt_unknown(policy::UnknownSubjects::deny);
   EXPECT_EQ(gather({"a"}), QuotaCode::unknown_subject);
   rules_.standard = quota_of({rpm(3)});
   adopt_unknown(policy::UnknownSubjects::standard);
   EXPECT_EQ(gather({"a"}), QuotaCode::ok);
-  EXPECT_EQ(party_.size(), 1U);
+  EXPECT_EQ(members_.size(), 1U);
 }
 
-TEST_F(CallReaderTest, says_when_the_table_is_full) {
+TEST_F(CallReaderTest, reports_a_full_table) {
   for (int name = 0; name < 8; ++name) {
     driver_.use(driver_.make(numbered("m", name), {tpm(100)}), 1);
   }
   EXPECT_EQ(gather({"{t}known"}), QuotaCode::subjects_full);
 }
 
-TEST_F(CallReaderTest, a_request_has_all_that_was_asked) {
+TEST_F(CallReaderTest, a_request_has_every_field_of_its_call) {
   const Request made = request({.given_bits = api::given::output_tokens,
                                 .lifetime_ms = 7,
                                 .amounts = {.requests = 2, .output_tokens = 9},
@@ -135,10 +135,10 @@ TEST_F(CallReaderTest, a_request_has_defaults_that_the_tightest_limit_still_allo
   EXPECT_EQ(request({}).lifetime_ms, 1'234U);
   EXPECT_EQ(request({.amounts = {.input_tokens = 30}}).amounts.output_tokens, 70U);
   EXPECT_EQ(request({.amounts = {.input_tokens = 130}}).amounts.output_tokens, 0U);
-  EXPECT_EQ(request({}, {"nobody knows it"}).amounts.output_tokens, 500U);
+  EXPECT_EQ(request({}, {"unknown model"}).amounts.output_tokens, 500U);
 }
 
-TEST_F(CallReaderTest, the_same_request_is_known_again_under_its_id) {
+TEST_F(CallReaderTest, the_same_request_is_recognised_under_its_id) {
   const Request first = request({.amounts = {.input_tokens = 1}, .client_id = "job"});
   const Request again = request({.amounts = {.input_tokens = 1}, .client_id = "job"});
   EXPECT_TRUE(first.id.is_set());
@@ -150,7 +150,7 @@ TEST_F(CallReaderTest, the_same_request_is_known_again_under_its_id) {
   EXPECT_NE(request({.amounts = {.input_tokens = 1}, .client_id = "other"}).id, first.id);
 }
 
-TEST_F(CallReaderTest, an_id_belongs_to_what_its_subjects_share) {
+TEST_F(CallReaderTest, an_id_belongs_to_the_tag_of_its_subjects) {
   const QuotaCall call{.client_id = "job"};
   const Request one = request(call, {"{t}known"});
   EXPECT_EQ(request(call, {"{t}known", "{t}other"}).id, one.id);

@@ -24,7 +24,7 @@ class ClientIdsTest : public testing::Test {
   std::array<NameHash, 4> of_waiters_{id(10), id(11), id(12), id(13)};
 };
 
-TEST_F(ClientIdsTest, tell_reservations_from_waiters) {
+TEST_F(ClientIdsTest, distinguish_reservations_from_waiters) {
   ids_.add(id(2), {.index = 2});
   ids_.add(id(12), {.index = 2, .is_waiter = true});
   ASSERT_TRUE(find(id(2)) && find(id(12)));

@@ -17,7 +17,7 @@ class ConnectionBindingsTest : public testing::Test {
       reservation.state = api::ReservationState::open;
     }
   }
-  // All that are to expire, in their order, by their places in made_.
+  // All reservations that are to expire, in their order, by their places in made_.
   std::vector<long> expired() {
     std::vector<long> places;
     while (Reservation* const next = bindings_.next_to_expire()) {

@@ -15,7 +15,7 @@ policy::QuotaRules rules_with(uint64_t tokens) {
           .standard = {}};
 }
 
-TEST(CurrentBook, knows_nobody_until_a_book_is_adopted) {
+TEST(CurrentBook, knows_no_subject_until_a_book_is_adopted) {
   CurrentBook current;
   EXPECT_EQ(current.quota_of("m").quota, nullptr);
   EXPECT_EQ(current.quota_of("m").source, api::QuotaSource::none);
@@ -63,7 +63,7 @@ TEST(CurrentBook, releases_the_classes_of_earlier_books) {
   EXPECT_EQ(current.classes().count(), 0U);
 }
 
-TEST(CurrentBook, says_whether_unknown_subjects_are_denied) {
+TEST(CurrentBook, reports_whether_unknown_subjects_are_denied) {
   CurrentBook current;
   policy::QuotaBook book({.unknown = policy::UnknownSubjects::deny, .standard = {}});
   current.adopt(book);

@@ -1,6 +1,6 @@
-// Goal: a large book stops nobody: it holds at once for whoever is asked for, and what it changes
-//       for all is done in slices, whatever happens between them.
-// Method: books of a thousand names; what one call does is seen by how many subjects it makes.
+// Goal:   a large book delays no call: it holds at once for every name that is asked for, and its
+//         work on all subjects is done in slices, whatever happens between them.
+// Method: books of a thousand names; the number of subjects that one call makes shows its work.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -16,7 +16,7 @@ using api::QuotaOp;
 using api::QuotaSource;
 
 constexpr int names_count = 1'000;
-// Of names that one call makes subjects of, with the work that it does at once by default.
+// The names that one call makes subjects of, with the work that it does at once by default.
 constexpr uint32_t slice_names_max = 64;
 
 policy::QuotaRules rules_of(const std::string& prefix, int count, uint64_t amount = 10) {
@@ -43,7 +43,7 @@ class Adopting {
     EXPECT_FALSE(under_way());
     return slices;
   }
-  // Every batch looks at one subject, whether it can be forgotten.
+  // Every batch checks whether one subject can be forgotten.
   uint32_t count_after_forgetting() {
     for (int batch = 0; batch < 3'000; ++batch) driver.check({"x"}, asking_tokens(1));
     return driver.store.subjects_count();
@@ -70,7 +70,7 @@ TEST(Adopting, a_large_book_takes_many_slices_of_a_bounded_size) {
   adopting.driver.store.check_invariants(adopting.driver.now());
 }
 
-TEST(Adopting, looks_at_the_subjects_that_are_there_in_slices_too) {
+TEST(Adopting, checks_existing_subjects_in_slices_too) {
   Adopting adopting;
   policy::QuotaBook any(
       {.rules = {{.subject = ".", .is_regex = true, .quota = quota_of({slots(1)})}}});
@@ -84,7 +84,7 @@ TEST(Adopting, looks_at_the_subjects_that_are_there_in_slices_too) {
   EXPECT_EQ(adopting.driver.row("n0").source, QuotaSource::file);
 }
 
-TEST(Adopting, a_subject_has_its_new_quota_before_its_turn_comes) {
+TEST(Adopting, a_subject_has_its_new_quota_before_its_slice) {
   Adopting adopting;
   policy::QuotaBook book(rules_of("n", names_count, 10));
   adopting.adopt(book);
@@ -101,7 +101,7 @@ TEST(Adopting, a_subject_has_its_new_quota_before_its_turn_comes) {
   EXPECT_EQ(adopting.driver.used(last, "tpm"), 15U);
 }
 
-TEST(Adopting, a_subject_that_was_asked_for_before_its_turn_stays_when_it_is_idle) {
+TEST(Adopting, a_subject_that_was_used_before_its_slice_stays_when_it_is_idle) {
   Adopting adopting;
   policy::QuotaBook book(rules_of("n", names_count));
   adopting.adopt(book);
@@ -114,7 +114,7 @@ TEST(Adopting, a_subject_that_was_asked_for_before_its_turn_stays_when_it_is_idl
   EXPECT_EQ(adopting.count_after_forgetting(), uint32_t{names_count});
 }
 
-TEST(Adopting, whoever_waits_is_served_though_the_name_comes_last) {
+TEST(Adopting, a_waiter_is_served_though_its_name_comes_last) {
   Adopting adopting;
   policy::QuotaBook book(rules_of("n", names_count, 10));
   adopting.adopt(book);
@@ -165,7 +165,7 @@ TEST(Adopting, a_second_book_in_the_middle_begins_anew) {
   }
 }
 
-// With a book that is not there any more: nothing refers to it.
+// The book before is gone: nothing refers to it.
 TEST(Adopting, the_book_before_may_end_while_a_book_is_adopted) {
   Adopting adopting;
   auto book = std::make_unique<policy::QuotaBook>(rules_of("n", names_count, 1));
@@ -183,7 +183,7 @@ TEST(Adopting, the_book_before_may_end_while_a_book_is_adopted) {
 
 // ------------------------------------------------------------------------------- put and removed
 
-TEST(Adopting, what_is_put_and_removed_meanwhile_is_named_if_the_file_names_it) {
+TEST(Adopting, a_quota_put_and_removed_meanwhile_is_named_if_the_file_names_it) {
   for (const bool before_it_comes : {true, false}) {
     Adopting adopting;
     policy::QuotaBook book(rules_of("n", names_count));
@@ -200,7 +200,7 @@ TEST(Adopting, what_is_put_and_removed_meanwhile_is_named_if_the_file_names_it) 
   }
 }
 
-TEST(Adopting, what_was_put_stays_through_all_of_it) {
+TEST(Adopting, a_put_quota_stays_through_all_of_it) {
   Adopting adopting;
   adopting.driver.put("n5", {tpm(99)});
   adopting.driver.put("other", {tpm(99)});
@@ -272,7 +272,7 @@ TEST(Adopting, names_take_room_that_comes_free_when_none_is_looked_for_any_more)
   policy::QuotaRules rules = rules_of("n", 3);
   rules.rules.push_back({.subject = "^s", .is_regex = true, .quota = quota_of({tpm(10)})});
   policy::QuotaBook book(rules);
-  adopting.adopt(book);  // has looked for room once, for the first name
+  adopting.adopt(book);  // has searched for room once, for the first name
   ASSERT_TRUE(adopting.under_way());
   adopting.driver.ns += 120'000 * base::ns_per_ms;  // they are idle
   EXPECT_EQ(adopting.count_after_forgetting(), 0U);

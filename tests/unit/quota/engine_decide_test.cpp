@@ -1,5 +1,5 @@
-// Goal: a call is decided over all limits of all its subjects as one; a denial consumes nothing,
-//       tells every limit that stands against it, and when to ask again.
+// Goal:   a call is decided over all limits of all its subjects as one; a denial consumes nothing,
+//         and reports every limit that it violates, and when to retry.
 // Method: cases by hand with a virtual clock; limits of kind `fixed` where the kind is no matter.
 #include <gtest/gtest.h>
 
@@ -78,7 +78,7 @@ TEST(Reserve, a_denial_where_all_limits_slide_charges_none) {
     EXPECT_EQ(driver.used(name, "rpm"), 0U) << name;
     EXPECT_EQ(driver.used(name, "tpm"), 0U) << name;
   }
-  // Those of one quota share its limits.
+  // Subjects of one quota share its limits.
   EXPECT_TRUE(api::admits(driver.reserve({"{t}b"}, asking_tokens(1'000)).code));
   EXPECT_FALSE(api::admits(driver.reserve({"{t}a", "{t}b"}, asking_tokens(7)).code));
   EXPECT_EQ(driver.used("{t}a", "rpm"), 1U);
@@ -86,7 +86,7 @@ TEST(Reserve, a_denial_where_all_limits_slide_charges_none) {
   driver.store.check_invariants(driver.now());
 }
 
-TEST(Reserve, a_denial_for_want_of_a_slot_burns_no_request) {
+TEST(Reserve, a_denial_for_want_of_a_slot_charges_no_request) {
   StoreDriver driver;
   driver.put("m", {rpm(10), slots(1)});
   driver.reserve({"m"}, asking_tokens(0));
@@ -111,14 +111,14 @@ TEST(Reserve, calls_of_one_batch_are_decided_in_their_order) {
   }
 }
 
-TEST(Reserve, leaves_calls_of_other_cores_alone) {
+TEST(Reserve, leaves_calls_of_other_shards_alone) {
   StoreDriver driver;
   QuotaCall call = asking({.requests = 1});
   call.shard = 1;
   EXPECT_EQ(driver.reserve({"m"}, call).code, QuotaCode::none);
 }
 
-// --------------------------------------------------------------------------- what is told of it
+// --------------------------------------------------------------------------- what it reports
 
 TEST(Denial, names_every_limit_that_is_violated) {
   StoreDriver driver;
@@ -138,7 +138,7 @@ TEST(Denial, names_every_limit_that_is_violated) {
   EXPECT_EQ(report.reset_ms, 60'000);
 }
 
-TEST(Denial, tells_all_limits_when_all_are_wanted) {
+TEST(Denial, reports_all_limits_when_all_are_wanted) {
   StoreDriver driver;
   driver.put("m", {rpm(1), tpm(100), rpd(1'000)});
   QuotaCall call = asking_tokens(101);
@@ -185,7 +185,7 @@ TEST(Denial, has_a_code_for_each_metric) {
 }
 
 // The latest of all violated limits, and exact: a moment earlier it is denied, then admitted.
-TEST(Denial, tells_when_to_ask_again_for_all_its_limits) {
+TEST(Denial, reports_when_to_retry_for_all_its_limits) {
   StoreDriver driver;
   driver.put("{t}a", {rpm(1)});
   driver.put("{t}b", {limit_of("slow", Metric::tokens, 10, LimitKind::fixed, 90'000)});
@@ -200,7 +200,7 @@ TEST(Denial, tells_when_to_ask_again_for_all_its_limits) {
   EXPECT_EQ(driver.reserve({"{t}a", "{t}b"}, asking_tokens(10)).code, QuotaCode::ok);
 }
 
-TEST(Denial, of_kinds_that_forget_little_by_little_tells_the_very_moment) {
+TEST(Denial, of_gradual_kinds_reports_the_exact_moment) {
   for (const LimitKind kind : {LimitKind::sliding, LimitKind::gcra}) {
     SCOPED_TRACE(api::kind_name(kind));
     StoreDriver driver;
@@ -219,7 +219,7 @@ TEST(Denial, of_kinds_that_forget_little_by_little_tells_the_very_moment) {
 
 // ----------------------------------------------------------------------------- words and numbers
 
-TEST(Reserve, more_than_a_limit_allows_at_all_is_told_so) {
+TEST(Reserve, reports_an_amount_above_the_limit_as_such) {
   StoreDriver driver;
   driver.put("m", {tpm(100), rpm(5)});
   driver.record({"m"}, {.requests = 5});
@@ -231,7 +231,7 @@ TEST(Reserve, more_than_a_limit_allows_at_all_is_told_so) {
   EXPECT_EQ(driver.violated(), (Names{"m.tpm", "m.rpm"}));
 }
 
-TEST(Reserve, block_lets_nothing_pass_not_even_nothing) {
+TEST(Reserve, block_denies_everything_even_zero) {
   StoreDriver driver;
   driver.put("m", {with(tpm(0), Ceiling::block)});
   const QuotaAnswer answer = driver.reserve({"m"}, asking({.requests = 0}));
@@ -250,7 +250,7 @@ TEST(Reserve, zero_is_a_number) {
   EXPECT_EQ(driver.reserve({"c"}, asking_tokens(0)).code, QuotaCode::exceeds_limit);
 }
 
-TEST(Reserve, unlimited_counts_and_says_that_nothing_limits) {
+TEST(Reserve, unlimited_counts_and_reports_that_nothing_limits) {
   StoreDriver driver;
   driver.put("m", {with(tpm(0), Ceiling::unlimited), with(slots(0), Ceiling::unlimited)});
   EXPECT_EQ(driver.reserve({"m"}, asking_tokens(7)).code, QuotaCode::unlimited);
@@ -293,7 +293,7 @@ TEST(UnknownSubjects, are_not_in_the_way_of_those_that_are_known) {
   EXPECT_EQ(driver.reserve({"{t}x", "{t}a"}, asking_tokens(1)).code, QuotaCode::tpm_exceeded);
 }
 
-TEST(UnknownSubjects, are_denied_if_the_file_says_so) {
+TEST(UnknownSubjects, are_denied_if_the_file_denies_them) {
   StoreDriver driver;
   policy::QuotaBook book({.rules = {}, .unknown = policy::UnknownSubjects::deny});
   driver.store.adopt(book, driver.now());
@@ -344,7 +344,7 @@ TEST(Subjects, of_one_call_are_held_together_by_one_tag) {
   StoreDriver driver;
   EXPECT_EQ(driver.reserve({"a", "b"}, asking_tokens(1)).code, QuotaCode::subjects_apart);
   EXPECT_EQ(driver.reserve({"{t}a", "{u}b"}, asking_tokens(1)).code, QuotaCode::subjects_apart);
-  // On the same core, but not by a tag.
+  // On the same shard, but not by a tag.
   EXPECT_EQ(driver.reserve({"{t}a", "t"}, asking_tokens(1)).code, QuotaCode::subjects_apart);
   EXPECT_EQ(driver.reserve({"t", "{t}"}, asking_tokens(1)).code, QuotaCode::subjects_apart);
   EXPECT_EQ(driver.reserve({"{t}a", "x{t}"}, asking_tokens(1)).code, QuotaCode::unknown_model);
@@ -411,7 +411,7 @@ TEST(ClientId, is_free_again_when_its_reservation_is_forgotten) {
   EXPECT_NE(again.reservation, first);
 }
 
-// As reserve would be answered.
+// A check is answered as the reserve would be.
 TEST(ClientId, is_looked_at_by_a_check_too) {
   StoreDriver driver;
   driver.put("m", {slots(1)});
@@ -436,7 +436,7 @@ TEST(ClientId, of_another_request_is_in_use) {
   EXPECT_EQ(driver.reserve({"{t}b"}, with_id(asking_tokens(10), "id")).code, QuotaCode::id_in_use);
   EXPECT_EQ(driver.reserve({"{t}a", "{t}b"}, with_id(asking_tokens(10), "id")).code,
             QuotaCode::id_in_use);
-  // Of subjects elsewhere it means something else.
+  // For subjects with another tag it is another id.
   EXPECT_EQ(driver.reserve({"c"}, with_id(asking_tokens(10), "id")).code, QuotaCode::unknown_model);
   EXPECT_EQ(driver.used("{t}a", "tpm"), 10U);
   EXPECT_EQ(driver.used("{t}b", "tpm"), 0U);
@@ -467,7 +467,7 @@ TEST(ClientId, a_denial_is_decided_anew) {
 
 // ------------------------------------------------------------------------------ check and record
 
-TEST(Check, says_what_reserve_would_and_changes_nothing) {
+TEST(Check, answers_as_reserve_would_and_changes_nothing) {
   StoreDriver driver;
   driver.put("m", {tpm(10), slots(1)});
   EXPECT_EQ(driver.check({"m"}, asking_tokens(10)).code, QuotaCode::ok);
@@ -481,7 +481,7 @@ TEST(Check, says_what_reserve_would_and_changes_nothing) {
   EXPECT_EQ(driver.violated(), (Names{"m.tpm", "m.slots"}));
 }
 
-TEST(Check, of_a_subject_that_nobody_has_used_creates_none) {
+TEST(Check, of_an_unused_subject_creates_none) {
   StoreDriver driver;
   policy::QuotaBook book(
       {.rules = {{.subject = ".", .is_regex = true, .quota = quota_of({rpm(1), tpm(10)})}}});
@@ -504,7 +504,7 @@ TEST(Record, charges_without_asking) {
   EXPECT_EQ(driver.store.reservations_count(), 0U);
 }
 
-TEST(Record, does_not_charge_cached_input_unless_the_limit_says_so) {
+TEST(Record, does_not_charge_cached_input_unless_the_limit_counts_it) {
   StoreDriver driver;
   api::Limit counted = limit_of("all", Metric::input_tokens, 1'000);
   counted.count_cached = true;
@@ -519,7 +519,7 @@ TEST(Record, does_not_charge_cached_input_unless_the_limit_says_so) {
 class DefaultOutput : public testing::Test {
  protected:
   DefaultOutput() { driver_.store.adopt(book_, driver_.now()); }
-  // Of 100 input tokens, and an output that nobody tells.
+  // A call with 100 input tokens, and no output given.
   uint64_t reserved_of(std::vector<api::Limit> limits) {
     driver_.put("m", std::move(limits));
     QuotaCall call = asking({.requests = 1, .input_tokens = 100});
@@ -533,7 +533,7 @@ class DefaultOutput : public testing::Test {
   StoreDriver driver_;
 };
 
-TEST_F(DefaultOutput, is_reserved_when_none_is_told) {
+TEST_F(DefaultOutput, is_reserved_when_none_is_given) {
   EXPECT_EQ(reserved_of({tpm(1'000'000)}), 4'096U);
 }
 
@@ -545,11 +545,11 @@ TEST_F(DefaultOutput, leaves_room_for_the_input) {
   EXPECT_EQ(reserved_of({tpm(1'000)}), 900U);
 }
 
-TEST_F(DefaultOutput, is_not_capped_by_what_is_unlimited) {
+TEST_F(DefaultOutput, is_not_capped_by_unlimited_limits) {
   EXPECT_EQ(reserved_of({with(tpm(0), Ceiling::unlimited)}), 4'096U);
 }
 
-TEST_F(DefaultOutput, is_none_where_zero_was_told) {
+TEST_F(DefaultOutput, is_none_where_zero_was_given) {
   driver_.put("m", {tpm(1'000)});
   driver_.reserve({"m"}, asking_tokens(100));
   EXPECT_EQ(driver_.used("m", "tpm"), 100U);

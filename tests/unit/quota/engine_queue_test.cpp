@@ -1,6 +1,6 @@
-// Goal: who waits is served in order, as soon as it may be and not earlier, and told so when it
-//       never can be.
-// Method: lines by hand with a virtual clock; tickets name the waiters.
+// Goal:   waiters are served in order, as soon as possible and not earlier, and their waits end
+//         when they can never be served.
+// Method: queues by hand with a virtual clock; tickets name the waiters.
 #include <gtest/gtest.h>
 
 #include "unit/quota/store_driver.hpp"
@@ -21,9 +21,9 @@ using Tickets = std::vector<Ticket>;
 using Outcomes = std::vector<StoreDriver::Outcome>;
 
 // Model "m" with 100 tokens a minute, all of them held by a reservation.
-class Line : public testing::Test {
+class QuotaQueue : public testing::Test {
  protected:
-  Line() {
+  QuotaQueue() {
     driver_.put("m", {tpm(100)});
     holder_ = driver_.reserve({"m"}, long_lived(asking_tokens(100))).reservation;
   }
@@ -44,7 +44,7 @@ class Line : public testing::Test {
 // ------------------------------------------------------------------------------- first in, first
 // out
 
-TEST_F(Line, is_served_in_the_order_of_arrival_as_far_as_it_fits) {
+TEST_F(QuotaQueue, is_served_in_the_order_of_arrival_as_far_as_it_fits) {
   wait(1, 60);
   wait(2, 30);
   wait(3, 20);
@@ -56,18 +56,18 @@ TEST_F(Line, is_served_in_the_order_of_arrival_as_far_as_it_fits) {
   EXPECT_EQ(waiting_for("m"), 2U);
 }
 
-TEST_F(Line, a_newcomer_stands_behind_those_who_wait) {
+TEST_F(QuotaQueue, a_newcomer_stands_behind_the_waiters) {
   wait(1, 60);
   driver_.settle(holder_, 50);
   EXPECT_EQ(driver_.served(), Tickets{});
   EXPECT_EQ(wait(2, 1).code, QuotaCode::queued);
   const QuotaAnswer answer = driver_.reserve({"m"}, asking_tokens(1));
   EXPECT_EQ(answer.code, QuotaCode::queue_ahead);
-  EXPECT_EQ(answer.retry_ms, 1'000);  // nobody knows; not at once, anyway
+  EXPECT_EQ(answer.retry_ms, 1'000);  // a guess, for the time is unknown; but not at once
   EXPECT_EQ(driver_.check({"m"}, asking_tokens(1)).code, QuotaCode::queue_ahead);
 }
 
-TEST_F(Line, a_large_head_is_not_overtaken_by_small_ones) {
+TEST_F(QuotaQueue, a_large_head_is_not_overtaken_by_small_ones) {
   wait(1, 100);
   for (Ticket small = 2; small < 10; ++small) wait(small, 1);
   driver_.settle(holder_, 50);
@@ -76,7 +76,7 @@ TEST_F(Line, a_large_head_is_not_overtaken_by_small_ones) {
   EXPECT_EQ(driver_.served(), Tickets{1});
 }
 
-TEST_F(Line, an_outcome_brings_the_reservation) {
+TEST_F(QuotaQueue, an_outcome_brings_the_reservation) {
   wait(1, 60);
   driver_.cancel(holder_);
   driver_.served();
@@ -87,7 +87,7 @@ TEST_F(Line, an_outcome_brings_the_reservation) {
 
 // --------------------------------------------------------------------------------- what wakes it
 
-TEST_F(Line, is_woken_by_time_at_the_very_moment) {
+TEST_F(QuotaQueue, is_woken_by_time_at_the_very_moment) {
   wait(1, 60);
   driver_.advance_ns(60 * base::ns_per_s - 1);
   EXPECT_EQ(driver_.served(), Tickets{});
@@ -96,7 +96,7 @@ TEST_F(Line, is_woken_by_time_at_the_very_moment) {
   EXPECT_EQ(driver_.served(), Tickets{1});
 }
 
-TEST_F(Line, is_woken_by_a_settle) {
+TEST_F(QuotaQueue, is_woken_by_a_settle) {
   wait(1, 60);
   driver_.settle(holder_, 41);
   EXPECT_EQ(driver_.served(), Tickets{});
@@ -104,7 +104,7 @@ TEST_F(Line, is_woken_by_a_settle) {
   EXPECT_EQ(driver_.served(), Tickets{1});
 }
 
-TEST_F(Line, is_woken_by_an_expiry_that_refunds_or_frees_a_slot) {
+TEST_F(QuotaQueue, is_woken_by_an_expiry_that_refunds_or_frees_a_slot) {
   Quota refunding = quota_of({tpm(100)});
   refunding.refund_expired = true;
   driver_.put("m", refunding);
@@ -122,7 +122,7 @@ TEST_F(Line, is_woken_by_an_expiry_that_refunds_or_frees_a_slot) {
   EXPECT_EQ(driver_.served(), Tickets{2});
 }
 
-TEST_F(Line, is_woken_by_a_quota_that_was_put_or_removed) {
+TEST_F(QuotaQueue, is_woken_by_a_quota_that_was_put_or_removed) {
   wait(1, 60);
   driver_.put("m", {tpm(159)});
   EXPECT_EQ(driver_.served(), Tickets{});
@@ -133,7 +133,7 @@ TEST_F(Line, is_woken_by_a_quota_that_was_put_or_removed) {
   EXPECT_EQ(driver_.served(), Tickets{2});
 }
 
-TEST_F(Line, is_woken_by_a_quota_of_the_file) {
+TEST_F(QuotaQueue, is_woken_by_a_quota_of_the_file) {
   policy::QuotaBook small({.rules = {{.subject = "f", .quota = quota_of({tpm(10)})}}});
   policy::QuotaBook large({.rules = {{.subject = "f", .quota = quota_of({tpm(20)})}}});
   driver_.store.adopt(small, driver_.now());
@@ -144,7 +144,7 @@ TEST_F(Line, is_woken_by_a_quota_of_the_file) {
   EXPECT_EQ(driver_.served(), Tickets{1});
 }
 
-TEST_F(Line, is_woken_by_a_reset_of_all) {
+TEST_F(QuotaQueue, is_woken_by_a_reset_of_all) {
   driver_.settle(holder_, 100);
   wait(1, 60);
   driver_.ask({.op = QuotaOp::reset_all});
@@ -153,7 +153,7 @@ TEST_F(Line, is_woken_by_a_reset_of_all) {
   EXPECT_EQ(driver_.served(), Tickets{1});
 }
 
-TEST_F(Line, moves_when_its_head_withdraws) {
+TEST_F(QuotaQueue, moves_when_its_head_withdraws) {
   const api::WaiterId head = wait(1, 80).waiter;
   wait(2, 50);
   driver_.settle(holder_, 50);
@@ -164,7 +164,7 @@ TEST_F(Line, moves_when_its_head_withdraws) {
   EXPECT_FALSE(driver_.store.withdraw(head, 1, driver_.now()));
 }
 
-TEST_F(Line, moves_when_its_head_is_abandoned_without_a_word) {
+TEST_F(QuotaQueue, moves_when_its_head_is_abandoned) {
   const api::WaiterId head = wait(1, 80).waiter;
   wait(2, 50);
   driver_.settle(holder_, 50);
@@ -172,7 +172,7 @@ TEST_F(Line, moves_when_its_head_is_abandoned_without_a_word) {
   EXPECT_EQ(driver_.outcomes(), (Outcomes{{2, Verdict::approved}}));
 }
 
-TEST_F(Line, one_that_leaves_the_middle_or_the_end_leaves_the_others) {
+TEST_F(QuotaQueue, one_that_leaves_the_middle_or_the_end_keeps_the_others) {
   wait(1, 10);
   const api::WaiterId middle = wait(2, 10).waiter;
   wait(3, 10);
@@ -185,17 +185,17 @@ TEST_F(Line, one_that_leaves_the_middle_or_the_end_leaves_the_others) {
   EXPECT_EQ(driver_.served(), (Tickets{1, 3, 5}));
 }
 
-// ---------------------------------------------------------------------------------- who cannot
+// ----------------------------------------------------------------------------- calls that cannot
 // wait
 
-TEST_F(Line, who_can_never_be_served_does_not_wait) {
+TEST_F(QuotaQueue, refuses_a_call_that_can_never_be_served) {
   const QuotaAnswer answer = wait(1, 101);
   EXPECT_EQ(answer.code, QuotaCode::exceeds_limit);
   EXPECT_EQ(answer.retry_ms, api::retry_never);
   EXPECT_EQ(driver_.store.waiters_count(), 0U);
 }
 
-TEST_F(Line, who_waits_is_told_when_it_never_fits_any_more) {
+TEST_F(QuotaQueue, ends_a_wait_that_never_fits_any_more) {
   wait(1, 60);
   wait(2, 50);
   driver_.put("m", {tpm(55)});
@@ -204,7 +204,7 @@ TEST_F(Line, who_waits_is_told_when_it_never_fits_any_more) {
   EXPECT_EQ(driver_.outcomes(), (Outcomes{{2, Verdict::never_fits}}));
 }
 
-TEST_F(Line, who_waits_is_told_when_its_subject_is_denied_from_now_on) {
+TEST_F(QuotaQueue, ends_a_wait_when_its_subject_is_denied_from_now_on) {
   wait(1, 60);
   policy::QuotaBook denying({.rules = {}, .unknown = policy::UnknownSubjects::deny});
   driver_.store.adopt(denying, driver_.now());
@@ -212,7 +212,7 @@ TEST_F(Line, who_waits_is_told_when_its_subject_is_denied_from_now_on) {
   EXPECT_EQ(driver_.outcomes(), (Outcomes{{1, Verdict::never_fits}}));
 }
 
-TEST_F(Line, nobody_waits_longer_than_its_limit) {
+TEST_F(QuotaQueue, no_waiter_waits_longer_than_its_limit) {
   wait(1, 60, 1'000);
   wait(2, 10, 2'000);
   driver_.advance_ms(999);
@@ -224,8 +224,8 @@ TEST_F(Line, nobody_waits_longer_than_its_limit) {
   EXPECT_EQ(driver_.used("m", "tpm"), 100U);
 }
 
-// The session shows the limits of its subjects without asking again.
-TEST_F(Line, a_wait_in_vain_is_answered_as_a_check_would_be) {
+// The session shows the limits of the call's subjects without asking again.
+TEST_F(QuotaQueue, a_wait_in_vain_is_answered_as_a_check_would_be) {
   api::WaitAnswer lent;
   driver_.lent = &lent;
   wait(1, 60, 1'000);
@@ -246,7 +246,7 @@ TEST_F(Line, a_wait_in_vain_is_answered_as_a_check_would_be) {
   EXPECT_TRUE(lent.limits[0].violated && report.violated);
 }
 
-TEST_F(Line, who_would_fit_behind_others_may_ask_again_soon) {
+TEST_F(QuotaQueue, a_call_that_would_fit_behind_others_may_retry_soon) {
   api::WaitAnswer lent;
   wait(1, 100);
   driver_.lent = &lent;
@@ -260,7 +260,7 @@ TEST_F(Line, who_would_fit_behind_others_may_ask_again_soon) {
   EXPECT_FALSE(lent.limits[0].violated);
 }
 
-TEST_F(Line, what_is_granted_is_answered_with_its_limits) {
+TEST_F(QuotaQueue, a_grant_is_answered_with_its_limits) {
   api::WaitAnswer lent;
   driver_.lent = &lent;
   wait(1, 60);
@@ -272,13 +272,13 @@ TEST_F(Line, what_is_granted_is_answered_with_its_limits) {
   EXPECT_EQ(lent.limits[0].reserved, 60U);
 }
 
-TEST_F(Line, capacity_that_comes_with_the_wait_limit_comes_in_time) {
+TEST_F(QuotaQueue, capacity_that_comes_with_the_wait_limit_comes_in_time) {
   EXPECT_EQ(wait(1, 60, 60'000).code, QuotaCode::queued);
   driver_.advance_ms(60'000);
   EXPECT_EQ(driver_.outcomes(), (Outcomes{{1, Verdict::approved}}));
 }
 
-TEST_F(Line, capacity_comes_in_time_for_one_that_was_not_the_head_at_first) {
+TEST_F(QuotaQueue, capacity_comes_in_time_for_one_that_was_not_the_head_at_first) {
   const api::WaiterId head = wait(1, 60).waiter;
   driver_.advance_ms(700);
   EXPECT_EQ(wait(2, 60, 59'300).code, QuotaCode::queued);
@@ -288,7 +288,7 @@ TEST_F(Line, capacity_comes_in_time_for_one_that_was_not_the_head_at_first) {
   EXPECT_EQ(driver_.outcomes(), (Outcomes{{2, Verdict::approved}}));
 }
 
-TEST_F(Line, a_wait_that_certainly_is_too_short_is_refused_at_once) {
+TEST_F(QuotaQueue, a_wait_that_certainly_is_too_short_is_refused_at_once) {
   driver_.settle(holder_, 100);
   const QuotaAnswer answer = wait(1, 1, 59'999);
   EXPECT_EQ(answer.code, QuotaCode::deadline_unmeetable);
@@ -296,13 +296,13 @@ TEST_F(Line, a_wait_that_certainly_is_too_short_is_refused_at_once) {
   EXPECT_EQ(wait(2, 1, 60'000).code, QuotaCode::queued);
 }
 
-TEST_F(Line, what_is_open_might_be_refunded_so_nothing_is_certain) {
+TEST_F(QuotaQueue, open_charges_might_be_refunded_so_a_short_wait_is_allowed) {
   EXPECT_EQ(wait(1, 100, 1).code, QuotaCode::queued);
   driver_.cancel(holder_);
   EXPECT_EQ(driver_.served(), Tickets{1});
 }
 
-TEST_F(Line, is_full_in_this_store_or_where_it_came_from) {
+TEST_F(QuotaQueue, is_full_in_this_store_or_at_the_origin) {
   StoreDriver small({.subjects_max = 10, .reservations_max = 10, .waiters_max = 2});
   small.put("m", {tpm(100)});
   small.record({"m"}, {.input_tokens = 100});
@@ -316,7 +316,7 @@ TEST_F(Line, is_full_in_this_store_or_where_it_came_from) {
   EXPECT_EQ(driver_.reserve({"m"}, call).code, QuotaCode::waiters_full);
 }
 
-TEST_F(Line, is_closed_when_the_server_drains) {
+TEST_F(QuotaQueue, is_closed_when_the_server_drains) {
   wait(1, 60);
   wait(2, 10);
   driver_.store.drain(driver_.now());
@@ -334,7 +334,7 @@ Quota passing(std::vector<api::Limit> limits, uint32_t overtakers_max) {
   return quota;
 }
 
-TEST_F(Line, small_newcomers_pass_the_head_within_the_bound) {
+TEST_F(QuotaQueue, small_newcomers_overtake_the_head_within_the_bound) {
   driver_.put("m", passing({tpm(100)}, 2));
   driver_.settle(holder_, 50);
   wait(1, 80);
@@ -345,7 +345,7 @@ TEST_F(Line, small_newcomers_pass_the_head_within_the_bound) {
   EXPECT_EQ(driver_.served(), Tickets{1});
 }
 
-TEST_F(Line, small_ones_that_wait_pass_the_head_within_the_bound) {
+TEST_F(QuotaQueue, small_waiters_overtake_the_head_within_the_bound) {
   driver_.put("m", passing({tpm(100)}, 2));
   wait(1, 80);
   for (Ticket small = 2; small < 6; ++small) wait(small, 10);
@@ -355,7 +355,7 @@ TEST_F(Line, small_ones_that_wait_pass_the_head_within_the_bound) {
   EXPECT_EQ(driver_.served(), (Tickets{1, 4, 5}));
 }
 
-TEST_F(Line, the_bound_counts_anew_for_each_head) {
+TEST_F(QuotaQueue, the_bound_counts_anew_for_each_head) {
   driver_.put("m", passing({tpm(100)}, 1));
   driver_.settle(holder_, 50);
   const api::WaiterId head = wait(1, 80).waiter;
@@ -367,7 +367,7 @@ TEST_F(Line, the_bound_counts_anew_for_each_head) {
   EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::queue_ahead);
 }
 
-TEST_F(Line, who_passes_the_heads_of_two_lines_counts_in_both) {
+TEST_F(QuotaQueue, overtaking_the_heads_of_two_queues_counts_in_both) {
   driver_.put("{t}a", passing({tpm(100)}, 1));
   driver_.put("{t}b", passing({tpm(100)}, 1));
   const uint64_t both =
@@ -388,7 +388,7 @@ api::Limit leaking() {
   return limit_of("tpm", Metric::tokens, 100, LimitKind::gcra, 100'000);
 }
 
-TEST_F(Line, one_that_may_pass_is_woken_when_it_fits_before_the_head) {
+TEST_F(QuotaQueue, one_that_may_overtake_is_woken_when_it_fits_before_the_head) {
   driver_.put("m", passing({leaking()}, 1));
   driver_.record({"m"}, {.input_tokens = 100});
   wait(1, 80);
@@ -401,7 +401,7 @@ TEST_F(Line, one_that_may_pass_is_woken_when_it_fits_before_the_head) {
   EXPECT_EQ(driver_.served(), Tickets{1});
 }
 
-TEST_F(Line, those_who_may_pass_from_now_on_are_woken_one_after_the_other) {
+TEST_F(QuotaQueue, waiters_that_may_overtake_from_now_on_are_woken_one_after_the_other) {
   driver_.put("m", {leaking()});
   driver_.record({"m"}, {.input_tokens = 100});
   wait(1, 80);
@@ -419,7 +419,7 @@ TEST_F(Line, those_who_may_pass_from_now_on_are_woken_one_after_the_other) {
   EXPECT_EQ(driver_.served(), (Tickets{1}));
 }
 
-TEST_F(Line, who_comes_to_head_one_line_may_pass_the_head_of_another) {
+TEST_F(QuotaQueue, a_new_head_of_one_queue_may_overtake_the_head_of_another) {
   driver_.put("{t}a", passing({tpm(100)}, 1));
   driver_.put("{t}b", {tpm(100)});
   const uint64_t b = driver_.reserve({"{t}b"}, long_lived(asking_tokens(100))).reservation;
@@ -431,7 +431,7 @@ TEST_F(Line, who_comes_to_head_one_line_may_pass_the_head_of_another) {
   EXPECT_EQ(driver_.served(), (Tickets{2, 3}));
 }
 
-TEST_F(Line, who_comes_near_enough_to_the_head_may_pass) {
+TEST_F(QuotaQueue, a_waiter_near_enough_to_the_head_may_overtake) {
   driver_.put("m", passing({tpm(100)}, 1));
   wait(1, 80);
   const api::WaiterId second = wait(2, 60).waiter;
@@ -443,8 +443,8 @@ TEST_F(Line, who_comes_near_enough_to_the_head_may_pass) {
   EXPECT_EQ(driver_.served(), Tickets{18});
 }
 
-// It is looked at every second, not all the time.
-TEST_F(Line, one_that_may_pass_waits_for_a_place_for_its_reservation) {
+// It is tried every second, not all the time.
+TEST_F(QuotaQueue, one_that_may_overtake_waits_for_a_place_for_its_reservation) {
   StoreDriver small({.subjects_max = 10, .reservations_max = 1, .waiters_max = 2});
   small.put("a", {tpm(10)});
   small.put("m", passing({leaking()}, 1));
@@ -466,9 +466,9 @@ TEST_F(Line, one_that_may_pass_waits_for_a_place_for_its_reservation) {
   EXPECT_EQ(small.served(), Tickets{2});
 }
 
-// --------------------------------------------------------------------------------- several lines
+// --------------------------------------------------------------------------------- several queues
 
-TEST_F(Line, of_several_subjects_is_served_when_it_heads_them_all) {
+TEST_F(QuotaQueue, of_several_subjects_is_served_when_it_heads_them_all) {
   driver_.put("{t}a", {tpm(100)});
   driver_.put("{t}b", {tpm(100)});
   const uint64_t a = driver_.reserve({"{t}a"}, long_lived(asking_tokens(100))).reservation;
@@ -485,8 +485,8 @@ TEST_F(Line, of_several_subjects_is_served_when_it_heads_them_all) {
   EXPECT_EQ(driver_.used("{t}b", "tpm"), 100U);
 }
 
-// Whatever the order in which subjects are named, somebody is always served.
-TEST_F(Line, of_subjects_in_any_order_never_stands_still) {
+// Whatever the order in which subjects are named, some waiter is always served.
+TEST_F(QuotaQueue, of_subjects_in_any_order_never_stands_still) {
   const Names names{"{t}a", "{t}b", "{t}c"};
   for (const std::string& name : names) driver_.put(name, {slots(1)});
   const std::vector<Names> orders{{"{t}a", "{t}b"}, {"{t}b", "{t}a"}, {"{t}c", "{t}b", "{t}a"},
@@ -511,7 +511,7 @@ TEST_F(Line, of_subjects_in_any_order_never_stands_still) {
   EXPECT_EQ(driver_.store.waiters_count(), 0U);
 }
 
-TEST_F(Line, one_that_leaves_frees_all_its_lines) {
+TEST_F(QuotaQueue, one_that_leaves_frees_all_its_queues) {
   driver_.put("{t}a", {tpm(100)});
   driver_.put("{t}b", {tpm(100)});
   driver_.record({"{t}a"}, {.input_tokens = 100});
@@ -521,7 +521,7 @@ TEST_F(Line, one_that_leaves_frees_all_its_lines) {
   EXPECT_EQ(driver_.served(), Tickets{2});
 }
 
-TEST_F(Line, a_waiter_is_served_when_a_reservation_makes_room) {
+TEST_F(QuotaQueue, a_waiter_is_served_when_a_reservation_makes_room) {
   StoreDriver small({.subjects_max = 10, .reservations_max = 1, .waiters_max = 2});
   small.put("m", {slots(1)});
   const uint64_t first = small.reserve({"m"}, asking({.requests = 0})).reservation;
@@ -531,7 +531,7 @@ TEST_F(Line, a_waiter_is_served_when_a_reservation_makes_room) {
   EXPECT_EQ(small.cancel(first).code, QuotaCode::ok);
 }
 
-TEST_F(Line, a_waiter_goes_on_waiting_while_there_is_no_place_for_its_reservation) {
+TEST_F(QuotaQueue, a_waiter_goes_on_waiting_while_there_is_no_place_for_its_reservation) {
   StoreDriver small({.subjects_max = 10, .reservations_max = 1, .waiters_max = 2});
   small.put("a", {tpm(10)});
   small.put("b", {tpm(10)});

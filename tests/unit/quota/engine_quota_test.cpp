@@ -1,5 +1,5 @@
-// Goal: a subject has the quota that comes first, keeps its usage when that changes, and is
-//       forgotten when idle without giving anything away.
+// Goal:   a subject has the quota that comes first, keeps its usage when that changes, and is
+//         forgotten when idle without granting anything twice.
 // Method: cases by hand with a virtual clock; books with few rules.
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ TEST(Subject, has_the_quota_that_comes_first) {
   EXPECT_EQ(reported("exact"), std::pair(QuotaSource::file, uint64_t{20}));
 }
 
-TEST(Subject, only_what_was_put_can_be_removed) {
+TEST(Subject, only_a_put_quota_can_be_removed) {
   StoreDriver driver;
   policy::QuotaBook book(file_rules());
   driver.store.adopt(book, driver.now());
@@ -63,7 +63,7 @@ TEST(Subject, only_what_was_put_can_be_removed) {
   EXPECT_EQ(remove(driver, "other").code, QuotaCode::no_such_quota);
 }
 
-TEST(Subject, what_was_put_stays_when_the_file_changes) {
+TEST(Subject, a_put_quota_stays_when_the_file_changes) {
   StoreDriver driver;
   driver.put("exact", {tpm(10)});
   policy::QuotaBook book(file_rules());
@@ -89,16 +89,16 @@ TEST(Subject, follows_the_file_when_that_changes) {
   EXPECT_EQ(driver.row("exact").source, QuotaSource::none);
 }
 
-TEST(Subject, that_the_file_names_is_there_before_anybody_asks) {
+TEST(Subject, that_the_file_names_is_there_before_any_call) {
   StoreDriver driver;
   policy::QuotaBook book(file_rules());
   driver.store.adopt(book, driver.now());
-  EXPECT_EQ(driver.store.subjects_count(), 2U);  // patterns name nobody
+  EXPECT_EQ(driver.store.subjects_count(), 2U);  // patterns name no subject
   for (int call = 0; call < 10; ++call) driver.check({"x"}, asking_tokens(1));
   EXPECT_EQ(driver.store.subjects_count(), 2U);
 }
 
-TEST(Subject, of_another_core_is_not_made_for_the_file) {
+TEST(Subject, of_another_shard_is_not_made_for_the_file) {
   uint32_t subjects = 0;
   for (uint32_t shard = 0; shard < 4; ++shard) {
     StoreDriver driver({.shard = shard,
@@ -144,7 +144,7 @@ TEST(NewQuota, of_another_kind_begins_with_nothing_used) {
   EXPECT_EQ(driver.used("m", "tpm"), 30U);
 }
 
-TEST(NewQuota, is_told_with_what_is_used) {
+TEST(NewQuota, is_reported_with_its_usage) {
   StoreDriver driver;
   const Quota quota = quota_of({tpm(100), slots(2)});
   const QuotaAnswer answer = driver.ask({.op = QuotaOp::put}, {"m"}, quota);
@@ -263,7 +263,7 @@ TEST(Reset, of_all_keeps_what_is_open_of_each) {
   EXPECT_EQ(driver.used("m", "tpm"), 35U);
 }
 
-TEST(Reset, of_what_is_not_there_is_nothing) {
+TEST(Reset, of_an_absent_subject_changes_nothing) {
   StoreDriver driver;
   EXPECT_EQ(driver.reset("m").code, QuotaCode::ok);
   EXPECT_EQ(driver.store.subjects_count(), 0U);
@@ -311,16 +311,16 @@ TEST(IdleSubject, is_kept_while_a_reservation_or_the_memory_of_one_names_it) {
   policy::QuotaBook book(
       {.rules = {{.subject = ".", .is_regex = true, .quota = quota_of({slots(1)})}}});
   driver.store.adopt(book, driver.now());
-  // With an id of its client's a repeat is told of its subjects.
+  // With a client's id a repeat still reports its subjects.
   const uint64_t id = driver.reserve({"s"}, with_id(asking_tokens(0), "id")).reservation;
   driver.settle(id, 0);
-  const auto look = [&driver] {
+  const auto count = [&driver] {
     for (int batch = 0; batch < 10; ++batch) driver.check({"x"}, asking_tokens(1));
     return driver.store.subjects_count();
   };
-  EXPECT_EQ(look(), 1U);
+  EXPECT_EQ(count(), 1U);
   driver.advance_ms(60'000);
-  EXPECT_EQ(look(), 0U);
+  EXPECT_EQ(count(), 0U);
 }
 
 TEST(IdleSubject, that_was_put_or_is_in_the_file_stays) {

@@ -1,6 +1,7 @@
-// Goal: what moves many at once is done in steps, in order, and nobody gets in between.
-// Method: thousands that wait or are tied, one call that moves them all, and a count of what each
-//         step does.
+// Goal:   work that moves many waiters at once is done in steps, in order, and no newcomer gets in
+//         between.
+// Method: thousands of waiters or connection-bound reservations, one call that moves them all, and
+//         a count of what each step does.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -24,7 +25,7 @@ constexpr uint32_t step_work = 200;  // a waiter of one subject takes two, at le
 
 class Steps : public testing::Test {
  protected:
-  // So many calls about one subject.
+  // Decides `count` calls about one subject.
   void ask(const std::string& name, QuotaCall call, uint32_t count = many,
            Ticket first_ticket = 1) {
     api::QuotaBatch& batch = driver_.batch;
@@ -40,7 +41,7 @@ class Steps : public testing::Test {
     driver_.store.decide(batch, driver_.now());
   }
   // All of its tokens are used, and many wait for one each.
-  void make_line(const Quota& quota, uint32_t wait_ms_max = 0) {
+  void make_queue(const Quota& quota, uint32_t wait_ms_max = 0) {
     driver_.put("m", quota);
     driver_.record({"m"}, {.input_tokens = many});
     ask("m", waiting(asking_tokens(1), 0, wait_ms_max));
@@ -77,19 +78,19 @@ class Steps : public testing::Test {
 };
 
 TEST_F(Steps, a_quota_that_allows_all_serves_them_in_order) {
-  make_line(quota_of({tpm(many)}));
+  make_queue(quota_of({tpm(many)}));
   driver_.put("m", {with(tpm(0), api::Ceiling::unlimited)});
   expect_all_in_steps(Verdict::approved);
 }
 
 TEST_F(Steps, a_reset_serves_them_in_order) {
-  make_line(quota_of({tpm(many)}));
+  make_queue(quota_of({tpm(many)}));
   driver_.reset("m");
   expect_all_in_steps(Verdict::approved);
 }
 
 TEST_F(Steps, a_reset_of_all_serves_them_in_order) {
-  make_line(quota_of({tpm(many)}));
+  make_queue(quota_of({tpm(many)}));
   driver_.ask({.op = QuotaOp::reset_all});
   driver_.advance_ns(0);
   expect_all_in_steps(Verdict::approved);
@@ -104,19 +105,19 @@ TEST_F(Steps, a_refund_serves_them_in_order) {
 }
 
 TEST_F(Steps, time_serves_them_in_order) {
-  make_line(quota_of({tpm(many)}));
+  make_queue(quota_of({tpm(many)}));
   driver_.advance_ms(60'000);
   expect_all_in_steps(Verdict::approved);
 }
 
-TEST_F(Steps, whose_turn_has_come_in_time_is_not_too_late) {
-  make_line(quota_of({tpm(many)}), 60'000);
+TEST_F(Steps, capacity_that_comes_with_the_wait_limits_serves_them_in_order) {
+  make_queue(quota_of({tpm(many)}), 60'000);
   driver_.advance_ms(60'000);
   expect_all_in_steps(Verdict::approved);
 }
 
-// Also who is nearly the last of those whose turn has come, and had the least time to wait.
-TEST_F(Steps, whose_turn_has_come_is_served_though_its_limit_passes_before_that) {
+// Also the last of the waiters that fit, with the least time to wait.
+TEST_F(Steps, waiters_that_fit_are_served_though_their_limits_pass_before_their_step) {
   driver_.put("m", {tpm(many)});
   driver_.record({"m"}, {.input_tokens = many});
   for (uint32_t ticket = 1; ticket <= many; ++ticket) {
@@ -136,26 +137,26 @@ TEST_F(Steps, wait_limits_end_in_order) {
   expect_all_in_steps(Verdict::wait_limit);
 }
 
-TEST_F(Steps, those_who_never_fit_any_more_are_told_in_order) {
-  make_line(quota_of({tpm(many)}));
+TEST_F(Steps, waits_that_never_fit_any_more_end_in_order) {
+  make_queue(quota_of({tpm(many)}));
   driver_.put("m", {with(tpm(0), api::Ceiling::block)});
   expect_all_in_steps(Verdict::never_fits);
 }
 
-TEST_F(Steps, a_drain_tells_all) {
-  make_line(quota_of({tpm(many)}));
+TEST_F(Steps, a_drain_ends_all_waits) {
+  make_queue(quota_of({tpm(many)}));
   driver_.store.drain(driver_.now());
   expect_all_in_steps(Verdict::draining);
 }
 
-TEST_F(Steps, nobody_is_served_while_all_are_told_that_the_server_drains) {
-  make_line(quota_of({tpm(many)}));
+TEST_F(Steps, no_waiter_is_served_while_the_server_drains) {
+  make_queue(quota_of({tpm(many)}));
   driver_.store.drain(driver_.now());
   driver_.reset("m");
   expect_all_in_steps(Verdict::draining);
 }
 
-TEST_F(Steps, a_newcomer_does_not_come_before_those_whose_turn_it_is) {
+TEST_F(Steps, a_newcomer_does_not_overtake_waiters_that_fit) {
   Quota quota = quota_of({tpm(2 * many)});
   quota.overtakers_max = 1'000;
   driver_.put("m", quota);
@@ -169,7 +170,7 @@ TEST_F(Steps, a_newcomer_does_not_come_before_those_whose_turn_it_is) {
   EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::ok);
 }
 
-TEST_F(Steps, another_line_moves_between_two_long_ones) {
+TEST_F(Steps, another_queue_moves_between_two_long_ones) {
   constexpr uint32_t half = many / 2;
   for (const char* name : {"k", "m"}) {
     driver_.put(name, {tpm(many)});
@@ -190,7 +191,7 @@ TEST_F(Steps, another_line_moves_between_two_long_ones) {
   EXPECT_GT(driver_.store.waiters_count(), half);
 }
 
-TEST_F(Steps, a_newcomer_does_not_come_before_those_whose_turn_a_reset_of_all_brings) {
+TEST_F(Steps, a_newcomer_does_not_overtake_waiters_that_fit_after_a_reset_of_all) {
   Quota quota = quota_of({tpm(2 * many)});
   quota.overtakers_max = 1'000;
   driver_.put("m", quota);
@@ -205,7 +206,7 @@ TEST_F(Steps, a_newcomer_does_not_come_before_those_whose_turn_a_reset_of_all_br
 }
 
 // A turn decides before it runs what is due.
-TEST_F(Steps, a_newcomer_does_not_come_before_those_whose_time_has_come) {
+TEST_F(Steps, a_newcomer_does_not_overtake_waiters_with_a_due_timer) {
   Quota quota = quota_of({tpm(many)});
   quota.overtakers_max = 1'000;
   driver_.put("m", quota);
@@ -219,15 +220,14 @@ TEST_F(Steps, a_newcomer_does_not_come_before_those_whose_time_has_come) {
   EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::ok);
 }
 
-// What is due is another subject's: whoever may pass waits for no more than a look.
-TEST_F(Steps,
-       a_newcomer_that_may_pass_waits_for_others_timers_no_longer_than_until_they_are_fired) {
+// The due timer belongs to another subject: a newcomer that may overtake waits for one check.
+TEST_F(Steps, a_newcomer_that_may_overtake_waits_only_until_due_timers_of_others_are_fired) {
   Quota quota = quota_of({tpm(many)});
   quota.overtakers_max = 1'000;
   driver_.put("m", quota);
   driver_.put("other", {slots(10)});
   driver_.record({"m"}, {.input_tokens = many - 10});
-  driver_.reserve({"m"}, waiting(asking_tokens(100), 1));  // heads the line for a minute
+  driver_.reserve({"m"}, waiting(asking_tokens(100), 1));  // heads the queue for a minute
   QuotaCall brief = asking({.requests = 0});
   brief.lifetime_ms = 10;
   driver_.reserve({"other"}, brief);
@@ -240,22 +240,22 @@ TEST_F(Steps,
   EXPECT_EQ(driver_.served(), Tickets{2});
 }
 
-// Lines that are marked again and again, without end: each has its own share of work.
+// Queues that are marked again and again, without end: each part has its own share of work.
 class Overload : public testing::Test {
  protected:
-  static constexpr int lines = 500;
+  static constexpr int queues = 500;
 
-  // A slot that is held, and one that waits for it, in each line.
+  // In each queue, a slot that is held, and a waiter for it.
   Overload() {
-    for (int line = 0; line < lines; ++line) {
-      names_.push_back(numbered("s", line));
+    for (int queue = 0; queue < queues; ++queue) {
+      names_.push_back(numbered("s", queue));
       driver_.put(names_.back(), {slots(1)});
       driver_.reserve({names_.back()}, for_long());
       driver_.reserve({names_.back()},
-                      waiting(for_long(), static_cast<Ticket>(line + 1), line == 7 ? 1'000 : 0));
+                      waiting(for_long(), static_cast<Ticket>(queue + 1), queue == 7 ? 1'000 : 0));
       driver_.advance_ns(0);
     }
-    EXPECT_EQ(driver_.store.waiters_count(), uint32_t{lines});
+    EXPECT_EQ(driver_.store.waiters_count(), uint32_t{queues});
   }
 
   static QuotaCall for_long() {
@@ -267,26 +267,26 @@ class Overload : public testing::Test {
     for (const std::string& name : names_) driver_.reset(name);
   }
 
-  StoreDriver driver_{{.subjects_max = 2 * lines,
-                       .reservations_max = 4 * lines,
-                       .waiters_max = lines,
+  StoreDriver driver_{{.subjects_max = 2 * queues,
+                       .reservations_max = 4 * queues,
+                       .waiters_max = queues,
                        .step_work = step_work,
                        .seed = 42}};
   Names names_;
 };
 
 TEST_F(Overload, lifetimes_end) {
-  driver_.put("short", {slots(lines)});
+  driver_.put("short", {slots(queues)});
   QuotaCall call = asking({.requests = 0});
   call.lifetime_ms = 1'000;
-  for (int count = 0; count < lines; ++count) driver_.reserve({"short"}, call);
+  for (int count = 0; count < queues; ++count) driver_.reserve({"short"}, call);
   driver_.ns += 1'100 * base::ns_per_ms;
   driver_.wall_ns += 1'100 * base::ns_per_ms;
   for (int step = 0; step < 20; ++step) {
     mark_all();
     driver_.advance_ns(0);
   }
-  EXPECT_EQ(driver_.store.statistics().expired, uint64_t{lines});
+  EXPECT_EQ(driver_.store.statistics().expired, uint64_t{queues});
 }
 
 TEST_F(Overload, a_wait_limit_ends) {
@@ -298,19 +298,19 @@ TEST_F(Overload, a_wait_limit_ends) {
     driver_.advance_ms(1);
     reported = driver_.outcomes();
   }
-  EXPECT_LE(ms, 1'000 + 3 * 2 * lines / step_work);  // when each line has had its turn
+  EXPECT_LE(ms, 1'000 + 3 * 2 * queues / step_work);  // when each queue was served
 }
 
-TEST_F(Steps, who_would_have_waited_too_long_while_the_server_drains_is_told_that_it_drains) {
-  make_line(quota_of({tpm(many)}), 60'000);
+TEST_F(Steps, a_wait_limit_that_passes_while_the_server_drains_changes_no_outcome) {
+  make_queue(quota_of({tpm(many)}), 60'000);
   driver_.store.drain(driver_.now());
   driver_.ns += 70'000 * base::ns_per_ms;
   expect_all_in_steps(Verdict::draining);
 }
 
-// A line that somebody has a turn in ends, and its subject goes, before it is looked at.
-TEST_F(Steps, a_subject_stays_until_its_line_was_looked_at) {
-  make_line(quota_of({tpm(many)}));
+// A queue that is still to be served becomes empty, and its subject is removed, before that.
+TEST_F(Steps, a_subject_stays_until_its_queue_was_served) {
+  make_queue(quota_of({tpm(many)}));
   driver_.put("n", {slots(1)});
   const uint64_t slot = driver_.reserve({"n"}, asking({.requests = 0})).reservation;
   driver_.outcomes();
@@ -328,22 +328,22 @@ TEST_F(Steps, a_subject_stays_until_its_line_was_looked_at) {
 }
 
 TEST_F(Steps, every_waiter_has_a_place_for_its_outcome) {
-  make_line(quota_of({tpm(many)}));
+  make_queue(quota_of({tpm(many)}));
   driver_.reset("m");
   const size_t served = driver_.store.grants().size();
   ASSERT_GT(served, 0U);
-  // As many as were served are gone, but what they are told is still here.
+  // The waiters that were served are gone, but their outcomes are not fetched yet.
   EXPECT_EQ(driver_.reserve({"m"}, waiting(asking_tokens(1), many + 1)).code,
             QuotaCode::waiters_full);
   driver_.outcomes();
   EXPECT_EQ(driver_.reserve({"m"}, waiting(asking_tokens(1), many + 1)).code, QuotaCode::queued);
 }
 
-// ----------------------------------------------------------------------------------------- ties
+// ------------------------------------------------------------------------------ connection-bound
 
-class Ties : public Steps {
+class ConnectionBoundSteps : public Steps {
  protected:
-  Ties() { driver_.put("m", {slots(2 * many)}); }
+  ConnectionBoundSteps() { driver_.put("m", {slots(2 * many)}); }
   static QuotaCall connection_bound(uint64_t binding) {
     QuotaCall call = asking({.requests = 0});
     call.binding = binding;
@@ -355,7 +355,7 @@ class Ties : public Steps {
   uint32_t open() { return driver_.store.reservations_count(); }
 };
 
-TEST_F(Ties, many_end_in_steps) {
+TEST_F(ConnectionBoundSteps, many_end_in_steps) {
   ask("m", connection_bound(7));
   driver_.reserve({"m"}, connection_bound(8));
   end_binding(7);
@@ -372,7 +372,7 @@ TEST_F(Ties, many_end_in_steps) {
   EXPECT_EQ(open(), 0U);
 }
 
-TEST_F(Ties, several_end_at_a_time) {
+TEST_F(ConnectionBoundSteps, several_end_at_a_time) {
   for (uint64_t binding = 1; binding <= 5; ++binding) ask("m", connection_bound(binding), many / 5);
   driver_.reserve({"m"}, connection_bound(6));
   for (uint64_t binding = 1; binding <= 5; ++binding) end_binding(binding);
@@ -383,7 +383,7 @@ TEST_F(Ties, several_end_at_a_time) {
   EXPECT_EQ(open(), 1U);
 }
 
-TEST_F(Ties, what_is_tied_while_its_tie_ends_ends_as_well) {
+TEST_F(ConnectionBoundSteps, one_that_is_bound_while_its_connection_ends_ends_as_well) {
   ask("m", connection_bound(7));
   end_binding(7);
   const uint64_t late = driver_.reserve({"m"}, connection_bound(7)).reservation;
@@ -391,12 +391,12 @@ TEST_F(Ties, what_is_tied_while_its_tie_ends_ends_as_well) {
             api::ReservationState::open);
   while (driver_.store.next_due_ns() <= driver_.ns) driver_.advance_ns(0);
   EXPECT_EQ(open(), 0U);
-  // The next is a new one, until its tie is said to have ended.
+  // The next one is open until its connection ends again.
   driver_.reserve({"m"}, connection_bound(7));
   EXPECT_EQ(open(), 1U);
 }
 
-TEST_F(Ties, one_that_ends_in_another_way_leaves_its_tie) {
+TEST_F(ConnectionBoundSteps, one_that_ends_in_another_way_is_unbound) {
   const uint64_t first = driver_.reserve({"m"}, connection_bound(7)).reservation;
   const uint64_t second = driver_.reserve({"m"}, connection_bound(7)).reservation;
   driver_.cancel(second);
@@ -409,8 +409,8 @@ TEST_F(Ties, one_that_ends_in_another_way_leaves_its_tie) {
   EXPECT_EQ(driver_.store.statistics().expired, many);
 }
 
-// What an ending frees goes to those who wait, also of other connections.
-TEST_F(Ties, slots_that_come_free_are_served_in_steps) {
+// Slots that an end frees go to waiters, also of other connections.
+TEST_F(ConnectionBoundSteps, freed_slots_serve_waiters_in_steps) {
   driver_.put("m", {slots(many)});
   ask("m", connection_bound(7));
   ask("m", waiting(connection_bound(8), 0));

@@ -1,4 +1,4 @@
-// Goal: numbers are found by their hash whatever else came and went.
+// Goal:   numbers are found by their hash, whatever else was inserted and erased.
 // Method: crowds of equal and neighbouring homes; random insertions and erasures beside a map.
 #include "quota/hash_index.hpp"
 
@@ -10,7 +10,7 @@
 namespace sluice::quota {
 namespace {
 
-// A hash whose home, in a small index, is `home`.
+// A hash that has `home` as its home in a small index.
 uint64_t hash_at(uint64_t home) {
   return home << 32;
 }

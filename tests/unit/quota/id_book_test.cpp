@@ -13,7 +13,7 @@ namespace {
 
 class IdBookTest : public testing::Test {
  protected:
-  // An id that has ended, and is remembered until then.
+  // An ended id that is remembered until then.
   uint64_t ended_until(int64_t forgotten_ms) {
     const uint64_t id = book_.give(0, 0);
     book_.record_of(id) = {.id = id, .forgotten_ms = forgotten_ms};
@@ -45,7 +45,7 @@ TEST_F(IdBookTest, remembers_the_end_until_its_time_is_over) {
   EXPECT_EQ(book_.find(id, 100), nullptr);
 }
 
-TEST_F(IdBookTest, uses_a_record_again_whose_time_is_over) {
+TEST_F(IdBookTest, uses_a_record_again_after_its_time) {
   const uint64_t first = ended_until(100);
   const uint64_t next = book_.give(1, 100);
   EXPECT_EQ(first >> 32, next >> 32);  // the same place

@@ -23,8 +23,8 @@ Shares token_shares(uint64_t amount) {
   return Shares({.requests = 1, .input_tokens = amount});
 }
 
-TEST(PartyMeters, charge_every_limit_of_every_member) {
-  PartyDriver driver;
+TEST(MemberMeters, charge_every_limit_of_every_member) {
+  MembersDriver driver;
   driver.add({sliding(100), rpm(5)});
   driver.add({tpm(100)});
   EXPECT_TRUE(charge_if_fits(driver.members, token_shares(40), driver.now));
@@ -34,8 +34,8 @@ TEST(PartyMeters, charge_every_limit_of_every_member) {
   EXPECT_EQ(driver.open(1, 0), 40U);
 }
 
-TEST(PartyMeters, a_refusal_charges_none_where_all_limits_slide) {
-  PartyDriver driver;
+TEST(MemberMeters, a_refusal_charges_none_where_all_limits_slide) {
+  MembersDriver driver;
   driver.add({sliding(100), sliding(200)});
   driver.add({sliding(50)});
   EXPECT_FALSE(charge_if_fits(driver.members, token_shares(60), driver.now));
@@ -46,8 +46,8 @@ TEST(PartyMeters, a_refusal_charges_none_where_all_limits_slide) {
   EXPECT_TRUE(charge_if_fits(driver.members, token_shares(50), driver.now));
 }
 
-TEST(PartyMeters, a_refusal_charges_none_where_some_limits_do_not_slide) {
-  PartyDriver driver;
+TEST(MemberMeters, a_refusal_charges_none_where_some_limits_do_not_slide) {
+  MembersDriver driver;
   driver.add({tpm(100)});
   driver.add({sliding(50)});
   EXPECT_FALSE(members_fit(driver.members, token_shares(60), driver.now));
@@ -55,24 +55,24 @@ TEST(PartyMeters, a_refusal_charges_none_where_some_limits_do_not_slide) {
   EXPECT_EQ(driver.used(0, 0), 0U);
 }
 
-TEST(PartyMeters, slots_are_counted_by_open_reservations) {
-  PartyDriver driver;
+TEST(MemberMeters, slots_are_counted_by_open_reservations) {
+  MembersDriver driver;
   driver.add({slots(2)}, 1);
   EXPECT_TRUE(members_fit(driver.members, token_shares(1), driver.now));
   driver.members[0].open = 2;
   EXPECT_FALSE(members_fit(driver.members, token_shares(1), driver.now));
 }
 
-TEST(PartyMeters, slots_without_a_number_always_fit_or_never) {
-  PartyDriver driver;
+TEST(MemberMeters, slots_without_a_number_always_fit_or_never) {
+  MembersDriver driver;
   driver.add({with(slots(0), Ceiling::unlimited)}, 7);
   EXPECT_TRUE(members_fit(driver.members, token_shares(1), driver.now));
   driver.add({with(slots(5), Ceiling::block)});
   EXPECT_FALSE(members_fit(driver.members, token_shares(1), driver.now));
 }
 
-TEST(PartyMeters, what_was_used_already_is_charged_beyond_the_limit_and_not_open) {
-  PartyDriver driver;
+TEST(MemberMeters, past_usage_is_charged_beyond_the_limit_and_not_open) {
+  MembersDriver driver;
   driver.add({tpm(100)});
   const Member& member = driver.members[0];
   charge_used(member.quota->shapes[0], member.words, 150, driver.now);
@@ -80,8 +80,8 @@ TEST(PartyMeters, what_was_used_already_is_charged_beyond_the_limit_and_not_open
   EXPECT_EQ(driver.open(0, 0), 0U);
 }
 
-TEST(PartyMeters, admission_says_whether_anything_limits) {
-  PartyDriver driver;
+TEST(MemberMeters, admission_reports_whether_anything_limits) {
+  MembersDriver driver;
   EXPECT_EQ(admission_code(driver.members), QuotaCode::unknown_model);
   driver.add({with(tpm(0), Ceiling::unlimited)});
   EXPECT_EQ(admission_code(driver.members), QuotaCode::unlimited);

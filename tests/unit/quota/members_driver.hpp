@@ -1,5 +1,5 @@
-// A party of subjects that no store keeps: each with its own quota, class and words.
-// Lives:  members point into the driver; add them all before the party is used.
+// Members of a call that no store keeps: each with its own quota, class and words.
+// Lives:  members point into the driver; add them all before they are used.
 #pragma once
 
 #include <deque>
@@ -10,9 +10,9 @@
 
 namespace sluice::quota {
 
-class PartyDriver {
+class MembersDriver {
  public:
-  // A member of which nothing is used, with so many open reservations.
+  // Adds a member without usage, with so many open reservations.
   void add(std::vector<api::Limit> limits, uint32_t open = 0) {
     const QuotaClass* const quota = classes_.hold(quota_of(std::move(limits)));
     std::vector<uint64_t>& heads = words_.emplace_back(quota->head_words);

@@ -1,5 +1,5 @@
 // Goal: every subject has words for any quota, and they lie apart.
-// Method: as many quotas of the largest size as there may be subjects, filled and looked at again.
+// Method: as many quotas of the largest size as there may be subjects, filled and read again.
 #include "quota/meter_memory.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Goal: a refusal names the limit that weighs most, and tells the latest of all times.
+// Goal:   a refusal names the limit with the highest precedence, and has the latest of all times.
 // Method: limits that are used up, one kind at a time and then beside each other.
 #include "quota/obstacle.hpp"
 
@@ -18,12 +18,12 @@ Shares tokens(uint64_t amount) {
   return Shares({.requests = 1, .input_tokens = amount, .cost = 1});
 }
 
-Obstacle found(PartyDriver& driver, uint64_t amount) {
+Obstacle found(MembersDriver& driver, uint64_t amount) {
   return find_obstacle(driver.members, tokens(amount), driver.now);
 }
 
 TEST(FindObstacle, finds_none_where_all_fits) {
-  PartyDriver driver;
+  MembersDriver driver;
   driver.add({tpm(100), slots(1)});
   const Obstacle obstacle = found(driver, 100);
   EXPECT_EQ(obstacle.code, QuotaCode::ok);
@@ -32,7 +32,7 @@ TEST(FindObstacle, finds_none_where_all_fits) {
 }
 
 TEST(FindObstacle, a_window_fits_at_its_end_and_earlier_when_all_is_refunded) {
-  PartyDriver driver;
+  MembersDriver driver;
   driver.add({tpm(100)});
   charge(driver.members, tokens(80), driver.now);
   const Obstacle obstacle = found(driver, 30);
@@ -41,8 +41,8 @@ TEST(FindObstacle, a_window_fits_at_its_end_and_earlier_when_all_is_refunded) {
   EXPECT_EQ(obstacle.earliest_ns, driver.now.ns);
 }
 
-TEST(FindObstacle, nobody_knows_when_a_slot_is_free) {
-  PartyDriver driver;
+TEST(FindObstacle, the_end_of_a_held_slot_is_unknown) {
+  MembersDriver driver;
   driver.add({slots(1)}, 1);
   const Obstacle obstacle = found(driver, 1);
   EXPECT_EQ(obstacle.code, QuotaCode::concurrency_exceeded);
@@ -50,8 +50,8 @@ TEST(FindObstacle, nobody_knows_when_a_slot_is_free) {
   EXPECT_EQ(obstacle.earliest_ns, driver.now.ns);
 }
 
-TEST(FindObstacle, what_no_waiting_helps_outweighs_the_rest) {
-  PartyDriver driver;
+TEST(FindObstacle, a_code_that_no_waiting_helps_outweighs_the_rest) {
+  MembersDriver driver;
   driver.add({slots(1), tpm(100)}, 1);
   EXPECT_EQ(found(driver, 101).code, QuotaCode::exceeds_limit);
   EXPECT_EQ(found(driver, 101).fits_at_ns, base::never_ns);
@@ -60,12 +60,12 @@ TEST(FindObstacle, what_no_waiting_helps_outweighs_the_rest) {
   EXPECT_EQ(found(driver, 101).code, QuotaCode::blocked);
 }
 
-TEST(FindObstacle, else_the_code_of_the_reference_that_comes_first) {
-  PartyDriver driver;
+TEST(FindObstacle, otherwise_the_first_code_of_the_reference_counts) {
+  MembersDriver driver;
   driver.add({limit_of("usd", Metric::cost, 1), tpm(10), rpm(1), rpd(1)});
   charge(driver.members, tokens(10), driver.now);
   EXPECT_EQ(found(driver, 1).code, QuotaCode::rpd_exceeded);
-  PartyDriver others;
+  MembersDriver others;
   others.add({limit_of("usd", Metric::cost, 1), tpm(10)});
   charge(others.members, tokens(10), others.now);
   EXPECT_EQ(found(others, 1).code, QuotaCode::tpm_exceeded);
@@ -81,7 +81,7 @@ TEST(RetryMs, is_when_it_fits_unless_no_waiting_helps) {
             api::retry_never);
 }
 
-TEST(SetRetry, says_by_the_code_whether_asking_again_may_help) {
+TEST(SetRetry, decides_by_the_code_whether_a_retry_may_help) {
   api::QuotaAnswer answer{.code = QuotaCode::tpm_exceeded};
   set_retry(answer);
   EXPECT_EQ(answer.retry_ms, limits::unknown_retry_ms);

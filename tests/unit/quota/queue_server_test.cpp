@@ -1,6 +1,6 @@
 // Goal: waiters are admitted in order as soon as they fit, and each has exactly one outcome.
-// Method: a subject of 100 tokens a minute, its tables and no engine; a budget of many looks, or of
-// one.
+// Method: a subject of 100 tokens a minute, its tables and no engine; a budget of many checks, or
+//         of one.
 #include "quota/queue_server.hpp"
 
 #include <gtest/gtest.h>
@@ -24,12 +24,12 @@ class QueueServerTest : public testing::Test {
     driver_.queues.check_invariants();
   }
 
-  QuotaCode join(Ticket ticket, uint64_t tokens, Obstacle against = {}, uint32_t wait_ms_max = 0) {
-    if (against.fits_at_ns == 0) against.fits_at_ns = driver_.clock.ns() + base::ns_per_s;
+  QuotaCode join(Ticket ticket, uint64_t tokens, Obstacle obstacle = {}, uint32_t wait_ms_max = 0) {
+    if (obstacle.fits_at_ns == 0) obstacle.fits_at_ns = driver_.clock.ns() + base::ns_per_s;
     api::QuotaAnswer answer;
     const api::QuotaCall call{.wait_ms_max = wait_ms_max, .ticket = ticket};
     const QuotaCode code =
-        server_.join(call, TableDriver::request(subject_, tokens), against, 0, answer);
+        server_.join(call, TableDriver::request(subject_, tokens), obstacle, 0, answer);
     joined_ = answer.waiter;
     return code;
   }
@@ -77,7 +77,7 @@ TEST_F(QueueServerTest, serves_in_order_as_far_as_it_fits) {
   EXPECT_EQ(outcomes(), (Outcomes{{2, QuotaCode::ok}, {3, QuotaCode::ok}}));
 }
 
-TEST_F(QueueServerTest, sends_away_what_can_never_fit) {
+TEST_F(QueueServerTest, ends_waits_that_can_never_fit) {
   join(1, 101);
   join(2, 10);
   server_.serve(subject_);
@@ -92,7 +92,7 @@ TEST_F(QueueServerTest, reports_why_a_wait_was_in_vain) {
   EXPECT_EQ(outcomes(), (Outcomes{{2, QuotaCode::blocked}}));
 }
 
-TEST_F(QueueServerTest, reports_what_it_was_admitted_with) {
+TEST_F(QueueServerTest, reports_the_code_of_an_admission) {
   const SubjectIndex unlimited = driver_.make("u", {with(tpm(1), api::Ceiling::unlimited)});
   server_.join({.ticket = 1}, TableDriver::request(unlimited, 50),
                {.fits_at_ns = driver_.clock.ns() + base::ns_per_s}, 0, answer_);
@@ -114,12 +114,12 @@ TEST_F(QueueServerTest, has_a_place_for_every_outcome) {
   for (Ticket ticket = 0; ticket < 4; ++ticket) EXPECT_EQ(join(ticket, 1), QuotaCode::queued);
   EXPECT_EQ(join(4, 1), QuotaCode::waiters_full);
   server_.serve(subject_);
-  EXPECT_EQ(join(4, 1), QuotaCode::waiters_full);  // nobody has fetched the outcomes
+  EXPECT_EQ(join(4, 1), QuotaCode::waiters_full);  // the outcomes are not fetched yet
   EXPECT_EQ(outcomes().size(), 4U);
   EXPECT_EQ(join(4, 1), QuotaCode::queued);
 }
 
-TEST_F(QueueServerTest, a_waiter_that_withdraws_has_an_outcome_and_one_that_is_gone_has_none) {
+TEST_F(QueueServerTest, a_withdrawn_waiter_has_an_outcome_and_an_abandoned_one_has_none) {
   join(1, 101);
   const WaiterId first = joined_;
   join(2, 10);
@@ -133,23 +133,23 @@ TEST_F(QueueServerTest, a_waiter_that_withdraws_has_an_outcome_and_one_that_is_g
 
 TEST_F(QueueServerTest, a_late_waiter_is_tried_once_more) {
   join(1, 10);
-  server_.pass_limit(joined_);
+  server_.begin_late_wait(joined_);
   join(2, 200);
-  server_.pass_limit(joined_);
+  server_.begin_late_wait(joined_);
   EXPECT_TRUE(server_.has_work());
   step();
   step();
   EXPECT_EQ(outcomes(), (Outcomes{{1, QuotaCode::ok}, {2, QuotaCode::exceeds_limit}}));
   driver_.use(subject_, 90);
   join(3, 10);
-  server_.pass_limit(joined_);
+  server_.begin_late_wait(joined_);
   step();
   step();
   EXPECT_EQ(outcomes(), (Outcomes{{3, QuotaCode::wait_limit}}));
   EXPECT_FALSE(server_.has_work());
 }
 
-TEST_F(QueueServerTest, draining_sends_all_away_and_serves_nobody) {
+TEST_F(QueueServerTest, draining_ends_all_waits_and_serves_no_waiter) {
   join(1, 10);
   join(2, 10);
   server_.begin_drain();
@@ -180,7 +180,7 @@ TEST_F(QueueServerTest, waits_on_when_there_is_no_place_for_a_reservation) {
 
 // ------------------------------------------------------------- what the session shows of a wait
 
-TEST_F(QueueServerTest, answers_what_was_granted_with_its_limits) {
+TEST_F(QueueServerTest, answers_a_grant_with_its_limits) {
   join(1, 60);
   driver_.queues[joined_].answer = &lent_;
   server_.serve(subject_);
@@ -196,7 +196,7 @@ TEST_F(QueueServerTest, answers_what_was_granted_with_its_limits) {
   EXPECT_EQ(lent_.limits[0].remaining, 40U);
 }
 
-TEST_F(QueueServerTest, answers_what_can_never_fit_with_the_limits_that_it_violates) {
+TEST_F(QueueServerTest, answers_a_wait_that_can_never_fit_with_the_limits_that_it_violates) {
   join(1, 101);
   driver_.queues[joined_].answer = &lent_;
   server_.serve(subject_);
@@ -210,7 +210,7 @@ TEST_F(QueueServerTest, answers_a_late_waiter_as_it_stands_when_it_has_left) {
   driver_.use(subject_, 95);
   join(1, 10);
   driver_.queues[joined_].answer = &lent_;
-  server_.pass_limit(joined_);
+  server_.begin_late_wait(joined_);
   join(2, 5);
   step();
   step();
@@ -237,7 +237,7 @@ class QueueServerInSlices : public QueueServerTest {
   QueueServerInSlices() : QueueServerTest(1) {}
 };
 
-TEST_F(QueueServerInSlices, each_step_serves_what_its_budget_allows) {
+TEST_F(QueueServerInSlices, each_step_serves_as_many_as_its_budget_allows) {
   for (Ticket ticket = 1; ticket <= 3; ++ticket) join(ticket, 10);
   driver_.subjects.to_serve().add(subject_);
   for (Ticket ticket = 1; ticket <= 3; ++ticket) {
@@ -247,7 +247,7 @@ TEST_F(QueueServerInSlices, each_step_serves_what_its_budget_allows) {
   }
 }
 
-TEST_F(QueueServerInSlices, each_step_sends_away_what_its_budget_allows) {
+TEST_F(QueueServerInSlices, each_step_ends_as_many_waits_as_its_budget_allows) {
   for (Ticket ticket = 1; ticket <= 3; ++ticket) join(ticket, 10);
   server_.begin_drain();
   for (Ticket ticket = 1; ticket <= 3; ++ticket) {

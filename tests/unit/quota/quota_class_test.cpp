@@ -1,5 +1,5 @@
-// Goal: equal quotas share one class, which ends with its last holder; usage goes on when nothing
-//       but the amount changes.
+// Goal:   equal quotas share one class, which ends with its last reference; usage is kept when
+//         nothing but the amount changes.
 // Method: classes by example; limits that differ in one field each.
 #include "quota/quota_class.hpp"
 
@@ -28,7 +28,7 @@ Limit tokens(std::string name, uint64_t amount) {
           .time_zone = {}};
 }
 
-TEST(QuotaClasses, equal_quotas_share_a_class_until_the_last_holder_lets_go) {
+TEST(QuotaClasses, equal_quotas_share_a_class_until_its_last_reference_is_dropped) {
   QuotaClasses classes;
   const QuotaClass* const first = classes.hold(quota_of({tokens("tpm", 5)}));
   EXPECT_EQ(classes.hold(quota_of({tokens("tpm", 5)})), first);
@@ -103,10 +103,10 @@ TEST(BookClasses, make_a_class_when_it_is_first_asked_for) {
   EXPECT_EQ(of_book.of(99'999, quota_of({tokens("tpm", 5)})), made);
   EXPECT_EQ(of_book.of(7, quota_of({tokens("tpm", 5)})), made);
   EXPECT_EQ(classes.count(), 1U);
-  EXPECT_EQ(made->holders, 2U);
+  EXPECT_EQ(made->references, 2U);
 }
 
-TEST(BookClasses, let_go_of_earlier_ones_piece_by_piece) {
+TEST(BookClasses, drop_earlier_ones_piece_by_piece) {
   constexpr uint32_t places = 4 * BookClasses::piece_places;
   QuotaClasses classes;
   BookClasses of_book(classes);
@@ -128,7 +128,7 @@ TEST(BookClasses, let_go_of_earlier_ones_piece_by_piece) {
   EXPECT_EQ(classes.count(), places);
 }
 
-TEST(BookClasses, what_somebody_else_holds_outlives_its_book) {
+TEST(BookClasses, a_class_with_another_reference_outlives_its_book) {
   QuotaClasses classes;
   BookClasses of_book(classes);
   of_book.begin(1);

@@ -1,4 +1,5 @@
-// Goal: every bound of the store has its answer, and what is full makes room where nothing is lost.
+// Goal:   every bound of the store has its answer, and a full store makes room where nothing is
+//         lost.
 // Method: stores of a few places each.
 #include "quota/quota_store.hpp"
 
@@ -16,7 +17,7 @@ using api::QuotaOp;
 
 constexpr Options small{.subjects_max = 3, .reservations_max = 2, .waiters_max = 2};
 
-TEST(QuotaStore, without_places_for_subjects_says_so) {
+TEST(QuotaStore, without_places_for_subjects_answers_subjects_full) {
   StoreDriver driver(small);
   for (int name = 0; name < 3; ++name) driver.put(numbered("s", name), {rpm(5)});
   const QuotaAnswer put = driver.ask({.op = QuotaOp::put}, {"s3"}, quota_of({rpm(5)}));
@@ -26,7 +27,7 @@ TEST(QuotaStore, without_places_for_subjects_says_so) {
   EXPECT_EQ(driver.ask({.op = QuotaOp::put}, {"s2"}, quota_of({rpm(6)})).code, QuotaCode::ok);
 }
 
-TEST(QuotaStore, without_places_for_reservations_says_so) {
+TEST(QuotaStore, without_places_for_reservations_answers_reservations_full) {
   StoreDriver driver(small);
   driver.put("m", {tpm(100), slots(10)});
   driver.reserve({"m"}, asking_tokens(10));
@@ -56,7 +57,7 @@ TEST(QuotaStore, an_ended_reservation_with_an_id_of_its_clients_makes_room) {
   EXPECT_NE(again.reservation, second);
 }
 
-// What a settle gives back serves a waiter, whose reservation takes the settled one's place.
+// A settle's refund serves a waiter, and its reservation takes the settled one's place.
 TEST(QuotaStore, an_answer_is_of_the_reservation_that_ended_even_when_its_place_is_taken) {
   for (const bool settles : {true, false}) {
     StoreDriver driver({.subjects_max = 3, .reservations_max = 1, .waiters_max = 2});
@@ -88,7 +89,7 @@ TEST(QuotaStore, an_id_does_not_name_the_next_one_in_its_place) {
   EXPECT_EQ(driver.used("m", "tpm"), 10U);
 }
 
-TEST(QuotaStore, ids_tell_their_core) {
+TEST(QuotaStore, ids_contain_their_shard) {
   StoreDriver driver({.shard = 200, .subjects_max = 3, .reservations_max = 2, .waiters_max = 2});
   QuotaCall call = asking_tokens(1);
   call.shard = 200;
@@ -96,7 +97,7 @@ TEST(QuotaStore, ids_tell_their_core) {
   EXPECT_EQ(shard_of(answer.reservation), 200U);
 }
 
-TEST(QuotaStore, does_not_grow_by_checks_nor_by_names_that_nobody_knows) {
+TEST(QuotaStore, does_not_grow_by_checks_nor_by_unknown_names) {
   StoreDriver driver(small);
   driver.put("m", {rpm(5)});
   for (int name = 0; name < 1'000; ++name) {
@@ -109,7 +110,7 @@ TEST(QuotaStore, does_not_grow_by_checks_nor_by_names_that_nobody_knows) {
   EXPECT_EQ(driver.store.statistics().unknown_subjects, 2'000U);
 }
 
-TEST(QuotaStore, counts_what_it_decides) {
+TEST(QuotaStore, counts_its_decisions) {
   StoreDriver driver;
   driver.put("m", {tpm(100)});
   const auto reserves = [&driver](QuotaCode code) {

@@ -131,7 +131,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& of) { return std::string(of.param.name); });
 
 TEST_F(Reference, unknown_models_are_allowed) {
-  EXPECT_EQ(decide("nobody", 999'999).code, QuotaCode::unknown_model);
+  EXPECT_EQ(decide("unknown", 999'999).code, QuotaCode::unknown_model);
   EXPECT_EQ(decide("a name/with spaces", 1).code, QuotaCode::unknown_model);
 }
 
@@ -191,7 +191,7 @@ TEST_F(Reference, retry_behind_the_greatest_usage_is_a_minute) {
   EXPECT_EQ(stats("m").tpm, most);
 }
 
-TEST_F(Reference, to_wait_for_retry_is_enough) {
+TEST_F(Reference, waiting_for_retry_is_enough) {
   set_quota("m", {2, 100, 0});
   record_usage("m", 60, 0);
   driver_.advance_ms(1'234);
@@ -257,8 +257,8 @@ TEST_F(Reference, stats_of_a_model_with_a_quota_alone_are_its_limits) {
 }
 
 TEST_F(Reference, stats_of_an_unknown_model_are_empty_and_create_none) {
-  EXPECT_EQ(stats("nobody"), Stats{});
-  EXPECT_EQ(driver_.row("nobody").limits_count, 0U);
+  EXPECT_EQ(stats("unknown"), Stats{});
+  EXPECT_EQ(driver_.row("unknown").limits_count, 0U);
   EXPECT_EQ(driver_.store.subjects_count(), 0U);
 }
 
@@ -268,7 +268,7 @@ TEST_F(Reference, reset_is_of_one_model) {
   record("a", 3);
   record("b", 3);
   driver_.reset("a");
-  driver_.reset("nobody");
+  driver_.reset("unknown");
   EXPECT_EQ(stats("a").rpm, 0U);
   EXPECT_EQ(stats("b").rpm, 3U);
 }
@@ -297,10 +297,10 @@ TEST_F(Reference, a_quota_replaces_the_whole_one) {
 // --------------------------------------------------------------------------------
 // wait_for_capacity
 
-TEST_F(Reference, who_waits_passes_at_once_where_there_is_capacity) {
+TEST_F(Reference, a_call_that_may_wait_passes_at_once_where_there_is_capacity) {
   set_quota("m", {1, 100, 0});
   EXPECT_EQ(driver_.reserve({"m"}, waiting(asking_tokens(100), 1, 1)).code, QuotaCode::ok);
-  EXPECT_EQ(driver_.reserve({"nobody"}, waiting(asking_tokens(100), 2, 1)).code,
+  EXPECT_EQ(driver_.reserve({"unknown"}, waiting(asking_tokens(100), 2, 1)).code,
             QuotaCode::unknown_model);
 }
 
@@ -386,10 +386,10 @@ TEST_F(NotFollowed, asking_creates_nothing) {
       {.rules = {{.subject = "^gpt", .is_regex = true, .quota = quota_of({rpm(5)})}}});
   driver_.store.adopt(book, driver_.now());
   decide("gpt-4o", 1);
-  decide("nobody", 1);
-  record("nobody", 3);
+  decide("unknown", 1);
+  record("unknown", 3);
   EXPECT_EQ(driver_.store.subjects_count(), 0U);
-  EXPECT_EQ(stats("nobody"), Stats{});
+  EXPECT_EQ(stats("unknown"), Stats{});
 }
 
 TEST_F(NotFollowed, the_empty_name_is_no_name) {

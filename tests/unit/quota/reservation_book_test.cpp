@@ -1,5 +1,5 @@
-// Goal: a reservation is found from its opening to the end of its being remembered, holds its
-// subjects' slots exactly while it is open, and gives its place to others when they need it.
+// Goal:   a reservation is found from its opening until it is forgotten, holds its subjects' slots
+//         exactly while it is open, and leaves its place to others when they need it.
 // Method: a book of four places, driven by hand through every way to end.
 #include "quota/reservation_book.hpp"
 

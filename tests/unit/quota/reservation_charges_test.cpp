@@ -1,4 +1,4 @@
-// Goal: the end of a reservation leaves charged what was used, in the window where it was charged.
+// Goal:   the end of a reservation leaves charged what was used, in the window that was charged.
 // Method: one subject with a window of a minute, or a sliding one; every end with less and with
 // more than was reserved.
 #include "quota/reservation_charges.hpp"
@@ -76,7 +76,7 @@ TEST_P(ReservationCharges, an_expired_one_stays_charged) {
   EXPECT_EQ(used(), 50U);
 }
 
-TEST_P(ReservationCharges, an_expired_one_is_refunded_where_the_quota_says_so) {
+TEST_P(ReservationCharges, an_expired_one_is_refunded_where_the_quota_refunds_them) {
   refund_expired();
   Reservation& reservation = reserve(60);
   close_expired(reservation);

@@ -1,7 +1,7 @@
-// Goal: a reservation ends once, gives back what was not used to where it was charged, and always
-//       frees its slot.
-// Method: cases by hand with a virtual clock, through a store; what the engine learns of an end, by
-//         the tables alone.
+// Goal:   a reservation ends once, refunds what was not used to the window that was charged, and
+//         always frees its slot.
+// Method: cases by hand with a virtual clock, through a store; the effects of an end on the queues
+//         by the tables alone.
 #include "quota/reservation_lifecycle.hpp"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ class Ending : public testing::Test {
 
 // -------------------------------------------------------------------------------------- settle
 
-TEST_F(Ending, settle_puts_what_was_used_in_the_place_of_the_estimate) {
+TEST_F(Ending, settle_replaces_the_estimate_by_the_usage) {
   const uint64_t id = reserve();
   const QuotaAnswer answer = driver_.settle(id, 30, 12);
   EXPECT_EQ(answer.code, QuotaCode::ok);
@@ -61,7 +61,7 @@ TEST_F(Ending, settle_counts_once_however_often_it_is_repeated) {
   EXPECT_EQ(slots_used(), 0U);
 }
 
-TEST_F(Ending, settle_keeps_the_amounts_that_are_not_told) {
+TEST_F(Ending, settle_keeps_the_amounts_that_are_not_given) {
   const uint64_t id =
       driver_.reserve({"m"}, asking({.requests = 2, .input_tokens = 20, .output_tokens = 40}))
           .reservation;
@@ -83,7 +83,7 @@ TEST_F(Ending, settle_does_not_charge_cached_input) {
   EXPECT_EQ(driver_.used("m", "all"), 50U);
 }
 
-// As much input as was reserved, when none is told: no more than that is cached.
+// The input is as reserved when none is given: no more than that is cached.
 TEST_F(Ending, cached_input_is_a_part_of_the_input_that_stays) {
   api::Limit counted = limit_of("all", Metric::input_tokens, 100);
   counted.count_cached = true;
@@ -111,7 +111,7 @@ TEST_F(Ending, a_deficit_goes_above_the_limit_and_the_next_ones_are_denied) {
   EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(100)).code, QuotaCode::ok);
 }
 
-TEST_F(Ending, a_deficit_is_charged_when_it_is_told) {
+TEST_F(Ending, a_deficit_is_charged_when_it_is_settled) {
   driver_.put("m", {limit_of("l", Metric::tokens, 100, LimitKind::sliding, 15'000)});
   const uint64_t id = reserve(10);
   driver_.advance_ms(8'000);
@@ -120,7 +120,7 @@ TEST_F(Ending, a_deficit_is_charged_when_it_is_told) {
   EXPECT_EQ(driver_.used("m", "l"), 20U);
 }
 
-TEST_F(Ending, a_refund_of_a_period_that_is_over_goes_nowhere) {
+TEST_F(Ending, a_refund_of_a_period_that_is_over_changes_nothing) {
   const uint64_t id = reserve(60);
   driver_.extend(id, 600'000);
   driver_.advance_ms(60'000);
@@ -140,7 +140,7 @@ TEST_F(Ending, a_refund_goes_to_the_sub_window_it_was_charged_in) {
   EXPECT_EQ(driver_.used("m", "l"), 40U);
 }
 
-// The window was opened by looking at a line, with no call in between.
+// The window was opened by serving a queue, with no call in between.
 TEST_F(Ending, a_refund_knows_its_window_when_a_waiter_that_left_opened_the_next) {
   QuotaCall call = asking_tokens(60);
   call.lifetime_ms = 600'000;
@@ -211,7 +211,7 @@ TEST_F(Ending, a_settled_id_is_forgotten_when_its_lifetime_ends) {
 
 // -------------------------------------------------------------------------------------- cancel
 
-TEST_F(Ending, cancel_gives_everything_back) {
+TEST_F(Ending, cancel_refunds_everything) {
   const uint64_t id = reserve();
   const QuotaAnswer answer = driver_.cancel(id);
   EXPECT_EQ(answer.code, QuotaCode::ok);
@@ -224,13 +224,13 @@ TEST_F(Ending, cancel_gives_everything_back) {
   EXPECT_EQ(slots_used(), 0U);
 }
 
-TEST_F(Ending, cancel_keeps_the_request_if_told_to) {
+TEST_F(Ending, cancel_keeps_the_request_if_the_call_wants_it) {
   driver_.cancel(reserve(), api::quota_flag::keep_requests);
   EXPECT_EQ(used(), 0U);
   EXPECT_EQ(driver_.used("m", "rpm"), 1U);
 }
 
-TEST_F(Ending, what_was_settled_is_not_cancelled_nor_the_other_way_round) {
+TEST_F(Ending, a_settled_one_is_not_cancelled_nor_the_other_way_round) {
   const uint64_t settled = reserve(20);
   driver_.settle(settled, 20);
   EXPECT_EQ(driver_.cancel(settled).code, QuotaCode::already_settled);
@@ -241,7 +241,7 @@ TEST_F(Ending, what_was_settled_is_not_cancelled_nor_the_other_way_round) {
   EXPECT_EQ(used(), 20U);
 }
 
-TEST_F(Ending, a_waiter_that_nobody_takes_gives_its_reservation_back) {
+TEST_F(Ending, a_refunded_grant_cancels_its_reservation) {
   const uint64_t id = reserve();
   EXPECT_TRUE(driver_.store.refund({.reservation = id}, driver_.now()));
   EXPECT_EQ(used(), 0U);
@@ -249,15 +249,15 @@ TEST_F(Ending, a_waiter_that_nobody_takes_gives_its_reservation_back) {
   EXPECT_FALSE(driver_.store.refund({.reservation = id + 1}, driver_.now()));
 }
 
-TEST_F(Ending, what_nobody_was_told_of_comes_back) {
+TEST_F(Ending, an_undelivered_reservation_is_cancelled) {
   const uint64_t id = reserve();
   EXPECT_EQ(driver_.cancel(id, api::quota_flag::undelivered).code, QuotaCode::ok);
   EXPECT_EQ(used(), 0U);
   EXPECT_EQ(slots_used(), 0U);
 }
 
-// Another client may have asked for it under its id, and been told: then it is in use.
-TEST_F(Ending, what_has_an_id_stays_although_an_answer_was_lost) {
+// Another client may have got it as a repeat under its id: then it is in use.
+TEST_F(Ending, one_with_an_id_stays_although_an_answer_was_lost) {
   const QuotaCall call = with_id(asking_tokens(60), "call");
   const uint64_t id = driver_.reserve({"m"}, call).reservation;
   ASSERT_EQ(driver_.reserve({"m"}, call).reservation, id);
@@ -267,7 +267,7 @@ TEST_F(Ending, what_has_an_id_stays_although_an_answer_was_lost) {
   EXPECT_EQ(slots_used(), 1U);
 }
 
-TEST_F(Ending, what_had_an_id_stays_charged_when_it_has_expired) {
+TEST_F(Ending, one_with_an_id_stays_charged_when_it_has_expired) {
   driver_.put("n", {limit_of("hour", Metric::tokens, 100, LimitKind::fixed, 3'600'000)});
   const uint64_t id = driver_.reserve({"n"}, with_id(asking_tokens(60), "call")).reservation;
   driver_.advance_ms(60'000);
@@ -301,7 +301,7 @@ TEST_F(Ending, extend_without_a_lifetime_takes_the_last_one) {
   EXPECT_EQ(slots_used(), 1U);
 }
 
-TEST_F(Ending, what_has_ended_is_not_extended) {
+TEST_F(Ending, an_ended_one_is_not_extended) {
   const uint64_t settled = reserve(1);
   const uint64_t cancelled = reserve(1);
   const uint64_t expired = reserve(1);
@@ -329,7 +329,7 @@ TEST_F(Ending, expiry_keeps_the_charge_and_frees_the_slot) {
   EXPECT_EQ(driver_.store.statistics().expired, 1U);
 }
 
-TEST_F(Ending, expiry_refunds_if_the_quota_says_so) {
+TEST_F(Ending, expiry_refunds_where_the_quota_refunds_expired_ones) {
   Quota quota =
       quota_of({limit_of("l", Metric::tokens, 100, LimitKind::fixed, 3'600'000), slots(1)});
   quota.refund_expired = true;
@@ -338,7 +338,7 @@ TEST_F(Ending, expiry_refunds_if_the_quota_says_so) {
   driver_.advance_ms(60'000);
   EXPECT_EQ(driver_.used("m", "l"), 0U);
   EXPECT_EQ(driver_.used("m", "slots"), 0U);
-  // Who settles late is charged what was used.
+  // A late settle charges what was used.
   EXPECT_TRUE(driver_.settle(id, 40).late);
   EXPECT_EQ(driver_.used("m", "l"), 40U);
 }
@@ -353,7 +353,7 @@ TEST_F(Ending, an_expired_one_is_remembered_for_as_long_again) {
   EXPECT_EQ(driver_.settle(other, 1).code, QuotaCode::unknown_reservation);
 }
 
-TEST_F(Ending, a_lifetime_is_the_servers_when_none_is_told) {
+TEST_F(Ending, a_lifetime_is_the_servers_when_none_is_given) {
   policy::QuotaBook book({.rules = {}, .lifetime_ms = 2'000});
   driver_.store.adopt(book, driver_.now());
   QuotaCall call = asking_tokens(1);
@@ -363,9 +363,10 @@ TEST_F(Ending, a_lifetime_is_the_servers_when_none_is_told) {
   EXPECT_EQ(driver_.store.reservations_count(), 0U);
 }
 
-// ------------------------------------------------------------------------------ ties and leases
+// ------------------------------------------------------------------------------ connection-bound
+// ones and leases
 
-TEST_F(Ending, a_connection_that_is_gone_ends_what_is_tied_to_it) {
+TEST_F(Ending, a_connection_that_ends_expires_its_bound_reservations) {
   QuotaCall connection_bound = asking_tokens(10);
   connection_bound.binding = 7;
   QuotaCall other = asking_tokens(10);
@@ -383,14 +384,14 @@ TEST_F(Ending, a_connection_that_is_gone_ends_what_is_tied_to_it) {
   EXPECT_EQ(slots_used(), 1U);
 }
 
-TEST_F(Ending, a_lease_is_given_back_by_its_id) {
+TEST_F(Ending, a_lease_is_released_by_its_id) {
   driver_.put("printer", {slots(2)});
   const QuotaCall call = asking({.requests = 0});
   const uint64_t first = driver_.reserve({"printer"}, call).reservation;
   driver_.reserve({"printer"}, call);
   const QuotaAnswer third = driver_.reserve({"printer"}, call);
   EXPECT_EQ(third.code, QuotaCode::concurrency_exceeded);
-  EXPECT_EQ(third.retry_ms, 1'000);  // nobody can know
+  EXPECT_EQ(third.retry_ms, 1'000);  // the time is unknown
   driver_.cancel(first);
   EXPECT_EQ(driver_.reserve({"printer"}, call).code, QuotaCode::ok);
 }
@@ -417,8 +418,8 @@ TEST_F(Ending, a_slot_limit_put_at_run_time_counts_what_is_open_already) {
   EXPECT_EQ(driver_.reserve({"m"}, asking_tokens(1)).code, QuotaCode::ok);
 }
 
-// Nobody was told of it, and nobody else can be: its connection ends.
-TEST_F(Ending, what_is_tied_and_reached_nobody_comes_back_also_with_an_id) {
+// No client has its answer, and none can get it again: its connection ends.
+TEST_F(Ending, an_undelivered_bound_one_is_cancelled_also_with_an_id) {
   driver_.put("m", {tpm(100)});
   for (const bool by_call : {false, true}) {
     QuotaCall call = with_id(asking_tokens(60), "mine");
@@ -434,8 +435,8 @@ TEST_F(Ending, what_is_tied_and_reached_nobody_comes_back_also_with_an_id) {
   }
 }
 
-// Somebody else was told of it: what is lost is the repeat.
-TEST_F(Ending, what_is_tied_and_was_asked_for_again_stays_when_the_repeat_is_lost) {
+// Another call got its answer: only the repeat is lost.
+TEST_F(Ending, a_bound_one_that_was_repeated_stays_when_the_repeat_is_lost) {
   driver_.put("m", {slots(1)});
   QuotaCall call = with_id(asking({.requests = 0}), "mine");
   call.binding = 7;
@@ -449,7 +450,7 @@ TEST_F(Ending, what_is_tied_and_was_asked_for_again_stays_when_the_repeat_is_los
   EXPECT_EQ(slots_used(), 0U);
 }
 
-TEST_F(Ending, a_bucket_whose_limit_became_zero_gives_back_what_was_reserved) {
+TEST_F(Ending, a_bucket_with_its_limit_set_to_zero_refunds_the_reservation) {
   driver_.put("m", {limit_of("l", Metric::tokens, 60, LimitKind::gcra, 60'000)});
   const uint64_t id = reserve(60);
   driver_.put("m", {limit_of("l", Metric::tokens, 0, LimitKind::gcra, 60'000)});
@@ -458,7 +459,7 @@ TEST_F(Ending, a_bucket_whose_limit_became_zero_gives_back_what_was_reserved) {
   EXPECT_EQ(driver_.used("m", "l"), 0U);
 }
 
-TEST_F(Ending, a_bucket_of_a_year_gives_everything_back_however_often) {
+TEST_F(Ending, a_bucket_of_a_year_refunds_everything_however_often) {
   driver_.put("m", {limit_of("l", Metric::tokens, 60, LimitKind::gcra, 365LL * 86'400'000)});
   for (int pair = 0; pair < 1'000; ++pair) {
     const uint64_t id = reserve(60);
@@ -469,7 +470,7 @@ TEST_F(Ending, a_bucket_of_a_year_gives_everything_back_however_often) {
   }
 }
 
-TEST_F(Ending, a_bucket_gives_each_its_own_back_in_any_order) {
+TEST_F(Ending, a_bucket_refunds_each_reservation_in_any_order) {
   driver_.put("m", {limit_of("l", Metric::tokens, 1'000, LimitKind::gcra, 60'000)});
   const uint64_t first = reserve(500);
   const uint64_t second = reserve(500);
@@ -479,7 +480,7 @@ TEST_F(Ending, a_bucket_gives_each_its_own_back_in_any_order) {
   EXPECT_EQ(driver_.used("m", "l"), 0U);
 }
 
-TEST_F(Ending, a_bucket_gives_back_what_has_not_leaked) {
+TEST_F(Ending, a_bucket_refunds_what_has_not_leaked) {
   driver_.put("m", {limit_of("l", Metric::tokens, 60, LimitKind::gcra, 60'000)});
   const uint64_t first = reserve(10);
   driver_.advance_ms(4'000);
@@ -557,7 +558,7 @@ class LifecycleInSlices : public LifecycleAlone {
   LifecycleInSlices() : LifecycleAlone(1) {}
 };
 
-TEST_F(LifecycleInSlices, what_is_bound_to_a_connection_ends_as_the_budget_allows) {
+TEST_F(LifecycleInSlices, bound_reservations_end_as_the_budget_allows) {
   for (int reservation = 0; reservation < 3; ++reservation) open(7);
   EXPECT_FALSE(lifecycle_.end_connection(8));
   EXPECT_TRUE(lifecycle_.end_connection(7));

@@ -29,7 +29,7 @@ TEST_F(ServeListTest, is_empty_until_something_is_added) {
   EXPECT_TRUE(list_.empty());
 }
 
-TEST_F(ServeListTest, gives_all_in_the_order_in_which_they_were_added) {
+TEST_F(ServeListTest, returns_all_in_the_order_in_which_they_were_added) {
   for (const int at : {2, 0, 3, 1}) list_.add(made_[at]);
   list_.check_invariants();
   for (const int at : {2, 0, 3, 1}) EXPECT_EQ(list_.take(), made_[at]);

@@ -1,6 +1,6 @@
 // Goal: blocks lie apart, and as many as were promised are always there.
-// Method: cases by hand; then blocks of random sizes come and go at the bound, each filled with a
-//         byte of its own that is looked at when it goes.
+// Method: cases by hand; then blocks of random sizes are taken and freed at the bound, each filled
+//         with a byte of its own that is checked when it is freed.
 #include "quota/slab_arena.hpp"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST(SlabArena, a_block_has_a_number) {
   EXPECT_EQ(arena.at_line(arena.line_of(second)), second);
 }
 
-TEST(SlabArena, gives_what_came_back_before_it_cuts_another_slab) {
+TEST(SlabArena, uses_freed_blocks_before_it_cuts_another_slab) {
   SlabArena arena(100, 1'024, "test");
   std::vector<std::byte*> blocks;
   for (int block = 0; block < 8; ++block) blocks.push_back(arena.take(256));  // two slabs
@@ -42,7 +42,7 @@ TEST(SlabArena, gives_what_came_back_before_it_cuts_another_slab) {
   EXPECT_EQ(again, (std::set<std::byte*>{blocks[2], blocks[5]}));
 }
 
-TEST(SlabArena, an_empty_slab_becomes_another_sizes) {
+TEST(SlabArena, an_empty_slab_is_used_for_another_size) {
   SlabArena arena(1, block_bytes_max, "test");
   for (const size_t bytes : {64, 16'384, 128, 1'000, 64}) {
     std::byte* const block = arena.take(bytes);
@@ -58,14 +58,14 @@ TEST(SlabArena, no_bytes_are_null) {
   EXPECT_NE(arena.take(64), nullptr);
 }
 
-TEST(SlabArenaDeathTest, to_hold_more_than_promised_aborts) {
+TEST(SlabArenaDeathTest, holding_more_than_promised_aborts) {
   SlabArena arena(2, 64, "test");
   arena.take(64);
   arena.take(64);
   EXPECT_DEATH(arena.take(64), "fresh_ < slabs_");
 }
 
-TEST(SlabArenaDeathTest, what_was_not_taken_so_is_not_taken_back) {
+TEST(SlabArenaDeathTest, freeing_a_block_not_as_it_was_taken_aborts) {
   SlabArena arena(2, 256, "test");
   std::byte* const block = arena.take(64);
   arena.take(64);
@@ -86,7 +86,7 @@ TEST(SlabArena, has_all_it_promised_however_blocks_come_and_go) {
   std::mt19937 random(7);
   SlabArena arena(blocks_max, block_bytes_max, "test");
   std::vector<Held> held;
-  const auto give_back_any = [&] {
+  const auto free_any = [&] {
     std::swap(held[random() % held.size()], held.back());
     const Held gone = held.back();
     held.pop_back();
@@ -104,10 +104,10 @@ TEST(SlabArena, has_all_it_promised_however_blocks_come_and_go) {
       held.push_back(taken);
     }
     arena.check_invariants();
-    for (size_t gone = random() % held.size(); gone > 0; --gone) give_back_any();
+    for (size_t gone = random() % held.size(); gone > 0; --gone) free_any();
     arena.check_invariants();
   }
-  while (!held.empty()) give_back_any();
+  while (!held.empty()) free_any();
   arena.check_invariants();
 }
 

@@ -1,5 +1,5 @@
 // A quota store asked one call at a time, at a time of the test's choosing.
-// Shape:  one core; its clocks begin at whole seconds, so that times in milliseconds are exact.
+// Shape:  one shard; its clocks begin at whole seconds, so that times in milliseconds are exact.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,7 @@ inline api::Quota quota_of(std::vector<api::Limit> limits) {
   return {.limits = std::move(limits), .profile = {}};
 }
 
-// What a reservation asks for; every amount is told.
+// A call for these amounts; every amount is given.
 inline api::QuotaCall asking(const api::Amounts& amounts) {
   return {.given_bits = 15, .lifetime_ms = 60'000, .amounts = amounts};
 }
@@ -97,7 +97,7 @@ class StoreDriver {
     store.check_invariants(now());
     return answer;
   }
-  // Where so many are asked that walking everything after each takes too long.
+  // For so many calls that a check of all invariants after each takes too long.
   api::QuotaAnswer ask_unchecked(api::QuotaCall call, const Names& names = {},
                                  const api::Quota& quota = {}) {
     batch.clear();
@@ -150,7 +150,7 @@ class StoreDriver {
   }
   api::QuotaAnswer reset(const std::string& name) { return op(api::QuotaOp::reset, {}, {name}); }
 
-  // ------------------------------------------------------------------- what is told
+  // ----------------------------------------------------------------- what is reported
   api::SubjectRow row(const std::string& name) {
     const api::QuotaAnswer answer = op(api::QuotaOp::usage, {}, {name});
     return answer.rows_count == 1 ? batch.rows[answer.first_row] : api::SubjectRow{};
@@ -184,7 +184,7 @@ class StoreDriver {
     api::Verdict verdict;
     bool operator==(const Outcome&) const = default;
   };
-  // What waiters were told since it was last asked, oldest first.
+  // Outcomes of waiters since the last call, oldest first.
   std::vector<Outcome> outcomes() {
     std::vector<Outcome> reported;
     for (const api::Grant& grant : store.grants()) {

@@ -1,5 +1,5 @@
-// Goal: a subject is found by its name until it is idle and its place is needed, and comes to
-// another quota, or to a reset, before anybody looks at it.
+// Goal:   a subject is found by its name until it is idle and its place is needed, and takes on
+//         another quota, or a reset, before it is used.
 // Method: a table of eight subjects, filled and swept by hand.
 #include "quota/subject_table.hpp"
 
@@ -38,7 +38,7 @@ TEST_F(SubjectTableTest, forgets_an_idle_one_to_make_room) {
   EXPECT_GT(driver_.statistics.subjects_forgotten, 0U);
 }
 
-TEST_F(SubjectTableTest, keeps_those_that_the_call_looks_at) {
+TEST_F(SubjectTableTest, keeps_the_members_of_the_call) {
   fill();
   driver_.advance_ms(60'000);
   Members kept;
@@ -83,7 +83,7 @@ TEST_F(SubjectTableTest, a_book_leaves_quotas_that_were_put_as_they_are) {
   EXPECT_EQ(subjects_.current(index).quota->shapes[0].amount, 100U);
 }
 
-TEST_F(SubjectTableTest, a_reset_of_all_reaches_each_when_it_is_looked_at) {
+TEST_F(SubjectTableTest, a_reset_of_all_reaches_each_when_it_is_used) {
   const SubjectIndex index = driver_.make("m", {tpm(100)});
   driver_.use(index, 30);
   driver_.use(index, 20, true);

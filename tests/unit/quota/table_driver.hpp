@@ -86,7 +86,7 @@ class TableDriver {
   Reservation& open(const Request& asked, std::string_view owner = {}) {
     return reservations.open(asked, api::QuotaCode::ok, owner);
   }
-  // The timer of one that is due by now, as the engine takes it from the wheel; null: none is.
+  // The reservation with the next due timer, which the engine would take; null: none is due.
   Reservation* due() {
     wheel.advance(clock.ms());
     const base::Timer* const timer = wheel.pop_due();

@@ -1,4 +1,4 @@
-// Goal: a timer says again what it was made for.
+// Goal:   a timer names what it was made for.
 // Method: every kind, with the least and the greatest index.
 #include "quota/timer_owner.hpp"
 

@@ -1,4 +1,5 @@
-// Goal: each queue is in the order of arrival whoever leaves it, and tells who may pass whom.
+// Goal:   each queue is in the order of arrival whichever waiter leaves it, and knows which may
+//         overtake.
 // Method: two subjects, one of which lets two overtake; waiters by hand, and at random beside a
 // model of lists.
 #include "quota/wait_queues.hpp"
@@ -37,7 +38,7 @@ class WaitQueuesTest : public testing::Test {
   }
   bool must_wait(SubjectIndex subject) {
     Members members;
-    driver_.subjects.look_at(subject, members.emplace_back());
+    driver_.subjects.read_member(subject, members.emplace_back());
     return queues_.must_wait(members);
   }
   // The subjects that are to be served, in their order.
@@ -69,7 +70,7 @@ TEST_F(WaitQueuesTest, when_the_head_leaves_the_queue_is_to_be_served) {
   const WaiterId second = join({strict_});
   const WaiterId third = join({strict_});
   queues_.leave(second);
-  EXPECT_TRUE(to_serve().empty());  // nobody comes nearer to the head who may pass it
+  EXPECT_TRUE(to_serve().empty());  // none that may overtake comes nearer to the head
   queues_.leave(first);
   EXPECT_EQ(to_serve(), (std::vector{strict_}));
   EXPECT_EQ(queue_of(strict_), (std::vector{third}));
@@ -78,7 +79,7 @@ TEST_F(WaitQueuesTest, when_the_head_leaves_the_queue_is_to_be_served) {
   EXPECT_FALSE(driver_.subjects[strict_].has_waiters());
 }
 
-TEST_F(WaitQueuesTest, where_some_may_overtake_anybody_who_leaves_may_help) {
+TEST_F(WaitQueuesTest, where_some_may_overtake_any_waiter_that_leaves_may_help) {
   join({lenient_});
   const WaiterId second = join({lenient_});
   join({lenient_});
@@ -86,7 +87,7 @@ TEST_F(WaitQueuesTest, where_some_may_overtake_anybody_who_leaves_may_help) {
   EXPECT_EQ(to_serve(), (std::vector{lenient_}));
 }
 
-TEST_F(WaitQueuesTest, a_newcomer_waits_behind_those_who_must_not_be_passed) {
+TEST_F(WaitQueuesTest, a_newcomer_waits_behind_those_that_must_not_be_overtaken) {
   EXPECT_FALSE(must_wait(strict_));
   join({strict_});
   join({lenient_});
@@ -98,14 +99,14 @@ TEST_F(WaitQueuesTest, as_many_overtake_as_the_quota_allows) {
   join({lenient_});
   const WaiterId second = join({lenient_});
   Members members;
-  driver_.subjects.look_at(lenient_, members.emplace_back());
+  driver_.subjects.read_member(lenient_, members.emplace_back());
   for (int passed = 0; passed < 2; ++passed) {
     EXPECT_TRUE(queues_.may_overtake(second));
-    EXPECT_TRUE(queues_.let_pass(members));
+    EXPECT_TRUE(queues_.allow_overtaking(members));
     queues_.count_overtaking(members);
   }
   EXPECT_FALSE(queues_.may_overtake(second));
-  EXPECT_FALSE(queues_.let_pass(members));
+  EXPECT_FALSE(queues_.allow_overtaking(members));
   EXPECT_TRUE(must_wait(lenient_));
 }
 
@@ -119,7 +120,7 @@ TEST_F(WaitQueuesTest, a_newcomer_waits_until_the_head_was_tried) {
   EXPECT_FALSE(must_wait(lenient_));
 }
 
-TEST_F(WaitQueuesTest, only_queues_with_somebody_are_marked) {
+TEST_F(WaitQueuesTest, only_queues_with_waiters_are_marked) {
   join({strict_});
   const Request both = TableDriver::request_of_all({lenient_, strict_});
   queues_.mark(both.named());
@@ -170,7 +171,7 @@ TEST_F(WaitQueuesTest, a_waiter_is_woken_after_a_minute_at_the_latest) {
   EXPECT_EQ(queues_[index].wake.due_ms(), driver_.clock.ms() + 60'000);
 }
 
-TEST_F(WaitQueuesTest, keep_their_order_whoever_comes_and_goes) {
+TEST_F(WaitQueuesTest, keep_their_order_while_waiters_come_and_go) {
   std::mt19937_64 dice(7);
   std::vector<WaiterId> strict;
   std::vector<WaiterId> lenient;

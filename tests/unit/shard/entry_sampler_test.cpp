@@ -1,5 +1,5 @@
-// Goal: every entry while there are few, a bounded number of samples when there are many, and the
-// weights add up to what was asked, also where clients ask in a pattern.
+// Goal:   every entry while there are few, a bounded number of samples when there are many, and the
+//         weights add up to the number of entries, also where clients ask in a pattern.
 // Method: batches of known size on a clock of our own.
 #include "shard/entry_sampler.hpp"
 
@@ -15,7 +15,7 @@ constexpr uint64_t seed = 4'711;
 
 uint64_t samples_of(EntrySampler& sampler, size_t count, int64_t now_ms) {
   uint64_t samples = 0;
-  sampler.pass(count, now_ms, [&](size_t at, uint64_t) {
+  sampler.sample(count, now_ms, [&](size_t at, uint64_t) {
     EXPECT_LT(at, count);
     ++samples;
   });
@@ -26,7 +26,7 @@ TEST(EntrySampler, takes_every_entry_while_there_are_few) {
   EntrySampler sampler(seed);
   for (int64_t now_ms = 0; now_ms < 10'000; now_ms += 10) {
     std::vector<size_t> taken;
-    sampler.pass(7, now_ms, [&](size_t at, uint64_t weight) {
+    sampler.sample(7, now_ms, [&](size_t at, uint64_t weight) {
       taken.push_back(at);
       EXPECT_EQ(weight, 1U);
     });
@@ -41,20 +41,20 @@ TEST(EntrySampler, takes_a_bounded_number_however_many_there_are) {
     for (int batch = 0; batch < 100; ++batch) {
       samples += samples_of(sampler, 16'384, tick * EntrySampler::tick_ms);
     }
-    // The first tick finds out; later ones know.
+    // The first tick finds the stride; later ones have it.
     EXPECT_LE(samples, EntrySampler::tick_samples * (tick == 0 ? 13 : 2)) << "tick " << tick;
     EXPECT_GE(samples, EntrySampler::tick_samples / 4) << "tick " << tick;
   }
 }
 
-TEST(EntrySampler, weights_add_up_to_what_was_asked) {
+TEST(EntrySampler, weights_add_up_to_the_entries) {
   EntrySampler sampler(seed);
   uint64_t asked = 0;
   uint64_t weighed = 0;
   for (int64_t now_ms = 0; now_ms < 20'000; ++now_ms) {
     const size_t count = now_ms % 2'000 < 1'000 ? 5'000 : 50;  // busy and quiet seconds
     asked += count;
-    sampler.pass(count, now_ms, [&](size_t, uint64_t weight) { weighed += weight; });
+    sampler.sample(count, now_ms, [&](size_t, uint64_t weight) { weighed += weight; });
   }
   EXPECT_NEAR(static_cast<double>(weighed), static_cast<double>(asked),
               0.03 * static_cast<double>(asked));
@@ -66,7 +66,7 @@ TEST(EntrySampler, a_pattern_does_not_hide_keys) {
   std::array<uint64_t, 64> weights{};
   uint64_t sum = 0;
   for (int64_t frame = 0; frame < 200'000; ++frame) {
-    sampler.pass(64, frame / 100, [&](size_t at, uint64_t weight) {
+    sampler.sample(64, frame / 100, [&](size_t at, uint64_t weight) {
       weights[at] += weight;
       sum += weight;
     });
@@ -78,7 +78,7 @@ TEST(EntrySampler, a_pattern_does_not_hide_keys) {
   }
 }
 
-TEST(EntrySampler, who_comes_after_a_busy_time_is_seen_at_once) {
+TEST(EntrySampler, samples_at_once_after_a_busy_time) {
   EntrySampler sampler(seed);
   for (int batch = 0; batch < 1'000; ++batch) samples_of(sampler, 16'384, 0);
   ASSERT_GT(sampler.stride(), 1'000U);

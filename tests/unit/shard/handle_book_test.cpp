@@ -1,5 +1,5 @@
-// A key has one number while somebody holds it; numbers and the room of texts come back, and a full
-// book says so.
+// A key has one number while it is held; numbers and the room of texts are used again, and a full
+// book refuses further keys.
 #include "shard/handle_book.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ class HandleBookTest : public ::testing::Test {
     return book_.intern(hash_key(key, test_secret()), key);
   }
 
-  // Every number is given.
+  // Interns a key for every number.
   std::vector<api::Handle> fill() {
     std::vector<api::Handle> handles;
     for (int key = 0;; ++key) {
@@ -34,7 +34,7 @@ class HandleBookTest : public ::testing::Test {
   HandleBook book_{handles_max, 64};
 };
 
-TEST_F(HandleBookTest, a_key_has_one_number_for_all_who_hold_it) {
+TEST_F(HandleBookTest, a_key_has_one_number_for_all_references) {
   const api::Handle one = intern("one");
   const api::Handle two = intern("two");
   EXPECT_NE(one, two);
@@ -48,7 +48,7 @@ TEST_F(HandleBookTest, a_key_has_one_number_for_all_who_hold_it) {
   book_.check_invariants();
 }
 
-TEST_F(HandleBookTest, a_number_lives_until_its_last_holder_lets_go) {
+TEST_F(HandleBookTest, a_number_lives_until_its_last_reference_is_dropped) {
   const api::Handle handle = intern("key");
   intern("key");
   book_.drop_reference(handle);
@@ -60,7 +60,7 @@ TEST_F(HandleBookTest, a_number_lives_until_its_last_holder_lets_go) {
   book_.check_invariants();
 }
 
-TEST_F(HandleBookTest, a_number_that_came_back_is_another_keys) {
+TEST_F(HandleBookTest, a_freed_number_is_used_for_another_key) {
   const api::Handle first = intern("first");
   const api::Handle kept = intern("kept");
   book_.drop_reference(first);
@@ -71,7 +71,7 @@ TEST_F(HandleBookTest, a_number_that_came_back_is_another_keys) {
   book_.check_invariants();
 }
 
-TEST_F(HandleBookTest, a_seat_is_vacant_at_first_and_again_for_its_next_key) {
+TEST_F(HandleBookTest, a_handle_slot_is_vacant_at_first_and_again_for_its_next_key) {
   const api::Handle handle = intern("first");
   EXPECT_TRUE(book_.handle_slot(handle).is_vacant());
   WindowCell(book_.handle_slot(handle))
@@ -96,18 +96,18 @@ TEST_F(HandleBookTest, gives_as_many_numbers_as_it_may) {
   book_.check_invariants();
 }
 
-TEST_F(HandleBookTest, a_full_book_still_knows_its_keys_and_has_room_after_a_let_go) {
+TEST_F(HandleBookTest, a_full_book_still_knows_its_keys_and_has_room_after_a_drop) {
   const std::vector<api::Handle> handles = fill();
   EXPECT_EQ(intern("key3"), handles[3]);
   book_.drop_reference(handles[3]);
-  EXPECT_EQ(intern("another"), api::no_handle);  // somebody holds each
+  EXPECT_EQ(intern("another"), api::no_handle);  // all are held
   book_.drop_reference(handles[3]);
   EXPECT_EQ(intern("another"), handles[3]);
   EXPECT_EQ(intern("one more"), api::no_handle);
   book_.check_invariants();
 }
 
-TEST_F(HandleBookTest, numbers_come_and_go_without_end) {
+TEST_F(HandleBookTest, numbers_are_reused_without_end) {
   for (int round = 0; round < 100; ++round) {
     const std::vector<api::Handle> handles = fill();
     ASSERT_EQ(handles.size(), handles_max);
@@ -130,7 +130,7 @@ TEST_F(HandleBookTest, holds_no_number_that_was_never_given) {
 }
 
 // Records of text are never joined: lengths that keep growing leave gaps that no longer key fits.
-TEST(HandleBook, refuses_a_key_whose_text_has_no_room_left_and_loses_no_number) {
+TEST(HandleBook, refuses_a_key_without_room_for_its_text_and_loses_no_number) {
   constexpr uint32_t handles_max = 64;
   HandleBook book(handles_max, 65'535);
   const auto intern = [&](std::string_view key) {

@@ -1,4 +1,4 @@
-// Goal: counts by outcome, the least key gives way, halving forgets, long keys are cut.
+// Goal:   counts by outcome; the least key is replaced; halving forgets; long keys are cut.
 // Method: a few streams of known content; tests/property/heavy_hitters_test.cpp has the bounds.
 #include "shard/heavy_hitters.hpp"
 
@@ -38,7 +38,7 @@ TEST(HeavyHitters, few_keys_are_counted_exactly) {
   EXPECT_EQ(hitters.total(), 12U);
 }
 
-TEST(HeavyHitters, the_least_gives_way_and_leaves_its_count) {
+TEST(HeavyHitters, the_least_key_is_replaced_and_leaves_its_count) {
   HeavyHitters hitters;
   for (uint32_t i = 0; i < counters_max; ++i) add(hitters, std::to_string(i), i == 17 ? 2 : 5);
   add(hitters, "new", 1, Outcome::denied);
@@ -49,7 +49,7 @@ TEST(HeavyHitters, the_least_gives_way_and_leaves_its_count) {
   EXPECT_EQ(find(hitters, "new")->seen(), 1U);
 }
 
-TEST(HeavyHitters, halving_makes_room_for_what_comes_now) {
+TEST(HeavyHitters, halving_makes_room_for_later_keys) {
   HeavyHitters hitters;
   for (uint32_t i = 0; i < counters_max; ++i) add(hitters, std::to_string(i), 1'000);
   for (int i = 0; i < 10; ++i) hitters.halve();

@@ -1,4 +1,4 @@
-// What a key table promises beyond finding keys: its bound, its texts, growth in slices.
+// What a key table guarantees beyond finding keys: its bound, its texts, growth in slices.
 #include "shard/key_table.hpp"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ TEST(KeyTable, refuses_insert_when_full) {
   table.check_invariants();
 }
 
-TEST(KeyTable, tells_text_and_hash_of_a_place) {
+TEST(KeyTable, returns_text_and_hash_of_a_place) {
   KeyTable table(3, 10);
   insert(table, "key");
   const Place place = table.find(hash_of("key"));

@@ -1,4 +1,4 @@
-// Texts come back as stored, room is used again, and a full arena says so.
+// Texts are returned as stored, room is used again, and a full arena refuses texts.
 #include "shard/key_text.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace sluice::shard {
 namespace {
 
-TEST(KeyText, gives_texts_back_as_stored) {
+TEST(KeyText, returns_texts_as_stored) {
   KeyText text(4, 65'535);
   const std::string longest(65'535, 'x');
   const auto first = text.store("a");
@@ -53,7 +53,7 @@ TEST(KeyText, cuts_a_long_record_for_short_keys) {
   EXPECT_EQ(text.text(two), "two");
 }
 
-// One byte tells a length up to 254, three tell the others.
+// One byte has a length up to 254, three bytes have the others.
 TEST(KeyText, keeps_texts_of_every_length) {
   KeyText text(8, 65'535);
   std::vector<std::pair<KeyText::Reference, std::string>> kept;

@@ -1,5 +1,5 @@
-// Goal: rates are those of the present, by verdict, for keys asked by text and by handle; what is
-// no question of a key does not count.
+// Goal:   rates are those of the present, by verdict, for keys asked by text and by handle; other
+//         operations do not count.
 // Method: a key traffic fed by hand, and a shard asked on a clock of our own.
 #include "shard/key_traffic.hpp"
 
@@ -22,7 +22,7 @@ void ask(KeyTraffic& traffic, const std::string& key, int64_t now_ms, uint64_t c
   traffic.add(hash_key(key, HashSecret{}), key, Verdict::approved, count, now_ms);
 }
 
-TEST(KeyTraffic, a_steady_rate_is_told_from_the_first_second_on) {
+TEST(KeyTraffic, reports_a_steady_rate_from_the_first_second_on) {
   KeyTraffic traffic{HashSecret{}};
   for (int64_t ms = 0; ms <= 60'000; ms += 10) {
     ask(traffic, "steady", start_ms + ms, 3);
@@ -39,7 +39,7 @@ TEST(KeyTraffic, the_rate_of_a_moment_is_spread_over_a_second) {
   EXPECT_NEAR(traffic.heaviest(10, start_ms)[0].per_s(), 50, 0.1);
 }
 
-TEST(KeyTraffic, what_is_over_fades) {
+TEST(KeyTraffic, past_traffic_fades) {
   KeyTraffic traffic{HashSecret{}};
   for (int64_t ms = 0; ms < 10'000; ms += 10) ask(traffic, "old", start_ms + ms, 100);
   for (int64_t ms = 10'000; ms < 20'000; ms += 10) ask(traffic, "new", start_ms + ms, 10);
@@ -48,7 +48,7 @@ TEST(KeyTraffic, what_is_over_fades) {
   EXPECT_EQ(keys[0].key, "new");
   EXPECT_NEAR(keys[0].per_s(), 1'000, 100);
   EXPECT_LT(keys[1].per_s(), 1'000);
-  EXPECT_TRUE(traffic.heaviest(10, start_ms + 3'600'000).empty()) << "nobody asks any more";
+  EXPECT_TRUE(traffic.heaviest(10, start_ms + 3'600'000).empty()) << "no entries any more";
 }
 
 TEST(KeyTraffic, a_single_entry_fades_slowly) {
@@ -63,7 +63,7 @@ TEST(KeyTraffic, a_single_entry_fades_slowly) {
   EXPECT_TRUE(traffic.heaviest(10, start_ms + 20'000).empty());
 }
 
-TEST(KeyTraffic, the_heaviest_come_first_and_no_more_than_asked_for) {
+TEST(KeyTraffic, lists_the_heaviest_first_and_no_more_than_asked_for) {
   KeyTraffic traffic{HashSecret{}};
   for (int i = 1; i <= 20; ++i) ask(traffic, std::to_string(i), start_ms, i * 10);
   const auto keys = traffic.heaviest(3, start_ms);
@@ -100,7 +100,7 @@ Options small_shard() {
           .policy = {.window_ms = 60'000, .max_requests = 2, .max_requests_in_queue = 1}};
 }
 
-TEST(KeyTraffic, a_shard_tells_what_it_decided) {
+TEST(KeyTraffic, a_shard_reports_its_decisions) {
   Shard shard(small_shard());
   Questions questions(shard);
   for (int i = 0; i < 5; ++i) questions.ask("k");
@@ -127,7 +127,7 @@ TEST(KeyTraffic, a_key_asked_by_handle_is_the_same_key) {
   EXPECT_EQ(keys[0].denied_per_s, 3);
 }
 
-TEST(KeyTraffic, what_asks_for_no_permits_of_a_key_does_not_count) {
+TEST(KeyTraffic, entries_that_acquire_no_permits_do_not_count) {
   Shard shard(small_shard());
   Questions questions(shard);
   ASSERT_EQ(questions.ask(""), Verdict::invalid_key);

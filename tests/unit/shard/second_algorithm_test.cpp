@@ -1,6 +1,7 @@
-// The key table and the seats work with another algorithm than the shipped one, without a change.
+// The key table and the handle slots work with another algorithm than the shipped one, without a
+// change.
 // Method: a leaky bucket with a packing of its own lies in the cells of a table that grows, is
-// decided in place, moves to seats and back, and is held against unpacked buckets.
+//         decided in place, moves to handle slots and back, and is compared with unpacked buckets.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -101,7 +102,7 @@ class SecondAlgorithmTest : public testing::Test {
   }
   static uint32_t policy_of(size_t key) { return key % KeyCell::policies_count; }
 
-  // As KeyStore: in the bucket, or in the seat that it names.
+  // As KeyStore: in the bucket, or in the handle slot that it names.
   LeakyCell cell(size_t key) {
     const Place place = table.find(hash(key));
     EXPECT_TRUE(place);
@@ -138,7 +139,7 @@ TEST_F(SecondAlgorithmTest, decides_in_the_cells_of_a_table_that_grows) {
   table.check_invariants();
 }
 
-TEST_F(SecondAlgorithmTest, decides_in_seats_and_back_in_the_table) {
+TEST_F(SecondAlgorithmTest, decides_in_handle_slots_and_again_in_the_table) {
   constexpr size_t keys_count = 50;
   for (size_t key = 0; key < keys_count; ++key) insert(key);
   ask_all(start_ms);

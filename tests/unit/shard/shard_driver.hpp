@@ -32,7 +32,7 @@ inline HashSecret test_secret() {
   return secret;
 }
 
-// 10 permits in 1,000 ms, 5 in line, 100 keys, 50 waiters.
+// 10 permits in 1,000 ms, 5 in the queue, 100 keys, 50 waiters.
 inline Options test_options() {
   return {.keys_max = 100,
           .waiters_max = 50,

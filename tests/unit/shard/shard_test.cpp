@@ -1,5 +1,5 @@
-// What a caller of a shard sees: every verdict, detail and grant, one rule a test. Time is set by
-// hand, windows last 1,000 ms.
+// The behaviour of a shard for its caller: every verdict, detail and grant, one rule a test. Time
+// is set by hand, windows last 1,000 ms.
 #include "shard/shard.hpp"
 
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ TEST_F(ShardTest, windows_keep_their_phase) {
   EXPECT_EQ(driver.acquire("a"), Verdict::approved);
 }
 
-TEST_F(ShardTest, tells_details) {
+TEST_F(ShardTest, reports_details) {
   driver.detail.request_id = 77;
   driver.acquire("a", {.cost = 3});
   EXPECT_EQ(driver.detail.limit, 10U);
@@ -87,7 +87,7 @@ TEST_F(ShardTest, tells_details) {
   EXPECT_EQ(driver.detail.retry_ms, 1'000);
 }
 
-TEST_F(ShardTest, writes_no_details_that_nobody_asked_for) {
+TEST_F(ShardTest, writes_details_only_when_asked_for) {
   api::Entry entry = ShardDriver::entry("a", {});
   entry.flags = 0;
   EXPECT_EQ(driver.decide(entry), Verdict::approved);
@@ -171,7 +171,7 @@ TEST_F(ShardTest, next_due_is_the_window_end_of_a_key_with_waiters) {
   EXPECT_EQ(driver.take_grants().size(), 1U);
 }
 
-TEST_F(ShardTest, line_moves_in_order_as_far_as_it_fits) {
+TEST_F(ShardTest, serves_the_queue_in_order_as_far_as_it_fits) {
   exhaust("a");
   queue("a", 1, 6);
   queue("a", 2, 6);
@@ -190,7 +190,7 @@ TEST_F(ShardTest, newcomer_never_overtakes) {
   EXPECT_EQ(driver.take_grants(), Grants{});
 }
 
-TEST_F(ShardTest, line_comes_before_a_newcomer_also_when_no_timer_ran) {
+TEST_F(ShardTest, queue_comes_before_a_newcomer_also_when_no_timer_ran) {
   exhaust("a");
   queue("a", 1, 10);
   driver.now_ns += 1'000 * base::ns_per_ms;
@@ -211,7 +211,7 @@ TEST_F(ShardTest, queue_of_zero_turns_waiting_off) {
   EXPECT_EQ(driver.acquire("a", {.may_wait = true, .max_requests_in_queue = 0}), Verdict::denied);
 }
 
-TEST_F(ShardTest, lowered_queue_sends_nobody_away) {
+TEST_F(ShardTest, lowered_queue_limit_keeps_its_waiters) {
   exhaust("a");
   queue("a", 1);
   queue("a", 2);
@@ -256,7 +256,7 @@ TEST_F(ShardTest, release_makes_room) {
   EXPECT_EQ(driver.shard.statistics().released, 2U);
 }
 
-TEST_F(ShardTest, release_serves_the_line_at_once) {
+TEST_F(ShardTest, release_serves_the_queue_at_once) {
   exhaust("a");
   queue("a", 1, 3);
   queue("a", 2, 1);
@@ -272,14 +272,14 @@ TEST_F(ShardTest, release_makes_no_key) {
   EXPECT_EQ(driver.shard.statistics().released, 0U);
 }
 
-TEST_F(ShardTest, raised_limit_serves_the_line_first) {
+TEST_F(ShardTest, raised_limit_serves_the_queue_first) {
   exhaust("a");
   queue("a", 1, 2);
   EXPECT_EQ(driver.acquire("a", {.max_requests = 12}), Verdict::denied);
   EXPECT_EQ(driver.take_grants(), (Grants{{1, Verdict::approved}}));
 }
 
-TEST_F(ShardTest, lowered_limit_answers_those_who_no_longer_fit) {
+TEST_F(ShardTest, lowered_limit_answers_waiters_that_no_longer_fit) {
   exhaust("a");
   queue("a", 1, 6);
   queue("a", 2, 2);
@@ -309,7 +309,7 @@ TEST_F(ShardTest, window_end_comes_before_a_wait_limit_of_the_same_instant) {
   EXPECT_EQ(driver.take_grants(), (Grants{{1, Verdict::approved}, {2, Verdict::wait_limit}}));
 }
 
-TEST_F(ShardTest, late_call_keeps_the_order_of_what_was_due) {
+TEST_F(ShardTest, late_call_keeps_the_order_of_due_timers) {
   exhaust("a");
   queue("a", 1, 1, 500);
   queue("a", 2, 1, 1'500);
@@ -318,7 +318,7 @@ TEST_F(ShardTest, late_call_keeps_the_order_of_what_was_due) {
   EXPECT_EQ(driver.shard.inspect("a", driver.now())->reset_ms, 300);
 }
 
-TEST_F(ShardTest, head_that_leaves_lets_the_next_pass) {
+TEST_F(ShardTest, head_that_leaves_makes_way_for_the_next) {
   driver.acquire("a", {.cost = 5});
   queue("a", 1, 6);
   const api::WaiterId head = driver.waiter;
@@ -339,7 +339,7 @@ TEST_F(ShardTest, abandoned_waiter_costs_nothing_and_gets_no_grant) {
   EXPECT_EQ(driver.shard.inspect("a", driver.now())->approved, 0U);
 }
 
-TEST_F(ShardTest, drain_answers_every_waiter_in_line_order) {
+TEST_F(ShardTest, drain_answers_every_waiter_in_queue_order) {
   exhaust("a");
   queue("a", 1);
   queue("a", 2);
@@ -375,14 +375,14 @@ TEST_F(ShardTest, release_and_denial_are_use_and_inspection_is_not) {
   EXPECT_FALSE(driver.shard.inspect("shown", driver.now()));
 }
 
-TEST_F(ShardTest, sweep_gives_expired_keys_back) {
+TEST_F(ShardTest, sweep_forgets_expired_keys) {
   for (int key = 0; key < 100; ++key) driver.acquire(std::to_string(key));
   for (int step = 0; step < 100; ++step) driver.advance_ms(100);
   EXPECT_EQ(driver.shard.keys_count(), 0U);
   EXPECT_EQ(driver.shard.statistics().keys_expired, 100U);
 }
 
-TEST_F(ShardTest, expired_keys_are_told_to_the_listener_once) {
+TEST_F(ShardTest, listener_gets_each_expired_key_once) {
   struct Listener final : ExpiryListener {
     void on_expired(std::string_view key) noexcept override { keys.emplace_back(key); }
     std::vector<std::string> keys;
@@ -405,7 +405,7 @@ TEST_F(ShardTest, expired_keys_are_told_to_the_listener_once) {
   EXPECT_EQ(listened.shard.statistics().keys_expired, 5U);
 }
 
-TEST_F(ShardTest, release_tells_the_limit_of_a_live_key) {
+TEST_F(ShardTest, release_reports_the_limit_of_a_live_key) {
   driver.acquire("a", {.max_requests = 20});
   driver.release("a");
   EXPECT_EQ(driver.detail.limit, 20U);
@@ -417,8 +417,8 @@ policy::Rule all_keys(int64_t window_ms) {
   return {.pattern = ".*", .is_regex = true, .window_ms = window_ms};
 }
 
-// Nobody looks at the key between the two: the first has made its window an hour long.
-TEST_F(ShardTest, approvals_outlast_rules_that_come_twice) {
+// The key is not used between the two: the first has made its window an hour long.
+TEST_F(ShardTest, approvals_outlast_two_changes_of_rules) {
   const auto adopt = [&] {
     driver.shard.adopt(
         std::make_unique<policy::RuleBook>(test_options().policy, std::vector{all_keys(3'600'000)}),
@@ -436,7 +436,7 @@ TEST_F(ShardTest, approvals_outlast_rules_that_come_twice) {
   }
 }
 
-TEST_F(ShardTest, rules_that_come_very_often_do_not_bring_approvals_back) {
+TEST_F(ShardTest, very_frequent_rules_grant_no_approvals_again) {
   exhaust("plain");
   driver.acquire("extra", {.cost = 10, .max_requests_in_queue = 4});
   for (int count = 0; count < 200; ++count) {
@@ -483,7 +483,7 @@ TEST_F(ShardTest, full_table_keeps_overrides_and_waiters) {
                driver.shard.inspect("waits", driver.now()));
 }
 
-TEST_F(ShardTest, full_table_gives_expired_keys_up_first) {
+TEST_F(ShardTest, full_table_evicts_expired_keys_first) {
   driver.acquire("old", {.max_requests = 20});
   driver.now_ns += 2'500 * base::ns_per_ms;
   for (int key = 0; key < 99; ++key) driver.acquire(std::to_string(key));
@@ -522,7 +522,7 @@ TEST_F(ShardTest, counts_decisions_by_verdict) {
   EXPECT_EQ(driver.decided(Verdict::never_fits), 1U);
 }
 
-TEST_F(ShardTest, pages_tell_each_key_once) {
+TEST_F(ShardTest, pages_list_each_key_once) {
   for (int key = 0; key < 100; ++key) driver.acquire(std::to_string(key));
   std::vector<std::string> reported;
   uint64_t cursor = 0;

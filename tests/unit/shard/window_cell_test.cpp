@@ -1,4 +1,4 @@
-// A cell gives back what was put into its packed words, at their extremes.
+// A cell returns what was put into its packed words, at their extremes.
 #include "shard/window_cell.hpp"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ TEST(WindowCell, keeps_windows_at_their_extremes) {
         const limiter::FixedWindow window{end_ms, approved, denied};
         for (const uint32_t policy : {0U, 1U, WindowCell::policies_count - 1}) {
           cell.set_window(window, policy);
-          EXPECT_FALSE(cell.is_away());
+          EXPECT_FALSE(cell.is_indirect());
           EXPECT_EQ(cell.window(), window);
           EXPECT_EQ(cell.policy(), policy);
           cell.set_window({.end_ms = 5});
@@ -57,28 +57,30 @@ TEST(WindowCell, takes_and_denies_in_place) {
   }
 }
 
-TEST(WindowCell, keeps_where_a_window_lies_that_is_away) {
+TEST(WindowCell, keeps_the_index_of_an_indirect_window) {
   Words words;
   WindowCell cell = words.cell();
   cell.set_window({.end_ms = 77, .approved = 5, .denied = 6}, 3);
-  EXPECT_FALSE(cell.is_away() || cell.has_extra() || cell.has_handle_slot() || cell.is_vacant());
+  EXPECT_FALSE(cell.is_indirect() || cell.has_extra() || cell.has_handle_slot() ||
+               cell.is_vacant());
   cell.set_extra(0xFFFF'FFFE);
-  EXPECT_TRUE(cell.is_away() && cell.has_extra() && !cell.has_handle_slot());
+  EXPECT_TRUE(cell.is_indirect() && cell.has_extra() && !cell.has_handle_slot());
   EXPECT_EQ(cell.extra(), 0xFFFF'FFFEU);
   cell.set_handle_slot(0);
-  EXPECT_TRUE(cell.is_away() && !cell.has_extra() && cell.has_handle_slot() && !cell.is_vacant());
+  EXPECT_TRUE(cell.is_indirect() && !cell.has_extra() && cell.has_handle_slot() &&
+              !cell.is_vacant());
   EXPECT_EQ(cell.handle_slot(), 0U);
   Words other;
   other.cell().set_window({.end_ms = 78}, 4);
   cell.copy(other.cell());
-  EXPECT_FALSE(cell.is_away());
+  EXPECT_FALSE(cell.is_indirect());
   EXPECT_EQ(cell.window().end_ms, 78);
   cell.set_vacant();
-  EXPECT_TRUE(cell.is_away() && !cell.has_extra() && cell.is_vacant());
+  EXPECT_TRUE(cell.is_indirect() && !cell.has_extra() && cell.is_vacant());
 }
 
-// An odd count of permits is no sign of a seat.
-TEST(WindowCell, tells_permits_from_seats) {
+// An odd count of permits is no sign of a handle slot.
+TEST(WindowCell, distinguishes_permits_from_handle_slots) {
   Words words;
   words.cell().set_window({.end_ms = 1, .approved = 1}, 0);
   EXPECT_FALSE(words.cell().has_handle_slot());
