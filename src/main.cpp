@@ -1,4 +1,4 @@
-// Flags -> Config -> what was asked for; an exception becomes one line and an exit code.
+// Flags -> Config -> the command; an exception becomes one line and an exit code.
 #include <CLI/CLI.hpp>
 #include <exception>
 #include <functional>

@@ -1,5 +1,5 @@
-// Wakes a core that sleeps, and costs one that runs nothing but a load.
-// Flow:   the sleeper: will_sleep(), look into every mailbox again, wait in the kernel, mark_awake();
+// Wakes a worker that sleeps; to ring a worker that is awake costs no more than one load.
+// Flow:   the sleeper: will_sleep(), check every mailbox again, wait in the kernel, mark_awake();
 //         the ringer: push into a mailbox, then ring() -> true: wake it.
 // Shape:  one word. Every operation on it and on the rings' tails is sequentially consistent, so
 //         either the sleeper sees what was pushed, or the ringer sees that it sleeps. No fences,
@@ -15,7 +15,7 @@ class Doorbell {
   void will_sleep() noexcept { asleep_.store(true); }
   void mark_awake() noexcept { asleep_.store(false, std::memory_order_relaxed); }
 
-  // Whether the caller has to wake the sleeper: told to one ringer only.
+  // True: the caller has to wake the sleeper. Only one ringer gets true.
   bool ring() noexcept { return asleep_.load() && asleep_.exchange(false); }
 
  private:

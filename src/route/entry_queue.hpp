@@ -1,6 +1,6 @@
 // Entries of a SplitBook that wait for one target, by their slots, first in, first out.
 // Shape:  a list through `next`, which the queues of all targets share: a slot is in one of them.
-// Lives:  `next` has a place for every slot, and outlives the queue.
+// Lives:  `next` has an element for every slot, and outlives the queue.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class EntryQueue {
     (first_ == none ? first_ : next_[last_]) = slot;
     last_ = slot;
   }
-  // Of a queue that is not empty.
+  // The queue is not empty.
   uint32_t pop() noexcept {
     const uint32_t slot = first_;
     first_ = next_[slot];

@@ -36,7 +36,7 @@ void Exchange::split(Request& request, Turn& turn) noexcept {
     const uint32_t slot = book_.slot(request.split, place);
     book_.put(slot, entry);
     target(owner).queue(slot);
-    ++crossed_entries_;
+    ++other_shard_entries_;
     entry.op = api::Op::other_shard;
   }
 }
@@ -63,7 +63,7 @@ uint64_t Exchange::full_count() const noexcept {
   return count;
 }
 
-bool Exchange::anything_came() noexcept {
+bool Exchange::has_messages() noexcept {
   for (uint32_t other = 0; other < shards_count_; ++other) {
     if (other == shard_) continue;
     if (!mesh_.mailbox(other, shard_).requests.empty()) return true;
@@ -75,7 +75,7 @@ bool Exchange::anything_came() noexcept {
 bool Exchange::will_sleep() noexcept {
   if (alone()) return true;
   mesh_.doorbell(shard_).will_sleep();
-  return !anything_came();
+  return !has_messages();
 }
 
 bool Exchange::idle() const noexcept {

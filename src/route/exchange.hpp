@@ -1,13 +1,14 @@
-// One core's side of the mesh: which entries are whose, what goes to other cores and comes back.
+// One shard's side of the mesh: finds the owner of each entry, sends shard messages to the other
+// shards, and receives theirs.
 // Flow:   split(turn) -> the book and a Target per owner -> flush() -> messages -> the owner's
 //         receive() -> the owner's handler -> our receive() -> the handler, the book -> delivery.
-// Shape:  entries of one connection for one key stay in order: everything between two cores goes
-//         through one queue after the other: pending entries, messages, the ring. Notices
-//         about waiters go first; they have no order with entries that their connection did not
-//         wait for.
-// Errors: nothing is dropped. When the other core takes no more, entries stay in the book until
-//         admits() says no, which makes sessions read less; notices are bounded by tickets.
-// Lives:  one core only.
+// Shape:  entries of one connection for one key stay in order, because everything between two
+//         shards passes the same queues: pending entries, messages, the ring. Notices about
+//         waiters go first; they have no order with entries that their connection did not wait
+//         for.
+// Errors: nothing is dropped. When the other shard takes no more, entries stay in the book until
+//         admits() returns false, which makes sessions read less; tickets bound the notices.
+// Lives:  one thread only.
 #pragma once
 
 #include <cstdint>
@@ -38,15 +39,16 @@ class Exchange {
     return {.shard = static_cast<api::ShardId>(proto::owner_shard(hash, shards_count_))};
   }
 
-  // Whether a request that joins the turn will find room in the book.
+  // Whether the book has room for a request that joins the turn.
   bool admits(const Turn& turn, uint32_t entries_count, size_t key_bytes) const noexcept {
     return alone() ||
            book_.has_room(turn.entries_count() + entries_count, turn.key_bytes() + key_bytes);
   }
 
-  // Before the turn is decided: entries of other cores are queued for them, and `elsewhere` here.
+  // Called before the turn is decided: queues entries of other shards for their owners, and marks
+  // them `other_shard` here.
   void split(Turn& turn) noexcept;
-  // After it: the answers to a split request's own entries go into the book.
+  // Called after it: puts the answers to the entries that this shard decided into the book.
   void keep_decided(const Request& request, Turn& turn) noexcept;
 
   SplitBook& book() noexcept { return book_; }
@@ -58,7 +60,7 @@ class Exchange {
   void post(api::ShardId shard, Handover&& handover) noexcept {
     target({.shard = shard}).post(std::move(handover));
   }
-  // False: it takes no more in this turn.
+  // False: the target takes no more in this turn.
   bool post(const api::Grant& grant) noexcept {
     return target({.shard = grant.origin}).post(grant);
   }
@@ -66,27 +68,28 @@ class Exchange {
   // Sends what is queued, as far as there are messages.
   void flush() noexcept;
 
-  // `handler.on_message(origin, message)` for what others ask, answered in place;
-  // `handler.on_returned(target, message)` for what comes back. Whether there was anything.
+  // Calls `handler.on_message(origin, message)` for each message of another shard, which the
+  // handler answers in place, and `handler.on_returned(target, message)` for each of ours that has
+  // returned. Returns whether there was any.
   template <typename Handler>
   bool receive(Handler& handler) noexcept;
 
-  // The cores that have to be woken: each was sent something and sleeps.
+  // Calls `wake` for each shard that was sent something while its worker sleeps.
   template <typename Wake>
   void ring_doorbells(Wake wake) noexcept;
 
-  // Around a poll() that waits: false when there is something to do first.
+  // To be called before a poll() that waits; false: there is something to do first.
   bool will_sleep() noexcept;
   void mark_awake() noexcept { mesh_.doorbell(shard_).mark_awake(); }
 
-  bool anything_came() noexcept;
+  bool has_messages() noexcept;
 
-  // Nothing is queued, lent, or waits for a part.
+  // Nothing is queued or lent, and no request waits for a part.
   bool idle() const noexcept;
 
-  uint64_t crossed_entries() const noexcept { return crossed_entries_; }
+  uint64_t other_shard_entries() const noexcept { return other_shard_entries_; }
   uint64_t wakes() const noexcept { return wakes_; }
-  // Times that something had to wait because the other shard had not given a message back.
+  // How often something had to wait because the other shard had not returned a message yet.
   uint64_t full_count() const noexcept;
 
  private:
@@ -102,19 +105,19 @@ class Exchange {
   const api::ShardId shard_;
   const uint32_t shards_count_;
   SplitBook book_;
-  std::vector<uint32_t> next_;  // of a queued slot
-  // By their number; null: this one.
+  std::vector<uint32_t> next_;  // the slot that is queued behind each slot
+  // By shard; null for this one.
   std::vector<std::unique_ptr<RingTarget>> targets_;
   std::vector<uint64_t> tails_;
-  uint64_t crossed_entries_ = 0;
+  uint64_t other_shard_entries_ = 0;
   uint64_t wakes_ = 0;
 };
 
 template <typename Handler>
 bool Exchange::receive(Handler& handler) noexcept {
   bool received = false;
-  // The tails of what others ask are read first: a grant is pushed after the reply that says
-  // `queued`, so whoever sees the grant here sees that reply below, and takes it first.
+  // The tails of the request rings are read first: the owner pushes a grant after the reply with
+  // `queued`, so if the grant is seen here that reply is seen below, and handled before the grant.
   for (uint32_t other = 0; other < shards_count_; ++other) {
     if (other != shard_) tails_[other] = mesh_.mailbox(other, shard_).requests.tail();
   }

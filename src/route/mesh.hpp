@@ -1,8 +1,8 @@
-// What the cores of one process share: a mailbox for every ordered pair of them, a doorbell each.
-// Shape:  a mailbox is two rings. Messages go out through one and come back through the other, so
+// What the shards of one process share: a mailbox for every ordered pair of them, a doorbell each.
+// Shape:  a mailbox is two rings. Messages go out through one and return through the other, so
 //         requests can never stand in the way of replies; there are as many messages as places.
-// Errors: an origin that has no message left keeps what it has to say, and reads less.
-// Lives:  made before any worker, gone after the last.
+// Errors: an origin that has no message left keeps what it has to send, and reads less.
+// Lives:  made before any worker, destroyed after the last.
 #pragma once
 
 #include <algorithm>
@@ -18,9 +18,9 @@ namespace sluice::route {
 
 struct MeshOptions {
   uint32_t shards = 1;
-  uint32_t messages = 0;      // under way from one core to another at most; 0: by their number
-  uint32_t entries_max = 0;   // in one message; 0: by the number of cores
-  uint64_t routing_seed = 0;  // decides which core owns a key
+  uint32_t messages = 0;      // bound of those under way from one shard to another; 0: by `shards`
+  uint32_t entries_max = 0;   // in one message; 0: by `shards`
+  uint64_t routing_seed = 0;  // decides which shard owns a key
 };
 
 class Mailbox {
@@ -40,7 +40,7 @@ class Mailbox {
 class Mesh {
  public:
   explicit Mesh(const MeshOptions& options) : options_(options), doorbells_(options.shards) {
-    // Some megabytes for each core, whatever their number.
+    // Some megabytes for each shard, whatever their number.
     const uint32_t messages =
         options.messages != 0 ? options.messages : std::clamp(128U / options.shards, 2U, 8U);
     const uint32_t entries =

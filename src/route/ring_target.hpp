@@ -2,7 +2,7 @@
 // Flow:   post() -> flush() -> a free message -> the mailbox's requests -> the other shard answers
 //         in place -> the mailbox's replies -> free().
 // Shape:  there are as many messages as places in the rings. Notices go first, then entries.
-// Errors: without a free message everything waits; full_count() says how often.
+// Errors: without a free message everything waits; full_count() counts how often.
 // Lives:  one thread only; the mailbox is shared with the other shard, and outlives both.
 #pragma once
 
@@ -20,7 +20,7 @@ namespace sluice::route {
 
 class RingTarget final : public Target {
  public:
-  // `next`: for the queue of entries, whose slots are the book's.
+  // `next`: the links of the queue of entries, which are slots of the book.
   RingTarget(Mailbox& mailbox, const SplitBook& book, std::span<uint32_t> next);
 
   void post(Notice& notice) noexcept override;
@@ -30,7 +30,7 @@ class RingTarget final : public Target {
   void flush() noexcept override;
   bool idle() const noexcept override;
 
-  // A message is back, and its answers were taken out.
+  // The message has returned, and its answers were taken out.
   void free(ShardMessage& message) noexcept {
     message.clear();
     free_.push_back(&message);
@@ -40,7 +40,7 @@ class RingTarget final : public Target {
   void mark_wake() noexcept { wake_ = true; }
   bool take_wake() noexcept { return std::exchange(wake_, false); }
 
-  // Times that something had to wait because the other shard had not given a message back.
+  // How often something had to wait because the other shard had not returned a message yet.
   uint64_t full_count() const noexcept { return full_count_; }
 
  private:

@@ -1,12 +1,12 @@
-// What one core sends another in one loop turn, and the answers that come back in it.
-// Flow:   filled by its origin -> the target decides, writes the answers into it -> back to its
-//         origin, which takes the answers out and uses it again.
+// What one shard sends another in one turn, and the answers that return in it.
+// Flow:   its origin fills it -> the target decides and writes the answers into it -> it returns to
+//         its origin, which takes the answers out and uses it again.
 // Shape:  parallel arrays for the entries; lists for everything else. Keys' bytes lie in the
 //         origin's SplitBook, connections' bytes in the Handover.
 // Units:  as in api/.
-// Lives:  belongs to its origin, is lent to the target; nobody touches it while the other has it.
-//         Its lists have their room from the start (tasks and handovers excepted: they are off
-//         the request path).
+// Lives:  belongs to its origin, which lends it to the target and does not touch it until it
+//         returns. Its lists have their memory from the start, but those of tasks and handovers,
+//         which are off the request path.
 #pragma once
 
 #include <boost/intrusive/list.hpp>
@@ -28,22 +28,22 @@ struct ShardQuery;
 
 namespace sluice::route {
 
-// What one shard asks another to do apart from deciding entries; lent like the message that
-// carries it, which never looks inside.
+// A request of one shard to another that is no entry; lent like the message that carries it, which
+// never reads it.
 using ShardTask = std::variant<server::ShardQuery*, server::QuotaTask*>;
 
-// What the shard of a waiter's connection asks of its owner.
+// What the shard of a waiter's connection asks the waiter's owner to do.
 struct Notice
     : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
   enum class Kind : uint8_t {
     none,
-    withdraw,  // its client wants it out of its queue; the outcome comes as a grant
-    abandon,   // its client is gone; `done`: it was still queued, and no grant comes
-    refund,    // it was granted, and its client was gone
+    withdraw,  // its client withdraws it from its queue; the outcome follows as a grant
+    abandon,   // its client has left; `done`: it was still queued, and no grant follows
+    refund,    // it was granted, and its client has left
   };
 
   Kind kind = Kind::none;
-  bool under_way = false;  // a message holds a copy, which comes back
+  bool under_way = false;  // a message holds a copy, which will return
   bool done = false;
   bool quota = false;  // a waiter for quotas
   api::WaiterId waiter = api::no_waiter;
@@ -51,7 +51,7 @@ struct Notice
   api::Permit permit;  // refund
 };
 
-// A connection that moves: what its peer sent already, and has not been answered, comes along.
+// A connection that moves, with the bytes that its peer has sent and that are not answered yet.
 struct Handover {
   int fd = -1;
   uint32_t listener = 0;

@@ -5,21 +5,21 @@
 namespace sluice::route {
 
 SplitBook::SplitBook(const SplitOptions& options)
-    : entries_(options.entries_max, "requests that are split over cores"),
-      verdicts_(options.entries_max, "requests that are split over cores"),
-      details_(options.entries_max, "requests that are split over cores"),
-      waiters_(options.entries_max, "requests that are split over cores"),
-      split_of_(options.entries_max, "requests that are split over cores"),
-      text_(options.text_bytes_max, "keys that are decided by other cores"),
-      splits_(options.entries_max, "requests that are split over cores") {}
+    : entries_(options.entries_max, "requests that are split over shards"),
+      verdicts_(options.entries_max, "requests that are split over shards"),
+      details_(options.entries_max, "requests that are split over shards"),
+      waiters_(options.entries_max, "requests that are split over shards"),
+      split_of_(options.entries_max, "requests that are split over shards"),
+      text_(options.text_bytes_max, "keys that other shards decide"),
+      splits_(options.entries_max, "requests that are split over shards") {}
 
-// Where `length` places in one piece begin, at `position` or behind the ring's end.
+// Where `length` contiguous places begin: at `position`, or behind the ring's end.
 uint64_t SplitBook::fit(uint64_t position, uint64_t length, uint64_t ring) noexcept {
   const uint64_t offset = position % ring;
   return offset + length <= ring ? position : position + ring - offset;
 }
 
-// As if they were one piece, which takes no less than several.
+// Counts as if they were one request, which needs no less room than several.
 bool SplitBook::has_room(size_t entries_count, size_t text_bytes) const noexcept {
   const uint64_t slots_end = fit(used_.slots, entries_count, entries_.size()) + entries_count;
   const uint64_t text_end = fit(used_.text, text_bytes, text_.size()) + text_bytes;
@@ -49,7 +49,7 @@ void SplitBook::put(uint32_t slot, const api::Entry& entry) noexcept {
   ASSERT(used_.text - freed_.text <= text_.size());
   splits_[split_of_[slot]].end.text = used_.text;
   char* key = text_.data() + begin % text_.size();
-  std::copy_n(entry.key_data, entry.key_bytes, key);  // none of it, maybe, and from nowhere
+  std::copy_n(entry.key_data, entry.key_bytes, key);  // perhaps no bytes, from a null pointer
   entries_[slot] = entry;
   entries_[slot].key_data = key;
 }
@@ -92,7 +92,7 @@ void SplitBook::close(Index index) noexcept {
     freed_ = oldest.end;
     ++first_split_;
   }
-  freed_ = used_ = {};  // empty: the next request finds all the room in one piece
+  freed_ = used_ = {};  // empty: for the next request all the room is contiguous
 }
 
 bool SplitBook::holds(uint32_t session, uint32_t generation, uint64_t id) const noexcept {

@@ -1,11 +1,11 @@
-// Requests of which other cores decide a part, until all their parts are back.
+// Requests of which other shards decide a part, until all their parts have returned.
 // Flow:   has_room() before a request joins the turn; open() when it turns out to be split; what
-//         must outlive the turn is copied into its slots; every answer settles a slot; a request
-//         whose slots are all settled is complete, is delivered, and closes.
+//         must outlive the turn is copied into its slots; every answer settles a slot; when all
+//         slots of a request are settled it is complete, is delivered, and closes.
 // Shape:  two rings, of slots (entry and answer in parallel arrays) and of keys' bytes; a request's
-//         slots are one piece. Places come free in the order they were opened.
-// Errors: has_room() says no when there might be no room; the request must not join the turn then.
-// Lives:  one core; target cores read entries' keys while a message is lent to them.
+//         slots are contiguous. Slots are freed in the order in which they were opened.
+// Errors: has_room() is false when there might be no room; the request must not join the turn then.
+// Lives:  one thread; targets read entries' keys while a message is lent to them.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class SplitBook {
   SplitBook(const SplitBook&) = delete;
   SplitBook& operator=(const SplitBook&) = delete;
 
-  // Whether requests of so many entries together find room, whichever of them are split.
+  // Whether there is room for requests with so many entries together, whichever of them are split.
   bool has_room(size_t entries_count, size_t text_bytes) const noexcept;
 
   using Index = uint32_t;  // of a split request
@@ -44,14 +44,14 @@ class SplitBook {
   uint32_t slot(Index split, uint32_t place) const noexcept {
     return splits_[split].first_slot + place;
   }
-  // Copies an entry whose key must outlive the turn.
+  // Copies an entry, with its key, which must outlive the turn.
   void put(uint32_t slot, const api::Entry& entry) noexcept;
-  // An entry that is decided here, with its answer.
+  // Copies an entry that this shard has decided, with its answer.
   void put_decided(uint32_t slot, const api::Entry& entry, api::Verdict verdict,
                    const api::Detail& detail, api::WaiterId waiter) noexcept;
   const api::Entry& entry(uint32_t slot) const noexcept { return entries_[slot]; }
 
-  // The answer to one entry; returns whether its request is complete now.
+  // Stores the answer to one entry; returns whether its request is complete now.
   bool settle(uint32_t slot, api::Verdict verdict, const api::Detail& detail,
               api::WaiterId waiter) noexcept;
   Index split_of(uint32_t slot) const noexcept { return split_of_[slot]; }
@@ -65,20 +65,20 @@ class SplitBook {
   };
   Parts parts(Index split) noexcept;
 
-  // Its request was delivered.
+  // The request was delivered.
   void close(Index split) noexcept;
 
   uint32_t open_count() const noexcept { return open_count_; }
   uint64_t reserved_bytes() const noexcept;
-  // Whether this session has asked with this id, and waits for it. Looks at everything open.
+  // Whether a request of this session with this id is open. Searches all open requests.
   bool holds(uint32_t session, uint32_t generation, uint64_t id) const noexcept;
-  // Who asked for the entry in this slot; for tests.
+  // The request of the entry in this slot; for tests.
   const Request& request_of(uint32_t slot) const noexcept {
     return splits_[split_of_[slot]].request;
   }
 
  private:
-  // Positions in the rings, counted on for ever.
+  // Positions in the rings; they grow without end.
   struct Extent {
     uint64_t slots;
     uint64_t text;
@@ -90,7 +90,7 @@ class SplitBook {
     uint32_t first_slot;
     uint32_t left;  // entries that are not settled
     bool closed;
-    Extent end;  // of what it holds in the rings
+    Extent end;  // behind what it occupies in the rings
   };
 
   static uint64_t fit(uint64_t position, uint64_t length, uint64_t ring) noexcept;
@@ -102,7 +102,7 @@ class SplitBook {
   base::MappedArray<Index> split_of_;
   base::MappedArray<char> text_;
   base::MappedArray<Split> splits_;  // a ring: as many as slots
-  uint64_t first_split_ = 0;         // counted on
+  uint64_t first_split_ = 0;         // grows without end, as next_split_
   uint64_t next_split_ = 0;
   Extent freed_{};
   Extent used_{};

@@ -1,9 +1,9 @@
-// Another shard as an Exchange addresses it, however what is posted gets there.
+// Another shard as an Exchange addresses it, whatever the transport.
 // Flow:   queue() and post() in the course of a turn -> flush() at its end.
-// Shape:  RingTarget is the one there is: a shard of this process. What is posted goes through
-//         Target alone; what comes back is the ring's, and Exchange::receive() takes it from there.
-// Errors: nothing is dropped: what a target cannot take waits in it. Only grants are refused, for
-//         their decider can keep them.
+// Shape:  RingTarget is the only implementation: a shard of this process. Posting goes through
+//         Target; answers return through the ring, from which Exchange::receive() takes them.
+// Errors: nothing is dropped: what a target cannot take waits in it. Only grants are refused,
+//         because their decider can keep them.
 // Lives:  one thread only.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace sluice::route {
 
-// Where a key belongs. Every node is this one today.
+// The node and shard that a key belongs to. Every node is this one today.
 struct Owner {
   uint16_t node = 0;
   api::ShardId shard = 0;
@@ -29,13 +29,13 @@ class Target {
   Target(const Target&) = delete;
   Target& operator=(const Target&) = delete;
 
-  // An entry of the book, by its slot. Not virtual, since every entry comes this way.
+  // Queues an entry of the book, by its slot. Not virtual, since every such entry passes here.
   void queue(uint32_t slot) noexcept { entries_.push(slot); }
 
   virtual void post(Notice& notice) noexcept = 0;
   virtual void post(ShardTask task) noexcept = 0;
   virtual void post(Handover&& handover) noexcept = 0;
-  // False: it takes no more in this turn.
+  // False: the target takes no more in this turn.
   virtual bool post(const api::Grant& grant) noexcept = 0;
 
   // Sends what was posted, as far as the target takes it.

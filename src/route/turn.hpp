@@ -1,10 +1,10 @@
-// The flat arrays of one loop turn: every connection's entries, decided together.
+// The flat arrays of one turn: every connection's entries, decided together.
 // Flow:   sessions add requests and their entries, or the handles of their keys; the worker decides
-//         all of them at once, run by run; each request's verdicts go back to its session, in the
-//         order added.
-// Shape:  a request owns the places [first_entry, first_entry + entries_count) of every array; by
-//         handle it has no entries, what lies there is left over. A run is as many requests of one
-//         kind as came after each other.
+//         all of them at once, run by run; each session gets the verdicts of its requests, in the
+//         order in which they were added.
+// Shape:  a request owns the places [first_entry, first_entry + entries_count) of every array; one
+//         by handle has no entries, its places in that array hold stale values. A run is a series
+//         of consecutive requests of one kind.
 // Lives:  cleared after each execution; keys point into receive buffers.
 #pragma once
 
@@ -22,15 +22,15 @@ namespace sluice::route {
 // One frame or one REST call that waits for verdicts.
 struct Request {
   uint32_t session = 0;     // index of the session that asked ...
-  uint32_t generation = 0;  // ... and its life: an answer to an ended session is dropped
+  uint32_t generation = 0;  // ... and its generation: an answer to an ended session is dropped
   uint64_t id = 0;          // the frame's
   uint32_t first_entry = 0;
   uint32_t entries_count = 0;
   uint32_t frame_bytes = 0;  // as counted against the connection's outstanding bytes
   uint8_t kind = 0;          // the session's own
   uint8_t details = 0;       // detail columns asked for
-  bool by_handle = false;    // of keys that are here, one permit each
-  uint32_t split = whole;    // its place in the SplitBook, when other cores decide a part of it
+  bool by_handle = false;    // keys of this shard, one permit each
+  uint32_t split = whole;    // its index in the SplitBook, when other shards decide a part of it
 
   static constexpr uint32_t whole = 0xFFFF'FFFF;
 };
@@ -61,15 +61,15 @@ class Turn {
   }
   bool empty() const noexcept { return requests_.empty(); }
 
-  // `entries_count` entries for the caller to assign, whole, with keys of so many bytes together:
-  // they hold what was left over. There was room.
+  // Returns `entries_count` entries with stale values; the caller must assign every member. Their
+  // keys have `key_bytes` together. has_room() was true.
   std::span<api::Entry> add(Request request, uint32_t entries_count, size_t key_bytes) noexcept {
     key_bytes_ += key_bytes;
     request.by_handle = false;
     return std::span(entries_).subspan(add(request, entries_count), entries_count);
   }
 
-  // Of keys that the connection holds and that are here.
+  // Handles that the connection holds, of keys of this shard.
   void add(Request request, std::span<const api::Handle> handles) noexcept {
     request.by_handle = true;
     const uint32_t first = add(request, static_cast<uint32_t>(handles.size()));
@@ -101,7 +101,7 @@ class Turn {
   std::span<api::WaiterId> waiters() noexcept { return std::span(waiters_).first(entries_count_); }
 
  private:
-  // Returns its first place.
+  // Returns the first place of the request.
   uint32_t add(Request& request, uint32_t entries_count) noexcept {
     ASSERT(has_room(entries_count));
     request.first_entry = entries_count_;

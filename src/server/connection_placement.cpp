@@ -24,13 +24,13 @@ void ConnectionPlacement::on_accepted(const io::Event& event) noexcept {
   ++statistics_.accepted;
   if (worker_group_.connections_of_all() >= connections_max_) return refuse(event);
   const uint32_t target =
-      context_.draining ? shard_ : worker_group_.emptiest(shard_, event.listener);
+      context_.draining ? shard_ : worker_group_.least_connected(shard_, event.listener);
   worker_group_.count_connection(target, event.listener, 1);
   if (target != shard_) return release({event.socket, target, event.listener});
   open(event.socket, event.listener, {});
 }
 
-// They are not counted: as soon as one of the others ends, there is room.
+// Refused connections are not counted: as soon as one of the others ends, there is room.
 void ConnectionPlacement::refuse(const io::Event& event) noexcept {
   ++statistics_.refused;
   if (refused_open_ == refused_sockets_max) return io_.close(event.socket);
@@ -38,7 +38,7 @@ void ConnectionPlacement::refuse(const io::Event& event) noexcept {
   open(event.socket, event.listener, {}).refuse();
 }
 
-// `bytes` were received by another shard already.
+// `bytes`: what another shard has received already.
 session::Session& ConnectionPlacement::open(io::SocketId socket, io::ListenerId listener,
                                             std::span<std::byte> bytes) noexcept {
   session::Session& session = listener == http_listener
@@ -51,7 +51,7 @@ session::Session& ConnectionPlacement::open(io::SocketId socket, io::ListenerId 
 
 void ConnectionPlacement::on_closed(io::SocketId socket) noexcept {
   const session::Session* session = sessions_.find(socket);
-  if (session == nullptr) return;  // it was refused without an answer
+  if (session == nullptr) return;  // the connection was refused without an answer
   const auto moving = find_move(socket);
   const uint32_t counted_at = moving == moves_.end() ? shard_ : moving->target;
   if (session->refused()) {
@@ -94,7 +94,7 @@ void ConnectionPlacement::on_released(const io::Event& event) noexcept {
 session::Session* ConnectionPlacement::adopt(route::Handover& handover) noexcept {
   const auto socket = io_.adopt(handover.fd);
   if (!socket) {
-    // All of its slots are in use, which the count of all connections does not allow for long.
+    // All slots of Io are in use, which the count of all connections does not allow for long.
     io_.discard(handover.fd);
     worker_group_.count_connection(shard_, handover.listener, -1);
     ++statistics_.refused;

@@ -1,9 +1,9 @@
-// Where connections are: accepts them, refuses those beyond --max-connections, and moves them
-// between shards.
+// Places connections: accepts them, refuses those beyond --max-connections, and moves them between
+// shards.
 // Flow:   `accepted` -> a session here, or release() -> `released` -> a Handover through the
 //         exchange -> adopt() at the other shard. A native client may ask for a move, too (move()).
-// Shape:  a connection is counted where it goes from now on: whoever places the next one must see
-//         it there.
+// Shape:  a connection counts for its target shard as soon as it is placed, so that the next
+//         placement, by any worker, takes it into account.
 // Errors: beyond the bound a connection gets an answer and is closed; beyond refused_sockets_max of
 //         those, it is closed without one.
 // Lives:  one per worker, one thread only.
@@ -39,16 +39,17 @@ class ConnectionPlacement {
   void on_closed(io::SocketId socket) noexcept;
   void on_released(const io::Event& event) noexcept;
 
-  // To another shard, with what the session has not read.
+  // Moves a connection to another shard, with the bytes that the session has not taken.
   void move(session::Session& session, uint32_t shard) noexcept;
-  // From another shard: its session has received what came along. Null: there was no room.
+  // Opens a session for a connection from another shard, and passes it the bytes of the handover.
+  // Null: there was no room.
   session::Session* adopt(route::Handover& handover) noexcept;
 
   // No connection is on its way to another shard.
   bool idle() const noexcept { return moves_.empty(); }
 
  private:
-  // A connection that is on its way to another shard.
+  // A connection on its way to another shard.
   struct Move {
     io::SocketId socket;
     uint32_t target;

@@ -1,6 +1,6 @@
-// What decides on a worker's shard: its keys and its quotas.
+// The deciders of a worker's shard: one for keys and one for quotas.
 // Flow:   make_deciders(), on the worker's thread, so that memory is taken near its core -> Worker.
-//         A test wraps them first, to check what passes.
+//         A test wraps them first, to check every call.
 // Errors: make_deciders() throws when memory cannot be had.
 #pragma once
 
@@ -17,7 +17,7 @@ struct Deciders {
   std::unique_ptr<quota::QuotaDecider> quotas;
 };
 
-// Those that are shipped, empty: the worker gives them their first rules.
+// The deciders that are shipped, empty: the worker passes them their first rules.
 Deciders make_deciders(const WorkerOptions& options);
 
 }  // namespace sluice::server

@@ -14,7 +14,7 @@ bool shows_id(std::span<const api::Entry> entries) noexcept {
   return !entries.empty() && (entries[0].flags & api::flag::shows_id) != 0;
 }
 
-// Whether it takes ids now: a split one takes them when it is complete.
+// Whether a request takes ids now: a split one takes them when it is complete.
 bool shows_id(const route::Request& request, const route::Turn& turn) noexcept {
   return request.split == route::Request::whole && !request.by_handle &&
          shows_id(turn.entries().subspan(request.first_entry, request.entries_count));
@@ -62,7 +62,7 @@ void EntryDecisions::execute() noexcept {
   exchange_.split(turn);
   const uint64_t queued_before = queued_count();
   for (const route::Run& run : turn.runs()) decide(run);
-  if (queued_count() != queued_before) name_waiters();
+  if (queued_count() != queued_before) register_waiters();
   const uint64_t ids = count_ids();
   assign_ids(ids > 0 ? ids_.take(ids) : 0);
   deliver_verdicts();
@@ -86,7 +86,7 @@ void EntryDecisions::decide(const route::Run& run) noexcept {
                shard_);
 }
 
-void EntryDecisions::name_waiters() noexcept {
+void EntryDecisions::register_waiters() noexcept {
   route::Turn& turn = context_.turn;
   for (size_t index = 0; index < turn.entries().size(); ++index) {
     if (turn.verdicts()[index] != Verdict::queued) continue;
@@ -137,7 +137,7 @@ void EntryDecisions::deliver(const route::Request& request,
     return;
   }
   if (request.by_handle) return;
-  // The connection has ended meanwhile: nobody waits.
+  // The connection has ended meanwhile: no client waits.
   for (size_t index = 0; index < verdicts.entries.size(); ++index) {
     waiters_.drop(verdicts.entries[index].ticket, verdicts.verdicts[index] == Verdict::queued);
   }

@@ -1,11 +1,11 @@
 // Decides the entries of a loop iteration, this shard's and other shards', and delivers verdicts.
 // Flow:   execute(): entries of other shards go to the exchange, the shard decides its own, run by
-//         run -> waiters are named, ids are taken -> each request's verdicts go to its session; a
-//         split request's when its last part is back (on_returned()).
+//         run -> waiters are registered with their tickets, ids are taken -> each request's
+//         verdicts go to its session; a split request's when its last part has returned
+//         (on_returned()).
 // Shape:  the entries lie in the context's turn, or in the message that brought them.
-// Errors: none: every outcome is a Verdict. A session that has ended gets no verdicts: nobody
-//         waits.
-// Lives:  one per worker, one thread only. On the way of every request.
+// Errors: none: every outcome is a Verdict. The verdicts for a session that has ended are dropped.
+// Lives:  one per worker, one thread only. On the path of every request.
 #pragma once
 
 #include <cstddef>
@@ -35,17 +35,17 @@ class EntryDecisions {
     return exchange_.owner_of(key) == exchange_.here();
   }
 
-  // What another shard asks; the answers are written into the message.
+  // Decides the entries of another shard's message, and writes the answers into it.
   void decide_for(api::ShardId origin, route::ShardMessage& message) noexcept;
-  // What another shard has answered.
+  // Takes the answers out of a message that `target` has returned.
   void on_returned(api::ShardId target, const route::ShardMessage& message) noexcept;
 
-  // For tests: the message whose entries are being decided, if it is not the turn's.
+  // For tests: the message with the entries that are being decided; null: the turn's, or none.
   const route::ShardMessage* serving() const noexcept { return serving_; }
 
  private:
   void decide(const route::Run& run) noexcept;
-  void name_waiters() noexcept;
+  void register_waiters() noexcept;
   uint64_t count_ids() noexcept;
   void assign_ids(uint64_t next_id) noexcept;
   void deliver_verdicts() noexcept;

@@ -14,7 +14,7 @@ class Writer {
   Writer(std::span<const ShardStatistics> shards, std::string& text) noexcept
       : shards_(shards), text_(text) {}
 
-  // Of the whole process.
+  // A family with one sample, for the whole process.
   void one(std::string_view name, std::string_view type, std::string_view help,
            uint64_t value) noexcept {
     family(name, type, help);
@@ -23,7 +23,7 @@ class Writer {
     add("\n");
   }
 
-  // A family with one sample per core.
+  // A family with one sample per shard.
   template <typename Value>
   void all(std::string_view name, std::string_view type, std::string_view help,
            Value value) noexcept {
@@ -90,7 +90,7 @@ void write_quotas(Writer& write, std::span<const ShardStatistics> shards) noexce
             [](const ShardStatistics& shard) { return shard.quota.settled; });
   write.all("quota_cancelled_total", "counter", "Reservations cancelled.",
             [](const ShardStatistics& shard) { return shard.quota.cancelled; });
-  write.all("quota_expired_total", "counter", "Reservations whose lifetime ended.",
+  write.all("quota_expired_total", "counter", "Reservations that ended with their lifetime.",
             [](const ShardStatistics& shard) { return shard.quota.expired; });
   write.all("quota_recorded_total", "counter", "Usage recorded without asking.",
             [](const ShardStatistics& shard) { return shard.quota.recorded; });
@@ -113,7 +113,7 @@ void write_keys(Writer& write) noexcept {
 }
 
 void write_rules(Writer& write, const ProcessStatistics& process) noexcept {
-  write.all("rules_adopted_total", "counter", "Changes of the policy file that hold here.",
+  write.all("rules_adopted_total", "counter", "Changes of the policy file that the shard applied.",
             [](const ShardStatistics& shard) { return shard.worker.rules_adopted; });
   write.one("rules_refused_total", "counter", "Changes of the policy file that were bad.",
             process.rules_refused);
@@ -150,7 +150,7 @@ void write_loop(Writer& write, std::span<const ShardStatistics> shards) noexcept
             [](const ShardStatistics& shard) { return shard.io.buffers_exhausted; });
   write.family("io_backend", "gauge", "1 for the back end in use.");
   for (const ShardStatistics& shard : shards) write.sample(shard, 1, "name", shard.io_name);
-  write.all("turns_total", "counter", "Loop turns.",
+  write.all("turns_total", "counter", "Iterations of the worker's loop.",
             [](const ShardStatistics& shard) { return shard.worker.turns; });
 }
 
@@ -161,7 +161,7 @@ void write_metrics(std::span<const ShardStatistics> shards, const ProcessStatist
   text.clear();
   Writer write(shards, text);
   write.all("keys", "gauge", "Live keys.", [](const ShardStatistics& shard) { return shard.keys; });
-  write.all("waiters", "gauge", "Requests waiting in line.",
+  write.all("waiters", "gauge", "Requests waiting in queues.",
             [](const ShardStatistics& shard) { return shard.waiters; });
   write.all("handles", "gauge", "Keys that native clients refer to by number.",
             [](const ShardStatistics& shard) { return shard.handles; });
@@ -169,7 +169,7 @@ void write_metrics(std::span<const ShardStatistics> shards, const ProcessStatist
             [](const ShardStatistics& shard) { return shard.subjects; });
   write.all("reservations", "gauge", "Open reservations.",
             [](const ShardStatistics& shard) { return shard.reservations; });
-  write.all("quota_waiters", "gauge", "Reservations waiting in line.",
+  write.all("quota_waiters", "gauge", "Reservations waiting in queues.",
             [](const ShardStatistics& shard) { return shard.quota_waiters; });
   write.all("connections", "gauge", "Open connections.",
             [](const ShardStatistics& shard) { return shard.connections; });

@@ -35,13 +35,13 @@ std::string_view message_of(QuotaOp op) noexcept {
 
 }  // namespace
 
-bool QuotaLog::tells(const api::QuotaBatch& batch) noexcept {
+bool QuotaLog::is_logged(const api::QuotaBatch& batch) noexcept {
   return !batch.calls.empty() && api::is_administrative(batch.calls.front().op) &&
          api::admits(batch.answers.front().code) && log::wants(log::Level::info);
 }
 
 void QuotaLog::log_change(const api::QuotaBatch& batch, std::string_view peer) noexcept {
-  ASSERT(tells(batch));
+  ASSERT(is_logged(batch));
   const api::QuotaCall& call = batch.calls.front();
   log::Fields fields{{"peer", peer.empty() ? "gone" : peer}};
   if (call.subjects_count > 0) fields["subject"] = loggable(batch.subjects[call.first_subject]);

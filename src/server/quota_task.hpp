@@ -14,9 +14,9 @@
 namespace sluice::server {
 
 struct QuotaTask {
-  std::optional<Asker> asker;  // nothing: the worker's own calls, of which nobody waits for answers
-  api::ShardId origin = 0;     // whose tickets its calls have
-  uint32_t shard = 0;          // where it is, or goes next
+  std::optional<Asker> asker;  // empty: the worker's own calls; no session waits for the answers
+  api::ShardId origin = 0;     // the shard of its calls' tickets
+  uint32_t shard = 0;          // the shard that has it, or gets it next
   api::QuotaBatch batch;
 };
 

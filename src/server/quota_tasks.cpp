@@ -32,7 +32,7 @@ bool names_subjects(QuotaOp op) noexcept {
   }
 }
 
-// Whether its pages lead through all shards: those of one subject are all in one.
+// Whether the pages of this call lead through all shards: those about one subject are in one.
 bool leads_through_shards(const QuotaCall& call) noexcept {
   return api::is_paged(call.op) && call.subjects_count == 0;
 }
@@ -54,7 +54,7 @@ QuotaTasks::QuotaTasks(io::Io& io, session::Context& context, SessionTable& sess
   ended_bindings_.reserve(bounds.bindings_max);
 }
 
-// What no shard has is decided, which is to say refused, here.
+// This shard decides, that is refuses, a call that belongs to no shard.
 uint32_t QuotaTasks::owner_of(const api::QuotaBatch& batch, const QuotaCall& call) const noexcept {
   uint32_t shard = exchange_.shard();
   if (api::names_reservation(call.op)) {
@@ -108,7 +108,8 @@ void QuotaTasks::start(QuotaTask& task) noexcept {
   if (!send_on(task)) return finish(task);
 }
 
-// To the next shard, from task.shard on, that a call of the batch belongs to. False: there is none.
+// Sends the task to the next shard, from task.shard on, that a call of the batch belongs to. False:
+// there is none.
 bool QuotaTasks::send_on(QuotaTask& task) noexcept {
   if (!exchange_.alone()) task.shard = next_shard(task);
   if (task.shard >= exchange_.shards_count()) return false;
@@ -172,7 +173,7 @@ void QuotaTasks::continue_page(QuotaCall& call, api::QuotaAnswer& answer) const 
 void QuotaTasks::finish(QuotaTask& task) noexcept {
   session::Session* const session = task.asker ? sessions_.find(task.asker->socket) : nullptr;
   const bool replies = session != nullptr && !session->ended();
-  if (QuotaLog::tells(task.batch)) {
+  if (QuotaLog::is_logged(task.batch)) {
     QuotaLog::log_change(task.batch, replies ? io_.peer(session->connection().socket()) : "");
   }
   if (replies) {
@@ -186,7 +187,7 @@ void QuotaTasks::finish(QuotaTask& task) noexcept {
   waiters_.deliver_grants();
 }
 
-// The connection has ended meanwhile: nobody waits, and nobody knows what was reserved.
+// The connection has ended meanwhile: no client waits, or knows what was reserved.
 void QuotaTasks::drop_answers(const api::QuotaBatch& batch) noexcept {
   for (size_t index = 0; index < batch.calls.size(); ++index) {
     const QuotaCall& call = batch.calls[index];
@@ -196,30 +197,30 @@ void QuotaTasks::drop_answers(const api::QuotaBatch& batch) noexcept {
     }
   }
   session::cancel_undelivered(context_.backend, batch);
-  // Some shard may have learned of the tie's end before it made these.
+  // A shard may have ended the binding before it made these reservations.
   if (!batch.calls.empty() && batch.calls[0].binding != 0) end_binding(batch.calls[0].binding);
 }
 
-// There are never more of them than connections and tasks: whoever begins a tie needs a task, and
-// none is free before the ends of others are on their way.
+// There are never more of them than connections and tasks: a session that uses a new binding needs
+// a task, and no task is free before the ends of other bindings are sent.
 void QuotaTasks::end_binding(uint64_t binding) noexcept {
   ended_bindings_.push_back(binding);
 }
 
-// All that can be open has room. Only answers that name the same again and again, under an id, can
-// be more: then what comes last ends with its lifetime.
+// There is room for all reservations that can be open. There can be more only if answers name the
+// same reservation again and again, under an id: then the last ones end with their lifetimes.
 void QuotaTasks::cancel_undelivered(uint64_t reservation) noexcept {
   if (undelivered_.size() < undelivered_.capacity()) undelivered_.push_back(reservation);
 }
 
-// Before sessions ask for themselves: else they could take every task that comes free.
+// Called before sessions ask: otherwise they could take every task that becomes free.
 void QuotaTasks::make_own_calls() noexcept {
   while (has_own_calls() && pool_.has_room()) {
     QuotaTask& task = pool_.take({});
     task.batch.clear();
     fill_own_calls(task.batch);
     start(task);
-    waiters_.deliver_grants();  // of this shard's part, while other shards have theirs to do
+    waiters_.deliver_grants();  // of this shard's part, while the task visits the other shards
   }
 }
 

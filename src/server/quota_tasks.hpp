@@ -2,8 +2,8 @@
 // Flow:   a session fills a batch -> ask() -> decide() at each shard that a call belongs to ->
 //         on_decided() where it was asked -> the session.
 // Shape:  a batch with calls of several shards goes from one to the next; so does a call that is of
-//         every shard. The worker has calls of its own: to cancel reservations that no client
-//         received, and to end what was bound to a connection; they wait until a task is free.
+//         every shard. The worker has calls of its own: to cancel undelivered reservations, and to
+//         end reservations bound to a connection; they wait until a task is free.
 // Errors: without a free task (may_query()) the session waits. When a session has ended, what its
 //         batch reserved is cancelled.
 // Lives:  one per worker, one thread only.
@@ -45,9 +45,9 @@ class QuotaTasks {
   void end_binding(uint64_t binding) noexcept;
   bool awaits(const Asker& asker) const noexcept { return pool_.awaits(asker); }
 
-  // At the shard that decides: those calls of the batch that are its own.
+  // At the shard that decides: decides those calls of the batch that are its own.
   void decide(QuotaTask& task) noexcept;
-  // Back at the shard that asked: the calls of shard `task.shard` are decided.
+  // At the shard that asked: the calls of shard `task.shard` are decided.
   void on_decided(QuotaTask& task) noexcept;
 
   bool has_own_calls() const noexcept { return !undelivered_.empty() || !ended_bindings_.empty(); }
@@ -73,9 +73,9 @@ class QuotaTasks {
   quota::QuotaDecider& quotas_;
   QuotaLog log_;
   TaskPool<QuotaTask> pool_;
-  QuotaTask* filling_ = nullptr;          // whose batch a session has taken, and not asked yet
+  QuotaTask* filling_ = nullptr;          // a session has taken its batch, and not called ask() yet
   std::vector<uint64_t> undelivered_;     // reservations to be cancelled
-  std::vector<uint64_t> ended_bindings_;  // whose reservations are to end
+  std::vector<uint64_t> ended_bindings_;  // bindings with reservations that are to end
 };
 
 }  // namespace sluice::server

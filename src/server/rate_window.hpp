@@ -1,6 +1,6 @@
-// How many entries a core decides per second of late: the difference between two readings of its
-// counters.
-// Flow:   advance() once a turn -> per_second() when somebody looks.
+// How many entries a shard has recently decided per second: the difference between two readings of
+// its counters.
+// Flow:   advance() once a turn -> per_second() when a client asks.
 // Shape:  readings are taken once a second, and the last two are kept: a rate spans one to two
 //         seconds, and less only in the first.
 // Units:  monotonic nanoseconds; entries per second. An entry that waits counts as queued, and
@@ -48,7 +48,7 @@ class RateWindow {
   }
 
  private:
-  // Far back, and still to be subtracted from.
+  // Long ago, yet far enough from the smallest value to be subtracted.
   static constexpr int64_t never = -(int64_t{1} << 62);
 
   struct Reading {

@@ -1,7 +1,7 @@
 // Request ids: one sequence for the whole process, from 1, as gocc's.
-// Flow:  a worker takes the ids of what it decided in a loop turn with one relaxed fetch_add, and
-//        those of each request that was split over cores with one more, when it is complete.
-// Lives: the only word that cores share on the request path.
+// Flow:  a worker takes the ids of what it decided in a turn with one relaxed fetch_add, and those
+//        of each request that was split over shards with one more, when it is complete.
+// Lives: the only word that all workers share on the request path.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@ namespace sluice::server {
 
 class RequestIds {
  public:
-  // The first of `count` ids that nobody else gets.
+  // The first of `count` consecutive ids for the caller alone.
   uint64_t take(uint64_t count) noexcept {
     return next_.fetch_add(count, std::memory_order_relaxed);
   }

@@ -40,7 +40,7 @@ std::string real_path(const std::string& path) {
   return real ? real.get() : path;
 }
 
-// Of a symbolic link to somewhere below its own folder, the first step: `..data` in Kubernetes.
+// The first step of a symbolic link that leads below its own folder: `..data` in Kubernetes.
 std::string first_step(const std::string& path) {
   std::error_code error;
   const auto target = std::filesystem::read_symlink(path, error);
@@ -115,7 +115,7 @@ void RuleWatch::run() {
     if (cause == Cause::stopped) break;
     if (cause == Cause::event && stops_within(settle_ms)) break;
     check_files(cause);
-    watch_folders();  // links may lead elsewhere now
+    watch_folders();  // links may lead to other folders now
     listener_.idle();
   }
   const std::lock_guard lock(mutex_);
@@ -123,14 +123,14 @@ void RuleWatch::run() {
   changed_.notify_all();
 }
 
-// The log's last line is that the server has stopped.
+// Reports nothing after stop(): the log's last line must be that the server has stopped.
 template <typename Report>
 void RuleWatch::unless_stopped(Report report) {
   const std::lock_guard lock(mutex_);
   if (!stopped_) report();
 }
 
-// Events about other files wake nobody, and do not put the poll off.
+// Events about other files neither return from this nor put the poll off.
 RuleWatch::Cause RuleWatch::wait() {
   pollfd waits[] = {{.fd = stop_.get(), .events = POLLIN, .revents = 0},
                     {.fd = poll_timer_.get(), .events = POLLIN, .revents = 0},
@@ -151,7 +151,7 @@ bool RuleWatch::stops_within(int timeout_ms) const {
   return waits.revents != 0;
 }
 
-// Whether one of them may be about the file.
+// Returns whether one of the events may be about the file.
 bool RuleWatch::drain_events() {
   alignas(inotify_event) char buffer[16 * 1024];
   bool ours = false;
@@ -172,8 +172,8 @@ bool RuleWatch::is_ours(std::string_view name) const {
   return std::ranges::find(names_, name) != names_.end();
 }
 
-// A file that was just made, or removed to be made anew, is written next, and there is an event
-// when it is closed. A link is whole from the start.
+// A file that was just made, or removed to be made again, is written next, and there is an event
+// when it is closed. A link is complete from the start.
 bool RuleWatch::is_being_made(const inotify_event& event, std::string_view name) const {
   const auto is_file_of = [&](const std::string& path) {
     std::error_code error;
@@ -182,7 +182,7 @@ bool RuleWatch::is_being_made(const inotify_event& event, std::string_view name)
   return (event.mask & (IN_CREATE | IN_DELETE)) != 0 && std::ranges::any_of(paths_, is_file_of);
 }
 
-// A folder that is watched already stays so; one that is gone has lost its watch.
+// A folder that is watched already stays watched; one that is gone has lost its watch.
 void RuleWatch::watch_folders() {
   if (!inotify_.is_open()) return;
   names_.clear();
@@ -191,7 +191,7 @@ void RuleWatch::watch_folders() {
     names_.insert(names_.end(), {name_of(path), first_step(path), name_of(real)});
     for (const std::string& folder : {folder_of(path), folder_of(real)}) {
       const int watch = ::inotify_add_watch(inotify_.get(), folder.c_str(), events_mask);
-      // A folder that is not there may come back; its limits are the user's.
+      // A missing folder may appear again; other errors are the limits of the user.
       if (watch < 0 && errno != ENOENT && !std::exchange(warned_, true)) {
         unless_stopped([&] { warn_of_polls(path_); });
       }
@@ -217,7 +217,7 @@ bool RuleWatch::may_be_being_made(const std::vector<Seen>& now) const {
   return false;
 }
 
-// What was acted upon, and which profiles matter from now on.
+// Stores what was handled, and which profiles matter from now on.
 void RuleWatch::follow(Seen file, const std::vector<policy::ProfileFile>& profiles) {
   paths_ = {path_};
   seen_ = {std::move(file)};
@@ -231,9 +231,9 @@ void RuleWatch::follow(Seen file, const std::vector<policy::ProfileFile>& profil
 void RuleWatch::check_files(Cause cause) {
   std::vector<Seen> now = read_all();
   if (now == seen_ && cause != Cause::asked) return;
-  // Whoever writes in place closes the file at the end, and there is an event; a poll may come in
-  // the middle, so what it finds has to be there at the next one too. A file that is empty, or
-  // gone, may just be being made, whatever the event: it is left to the polls.
+  // A program that writes in place closes the file at the end, which is an event; a poll may come
+  // in the middle, so its text counts only if the next poll finds the same. A file that is empty,
+  // or gone, may just be being made, whatever the event: it is left to the polls.
   if (cause == Cause::event && may_be_being_made(now)) return;
   if (cause == Cause::poll && std::exchange(candidate_, now) != now) return;
   if (!now[0].is_there) {
@@ -244,7 +244,7 @@ void RuleWatch::check_files(Cause cause) {
   const policy::ParsedRules parsed = policy::parse_rules(now[0].text, read_profile_);
   follow(std::move(now[0]), parsed.profiles);
   if (!parsed.complaints.empty()) return refuse(parsed.complaints);
-  if (stops_within(0)) return;  // books of a large file take their time
+  if (stops_within(0)) return;  // making the books of a large file takes a while
   listener_.adopt(parsed);
   unless_stopped([&] {
     log::info("policy file reloaded", {{"configFile", path_},

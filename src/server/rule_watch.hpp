@@ -1,15 +1,14 @@
-// Watches the policy file and the profiles that it names, and tells when they hold new rules.
+// Watches the policy file and the profiles that it names, and hands new rules to its listener.
 // Flow:   inotify, the slow poll, or read_now() -> read_text_file() -> parse_rules() -> `adopt`. A
-//         file that is bad, or gone, changes nothing: one ERROR line says why, and `refused` is
-//         called.
-// Shape:  one thread that sleeps. Folders are watched and not the file: the ones that the paths
-// name
-//         and the ones where the files really are. So writing in place, renaming another file over
-//         it, and the symbolic links that Kubernetes swaps are all seen. The poll is for what
-//         inotify does not tell: network file systems, a folder that is itself replaced.
-// Errors: without inotify (its limits are the user's) the poll does it alone; a WARN says so.
-// Lives:  stop() ends it, but a large file that it is at is read to its end; the destructor waits
-//         for that, wait_ended() only so long.
+//         file that is bad, or gone, changes nothing: one ERROR line gives the reason, and
+//         `refused` is called.
+// Shape:  one thread that sleeps. It watches folders and not the file: those that the paths name,
+//         and those where the files really are. So it notices writing in place, renaming another
+//         file over it, and the symbolic links that Kubernetes swaps. The poll is for what inotify
+//         does not report: network file systems, a folder that is itself replaced.
+// Errors: without inotify (its limits are per user) only the poll is left; a WARN reports that.
+// Lives:  stop() ends it, but a large file that is being read is read to its end; the destructor
+//         waits for that, wait_ended() at most its timeout.
 // Source: inotify(7); gocc, "Hot reload".
 #pragma once
 
@@ -35,18 +34,18 @@ class RuleWatch {
   struct Listener {
     std::function<void(const policy::ParsedRules&)> adopt;
     std::function<void()> refused;
-    std::function<void()> idle;  // every poll: time to tidy up
+    std::function<void()> idle;  // called at every poll: time to tidy up
   };
 
-  // `text` and `profiles` are what was read at the start: only what differs from it is news.
+  // `text` and `profiles` are what was read at the start: only what differs from them is new.
   RuleWatch(std::string path, policy::ReadProfile read_profile, std::string text,
             const std::vector<policy::ProfileFile>& profiles, Listener listener);
   ~RuleWatch();
 
-  // Reads the files now, and tells what they hold, changed or not. From any thread, as all of
-  // these.
+  // Reads the files now, and calls the listener whether they have changed or not. From any thread,
+  // like the next two.
   void read_now() noexcept;
-  // Nothing is logged or refused any more when it returns.
+  // Once it has returned, nothing is logged or refused any more.
   void stop() noexcept;
   // After stop(): whether the thread has ended within `timeout`.
   bool wait_ended(std::chrono::milliseconds timeout);
@@ -80,9 +79,9 @@ class RuleWatch {
   const policy::ReadProfile read_profile_;
   const Listener listener_;
   std::vector<std::string> paths_;  // of the policy file, then of its profiles
-  std::vector<Seen> seen_;          // of these paths: what was acted upon last
-  std::vector<Seen> candidate_;     // what the last poll saw: it may still be being written
-  std::vector<std::string> names_;  // of files in the folders whose events matter
+  std::vector<Seen> seen_;          // the texts of these paths that were handled last
+  std::vector<Seen> candidate_;     // the texts at the last poll: they may not be whole yet
+  std::vector<std::string> names_;  // of the files in the folders for which events matter
   bool warned_ = false;
   io::FileDescriptor inotify_;
   io::FileDescriptor poll_timer_;

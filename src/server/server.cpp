@@ -49,7 +49,7 @@ class ExpiryLog final : public shard::ExpiryListener {
   }
 };
 
-// Null when nobody would read it.
+// Null when the log's level leaves such lines out.
 shard::ExpiryListener* expiry_log() noexcept {
   static ExpiryLog listener;
   return log::wants(log::Level::debug) ? &listener : nullptr;
@@ -61,8 +61,8 @@ limiter::Policy standard_policy(const config::Config& config) {
           .max_requests_in_queue = config.max_requests_in_queue};
 }
 
-// The same for all workers but the shard's number. What is bounded for the whole process is shared
-// out: keys and their waiters over the shards, where the hash spreads them evenly.
+// The same for all workers but the shard's number. Bounds of the whole process are divided: keys
+// and their waiters among the shards, over which the hash spreads them evenly.
 WorkerOptions worker_options(const config::Config& config, const StartReport& report,
                              uint64_t routing_seed) {
   std::random_device device;
@@ -105,7 +105,7 @@ WorkerOptions worker_options(const config::Config& config, const StartReport& re
   };
 }
 
-// Throws what is wrong with the file, in one line.
+// Throws one line with all that is wrong with the file.
 policy::ParsedRules good_rules(const config::Config& config, const policy::TextFile& read) {
   const std::string& path = config.config_file;
   policy::ParsedRules parsed;
@@ -128,10 +128,10 @@ policy::ParsedRules good_rules(const config::Config& config, const policy::TextF
 }
 
 // A killed server's sockets outlive its process for a moment: the kernel ends its io_uring requests
-// first. Whoever starts the next one at once should not be told that the port is in use.
+// first. A server that is started right after it should not fail because the port is in use.
 constexpr std::chrono::seconds port_patience{2};
 
-// Nobody who starts a second server, or one on 8081, should have to think of the native port.
+// A user who starts a second server, or one on 8081, should not have to think of the native port.
 io::Listening listen_for_native(const config::Config& config, StartReport& report) {
   io::ListenOptions options{.address = config.bind,
                             .port = config.native_port,
@@ -145,7 +145,7 @@ io::Listening listen_for_native(const config::Config& config, StartReport& repor
     if (error.code() != std::errc::address_in_use) throw;
   }
   report.port_warning = "port " + std::to_string(options.port) +
-                        " is taken: the native protocol has another (nativePort); name one with "
+                        " is in use: the native protocol has another (nativePort); set one with "
                         "--native-port";
   options.port = 0;
   return io::listen_on(options);
@@ -165,7 +165,7 @@ Server::Server(const config::Config& config) : config_(config) {}
 
 Server::~Server() {
   rule_watch_.reset();
-  // None of them may wake another's Io that is gone.
+  // All stop before any is destroyed: no worker may wake the Io of another that is gone.
   for (const auto& worker : workers_) worker->stop();
 }
 
@@ -224,7 +224,7 @@ StartReport Server::start() {
 void Server::watch_rules(std::string text, const std::vector<policy::ProfileFile>& profiles) {
   const auto adopt = [this](const policy::ParsedRules& parsed) {
     warn_of_too_many_names(parsed.quotas, config_.max_subjects);
-    // A large book takes its time: all are made before the first core changes over.
+    // A large book takes a while: all are made before the first worker gets its own.
     std::vector<std::unique_ptr<policy::RuleBook>> books;
     for (size_t i = 0; i < workers_.size(); ++i) {
       books.push_back(std::make_unique<policy::RuleBook>(standard_policy(config_), parsed.rules,
@@ -260,7 +260,7 @@ bool Server::wait_drained(std::chrono::milliseconds timeout) {
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     if (!worker->wait_drained(left)) return false;
   }
-  // The last of them may have handed a connection to one that was drained before.
+  // The last one may have handed a connection over to one that was drained before.
   return worker_group_->connections_of_all() == 0;
 }
 

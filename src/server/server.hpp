@@ -29,7 +29,7 @@ struct StartReport {
   std::string port_warning;         // the default native port was taken; empty: no warning
   std::string io_warning;           // why it is not io_uring, and the cure; empty: no warning
   uint64_t reserved_bytes = 0;
-  bool pinned = false;  // every worker stays on a CPU of its own
+  bool pinned = false;  // every worker is pinned to a CPU of its own
 };
 
 class Server {
@@ -40,19 +40,19 @@ class Server {
   // Binds, starts the workers and returns when they accept.
   StartReport start();
 
-  // Has the policy file and its profiles read anew, changed or not; returns at once. False: there
-  // is none.
+  // Has the policy file and its profiles read again, changed or not; returns at once. False: there
+  // is no policy file.
   bool reload() noexcept;
 
-  // Asks every worker to drain; returns at once. From any thread but a worker's. From then on a
-  // change of the policy file is neither followed nor told.
+  // Asks every worker to drain; returns at once. From any thread but a worker's. From then on
+  // changes of the policy file are neither applied nor logged.
   void drain() noexcept;
 
   // Whether all workers have drained within `timeout`.
   bool wait_drained(std::chrono::milliseconds timeout);
 
-  // After drain(): whether within `timeout` nobody reads a policy file any more. The destructor
-  // waits for that, which may take seconds with a large one.
+  // After drain(): whether the reading of the policy file has ended within `timeout`. The
+  // destructor waits for that, which may take seconds with a large file.
   bool wait_unread(std::chrono::milliseconds timeout);
 
   // Connections that were cut off; known once drained.
@@ -64,7 +64,7 @@ class Server {
   config::Config config_;
   std::unique_ptr<WorkerGroup> worker_group_;  // outlives the workers
   std::vector<std::unique_ptr<WorkerThread>> workers_;
-  std::unique_ptr<RuleWatch> rule_watch_;  // goes before them
+  std::unique_ptr<RuleWatch> rule_watch_;  // ends before the workers
 };
 
 }  // namespace sluice::server

@@ -1,4 +1,4 @@
-// The worker as its sessions see it: each call goes to the part of the worker that answers it.
+// The worker as its sessions see it: passes each call to the part of the worker that answers it.
 // Lives:  one per worker; made before the parts, which live as long.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace sluice::server {
 
-// The parts of a worker that sessions ask.
+// The parts of a worker that sessions use.
 struct WorkerParts {
   shard::KeyDecider& keys;
   route::Exchange& exchange;

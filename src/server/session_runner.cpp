@@ -58,7 +58,7 @@ void SessionRunner::end_turn() noexcept {
   session::Context::DirtyList dirty;
   dirty.swap(context_.dirty);
   while (!dirty.empty()) dirty.front().end_turn();
-  waiters_.deliver_grants();  // who ended may have made room for others, who are dirty now
+  waiters_.deliver_grants();  // ended sessions may have freed permits for others, now dirty
 }
 
 void SessionRunner::free_departed_handles() noexcept {

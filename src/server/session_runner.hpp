@@ -1,9 +1,9 @@
-// Lets the sessions of a worker run: with what was received, when they can go on, when their time
-// has come, and at the end of a turn.
+// Runs the sessions of a worker: when bytes arrive, when they can go on, when their timers are due,
+// and at the end of a turn.
 // Flow:   Io events -> on_event(); resume_ready(), unblock(), run_timers(), end_turn() in the order
 //         of Worker::turn.
-// Shape:  goes through the context's lists; a session that marks itself again has its turn later.
-//         What a client can cause again and again is bounded for each turn.
+// Shape:  goes through the context's lists; a session that marks itself again runs again later.
+//         Work that a client can cause again and again is bounded for each turn.
 // Errors: none.
 // Lives:  one per worker, one thread only.
 #pragma once
@@ -35,7 +35,7 @@ class SessionRunner {
            !context_.departed_handles.empty();
   }
 
-  // Of a socket that has a session.
+  // Ignores events of sockets that have no session any more.
   void on_event(const io::Event& event) noexcept;
   // Sessions that were held by other shards go on when there is room again.
   void unblock() noexcept;
@@ -43,7 +43,7 @@ class SessionRunner {
   void run_timers() noexcept;
   // One send for each session that has something to send.
   void end_turn() noexcept;
-  // A connection may have held every handle: they go in slices.
+  // A connection may have held every handle: they are dropped in slices.
   void free_departed_handles() noexcept;
 
   // The server shuts down: first every session prepares, then those that are left are closed.

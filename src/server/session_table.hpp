@@ -1,8 +1,8 @@
 // Every session of a worker, built in place at its socket's index.
 // Shape:  address space for `sockets_max` sessions, their buffers and the keys they keep; pages are
-//         committed as connections come.
+//         committed when connections arrive.
 // Errors: the constructor throws when the address space cannot be had.
-// Lives:  a session lives from `accepted` to `closed`; one core only.
+// Lives:  a session lives from `accepted` to `closed`; one thread only.
 #pragma once
 
 #include <algorithm>
@@ -33,11 +33,11 @@ class SessionTable {
                                 io::SocketId socket) noexcept;
   void end(io::SocketId socket) noexcept;
 
-  // Null when the socket has no session, or another life's.
+  // Null when the socket has no session, or one of another generation.
   session::Session* find(io::SocketId socket) noexcept;
   session::Session* at(uint32_t index) noexcept { return slots()[index].session; }
 
-  // Where the connection of a session came from.
+  // The listener that accepted the connection of a session.
   io::ListenerId listener_of(io::SocketId socket) const noexcept {
     return slots()[socket.index].listener;
   }
@@ -64,7 +64,7 @@ class SessionTable {
   uint32_t sockets_max_;
   uint32_t key_bytes_max_;
   uint32_t open_count_ = 0;
-  uint32_t index_end_ = 0;  // no session was ever at or behind it
+  uint32_t index_end_ = 0;  // behind the highest index that was ever used
 };
 
 }  // namespace sluice::server

@@ -1,5 +1,5 @@
-// A cursor over the pages of all shards, in one number that clients hand back.
-// Shape:  bits 40 and up: the shard; below: the place in that shard's own table, 33 bits at most.
+// A cursor over the pages of all shards, in one number that clients send with the next request.
+// Shape:  bits 40 and up: the shard; below: the cursor in that shard's own table, at most 33 bits.
 #pragma once
 
 #include <cstdint>

@@ -9,13 +9,13 @@ namespace sluice::server {
 
 ShardQueries::ShardQueries(session::Context& context, SessionTable& sessions,
                            route::Exchange& exchange, shard::KeyDecider& keys,
-                           const ShardStatisticsSource& shard_statistics,
+                           const ShardStatisticsSource& statistics_source,
                            const WorkerGroup& worker_group, TaskSlots& slots)
     : context_(context),
       sessions_(sessions),
       exchange_(exchange),
       keys_(keys),
-      shard_statistics_(shard_statistics),
+      statistics_source_(statistics_source),
       worker_group_(worker_group),
       pool_(slots) {
   metrics_text_.reserve(metrics_bytes_max(exchange.shards_count()));
@@ -36,7 +36,7 @@ void ShardQueries::page(const session::Session& session, uint64_t id, uint64_t c
   query.shard = from.shard;
   query.cursor = from.place;
   query.keys_max = keys_max;
-  if (query.shard >= exchange_.shards_count()) {  // no cursor of ours: behind the end
+  if (query.shard >= exchange_.shards_count()) {  // not a cursor of this server: behind the end
     query.shard = exchange_.shards_count() - 1;
     query.keys_max = 0;
   }
@@ -89,11 +89,11 @@ void ShardQueries::answer(ShardQuery& query) noexcept {
     case ShardQuery::Kind::top:
       merge(keys_.heaviest_keys(query.keys_max, context_.now), exchange_.shard(), query.keys_max,
             query.top_keys);
-      query.shard_statistics_of_all.push_back(shard_statistics_.shard_statistics());
+      query.statistics.push_back(statistics_source_.shard_statistics());
       break;
     case ShardQuery::Kind::metrics:
     case ShardQuery::Kind::count:
-      query.shard_statistics_of_all.push_back(shard_statistics_.shard_statistics());
+      query.statistics.push_back(statistics_source_.shard_statistics());
       break;
   }
   query.point_keys();
@@ -122,26 +122,24 @@ void ShardQueries::reply(ShardQuery& query) noexcept {
       return;
     case ShardQuery::Kind::metrics:
       write_metrics(
-          query.shard_statistics_of_all,
+          query.statistics,
           {.rules_refused = worker_group_.rules_refused(), .log_lines_lost = log::lines_lost()},
           metrics_text_);
       session->on_text(id, "text/plain; version=0.0.4", metrics_text_);
       return;
     case ShardQuery::Kind::top:
-      session->on_text(id, wire::application_json,
-                       write_top(query.shard_statistics_of_all, query.top_keys));
+      session->on_text(id, wire::application_json, write_top(query.statistics, query.top_keys));
       return;
     case ShardQuery::Kind::count: {
       uint64_t count = 0;
-      for (const ShardStatistics& shard_statistics : query.shard_statistics_of_all)
-        count += shard_statistics.keys;
+      for (const ShardStatistics& shard : query.statistics) count += shard.keys;
       session->on_counted(id, count);
       return;
     }
   }
 }
 
-// The next page's: in this shard, or from the start of the next one. 0: this was the last.
+// The cursor of the next page: in this shard, or at the start of the next one. 0: there is none.
 uint64_t ShardQueries::next_cursor(const ShardQuery& query) const noexcept {
   if (query.next_cursor != 0) {
     return ShardCursor{.shard = query.shard, .place = query.next_cursor}.number();

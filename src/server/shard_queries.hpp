@@ -1,8 +1,8 @@
-// What sessions ask about shards, this one and others: one key, pages of keys, counts, /metrics and
-// /top.
-// Flow:   a session -> a ShardQuery -> answer() at the shard that is asked -> on_answered() where
-//         it was asked, which sends it on or replies to the session.
-// Shape:  a cursor leads through all shards: the shard's number stands above its table's cursor.
+// Queries of sessions about shards, this one and others: one key, pages of keys, counts, /metrics
+// and /top.
+// Flow:   a session -> a ShardQuery -> answer() at the queried shard -> on_answered() at the shard
+//         that asked, which sends it on or replies to the session.
+// Shape:  a cursor leads through all shards (shard_cursor.hpp).
 // Errors: without a free query (may_query()) the session waits. A session that has ended gets no
 //         reply.
 // Lives:  one per worker, one thread only. Off the request path: answers allocate (ADR 0004).
@@ -24,7 +24,7 @@ namespace sluice::server {
 class ShardQueries {
  public:
   ShardQueries(session::Context& context, SessionTable& sessions, route::Exchange& exchange,
-               shard::KeyDecider& keys, const ShardStatisticsSource& shard_statistics,
+               shard::KeyDecider& keys, const ShardStatisticsSource& statistics_source,
                const WorkerGroup& worker_group, TaskSlots& slots);
 
   // As in session::Backend.
@@ -36,9 +36,9 @@ class ShardQueries {
   void top(const session::Session& session, uint64_t id, uint32_t keys_max) noexcept;
   bool awaits(const Asker& asker) const noexcept { return pool_.awaits(asker); }
 
-  // At the shard that is asked.
+  // At the queried shard.
   void answer(ShardQuery& query) noexcept;
-  // Back at the shard that asked.
+  // At the shard that asked.
   void on_answered(ShardQuery& query) noexcept;
 
  private:
@@ -51,7 +51,7 @@ class ShardQueries {
   SessionTable& sessions_;
   route::Exchange& exchange_;
   shard::KeyDecider& keys_;
-  const ShardStatisticsSource& shard_statistics_;
+  const ShardStatisticsSource& statistics_source_;
   const WorkerGroup& worker_group_;
   TaskPool<ShardQuery> pool_;
   std::string metrics_text_;

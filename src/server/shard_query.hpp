@@ -1,7 +1,8 @@
-// A question to shards, asked by a session of any of them: one key, a page of keys, or a census of
-// all shards, with the keys that are asked most.
-// Flow:   ShardQueries takes one from its pool -> the shard that is asked answers it in place ->
-//         back to the shard that asked -> its session. A census goes from shard to shard.
+// A query of a session to its own or another shard: one key, a page of keys, or the statistics of
+// all shards, with the busiest keys.
+// Flow:   ShardQueries takes one from its pool -> the queried shard answers it in place -> it
+//         returns to the shard that asked -> its session. One for statistics goes from shard to
+//         shard.
 // Lives:  lent to one shard at a time.
 #pragma once
 
@@ -21,11 +22,11 @@ namespace sluice::server {
 struct ShardQuery {
   enum class Kind : uint8_t { key, page, metrics, count, top };
 
-  // What is asked.
+  // The question.
   Kind kind = Kind::key;
   std::optional<Asker> asker;
   std::string key;
-  uint32_t shard = 0;  // which is asked
+  uint32_t shard = 0;  // the queried one
   uint64_t cursor = 0;
   uint32_t keys_max = 0;
 
@@ -33,10 +34,10 @@ struct ShardQuery {
   std::vector<api::KeyState> states;
   std::string text;
   uint64_t next_cursor = 0;  // of this shard; 0: it has no more
-  std::vector<ShardStatistics> shard_statistics_of_all;
+  std::vector<ShardStatistics> statistics;
   std::vector<TopKey> top_keys;
 
-  // Whether it goes from shard to shard.
+  // Whether the query goes from shard to shard.
   bool is_of_all() const noexcept {
     return kind == Kind::metrics || kind == Kind::count || kind == Kind::top;
   }
@@ -45,14 +46,14 @@ struct ShardQuery {
     states.clear();
     text.clear();
     next_cursor = 0;
-    shard_statistics_of_all.clear();
+    statistics.clear();
     top_keys.clear();
   }
   void add(const api::KeyState& state) {
     states.push_back(state);
     text.append(state.key);
   }
-  // The text may have moved while it grew.
+  // Called when the text is complete: it may have moved while it grew.
   void point_keys() noexcept {
     size_t begin = 0;
     for (api::KeyState& state : states) {

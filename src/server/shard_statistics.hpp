@@ -1,6 +1,6 @@
-// One core's counters at one moment, as plain values: what /metrics and /top show, and the number
+// One shard's counters at one moment, as plain values: what /metrics and /top show, and the number
 // of keys.
-// Lives:  copied by the worker that owns the counters; may cross to another core.
+// Lives:  the worker that owns the counters copies them; the copy may go to another thread.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ struct WorkerStatistics {
   uint64_t accepted = 0;
   uint64_t refused = 0;          // above --max-connections
   uint64_t accept_failures = 0;  // out of descriptors or memory
-  uint64_t moved = 0;            // connections handed over to another core
-  uint64_t blocked = 0;          // times that a session waited for other cores to catch up
+  uint64_t moved = 0;            // connections handed over to another shard
+  uint64_t blocked = 0;          // times that a session waited for other shards to catch up
   uint64_t cut_off = 0;          // still open when draining took too long
   uint64_t turns = 0;
-  uint64_t rules_adopted = 0;  // while it served
+  uint64_t rules_adopted = 0;  // after its start
 };
 
 struct ShardStatistics {
@@ -41,11 +41,11 @@ struct ShardStatistics {
   uint32_t connections = 0;
   uint64_t drained_entries = 0;      // answered `draining` without being decided
   uint64_t handles_refused = 0;      // keys answered `handles_full`
-  uint64_t other_shard_entries = 0;  // entries that were decided by another core
-  uint64_t wakes = 0;                // of other cores
+  uint64_t other_shard_entries = 0;  // entries that another shard decided
+  uint64_t wakes = 0;                // of other workers
 };
 
-// What takes a census of its shard.
+// Copies the counters of its shard.
 class ShardStatisticsSource {
  public:
   virtual ShardStatistics shard_statistics() const noexcept = 0;

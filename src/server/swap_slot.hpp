@@ -1,9 +1,11 @@
-// Gives another thread a new value of which it uses one at a time, and takes the replaced ones
-// back, so that it neither makes nor ends any: both take long when values are large.
-// Flow:   maker: put() -> user: take() -> what was replaced waits -> maker: put() or tidy().
-// Shape:  what is put comes with the memory that it goes back in; what nobody has taken yet is
-//         passed over. At most those wait that were taken since the maker was last here.
-// Lives:  one thread makes, one uses; both are done with it before it ends.
+// Hands new values from one thread, the maker, to another, the user, which uses one at a time, and
+// hands replaced values back, so that the maker alone makes and destroys them: both take long when
+// values are large.
+// Flow:   maker: put() -> user: take() -> the replaced value waits -> maker: put() or tidy().
+// Shape:  put() also allocates the memory in which the replaced value returns; a value that the
+//         user has not taken yet is replaced. At most as many values wait for the maker as the user
+//         has taken since the maker's last call.
+// Lives:  one maker thread and one user thread; both are done with it before it ends.
 #pragma once
 
 #include <atomic>
@@ -23,7 +25,7 @@ class SwapSlot {
   SwapSlot(const SwapSlot&) = delete;
   SwapSlot& operator=(const SwapSlot&) = delete;
 
-  // The maker's.
+  // Called by the maker.
   void put(std::unique_ptr<Value> value) {
     tidy();
     delete new_.exchange(new Parcel{.value = std::move(value)});
@@ -34,8 +36,8 @@ class SwapSlot {
     }
   }
 
-  // The user's: whether there is something to take, and taking it. replace(unique_ptr) returns what
-  // it has replaced.
+  // Called by the user: whether there is a value, and taking it. replace(unique_ptr) returns the
+  // value that it has replaced.
   bool full() const noexcept { return new_.load(std::memory_order_relaxed) != nullptr; }
   template <typename Replace>
   void take(Replace replace) noexcept {

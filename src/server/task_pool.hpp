@@ -1,7 +1,8 @@
-// What one shard has asked other shards to do and waits for: queries, and batches of quota calls.
+// The tasks of one shard that wait for answers of other shards: queries, and batches of quota
+// calls.
 // Flow:   take() when a session asks -> lent from shard to shard -> free() when it is answered.
-// Shape:  both kinds share one bound, so that a session needs to look at one number only.
-// Errors: has_room() says no: the session waits until a task is free.
+// Shape:  both kinds share one bound, so that a session needs to check one number only.
+// Errors: has_room() is false: the session waits until a task is free.
 // Lives:  one per kind and worker. Tasks keep their memory: it is allocated when it is first needed
 //         (ADR 0004).
 #pragma once
@@ -16,7 +17,7 @@
 
 namespace sluice::server {
 
-// Tasks of both kinds that one shard has under way.
+// Bound of the tasks of both kinds that one shard has under way.
 inline constexpr uint32_t shard_tasks_max = 64;
 
 class TaskSlots {
@@ -42,7 +43,7 @@ struct Asker {
   bool operator==(const Asker&) const = default;
 };
 
-// `Task` has a member `std::optional<Asker> asker`: nothing, the worker's own.
+// `Task` has a member `std::optional<Asker> asker`; empty: the worker's own task.
 template <typename Task>
 class TaskPool {
  public:
@@ -53,7 +54,7 @@ class TaskPool {
 
   bool has_room() const noexcept { return slots_.has_room(); }
 
-  // As it was left; the caller fills it.
+  // Returns a free task with stale contents; the caller fills it.
   Task& take(const std::optional<Asker>& asker) noexcept {
     slots_.take();
     Task& task = *free_.back();

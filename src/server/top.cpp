@@ -12,7 +12,7 @@ namespace {
 
 using text::Json;
 
-// One digit behind the point is more than a sample can tell.
+// A sample is not precise enough for more than one digit behind the point.
 double rounded(double rate) noexcept {
   return std::round(rate * 10) / 10;
 }

@@ -1,7 +1,7 @@
-// GET /top: what every core decides per second, and which keys are asked most, as JSON.
-// Flow:   each core's HeavyKeys -> merge() -> the heaviest of all -> write_top().
-// Shape:  docs/rest.md, "Who asks: GET /top". A key lives on one core, so that to merge is to sort.
-//         ASCII only: what a key holds is escaped, so that no terminal is harmed.
+// GET /top: what every shard decides per second, and the busiest keys, as JSON.
+// Flow:   each shard's HeavyKeys -> merge() -> the busiest of all -> write_top().
+// Shape:  docs/rest.md, "Busiest keys: GET /top". A key lives on one shard, so to merge is to sort.
+//         ASCII only: control characters of keys are escaped, so that no terminal is harmed.
 // Units:  per second.
 // Errors: a key's bytes that are no UTF-8 become U+FFFD.
 // Lives:  off the request path: allocates (ADR 0004), within limits::reply_bytes_max.
@@ -18,12 +18,12 @@
 namespace sluice::server {
 
 struct TopKey {
-  std::string text;  // of which `rates.key` was a view
+  std::string text;  // a copy of the key that `rates.key` viewed
   uint32_t shard = 0;
   shard::HeavyKey rates;
 };
 
-// Keeps no more than `keys_max` of both, most asked first.
+// Keeps at most `keys_max` of both, the busiest first.
 void merge(std::span<const shard::HeavyKey> of_shard, uint32_t shard, uint32_t keys_max,
            std::vector<TopKey>& keys);
 

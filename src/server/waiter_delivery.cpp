@@ -27,24 +27,24 @@ void WaiterDelivery::withdraw(WaitingEntry& entry) noexcept {
     if (left) deliver_grants();
     return;
   }
-  if (entry.notice.kind != Notice::Kind::none) return;  // asked before
+  if (entry.notice.kind != Notice::Kind::none) return;  // withdrawn already
   send_notice(entry, Notice::Kind::withdraw);
 }
 
 void WaiterDelivery::abandon(WaitingEntry& entry) noexcept {
   entry.follow(WaitEvent::client_gone);
   if (entry.state == WaitState::unclaimed) {
-    if (!entry.notice.under_way) refund(entry);  // else when the notice is back
+    if (!entry.notice.under_way) refund(entry);  // else when the notice has returned
     return;
   }
   if (entry.owner == shard_) {
-    // Else its grant is still in the list, and finds nobody.
+    // Else its grant is still in the list, and will find no client.
     api::Decider& decider = decider_of(entry.quota);
     const bool left = decider.abandon(entry.waiter, entry.ticket, context_.now, entry.owner);
     if (left) context_.waits.free(entry.ticket);
     return;
   }
-  if (entry.notice.under_way) return;  // withdrawn already: the outcome finds nobody
+  if (entry.notice.under_way) return;  // withdrawn already: the outcome will find no client
   send_notice(entry, Notice::Kind::abandon);
 }
 
@@ -57,7 +57,7 @@ void WaiterDelivery::drop(api::Ticket ticket, bool queued) noexcept {
   }
 }
 
-// To the waiter's owner. A notice that was not sent yet is changed.
+// Sends a notice to the waiter's owner, or changes the one that was not sent yet.
 void WaiterDelivery::send_notice(WaitingEntry& entry, Notice::Kind kind) noexcept {
   entry.notice.kind = kind;
   entry.notice.quota = entry.quota;
@@ -85,7 +85,7 @@ void WaiterDelivery::on_notice(api::ShardId origin, Notice& notice) noexcept {
   ASSERT(false);
 }
 
-// At the ticket's core: the owner has seen the notice.
+// At the ticket's shard: the owner has handled the notice.
 void WaiterDelivery::on_notice_returned(const Notice& notice) noexcept {
   WaitingEntry& entry = context_.waits[notice.ticket];
   entry.notice.kind = Notice::Kind::none;
@@ -108,7 +108,7 @@ void WaiterDelivery::on_grant(const api::Grant& grant) noexcept {
     return;
   }
   entry.follow(WaitEvent::granted);
-  // A permit of nothing: only what was approved is refunded.
+  // An empty permit unless it was approved: only then is there something to refund.
   entry.notice.permit = grant.verdict == api::Verdict::approved ? grant.permit : api::Permit{};
   if (entry.state == WaitState::unclaimed) {
     if (!entry.notice.under_way) refund(entry);
@@ -119,7 +119,7 @@ void WaiterDelivery::on_grant(const api::Grant& grant) noexcept {
   session->on_granted(entry, grant);
 }
 
-// The outcome of an entry that is unclaimed. Its notice is not under way.
+// Refunds the outcome of an unclaimed entry. Its notice is not under way.
 void WaiterDelivery::refund(WaitingEntry& entry) noexcept {
   const api::Permit& permit = entry.notice.permit;
   const bool approved = permit.cost > 0 || permit.reservation != 0;
@@ -130,7 +130,7 @@ void WaiterDelivery::refund(WaitingEntry& entry) noexcept {
   context_.waits.free(entry.ticket);
 }
 
-// A split request was delivered: its entries have joined, or nobody waits for them.
+// A split request was delivered: its entries have joined, or their client has left.
 void WaiterDelivery::deliver_early_grants() noexcept {
   if (early_grants_.empty()) return;
   std::erase_if(early_grants_, [this](const api::Grant& grant) {
@@ -145,7 +145,7 @@ void WaiterDelivery::deliver_grants() noexcept {
 }
 
 void WaiterDelivery::deliver_grants(GrantSource& source) noexcept {
-  // A session that ends on its way may free more: by index, for the list grows.
+  // By index, because the list grows when a session ends here and frees more permits.
   size_t kept = source.kept;
   for (size_t index = kept; index < source.decider.grants().size(); ++index) {
     const api::Grant grant = source.decider.grants()[index];

@@ -1,7 +1,7 @@
-// Brings waiters and their outcomes together, where the two ends of a waiter may be on different
-// shards: the owner has it in a queue, its session has a ticket for it.
+// Delivers outcomes to waiters. The two ends of a waiter may be on different shards: the owner has
+// it in a queue, its session has a ticket for it.
 // Flow:   grants of the owner's deciders -> the session, here or through the exchange;
-//         a session that withdraws or has ended -> a notice -> the owner -> the notice comes back.
+//         a session that withdraws or has ended -> a notice -> the owner -> the notice returns.
 // Shape:  a ticket is free again when its entry has ended (session/wait_state.hpp) and no notice
 //         names it any more, here or under way.
 // Errors: none. Grants for another shard that takes no more stay in the decider until it does.
@@ -22,7 +22,7 @@ namespace sluice::server {
 
 class WaiterDelivery {
  public:
-  // `grants_max`: that may come before their request is complete.
+  // `grants_max`: bound of the grants that may arrive before their request is complete.
   WaiterDelivery(session::Context& context, SessionTable& sessions, route::Exchange& exchange,
                  api::Decider& keys, api::Decider& quotas, size_t grants_max);
 
@@ -38,24 +38,24 @@ class WaiterDelivery {
     entry.owner = owner;
     entry.quota = quota;
   }
-  // The answer to an entry that had this ticket finds no connection any more.
+  // The entry with this ticket is answered, and its connection has ended.
   void drop(api::Ticket ticket, bool queued) noexcept;
 
-  // Between shards: a notice at the waiter's owner, the same one back where the ticket is, and the
-  // grant of another shard.
+  // Between shards: a notice at the waiter's owner; the same notice, returned to the ticket's
+  // shard; the grant of another shard.
   void on_notice(api::ShardId origin, route::Notice& notice) noexcept;
   void on_notice_returned(const route::Notice& notice) noexcept;
   void on_grant(const api::Grant& grant) noexcept;
 
-  // What the deciders have granted to this shard's connections; for the others send_grants() finds
-  // room.
+  // Delivers what the deciders have granted to this shard's connections; send_grants() sends the
+  // grants of the others, as far as there is room.
   void deliver_grants() noexcept;
-  // Grants that came before their request was complete: it is delivered now, or some other was.
+  // Delivers grants that arrived before their request was complete, as far as it is complete now.
   void deliver_early_grants() noexcept;
   void send_grants() noexcept;
 
  private:
-  // Where grants come from, and how many of them are kept for shards that take no more.
+  // A decider, and how many of its grants are kept for shards that take no more.
   struct GrantSource {
     api::Decider& decider;
     size_t kept = 0;  // at the front

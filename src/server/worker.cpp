@@ -14,7 +14,7 @@ constexpr int64_t idle_wait_ns = 250 * base::ns_per_ms;
 constexpr int64_t late_sweep_wait_ns = base::ns_per_ms;
 
 OwnCallBounds own_call_bounds(const WorkerOptions& options) noexcept {
-  return {// All reservations that can be open, and what answers name beside them.
+  return {// All reservations that can be open, and those that answers of open tasks name.
           .cancels_max = size_t{options.quota.reservations_max} * options.sessions.shards +
                          size_t{shard_tasks_max} * limits::quota_calls_max,
           .bindings_max = options.connections_max + spare_sockets + shard_tasks_max};
@@ -56,14 +56,14 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
     auto book =
         std::make_unique<policy::RuleBook>(options.shard.policy, options.rules, options.quotas);
     quotas_->adopt(book->quotas(), {});
-    while (quotas_->next_due_ns() == 0) quotas_->run_due({});  // nobody waits yet
+    while (quotas_->next_due_ns() == 0) quotas_->run_due({});  // no request waits yet
     keys_->adopt(std::move(book), {});
   }
   worker_group_.attach(exchange_.shard(), &io_);
 }
 
 Worker::~Worker() {
-  // Sessions go first: they take their waiters off the book and the shard.
+  // Sessions close first: they take their waiters off the book and the shard.
   runner_.close_all();
 }
 
@@ -80,7 +80,7 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   exchange_.mark_awake();
   context_.now = io_.now();
   rates_.advance(context_.now.monotonic_ns, keys_->statistics());
-  // Whose time has come has a turn before newcomers.
+  // Quota work that is due comes before new requests.
   if (quotas_->next_due_ns() <= context_.now.monotonic_ns) quotas_->run_due(context_.now);
   for (const io::Event& event : std::span(events_).first(count)) on_event(event);
   decisions_.execute();
@@ -99,21 +99,21 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   ASSERT(context_.turn.empty());
   runner_.free_departed_handles();
   quota_tasks_.make_own_calls();
-  // Who had to wait with Intern or Forget goes on in the next turn.
+  // Sessions that had to wait with Intern or Forget go on in the next turn.
   const bool interned = std::exchange(context_.handle_work, 0) > 0;
   if (interned && !context_.blocked.empty()) context_.room_made = true;
-  send_off();
+  send_messages();
 }
 
-// What this turn has for other cores.
-void Worker::send_off() noexcept {
+// Sends what this turn has for other shards, and wakes those that sleep.
+void Worker::send_messages() noexcept {
   waiters_.send_grants();
   exchange_.flush();
   exchange_.ring_doorbells([this](uint32_t shard) { worker_group_.wake(shard); });
 }
 
-// An idle worker looks around for a while before it sleeps; one that will sleep says so first, and
-// looks once more, so that whoever sends it something either is seen or wakes it.
+// An idle worker polls for a while before it sleeps. Before it sleeps it sets its doorbell and
+// checks its mailboxes once more, so that it sees a message, or the message's sender wakes it.
 int64_t Worker::poll_timeout_ns() noexcept {
   const bool idle = !quota_tasks_.has_own_calls() && !runner_.has_work();
   if (!idle || context_.now.monotonic_ns - busy_ns_ < spin_ns_) return 0;
@@ -166,7 +166,7 @@ void Worker::on_event(const io::Event& event) noexcept {
 void Worker::adopt(route::Handover& handover) noexcept {
   session::Session* const session = placement_.adopt(handover);
   if (session == nullptr) return;
-  decisions_.execute();  // what was asked already lies in the handover's bytes, which end here
+  decisions_.execute();  // entries may point into the handover's bytes, which end here
   if (context_.draining) session->begin_drain();
 }
 
@@ -180,7 +180,7 @@ void Worker::on_message(api::ShardId origin, route::ShardMessage& message) noexc
   }
   for (const api::Grant& grant : message.grants) waiters_.on_grant(grant);
   for (route::Handover& handover : message.handovers) adopt(handover);
-  message.handovers.clear();  // taken over, bytes and all
+  message.handovers.clear();  // adopted, with their bytes
   waiters_.deliver_grants();
 }
 
@@ -210,7 +210,7 @@ void Worker::begin_drain() noexcept {
   quotas_->drain(context_.now);
   waiters_.deliver_grants();
   runner_.begin_drain();
-  send_off();
+  send_messages();
 }
 
 bool Worker::drained() const noexcept {
@@ -244,7 +244,7 @@ ShardStatistics Worker::shard_statistics() const noexcept {
           .connections = sessions_.open_count(),
           .drained_entries = context_.drained_entries,
           .handles_refused = context_.handles_refused,
-          .other_shard_entries = exchange_.crossed_entries(),
+          .other_shard_entries = exchange_.other_shard_entries(),
           .wakes = exchange_.wakes()};
 }
 

@@ -1,12 +1,12 @@
-// One shard's loop: bytes in, an iteration's entries decided together, answers out.
+// One shard's loop: bytes in, a turn's entries decided together, answers out.
 // Flow:   turn(): Io::poll() -> sessions -> decisions -> what other shards sent -> sessions
 //         -> due timers -> what goes to other shards -> one send a connection.
-// Shape:  owns what decides on its shard, every session of its sockets, and the parts that do the
+// Shape:  owns the deciders of its shard, every session of its sockets, and the parts that do the
 //         work: EntryDecisions, WaiterDelivery, ShardQueries, QuotaTasks, ConnectionPlacement and
-//         SessionRunner. What is left here is their order. Talks to the kernel through Io, and to
+//         SessionRunner. This class only calls them in order. It uses the kernel through Io, and
 //         other workers through its Exchange only, so that the simulator can drive it.
 // Errors: the constructor throws when memory cannot be had; nothing else does.
-// Lives:  one thread; `io` and `crew` outlive it.
+// Lives:  one thread; `io` and `worker_group` outlive it.
 #pragma once
 
 #include <cstdint>
@@ -41,14 +41,14 @@ class Worker final : private ShardStatisticsSource {
   // Accepts from now on.
   void start() noexcept;
 
-  // One loop turn; waits for events at most `wait_ns_max`.
+  // One turn; waits for events at most `wait_ns_max`.
   void turn(int64_t wait_ns_max) noexcept;
 
-  // Rules that hold from now on, between two turns; returns those that held before.
+  // Applies new rules, between two turns; returns the rules that they replace.
   std::unique_ptr<policy::RuleBook> adopt(std::unique_ptr<policy::RuleBook> rules) noexcept;
 
-  // Refuses new work, answers waiters, ends connections; over when drained(). Until the others are
-  // drained too they may need this shard: go on with turns.
+  // Refuses new work, answers waiters, ends connections, until drained(). Other shards may need
+  // this one until they are drained too: go on with turns.
   void begin_drain() noexcept;
   bool drained() const noexcept;
 
@@ -61,16 +61,16 @@ class Worker final : private ShardStatisticsSource {
   uint32_t waiting_frames_count() const noexcept { return context_.waits.frames_count(); }
   uint64_t reserved_bytes() const noexcept;
 
-  // How long the next turn may wait for events. Whoever sends this core something from now on, and
-  // until that turn, wakes it.
+  // How long the next turn may wait for events. From now on until that turn, any shard that sends
+  // this one something wakes it.
   int64_t poll_timeout_ns() noexcept;
 
-  // For tests. What is being decided, and for whom; the message that it came in, if it did.
+  // For tests: the entries that are being decided; the message that they came in, if any.
   const route::Turn& undecided() const noexcept { return context_.turn; }
   const route::ShardMessage* serving() const noexcept { return decisions_.serving(); }
-  // Other cores have sent something that the next turn will take.
-  bool has_mail() noexcept { return exchange_.anything_came(); }
-  // Nothing is owed to other cores, or by them.
+  // Other shards have sent messages that the next turn will take.
+  bool has_messages() noexcept { return exchange_.has_messages(); }
+  // No message, ticket, own call or moving connection is left between this shard and others.
   bool idle() const noexcept;
   void check_invariants() const noexcept {
     keys_->check_invariants(context_.now);
@@ -82,14 +82,14 @@ class Worker final : private ShardStatisticsSource {
 
   ShardStatistics shard_statistics() const noexcept override;
 
-  // For route::Exchange: what another shard asks, and what it has answered.
+  // For route::Exchange: a message of another shard, and one of ours that it has answered.
   void on_message(api::ShardId origin, route::ShardMessage& message) noexcept;
   void on_returned(api::ShardId target, route::ShardMessage& message) noexcept;
 
   int64_t wait_ns() const noexcept;
   void on_event(const io::Event& event) noexcept;
   void adopt(route::Handover& handover) noexcept;
-  void send_off() noexcept;
+  void send_messages() noexcept;
   void check_drain() noexcept;
 
   io::Io& io_;
@@ -112,7 +112,7 @@ class Worker final : private ShardStatisticsSource {
   std::vector<io::Event> events_;
   WorkerStatistics statistics_;
   RateWindow rates_;
-  int64_t busy_ns_ = 0;  // when there was something to do last
+  int64_t busy_ns_ = 0;  // when there was last something to do
   int64_t drain_deadline_ms_ = 0;
   uint32_t listeners_open_ = 0;
 };

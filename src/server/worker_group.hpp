@@ -1,7 +1,7 @@
-// What the workers of one process share: the mesh, each other's wake-ups, where connections are.
-// Shape:  counts are added up where a connection is placed, so that two workers that accept at
-//         once do not both choose the same third one for long.
-// Lives:  made before the first worker, gone after the last; every worker's Io is attached from
+// What the workers of one process share: the mesh, wake-ups, and the number of connections of each.
+// Shape:  the worker that places a connection counts it, so that two workers that accept at the
+//         same time do not both choose the same third one for long.
+// Lives:  made before the first worker, destroyed after the last; each worker's Io is attached from
 //         before its first turn until all workers have made their last.
 #pragma once
 
@@ -27,15 +27,15 @@ class WorkerGroup {
 
   void attach(uint32_t shard, io::Io* io) noexcept { members_[shard].io.store(io); }
   void wake(uint32_t shard) noexcept {
-    // Not attached yet: it looks into its mailboxes before it first sleeps.
+    // A worker that is not attached yet checks its mailboxes before it first sleeps.
     if (io::Io* io = members_[shard].io.load()) io->wake();
   }
 
-  // Policy files that were bad when the server was running.
+  // Bad policy files that were read while the server was running.
   void count_rules_refused() noexcept { rules_refused_.fetch_add(1, std::memory_order_relaxed); }
   uint64_t rules_refused() const noexcept { return rules_refused_.load(std::memory_order_relaxed); }
 
-  // Connections of one listener on a core; `add` may be -1.
+  // Connections of one listener on a shard; `add` may be -1.
   void count_connection(uint32_t shard, io::ListenerId listener, int32_t add) noexcept {
     members_[shard].connections[listener].fetch_add(static_cast<uint32_t>(add),
                                                     std::memory_order_relaxed);
@@ -45,8 +45,8 @@ class WorkerGroup {
   }
   uint32_t connections_of_all() const noexcept;
 
-  // The core with the fewest connections of a listener; `here` unless another has fewer.
-  uint32_t emptiest(uint32_t here, io::ListenerId listener) const noexcept;
+  // The shard with the fewest connections of a listener; `here` unless another has fewer.
+  uint32_t least_connected(uint32_t here, io::ListenerId listener) const noexcept;
 
  private:
   struct alignas(64) Member {
@@ -68,7 +68,8 @@ inline uint32_t WorkerGroup::connections_of_all() const noexcept {
   return count;
 }
 
-inline uint32_t WorkerGroup::emptiest(uint32_t here, io::ListenerId listener) const noexcept {
+inline uint32_t WorkerGroup::least_connected(uint32_t here,
+                                             io::ListenerId listener) const noexcept {
   uint32_t best = here;
   for (uint32_t shard = 0; shard < mesh_.shards_count(); ++shard) {
     if (connections(shard, listener) < connections(best, listener)) best = shard;

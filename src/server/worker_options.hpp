@@ -1,4 +1,4 @@
-// What a worker is made with; the same for all of a worker group but for the shard's number.
+// The options of a worker; the same for all workers of a group but for the shard's number.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct WorkerOptions {
   route::SplitOptions splits;
   uint32_t connections_max = 10'000;  // of all workers together
   int64_t drain_ms = 5'000;
-  int64_t spin_ns = 0;  // how long an idle worker looks for work before it sleeps
+  int64_t spin_ns = 0;  // how long an idle worker polls for work before it sleeps
 };
 
 }  // namespace sluice::server

@@ -8,7 +8,7 @@
 namespace sluice::server {
 namespace {
 
-// Of the calling thread. A CPU may be gone, or forbidden by now: the worker runs without.
+// Pins the calling thread. The CPU may be gone, or forbidden by now: then the worker runs unpinned.
 bool pin_to(int cpu) noexcept {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -109,7 +109,7 @@ void WorkerThread::loop(Worker& worker) noexcept {
   }
 }
 
-// A connection that another worker handed over in the last moment makes it undrained again.
+// A connection that another worker hands over at the last moment makes it undrained again.
 void WorkerThread::set_drained(const Worker& worker) noexcept {
   cut_off_.store(worker.statistics().cut_off);
   const std::lock_guard lock(mutex_);

@@ -1,8 +1,8 @@
 // One worker on its thread: builds its Io and Worker there, as io_uring's single issuer must, and
 // after it is pinned, so that memory is taken near its core.
-// Errors: what the thread cannot build is thrown by wait_started(), on the starter's thread.
-// Lives:  the loop goes on until it is told to stop, also when drained: other workers may need its
-//         shard. Its Io, which they wake, lives until the destructor, which joins.
+// Errors: when the thread cannot build them, wait_started() throws, on the starter's thread.
+// Lives:  the loop runs until stop(), also when drained: other workers may need its shard. Its Io,
+//         which they wake, lives until the destructor, which joins the thread.
 #pragma once
 
 #include <atomic>
@@ -21,13 +21,13 @@ namespace sluice::server {
 
 struct WorkerPlace {
   uint32_t shard = 0;      // names the thread: shard-0
-  std::optional<int> cpu;  // to stay on; nothing: wherever the kernel puts it
+  std::optional<int> cpu;  // to be pinned to; empty: the kernel chooses
 };
 
 struct WorkerStarted {
   std::string io_backend;
   uint64_t reserved_bytes;
-  bool pinned;  // false also when the kernel did not let it
+  bool pinned;  // false also when the kernel did not allow it
 };
 
 class WorkerThread {
@@ -42,9 +42,10 @@ class WorkerThread {
   bool wait_drained(std::chrono::milliseconds timeout);
   uint64_t cut_off_count() const noexcept { return cut_off_.load(); }
 
-  // New rules, taken over between two turns; those that nobody has taken yet are passed over.
+  // New rules, which the worker takes between two turns; they replace rules that it has not taken
+  // yet.
   void adopt(std::unique_ptr<policy::RuleBook> rules) noexcept;
-  // Throws away the rules that the worker has replaced, which may take a while.
+  // Destroys the rules that the worker has replaced, which may take a while.
   void tidy() noexcept { rules_.tidy(); }
 
   // Ends the loop; returns when it has made its last turn.
@@ -64,9 +65,9 @@ class WorkerThread {
   std::atomic<Command> command_{Command::none};
   std::atomic<uint64_t> cut_off_{0};
   SwapSlot<policy::RuleBook> rules_;
-  std::mutex mutex_;  // of what follows; never taken while serving
+  std::mutex mutex_;  // of the members below; never locked while serving
   std::condition_variable changed_;
-  io::Io* io_ = nullptr;  // to be woken; null before the loop and after it
+  io::Io* io_ = nullptr;  // to wake the worker; null before the loop and after it
   bool drained_ = false;
   bool stopped_ = false;  // the loop is over, or never began
   bool may_end_ = false;

@@ -1,7 +1,7 @@
-// What the sessions of one worker share, and what they may ask of it.
-// Flow:   sessions fill the turn; Backend::execute() decides and answers it; what a shard answers
-//         later comes back through Session::on_granted(), on_inspected() and on_page().
-// Lives:  one per worker; one core only.
+// What the sessions of one worker share, and the interface through which they use the worker.
+// Flow:   sessions fill the turn; Backend::execute() decides and answers it; later answers reach
+//         the session through Session::on_granted(), on_inspected() and on_page().
+// Lives:  one per worker; one thread only.
 #pragma once
 
 #include <boost/intrusive/list.hpp>
@@ -26,7 +26,7 @@ class Session;
 
 struct Options {
   uint32_t key_bytes_max = 1'024;
-  uint32_t handles_max = 1'000'000;  // of the core, and of each of its connections
+  uint32_t handles_max = 1'000'000;  // of the shard, and of each of its connections
   uint32_t waiters_max = 100'000;    // announced, bounded by limits::connection_waiters_max
   uint32_t wait_ms_max = 0;          // 0: none
   bool requests_can_set_rate = true;
@@ -34,7 +34,7 @@ struct Options {
   int64_t header_timeout_ms = 10'000;  // for Hello, and for a request's head and body
   int64_t idle_timeout_ms = 120'000;   // HTTP keep-alive without a request; 0: none
   int64_t send_timeout_ms = 60'000;    // a send that does not progress
-  int64_t linger_ms = 2'000;           // for the peer's end after ours
+  int64_t linger_ms = 2'000;           // for the peer to end the connection after we did
   int64_t refused_linger_ms = 200;     // above --max-connections
   uint32_t shard = 0;
   uint32_t shards = 1;
@@ -43,53 +43,56 @@ struct Options {
   AccessLog access_log;
 };
 
-// The worker as its sessions see it. A key may belong to another core: then verdicts come in a
-// later turn, and so does what is asked about shards.
+// The worker as its sessions see it. A key may belong to another shard: then its verdict comes in a
+// later turn. So may the answers about shards.
 class Backend {
  public:
-  // Decides the turn's entries. Requests with entries of other cores are answered later.
+  // Decides the turn's entries. Requests with entries of other shards are answered later.
   virtual void execute() noexcept = 0;
-  // Whether a request may join the turn: false when other cores are behind with theirs.
+  // Whether a request may join the turn: false when too many wait for other shards.
   virtual bool admits(uint32_t entries_count, size_t key_bytes) const noexcept = 0;
   virtual bool is_here(std::string_view key) const noexcept = 0;
-  // Whether the session with this frame id has asked and waits for other cores.
+  // Whether the frame of the session with this id waits for other shards.
   virtual bool awaits(const Session& session, uint64_t id) const noexcept = 0;
 
-  // The number of a key of this core or another; every intern() has its let_go(). no_handle: full.
+  // The number of a key of this shard or another; no_handle: full. Every intern() is followed by
+  // one drop_reference().
   virtual api::Handle intern(std::string_view key) noexcept = 0;
   virtual void drop_reference(api::Handle handle) noexcept = 0;
   virtual std::string_view key_of(api::Handle handle) const noexcept = 0;
 
-  // Of a waiter whose `queued` was told. The outcome comes as a grant.
+  // Withdraws a waiter. Its session knows that it is queued, and gets the outcome as a grant.
   virtual void withdraw(WaitingEntry& entry) noexcept = 0;
-  // Nobody waits any more, or will be told of the outcome that has come: takes the ticket back, now
-  // or when the owner has let go of it, and gives granted permits back while their window runs.
+  // The client has left, and receives no outcome: frees the ticket, now or when the owner no longer
+  // needs it, and refunds granted permits while their window runs.
   virtual void abandon(WaitingEntry& entry) noexcept = 0;
 
-  // Whether something may be asked about shards now; else again when the session is resumed.
+  // Whether a shard query or a batch may be sent now; if not, ask again when the session is
+  // resumed.
   virtual bool may_query() const noexcept = 0;
   // Answered by on_inspected(id, ...), on_page(id, ...), on_counted(id, ...), on_text(id, ...),
-  // now or later. Cursors name the shard too: from 0 they lead through all of them.
+  // now or later. A cursor includes the shard: from 0 on, cursors lead through all shards.
   virtual void inspect(Session& session, uint64_t id, std::string_view key) noexcept = 0;
   virtual void page(Session& session, uint64_t id, uint64_t cursor, uint32_t keys_max) noexcept = 0;
   virtual void count_keys(Session& session, uint64_t id) noexcept = 0;
   virtual void metrics(Session& session, uint64_t id) noexcept = 0;
   virtual void top(Session& session, uint64_t id, uint32_t keys_max) noexcept = 0;
 
-  // An empty batch, to be filled and given to ask(). There is one while may_query().
+  // An empty batch, to be filled and passed to ask(). There is one while may_query().
   virtual api::QuotaBatch& take_batch() noexcept = 0;
-  // Has the batch decided, each call by the core of its subjects or of its reservation. Answered by
-  // on_quota(id, batch), now or later; the batch is the session's until that returns. Calls of
-  // several cores: the session has to hold what comes behind them (spans_shards()).
+  // Has the batch decided, each call by the shard of its subjects or of its reservation. Answered
+  // by on_quota(id, batch), now or later; the batch is the session's until that returns. If the
+  // calls are of several shards (spans_shards()), the session has to hold what its peer sends
+  // behind them.
   virtual void ask(Session& session, uint64_t id, api::QuotaBatch& batch) noexcept = 0;
   virtual bool spans_shards(const api::QuotaBatch& batch) const noexcept = 0;
-  // Nobody was told of this reservation, and nobody will be: it is cancelled, by its core, soon.
-  // One with an id of its client's stays, for it may be asked again.
+  // No client has received or will receive this reservation: its shard cancels it soon. One with a
+  // client's id stays, because the client may ask for it again.
   virtual void cancel_undelivered(uint64_t reservation) noexcept = 0;
-  // The connection is gone: what is tied to it ends, on every core.
+  // The connection is gone: every shard ends the reservations that are bound to it.
   virtual void end_binding(uint64_t binding) noexcept = 0;
 
-  // Hands the connection over to another core, with all that is in its input buffer. The session
+  // Hands the connection over to another shard, with all that is in its input buffer. The session
   // is held until it ends, and sends nothing.
   virtual void move(Session& session, uint32_t shard) noexcept = 0;
 
@@ -97,8 +100,8 @@ class Backend {
   ~Backend() = default;
 };
 
-// Of a batch whose answers reach nobody. With an id of its own the client can ask again, and is
-// told the same.
+// Cancels the reservations of a batch with answers that reach no client, but not those with a
+// client's id: with that id the client can ask again, and gets the same answer.
 inline void cancel_undelivered(Backend& backend, const api::QuotaBatch& batch) noexcept {
   for (size_t index = 0; index < batch.calls.size(); ++index) {
     const api::QuotaCall& call = batch.calls[index];
@@ -131,7 +134,7 @@ class TurnText {
   size_t used_ = 0;
 };
 
-// Room to gather one Granted frame in, to sort the entries of a Withdraw, or to look keys up.
+// Memory to gather one Granted frame, to sort the entries of a Withdraw, or to look keys up.
 struct Scratch {
   Scratch() {
     indexes.reserve(limits::frame_entries_max);
@@ -152,7 +155,7 @@ struct Scratch {
 };
 
 struct Context {
-  // Apart: the lists below need the whole Session.
+  // Defined in session.cpp: the lists below need the complete type of Session.
   Context(Backend& of, const Options& with);
   ~Context();
 
@@ -163,11 +166,11 @@ struct Context {
   route::Turn turn;
   TurnText text;
   WaitBook waits;
-  HandleSets departed_handles;  // of connections that have ended; owned
+  HandleSets departed_handles;  // of ended connections; owned
   uint32_t handle_work = 0;     // keys interned and handles forgotten in this turn
   Scratch scratch;
   base::TimerWheel timers{0};
-  uint64_t bindings_count = 0;     // connections that have tied reservations to their lives
+  uint64_t bindings_count = 0;     // connections with connection-bound reservations, up to now
   uint32_t debug_walks_count = 0;  // GET /debug under way
   uint64_t drained_entries = 0;    // answered `draining` without being decided
   uint64_t handles_refused = 0;    // keys answered `handles_full`
@@ -182,11 +185,11 @@ struct Context {
       boost::intrusive::list<Session, boost::intrusive::base_hook<SessionHook<BlockedTag>>,
                              boost::intrusive::constant_time_size<false>>;
   ReadyList ready;         // sessions that can go on with what they hold
-  BlockedList blocked;     // sessions that go on when other cores have caught up
+  BlockedList blocked;     // sessions that go on when other shards have caught up
   bool room_made = false;  // blocked sessions may find room now
   DirtyList dirty;         // sessions with something to send, or to close, at the end of the turn
 
-  // Unique among all cores' connections.
+  // Unique among the connections of all shards.
   uint64_t new_binding() noexcept { return uint64_t{options.shard} << 48 | ++bindings_count; }
 
   int64_t now_ms() const noexcept { return base::floor_ms(now.monotonic_ns); }

@@ -19,35 +19,35 @@ bool DebugExchange::has_place(const Context& context) noexcept {
 }
 
 void DebugExchange::begin() noexcept {
-  is_asked_ = true;
+  awaits_reply_ = true;
   transport_.count_keys();
 }
 
 void DebugExchange::on_counted(uint64_t keys_count) noexcept {
-  is_asked_ = false;
+  awaits_reply_ = false;
   walk_.expect(keys_count);
 }
 
 void DebugExchange::on_page(std::span<const api::KeyState> keys, uint64_t next_cursor) {
-  is_asked_ = false;
+  awaits_reply_ = false;
   walk_.add(keys, next_cursor);
 }
 
 DebugExchange::Progress DebugExchange::proceed() {
-  if (is_asked_) return Progress::waits;
+  if (awaits_reply_) return Progress::waits;
   if (walk_.needs_page()) {
     walk_.forget_written();
     if (!context_.backend.may_query()) return Progress::goes_on;
-    is_asked_ = true;
+    awaits_reply_ = true;
     transport_.page(walk_.cursor(), DebugWalk::slice_keys);
-    if (is_asked_) return Progress::waits;
+    if (awaits_reply_) return Progress::waits;
   }
   const bool gathers = walk_.sorted() && walk_.needs_page();
   if (!gathers && write_answer()) return Progress::complete;
   return transport_.has_room() ? Progress::goes_on : Progress::waits;
 }
 
-// Whether nothing more will come.
+// Returns whether the answer is complete.
 bool DebugExchange::write_answer() {
   if (!is_stream_ && walk_.sorted()) {
     small_body_bytes_ = walk_.encode_whole(small_body_).value_or(0);
@@ -58,7 +58,7 @@ bool DebugExchange::write_answer() {
   return write_rows() && !walk_.needs_page();
 }
 
-// A slice of the gathered rows; whether all of them are written.
+// Writes a slice of the gathered rows; returns whether all of them are written.
 bool DebugExchange::write_rows() {
   for (uint32_t written = 0; walk_.has_row(); ++written) {
     if (!transport_.has_room() || written >= DebugWalk::slice_keys) return false;

@@ -21,7 +21,7 @@ class DebugExchange {
  public:
   enum class Progress : uint8_t {
     waits,     // for a shard, or for the peer to read
-    goes_on,   // in the next loop iteration
+    goes_on,   // has more to do in the next loop iteration
     complete,  // finish() is next
   };
 
@@ -30,7 +30,7 @@ class DebugExchange {
   DebugExchange(const DebugExchange&) = delete;
   DebugExchange& operator=(const DebugExchange&) = delete;
 
-  // Whether another one may be under way.
+  // Whether one more may begin.
   static bool has_place(const Context& context) noexcept;
 
   void begin() noexcept;
@@ -46,8 +46,8 @@ class DebugExchange {
   Context& context_;
   RestTransport& transport_;
   DebugWalk walk_;
-  bool is_asked_ = false;   // a shard owes a reply
-  bool is_stream_ = false;  // begin_keys() was called
+  bool awaits_reply_ = false;  // of a shard
+  bool is_stream_ = false;     // begin_keys() was called
   std::array<std::byte, DebugWalk::small_body_bytes> small_body_;
   size_t small_body_bytes_ = 0;
 };

@@ -1,10 +1,10 @@
-// The keys of a GET /debug under way: those that were gathered, and in which order they follow.
+// The keys of a GET /debug under way: those that were gathered, and the order to write them in.
 // Flow:   add() pages until all is gathered -> the answer as a whole if it is small, else row by
 //         row; in table order the rows of a page are written before the next page is asked for.
 // Shape:  up to `sorted_keys_max` keys are gathered first and written sorted: every page is sorted
-//         as it comes, and the pages are merged while they are written, so that no step takes long.
-//         More keys are written page by page in table order, each key that lives throughout exactly
-//         once; so are those of a walk that finds too many on its way.
+//         when it arrives, and the pages are merged while they are written, so that no step takes
+//         long. More keys are written page by page in table order, each key that lives throughout
+//         exactly once; a walk that gathers too many keys goes on like that, too.
 // Lives:  allocated per GET /debug (not on the request path), at most `walks_max` at a time.
 #pragma once
 
@@ -33,7 +33,7 @@ class DebugWalk {
     size_t end;
   };
 
-  // For a heap whose front is the run with the next row.
+  // The order of a heap with the run of the next row in front.
   struct Later {
     const std::deque<Row>& rows;
     bool operator()(const Run& one, const Run& other) const noexcept {
@@ -50,7 +50,7 @@ class DebugWalk {
   explicit DebugWalk(const wire::RestDebug& request)
       : prefix_(request.prefix), left_(request.keys_max), pretty_(request.pretty) {}
 
-  // How many keys there are before the first page is asked for.
+  // Sets how many keys there are, before the first page is asked for.
   void expect(uint64_t keys_count) noexcept { sorted_ = keys_count <= sorted_keys_max; }
 
   void add(std::span<const api::KeyState> keys, uint64_t next_cursor) {
@@ -90,7 +90,7 @@ class DebugWalk {
     if (runs_.empty()) rows_.clear();
   }
 
-  // The whole body of a few keys; nothing, and as if not asked, when it does not fit.
+  // Encodes the whole body of a few keys. Nothing, and no change, when it does not fit.
   std::optional<size_t> encode_whole(std::span<std::byte> out) const {
     constexpr size_t row_bytes_min = 128;  // beside the key
     if (rows_.size() * row_bytes_min > out.size()) return {};
@@ -123,7 +123,7 @@ class DebugWalk {
   uint64_t left_;  // keys that may still be written
   bool pretty_;
   bool sorted_ = true;
-  bool gathered_ = false;  // the last page has come
+  bool gathered_ = false;  // the last page was added
   uint64_t cursor_ = 0;
   std::deque<Row> rows_;  // grows without moving
   std::vector<Run> runs_;

@@ -1,9 +1,9 @@
 // The handles that one connection holds: a bit each.
-// Flow:   filled by Intern, emptied by Forget; when its connection has ended the worker lets the
-//         rest go, some in each turn.
-// Shape:  bits of address space for every handle of the core; pages are committed as they are used.
+// Flow:   filled by Intern, emptied by Forget; when its connection has ended the worker drops the
+//         remaining references, some in each turn.
+// Shape:  address space for a bit of every handle of the shard; pages are committed when used.
 // Errors: the constructor throws std::system_error when there is no address space.
-// Lives:  from the connection's first Intern until all are let go; one core only.
+// Lives:  from the connection's first Intern until all references are dropped; one thread only.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ class HandleSet : public boost::intrusive::list_base_hook<> {
   bool holds(api::Handle handle) const noexcept {
     return handle < handles_max_ && (words_[handle / 64] >> handle % 64 & 1) != 0;
   }
-  // Without an early end: which bits are looked at depends on nothing before.
+  // Without an early exit, so that reading a bit depends on no earlier one.
   bool holds_all(std::span<const api::Handle> handles) const noexcept {
     api::Handle beyond = 0;
     for (const api::Handle handle : handles) beyond |= handle >= handles_max_ ? 1U : 0U;
@@ -35,7 +35,7 @@ class HandleSet : public boost::intrusive::list_base_hook<> {
     for (const api::Handle handle : handles) all &= words_[handle / 64] >> handle % 64;
     return all != 0;
   }
-  // False: it was held already.
+  // False: the connection held it already.
   bool add(api::Handle handle) noexcept {
     if (holds(handle)) return false;
     words_[handle / 64] |= bit(handle);
@@ -43,7 +43,7 @@ class HandleSet : public boost::intrusive::list_base_hook<> {
     ++count_;
     return true;
   }
-  // False: it was not held.
+  // False: the connection did not hold it.
   bool remove(api::Handle handle) noexcept {
     if (!holds(handle)) return false;
     words_[handle / 64] &= ~bit(handle);
@@ -52,8 +52,8 @@ class HandleSet : public boost::intrusive::list_base_hook<> {
   }
   uint32_t count() const noexcept { return count_; }
 
-  // Takes handles out, lowest first, and tells `let_go` each, until `work_max` were taken; to pass
-  // over 64 words without any is as much work as one. Returns the work.
+  // Takes handles out, lowest first, and calls `drop_reference` for each, until `work_max` units of
+  // work are done: a handle is one unit, and so are 64 words without any. Returns the work.
   template <typename DropReference>
   uint32_t take_out(uint32_t work_max, DropReference drop_reference) noexcept {
     uint32_t work = 0;
@@ -78,7 +78,7 @@ class HandleSet : public boost::intrusive::list_base_hook<> {
   base::MappedArray<uint64_t> words_;
   uint32_t handles_max_;
   uint32_t count_ = 0;
-  size_t first_word_ = SIZE_MAX;  // there is no handle in those before it
+  size_t first_word_ = SIZE_MAX;  // the words before it hold no handle
 };
 
 using HandleSets = boost::intrusive::list<HandleSet>;

@@ -7,7 +7,7 @@
 namespace sluice::session {
 namespace {
 
-// While draining, how long an idle connection's next request may still cross the end.
+// While draining, how long an idle connection stays open for a request that is already on its way.
 constexpr int64_t drain_grace_ms = 200;
 
 }  // namespace
@@ -19,7 +19,7 @@ HttpSession::HttpSession(Context& context, io::Io& io, io::SocketId socket,
       transport_(context, *this, connection_, log_memory),
       exchange_(context, transport_, transport_.log(), socket.index, key_memory),
       phase_started_ms_(context.now_ms()) {
-  in_request_ = true;  // the first request has to come within the header time-out
+  in_request_ = true;  // the first request has to arrive within the header time-out
   drain_started_ms_ = context.now_ms();
 }
 
@@ -38,7 +38,7 @@ size_t HttpSession::take(std::span<const std::byte> bytes) noexcept {
     }
     const auto rest = bytes.subspan(taken);
     if (rest.empty() && parser_.idle()) break;
-    // A head that is parsed cannot be put back: there is room for whatever it asks, or it waits.
+    // A parsed head cannot be put back, so it is parsed only when there is room for any request.
     if (!make_turn_room(1, limits::http_header_bytes_max)) break;
     if (!in_request_) phase_started_ms_ = context_.now_ms();
     in_request_ = true;
@@ -78,23 +78,23 @@ void HttpSession::on_head(const wire::HttpRequest& request, std::string_view tex
       .key_bytes_max = context_.options.key_bytes_max,
       .requests_can_set_rate = context_.options.requests_can_set_rate,
       .requests_can_mod_queue = context_.options.requests_can_mod_queue};
-  const wire::RestRequest asked = wire::route_request(request, options, context_.text.room());
-  if (const auto* decision = std::get_if<wire::RestDecision>(&asked)) {
+  const wire::RestRequest routed = wire::route_request(request, options, context_.text.room());
+  if (const auto* decision = std::get_if<wire::RestDecision>(&routed)) {
     decide(request, *decision);
   } else {
-    begin_exchange(request, asked);
+    begin_exchange(request, routed);
   }
 }
 
 void HttpSession::begin_exchange(const wire::HttpRequest& request,
-                                 const wire::RestRequest& asked) noexcept {
+                                 const wire::RestRequest& routed) noexcept {
   settle_answers();
   if (is_ending()) return;
-  const auto* reply = std::get_if<wire::RestReply>(&asked);
+  const auto* reply = std::get_if<wire::RestReply>(&routed);
   if (reply != nullptr && reply->closes) return refuse_with(*reply);
   const uint8_t head_only = request.method == "HEAD" ? HttpTransport::head_only : 0;
   transport_.begin(transport_.kind_of(request) | head_only);
-  exchange_.begin(asked);
+  exchange_.begin(routed);
   if (std::string* body = exchange_.body()) parser_.keep_body(*body);
   go_on();
 }
@@ -107,8 +107,8 @@ void HttpSession::on_body_end() noexcept {
   go_on();
 }
 
-// After anything that may have answered a request or opened an exchange: nothing behind an open one
-// is parsed, and nothing at all behind the last answer.
+// Called after anything that may have answered a request or opened an exchange: the session parses
+// nothing behind an open exchange, and nothing at all after the last answer.
 void HttpSession::go_on() noexcept {
   if (connection_.closing()) return;
   mark_dirty();
@@ -122,7 +122,7 @@ void HttpSession::go_on() noexcept {
   schedule_timer();
 }
 
-// Answers must leave in order: what the turn holds of this connection comes first.
+// Answers must leave in order: this connection's requests of the turn are answered first.
 void HttpSession::settle_answers() noexcept {
   if (undecided_ > 0) context_.backend.execute();
 }
@@ -147,8 +147,8 @@ void HttpSession::decide(const wire::HttpRequest& request,
       transport_.log());
   connection_.promise(HttpTransport::decision_bytes_max(kind, entry.key_bytes));
   ++undecided_;
-  // What follows a request that may wait, or that another shard decides, or the last one, is not
-  // parsed before its answer.
+  // If the request may wait, or another shard decides it, or it is the last one, nothing behind it
+  // is parsed before its answer.
   const bool may_wait = (entry.flags & api::flag::may_wait) != 0;
   const bool is_last = (kind & HttpTransport::last) != 0;
   if (may_wait || is_last || !context_.backend.is_here(entry.key())) hold(held_by_decision);
@@ -165,7 +165,7 @@ void HttpSession::on_verdicts(const route::Request& request, const Verdicts& ver
   if (is_queued && !is_ending()) {
     transport_.begin(request.kind);
     exchange_.wait(entry, detail.request_id, is_json);
-    return go_on();  // dirty: its peer may have left since it asked
+    return go_on();  // marks it dirty: its peer may have left since the request
   }
   return_ticket(context_, entry.ticket, is_queued);
   RequestLog& log = transport_.log();
@@ -180,7 +180,7 @@ void HttpSession::on_verdicts(const route::Request& request, const Verdicts& ver
   go_on();
 }
 
-// --- What the exchange waited for ----------------------------------------------------------
+// --- Replies for the exchange --------------------------------------------------------------
 
 void HttpSession::on_granted(WaitingEntry& entry, const api::Grant& grant) noexcept {
   phase_started_ms_ = context_.now_ms();
@@ -239,7 +239,8 @@ void HttpSession::write_refusal() noexcept {
 }
 
 void HttpSession::begin_drain() noexcept {
-  // Open requests are still answered, with `Connection: close`; idle connections end after a grace.
+  // Open requests are still answered, with `Connection: close`; idle connections end after a grace
+  // period.
   drain_started_ms_ = context_.now_ms();
   schedule_timer();
 }

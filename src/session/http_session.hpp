@@ -2,9 +2,10 @@
 // Flow:   HttpParser -> wire::route_request() -> an entry of the turn, or the connection's one
 //         RestExchange -> HttpTransport.
 // Shape:  docs/rest.md. Requests that cannot wait are decided together however many are pipelined;
-//         nothing behind one that may wait, or whose exchange is open, is parsed before that one is
-//         answered.
-// Errors: what breaks the stream is answered (400, 413, 417, 431, 505) and ends the connection.
+//         nothing behind one that may wait, or that has an open exchange, is parsed before that one
+//         is answered.
+// Errors: a request that breaks the stream is answered (400, 413, 417, 431, 505) and ends the
+//         connection.
 #pragma once
 
 #include "session/http_transport.hpp"
@@ -17,7 +18,7 @@ namespace sluice::session {
 
 class HttpSession final : public Session {
  public:
-  // `key_memory` keeps the key of a waiting request whose answer will show it, `log_memory`
+  // `key_memory` keeps the key of a waiting request if the answer will show it, `log_memory`
   // (RequestLog::memory_bytes) the heads of requests that are not answered yet.
   HttpSession(Context& context, io::Io& io, io::SocketId socket, net::ConnectionMemory& memory,
               std::span<char> key_memory, std::span<char> log_memory) noexcept;
@@ -55,9 +56,9 @@ class HttpSession final : public Session {
   HttpTransport transport_;
   RestExchange exchange_;
   uint32_t undecided_ = 0;   // requests of the turn
-  bool in_request_ = false;  // some of a head or body has come, but not all
+  bool in_request_ = false;  // a head or body has arrived in part
   int64_t drain_started_ms_ = 0;
-  int64_t phase_started_ms_;  // since when idle, or within the present request
+  int64_t phase_started_ms_;  // when it became idle, or when the present request began
 };
 
 }  // namespace sluice::session

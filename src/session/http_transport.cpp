@@ -56,7 +56,7 @@ size_t HttpTransport::decision_bytes_max(uint8_t kind, size_t key_bytes) noexcep
 
 void HttpTransport::write_decision(const wire::DecisionAnswer& decision, uint8_t kind) noexcept {
   wire::ReplyHead head = head_of(kind);
-  // Another shard may be the first to know that the server goes down.
+  // Another shard may know earlier than this one that the server shuts down.
   if (decision.verdict == api::Verdict::draining) head.keep_alive = false;
   if (decision.verdict == api::Verdict::never_fits) log_.refused("cost exceeds maxRequests");
   write_answer(wire::decision_bytes_max(decision.key.size(), decision.json), head, [&](auto out) {

@@ -1,7 +1,7 @@
-// Writes the answers of an HTTP/1.1 connection, and asks the shards for the one exchange that may
-// be open on it.
-// Flow:   RestExchange, and decisions that need none -> the connection's output; the log; which
-//         reservation an answer names goes to the session.
+// Writes the answers of an HTTP/1.1 connection, and asks the shards on behalf of the one exchange
+// that may be open on it.
+// Flow:   RestExchange, and decisions that need none -> the connection's output; the log; the
+//         reservation that an answer names -> the session.
 // Shape:  answers are written in the order of their requests; one with `Connection: close` is the
 //         last.
 // Lives:  as long as its session, which sends what was written and ends the connection.
@@ -30,17 +30,18 @@ class HttpTransport final : public RestTransport {
   RequestLog& log() noexcept { return log_; }
   uint8_t kind_of(const wire::HttpRequest& request) const noexcept;
 
-  // Of the exchange that begins.
+  // The kind of the exchange that begins.
   void begin(uint8_t kind) noexcept { kind_ = kind; }
 
-  // Of a /rate request that was no exchange; the kind is its own.
+  // For a /rate request that needed no exchange, with the kind of that request.
   void write_decision(const wire::DecisionAnswer& decision, uint8_t kind) noexcept;
   void write_release(uint8_t kind) noexcept;
   static size_t decision_bytes_max(uint8_t kind, size_t key_bytes) noexcept;
 
   // `100 Continue`.
   void write_continue() noexcept;
-  // What breaks the stream is no request: the log does not show it. The last answer.
+  // The answer to what breaks the stream, and the last one. That was no request, so it is not
+  // logged.
   void write_refusal(const wire::RestReply& reply) noexcept;
 
   // Whether the last answer is written.

@@ -9,10 +9,10 @@
 namespace sluice::session {
 namespace {
 
-// After GoAway, how long frames that cross it are still answered.
+// How long after GoAway the session still answers frames that were already on their way.
 constexpr int64_t go_away_grace_ms = 200;
 
-// Entries that ask for one permit each of keys that lie one after the other.
+// Fills entries with one permit each, of keys that lie one after the other.
 void fill_keys(std::span<api::Entry> entries, std::string_view keys,
                wire::Column<uint16_t> sizes) noexcept {
   const char* key = keys.data();
@@ -63,8 +63,8 @@ size_t NativeSession::take(std::span<const std::byte> bytes) noexcept {
   return taken;
 }
 
-// Entries of which other cores decide some are answered later. What has an order with everything
-// before it has to wait for them: an error that ends the connection, Withdraw, Inspect.
+// A frame with entries of other shards is answered later. Frames that are ordered behind everything
+// before them have to wait for that: an error that ends the connection, Withdraw, Inspect.
 bool NativeSession::all_decided() noexcept {
   context_.backend.execute();
   if (outstanding_frames_ == 0) return true;
@@ -86,9 +86,9 @@ bool NativeSession::on_hello(uint64_t id, const wire::HelloRequest& hello) noexc
     finish();
     return true;
   }
-  const uint32_t wanted = hello.wanted_shard - 1;  // none: out of range
+  const uint32_t wanted = hello.wanted_shard - 1;  // no wish: out of range
   if (wanted < context_.options.shards && wanted != context_.options.shard) {
-    // Its new core reads this Hello again.
+    // Its new shard reads this Hello again.
     hold(held_by_move);
     context_.backend.move(*this, wanted);
     return false;
@@ -113,7 +113,7 @@ bool NativeSession::on_hello(uint64_t id, const wire::HelloRequest& hello) noexc
 bool NativeSession::id_in_use(uint64_t id) const noexcept {
   if (frames_.find(id) != frames_.end()) return true;
   if (outstanding_frames_ == 0 || id > highest_id_) return false;
-  // Clients count upwards, so this is rare; and it is bounded by what may be outstanding.
+  // Clients count upwards, so this search is rare; the number of outstanding frames bounds it.
   const auto requests = context_.turn.requests();
   uint32_t left = outstanding_frames_;
   for (auto request = requests.rbegin(); request != requests.rend() && left > 0; ++request) {
@@ -124,7 +124,7 @@ bool NativeSession::id_in_use(uint64_t id) const noexcept {
   return left > 0 && context_.backend.awaits(*this, id);
 }
 
-// Whether a frame may become a request of the turn, which has room.
+// Whether a frame may become a request of the turn. The turn has room.
 bool NativeSession::admit(uint64_t id, size_t frame_bytes) noexcept {
   if (id_in_use(id)) {
     write_error(id, ErrorCode::id_in_use);
@@ -141,7 +141,7 @@ bool NativeSession::admit(uint64_t id, size_t frame_bytes) noexcept {
   return true;
 }
 
-// What every frame of entries becomes.
+// The request that a frame of entries becomes.
 route::Request NativeSession::request_of(uint64_t id, size_t frame_bytes,
                                          Kind kind) const noexcept {
   return {.session = connection_.socket().index,
@@ -169,7 +169,7 @@ void NativeSession::on_acquire(uint64_t id, size_t frame_bytes,
   fill_terms(entries, acquire);
 }
 
-// Of entries that have their keys.
+// For entries that have their keys already.
 void NativeSession::fill_terms(std::span<api::Entry> entries,
                                const wire::AcquireTerms& terms) noexcept {
   connection_.promise(
@@ -231,8 +231,8 @@ void NativeSession::on_withdraw(uint64_t id, const wire::WithdrawRequest& reques
         tickets.push_back(entry.ticket);
       }
     }
-    // The outcome comes as a grant, at once or from another core, and takes the entry off; so do
-    // the grants of those who stood behind it, of this very frame perhaps.
+    // The outcome comes as a grant, at once or from another shard, and removes the entry. So do the
+    // grants of waiters behind it, which may be of this very frame: hence the list of tickets.
     for (const api::Ticket ticket : tickets) context_.backend.withdraw(context_.waits[ticket]);
   }
   write(wire::small_answer_bytes_max, [&](auto out) { return wire::encode_done(id, out); });
@@ -243,7 +243,7 @@ void NativeSession::on_inspect(uint64_t id, const wire::InspectRequest& request)
   if (!request.key.empty()) {
     context_.backend.inspect(*this, id, request.key);
   } else {
-    // As many keys as one answer surely holds, however long they are.
+    // As many keys as fit into one answer, however long they are.
     const uint32_t fitting = limits::reply_bytes_max / (context_.options.key_bytes_max + 64);
     const uint32_t limit = smaller_limit(request.limit, limits::inspect_page_max);
     context_.backend.page(*this, id, request.cursor, std::min(limit, fitting));
@@ -262,7 +262,7 @@ void NativeSession::on_page(uint64_t id, std::span<const api::KeyState> keys,
         [&](auto out) { return wire::encode_inspected(id, keys, next_cursor, out); });
 }
 
-// Asked by REST only.
+// Only REST sessions ask for these.
 void NativeSession::on_counted(uint64_t, uint64_t) noexcept {}
 void NativeSession::on_text(uint64_t, std::string_view, std::string_view) noexcept {}
 
@@ -312,7 +312,7 @@ void NativeSession::keep_waiting(const route::Request& request, const Verdicts& 
   }
 }
 
-// The connection ended between its request and the decision: nobody waits.
+// The connection ended between the request and the decision, so no client waits.
 void NativeSession::abandon_waiting(const Verdicts& verdicts) noexcept {
   for (size_t i = 0; i < verdicts.entries.size(); ++i) {
     const api::Ticket ticket = verdicts.entries[i].ticket;
@@ -346,7 +346,7 @@ void NativeSession::write_settled() noexcept {
   }
 }
 
-// One Granted frame, of as many entries as fit into one.
+// Writes one Granted frame, with as many entries as fit.
 void NativeSession::write_granted(WaitingFrame& frame) noexcept {
   auto& indexes = context_.scratch.indexes;
   auto& outcomes = context_.scratch.verdicts;
@@ -405,7 +405,7 @@ void NativeSession::drop_waiting() noexcept {
 void NativeSession::write_error(uint64_t id, ErrorCode code) noexcept {
   const wire::ErrorAnswer answer{.code = code, .text = error_text(code)};
   const bool last = ends_connection(code);
-  if (last && !all_decided()) {  // what came before it is answered before it
+  if (last && !all_decided()) {  // earlier frames are answered first
     fatal_ = {.code = code, .id = id};
     return;
   }
@@ -420,14 +420,14 @@ void NativeSession::write_refusal() noexcept {
 }
 
 void NativeSession::begin_drain() noexcept {
-  if (said_go_away_ || connection_.finishing() || connection_.closing()) return;
-  if (held_by(held_by_move)) return;  // its new core tells it
+  if (sent_go_away_ || connection_.finishing() || connection_.closing()) return;
+  if (held_by(held_by_move)) return;  // its new shard sends GoAway
   if (!welcomed_) {
     write_error(0, ErrorCode::draining);
     finish();
     return;
   }
-  said_go_away_ = true;
+  sent_go_away_ = true;
   drain_started_ms_ = context_.now_ms();
   write(wire::small_answer_bytes_max,
         [](auto out) { return wire::encode_go_away("the server is shutting down", out); });
@@ -447,9 +447,9 @@ void NativeSession::answer_draining(uint64_t id, uint32_t count, uint8_t detail_
 int64_t NativeSession::deadline_ms() const noexcept {
   if (held_by(held_by_move)) return never_ms;
   if (!welcomed_) return started_ms_ + context_.options.header_timeout_ms;
-  // Outcomes that another core has not told yet, or that the peer does not read, come first; the
-  // drain's own end is not far.
-  if (said_go_away_ && frames_.empty() && settled_.empty() && outstanding_frames_ == 0) {
+  // Outcomes that another shard has not reported yet, or that the peer does not read, come first;
+  // the drain's own deadline is not far.
+  if (sent_go_away_ && frames_.empty() && settled_.empty() && outstanding_frames_ == 0) {
     return drain_started_ms_ + go_away_grace_ms;
   }
   return never_ms;

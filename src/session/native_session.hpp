@@ -3,7 +3,7 @@
 //         native_session_frames.cpp: which frames when; native_session_handle.cpp: keys by number;
 //         native_session_quota.cpp: quotas.
 // Shape:  docs/protocol.md. Hello first; then frames in any number, answered in any order.
-// Errors: a wrong frame is answered by Error with its id and changes nothing; what breaks the
+// Errors: a wrong frame is answered by Error with its id and changes nothing; one that breaks the
 //         stream or the announced bounds ends the connection after its Error.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace sluice::session {
 
-// The smaller of two limits of which zero means none.
+// The smaller of two limits; zero means no limit.
 inline uint32_t smaller_limit(uint32_t one, uint32_t other) noexcept {
   if (one == 0) return other;
   return other == 0 ? one : std::min(one, other);
@@ -55,7 +55,7 @@ class NativeSession final : public Session {
   int64_t deadline_ms() const noexcept override;
   void on_deadline() noexcept override;
 
-  // False: not now; the frame is looked at again when the session is resumed.
+  // False: not now; the frame is handled again when the session is resumed.
   bool on_frame(std::span<const std::byte> frame) noexcept;
   bool may_handle(const FrameRule& rule, const Arrival& arrival, bool refuses) noexcept;
   bool make_room(const FrameRule& rule, const Arrival& arrival, bool refuses) noexcept;
@@ -116,19 +116,19 @@ class NativeSession final : public Session {
   void write_error(uint64_t id, ErrorCode code) noexcept;
 
   std::unique_ptr<HandleSet> handles_;  // from the first Intern on
-  uint32_t other_shard_handles_ = 0;    // of them, those of other cores' keys
+  uint32_t other_shard_handles_ = 0;    // how many of them are of other shards' keys
   WaitingFrames frames_;                // by id
-  SettledFrames settled_;               // with outcomes that were not told yet
-  uint32_t waiting_count_ = 0;          // entries, those of the turn that may wait included
+  SettledFrames settled_;               // with outcomes that are not written yet
+  uint32_t waiting_count_ = 0;          // entries, including those of the turn that may wait
   uint32_t outstanding_frames_ = 0;
   size_t outstanding_bytes_ = 0;
   uint64_t highest_id_ = 0;                 // of the outstanding frames
-  std::optional<wire::DecodeError> fatal_;  // told when all that came before it is decided
-  uint64_t binding_ = 0;                    // of reservations that end with it; 0: none yet
+  std::optional<wire::DecodeError> fatal_;  // reported when all earlier frames are decided
+  uint64_t binding_ = 0;                    // of its connection-bound reservations; 0: none yet
   int64_t started_ms_;
   int64_t drain_started_ms_ = 0;
   bool welcomed_ = false;
-  bool said_go_away_ = false;
+  bool sent_go_away_ = false;
   bool binding_ended_ = false;
 };
 

@@ -157,7 +157,7 @@ bool NativeSession::on_frame(std::span<const std::byte> frame) noexcept {
     write_error(arrival.id, ErrorCode::hello_expected);
     return true;
   }
-  const bool refuses = said_go_away_ && rule.refuse != nullptr;
+  const bool refuses = sent_go_away_ && rule.refuse != nullptr;
   if (!may_handle(rule, arrival, refuses)) return false;
   if (connection_.finishing() || connection_.closing()) return true;
   if (rule.admission.id == IdRule::unused && id_in_use(arrival.id)) {

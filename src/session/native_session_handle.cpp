@@ -1,6 +1,6 @@
 // Keys by number: Intern, AcquireByHandle, Forget.
-// Flow:   plain requests by handle go to the shard as numbers; others, and those with keys of other
-//         cores among them, become entries with the keys' text, as if they had come with it.
+// Flow:   plain requests by handle go to the shard as numbers; all others, and those with keys of
+//         other shards, become entries with the keys' text, like requests by key.
 #include <system_error>
 
 #include "base/assert.hpp"
@@ -27,21 +27,21 @@ void NativeSession::on_intern(uint64_t id, const wire::InternRequest& request) n
 
 Verdict NativeSession::intern(std::string_view key, api::Handle& handle) noexcept {
   if (key.empty() || key.size() > context_.options.key_bytes_max) return Verdict::invalid_key;
-  if (said_go_away_) return Verdict::draining;
+  if (sent_go_away_) return Verdict::draining;
   if (make_handle_set()) handle = context_.backend.intern(key);
   if (handle == api::no_handle) {
     ++context_.handles_refused;
     return Verdict::handles_full;
   }
   if (!handles_->add(handle)) {
-    context_.backend.drop_reference(handle);  // a connection holds a handle once
+    context_.backend.drop_reference(handle);  // a connection holds each handle once
   } else if (!context_.backend.is_here(key)) {
     ++other_shard_handles_;
   }
   return Verdict::approved;
 }
 
-// Off the way of requests: the one place where a connection takes memory of its own.
+// Off the request path: the one place where a connection allocates memory of its own.
 bool NativeSession::make_handle_set() noexcept {
   if (handles_ != nullptr) return true;
   if (context_.departed_handles.size() >= limits::departed_sets_max) return false;
@@ -64,7 +64,7 @@ void NativeSession::on_forget(uint64_t id, const wire::ForgetRequest& request) n
   write(wire::small_answer_bytes_max, [&](auto out) { return wire::encode_done(id, out); });
 }
 
-// False: not now, as on_frame().
+// False: not now, as in on_frame().
 bool NativeSession::on_acquire_by_handle(uint64_t id, size_t frame_bytes,
                                          const wire::AcquireByHandleRequest& acquire) noexcept {
   const auto count = static_cast<uint32_t>(acquire.handles.size());
@@ -97,14 +97,14 @@ bool NativeSession::goes_to_handle_slots(
          handles_->holds_all(acquire.handles);
 }
 
-// The empty key, which is not valid, for a handle that is not held.
+// The empty key, which is not valid, for a handle that the connection does not hold.
 std::string_view NativeSession::key_of(api::Handle handle) const noexcept {
   if (handles_ == nullptr || !handles_->holds(handle)) return "";
   return context_.backend.key_of(handle);
 }
 
-// Puts the keys into the scratch. Returns the bytes of their text, where it must outlive the turn
-// because other cores decide some.
+// Puts the keys into the scratch. Returns the bytes of their text if it must outlive the turn
+// because other shards decide some of them, else 0.
 size_t NativeSession::look_up(wire::Column<api::Handle> handles) noexcept {
   auto& keys = context_.scratch.keys;
   keys.clear();

@@ -1,9 +1,9 @@
 // Quotas: Reserve, Check, Settle, Cancel, Extend, Record, Usage, QuotaChange, Reset.
 // Flow:   a frame becomes the calls of a batch, which the backend has decided -> on_quota(), at
-//         once or later -> QuotaAnswers or UsageReply. What waits is remembered, withdrawn and told
-//         as entries of an Acquire are.
+//         once or later -> QuotaAnswers or UsageReply. Calls that wait are kept, withdrawn and
+//         granted like the entries of an Acquire.
 // Shape:  frames of entries are outstanding until they are answered. Usage, QuotaChange and Reset
-//         are looks: nothing behind one is read before its answer.
+//         are queries: the session reads nothing behind one before its answer.
 #include <algorithm>
 #include <boost/range/adaptor/transformed.hpp>
 
@@ -18,7 +18,7 @@ using api::QuotaCall;
 using api::QuotaCode;
 using api::QuotaOp;
 
-// Of QuotaBatch::kind: what its answer may hold, and how it came.
+// Bits of QuotaBatch::kind: what the answer may hold, and what kind of frame asked.
 namespace batch_bit {
 constexpr uint8_t tickets = 1, reservations = 2, retries = 4, limits = 8, query = 16, usage = 32,
                   connection_bound = 64;
@@ -30,7 +30,7 @@ wire::QuotaColumns columns_of(uint8_t kind) noexcept {
           .limits = (kind & batch_bit::limits) != 0};
 }
 
-// The bound of its answer; the batch tells no more limits than all its subjects can have.
+// The bound of the answer's size; a batch reports no more limits than all its subjects can have.
 size_t answers_bytes_max(const QuotaBatch& batch) noexcept {
   const size_t limits_max =
       std::min<size_t>(batch.subjects.size() * limits::quota_limits_max, limits::quota_reports_max);
@@ -194,7 +194,7 @@ void NativeSession::on_record(uint64_t id, size_t frame_bytes,
 void NativeSession::on_usage(uint64_t id, const wire::UsageRequest& request) noexcept {
   QuotaBatch& batch = context_.backend.take_batch();
   if (request.subject_sizes.empty()) {
-    // As many subjects as one answer surely names, however long they are.
+    // As many subjects as fit into one answer, however long their names are.
     const auto fitting =
         static_cast<uint32_t>(wire::usage_names_bytes_max / context_.options.key_bytes_max);
     const uint32_t limit = smaller_limit(request.limit, limits::subjects_page_max);
@@ -231,7 +231,7 @@ void NativeSession::on_reset(uint64_t id, const wire::ResetRequest& request) noe
   query(id, batch, 0);
 }
 
-// Whether a frame of entries may become a batch. None at all are answered at once.
+// Whether a frame of entries may become a batch. A frame without entries is answered at once.
 bool NativeSession::admit_batch(uint64_t id, size_t frame_bytes, size_t entries_count) noexcept {
   if (entries_count > 0) return admit(id, frame_bytes);
   if (id_in_use(id)) {
@@ -260,7 +260,7 @@ void NativeSession::ask(uint64_t id, size_t frame_bytes, QuotaBatch& batch, uint
   batch.frame_bytes = static_cast<uint32_t>(frame_bytes);
   batch.kind = kind;
   connection_.promise(answers_bytes_max(batch));
-  // What goes from core to core has no order with what would come behind it.
+  // A batch that goes from shard to shard has no order with frames behind it, so those wait.
   if (context_.backend.spans_shards(batch)) hold(held_by_decision);
   context_.backend.ask(*this, id, batch);
 }
@@ -279,7 +279,7 @@ void NativeSession::on_quota(uint64_t id, const QuotaBatch& batch) noexcept {
   if (connection_.closing() || connection_.finishing()) {
     abandon_waiting(batch);
     session::cancel_undelivered(context_.backend, batch);
-    // Some core may have heard of the tie's end before it made this.
+    // A shard may have ended the binding before it made this reservation.
     if ((batch.kind & batch_bit::connection_bound) != 0) context_.backend.end_binding(binding_);
     return;
   }
@@ -312,7 +312,7 @@ void NativeSession::write_quota_answers(uint64_t id, std::span<const api::QuotaA
   });
 }
 
-// Without asking anybody.
+// Answers without asking a shard.
 void NativeSession::answer_with(uint64_t id, size_t count, QuotaCode code) noexcept {
   auto& answers = context_.scratch.quota_answers;
   answers.assign(count, {.code = code});
@@ -342,7 +342,7 @@ void NativeSession::keep_waiting(uint64_t id, const QuotaBatch& batch) noexcept 
   }
 }
 
-// The connection ended between its frame and the decision: nobody waits.
+// The connection ended between the frame and the decision, so no client waits.
 void NativeSession::abandon_waiting(const QuotaBatch& batch) noexcept {
   for (size_t index = 0; index < batch.calls.size(); ++index) {
     const api::Ticket ticket = batch.calls[index].ticket;

@@ -63,8 +63,8 @@ void QuotaExchange::wait() noexcept {
   stage_ = Stage::waiting;
 }
 
-// What was granted is not answered in this loop iteration, which may have been long: first the next
-// one has to notice a client that left.
+// A grant is not answered in this loop iteration, which may have been long: first the next one has
+// to notice whether the client has left.
 void QuotaExchange::on_outcome(const api::Grant& grant) noexcept {
   ASSERT(stage_ == Stage::waiting);
   stage_ = api::admits(grant.code) ? Stage::granted : Stage::due;

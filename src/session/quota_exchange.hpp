@@ -1,8 +1,8 @@
 // A request under /v1/ from its head to its answer: it has a body, and may wait in a queue.
 // Flow:   body -> read() -> fill() -> on_replies() -> the answer; or wait() -> on_outcome() ->
 //         waited_answer().
-// Errors: what the request gets wrong is an answer of read().
-// Lives:  on the heap: REST's quotas may allocate.
+// Errors: for a wrong request read() returns an answer.
+// Lives:  on the heap: REST requests about quotas may allocate.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +20,16 @@ class QuotaExchange {
  public:
   struct Answer {
     wire::QuotaReply reply;
-    uint64_t reservation = 0;  // that the client learns of; 0: none
+    uint64_t reservation = 0;  // that the answer names; 0: none
   };
 
   enum class Stage : uint8_t {
-    body,     // not all of it has come
-    ready,    // its question can be asked
-    asked,    // the shards owe a reply
+    body,     // has arrived in part only
+    ready,    // its call can be sent to the shards
+    asked,    // waits for the shards' reply
     waiting,  // in the queue of its subjects
     granted,  // in this loop iteration, after it had waited
-    due,      // its answer: now, in the iteration after that
+    due,      // to be answered now, in the iteration after that
   };
 
   QuotaExchange(Context& context, RequestLog& log, const wire::RestQuota& asked);
@@ -38,14 +38,14 @@ class QuotaExchange {
   bool reads_body() const noexcept { return wire::reads_quota_body(head_.view()); }
   std::string& body() noexcept { return body_; }
 
-  // The body is whole. The answer where the shards need not be asked.
+  // The body is whole. Returns the answer if the shards need not be asked.
   std::optional<Answer> read();
 
-  // What to ask the shards, as the calls of an empty batch.
+  // Adds the request's call to an empty batch.
   void fill(api::QuotaBatch& batch);
   std::optional<Answer> on_replies(const api::QuotaBatch& batch);
 
-  // Its call was queued; then its outcome has come. A denial is due at once.
+  // wait(): its call was queued; on_outcome(): its outcome has come. A denial is due at once.
   void wait() noexcept;
   void on_outcome(const api::Grant& grant) noexcept;
   Answer waited_answer(const api::WaitAnswer& waited) const;

@@ -1,4 +1,5 @@
-// The head of a request under /v1/, kept beyond the bytes that it came in: its body comes later.
+// A copy of the head of a request under /v1/, which outlives the bytes that it was received in: the
+// body comes later.
 #pragma once
 
 #include <string>
@@ -9,21 +10,21 @@ namespace sluice::session {
 
 class QuotaHead {
  public:
-  explicit QuotaHead(const wire::RestQuota& asked)
-      : asked_(asked),
-        method_(asked.method),
-        subject_(asked.subject),
-        reservation_(asked.reservation),
-        cursor_(asked.cursor),
-        limit_(asked.limit),
-        rate_style_(asked.rate_style),
-        headers_(asked.headers),
-        unknown_field_(asked.unknown_field),
-        unclear_field_(asked.unclear_field) {}
+  explicit QuotaHead(const wire::RestQuota& request)
+      : request_(request),
+        method_(request.method),
+        subject_(request.subject),
+        reservation_(request.reservation),
+        cursor_(request.cursor),
+        limit_(request.limit),
+        rate_style_(request.rate_style),
+        headers_(request.headers),
+        unknown_field_(request.unknown_field),
+        unclear_field_(request.unclear_field) {}
 
-  // Its texts last as long as this head.
+  // Its texts are valid as long as this head.
   wire::RestQuota view() const noexcept {
-    wire::RestQuota head = asked_;
+    wire::RestQuota head = request_;
     head.method = method_;
     head.subject = subject_;
     head.reservation = reservation_;
@@ -37,7 +38,7 @@ class QuotaHead {
   }
 
  private:
-  wire::RestQuota asked_;  // its texts have ended; view() replaces them all
+  wire::RestQuota request_;  // its views dangle; view() replaces them all
   std::string method_;
   std::string subject_;
   std::string reservation_;

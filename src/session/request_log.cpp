@@ -29,7 +29,7 @@ using log::Level;
 constexpr size_t value_bytes_max = 1'024;
 constexpr size_t headers_bytes_max = 4'096;
 
-// What a log must not hold.
+// Headers that must not be logged.
 constexpr std::string_view secret_headers[] = {"Authorization", "Cookie",       "Set-Cookie",
                                                "X-Auth-Token",  "X-Csrf-Token", "X-Xsrf-Token"};
 
@@ -58,7 +58,7 @@ Header header_of(std::string_view line) noexcept {
           .value = wire::trim_white_space(line.substr(std::min(colon + 1, line.size())))};
 }
 
-// The head of a request, cut into what the log tells. It was parsed before.
+// The head of a request, cut into what the log shows. It was parsed before.
 struct Head {
   explicit Head(std::string_view text) noexcept : headers(text) {
     std::string_view line = take_line(headers);
@@ -76,10 +76,10 @@ struct Head {
 
   std::string_view method;
   std::string_view target;
-  std::string_view headers;  // every line of them
+  std::string_view headers;  // all lines
 };
 
-// "x-request-ID" is told as "X-Request-Id", as Go does.
+// "x-request-ID" is logged as "X-Request-Id", as in Go.
 std::string canonical_name(std::string_view name) {
   std::string text{name};
   bool begins = true;
@@ -97,7 +97,7 @@ bool is_public(std::string_view name) noexcept {
                       [name](auto secret) { return wire::equals_ignoring_case(name, secret); });
 }
 
-// What of a value is told.
+// The part of a value that is logged.
 std::string loggable(std::string_view text) {
   return text::shortened(text, value_bytes_max);
 }
@@ -118,12 +118,12 @@ std::string decoded(std::string_view text) {
   return loggable(wire::DecodeBuffer{buffer}.percent_decode(text).value_or(text));
 }
 
-// As deciding has it; empty when the path has none.
+// The key, decoded as for the decision; empty when the path has none.
 std::string key_of(const Head& head) {
   return std::string{wire::trim_white_space(decoded(wire::path_of(head.target).key))};
 }
 
-// Of a request that was routed; gocc tells none of others.
+// The parameters of a request that was routed; for other requests gocc logs none.
 Fields param_fields(const wire::RestPath& path) {
   Fields fields = Fields::object();
   if (path.route.ends_with("/:id")) fields["id"] = decoded(path.id);

@@ -1,11 +1,11 @@
-// What the log says of one connection's REST requests: a WARN line for what was refused, for
-// waiters that left and for releases of unknown keys; with the switches a line for every exchange.
+// Logs one connection's REST requests: a WARN line for each that was refused, for each waiter that
+// left and for each release of an unknown key; with the switches a line for every exchange.
 // Flow:   keep() with every head, then one of answered() and vanished() for each, in their order.
 // Shape:  fields as gocc's (correlation-id, key; request{...}, response{...}, id, error); a
 //         correlation id that the client did not send is made up when a line needs it.
-// Errors: none. Values above 1 KiB are cut, headers above 4 KiB together not told: a line stays
-//         below about 12 KiB.
-// Lives:  one per connection; when no line can be wanted nothing is kept.
+// Errors: none. Values above 1 KiB are cut, headers above 4 KiB together are left out: a line
+//         stays below about 12 KiB.
+// Lives:  one per connection; it keeps nothing when switches and level allow no line.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,9 @@
 
 namespace sluice::session {
 
-inline constexpr uint16_t client_left = 499;  // as nginx calls it; nobody sees it but the log
+inline constexpr uint16_t client_left = 499;  // nginx's status; only the log shows it
 
-// Classes of status whose exchanges are told.
+// Which exchanges are logged, by class of status.
 struct AccessLog {
   bool of_2xx = false;
   bool of_4xx = false;
@@ -29,13 +29,13 @@ struct AccessLog {
 
 class RequestLog {
  public:
-  // What a connection keeps of heads that are not answered yet.
+  // Memory of a connection for the heads of requests that are not answered yet.
   static constexpr size_t memory_bytes = 2 * limits::http_header_bytes_max;
 
   RequestLog(std::span<char> memory, const AccessLog& access) noexcept;
 
-  // Whether a head may be kept; if not, the requests before it have to be answered first. There is
-  // always room for one.
+  // Whether there is room for a head; if not, the requests before it have to be answered first.
+  // There is always room for one.
   bool has_room(std::string_view head) const noexcept;
   void keep(std::string_view head, base::Now now) noexcept;
 
@@ -43,15 +43,15 @@ class RequestLog {
   void answered(std::span<const std::byte> response) noexcept;
   void answered(uint16_t status, uint64_t body_bytes) noexcept;
 
-  // Its client left while it waited.
+  // The client of the oldest request left while it waited.
   void vanished() noexcept;
 
-  // Of the oldest request, before it is answered.
+  // For the oldest request, before it is answered.
   void refused(std::string_view cause) noexcept;
   void released_unknown() noexcept;
   void inspected_unknown() noexcept;
 
-  // Whether released_unknown() would say anything.
+  // Whether released_unknown() would log anything.
   bool warns() const noexcept { return warns_; }
 
  private:

@@ -1,8 +1,8 @@
-// A /rate request on its way into the loop iteration's entries and back, for any version of HTTP.
+// Puts a /rate request into the turn's entries, and frees its ticket, for any version of HTTP.
 // Flow:   wire::RestDecision -> add_decision() -> decided -> return_ticket(), unless it waits.
-// Shape:  no exchange of its own: most are answered in the iteration in which they come. One that
-//         is queued goes on as a RestExchange.
-// Lives:  inline, for millions of them pass in a second.
+// Shape:  has no exchange: most are answered in the iteration in which they arrive. One that is
+//         queued goes on as a RestExchange.
+// Lives:  inline, since there may be millions of them in a second.
 #pragma once
 
 #include <span>
@@ -15,7 +15,7 @@
 
 namespace sluice::session {
 
-// What this server adds to a request's own wishes.
+// Adds to the entry what the server's options decide.
 inline void complete_entry(api::Entry& entry, const Options& options,
                            const RequestLog& log) noexcept {
   if (entry.op == api::Op::release && log.warns()) entry.flags |= api::flag::wants_details;
@@ -25,7 +25,7 @@ inline void complete_entry(api::Entry& entry, const Options& options,
   if (most != 0 && (entry.wait_ms_max == 0 || entry.wait_ms_max > most)) entry.wait_ms_max = most;
 }
 
-// There is room for `request` in the turn. A key that was decoded lies in context.text.
+// The turn has room for `request`. A key that was decoded lies in context.text.
 inline const api::Entry& add_decision(Context& context, const route::Request& request,
                                       const api::Entry& asked, const RequestLog& log) noexcept {
   const std::span<char> text = context.text.room();
@@ -42,8 +42,7 @@ inline const api::Entry& add_decision(Context& context, const route::Request& re
   return entry;
 }
 
-// Nobody waits with this ticket, if it is one: it was decided, or queued for a client that has
-// left.
+// Frees the ticket, if there is one: the entry was decided, or queued for a client that has left.
 inline void return_ticket(Context& context, api::Ticket ticket, bool is_queued) noexcept {
   if (is_queued) {
     context.backend.abandon(context.waits[ticket]);
@@ -52,7 +51,7 @@ inline void return_ticket(Context& context, api::Ticket ticket, bool is_queued) 
   }
 }
 
-// Whether a release named a key that is not live, as far as it was asked for.
+// Whether a release named a key that is not live; known only if the entry asked for it.
 inline bool is_of_unknown_key(const api::Entry& entry, const api::Detail& detail) noexcept {
   const bool has_details = (entry.flags & api::flag::wants_details) != 0;
   return entry.op == api::Op::release && has_details && detail.limit == 0;

@@ -23,7 +23,7 @@ RestExchange::~RestExchange() {
   ASSERT(ticket_ == api::no_ticket);
 }
 
-// --- What begins one -----------------------------------------------------------------------
+// --- Begin ---------------------------------------------------------------------------------
 
 void RestExchange::begin(const wire::RestRequest& request) noexcept {
   ASSERT(!is_open() && !is_dropped_);
@@ -93,10 +93,9 @@ void RestExchange::wait(const api::Entry& entry, uint64_t request_id, bool json)
   queued.key_bytes = entry.key_bytes;
 }
 
-// --- What ends one -------------------------------------------------------------------------
+// --- End -----------------------------------------------------------------------------------
 
-// Over before its answer is written: that may be the end of the connection, which drops what is
-// open.
+// Idle before the answer is written: writing it may end the connection, which drops open exchanges.
 void RestExchange::answer(const wire::RestAnswer& answer, const AnswerOptions& options) noexcept {
   state_ = Idle{};
   transport_.answer(answer, options);
@@ -118,7 +117,7 @@ void RestExchange::drop() noexcept {
   log_.vanished();
 }
 
-// --- What happens to one -------------------------------------------------------------------
+// --- Events --------------------------------------------------------------------------------
 
 std::string* RestExchange::body() noexcept {
   return takes_body() && quota()->reads_body() ? &quota()->body() : nullptr;
@@ -144,7 +143,7 @@ void RestExchange::ask() noexcept {
   transport_.ask(batch);
 }
 
-// For as long as there is a ticket.
+// The lent answer lives as long as the ticket.
 void RestExchange::lend_wait_answer(api::QuotaBatch& batch) noexcept {
   auto& answer = context_.waits[batch.calls[0].ticket].answer;
   answer = std::make_unique<api::WaitAnswer>();
@@ -193,7 +192,7 @@ void RestExchange::on_granted(const WaitingEntry& entry, const api::Grant& grant
                               .json = queued.json});
 }
 
-// Its waiter holds what was granted until this.
+// Until this, the waiter's ticket holds what was granted.
 void RestExchange::answer_waited() noexcept {
   const api::WaitAnswer& waited = *context_.waits[ticket_].answer;
   const QuotaExchange::Answer answer = quota()->waited_answer(waited);

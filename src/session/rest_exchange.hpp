@@ -5,9 +5,9 @@
 // Shape:  one state at a time: idle, a question about shards, a queued decision, GET /debug, or a
 //         request for quotas; the last two are classes of their own. A decision that needs no
 //         waiting never becomes an exchange (rest_decision.hpp).
-// Errors: what the request gets wrong, and what has no room, are answers.
-// Lives:  takes one request after the other. After drop() it takes none, only the replies that the
-//         shards still owe it.
+// Errors: a wrong request, and one for which there is no room, get an answer.
+// Lives:  takes one request after the other. After drop() it takes none, only the outstanding
+//         replies of the shards.
 #pragma once
 
 #include <memory>
@@ -26,25 +26,25 @@ namespace sluice::session {
 
 class RestExchange {
  public:
-  // Grants come to the session of this index. `log` has the request's head as its oldest,
-  // `key_memory` room for the key of a queued request whose answer will show it.
+  // Grants go to the session of this index. The oldest head of `log` is this request's;
+  // `key_memory` has room for the key of a queued request, if the answer will show it.
   RestExchange(Context& context, RestTransport& transport, RequestLog& log, uint32_t session,
                std::span<char> key_memory) noexcept;
   ~RestExchange();
   RestExchange(const RestExchange&) = delete;
   RestExchange& operator=(const RestExchange&) = delete;
 
-  // Anything but a decision. It may be answered when this returns.
+  // Any request but a decision. It may have been answered when this returns.
   void begin(const wire::RestRequest& request) noexcept;
-  // A decision whose entry was queued.
+  // A decision with a queued entry.
   void wait(const api::Entry& entry, uint64_t request_id, bool json) noexcept;
 
-  // The body of the request: where it has to be kept, if anywhere; then its end.
+  // The body of the request: body() is where to keep it, or null; on_body() is called at its end.
   bool takes_body() const noexcept { return is_at(QuotaExchange::Stage::body); }
   std::string* body() noexcept;
   void on_body() noexcept;
 
-  // Whether quotas are to be asked about, and doing so; Backend::may_query().
+  // is_ready(): the request's quota call can be sent. ask() sends it; Backend::may_query() holds.
   bool is_ready() const noexcept { return is_at(QuotaExchange::Stage::ready); }
   void ask() noexcept;
 
@@ -55,17 +55,17 @@ class RestExchange {
   void on_text(std::string_view content_type, std::string_view text) noexcept;
   void on_quota(const api::QuotaBatch& batch) noexcept;
 
-  // Called when everything that the loop iteration brought was handled. True: it has more to do, so
+  // Called when all events of the loop iteration are handled. True: the exchange has more to do, so
   // call it in the next iteration, too, even if nothing arrives.
   bool end_turn() noexcept;
 
-  // The client has left: it leaves its queue, or the owner takes back what it was granted.
+  // The client has left: takes its waiter out of the queue, or has the owner refund its grant.
   void drop() noexcept;
 
-  // Not answered yet, and waits for something else than its own body or ask().
+  // Not answered yet, and waits for something other than its body or ask().
   bool is_pending() const noexcept { return is_open() && !takes_body() && !is_ready(); }
   bool is_open() const noexcept { return !std::holds_alternative<Idle>(state_); }
-  // In a queue, or granted and not answered yet: a client that leaves ends the wait.
+  // In a queue, or granted and not answered yet: then the exchange ends when the client leaves.
   bool is_waiting() const noexcept { return ticket_ != api::no_ticket; }
 
  private:
@@ -87,7 +87,7 @@ class RestExchange {
   void refuse_query() noexcept;
   bool begin_query(bool pretty = false) noexcept;
   void begin_debug(const wire::RestDebug& request) noexcept;
-  // Null: it is about something else. Inline, as all that is asked once a request.
+  // Null: the request is not about quotas. Inline, as all that is called once per request.
   QuotaExchange* quota() const noexcept {
     const Quota* quota = std::get_if<Quota>(&state_);
     return quota == nullptr ? nullptr : quota->get();

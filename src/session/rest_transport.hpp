@@ -2,7 +2,7 @@
 // Flow:   RestExchange -> RestTransport -> bytes of HTTP/1.1, and questions to the shards.
 // Shape:  an exchange ends with one answer(), or with begin_keys(), a write_key() for each key and
 //         end_keys(). A connection with many exchanges has a transport for each.
-// Lives:  as long as its exchange. Views that it is given last until the call returns.
+// Lives:  as long as its exchange. Views in arguments are valid until the call returns.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,22 @@
 namespace sluice::session {
 
 struct AnswerOptions {
-  uint64_t reservation = 0;  // the client learns of it by this answer; 0: of none
-  bool closes = false;       // the connection ends after it: another shard already drains
+  uint64_t reservation = 0;  // that the answer names; 0: none
+  bool closes = false;       // ends the connection after it: another shard already drains
 };
 
 class RestTransport {
  public:
   virtual void answer(const wire::RestAnswer& answer, const AnswerOptions& options) noexcept = 0;
 
-  // GET /debug of more keys than one answer holds.
+  // A GET /debug with more keys than one answer holds.
   virtual void begin_keys(bool pretty, bool table_order) noexcept = 0;
   virtual void write_key(const api::KeyState& key) noexcept = 0;
   virtual void end_keys() noexcept = 0;
-  // Whether the peer reads fast enough for more of them.
+  // Whether the peer reads fast enough for more keys.
   virtual bool has_room() const noexcept = 0;
 
-  // As in Backend, in the name of this exchange: the reply comes to its on_...(), now or later.
+  // As in Backend, on behalf of this exchange: its on_...() gets the reply, now or later.
   virtual void inspect(std::string_view key) noexcept = 0;
   virtual void page(uint64_t cursor, uint32_t keys_max) noexcept = 0;
   virtual void count_keys() noexcept = 0;

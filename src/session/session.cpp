@@ -9,11 +9,11 @@
 namespace sluice::session {
 namespace {
 
-// What a held session goes on reading, so that a hang-up behind it is noticed early.
+// How much a held session goes on reading, so that it notices a hang-up behind that early.
 constexpr size_t held_input_bytes = 16 * 1024;
 
-// Frames must start 8-byte aligned to be decoded in place. What lies before `bytes` was copied
-// away already, so they can move down.
+// Frames must start 8-byte aligned to be decoded in place. What lies before `bytes` was already
+// copied away, so `bytes` can move down.
 std::span<std::byte> align(std::span<std::byte> bytes) noexcept {
   const auto address = reinterpret_cast<uintptr_t>(bytes.data());
   const size_t off = address % 8;
@@ -70,7 +70,7 @@ void Session::unblock() noexcept {
 bool Session::make_turn_room(uint32_t entries_count, size_t key_bytes) noexcept {
   if (!context_.turn.has_room(entries_count)) context_.backend.execute();
   if (context_.backend.admits(entries_count, key_bytes)) return true;
-  context_.backend.execute();  // what of the turn is not split makes room
+  context_.backend.execute();  // requests that are not split leave the turn, which makes room
   if (context_.backend.admits(entries_count, key_bytes)) return true;
   block();
   return false;
@@ -114,7 +114,7 @@ void Session::process(std::span<std::byte> bytes) noexcept {
       store(bytes);
       return;
     }
-    // Only what the stored request lacks is copied; the rest is taken where it lies.
+    // Copies only what the stored request lacks; the rest is taken in place.
     const size_t stored = connection_.input().unread().size();
     const size_t lacking = needed_bytes_ > stored ? needed_bytes_ - stored : bytes.size();
     const size_t copied = std::min(lacking, bytes.size());
@@ -136,7 +136,8 @@ void Session::store(std::span<const std::byte> bytes) noexcept {
   context_.backend.execute();  // nothing points into the buffer any more
   if (connection_.finishing() || connection_.closing()) return;
   input.compact();
-  // Larger than all that may be outstanding, and than all that Io delivers after receive_stop().
+  // The buffer is larger than all that may be outstanding and all that Io delivers after
+  // receive_stop().
   if (!input.append(bytes)) close();
 }
 
@@ -166,7 +167,7 @@ void Session::control_reading() noexcept {
 
 bool Session::make_output_room() noexcept {
   if (!connection_.output_over_high()) return true;
-  context_.backend.execute();  // promises become answers, mostly much smaller ones
+  context_.backend.execute();  // answers replace promises, and are mostly much smaller
   if (!connection_.output_over_high()) return true;
   hold(held_by_output);
   return false;
@@ -186,10 +187,10 @@ void Session::on_hung_up() noexcept {
 
 void Session::on_peer_left() noexcept {
   if (connection_.closing()) return;
-  context_.backend.execute();  // what came before the end is answered
-  // Nobody waits for an outcome any more.
+  context_.backend.execute();  // answers what the peer sent before its end
+  // No client waits for an outcome any more.
   if (has_waiting() && !has_undecided()) finish();
-  // Whole requests that are held, or not read or decided yet, come first: end_turn() finishes.
+  // Whole requests that are held, or not read or decided yet, come first: then end_turn() finishes.
 }
 
 void Session::on_failed() noexcept {
@@ -238,7 +239,7 @@ void Session::finish() noexcept {
   schedule_timer();
 }
 
-// There are few places for those who are told that there is no place.
+// Few slots are kept for refused connections, so each lingers a short time only.
 void Session::refuse() noexcept {
   refused_ = true;
   linger_ms_ = std::min(linger_ms_, context_.options.refused_linger_ms);
@@ -256,7 +257,7 @@ void Session::close() noexcept {
   connection_.close();
 }
 
-// A send that is not done by then; never_ms when none is in flight.
+// When the send in flight times out; never_ms when none is in flight.
 int64_t Session::send_deadline_ms() const noexcept {
   if (!connection_.output().in_flight()) return never_ms;
   return connection_.send_started_ms() + context_.options.send_timeout_ms;
@@ -266,7 +267,7 @@ int64_t Session::next_deadline_ms() const noexcept {
   int64_t next =
       connection_.finishing() ? connection_.finish_started_ms() + linger_ms_ : deadline_ms();
   if (connection_.output().in_flight()) {
-    // A peer that reads slowly is given its time also while we finish.
+    // A peer that reads slowly gets its send time-out also while the session finishes.
     next = connection_.finishing() ? send_deadline_ms() : std::min(next, send_deadline_ms());
   }
   return next;
@@ -275,7 +276,7 @@ int64_t Session::next_deadline_ms() const noexcept {
 void Session::schedule_timer() noexcept {
   if (connection_.closing()) return;
   const int64_t next = next_deadline_ms();
-  // A timer that fires early looks again; so only an earlier deadline moves it.
+  // A timer that fires early is scheduled again; so only an earlier deadline moves it.
   if (next != never_ms && (!timer_.scheduled() || next < timer_.due_ms())) {
     context_.timers.schedule(timer_, next);
   }

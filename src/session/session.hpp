@@ -3,8 +3,8 @@
 // Shape:  bytes are taken where they were received; only the partial tail of a request, or what
 //         arrives while the session is held, is copied to the connection's input buffer.
 // Errors: a peer's mistake ends in an answer and, where the stream cannot go on, in finish().
-// Lives:  from `accepted` to `closed`, or until it has moved to another core; built in place in the
-//         worker's session table.
+// Lives:  from `accepted` to `closed`, or until the connection has moved to another shard; built in
+//         place in the worker's session table.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class Session : public SessionHook<ReadyTag>,
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Just accepted: reads from now on.
+  // The connection was just accepted: reads from now on.
   void begin() noexcept;
 
   void on_received(std::span<std::byte> bytes) noexcept;
@@ -51,13 +51,14 @@ class Session : public SessionHook<ReadyTag>,
   // Goes on with what is held in the input buffer; called for members of the ready list.
   void resume() noexcept;
 
-  // Other cores have caught up; called for members of the blocked list.
+  // Other shards have caught up; called for members of the blocked list.
   void unblock() noexcept;
 
-  // What was received and not taken: it moves along with the connection.
+  // Received bytes that take() has not taken: they move along with the connection.
   std::span<const std::byte> unread() const noexcept { return connection_.input().unread(); }
 
-  // Sends what was written, tells settled waiters, closes what is done.
+  // Writes the outcomes of settled waiters, sends what was written, and closes the connection if it
+  // is done.
   void end_turn() noexcept;
 
   // Ends the connection at once.
@@ -72,19 +73,19 @@ class Session : public SessionHook<ReadyTag>,
   virtual void on_text(uint64_t id, std::string_view content_type,
                        std::string_view text) noexcept = 0;
 
-  // The answers to a batch: what is queued has its ticket's `waiter` and `owner`, and is to be
-  // joined; all other tickets are to be given back.
+  // The answers to a batch. The entries of queued calls have `waiter` and `owner`, and are to
+  // follow WaitEvent::joined; all other tickets are to be freed.
   virtual void on_quota(uint64_t id, const api::QuotaBatch& batch) noexcept = 0;
 
-  // The reply that was just written names these reservations (0: none). They are cancelled if the
-  // kernel never takes the whole reply.
+  // The reply that was just written names these reservations (0: none). The session cancels them if
+  // the kernel never takes the whole reply.
   template <typename Reservations>
   void on_reply_written(const Reservations& reservations) noexcept {
     const net::OutputBuffer& output = connection_.output();
     undelivered_.add(output.sends_count() + 1, output.waiting(), reservations);
   }
 
-  // Too many connections: says so and ends, sooner than others would.
+  // There are too many connections: reports that and ends, sooner than other sessions do.
   void refuse() noexcept;
   bool refused() const noexcept { return refused_; }
 
@@ -97,22 +98,22 @@ class Session : public SessionHook<ReadyTag>,
 
  protected:
   enum Hold : uint8_t {
-    held_by_output = 1,    // answers pile up
-    held_by_decision = 2,  // an answer must come before the next request is looked at
-    held_by_shards = 4,    // other cores are behind with what this one asks
-    held_by_query = 8,     // what was asked about shards is not answered yet
-    held_by_move = 16,     // the connection is on its way to another core
+    held_by_output = 1,    // too many unsent answers
+    held_by_decision = 2,  // an answer must be written before the next request is handled
+    held_by_shards = 4,    // other shards have to catch up with the requests of this one
+    held_by_query = 8,     // a shard query or quota query is not answered yet
+    held_by_move = 16,     // the connection is on its way to another shard
   };
 
   // Takes whole requests off the front of `bytes` until one is incomplete or the session is held;
-  // returns how many bytes that were. Sets needed_bytes_.
+  // returns how many bytes it took. Sets needed_bytes_.
   virtual size_t take(std::span<const std::byte> bytes) noexcept = 0;
 
   virtual void write_refusal() noexcept = 0;
   virtual void write_settled() noexcept {}
   virtual void drop_waiting() noexcept = 0;
   virtual bool has_waiting() const noexcept = 0;
-  virtual bool has_undecided() const noexcept = 0;  // requests that other cores still decide
+  virtual bool has_undecided() const noexcept = 0;  // requests that other shards still decide
 
   // The dialect's own deadline and what happens when it passes; never_ms for none.
   virtual int64_t deadline_ms() const noexcept = 0;
@@ -130,7 +131,8 @@ class Session : public SessionHook<ReadyTag>,
   // Whether a request may join the turn; if not the session is held until it may.
   bool make_turn_room(uint32_t entries_count, size_t key_bytes) noexcept;
   bool make_query_room() noexcept;
-  // Whether so many keys may be interned, or handles forgotten, in this turn.
+  // Whether `count` keys may be interned, or handles forgotten, in this turn; if not the session is
+  // held until the next one.
   bool make_handle_room(uint32_t count) noexcept;
 
   // Encodes with `encode(out)` into at most `bytes_max` bytes of output.
@@ -141,14 +143,15 @@ class Session : public SessionHook<ReadyTag>,
     mark_dirty();
   }
 
-  // Makes sure that another answer may be promised; false: held until the peer reads.
+  // Makes sure that another answer may be promised; false: the session is held until the peer
+  // reads.
   bool make_output_room() noexcept;
   void finish() noexcept;
   void schedule_timer() noexcept;
 
   Context& context_;
   net::Connection connection_;
-  size_t needed_bytes_ = 0;  // how long the incomplete request will at least be; 0: unknown
+  size_t needed_bytes_ = 0;  // the least size of the incomplete request; 0: unknown
 
  private:
   void process(std::span<std::byte> bytes) noexcept;
@@ -161,7 +164,7 @@ class Session : public SessionHook<ReadyTag>,
   int64_t send_deadline_ms() const noexcept;
   int64_t next_deadline_ms() const noexcept;
 
-  // Whether the peer will never read, or hear of, an outcome that is still to come.
+  // Whether the peer will never read an outcome that is still to come.
   bool peer_left() const noexcept { return hung_up_ || connection_.peer_finished(); }
 
   UndeliveredList undelivered_;
@@ -169,7 +172,7 @@ class Session : public SessionHook<ReadyTag>,
   int64_t linger_ms_;
   bool refused_ = false;
   uint8_t holds_ = 0;
-  bool hung_up_ = false;  // the peer has ended; what it sent before may not all be read
+  bool hung_up_ = false;  // the peer has ended; some bytes of it may not be read yet
 };
 
 }  // namespace sluice::session

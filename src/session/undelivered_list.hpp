@@ -4,11 +4,11 @@
 // Shape:  memory for each of the two sends: reservations from its front on; from its back on a word
 //         for each reply: where it ends, and how many reservations there are up to it.
 // Units:  bytes; words of memory.
-// Errors: what has no room is not kept: such a reservation ends with its lifetime. There is room
-// for
-//         what replies name until a connection stops reading requests (limits::undelivered_words).
-// Lives:  as long as its session; the memory is the connection's. A send's place is used again for
-//         the next but one.
+// Errors: a reservation for which there is no room is not kept: it ends with its lifetime. There is
+//         room for what replies name until a connection stops reading requests
+//         (limits::undelivered_words).
+// Lives:  as long as its session; the memory is the connection's. A send's memory is used again for
+//         the next send but one.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +25,8 @@ class UndeliveredList {
   explicit UndeliveredList(const Memory& memory) noexcept
       : sends_{Send{memory[0]}, Send{memory[1]}} {}
 
-  // A reply that ends at `end_bytes` of this send, and the reservations that it names (0: none), in
-  // any range. Replies come in their order.
+  // Adds a reply that ends at `end_bytes` of this send, with the reservations that it names (0:
+  // none), in any range. Replies are added in their order.
   template <typename Reservations>
   void add(uint64_t send, size_t end_bytes, const Reservations& reservations) noexcept {
     Send& to = sends_[send % 2];
@@ -40,7 +40,7 @@ class UndeliveredList {
     to.replies().front() = uint64_t{end_bytes} << 32 | to.reservations_count;
   }
 
-  // Those of this send whose replies end behind its first bytes.
+  // The reservations of this send in replies that end behind its first `taken_bytes`.
   std::span<const uint64_t> behind(uint64_t send, size_t taken_bytes) const noexcept {
     const Send& of = sends_[send % 2];
     if (of.number != send) return {};
@@ -54,15 +54,15 @@ class UndeliveredList {
  private:
   struct Send {
     std::span<uint64_t> words;
-    uint64_t number = 0;  // of no send
+    uint64_t number = 0;  // 0 is no send's
     uint32_t reservations_count = 0;
     uint32_t replies_count = 0;
 
-    // For one more, and for the word of its reply.
+    // For one more reservation, and for the word of its reply.
     bool has_room() const noexcept {
       return reservations_count + replies_count + 2 <= words.size();
     }
-    // The last one first.
+    // The last reply first.
     std::span<uint64_t> replies() const noexcept { return words.last(replies_count); }
   };
 

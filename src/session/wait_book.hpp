@@ -1,11 +1,11 @@
-// Which entries wait, as their connection remembers them: the other end of a shard's waiters.
+// The entries that wait, as their connections keep them: the session's end of the shards' waiters.
 // Flow:   an entry that may wait takes a ticket before it is decided; `queued` makes it a member of
-//         its frame, anything else gives the ticket back; a grant names the ticket. The states in
+//         its frame, any other verdict frees the ticket; a grant names the ticket. The states in
 //         between are those of wait_state.hpp.
 // Shape:  tickets are pool indexes. A native frame with waiting entries is a WaitingFrame, found by
 //         its id; an HTTP connection waits with one ticket and no frame.
-// Errors: take() gives api::no_ticket when the book is full: the entry's answer is waiters_full.
-// Lives:  one core only; a ticket lives from take() to give_back().
+// Errors: take() returns api::no_ticket when the book is full: the entry's answer is waiters_full.
+// Lives:  one thread only; a ticket lives from take() to free().
 #pragma once
 
 #include <boost/intrusive/list.hpp>
@@ -34,26 +34,26 @@ struct WaitingEntry : boost::intrusive::list_base_hook<> {
     ASSERT(state != no_wait_state);
   }
 
-  uint32_t session;      // while its client is there
+  uint32_t session;      // valid until its client leaves
   uint32_t entry_index;  // in its frame
   api::Ticket ticket = api::no_ticket;
   api::WaiterId waiter = api::no_waiter;
   api::ShardId owner = 0;  // where the waiter is
   bool quota = false;      // waits for quotas
   WaitState state = WaitState::undecided;
-  route::Notice notice;           // to an owner that is another core
+  route::Notice notice;           // to an owner that is another shard
   WaitingFrame* frame = nullptr;  // native only
   api::Verdict outcome = api::Verdict::none;
   api::Detail detail;
-  uint64_t reservation = 0;  // of a quota's, when approved
-  // Of REST's quotas: lent to the owner, which is done with it before the ticket is free.
+  uint64_t reservation = 0;  // of an approved quota call
+  // For quota calls over REST: lent to the owner, which is done with it before the ticket is free.
   std::unique_ptr<api::WaitAnswer> answer;
 };
 
 using WaitingEntries =
     boost::intrusive::list<WaitingEntry, boost::intrusive::constant_time_size<false>>;
 
-// An Acquire or Reserve frame of which entries wait, or were settled and are not told yet.
+// An Acquire or Reserve frame with entries that wait, or that are settled and not written yet.
 struct WaitingFrame : boost::intrusive::set_base_hook<>, boost::intrusive::list_base_hook<> {
   WaitingFrame(uint64_t of_id, uint8_t with_details) noexcept : id(of_id), details(with_details) {}
 
@@ -88,7 +88,7 @@ class WaitBook {
     return ticket;
   }
   // A ticket that a notice names, here or under way, must not name another entry: it stays until
-  // the notice is back, and free_ended() is called.
+  // the notice has returned, and free_ended() is called.
   void free(api::Ticket ticket) noexcept {
     WaitingEntry& entry = entries_[ticket];
     entry.follow(WaitEvent::ended);
@@ -101,8 +101,9 @@ class WaitBook {
   }
   WaitingEntry& operator[](api::Ticket ticket) noexcept { return entries_[ticket]; }
 
-  // There is always room: an open frame has an entry that holds a ticket, waiting or settled and
-  // not told yet. The shard's waiters are no bound, for a settled entry has given its waiter back.
+  // There is always room: an open frame has an entry that holds a ticket, waiting, or settled and
+  // not written yet. The number of the shard's waiters is no bound, because a settled entry has
+  // none any more.
   WaitingFrame* open_frame(uint64_t id, uint8_t details) noexcept {
     const uint32_t index = frames_.take(id, details);
     if (index == decltype(frames_)::none) return nullptr;

@@ -1,8 +1,8 @@
 // The life of an entry that may wait, as the shard of its connection sees it: a state machine.
-// Flow:   WaitBook::take() -> undecided -> waiting -> granted -> ended. Where the client leaves
-//         first, abandoned and unclaimed take the places of waiting and granted.
-// Shape:  a table of states and events. What the notice to the owner does is apart (WaitingEntry):
-//         one may be under way in every state but the first.
+// Flow:   WaitBook::take() -> undecided -> waiting -> granted -> ended. If the client leaves first,
+//         abandoned and unclaimed take the places of waiting and granted.
+// Shape:  a table of states and events. The state of the notice to the owner is separate
+//         (WaitingEntry): one may be under way in every state but the first.
 #pragma once
 
 #include <cstddef>
@@ -16,21 +16,21 @@ enum class WaitState : uint8_t {
   undecided,  // has a ticket in case it is queued; its session does not know yet
   waiting,    // its session knows that it is queued
   granted,    // its session has the outcome, and has not written it yet
-  abandoned,  // its client is gone, its outcome is still to come
-  unclaimed,  // its client is gone, its outcome has come: a permit is to be refunded
+  abandoned,  // its client has left, its outcome has not arrived
+  unclaimed,  // its client has left, its outcome has arrived: a permit is to be refunded
   ended,      // over; only a notice that names its ticket keeps it
 };
 inline constexpr size_t wait_states_count = 6;
 
 enum class WaitEvent : uint8_t {
   joined,       // its session has learned that it is queued
-  granted,      // its outcome has come
-  client_gone,  // nobody will receive the outcome
+  granted,      // its outcome has arrived
+  client_gone,  // no client will receive the outcome
   ended,        // it was not queued, or its outcome was written, or its owner is done with it
 };
 inline constexpr size_t wait_events_count = 4;
 
-// What cannot happen.
+// The event cannot happen in that state.
 inline constexpr WaitState no_wait_state{0xFF};
 
 constexpr WaitState next_wait_state(WaitState state, WaitEvent event) noexcept {

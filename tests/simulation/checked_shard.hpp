@@ -1,6 +1,6 @@
-// A worker's shard, with an oracle between the two: what decides or changes something goes through
-// the oracle's checks, what only counts goes straight to the shard.
-// Lives:  the worker's, as the shard would be; the oracle outlives it.
+// A worker's shard, with an oracle between the two: calls that decide or change something go
+// through the oracle's checks, calls that only read counts go straight to the shard.
+// Lives:  owned by the worker, in place of the shard; the oracle outlives it.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ class CheckedShard final : public shard::KeyDecider {
   CheckedShard(std::unique_ptr<shard::KeyDecider> shard, Oracle& oracle, api::ShardId shard_id)
       : shard_(std::move(shard)), oracle_(oracle), shard_id_(shard_id) {}
 
-  // Checked.
+  // Checked by the oracle.
   void decide(std::span<const api::Entry> entries, const shard::Answers& answers, base::Now now,
               api::ShardId origin) noexcept override {
     oracle_.decide(shard_id_, entries, answers, now, origin);
@@ -56,7 +56,7 @@ class CheckedShard final : public shard::KeyDecider {
     return oracle_.page(shard_id_, cursor, keys_max, now);
   }
 
-  // The shard's own.
+  // Passed on unchecked.
   std::span<api::Grant> grants() noexcept override { return shard_->grants(); }
   int64_t next_due_ns() const noexcept override { return shard_->next_due_ns(); }
   bool sweep_late() const noexcept override { return shard_->sweep_late(); }

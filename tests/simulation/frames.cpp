@@ -39,7 +39,7 @@ void fill_costs(Columns columns, const std::vector<AskedEntry>& entries) {
             [](const AskedEntry& entry) { return entry.cost; });
 }
 
-// All but what is asked for.
+// Fills everything but the keys or handles.
 template <typename Acquire>
 void fill_terms(Acquire acquire, const AskedFrame& asked) {
   const std::vector<AskedEntry>& entries = asked.entries;
@@ -116,7 +116,7 @@ void fill_forget(schema::ClientFrame::Builder frame, uint64_t id,
 }
 
 bool take_frame(Bytes& bytes, const Read& read) {
-  // The library wants whole words; the last ones may have come in part.
+  // The library needs whole words; the last ones may have arrived in part.
   const size_t words_count = bytes.size() / sizeof(capnp::word);
   std::vector<uint64_t> words(words_count);
   if (words_count == 0) return false;
@@ -125,7 +125,7 @@ bool take_frame(Bytes& bytes, const Read& read) {
                                               words_count);
   const size_t frame_words = capnp::expectedSizeInWordsFromPrefix(whole);
   if (frame_words > words_count) return false;
-  // Columns are fetched anew for each entry.
+  // The reader fetches the columns again for each entry, which counts against the limit.
   const capnp::ReaderOptions options{.traversalLimitInWords = UINT64_MAX};
   capnp::FlatArrayMessageReader message(whole.slice(0, frame_words), options);
   read(message.getRoot<schema::ServerFrame>());

@@ -1,7 +1,7 @@
 // Native frames as a client sees them, built and read by the capnp library itself.
 // Flow:   build_*() -> bytes for SimClient::write(); SimClient::read() -> take_frame().
 // Units:  bytes.
-// Errors: take_frame() throws what capnp throws: the server's frames are never wrong.
+// Errors: take_frame() throws what capnp throws: the server's frames must never be wrong.
 #pragma once
 
 #include <sluicegate.capnp.h>
@@ -20,7 +20,7 @@ using Bytes = std::vector<std::byte>;
 
 struct AskedEntry {
   std::string key;
-  api::Handle handle = api::no_handle;  // asked instead, in a frame by handle
+  api::Handle handle = api::no_handle;  // in place of the key, in a frame by handle
   uint32_t cost = 1;
   uint32_t max_requests = api::keep;
   uint32_t max_requests_in_queue = api::keep;
@@ -35,7 +35,7 @@ struct AskedFrame {
   bool all_may_wait = false;  // by the frame's flag; else by the entries' column
 };
 
-// `first_segment_words` small makes the frame come in several segments.
+// With a small `first_segment_words` the frame has several segments.
 using Fill = std::function<void(schema::ClientFrame::Builder)>;
 Bytes build_frame(uint32_t first_segment_words, const Fill& fill);
 
@@ -48,7 +48,8 @@ void fill_intern(schema::ClientFrame::Builder frame, uint64_t id,
 void fill_forget(schema::ClientFrame::Builder frame, uint64_t id,
                  const std::vector<api::Handle>& handles);
 
-// Takes a whole frame off the front of `bytes` and calls `read` with it; false: not whole yet.
+// Takes a whole frame off the front of `bytes` and calls `read` with it; false: it is not whole
+// yet.
 using Read = std::function<void(schema::ServerFrame::Reader)>;
 bool take_frame(Bytes& bytes, const Read& read);
 

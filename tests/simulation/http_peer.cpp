@@ -29,7 +29,7 @@ std::string percent_encoded(const std::string& key) {
   return text;
 }
 
-// What a decision looks like; the specification, 1.3 and section 0.
+// The status of a decision; the specification, 1.3 and section 0.
 int status_of(api::Verdict verdict) {
   switch (verdict) {
     case api::Verdict::approved:
@@ -63,7 +63,7 @@ HttpPeer::HttpPeer(World& world) : Peer(world, server::http_listener) {}
 // ------------------------------------------------------------------------------------- asking
 
 void HttpPeer::ask() {
-  if (said_last_ || asked_.size() >= pipelined_max) return;
+  if (sent_last_ || asked_.size() >= pipelined_max) return;
   const uint64_t dice = world_.random.below(100);
   if (dice < 75) return ask_acquire();
   if (dice < 85) return ask_release();
@@ -71,10 +71,10 @@ void HttpPeer::ask() {
   ask_wrong();
 }
 
-void HttpPeer::say_request(const std::string& method, const std::string& target, Asked asked) {
+void HttpPeer::send_request(const std::string& method, const std::string& target, Asked asked) {
   io::Random& random = world_.random;
   ++world_.operations;
-  // What HTTP/1.0 gets of /debug ends with the connection, and has no other end.
+  // With HTTP/1.0 the answer to /debug ends with the connection, and has no other end.
   const bool old = target != "/debug" && random.chance(0.01);
   asked.last = old || random.chance(0.01);
   std::string text = method + " " + target + (old ? " HTTP/1.0\r\n" : " HTTP/1.1\r\n");
@@ -91,10 +91,10 @@ void HttpPeer::say_request(const std::string& method, const std::string& target,
   } else {
     text += "\r\n";
   }
-  said_last_ = asked.last;
+  sent_last_ = asked.last;
   asked_.push_back(std::move(asked));
   trace("asks " + method + " " + target);
-  say(text);
+  send(text);
 }
 
 void HttpPeer::ask_acquire() {
@@ -118,58 +118,58 @@ void HttpPeer::ask_acquire() {
   may_ever_wait_ |= entry.may_wait;
   const bool forbidden = (entry.max_requests != api::keep && !world_.can_set_rate) ||
                          (entry.max_requests_in_queue != api::keep && !world_.can_mod_queue);
-  if (forbidden) return say_request("GET", target, {.status = 403, .key = {}});
-  say_request(random.chance(0.5) ? "GET" : "POST", target,
-              {.kind = Kind::acquire, .key = entry.key, .json = random.chance(0.1)});
+  if (forbidden) return send_request("GET", target, {.status = 403, .key = {}});
+  send_request(random.chance(0.5) ? "GET" : "POST", target,
+               {.kind = Kind::acquire, .key = entry.key, .json = random.chance(0.1)});
 }
 
 void HttpPeer::ask_release() {
   const AskedEntry entry = random_entry(false);
   std::string target = "/rate/" + percent_encoded(entry.key) + "/1";
   if (entry.cost != 1) target += "?cost=" + std::to_string(entry.cost);
-  say_request("DELETE", target, {.kind = Kind::release, .key = entry.key});
+  send_request("DELETE", target, {.kind = Kind::release, .key = entry.key});
 }
 
 void HttpPeer::ask_other() {
   switch (world_.random.below(12)) {
     case 9:
-      return say_request("GET", "/debug", {.status = 200, .key = {}});
+      return send_request("GET", "/debug", {.status = 200, .key = {}});
     case 10:
-      return say_request("GET", "/debug/" + percent_encoded(random_key()),
-                         {.kind = Kind::shown, .key = {}});
+      return send_request("GET", "/debug/" + percent_encoded(random_key()),
+                          {.kind = Kind::shown, .key = {}});
     case 11:
-      return say_request("GET", "/top?keys=5", {.status = 200, .key = {}});
+      return send_request("GET", "/top?keys=5", {.status = 200, .key = {}});
     case 0:
-      return say_request("GET", "/healthz", {.kind = Kind::health, .key = {}});
+      return send_request("GET", "/healthz", {.kind = Kind::health, .key = {}});
     case 1:
-      return say_request("GET", "/nowhere", {.status = 404, .key = {}});
+      return send_request("GET", "/nowhere", {.status = 404, .key = {}});
     case 2:
-      return say_request("PUT", "/rate/x", {.status = 405, .key = {}});
+      return send_request("PUT", "/rate/x", {.status = 405, .key = {}});
     case 3:
-      return say_request("OPTIONS", "/rate/x", {.status = 204, .key = {}, .head = true});
+      return send_request("OPTIONS", "/rate/x", {.status = 204, .key = {}, .head = true});
     case 4:
-      return say_request("HEAD", "/rate/x", {.status = 405, .key = {}, .head = true});
+      return send_request("HEAD", "/rate/x", {.status = 405, .key = {}, .head = true});
     case 5:
-      return say_request("GET", "/rate/x?cost=0", {.status = 400, .key = {}});
+      return send_request("GET", "/rate/x?cost=0", {.status = 400, .key = {}});
     case 6:
-      return say_request("GET", "/metrics", {.status = 200, .key = {}});
+      return send_request("GET", "/metrics", {.status = 200, .key = {}});
     case 7:
-      return say_request("GET", "/debug/no-such-key", {.status = 404, .key = {}});
+      return send_request("GET", "/debug/no-such-key", {.status = 404, .key = {}});
     default:
-      return say_request("GET", "/rate/x?maxRequests=many", {.status = 400, .key = {}});
+      return send_request("GET", "/rate/x?maxRequests=many", {.status = 400, .key = {}});
   }
 }
 
-// What cannot be understood is answered once, and ends the connection.
+// A request that cannot be parsed is answered once, and ends the connection.
 void HttpPeer::ask_wrong() {
   static constexpr std::array<std::string_view, 4> wrong = {
       "GET /rate/x HTTP/1.1\r\n\r\n",  // no Host
       "GET /rate/x HTTP/1.1\r\nHost: a\r\nX: 1\r\n folded\r\n\r\n",
       "POST /rate/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", "nonsense\r\n\r\n"};
   ++world_.operations;
-  said_last_ = true;
+  sent_last_ = true;
   asked_.push_back({.status = 400, .key = {}, .last = true});
-  say(wrong[world_.random.below(wrong.size())]);
+  send(wrong[world_.random.below(wrong.size())]);
 }
 
 // ------------------------------------------------------------------------------------ answers
@@ -203,7 +203,7 @@ bool HttpPeer::take_response() {
   if (!interim) {
     on_response(response);
   } else if (asked_.empty() || !asked_.front().continues) {
-    fail("was told to continue what it did not begin");
+    fail("got `100 Continue` for no open request");
   }
   return true;
 }
@@ -230,19 +230,19 @@ bool HttpPeer::read_body(const std::string& text, size_t start, Response& respon
 }
 
 void HttpPeer::on_response(const Response& response) {
-  trace("is told " + std::to_string(response.status) + " " + response.body.substr(0, 40));
+  trace("got " + std::to_string(response.status) + " " + response.body.substr(0, 40));
   const bool closes =
       response.headers.contains("connection") && response.headers.at("connection") == "close";
-  const bool turned_away = world_.connections_full && response.status == 503 &&
-                           response.body.find("--max-connections") != std::string::npos;
-  if (turned_away) {
+  const bool is_refusal = world_.connections_full && response.status == 503 &&
+                          response.body.find("--max-connections") != std::string::npos;
+  if (is_refusal) {
     may_be_ended_ = true;
     return;
   }
   if (asked_.empty()) return fail("got an answer to nothing");
   const Asked asked = asked_.front();
   asked_.pop_front();
-  if (closes && !asked.last && !world_.draining) return fail("was told that this is the end");
+  if (closes && !asked.last && !world_.draining) return fail("got Connection: close for no reason");
   may_be_ended_ |= closes || asked.last;
   const bool known =
       asked.kind == Kind::shown && (response.status == 200 || response.status == 404);
@@ -259,9 +259,9 @@ void HttpPeer::on_decided(const Asked& asked, const Response& response) {
   const api::Op op = asked.kind == Kind::acquire ? api::Op::acquire : api::Op::release;
   const bool was_decided = !decided().empty() && decided().front().entries[0].op == op;
   if (!was_decided) {
-    // While draining, no acquire is decided any more.
-    const bool turned_away = world_.draining && asked.kind == Kind::acquire;
-    if (!turned_away || response.status != 503) fail("got an answer that nobody decided");
+    // While draining, the server decides no acquire any more.
+    const bool is_refusal = world_.draining && asked.kind == Kind::acquire;
+    if (!is_refusal || response.status != 503) fail("got an answer without a decision");
     return;
   }
   const DecidedEntry entry = decided().front().entries[0];
@@ -278,7 +278,7 @@ void HttpPeer::on_decided(const Asked& asked, const Response& response) {
   }
   if (op == api::Op::release) return;
   if (verdict == api::Verdict::approved) {
-    world_.oracle.told_id(entry, number_in(response.body));
+    world_.oracle.check_reported_id(entry, number_in(response.body));
     if (asked.json != response.body.starts_with("{\"request_id\":")) fail("got the wrong body");
   }
   if (verdict == api::Verdict::approved || status_of(verdict) == 429) {
@@ -303,7 +303,7 @@ void HttpPeer::check_rate_limit(const Response& response, const api::Detail& det
   }
 }
 
-// What was decided was told, but for the one whose waiting the half-close ended.
+// Every decision was answered, except that of a waiter that the half-close removed.
 void HttpPeer::check_graceful_end() {
   for (const DecidedRequest& request : decided()) {
     if (world_.cut_off || world_.time_outs) break;  // it read too slowly

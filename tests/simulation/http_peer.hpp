@@ -1,5 +1,5 @@
-// A client of the REST dialect: keep-alive, pipelined, waiting, with and without bodies, wrong ones
-// sometimes. Answers come in the order asked, so one queue of what was asked is enough.
+// A client of the REST dialect: keep-alive, pipelined, waiting, with and without bodies, sometimes
+// wrong. Answers arrive in the order of the requests, so one queue of open requests is enough.
 // Lives:  as Peer.
 #pragma once
 
@@ -25,7 +25,7 @@ class HttpPeer final : public Peer {
     bool json = false;
     bool head = false;       // the answer has no body
     bool last = false;       // the server ends the connection behind its answer
-    bool continues = false;  // may be told `100 Continue` first
+    bool continues = false;  // may be answered with `100 Continue` first
   };
 
   struct Response {
@@ -36,14 +36,14 @@ class HttpPeer final : public Peer {
 
   void ask() override;
   void take_answers() override;
-  bool is_owed() const override { return !asked_.empty(); }
+  bool awaits_answer() const override { return !asked_.empty(); }
   void check_graceful_end() override;
 
   void ask_acquire();
   void ask_release();
   void ask_other();
   void ask_wrong();
-  void say_request(const std::string& method, const std::string& target, Asked asked);
+  void send_request(const std::string& method, const std::string& target, Asked asked);
 
   bool take_response();
   bool read_body(const std::string& text, size_t start, Response& response, size_t& end) const;
@@ -52,7 +52,7 @@ class HttpPeer final : public Peer {
   void check_rate_limit(const Response& response, const api::Detail& detail);
 
   std::deque<Asked> asked_;
-  bool said_last_ = false;
+  bool sent_last_ = false;
   bool may_ever_wait_ = false;
 };
 

@@ -24,12 +24,12 @@ NativePeer::NativePeer(World& world) : Peer(world, server::native_listener) {
 // ------------------------------------------------------------------------------------- asking
 
 uint32_t NativePeer::segment_words() {
-  // Small first segments make frames of several.
+  // With small first segments frames have several.
   return world_.random.chance(0.1) ? 24 : 4'096;
 }
 
-void NativePeer::say_frame(const Fill& fill) {
-  say(build_frame(segment_words(), fill));
+void NativePeer::send_frame(const Fill& fill) {
+  send(build_frame(segment_words(), fill));
 }
 
 uint64_t NativePeer::expect(Kind kind, ErrorCode error) {
@@ -41,15 +41,15 @@ uint64_t NativePeer::expect(Kind kind, ErrorCode error) {
   return id;
 }
 
-void NativePeer::say_hello() {
-  said_hello_ = true;
+void NativePeer::send_hello() {
+  sent_hello_ = true;
   const uint64_t id = expect(Kind::hello);
-  say_frame([&](schema::ClientFrame::Builder frame) {
+  send_frame([&](schema::ClientFrame::Builder frame) {
     frame.setId(id);
     auto hello = frame.initHello();
     hello.setVersion(1);
     hello.setClientName("simulation");
-    // Zero: none; one too many is none as well.
+    // Zero is no wish; one too many is no wish either.
     if (world_.random.chance(0.5)) {
       hello.setWantedShard(static_cast<uint32_t>(world_.random.below(world_.ios.size() + 2)));
     }
@@ -57,9 +57,9 @@ void NativePeer::say_hello() {
 }
 
 void NativePeer::ask() {
-  if (!said_hello_) {
-    if (world_.random.chance(0.02)) return say_broken_bytes();
-    return say_hello();
+  if (!sent_hello_) {
+    if (world_.random.chance(0.02)) return send_broken_bytes();
+    return send_hello();
   }
   if ((!welcomed_ && !impatient_) || asked_.size() >= outstanding_max) return;
   if (interns_ && world_.random.chance(0.4)) return ask_with_handles();
@@ -70,7 +70,7 @@ void NativePeer::ask() {
   if (dice < 92) return ask_inspect();
   if (dice < 94) return ask_wrong();
   const uint64_t id = expect(Kind::ping);
-  say_frame([&](schema::ClientFrame::Builder frame) {
+  send_frame([&](schema::ClientFrame::Builder frame) {
     frame.setId(id);
     frame.setPing();
   });
@@ -87,10 +87,10 @@ void NativePeer::ask_acquire() {
   if (random.chance(0.02) && count > 0) frame.entries[0].key.clear();  // invalid_key
   draw_terms(frame);
   may_ever_wait_ |= may_wait;
-  say_frame([&](schema::ClientFrame::Builder builder) { fill_acquire(builder, frame); });
+  send_frame([&](schema::ClientFrame::Builder builder) { fill_acquire(builder, frame); });
 }
 
-// Of entries in a frame: mostly few, and many sometimes; a greedy peer's more often.
+// The number of entries in a frame: mostly few, sometimes many; with a greedy peer more often.
 uint64_t NativePeer::random_count(double many_if_greedy) {
   io::Random& random = world_.random;
   const bool many = random.chance(greedy_ ? many_if_greedy : 0.002);
@@ -107,7 +107,7 @@ void NativePeer::draw_terms(AskedFrame& frame) {
   asked_[frame.id].details = frame.details;
 }
 
-// Its wrong questions too: handles that it does not hold, or never held.
+// Sends wrong frames too: with handles that the peer does not hold, or never held.
 void NativePeer::ask_with_handles() {
   const uint64_t dice = world_.random.below(100);
   if (dice < 15 || (held_.empty() && dice < 90)) return ask_intern();
@@ -115,7 +115,7 @@ void NativePeer::ask_with_handles() {
   ask_by_handle();
 }
 
-// The keys of all clients, again and again, and some of which it asks hardly ever.
+// Interns the keys of all clients, again and again, and some keys that it hardly ever uses.
 void NativePeer::ask_intern() {
   io::Random& random = world_.random;
   const uint64_t id = expect(Kind::intern);
@@ -130,10 +130,10 @@ void NativePeer::ask_intern() {
   std::erase_if(keys, [&](const std::string& key) { return !is_interned_here(key); });
   if (random.chance(0.02)) keys.emplace_back();  // invalid_key
   if (random.chance(0.02)) keys.emplace_back(limits::key_bytes_max, 'k');
-  say_frame([&](schema::ClientFrame::Builder builder) { fill_intern(builder, id, keys); });
+  send_frame([&](schema::ClientFrame::Builder builder) { fill_intern(builder, id, keys); });
 }
 
-// Only a connection that holds no other shard's key is answered from the seats.
+// Only a connection that holds no other shard's key is answered from the handle slots.
 bool NativePeer::is_interned_here(const std::string& key) const {
   if (interns_other_shard_ || !welcomed_) return interns_other_shard_;
   return proto::owner_shard(proto::routing_hash(key, routing_seed_), shards_) == shard_;
@@ -154,10 +154,10 @@ void NativePeer::ask_forget() {
     numbers_.erase(held->second);
     held_.erase(held);
   }
-  say_frame([&](schema::ClientFrame::Builder builder) { fill_forget(builder, id, handles); });
+  send_frame([&](schema::ClientFrame::Builder builder) { fill_forget(builder, id, handles); });
 }
 
-// Half of them as plain as can be: they take the short way.
+// Half of these frames are plain: they take the fast path.
 void NativePeer::ask_by_handle() {
   io::Random& random = world_.random;
   AskedFrame frame;
@@ -183,7 +183,7 @@ void NativePeer::ask_by_handle() {
   }
   if (!plain) draw_terms(frame);
   may_ever_wait_ |= may_wait;
-  say_frame([&](schema::ClientFrame::Builder builder) { fill_acquire_by_handle(builder, frame); });
+  send_frame([&](schema::ClientFrame::Builder builder) { fill_acquire_by_handle(builder, frame); });
 }
 
 api::Handle NativePeer::random_handle() {
@@ -211,10 +211,10 @@ void NativePeer::ask_release() {
   frame.id = expect(Kind::release);
   const uint64_t count = 1 + world_.random.below(4);
   for (uint64_t i = 0; i < count; ++i) frame.entries.push_back(random_entry(false));
-  say_frame([&](schema::ClientFrame::Builder builder) { fill_release(builder, frame); });
+  send_frame([&](schema::ClientFrame::Builder builder) { fill_release(builder, frame); });
 }
 
-// Of a frame that waits, of some of its entries, or of one that nobody knows.
+// Withdraws a frame that waits, some of its entries, or a frame that does not exist.
 void NativePeer::ask_withdraw() {
   uint64_t target = world_.random.next();
   std::vector<uint32_t> entries;
@@ -227,7 +227,7 @@ void NativePeer::ask_withdraw() {
     break;
   }
   const uint64_t id = expect(Kind::withdraw);
-  say_frame([&](schema::ClientFrame::Builder frame) {
+  send_frame([&](schema::ClientFrame::Builder frame) {
     frame.setId(id);
     auto withdraw = frame.initWithdraw();
     withdraw.setTarget(target);
@@ -244,7 +244,7 @@ void NativePeer::ask_inspect() {
     page_keys_.clear();
   }
   const std::string key = page ? "" : random_key();
-  say_frame([&](schema::ClientFrame::Builder frame) {
+  send_frame([&](schema::ClientFrame::Builder frame) {
     frame.setId(id);
     auto inspect = frame.initInspect();
     const auto* bytes = reinterpret_cast<const kj::byte*>(key.data());
@@ -253,76 +253,76 @@ void NativePeer::ask_inspect() {
   });
 }
 
-// Each is answered by its Error, and changes nothing.
+// Each wrong frame is answered by its Error, and changes nothing.
 void NativePeer::ask_wrong() {
   AskedFrame frame;
   frame.entries = {{.key = random_key()}, {.key = random_key()}};
-  const auto say_acquire = [&](ErrorCode code, const Fill& spoil) {
+  const auto send_acquire = [&](ErrorCode code, const Fill& spoil) {
     frame.id = expect(Kind::wrong, code);
-    say_frame([&](schema::ClientFrame::Builder builder) {
+    send_frame([&](schema::ClientFrame::Builder builder) {
       fill_acquire(builder, frame);
       spoil(builder);
     });
   };
   switch (world_.random.below(11)) {
     case 0:
-      return say_acquire(ErrorCode::bad_columns, [](schema::ClientFrame::Builder builder) {
+      return send_acquire(ErrorCode::bad_columns, [](schema::ClientFrame::Builder builder) {
         builder.getAcquire().initCosts(3);
       });
     case 1:
-      return say_acquire(ErrorCode::bad_columns, [](schema::ClientFrame::Builder builder) {
+      return send_acquire(ErrorCode::bad_columns, [](schema::ClientFrame::Builder builder) {
         builder.getAcquire().getKeySizes().set(0, 60'000);
       });
     case 2:
-      return say_acquire(ErrorCode::bad_cost, [](schema::ClientFrame::Builder builder) {
+      return send_acquire(ErrorCode::bad_cost, [](schema::ClientFrame::Builder builder) {
         builder.getAcquire().initCosts(2);
       });
     case 3:
       frame.entries[1].max_requests = 0;
-      return say_acquire(ErrorCode::bad_override, [](schema::ClientFrame::Builder) {});
+      return send_acquire(ErrorCode::bad_override, [](schema::ClientFrame::Builder) {});
     case 4:
       frame.wait_limit_ms = limits::wait_ms_max + 1;
-      return say_acquire(ErrorCode::bad_wait_limit, [](schema::ClientFrame::Builder) {});
+      return send_acquire(ErrorCode::bad_wait_limit, [](schema::ClientFrame::Builder) {});
     case 5:
       frame.details = 64;
-      return say_acquire(ErrorCode::bad_flag, [](schema::ClientFrame::Builder) {});
+      return send_acquire(ErrorCode::bad_flag, [](schema::ClientFrame::Builder) {});
     case 6:
       frame.id = expect(Kind::wrong, ErrorCode::bad_columns);
-      return say_frame([&](schema::ClientFrame::Builder builder) {
+      return send_frame([&](schema::ClientFrame::Builder builder) {
         fill_acquire_by_handle(builder, frame);
         builder.getAcquireByHandle().initCosts(3);
       });
     case 7:
       frame.id = expect(Kind::wrong, ErrorCode::bad_columns);
-      return say_frame([&](schema::ClientFrame::Builder builder) {
+      return send_frame([&](schema::ClientFrame::Builder builder) {
         fill_intern(builder, frame.id, {frame.entries[0].key, frame.entries[1].key});
         builder.getIntern().getKeySizes().set(0, 60'000);
       });
     case 8:
       frame.id = expect(Kind::wrong, ErrorCode::unsupported);
-      return say_frame([&](schema::ClientFrame::Builder builder) {
+      return send_frame([&](schema::ClientFrame::Builder builder) {
         builder.setId(frame.id);
         builder.setUnset();
       });
     case 9:
       may_be_ended_ = true;
       frame.id = expect(Kind::wrong, ErrorCode::unexpected_hello);
-      return say_frame([&](schema::ClientFrame::Builder builder) {
+      return send_frame([&](schema::ClientFrame::Builder builder) {
         builder.setId(frame.id);
         builder.initHello().setVersion(1);
       });
     default:
-      return say_broken_bytes();
+      return send_broken_bytes();
   }
 }
 
-// No Cap'n Proto: the connection ends, whatever stands behind.
-void NativePeer::say_broken_bytes() {
+// Bytes that are no Cap'n Proto: the connection ends, whatever follows.
+void NativePeer::send_broken_bytes() {
   may_be_ended_ = true;
   Bytes garbage(8 + world_.random.below(64));
   for (std::byte& byte : garbage) byte = static_cast<std::byte>(world_.random.next());
   std::ranges::fill(std::span(garbage).first(4), std::byte{0xFF});
-  say(garbage);
+  send(garbage);
 }
 
 // ------------------------------------------------------------------------------------ answers
@@ -368,7 +368,7 @@ void NativePeer::on_frame(schema::ServerFrame::Reader frame) {
     case schema::ServerFrame::ERROR:
       return on_error(id, frame.getError());
     case schema::ServerFrame::GO_AWAY:
-      if (!world_.draining) fail("was told to go away");
+      if (!world_.draining) fail("got GoAway for no reason");
       return;
     case schema::ServerFrame::QUOTA_ANSWERS:
     case schema::ServerFrame::USAGE_REPLY:
@@ -390,10 +390,10 @@ void NativePeer::on_verdicts(uint64_t id, schema::Verdicts::Reader verdicts) {
       decided(), [&](const DecidedRequest& one) { return one.id == id && !one.reported; });
   const capnp::Data::Reader column = verdicts.getVerdicts();
   if (found == decided().end()) {
-    // After GoAway nothing is decided any more.
+    // After GoAway the server decides nothing any more.
     const bool all = std::ranges::all_of(
         column, [](uint8_t byte) { return byte == static_cast<uint8_t>(api::Verdict::draining); });
-    if (!world_.draining || !all) return fail("got verdicts that nobody decided");
+    if (!world_.draining || !all) return fail("got verdicts without a decision");
     asked_.erase(id);
     return;
   }
@@ -420,7 +420,7 @@ void NativePeer::on_granted(uint64_t id, schema::Granted::Reader granted) {
   for (uint32_t i = 0; i < entries.size(); ++i) {
     if (asked->waiting.erase(entries[i]) == 0) return fail("got a grant for no waiting entry");
     const DecidedEntry& entry = asked->decided->entries[entries[i]];
-    if (entry.outcome == api::Verdict::none) return fail("got a grant that nobody decided");
+    if (entry.outcome == api::Verdict::none) return fail("got a grant without a decision");
     if (verdict_at(granted.getVerdicts(), i) != entry.outcome) {
       return fail("got another outcome than decided");
     }
@@ -446,7 +446,7 @@ void NativePeer::check_detail(const Asked& asked, schema::Details::Reader detail
   if ((asked.details & schema::DETAIL_REQUEST_ID) == 0) return;
   const auto ids = details.getRequestId();
   if (index >= ids.size()) return fail("got no request id");
-  world_.oracle.told_id(entry, ids[index]);
+  world_.oracle.check_reported_id(entry, ids[index]);
 }
 
 void NativePeer::on_done(uint64_t id) {
@@ -458,7 +458,7 @@ void NativePeer::on_done(uint64_t id) {
   }
   if (find(id, Kind::release) == nullptr) return;
   const auto done = std::ranges::find(decided(), id, &DecidedRequest::id);
-  if (done == decided().end()) return fail("got Done for what nobody did");
+  if (done == decided().end()) return fail("got Done without a decision");
   forget(id, &*done);
 }
 
@@ -481,14 +481,14 @@ void NativePeer::on_interned(uint64_t id, const std::string& key, api::Handle ha
   }
   const bool invalid = key.empty() || key.size() == limits::key_bytes_max;
   if (invalid != (verdict == api::Verdict::invalid_key)) {
-    return fail("was told " + std::string(api::verdict_name(verdict)) + " when it interned a key");
+    return fail("got " + std::string(api::verdict_name(verdict)) + " when it interned a key");
   }
   if (invalid || verdict == api::Verdict::handles_full) return;
   if (verdict == api::Verdict::draining && world_.draining) return;
   if (verdict != api::Verdict::approved) return fail("got no handle for no reason");
   const auto number = numbers_.find(key);
   if (number != numbers_.end() && number->second != handle) return fail("got a second handle");
-  // Frames sent since may have forgotten it.
+  // Frames sent since then may have forgotten the handle.
   const bool forgotten = std::ranges::any_of(asked_, [&](const auto& one) {
     return one.first > id && std::ranges::count(one.second.handles, handle) > 0;
   });
@@ -518,7 +518,7 @@ void NativePeer::on_inspected(uint64_t id, schema::Inspected::Reader inspected) 
     return;
   }
   const uint64_t next = expect(Kind::page);
-  say_frame([&](schema::ClientFrame::Builder frame) {
+  send_frame([&](schema::ClientFrame::Builder frame) {
     frame.setId(next);
     frame.initInspect().setCursor(cursor);
   });
@@ -541,11 +541,11 @@ void NativePeer::on_error(uint64_t id, schema::Error::Reader error) {
   asked_.erase(id);
 }
 
-bool NativePeer::is_owed() const {
+bool NativePeer::awaits_answer() const {
   return !asked_.empty();
 }
 
-// What was decided was told, but for the outcomes of those whose waiting the half-close ended.
+// Every decision was answered, except the outcomes of waiters that the half-close removed.
 void NativePeer::check_graceful_end() {
   const bool gives_up_waiting = half_closed_ || may_be_ended_ || world_.time_outs;
   for (const DecidedRequest& request : decided()) {

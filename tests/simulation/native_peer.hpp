@@ -1,4 +1,4 @@
-// A client of the native protocol: frames of every kind, several in flight, wrong ones sometimes.
+// A client of the native protocol: frames of every kind, several in flight, sometimes wrong.
 // Lives:  as Peer.
 #pragma once
 
@@ -30,27 +30,27 @@ class NativePeer final : public Peer {
     wrong
   };
 
-  // The key that a handle stood for when it was sent: empty for none; nothing when that depends on
-  // what the server answers to an Intern before.
+  // The key of a handle when its frame was sent: empty for none; no value when that depends on the
+  // server's answer to an earlier Intern.
   using MeantKey = std::optional<std::string>;
 
   struct Asked {
     Kind kind;
     uint8_t details = 0;
-    ErrorCode error = ErrorCode::none;  // of a wrong one
-    DecidedRequest* decided = nullptr;  // once its verdicts were told
+    ErrorCode error = ErrorCode::none;  // expected for a wrong frame
+    DecidedRequest* decided = nullptr;  // once its verdicts have arrived
     std::set<uint32_t> waiting;         // entries
     std::vector<std::string> keys;      // interned
     std::vector<api::Handle> handles;   // forgotten
-    std::vector<MeantKey> meant;        // by handle: each entry's
+    std::vector<MeantKey> meant;        // by handle: the key of each entry
   };
 
   void ask() override;
   void take_answers() override;
-  bool is_owed() const override;
+  bool awaits_answer() const override;
   void check_graceful_end() override;
 
-  void say_hello();
+  void send_hello();
   void ask_acquire();
   void ask_release();
   void ask_withdraw();
@@ -66,9 +66,9 @@ class NativePeer final : public Peer {
   MeantKey meant_by(api::Handle handle) const;
   bool awaits(Kind kind) const;
   bool is_interned_here(const std::string& key) const;
-  void say_broken_bytes();
+  void send_broken_bytes();
   uint64_t expect(Kind kind, ErrorCode error = ErrorCode::none);
-  void say_frame(const Fill& fill);
+  void send_frame(const Fill& fill);
   uint32_t segment_words();
 
   void on_frame(schema::ServerFrame::Reader frame);
@@ -85,21 +85,21 @@ class NativePeer final : public Peer {
   void forget(uint64_t id, const DecidedRequest* decided);
 
   std::map<uint64_t, Asked> asked_;  // by frame id
-  std::set<std::string> page_keys_;  // told so far by the walk under way
-  // As they are for the frames sent from now on, as far as it was told.
+  std::set<std::string> page_keys_;  // seen so far by the walk under way
+  // The handles that frames sent from now on may use, by the answers up to now.
   std::map<api::Handle, std::string> held_;
   std::map<std::string, api::Handle> numbers_;
   uint64_t next_id_ = 1;
-  bool said_hello_ = false;
+  bool sent_hello_ = false;
   bool welcomed_ = false;
-  const bool impatient_ = world_.random.chance(0.3);  // asks before it is welcomed
+  const bool impatient_ = world_.random.chance(0.3);  // sends requests before Welcome
   const bool interns_ = world_.random.chance(0.7);
   const bool interns_other_shard_ = world_.random.chance(0.4);  // also keys of other shards
   uint32_t shard_ = 0;
   uint32_t shards_ = 1;
   uint64_t routing_seed_ = 0;
   bool may_ever_wait_ = false;
-  bool walking_ = false;  // through the pages of all keys
+  bool walking_ = false;  // a walk through the pages of all keys is under way
 };
 
 }  // namespace sluice::simulation

@@ -33,15 +33,15 @@ bool same(const api::Detail& one, const api::Detail& other) {
          one.retry_ms == other.retry_ms;
 }
 
-// Tickets of different cores are the same numbers: the models need them apart.
-constexpr uint32_t core_shift = 24;
+// Tickets of different shards are the same numbers; the models need different ones.
+constexpr uint32_t shard_shift = 24;
 
 namespace {
 
 api::Ticket named(api::Ticket ticket, api::ShardId origin) {
   if (ticket == api::no_ticket) return ticket;
-  ASSERT(ticket < 1U << core_shift && origin < 64);
-  return ticket | uint32_t{origin} << core_shift;
+  ASSERT(ticket < 1U << shard_shift && origin < 64);
+  return ticket | uint32_t{origin} << shard_shift;
 }
 
 }  // namespace
@@ -59,14 +59,14 @@ std::unique_ptr<shard::KeyDecider> Oracle::check(std::unique_ptr<shard::KeyDecid
 }
 
 void Oracle::watch(const server::Worker& worker, io::SimIo& io) {
-  TestShard& shard = shards_[worker.exchange().shard()];
+  ShardRecord& shard = shards_[worker.exchange().shard()];
   shard.worker = &worker;
   shard.io = &io;
 }
 
 uint32_t Oracle::waiters_count() const {
   uint32_t count = 0;
-  for (const TestShard& shard : shards_) count += shard.model.waiters_count();
+  for (const ShardRecord& shard : shards_) count += shard.model.waiters_count();
   return count;
 }
 
@@ -76,9 +76,9 @@ void Oracle::trace(const std::string& text) const {
   std::fprintf(stderr, "%10.3f ms  %s\n", static_cast<double>(now_ns) / 1e6, text.c_str());
 }
 
-void Oracle::decide(api::ShardId core_id, std::span<const api::Entry> entries,
+void Oracle::decide(api::ShardId shard_id, std::span<const api::Entry> entries,
                     const shard::Answers& answers, base::Now now, api::ShardId origin) {
-  TestShard& shard = shards_[core_id];
+  ShardRecord& shard = shards_[shard_id];
   if (!single_steps_) {
     decide_some(shard, entries, answers, now, origin);
   } else {
@@ -95,13 +95,13 @@ void Oracle::decide(api::ShardId core_id, std::span<const api::Entry> entries,
   } else {
     keep_entries(shard, entries, answers);
   }
-  tell_granted(shard.model);
+  record_granted(shard.model);
 }
 
-// As the same keys would be that came as text, one permit each.
-void Oracle::decide(api::ShardId core_id, std::span<const api::Handle> handles,
+// Checked like entries with the keys' text, one permit each.
+void Oracle::decide(api::ShardId shard_id, std::span<const api::Handle> handles,
                     std::span<api::Verdict> verdicts, base::Now now) {
-  TestShard& shard = shards_[core_id];
+  ShardRecord& shard = shards_[shard_id];
   if (!single_steps_) {
     decide_some(shard, handles, verdicts, now);
   } else {
@@ -111,16 +111,16 @@ void Oracle::decide(api::ShardId core_id, std::span<const api::Handle> handles,
   }
   by_handle_ += handles.size();
   keep_handles(shard, handles, verdicts);
-  tell_granted(shard.model);
+  record_granted(shard.model);
 }
 
-void Oracle::decide_some(TestShard& shard, std::span<const api::Handle> handles,
+void Oracle::decide_some(ShardRecord& shard, std::span<const api::Handle> handles,
                          std::span<api::Verdict> verdicts, base::Now now) {
   std::vector<std::string> keys;
   for (const api::Handle handle : handles) {
     keys.push_back(key_held(shard, handle));
     if (shard.worker->exchange().owner_of(keys.back()) != shard.worker->exchange().here()) {
-      failure_.report("handle of " + keys.back() + " was decided by a core that it is not of");
+      failure_.report("handle of " + keys.back() + " was decided by a shard that does not own it");
     }
     if (failure_) return std::ranges::fill(verdicts, api::Verdict::denied), void();
   }
@@ -136,22 +136,22 @@ void Oracle::decide_some(TestShard& shard, std::span<const api::Handle> handles,
   check_grants(shard);
 }
 
-std::string Oracle::key_held(const TestShard& shard, api::Handle handle) {
+std::string Oracle::key_held(const ShardRecord& shard, api::Handle handle) {
   const auto held = shard.handles.find(handle);
   if (held != shard.handles.end()) return held->second.key;
-  failure_.report("handle " + std::to_string(handle) + " is used, which nobody holds");
+  failure_.report("handle " + std::to_string(handle) + " is used, but no connection holds it");
   return {};
 }
 
-void Oracle::check_handles(const TestShard& shard) {
+void Oracle::check_handles(const ShardRecord& shard) {
   const uint32_t count = shard.shard.handles_count();
   if (count == shard.handles.size()) return;
   failure_.report(std::to_string(count) + " handles are held where " +
                   std::to_string(shard.handles.size()) + " should be");
 }
 
-api::Handle Oracle::intern(api::ShardId core_id, std::string_view key) {
-  TestShard& shard = shards_[core_id];
+api::Handle Oracle::intern(api::ShardId shard_id, std::string_view key) {
+  ShardRecord& shard = shards_[shard_id];
   const std::string name(key);
   const api::Handle handle = shard.shard.intern(key);
   trace("intern " + name + ": " + std::to_string(static_cast<int32_t>(handle)));
@@ -176,11 +176,11 @@ api::Handle Oracle::intern(api::ShardId core_id, std::string_view key) {
   return handle;
 }
 
-void Oracle::free_handle(api::ShardId core_id, api::Handle handle) {
-  TestShard& shard = shards_[core_id];
+void Oracle::free_handle(api::ShardId shard_id, api::Handle handle) {
+  ShardRecord& shard = shards_[shard_id];
   const std::string name = key_held(shard, handle);
   if (failure_) return;
-  trace("let go " + std::to_string(handle) + " of " + name);
+  trace("free " + std::to_string(handle) + " of " + name);
   shard.shard.free_handle(handle);
   if (--shard.handles[handle].holders == 0) {
     shard.handles.erase(handle);
@@ -189,16 +189,17 @@ void Oracle::free_handle(api::ShardId core_id, api::Handle handle) {
   check_handles(shard);
 }
 
-std::string_view Oracle::key_of(api::ShardId core_id, api::Handle handle) {
-  const TestShard& shard = shards_[core_id];
+std::string_view Oracle::key_of(api::ShardId shard_id, api::Handle handle) {
+  const ShardRecord& shard = shards_[shard_id];
   const std::string name = key_held(shard, handle);
   if (failure_) return {};
   const std::string_view key = shard.shard.key_of(handle);
-  if (key != name) failure_.report("the handle of " + name + " is said to be " + std::string(key));
+  if (key != name)
+    failure_.report("the handle of " + name + " is reported as that of " + std::string(key));
   return key;
 }
 
-void Oracle::decide_some(TestShard& shard, std::span<const api::Entry> entries,
+void Oracle::decide_some(ShardRecord& shard, std::span<const api::Entry> entries,
                          const shard::Answers& answers, base::Now now, api::ShardId origin) {
   shard.model.run_due(now);
   const bool full = single_steps_ && is_full(shard, now);
@@ -222,20 +223,20 @@ void Oracle::check_answer(const api::Entry& entry, const ShardModel::Answer& exp
         describe(expected.detail));
   if (verdict != expected.verdict) {
     failure_.report("key " + std::string(entry.key()) + " was " + name_of(verdict) +
-                    " where the model says " + name_of(expected.verdict) + " " +
+                    " where the model has " + name_of(expected.verdict) + " " +
                     describe(expected.detail));
   }
   const bool reported =
       entry.op == api::Op::acquire && (entry.flags & api::flag::wants_details) != 0;
   if (reported && !same(detail, expected.detail)) {
     failure_.report("details of " + std::string(entry.key()) + " (" + name_of(verdict) + ") are " +
-                    describe(detail) + " where the model says " + describe(expected.detail));
+                    describe(detail) + " where the model has " + describe(expected.detail));
   }
 }
 
-// The table says `table_full` only when it has to: no slot is free or held by an expired key, and
-// no live key may be given up.
-bool Oracle::is_full(TestShard& shard, base::Now now) const {
+// The table answers `table_full` only when it has to: no slot is free or held by an expired key,
+// and no live key may be forgotten.
+bool Oracle::is_full(ShardRecord& shard, base::Now now) const {
   if (shard.shard.keys_count() < options_.keys_max) return false;
   uint32_t live_count = 0;
   for (const auto& [name, key] : shard.model.keys()) {
@@ -246,23 +247,23 @@ bool Oracle::is_full(TestShard& shard, base::Now now) const {
   return shard.shard.keys_count() == live_count;
 }
 
-void Oracle::follow_evictions(TestShard& shard, base::Now now) {
+void Oracle::follow_evictions(ShardRecord& shard, base::Now now) {
   const uint64_t count = shard.shard.statistics().keys_evicted;
   if (count == shard.evicted_count) return;
   shard.evicted_count = count;
-  std::vector<std::string> gone;
+  std::vector<std::string> evicted;
   for (const auto& [name, key] : shard.model.keys()) {
     if (shard.shard.inspect(name, now)) continue;
-    gone.push_back(name);
+    evicted.push_back(name);
     if (!shard.model.may_be_evicted(key, now)) {
       failure_.report("key " + name + " was forgotten too early");
     }
   }
-  for (const std::string& name : gone) shard.model.evict(name);
+  for (const std::string& name : evicted) shard.model.evict(name);
 }
 
-// Of each key, in the model's order; keys among each other in any.
-void Oracle::check_grants(TestShard& shard) {
+// The grants of each key must be in the model's order; those of different keys may be in any.
+void Oracle::check_grants(ShardRecord& shard) {
   const auto granted = shard.shard.grants().subspan(shard.grants_checked);
   const auto expected = std::span(shard.model.grants()).subspan(shard.grants_checked);
   if (granted.size() != expected.size()) {
@@ -270,10 +271,10 @@ void Oracle::check_grants(TestShard& shard) {
                     std::to_string(expected.size()));
     return;
   }
-  std::map<std::string, std::vector<const ShardModel::Grant*>> lines;
+  std::map<std::string, std::vector<const ShardModel::Grant*>> queues;
   std::map<api::Ticket, std::string> keys;
   for (const ShardModel::Grant& grant : expected) {
-    lines[grant.key].push_back(&grant);
+    queues[grant.key].push_back(&grant);
     keys[grant.ticket] = grant.key;
   }
   std::map<std::string, size_t> positions;
@@ -285,9 +286,9 @@ void Oracle::check_grants(TestShard& shard) {
       failure_.report("a grant that the model does not have: " + name_of(grant.verdict));
       return;
     }
-    const ShardModel::Grant& due = *lines[key->second][positions[key->second]++];
+    const ShardModel::Grant& due = *queues[key->second][positions[key->second]++];
     if (due.ticket != ticket || due.verdict != grant.verdict || !same(due.detail, grant.detail)) {
-      failure_.report("the line of " + key->second + ": " + name_of(grant.verdict) + " " +
+      failure_.report("the queue of " + key->second + ": " + name_of(grant.verdict) + " " +
                       describe(grant.detail) + " where the model has " + name_of(due.verdict) +
                       " " + describe(due.detail) +
                       (due.ticket != ticket ? " for another waiter" : ""));
@@ -303,13 +304,13 @@ void Oracle::check_grants(TestShard& shard) {
   shard.grants_checked += granted.size();
 }
 
-// Who asked: the turn knows the requests that the entries belong to. They are decided run by run.
+// Keeps the decisions of a run by request: the turn has the requests that the entries belong to.
 template <typename Keep>
-void Oracle::keep_run(TestShard& shard, bool by_handle, size_t entries_count, Keep keep_entry) {
+void Oracle::keep_run(ShardRecord& shard, bool by_handle, size_t entries_count, Keep keep_entry) {
   const route::Turn& turn = shard.worker->undecided();
   const route::Run& run = turn.runs()[shard.runs_done];
   if (run.by_handle != by_handle || run.entries_count != entries_count) {
-    return failure_.report("runs of a turn are decided in another order than asked");
+    return failure_.report("runs of a turn are decided in the wrong order");
   }
   size_t& next = shard.requests_done;
   for (; next < turn.requests().size() && turn.requests()[next].by_handle == by_handle; ++next) {
@@ -327,7 +328,7 @@ void Oracle::keep_run(TestShard& shard, bool by_handle, size_t entries_count, Ke
   if (++shard.runs_done == turn.runs().size()) shard.runs_done = shard.requests_done = 0;
 }
 
-void Oracle::keep_entries(TestShard& shard, std::span<const api::Entry> entries,
+void Oracle::keep_entries(ShardRecord& shard, std::span<const api::Entry> entries,
                           const shard::Answers& answers) {
   const api::ShardId origin = shard.worker->exchange().shard();
   const auto first =
@@ -346,7 +347,7 @@ void Oracle::keep_entries(TestShard& shard, std::span<const api::Entry> entries,
       });
 }
 
-void Oracle::keep_handles(TestShard& shard, std::span<const api::Handle> handles,
+void Oracle::keep_handles(ShardRecord& shard, std::span<const api::Handle> handles,
                           std::span<const api::Verdict> verdicts) {
   if (failure_) return;
   const auto first =
@@ -362,8 +363,8 @@ void Oracle::keep_handles(TestShard& shard, std::span<const api::Handle> handles
       });
 }
 
-// ... and the origin's book those that other cores decide.
-void Oracle::keep_message(TestShard& origin, api::ShardId origin_id,
+// Keeps the decisions for another shard: the origin's book has the requests of the entries.
+void Oracle::keep_message(ShardRecord& origin, api::ShardId origin_id,
                           const route::ShardMessage& message, const shard::Answers& answers) {
   const route::SplitBook& book = origin.worker->exchange().book();
   for (size_t index = 0; index < message.entries.size(); ++index) {
@@ -389,7 +390,7 @@ void Oracle::keep(DecidedRequest& request, uint32_t link, size_t place, const ap
   }
 }
 
-// By handle or not: what one connection asks of one key is decided in the order asked.
+// By handle or not: entries of one connection for one key are decided in the order sent.
 void Oracle::check_order(uint32_t link, const std::string& key, uint64_t id, size_t place) {
   const auto connection = last_decided_.find(link);
   if (connection == last_decided_.end()) return;
@@ -403,8 +404,8 @@ void Oracle::check_order(uint32_t link, const std::string& key, uint64_t id, siz
   last = now;
 }
 
-// A waiter may be served by an entry behind it, of the same call.
-void Oracle::tell_granted(const ShardModel& model) {
+// An entry of the same call may have served a waiter in front of it.
+void Oracle::record_granted(const ShardModel& model) {
   for (const ShardModel::Grant& grant : model.grants()) {
     const auto waiting = waiting_.find(grant.ticket);
     if (waiting == waiting_.end()) continue;
@@ -415,74 +416,76 @@ void Oracle::tell_granted(const ShardModel& model) {
   }
 }
 
-bool Oracle::withdraw(api::ShardId core_id, api::WaiterId waiter, api::Ticket ticket, base::Now now,
-                      api::ShardId origin) {
-  TestShard& shard = shards_[core_id];
-  trace("withdraw ticket " + std::to_string(ticket) + " of core " + std::to_string(origin));
+bool Oracle::withdraw(api::ShardId shard_id, api::WaiterId waiter, api::Ticket ticket,
+                      base::Now now, api::ShardId origin) {
+  ShardRecord& shard = shards_[shard_id];
+  trace("withdraw ticket " + std::to_string(ticket) + " of shard " + std::to_string(origin));
   const bool withdrawn = shard.shard.withdraw(waiter, ticket, now, origin);
   if (withdrawn != shard.model.withdraw(named(ticket, origin), now)) {
-    failure_.report("a withdrawal went another way");
+    failure_.report("a withdrawal differs from the model's");
   }
   check_grants(shard);
   return withdrawn;
 }
 
-bool Oracle::abandon(api::ShardId core_id, api::WaiterId waiter, api::Ticket ticket, base::Now now,
+bool Oracle::abandon(api::ShardId shard_id, api::WaiterId waiter, api::Ticket ticket, base::Now now,
                      api::ShardId origin) {
-  TestShard& shard = shards_[core_id];
-  trace("abandon ticket " + std::to_string(ticket) + " of core " + std::to_string(origin));
+  ShardRecord& shard = shards_[shard_id];
+  trace("abandon ticket " + std::to_string(ticket) + " of shard " + std::to_string(origin));
   const bool abandoned = shard.shard.abandon(waiter, ticket, now, origin);
   if (abandoned != shard.model.abandon(named(ticket, origin), now)) {
-    failure_.report("an abandonment went another way");
+    failure_.report("an abandonment differs from the model's");
   }
   if (abandoned) waiting_.erase(named(ticket, origin));
   check_grants(shard);
   return abandoned;
 }
 
-bool Oracle::refund(api::ShardId core_id, const api::Permit& permit, base::Now now) {
-  TestShard& shard = shards_[core_id];
+bool Oracle::refund(api::ShardId shard_id, const api::Permit& permit, base::Now now) {
+  ShardRecord& shard = shards_[shard_id];
   const bool taken = shard.shard.refund(permit, now);
   shard.model.run_due(now);
   bool expected = false;
   for (const auto& [name, key] : shard.model.keys()) {
     const shard::KeyHash hash = shard::hash_key(name, options_.hash_secret);
     if (hash.tag != permit.key_tag) continue;
-    trace(name + " is given back " + std::to_string(permit.cost));
-    const std::string given(name);
-    expected = shard.model.refund(given, permit.cost, permit.window_end_ms, now);
-    if (const auto state = shard.shard.inspect(given, now)) check_state(shard, *state, given, now);
+    trace(name + " is refunded " + std::to_string(permit.cost));
+    const std::string key_name(name);
+    expected = shard.model.refund(key_name, permit.cost, permit.window_end_ms, now);
+    if (const auto state = shard.shard.inspect(key_name, now))
+      check_state(shard, *state, key_name, now);
     break;
   }
-  if (taken != expected) failure_.report("a permit that reached nobody went another way");
+  if (taken != expected)
+    failure_.report("the refund of an undelivered permit differs from the model's");
   ++(taken ? refunded_ : refunded_late_);
   check_grants(shard);
   return taken;
 }
 
-void Oracle::drain(api::ShardId core_id, base::Now now) {
-  TestShard& shard = shards_[core_id];
+void Oracle::drain(api::ShardId shard_id, base::Now now) {
+  ShardRecord& shard = shards_[shard_id];
   shard.shard.drain(now);
   shard.model.drain(now);
   check_grants(shard);
 }
 
-void Oracle::run_due(api::ShardId core_id, base::Now now) {
-  TestShard& shard = shards_[core_id];
+void Oracle::run_due(api::ShardId shard_id, base::Now now) {
+  ShardRecord& shard = shards_[shard_id];
   shard.shard.run_due(now);
   shard.model.run_due(now);
   check_grants(shard);
 }
 
-// A shard matches keys somebody waits for in slices, in its next calls of run_due(). Here they all
-// come at once, so that the model can follow.
-std::unique_ptr<policy::RuleBook> Oracle::adopt(api::ShardId core_id,
+// A shard matches keys with waiters to new rules in slices, in its next calls of run_due(). Here
+// all slices run at once, so that the model can follow.
+std::unique_ptr<policy::RuleBook> Oracle::adopt(api::ShardId shard_id,
                                                 std::unique_ptr<policy::RuleBook> rules,
                                                 base::Now now) {
-  TestShard& shard = shards_[core_id];
+  ShardRecord& shard = shards_[shard_id];
   if (shard.worker == nullptr) return shard.shard.adopt(std::move(rules), now);
   trace("new rules");
-  // Those that nobody has looked at since the last rules would pass them over.
+  // Reads all keys: one that was not used since the last rules would skip them.
   uint64_t cursor = 0;
   do {
     cursor = shard.shard.page(cursor, limits::inspect_page_max, now).next_cursor;
@@ -495,8 +498,8 @@ std::unique_ptr<policy::RuleBook> Oracle::adopt(api::ShardId core_id,
   return before;
 }
 
-void Oracle::keep_grants(api::ShardId core_id, size_t count) {
-  TestShard& shard = shards_[core_id];
+void Oracle::keep_grants(api::ShardId shard_id, size_t count) {
+  ShardRecord& shard = shards_[shard_id];
   ASSERT(shard.grants_checked == shard.shard.grants().size());
   shard.shard.keep_grants(count);
   std::set<api::Ticket> kept;
@@ -506,7 +509,7 @@ void Oracle::keep_grants(api::ShardId core_id, size_t count) {
   shard.grants_checked = count;
 }
 
-void Oracle::check_state(TestShard& shard, const api::KeyState& state, std::string_view name,
+void Oracle::check_state(ShardRecord& shard, const api::KeyState& state, std::string_view name,
                          base::Now now) {
   const ShardModel::Key* key = shard.model.find(std::string(name), now);
   if (key == nullptr) return failure_.report("a forgotten key is shown: " + std::string(name));
@@ -520,9 +523,9 @@ void Oracle::check_state(TestShard& shard, const api::KeyState& state, std::stri
   }
 }
 
-std::optional<api::KeyState> Oracle::inspect(api::ShardId core_id, std::string_view key,
+std::optional<api::KeyState> Oracle::inspect(api::ShardId shard_id, std::string_view key,
                                              base::Now now) {
-  TestShard& shard = shards_[core_id];
+  ShardRecord& shard = shards_[shard_id];
   const auto state = shard.shard.inspect(key, now);
   if (state) {
     check_state(shard, *state, key, now);
@@ -532,8 +535,8 @@ std::optional<api::KeyState> Oracle::inspect(api::ShardId core_id, std::string_v
   return state;
 }
 
-shard::Page Oracle::page(api::ShardId core_id, uint64_t cursor, uint32_t keys_max, base::Now now) {
-  TestShard& shard = shards_[core_id];
+shard::Page Oracle::page(api::ShardId shard_id, uint64_t cursor, uint32_t keys_max, base::Now now) {
+  ShardRecord& shard = shards_[shard_id];
   const shard::Page page = shard.shard.page(cursor, keys_max, now);
   for (const api::KeyState& state : page.keys) check_state(shard, state, state.key, now);
   return page;
@@ -547,14 +550,14 @@ void Oracle::check_waiters() {
   }
 }
 
-void Oracle::told_id(const DecidedEntry& entry, uint64_t request_id) {
-  // Refused for what was asked: such a request takes no id.
+void Oracle::check_reported_id(const DecidedEntry& entry, uint64_t request_id) {
+  // An entry that is refused for its contents takes no id.
   if (entry.verdict == api::Verdict::never_fits || entry.verdict == api::Verdict::not_allowed ||
       entry.verdict == api::Verdict::invalid_key) {
     if (request_id != 0) failure_.report("a refused request got an id");
     return;
   }
-  const auto [place, fresh] = told_ids_.emplace(entry.sequence, request_id);
+  const auto [place, fresh] = reported_ids_.emplace(entry.sequence, request_id);
   if (!fresh) {
     if (place->second != request_id) failure_.report("a request got a second id");
     return;
@@ -565,8 +568,8 @@ void Oracle::told_id(const DecidedEntry& entry, uint64_t request_id) {
     return;
   }
   const auto next = std::next(place);
-  const bool after_last = place == told_ids_.begin() || std::prev(place)->second < request_id;
-  const bool before_next = next == told_ids_.end() || request_id < next->second;
+  const bool after_last = place == reported_ids_.begin() || std::prev(place)->second < request_id;
+  const bool before_next = next == reported_ids_.end() || request_id < next->second;
   if (request_id == 0 || !after_last || !before_next) {
     failure_.report("request id " + std::to_string(request_id) + " is out of order");
   }

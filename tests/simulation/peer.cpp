@@ -23,18 +23,18 @@ void Peer::fail(const std::string& text) {
 
 std::string Peer::describe_state() const {
   return "client " + std::to_string(client_.link_id()) + " " + describe() +
-         (is_owed() ? " is owed an answer" : " is owed nothing") +
+         (awaits_answer() ? " waits for an answer" : " waits for no answer") +
          (half_closed_ ? ", has half closed, " : ", ") +
          std::to_string(client_.undelivered_bytes()) + " bytes of it are under way, " +
          std::to_string(outbox_.size()) + " unsent, " + std::to_string(inbox_.size()) +
-         " bytes of an answer have come";
+         " bytes of an answer have arrived";
 }
 
 void Peer::trace(const std::string& text) const {
   world_.oracle.trace("client " + std::to_string(client_.link_id()) + " " + text);
 }
 
-void Peer::say(std::span<const std::byte> bytes) {
+void Peer::send(std::span<const std::byte> bytes) {
   outbox_.insert(outbox_.end(), bytes.begin(), bytes.end());
 }
 
@@ -56,7 +56,7 @@ void Peer::write_some(bool all) {
   outbox_.erase(outbox_.begin(), outbox_.begin() + static_cast<ptrdiff_t>(bytes));
 }
 
-// Half of a request may have been sent.
+// The peer may have sent half of a request.
 void Peer::leave() {
   ++world_.operations;
   switch (world_.random.below(3)) {
@@ -99,14 +99,14 @@ void Peer::receive() {
     const bool explained = half_closed_ || may_be_ended_ || world_.draining || world_.time_outs ||
                            world_.connections_full;
     if (!explained) return fail("was ended for no reason");
-    // What is cut off may break off anywhere.
+    // A connection that is cut off may end in the middle of an answer.
     if (!inbox_.empty() && !world_.cut_off && !world_.time_outs) {
       return fail("was left with half an answer");
     }
     check_graceful_end();
     return end();
   }
-  if (settling_ && !is_owed() && !half_closed_) {
+  if (settling_ && !awaits_answer() && !half_closed_) {
     half_closed_ = true;
     client_.shutdown_write();
   }
@@ -124,7 +124,7 @@ void Peer::end() {
 }
 
 std::string Peer::random_key() {
-  // A few keys get most of the questions.
+  // A few keys get most of the requests.
   const uint64_t most = world_.random.chance(0.7) ? 1 + world_.keys.size() / 4 : world_.keys.size();
   return world_.keys[world_.random.below(std::min<uint64_t>(most, world_.keys.size()))];
 }

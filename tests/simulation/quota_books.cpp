@@ -49,7 +49,7 @@ QuotaBooks::QuotaBooks(io::Random& random, Failure& failure)
   standard_ = draw_quota();
 }
 
-// Small ones that refuse, some of them at a time, and the two that only count.
+// A quota of some of the small limits, which refuse, and the two that only count.
 api::Quota QuotaBooks::draw_quota() {
   static constexpr std::array<int64_t, 4> periods = {10, 40, 150, 600};
   const auto period = [&] { return periods[random_.below(periods.size())]; };
@@ -118,7 +118,7 @@ policy::QuotaRules QuotaBooks::changed_rules() {
 }
 
 const std::string& QuotaBooks::draw_subject() {
-  // A few get most of the questions.
+  // A few subjects get most of the calls.
   return subjects_[random_.below(random_.chance(0.6) ? 4 : subjects_.size())];
 }
 
@@ -156,7 +156,8 @@ uint64_t QuotaBooks::slots_of(const std::string& subject) const {
   return slots == quota.limits.end() ? UINT64_MAX : slots->amount;
 }
 
-// Of a subject whose usage somebody has asked for, the bounds hold at any time until it is told.
+// Changes a charge, and widens the bounds of every open usage query about its subjects: the answer
+// may show the usage of any moment until it arrives.
 template <typename Change>
 void QuotaBooks::change(Charge& charge, Change apply) {
   const Charge before = charge;
@@ -196,7 +197,7 @@ void QuotaBooks::recorded(Charge& charge) {
 ChargePtr QuotaBooks::admitted(const ChargePtr& charge, uint64_t id, int64_t asked_ns,
                                int64_t now_ns, uint32_t lifetime_ms, bool connection_bound) {
   if (const auto known = charges_.find(id); known != charges_.end()) {
-    denied(*charge);  // the same again: charged once
+    denied(*charge);  // a repeat: charged once
     return known->second;
   }
   charges_[id] = charge;
@@ -206,7 +207,7 @@ ChargePtr QuotaBooks::admitted(const ChargePtr& charge, uint64_t id, int64_t ask
   charge->open_from_ns = now_ns;
   charge->open_until_ns =
       asked_ns + int64_t{lifetime_ms == 0 ? lifetime_ms_ : lifetime_ms} * base::ns_per_ms;
-  // What expires is given back, where the quota says so.
+  // An expired reservation is refunded if the quota demands it.
   if (!refunds_expired_) change(*charge, [&] { charge->must = charge->may; });
   return charge;
 }
@@ -226,7 +227,7 @@ void QuotaBooks::ask_end(uint64_t id, const Tally& tally) {
   });
 }
 
-// By one of the ends that were asked; which of them was the first nobody knows.
+// One of the ends that were sent has happened; which of them was the first is unknown.
 void QuotaBooks::ended(uint64_t id) {
   Charge* charge = find(id);
   if (charge == nullptr || charge->ended || charge->ends.empty()) return;
@@ -242,7 +243,7 @@ void QuotaBooks::ended(uint64_t id) {
 
 uint64_t QuotaBooks::draw_reservation() {
   if (ids_.empty()) return 0;
-  // Mostly the last ones: the others have ended long ago.
+  // Mostly one of the last: the others have ended long ago.
   const uint64_t last = random_.chance(0.8) ? std::min<uint64_t>(ids_.size(), 8) : ids_.size();
   return ids_[ids_.size() - 1 - random_.below(last)];
 }
@@ -281,9 +282,9 @@ void QuotaBooks::admitted_named(const std::string& client_id, const ChargePtr& c
   const bool surely_open = before != nullptr && !before->connection_bound && before->ends.empty() &&
                            asked_ns > before->open_from_ns && now_ns < before->open_until_ns;
   if (surely_open && before != charge.get()) {
-    failure_.report("the repeat of " + client_id + " got a reservation anew");
+    failure_.report("the repeat of " + client_id + " got a second reservation");
   }
-  // It may have been made for any that nobody was answered.
+  // Any call without an answer may have made the reservation.
   charge->open_until_ns = std::min(charge->open_until_ns,
                                    *named.unanswered.begin() + named_lifetime_ms * base::ns_per_ms);
   named.unanswered.erase(named.unanswered.find(asked_ns));
@@ -306,7 +307,7 @@ QuestionPtr QuotaBooks::ask_usage(const std::string& subject) {
   return questions_.back();
 }
 
-// A reset forgets what must be charged, at any time.
+// With resets there is no lower bound: a reset may forget charges at any time.
 void QuotaBooks::check_usage(const UsageQuestion& question, const std::string& limit,
                              uint64_t used) {
   const auto check = [&](uint64_t must, uint64_t may) {

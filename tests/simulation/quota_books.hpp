@@ -1,9 +1,10 @@
-// The books that clients keep on quotas: what they asked, what they were told, and so what has to
-// be charged and what may be. They know nothing of the store, and no order but that of the wire.
-// Flow:   a peer says what it asks before it is sent, and what it was told -> bounds of what each
-//         subject is charged; usage that a peer is shown has to lie between them all the while.
+// The books of clients about quotas: from their calls and answers follow the least and the most
+// that each subject can be charged. They use nothing of the store, and no order but that of the
+// wire.
+// Flow:   a peer enters a call before it is sent, and its answer -> bounds of what each subject is
+//         charged; usage that the server reports has to lie between them.
 // Shape:  each subject has two limits that only count (`all` tokens, `calls`), for a year, beside
-//         small ones that refuse. New quotas differ in amounts alone, and never allow more than the
+//         small ones that refuse. New quotas differ only in amounts, and never allow more than the
 //         first.
 // Errors: reported to the run's Failure.
 // Lives:  one per run.
@@ -25,7 +26,7 @@
 
 namespace sluice::simulation {
 
-// What the two limits that only count are charged.
+// The charge of the two limits that only count.
 struct Tally {
   uint64_t tokens = 0;
   uint64_t requests = 0;
@@ -34,14 +35,14 @@ struct Tally {
 // A call that charges.
 struct Charge {
   std::vector<std::string> subjects;
-  Tally may;   // the most that is charged for it now
-  Tally must;  // ... and the least
+  Tally may;   // the most that can be charged for it now
+  Tally must;  // the least
   api::Amounts reserved;
-  uint64_t id = 0;            // of its reservation, once told
-  std::vector<Tally> ends;    // by the settles and cancels that were asked
-  bool ended = false;         // one of them was told to have happened
-  int64_t open_from_ns = 0;   // since it was told
-  int64_t open_until_ns = 0;  // at least, unless it is ended
+  uint64_t id = 0;            // of its reservation, once the answer has arrived
+  std::vector<Tally> ends;    // of the settles and cancels that were sent
+  bool ended = false;         // one of them was answered as done
+  int64_t open_from_ns = 0;   // when its answer arrived
+  int64_t open_until_ns = 0;  // open at least until then, unless ended
   bool connection_bound = false;
   std::map<std::string, std::string> reported;  // REST: the answer to each way to end it
 };
@@ -52,14 +53,14 @@ struct NamedReserve {
   std::string client_id;
   std::vector<std::string> subjects;
   api::Amounts amounts;
-  std::multiset<int64_t> unanswered;  // when it was asked; what was lost on its way stays
-  ChargePtr charge;                   // the last that was admitted
+  std::multiset<int64_t> unanswered;  // when it was sent; calls that were lost stay
+  ChargePtr charge;                   // of the last one that was admitted
 };
 
-// Of every reserve with an id, so that a repeat asks for the same.
+// Of every reserve with an id, so that a repeat is the same call.
 inline constexpr uint32_t named_lifetime_ms = 300;
 
-// Who asks for a subject's usage, until it is told.
+// A query for a subject's usage, until its answer arrives.
 struct UsageQuestion {
   std::string subject;
   Tally least;
@@ -71,13 +72,13 @@ class QuotaBooks {
  public:
   QuotaBooks(io::Random& random, Failure& failure);
 
-  // What the configuration file says: the first time, and when it changes.
+  // The rules of the policy file: at the start, and when it changes.
   policy::QuotaRules first_rules();
   policy::QuotaRules changed_rules();
   api::Quota changed_quota(const std::string& subject);
 
   const std::vector<std::string>& subjects() const { return subjects_; }
-  // 1 to 3 of one tag; or, seldom, some that are held by no tag.
+  // 1 to 3 subjects of one tag; or, seldom, subjects without a common tag.
   std::vector<std::string> draw_call(bool& apart);
   const std::string& draw_subject();
   api::Amounts draw_amounts();
@@ -86,14 +87,15 @@ class QuotaBooks {
   bool changes() const { return changes_; }
   bool resets() const { return resets_; }
   uint32_t default_lifetime_ms() const { return lifetime_ms_; }
-  // How many may hold a slot of it at a time.
+  // How many reservations may hold a slot of the subject at a time.
   uint64_t slots_of(const std::string& subject) const;
 
-  // Reserve and record: before it is sent, and when the answer has come.
+  // Reserve and record: before the call is sent, and when its answer has arrived.
   ChargePtr ask_charge(const std::vector<std::string>& subjects, const api::Amounts& amounts);
   void denied(Charge& charge);
   void recorded(Charge& charge);
-  // `asked_ns`: when it was sent. Returns the charge that this reservation has already, if it does.
+  // `asked_ns`: when the call was sent. Returns the charge that this reservation has already, if
+  // any.
   ChargePtr admitted(const ChargePtr& charge, uint64_t id, int64_t asked_ns, int64_t now_ns,
                      uint32_t lifetime_ms, bool connection_bound);
 
@@ -101,15 +103,16 @@ class QuotaBooks {
   void ask_end(uint64_t id, const Tally& tally);
   void ended(uint64_t id);
   Charge* find(uint64_t id);
-  uint64_t draw_reservation();  // 0: none was told yet
-  // With an id: new, or again. What is asked while a reservation is surely open is told the same.
+  uint64_t draw_reservation();  // 0: no client has received one yet
+  // A reserve with an id: a new one, or a repeat. A repeat while the reservation is certainly open
+  // gets the same answer.
   NamedReserve& name(const std::vector<std::string>& subjects, const api::Amounts& amounts);
   NamedReserve* draw_named();
   void ask_named(NamedReserve& named, int64_t now_ns) { named.unanswered.insert(now_ns); }
   void denied_named(const std::string& client_id, int64_t asked_ns);
   void admitted_named(const std::string& client_id, const ChargePtr& charge, int64_t asked_ns,
                       int64_t now_ns);
-  // `text` of the same end has to be the same.
+  // Every answer to the same end must have the same `text`.
   void check_end(uint64_t id, const std::string& way, const std::string& text);
 
   QuestionPtr ask_usage(const std::string& subject);

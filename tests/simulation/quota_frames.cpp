@@ -3,7 +3,7 @@
 namespace sluice::simulation {
 namespace {
 
-// The subjects of all entries, end to end.
+// The subjects of all entries, one behind the other.
 template <typename Columns>
 void fill_subjects(Columns columns, const std::vector<ReserveEntry>& entries) {
   std::string joined;

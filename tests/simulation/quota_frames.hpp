@@ -1,4 +1,4 @@
-// Native frames of quotas, as a client builds them (frames.hpp).
+// Native frames about quotas, as a client builds them (frames.hpp).
 // Units:  as on the wire.
 #pragma once
 

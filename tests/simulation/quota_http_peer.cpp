@@ -80,9 +80,9 @@ void QuotaHttpPeer::ask() {
   ask_change();
 }
 
-void QuotaHttpPeer::say_request(const std::string& method, const std::string& target,
-                                const std::string& body, std::vector<int> statuses,
-                                OnAnswer on_answer) {
+void QuotaHttpPeer::send_request(const std::string& method, const std::string& target,
+                                 const std::string& body, std::vector<int> statuses,
+                                 OnAnswer on_answer) {
   ++world_.operations;
   asked_.push_back({.what = method + " " + target + " " + body,
                     .statuses = std::move(statuses),
@@ -90,7 +90,7 @@ void QuotaHttpPeer::say_request(const std::string& method, const std::string& ta
   trace("asks " + asked_.back().what);
   std::string text = method + " " + target + " HTTP/1.1\r\nHost: localhost\r\n";
   if (!body.empty()) text += "Content-Length: " + std::to_string(body.size()) + "\r\n";
-  say(text + "\r\n" + body);
+  send(text + "\r\n" + body);
 }
 
 void QuotaHttpPeer::ask_reserve() {
@@ -115,26 +115,26 @@ void QuotaHttpPeer::ask_reserve() {
     may_ever_wait_ = true;
   }
   if (apart) {
-    return say_request("POST", "/v1/reserve", json.dump(), {400}, [](int, const std::string&) {});
+    return send_request("POST", "/v1/reserve", json.dump(), {400}, [](int, const std::string&) {});
   }
   const Reserve reserve{.charge = books_.ask_charge(subjects, amounts),
                         .client_id = named != nullptr ? named->client_id : "",
                         .asked_ns = now_ns(),
                         .lifetime_ms = lifetime_ms};
-  say_request(
+  send_request(
       "POST", "/v1/reserve", json.dump(), {200, 409, 429},
       [this, reserve](int status, const std::string& body) { on_reserved(reserve, status, body); });
 }
 
-// What a repeat has to be answered the same way.
+// Settles or cancels; a repeat must get the same answer.
 void QuotaHttpPeer::end(const std::string& way, uint64_t reservation, const std::string& body,
-                        const std::string& told_as) {
-  say_request("POST", "/v1/" + way, body, {200, 404, 409},
-              [this, reservation, told_as](int status, const std::string& reported) {
-                if (status != 200) return;
-                books_.ended(reservation);
-                books_.check_end(reservation, told_as, reported);
-              });
+                        const std::string& end_key) {
+  send_request("POST", "/v1/" + way, body, {200, 404, 409},
+               [this, reservation, end_key](int status, const std::string& reported) {
+                 if (status != 200) return;
+                 books_.ended(reservation);
+                 books_.check_end(reservation, end_key, reported);
+               });
 }
 
 void QuotaHttpPeer::ask_settle() {
@@ -166,7 +166,7 @@ void QuotaHttpPeer::ask_extend() {
   books_.find(reservation)->open_until_ns = 0;
   const Json json{{"reservation", hex_of(reservation)},
                   {"lifetime_ms", 10 + world_.random.below(300)}};
-  say_request("POST", "/v1/extend", json.dump(), {200, 404, 409}, [](int, const std::string&) {});
+  send_request("POST", "/v1/extend", json.dump(), {200, 404, 409}, [](int, const std::string&) {});
 }
 
 void QuotaHttpPeer::ask_record() {
@@ -175,10 +175,10 @@ void QuotaHttpPeer::ask_record() {
   if (apart) return ask_usage();
   const api::Amounts amounts = books_.draw_amounts();
   const ChargePtr charge = books_.ask_charge(subjects, amounts);
-  say_request("POST", "/v1/record", call_of(subjects, amounts, "output_tokens").dump(), {200, 429},
-              [this, charge](int status, const std::string&) {
-                status == 200 ? books_.recorded(*charge) : books_.denied(*charge);
-              });
+  send_request("POST", "/v1/record", call_of(subjects, amounts, "output_tokens").dump(), {200, 429},
+               [this, charge](int status, const std::string&) {
+                 status == 200 ? books_.recorded(*charge) : books_.denied(*charge);
+               });
 }
 
 void QuotaHttpPeer::ask_check() {
@@ -186,13 +186,13 @@ void QuotaHttpPeer::ask_check() {
   const std::vector<std::string> subjects = books_.draw_call(apart);
   if (apart) return ask_usage();
   const Json json = call_of(subjects, books_.draw_amounts(), "max_output_tokens");
-  say_request("POST", "/v1/check", json.dump(), {200, 429}, [](int, const std::string&) {});
+  send_request("POST", "/v1/check", json.dump(), {200, 429}, [](int, const std::string&) {});
 }
 
 void QuotaHttpPeer::ask_usage() {
   const std::string& subject = books_.draw_subject();
   const QuestionPtr question = books_.ask_usage(subject);
-  say_request(
+  send_request(
       "GET", target_of(subject), "", {200, 404},
       [this, question](int status, const std::string& body) { on_usage(question, status, body); });
 }
@@ -202,20 +202,20 @@ void QuotaHttpPeer::ask_change() {
   const std::string& subject = books_.draw_subject();
   const auto nothing = [](int, const std::string&) {};
   if (world_.random.chance(0.4)) {
-    return say_request("DELETE", target_of(subject), "", {200, 204, 404}, nothing);
+    return send_request("DELETE", target_of(subject), "", {200, 204, 404}, nothing);
   }
-  say_request("PUT", target_of(subject), json_of(books_.changed_quota(subject)).dump(), {200},
-              nothing);
+  send_request("PUT", target_of(subject), json_of(books_.changed_quota(subject)).dump(), {200},
+               nothing);
 }
 
 void QuotaHttpPeer::ask_reset() {
   if (!books_.resets()) return ask_usage();
   const auto nothing = [](int, const std::string&) {};
   if (world_.random.chance(0.3)) {
-    return say_request("POST", "/v1/reset-all", "", {200}, nothing);
+    return send_request("POST", "/v1/reset-all", "", {200}, nothing);
   }
   const Json json{{"subject", books_.draw_subject()}};
-  say_request("POST", "/v1/reset", json.dump(), {200}, nothing);
+  send_request("POST", "/v1/reset", json.dump(), {200}, nothing);
 }
 
 // ------------------------------------------------------------------------------------ answers
@@ -237,18 +237,18 @@ bool QuotaHttpPeer::take_answer() {
   const std::string body = text.substr(head_end + 4, bytes);
   inbox_.erase(inbox_.begin(), inbox_.begin() + static_cast<ptrdiff_t>(head_end + 4 + bytes));
   const int status = std::stoi(head.substr(9, 3));
-  trace("is told " + std::to_string(status) + " " + body);
+  trace("got " + std::to_string(status) + " " + body);
   if (head.find("Connection: close") != std::string::npos) may_be_ended_ = true;
   if (asked_.empty()) {
-    const bool turned_away = world_.connections_full || world_.draining || world_.time_outs;
-    if (!turned_away) fail("got an answer to nothing");
+    const bool is_refusal = world_.connections_full || world_.draining || world_.time_outs;
+    if (!is_refusal) fail("got an answer to nothing");
     return true;
   }
   const Asked asked = std::move(asked_.front());
   asked_.pop_front();
-  // Full, or draining.
+  // 503: a table is full, or the server drains.
   if (status != 503 && std::ranges::count(asked.statuses, status) == 0) {
-    fail("was told " + std::to_string(status) + " " + body + " to " + asked.what);
+    fail("got " + std::to_string(status) + " " + body + " to " + asked.what);
     return true;
   }
   asked.on_answer(status, body);

@@ -1,5 +1,5 @@
-// A client of REST's quotas: what is under /v1/, pipelined; it reserves, waits, ends, changes and
-// looks. Answers come in the order asked.
+// A REST client of the requests under /v1/, pipelined: it reserves, waits, ends reservations,
+// changes quotas and reads usage. Answers arrive in the order of the requests.
 // Lives:  as Peer.
 #pragma once
 
@@ -21,7 +21,7 @@ class QuotaHttpPeer final : public Peer {
 
   struct Asked {
     std::string what;
-    std::vector<int> statuses;  // that it may be answered with, beside 503
+    std::vector<int> statuses;  // of allowed answers, beside 503
     OnAnswer on_answer;
   };
 
@@ -34,7 +34,7 @@ class QuotaHttpPeer final : public Peer {
 
   void ask() override;
   void take_answers() override;
-  bool is_owed() const override { return !asked_.empty(); }
+  bool awaits_answer() const override { return !asked_.empty(); }
   void check_graceful_end() override;
 
   void ask_reserve();
@@ -47,9 +47,9 @@ class QuotaHttpPeer final : public Peer {
   void ask_change();
   void ask_reset();
   void end(const std::string& way, uint64_t reservation, const std::string& body,
-           const std::string& told_as);
-  void say_request(const std::string& method, const std::string& target, const std::string& body,
-                   std::vector<int> statuses, OnAnswer on_answer);
+           const std::string& end_key);
+  void send_request(const std::string& method, const std::string& target, const std::string& body,
+                    std::vector<int> statuses, OnAnswer on_answer);
   bool take_answer();
   void on_reserved(const Reserve& asked, int status, const std::string& body);
   void on_usage(const QuestionPtr& question, int status, const std::string& body);

@@ -26,7 +26,7 @@ QuotaCode code_at(schema::QuotaAnswers::Reader answers, uint32_t index) {
 QuotaPeer::QuotaPeer(World& world, bool audits)
     : Peer(world, server::native_listener), books_(*world.books), audits_(audits) {
   if (!audits_) return;
-  say_hello();
+  send_hello();
   ask_usage();
 }
 
@@ -36,9 +36,9 @@ int64_t QuotaPeer::now_ns() const {
 
 // ------------------------------------------------------------------------------------- asking
 
-void QuotaPeer::say_frame(const Fill& fill) {
+void QuotaPeer::send_frame(const Fill& fill) {
   const uint32_t segment_words = world_.random.chance(0.1) ? 24 : 4'096;
-  say(build_frame(segment_words, fill));
+  send(build_frame(segment_words, fill));
 }
 
 QuotaPeer::Asked& QuotaPeer::expect(Kind kind) {
@@ -49,10 +49,10 @@ QuotaPeer::Asked& QuotaPeer::expect(Kind kind) {
   return asked;
 }
 
-void QuotaPeer::say_hello() {
-  said_hello_ = true;
+void QuotaPeer::send_hello() {
+  sent_hello_ = true;
   expect(Kind::hello);
-  say_frame([&](schema::ClientFrame::Builder frame) {
+  send_frame([&](schema::ClientFrame::Builder frame) {
     frame.setId(last_id_);
     auto hello = frame.initHello();
     hello.setVersion(1);
@@ -63,7 +63,7 @@ void QuotaPeer::say_hello() {
 }
 
 void QuotaPeer::ask() {
-  if (!said_hello_) return say_hello();
+  if (!sent_hello_) return send_hello();
   if (!welcomed_ || asked_.size() >= outstanding_max) return;
   const uint64_t dice = world_.random.below(100);
   if (dice < 45) return ask_reserve();
@@ -87,7 +87,7 @@ QuotaPeer::Entry QuotaPeer::draw_entry() {
   return entry;
 }
 
-// With an id of its own: asked for the first time, or again.
+// A reserve with a client's id: a new one, or a repeat.
 QuotaPeer::Entry QuotaPeer::draw_named() {
   Entry entry = draw_entry();
   if (entry.apart) return entry;
@@ -125,7 +125,7 @@ void QuotaPeer::ask_reserve() {
     frame.entries.push_back(
         {.subjects = entry.subjects, .amounts = entry.amounts, .client_id = entry.client_id});
   }
-  say_frame([&](schema::ClientFrame::Builder builder) { fill_reserve(builder, frame); });
+  send_frame([&](schema::ClientFrame::Builder builder) { fill_reserve(builder, frame); });
 }
 
 void QuotaPeer::ask_check() {
@@ -137,10 +137,10 @@ void QuotaPeer::ask_check() {
                              .amounts = asked.entries.back().amounts,
                              .client_id = {}});
   }
-  say_frame([&](schema::ClientFrame::Builder builder) { fill_reserve(builder, frame); });
+  send_frame([&](schema::ClientFrame::Builder builder) { fill_reserve(builder, frame); });
 }
 
-// Of any client's; and seldom what nobody was given.
+// Reservations of any client; seldom one that does not exist.
 std::vector<uint64_t> QuotaPeer::draw_reservations() {
   std::vector<uint64_t> reservations;
   for (uint64_t count = 1 + world_.random.below(4); count > 0; --count) {
@@ -151,7 +151,7 @@ std::vector<uint64_t> QuotaPeer::draw_reservations() {
   return reservations;
 }
 
-// Mostly with the same amounts, for a repeat's sake.
+// Mostly with the same amounts, so that repeats occur.
 void QuotaPeer::ask_settle() {
   io::Random& random = world_.random;
   Asked& asked = expect(Kind::end);
@@ -169,7 +169,7 @@ void QuotaPeer::ask_settle() {
     frame.settled.push_back(settled);
     asked.entries.push_back({.subjects = {}, .client_id = {}, .reservation = reservation});
   }
-  say_frame([&](schema::ClientFrame::Builder builder) { fill_settle(builder, frame); });
+  send_frame([&](schema::ClientFrame::Builder builder) { fill_settle(builder, frame); });
 }
 
 void QuotaPeer::ask_cancel() {
@@ -182,7 +182,7 @@ void QuotaPeer::ask_cancel() {
     books_.ask_end(reservation, {.tokens = 0, .requests = requests});
     asked.entries.push_back({.subjects = {}, .client_id = {}, .reservation = reservation});
   }
-  say_frame([&](schema::ClientFrame::Builder frame) {
+  send_frame([&](schema::ClientFrame::Builder frame) {
     frame.setId(last_id_);
     auto cancel = frame.initCancel();
     cancel.setFlags(keeps ? schema::QUOTA_KEEP_REQUESTS : 0);
@@ -196,10 +196,10 @@ void QuotaPeer::ask_extend() {
   const uint32_t lifetime_ms = books_.draw_lifetime_ms();
   for (const uint64_t reservation : reservations) {
     asked.entries.push_back({.subjects = {}, .client_id = {}, .reservation = reservation});
-    // A short one may end it sooner than it was to.
+    // A shorter lifetime may end the reservation sooner than the first one.
     if (Charge* charge = books_.find(reservation)) charge->open_until_ns = 0;
   }
-  say_frame([&](schema::ClientFrame::Builder frame) {
+  send_frame([&](schema::ClientFrame::Builder frame) {
     frame.setId(last_id_);
     auto extend = frame.initExtend();
     extend.setLifetimeMs(lifetime_ms);
@@ -217,7 +217,7 @@ void QuotaPeer::ask_record() {
         {.subjects = entry.subjects, .amounts = entry.amounts, .client_id = {}});
     asked.entries.push_back(std::move(entry));
   }
-  say_frame([&](schema::ClientFrame::Builder builder) { fill_record(builder, frame); });
+  send_frame([&](schema::ClientFrame::Builder builder) { fill_record(builder, frame); });
 }
 
 void QuotaPeer::ask_usage() {
@@ -225,7 +225,7 @@ void QuotaPeer::ask_usage() {
   std::vector<std::string> subjects = {books_.draw_subject()};
   if (audits_) subjects = books_.subjects();
   for (const std::string& subject : subjects) asked.questions.push_back(books_.ask_usage(subject));
-  say_frame([&](schema::ClientFrame::Builder frame) {
+  send_frame([&](schema::ClientFrame::Builder frame) {
     frame.setId(last_id_);
     auto usage = frame.initUsage();
     fill_names(usage, subjects);
@@ -234,18 +234,18 @@ void QuotaPeer::ask_usage() {
 
 void QuotaPeer::ask_page() {
   expect(Kind::page);
-  say_frame([&](schema::ClientFrame::Builder frame) {
+  send_frame([&](schema::ClientFrame::Builder frame) {
     frame.setId(last_id_);
     frame.initUsage().setLimit(static_cast<uint32_t>(world_.random.below(8)));
   });
 }
 
-// A quota that is put, or removed again.
+// Puts a quota, or removes it again.
 void QuotaPeer::ask_change() {
   if (!books_.changes()) return ask_ping();
   expect(Kind::change);
   const std::string& subject = books_.draw_subject();
-  say_frame([&](schema::ClientFrame::Builder frame) {
+  send_frame([&](schema::ClientFrame::Builder frame) {
     frame.setId(last_id_);
     auto change = frame.initQuota();
     change.setSubject(data_of(subject));
@@ -262,7 +262,7 @@ void QuotaPeer::ask_reset() {
   expect(Kind::change);
   const bool all = world_.random.chance(0.3);
   const std::string& subject = books_.draw_subject();
-  say_frame([&](schema::ClientFrame::Builder frame) {
+  send_frame([&](schema::ClientFrame::Builder frame) {
     frame.setId(last_id_);
     auto reset = frame.initReset();
     reset.setAll(all);
@@ -270,7 +270,7 @@ void QuotaPeer::ask_reset() {
   });
 }
 
-// Of a frame that waits, all of it or some; or of one that nobody knows.
+// Withdraws a frame that waits, or some of its entries; or a frame that does not exist.
 void QuotaPeer::ask_withdraw() {
   uint64_t target = world_.random.next();
   std::vector<uint32_t> entries;
@@ -283,7 +283,7 @@ void QuotaPeer::ask_withdraw() {
     break;
   }
   expect(Kind::withdraw);
-  say_frame([&](schema::ClientFrame::Builder frame) {
+  send_frame([&](schema::ClientFrame::Builder frame) {
     frame.setId(last_id_);
     auto withdraw = frame.initWithdraw();
     withdraw.setTarget(target);
@@ -293,7 +293,7 @@ void QuotaPeer::ask_withdraw() {
 
 void QuotaPeer::ask_ping() {
   expect(Kind::ping);
-  say_frame([&](schema::ClientFrame::Builder frame) {
+  send_frame([&](schema::ClientFrame::Builder frame) {
     frame.setId(last_id_);
     frame.setPing();
   });
@@ -337,7 +337,7 @@ void QuotaPeer::on_frame(schema::ServerFrame::Reader frame) {
     case schema::ServerFrame::ERROR:
       return on_error(frame.getError());
     case schema::ServerFrame::GO_AWAY:
-      if (!world_.draining) fail("was told to go away");
+      if (!world_.draining) fail("got GoAway for no reason");
       return;
     default:
       fail("got a frame of a kind that it cannot get");
@@ -357,7 +357,7 @@ void QuotaPeer::on_answers(uint64_t id, schema::QuotaAnswers::Reader answers) {
     const QuotaCode code = code_at(answers, index);
     const Entry& entry = asked->entries[index];
     if (entry.apart && code != QuotaCode::subjects_apart && code != QuotaCode::draining) {
-      return fail("asked for subjects that are apart, and was told " +
+      return fail("reserved subjects without a common tag, and got " +
                   std::string(api::code_name(code)));
     }
     if (entry.apart) continue;
@@ -443,7 +443,7 @@ void QuotaPeer::on_usage(uint64_t id, schema::UsageReply::Reader reported) {
     if (audits_ && open != 0) fail("finds a reservation open at the end");
   }
   for (const uint32_t waiting : reported.getWaiting()) {
-    if (audits_ && waiting != 0) fail("finds one who waits at the end");
+    if (audits_ && waiting != 0) fail("finds a waiter at the end");
   }
   for (const QuestionPtr& question : asked->questions) books_.forget(question);
   asked_.erase(id);

@@ -1,5 +1,5 @@
-// A client of the native protocol that asks for quotas: frames of every kind, with entries of
-// several cores, tied or not, and again what was asked before.
+// A client of the native protocol that uses quotas: frames of every kind, with entries of several
+// shards, connection-bound or not, and repeats of earlier calls.
 // Lives:  as Peer.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace sluice::simulation {
 
 class QuotaPeer final : public Peer {
  public:
-  // `audits`: asks once for the usage of every subject; nothing may be held.
+  // `audits`: asks once for the usage of every subject; no slot may be held, and no call may wait.
   explicit QuotaPeer(World& world, bool audits = false);
   std::string describe() const override { return "(native, quotas)"; }
 
@@ -27,7 +27,7 @@ class QuotaPeer final : public Peer {
     record,
     usage,
     page,
-    change,  // of a quota, or a reset
+    change,  // changes a quota, or resets
     withdraw,
     ping
   };
@@ -46,7 +46,7 @@ class QuotaPeer final : public Peer {
     std::vector<Entry> entries;
     uint32_t lifetime_ms = 0;
     bool connection_bound = false;
-    bool answered = false;       // a reserve of which some wait
+    bool answered = false;       // a reserve with entries that wait
     std::set<uint32_t> waiting;  // entries
     int64_t asked_ns = 0;
     std::vector<QuestionPtr> questions;
@@ -54,10 +54,10 @@ class QuotaPeer final : public Peer {
 
   void ask() override;
   void take_answers() override;
-  bool is_owed() const override { return !asked_.empty(); }
+  bool awaits_answer() const override { return !asked_.empty(); }
   void check_graceful_end() override;
 
-  void say_hello();
+  void send_hello();
   void ask_reserve();
   void ask_check();
   void ask_settle();
@@ -74,7 +74,7 @@ class QuotaPeer final : public Peer {
   Entry draw_named();
   std::vector<uint64_t> draw_reservations();
   Asked& expect(Kind kind);
-  void say_frame(const Fill& fill);
+  void send_frame(const Fill& fill);
   int64_t now_ns() const;
 
   void on_frame(schema::ServerFrame::Reader frame);
@@ -90,7 +90,7 @@ class QuotaPeer final : public Peer {
   QuotaBooks& books_;
   std::map<uint64_t, Asked> asked_;  // by frame id
   uint64_t last_id_ = 0;
-  bool said_hello_ = false;
+  bool sent_hello_ = false;
   bool welcomed_ = false;
   bool may_ever_wait_ = false;
   const bool audits_;

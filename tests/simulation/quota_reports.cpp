@@ -10,7 +10,7 @@ constexpr size_t id_digits = 16;
 
 }  // namespace
 
-// The first byte of a frame is a count of segments, and small.
+// A REST stream begins with `H`; the first byte of a frame is a small number of segments.
 void QuotaReports::on_taken(uint32_t link, std::span<const std::byte> bytes) {
   Stream& stream = streams_[link];
   const bool is_text = !stream.text.empty() ||
@@ -26,7 +26,7 @@ void QuotaReports::on_taken(uint32_t link, std::span<const std::byte> bytes) {
 
 void QuotaReports::read_frames(Bytes& frames) {
   const auto add = [this](auto reservations) {
-    for (const uint64_t reservation : reservations) given_.insert(reservation);
+    for (const uint64_t reservation : reservations) delivered_.insert(reservation);
   };
   while (take_frame(frames, [&](schema::ServerFrame::Reader frame) {
     if (frame.isQuotaAnswers()) add(frame.getQuotaAnswers().getReservations());
@@ -35,12 +35,13 @@ void QuotaReports::read_frames(Bytes& frames) {
   }
 }
 
-// What is left is never empty, so that the stream stays one of text.
+// The rest is never empty, so that the stream is still recognized as text.
 void QuotaReports::read_text(std::string& text) {
   const size_t whole = field.size() + id_digits;
   for (size_t at = 0; (at = text.find(field, at)) != std::string::npos; at += field.size()) {
     if (at + whole > text.size()) break;
-    given_.insert(std::strtoull(text.substr(at + field.size(), id_digits).c_str(), nullptr, 16));
+    delivered_.insert(
+        std::strtoull(text.substr(at + field.size(), id_digits).c_str(), nullptr, 16));
   }
   if (text.size() > whole) text.erase(0, text.size() - whole);
 }

@@ -1,5 +1,6 @@
-// Which reservations clients may know of: those in answers of which the kernel has taken all.
-// Flow:   SimIo, with what it takes of each connection's sends -> whole answers -> reservations.
+// The reservations that clients may have received: those in answers that the kernel has taken
+// whole.
+// Flow:   SimIo, with the bytes it takes of each connection -> whole answers -> reservations.
 // Lives:  one per run.
 #pragma once
 
@@ -16,19 +17,19 @@ namespace sluice::simulation {
 class QuotaReports final : public io::TakenWatch {
  public:
   void on_taken(uint32_t link, std::span<const std::byte> bytes) override;
-  bool knows(uint64_t reservation) const { return given_.contains(reservation); }
+  bool knows(uint64_t reservation) const { return delivered_.contains(reservation); }
 
  private:
   struct Stream {
-    Bytes frames;      // native: from the last one on that is not whole yet
-    std::string text;  // REST: its end
+    Bytes frames;      // native: the last frame, while it is not whole
+    std::string text;  // REST: the end of the stream
   };
 
   void read_frames(Bytes& frames);
   void read_text(std::string& text);
 
   std::map<uint32_t, Stream> streams_;  // by link
-  std::set<uint64_t> given_;
+  std::set<uint64_t> delivered_;
 };
 
 }  // namespace sluice::simulation

@@ -11,7 +11,7 @@ using api::QuotaCode;
 using api::QuotaOp;
 using api::ReservationState;
 
-constexpr api::ShardId nobody = 0xFFFF;  // decides what is not its turn
+constexpr api::ShardId no_shard = 0xFFFF;  // of calls that are not to be decided yet
 
 std::string code_text(QuotaCode code) {
   return std::string(api::code_name(code));
@@ -21,11 +21,11 @@ std::string code_text(QuotaCode code) {
 
 std::string_view quota_event_name(QuotaEvent event) {
   constexpr std::array<std::string_view, quota_events_count> names = {
-      "reserved",    "denied",     "waited",      "granted", "withdrawn",
-      "abandoned",   "given back", "repeated",    "settled", "settled late",
-      "ended twice", "cancelled",  "extended",    "expired", "untied",
-      "recorded",    "checked",    "reset",       "put",     "removed",
-      "apart",       "batched",    "undelivered", "stayed",  "left"};
+      "reserved",    "denied",    "waited",      "granted", "withdrawn",
+      "abandoned",   "refunded",  "repeated",    "settled", "settled late",
+      "ended twice", "cancelled", "extended",    "expired", "binding ended",
+      "recorded",    "checked",   "reset",       "put",     "removed",
+      "apart",       "batched",   "undelivered", "stayed",  "left"};
   return names[static_cast<uint32_t>(event)];
 }
 
@@ -40,15 +40,15 @@ std::unique_ptr<quota::QuotaDecider> QuotaWatch::watch(std::unique_ptr<quota::Qu
 
 uint32_t QuotaWatch::open_count() const {
   uint32_t count = 0;
-  for (const TestShard& shard : shards_) count += shard.open_count;
+  for (const StoreRecord& shard : shards_) count += shard.open_count;
   return count;
 }
 
-void QuotaWatch::check_ties() {
-  for (const TestShard& shard : shards_) {
+void QuotaWatch::check_bindings() {
+  for (const StoreRecord& shard : shards_) {
     for (const auto& [id, reserved] : shard.reserved) {
       if (reserved.asked.binding == 0 || reserved.state != ReservationState::open) continue;
-      failure_.report("a reservation outlives the connection that it was tied to");
+      failure_.report("a connection-bound reservation outlives its connection");
     }
   }
 }
@@ -59,17 +59,17 @@ void QuotaWatch::on_all_left() {
 }
 
 void QuotaWatch::check_undelivered() {
-  for (const TestShard& shard : shards_) {
+  for (const StoreRecord& shard : shards_) {
     for (const auto& [id, reserved] : shard.reserved) {
       const bool open = reserved.state == ReservationState::open;
-      if (!open || !reserved.asked.client_id.empty() || given_.knows(id)) continue;
-      failure_.report("a reservation is open that nobody was told of, and all clients are gone");
+      if (!open || !reserved.asked.client_id.empty() || reports_.knows(id)) continue;
+      failure_.report("an undelivered reservation is open, and all clients are gone");
     }
   }
 }
 
 void QuotaWatch::check_empty() {
-  for (const TestShard& shard : shards_) {
+  for (const StoreRecord& shard : shards_) {
     check_counts(shard);
     if (shard.open_count != 0) {
       failure_.report(std::to_string(shard.open_count) + " reservations are open at the end");
@@ -80,10 +80,10 @@ void QuotaWatch::check_empty() {
   }
 }
 
-void QuotaWatch::decide(api::ShardId core_id, api::QuotaBatch& batch, base::Now now,
+void QuotaWatch::decide(api::ShardId shard_id, api::QuotaBatch& batch, base::Now now,
                         api::ShardId origin) {
-  TestShard& shard = shards_[core_id];
-  // What ends with its connection may serve others of the same one: their order is told by steps.
+  StoreRecord& shard = shards_[shard_id];
+  // The end of a binding may serve waiters of the same connection: single steps show their order.
   const bool has_end = std::ranges::any_of(
       batch.calls, [](const api::QuotaCall& call) { return call.op == QuotaOp::end_binding; });
   if (single_steps_ || has_end) {
@@ -93,19 +93,19 @@ void QuotaWatch::decide(api::ShardId core_id, api::QuotaBatch& batch, base::Now 
   }
 }
 
-void QuotaWatch::decide_singly(TestShard& shard, api::QuotaBatch& batch, base::Now now,
+void QuotaWatch::decide_singly(StoreRecord& shard, api::QuotaBatch& batch, base::Now now,
                                api::ShardId origin) {
   std::vector<api::ShardId> owners;
-  for (api::QuotaCall& call : batch.calls) owners.push_back(std::exchange(call.shard, nobody));
+  for (api::QuotaCall& call : batch.calls) owners.push_back(std::exchange(call.shard, no_shard));
   for (size_t index = 0; index < batch.calls.size(); ++index) {
     batch.calls[index].shard = owners[index];
     decide_some(shard, batch, now, origin);
-    batch.calls[index].shard = nobody;
+    batch.calls[index].shard = no_shard;
   }
   for (size_t index = 0; index < owners.size(); ++index) batch.calls[index].shard = owners[index];
 }
 
-void QuotaWatch::decide_some(TestShard& shard, api::QuotaBatch& batch, base::Now now,
+void QuotaWatch::decide_some(StoreRecord& shard, api::QuotaBatch& batch, base::Now now,
                              api::ShardId origin) {
   const auto own = static_cast<api::ShardId>(&shard - shards_.data());
   shard.store.decide(batch, now, origin);
@@ -122,8 +122,8 @@ void QuotaWatch::decide_some(TestShard& shard, api::QuotaBatch& batch, base::Now
   }
 }
 
-void QuotaWatch::follow(TestShard& shard, const api::QuotaBatch& batch, size_t index, base::Now now,
-                        api::ShardId origin, std::vector<Newcomer>& newcomers) {
+void QuotaWatch::follow(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,
+                        base::Now now, api::ShardId origin, std::vector<Newcomer>& newcomers) {
   const api::QuotaCall& call = batch.calls[index];
   const api::QuotaAnswer& answer = batch.answers[index];
   const bool done = answer.code == QuotaCode::ok;
@@ -158,7 +158,7 @@ void QuotaWatch::follow(TestShard& shard, const api::QuotaBatch& batch, size_t i
   }
 }
 
-void QuotaWatch::follow_reserve(TestShard& shard, const api::QuotaBatch& batch, size_t index,
+void QuotaWatch::follow_reserve(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,
                                 base::Now now, api::ShardId origin,
                                 std::vector<Newcomer>& newcomers) {
   const api::QuotaCall& call = batch.calls[index];
@@ -176,7 +176,7 @@ void QuotaWatch::follow_reserve(TestShard& shard, const api::QuotaBatch& batch, 
     count(QuotaEvent::waited);
     const auto [at, fresh] = shard.waiting.emplace(
         TicketName{origin, call.ticket}, Waiting{.sequence = ++sequence_, .asked = asked});
-    if (!fresh) failure_.report("a ticket stands in line twice");
+    if (!fresh) failure_.report("a ticket is queued twice");
     return;
   }
   if (!api::admits(answer.code)) {
@@ -190,9 +190,9 @@ void QuotaWatch::follow_reserve(TestShard& shard, const api::QuotaBatch& batch, 
   }
 }
 
-// Of one whose lifetime lasts the first answer is told again. One that has ended may be forgotten
-// for the sake of another's place.
-bool QuotaWatch::follow_repeat(TestShard& shard, const api::QuotaCall& call,
+// While the reservation lives, a repeat gets the first answer. The store may forget one that has
+// ended to make room for another.
+bool QuotaWatch::follow_repeat(StoreRecord& shard, const api::QuotaCall& call,
                                const api::QuotaAnswer& answer, base::Now now) {
   const auto known = shard.by_client.find(std::string(call.client_id));
   if (call.client_id.empty() || known == shard.by_client.end()) return false;
@@ -202,7 +202,7 @@ bool QuotaWatch::follow_repeat(TestShard& shard, const api::QuotaCall& call,
     count(QuotaEvent::repeated);
     return true;
   }
-  // Until the store has seen that its lifetime is over.
+  // The store may not have expired it yet.
   const bool lasts = before.state == ReservationState::open;
   if (lasts && base::floor_ms(now.monotonic_ns) < before.due_ms) {
     failure_.report("a repeat of " + known->first + " was answered " + code_text(answer.code) +
@@ -211,7 +211,7 @@ bool QuotaWatch::follow_repeat(TestShard& shard, const api::QuotaCall& call,
   return false;
 }
 
-const QuotaWatch::Asked* QuotaWatch::open_up(TestShard& shard, uint64_t id, Asked asked,
+const QuotaWatch::Asked* QuotaWatch::open_up(StoreRecord& shard, uint64_t id, Asked asked,
                                              base::Now now) {
   const int64_t due_ms = base::ceil_ms(now.monotonic_ns) + asked.lifetime_ms;
   if (id == 0 || shard.reserved.contains(id)) {
@@ -223,11 +223,11 @@ const QuotaWatch::Asked* QuotaWatch::open_up(TestShard& shard, uint64_t id, Aske
   reserved = {.asked = std::move(asked), .due_ms = due_ms, .amounts = {}};
   ++shard.open_count;
   for (const std::string& subject : reserved.asked.subjects) ++shard.open[subject];
-  if (ending_tie_ == 0) check_slots(shard, reserved.asked);
+  if (ended_binding_ == 0) check_slots(shard, reserved.asked);
   return &reserved.asked;
 }
 
-void QuotaWatch::check_slots(const TestShard& shard, const Asked& asked) {
+void QuotaWatch::check_slots(const StoreRecord& shard, const Asked& asked) {
   for (const std::string& subject : asked.subjects) {
     const uint64_t open = shard.open.at(subject);
     if (open <= books_.slots_of(subject)) continue;
@@ -236,7 +236,7 @@ void QuotaWatch::check_slots(const TestShard& shard, const Asked& asked) {
   }
 }
 
-void QuotaWatch::close(TestShard& shard, Reserved& reserved, ReservationState state) {
+void QuotaWatch::close(StoreRecord& shard, Reserved& reserved, ReservationState state) {
   if (reserved.state == ReservationState::open) {
     --shard.open_count;
     for (const std::string& subject : reserved.asked.subjects) --shard.open[subject];
@@ -244,12 +244,12 @@ void QuotaWatch::close(TestShard& shard, Reserved& reserved, ReservationState st
   reserved.state = state;
 }
 
-void QuotaWatch::follow_end(TestShard& shard, const api::QuotaCall& call,
+void QuotaWatch::follow_end(StoreRecord& shard, const api::QuotaCall& call,
                             const api::QuotaAnswer& answer) {
   const auto found = shard.reserved.find(call.reservation);
   if (found == shard.reserved.end()) {
     if (answer.code != QuotaCode::unknown_reservation) {
-      failure_.report("what was never reserved ended: " + code_text(answer.code));
+      failure_.report("a reservation that never was ended: " + code_text(answer.code));
     }
     return;
   }
@@ -279,11 +279,12 @@ void QuotaWatch::follow_end(TestShard& shard, const api::QuotaCall& call,
   count(QuotaEvent::ended_twice);
 }
 
-// Cancelled by the worker that found nobody to tell; or it ended by itself, and may be forgotten.
-void QuotaWatch::follow_undelivered(TestShard& shard, const api::QuotaCall& call,
+// The worker cancels an undelivered reservation; or it has expired, and may be forgotten.
+void QuotaWatch::follow_undelivered(StoreRecord& shard, const api::QuotaCall& call,
                                     const api::QuotaAnswer& answer) {
   const auto found = shard.reserved.find(call.reservation);
-  if (found == shard.reserved.end()) return failure_.report("what never was is given back");
+  if (found == shard.reserved.end())
+    return failure_.report("a reservation that never was is cancelled");
   Reserved& reserved = found->second;
   const bool open = reserved.state == ReservationState::open;
   if (!open && reserved.state != ReservationState::expired) return;
@@ -291,18 +292,19 @@ void QuotaWatch::follow_undelivered(TestShard& shard, const api::QuotaCall& call
   const bool stays =
       !reserved.asked.client_id.empty() && (reserved.asked.binding == 0 || reserved.was_repeated);
   if (answer.code != (stays ? QuotaCode::id_in_use : QuotaCode::ok)) {
-    failure_.report("what nobody was told of was given back with " + code_text(answer.code));
+    failure_.report("the cancel of an undelivered reservation was answered " +
+                    code_text(answer.code));
   }
   count(stays ? QuotaEvent::stayed : QuotaEvent::undelivered);
   if (stays) return;
   if (books_.find(call.reservation) != nullptr)
-    failure_.report("what a client holds is given back");
+    failure_.report("a reservation that a client has received is cancelled");
   close(shard, reserved, ReservationState::cancelled);
   reserved.late = answer.late;
   reserved.amounts = answer.amounts;
 }
 
-void QuotaWatch::follow_extend(TestShard& shard, const api::QuotaCall& call,
+void QuotaWatch::follow_extend(StoreRecord& shard, const api::QuotaCall& call,
                                const api::QuotaAnswer& answer, base::Now now) {
   const auto found = shard.reserved.find(call.reservation);
   const bool open = found != shard.reserved.end() && found->second.state == ReservationState::open;
@@ -317,22 +319,22 @@ void QuotaWatch::follow_extend(TestShard& shard, const api::QuotaCall& call,
   reserved.due_ms = base::ceil_ms(now.monotonic_ns) + reserved.asked.lifetime_ms;
 }
 
-void QuotaWatch::end_binding(TestShard& shard, uint64_t binding) {
-  ending_tie_ = binding;
+void QuotaWatch::end_binding(StoreRecord& shard, uint64_t binding) {
+  ended_binding_ = binding;
   for (auto& [id, reserved] : shard.reserved) {
     if (reserved.asked.binding != binding || reserved.state != ReservationState::open) continue;
-    count(QuotaEvent::untied);
+    count(QuotaEvent::binding_ended);
     close(shard, reserved, ReservationState::expired);
   }
 }
 
-// In the order of the outcomes: each is for one who waits, and nobody who came earlier is passed.
-void QuotaWatch::follow_grants(TestShard& shard, base::Now now) {
+// In the order of the outcomes: each is for a waiter, and overtakes no earlier one.
+void QuotaWatch::follow_grants(StoreRecord& shard, base::Now now) {
   granted_.clear();
   for (; shard.grants_seen < shard.store.grants().size(); ++shard.grants_seen) {
     const api::Grant& grant = shard.store.grants()[shard.grants_seen];
     const auto found = shard.waiting.find({grant.origin, grant.ticket});
-    if (found == shard.waiting.end()) return failure_.report("an outcome for nobody who waits");
+    if (found == shard.waiting.end()) return failure_.report("an outcome without a waiter");
     Waiting waiting = std::move(found->second);
     shard.waiting.erase(found);
     if (grant.verdict == api::Verdict::withdrawn) count(QuotaEvent::withdrawn);
@@ -343,36 +345,36 @@ void QuotaWatch::follow_grants(TestShard& shard, base::Now now) {
       granted_.push_back(grant.permit.reservation);
     }
   }
-  if (ending_tie_ != 0) end_granted(shard);
+  if (ended_binding_ != 0) end_granted(shard);
 }
 
-// What ends with a tie may serve others of the same connection, and the first of them end as well;
-// the last finds nobody, and is given back.
-void QuotaWatch::end_granted(TestShard& shard) {
-  const uint64_t binding = std::exchange(ending_tie_, 0);
+// The end of a binding may serve waiters of the same connection. The first of these reservations
+// end as well; the last finds no client, and is refunded.
+void QuotaWatch::end_granted(StoreRecord& shard) {
+  const uint64_t binding = std::exchange(ended_binding_, 0);
   for (const uint64_t id : granted_) {
     Reserved& reserved = shard.reserved.at(id);
     if (reserved.asked.binding != binding || shard.open_count <= shard.store.reservations_count())
       continue;
-    count(QuotaEvent::untied);
+    count(QuotaEvent::binding_ended);
     close(shard, reserved, ReservationState::expired);
   }
   for (const uint64_t id : granted_) check_slots(shard, shard.reserved.at(id).asked);
 }
 
-void QuotaWatch::check_order(const TestShard& shard, const Asked& asked, uint64_t sequence,
-                             const char* who) {
+void QuotaWatch::check_order(const StoreRecord& shard, const Asked& asked, uint64_t sequence,
+                             const char* name) {
   if (!books_.strict()) return;
   for (const auto& [ticket, waiting] : shard.waiting) {
     if (waiting.sequence >= sequence) continue;
     for (const std::string& subject : asked.subjects) {
       if (std::ranges::count(waiting.asked.subjects, subject) == 0) continue;
-      failure_.report(std::string(who) + " overtook one that waits for " + subject);
+      failure_.report(std::string(name) + " overtook a waiter of " + subject);
     }
   }
 }
 
-void QuotaWatch::check_counts(const TestShard& shard) {
+void QuotaWatch::check_counts(const StoreRecord& shard) {
   if (shard.store.reservations_count() != shard.open_count) {
     failure_.report(std::to_string(shard.store.reservations_count()) +
                     " reservations are open where there should be " +
@@ -384,42 +386,43 @@ void QuotaWatch::check_counts(const TestShard& shard) {
   }
 }
 
-void QuotaWatch::after(TestShard& shard, base::Now now) {
+void QuotaWatch::after(StoreRecord& shard, base::Now now) {
   follow_grants(shard, now);
   if (!failure_) check_counts(shard);
 }
 
-bool QuotaWatch::withdraw(api::ShardId core_id, api::WaiterId waiter, api::Ticket ticket,
+bool QuotaWatch::withdraw(api::ShardId shard_id, api::WaiterId waiter, api::Ticket ticket,
                           base::Now now, api::ShardId origin) {
-  TestShard& shard = shards_[core_id];
+  StoreRecord& shard = shards_[shard_id];
   const bool waits = shard.waiting.contains({origin, ticket});
   const bool withdrawn = shard.store.withdraw(waiter, ticket, now, origin);
-  if (withdrawn != waits) failure_.report("a withdrawal from a quota's line went another way");
+  if (withdrawn != waits) failure_.report("a withdrawal from a quota's queue had the wrong result");
   after(shard, now);
   return withdrawn;
 }
 
-bool QuotaWatch::abandon(api::ShardId core_id, api::WaiterId waiter, api::Ticket ticket,
+bool QuotaWatch::abandon(api::ShardId shard_id, api::WaiterId waiter, api::Ticket ticket,
                          base::Now now, api::ShardId origin) {
-  TestShard& shard = shards_[core_id];
+  StoreRecord& shard = shards_[shard_id];
   const bool waited = shard.waiting.erase({origin, ticket}) > 0;
   const bool abandoned = shard.store.abandon(waiter, ticket, now, origin);
-  if (abandoned != waited) failure_.report("an abandonment of a quota's line went another way");
+  if (abandoned != waited)
+    failure_.report("an abandonment in a quota's queue had the wrong result");
   if (abandoned) count(QuotaEvent::abandoned);
   after(shard, now);
   return abandoned;
 }
 
-bool QuotaWatch::refund(api::ShardId core_id, const api::Permit& permit, base::Now now) {
-  TestShard& shard = shards_[core_id];
+bool QuotaWatch::refund(api::ShardId shard_id, const api::Permit& permit, base::Now now) {
+  StoreRecord& shard = shards_[shard_id];
   const bool taken = shard.store.refund(permit, now);
   const auto found = shard.reserved.find(permit.reservation);
   if (found == shard.reserved.end()) {
-    failure_.report("what was never reserved is given back");
+    failure_.report("a reservation that never was is refunded");
   } else if (taken) {
     count(QuotaEvent::refunded);
-    // Under its id somebody else was told of it.
-    if (found->second.was_repeated) failure_.report("what another client holds is given back");
+    // Another client may have received it under its id.
+    if (found->second.was_repeated) failure_.report("what another client holds is refunded");
     found->second.late = found->second.state != ReservationState::open;
     found->second.amounts = {.requests = 0};
     close(shard, found->second, ReservationState::cancelled);
@@ -428,20 +431,20 @@ bool QuotaWatch::refund(api::ShardId core_id, const api::Permit& permit, base::N
   return taken;
 }
 
-void QuotaWatch::drain(api::ShardId core_id, base::Now now) {
-  TestShard& shard = shards_[core_id];
+void QuotaWatch::drain(api::ShardId shard_id, base::Now now) {
+  StoreRecord& shard = shards_[shard_id];
   shard.store.drain(now);
   after(shard, now);
 }
 
-void QuotaWatch::adopt(api::ShardId core_id, policy::QuotaBook& book, base::Now now) {
-  TestShard& shard = shards_[core_id];
+void QuotaWatch::adopt(api::ShardId shard_id, policy::QuotaBook& book, base::Now now) {
+  StoreRecord& shard = shards_[shard_id];
   shard.store.adopt(book, now);
   after(shard, now);
 }
 
-void QuotaWatch::run_due(api::ShardId core_id, base::Now now) {
-  TestShard& shard = shards_[core_id];
+void QuotaWatch::run_due(api::ShardId shard_id, base::Now now) {
+  StoreRecord& shard = shards_[shard_id];
   for (auto& [id, reserved] : shard.reserved) {
     if (reserved.state != ReservationState::open) continue;
     if (base::floor_ms(now.monotonic_ns) < reserved.due_ms) continue;
@@ -452,8 +455,8 @@ void QuotaWatch::run_due(api::ShardId core_id, base::Now now) {
   after(shard, now);
 }
 
-void QuotaWatch::keep_grants(api::ShardId core_id, size_t count) {
-  TestShard& shard = shards_[core_id];
+void QuotaWatch::keep_grants(api::ShardId shard_id, size_t count) {
+  StoreRecord& shard = shards_[shard_id];
   shard.store.keep_grants(count);
   shard.grants_seen = count;
 }

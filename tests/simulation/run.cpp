@@ -20,13 +20,13 @@ namespace {
 
 using io::Random;
 
-// Frames may have to come eight bytes at a time, or their entries to cross one by one.
+// Frames may arrive eight bytes at a time, or their entries may go to another shard one by one.
 constexpr uint64_t settle_turns_max = 400'000;
-constexpr uint64_t let_go_turns = 128;  // of a core that has work: more than its handles take
-constexpr int64_t settle_ns_min = 60 * base::ns_per_s;  // a line of twenty, a second for each
+constexpr uint64_t drop_turns = 128;  // more than dropping all handles of a shard takes
+constexpr int64_t settle_ns_min = 60 * base::ns_per_s;  // a queue of twenty, a second for each
 constexpr uint64_t drain_turns = 200;
 constexpr uint64_t vanish_turns_max = 5'000;
-constexpr uint64_t quota_hurry_turns = 64;  // between two pushes of the clock, while they wait
+constexpr uint64_t quota_hurry_turns = 64;  // between two pushes of the clock, while calls wait
 constexpr int64_t quota_hurry_ns = 10 * base::ns_per_ms;
 constexpr int64_t lifetimes_ns = 3 * base::ns_per_s;  // longer than any reservation lives
 constexpr int64_t a_day_ms = 24 * 3'600 * 1'000;
@@ -77,13 +77,13 @@ quota::Options draw_quotas(Random& random) {
   options.waiters_max = pick<uint32_t, 3>(random, {2, 20, 500});
   options.seed = random.next();
   options.adopt_work = 1 + options.seed % 64;  // a book takes many turns
-  // The clients' books are told of a step when it is over: that many steps come to the same as one
-  // is a matter of tests/property/quota_step_test.cpp.
+  // A step must be one call, because the clients' books see its result only; that many small steps
+  // have the same result is tested by tests/property/quota_step_test.cpp.
   options.step_work = 1'000'000'000;
   return options;
 }
 
-// Greedy clients need wide pipes, or their runs would take for ever.
+// Greedy clients need large buffers, or their runs would take too long.
 io::SimOptions draw_io(Random& random, bool greedy) {
   io::SimOptions options;
   options.receive_buffers = pick<uint32_t, 4>(random, {1, 2, 8, 64});
@@ -117,7 +117,7 @@ route::MeshOptions draw_mesh(Random& random, uint32_t shards) {
           .routing_seed = random.next()};
 }
 
-// Some keys, or all of them, get something else.
+// Rules with other limits for some keys, or for all of them.
 std::vector<policy::Rule> draw_rules(Random& random) {
   std::vector<policy::Rule> rules(random.below(4));
   for (policy::Rule& rule : rules) {
@@ -130,17 +130,17 @@ std::vector<policy::Rule> draw_rules(Random& random) {
   return rules;
 }
 
-// One core: its kernel, its worker, and whether it sleeps.
-struct TestShard {
+// One shard: its kernel, its worker, and whether that sleeps.
+struct SimulatedShard {
   std::unique_ptr<io::SimIo> io;
   std::unique_ptr<server::Worker> worker;
   bool asleep = false;
-  int64_t wakes_ns = 0;  // by itself
+  int64_t wakes_ns = 0;  // when its worker wakes by itself
 };
 
 class Run {
  public:
-  Run(uint64_t seed, uint64_t operations_count, uint32_t cores_count);
+  Run(uint64_t seed, uint64_t operations_count, uint32_t shards_count);
   RunResult play();
 
  private:
@@ -152,8 +152,8 @@ class Run {
   void end_quotas();
   void turn_until_over();
   void turn_all(int64_t wait_ns, bool all);
-  bool sleeps_on(TestShard& shard);
-  void turn(TestShard& shard, int64_t wait_ns);
+  bool sleeps_on(SimulatedShard& shard);
+  void turn(SimulatedShard& shard, int64_t wait_ns);
   void advance_if_all_sleep();
   void connect_some();
   std::unique_ptr<Peer> new_peer();
@@ -162,7 +162,7 @@ class Run {
   void check_idle();
   bool all_over() const;
   uint32_t sockets_open() const;
-  std::string owed() const;
+  std::string describe_unfinished() const;
   void count(ShardEvent event) { ++events_[static_cast<uint32_t>(event)]; }
 
   Random random_;
@@ -175,22 +175,22 @@ class Run {
   const io::SimOptions io_options_;
   io::SimNetwork network_;
   Oracle oracle_;
-  // None: a run without quotas.
+  // Null: a run without quotas.
   std::unique_ptr<QuotaBooks> books_;
   std::unique_ptr<QuotaWatch> quotas_;
   std::unique_ptr<server::WorkerGroup> worker_group_;
   World world_;
-  std::vector<TestShard> shards_;
+  std::vector<SimulatedShard> shards_;
   std::vector<std::unique_ptr<Peer>> peers_;
   uint32_t peers_max_;
   const bool changes_rules_;
-  const bool drains_;  // in the middle of it all, not at its end
+  const bool drains_;  // before the clients have ended
   double slowness_ = 0;
   uint64_t turns_ = 0;
-  std::array<uint64_t, core_events_count> events_{};
+  std::array<uint64_t, shard_events_count> events_{};
 };
 
-Run::Run(uint64_t seed, uint64_t operations_count, uint32_t cores_count)
+Run::Run(uint64_t seed, uint64_t operations_count, uint32_t shards_count)
     : random_(seed),
       operations_count_(operations_count),
       tiny_table_(random_.chance(0.2)),
@@ -222,24 +222,24 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t cores_count)
   }
   world_.network = &network_;
   world_.books = books_.get();
-  // Fewer connections than clients: some are turned away.
+  // Fewer connections than clients: the server refuses some.
   world_.connections_full = random_.chance(0.1);
   options.connections_max = world_.connections_full ? 1 + peers_max_ / 2 : 256;
   world_.greedy_share = greedy_share_;
   worker_group_ = std::make_unique<server::WorkerGroup>(
-      cores_count == 1 ? route::MeshOptions{} : draw_mesh(random_, cores_count));
-  if (cores_count > 1) {
+      shards_count == 1 ? route::MeshOptions{} : draw_mesh(random_, shards_count));
+  if (shards_count > 1) {
     slowness_ = pick<double, 3>(random_, {0, 0.3, 0.8});
     options.splits.entries_max = pick<uint32_t, 2>(random_, {8'192, 32'768});
-    // A core that spins needs a clock that goes on with every turn.
+    // A worker that spins needs a clock that advances with every turn.
     if (io_options_.turn_ns_max > 0 && random_.chance(0.3)) {
       options.spin_ns = static_cast<int64_t>(random_.below(base::ns_per_ms));
     }
     options.splits.text_bytes_max = pick<uint32_t, 2>(random_, {600'000, 2'000'000});
   }
-  options.sessions.shards = cores_count;
-  shards_.resize(cores_count);
-  for (uint32_t shard = 0; shard < cores_count; ++shard) {
+  options.sessions.shards = shards_count;
+  shards_.resize(shards_count);
+  for (uint32_t shard = 0; shard < shards_count; ++shard) {
     options.sessions.shard = shard;
     shards_[shard].io = std::make_unique<io::SimIo>(io_options_, network_);
     if (quotas_) shards_[shard].io->watch_taken(quotas_->taken_watch());
@@ -250,7 +250,7 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t cores_count)
   }
 }
 
-// The real ones, and between them and the worker those who check what it asks.
+// The real deciders, wrapped by those that check the worker's calls.
 server::Deciders Run::watched_deciders(const server::WorkerOptions& options) {
   server::Deciders deciders = server::make_deciders(options);
   deciders.keys = oracle_.check(std::move(deciders.keys));
@@ -258,16 +258,16 @@ server::Deciders Run::watched_deciders(const server::WorkerOptions& options) {
   return deciders;
 }
 
-// As the kernel would let it: until something happens, or its time has come.
-bool Run::sleeps_on(TestShard& shard) {
+// Whether a worker that sleeps goes on sleeping: until an event, or its own deadline.
+bool Run::sleeps_on(SimulatedShard& shard) {
   if (!shard.asleep || shard.io->has_event_pending() || shard.io->is_sending()) return false;
-  if (shard.worker->has_mail()) {
-    failure_.report("a core sleeps although something was sent to it: a wake was missed");
+  if (shard.worker->has_messages()) {
+    failure_.report("a worker sleeps although a message was sent to it: a wake was missed");
   }
   return network_.clock().monotonic_ns < shard.wakes_ns;
 }
 
-void Run::turn(TestShard& shard, int64_t wait_ns) {
+void Run::turn(SimulatedShard& shard, int64_t wait_ns) {
   shard.worker->turn(wait_ns);
   world_.cut_off |= shard.worker->statistics().cut_off > 0;
   if (++turns_ % 16 == 0) {
@@ -280,16 +280,16 @@ void Run::turn(TestShard& shard, int64_t wait_ns) {
   shard.wakes_ns = network_.clock().monotonic_ns + sleep_ns;
 }
 
-// In any order, some of them not at all.
+// Runs the workers from any one on, some of them not at all.
 void Run::turn_all(int64_t wait_ns, bool all) {
   if (shards_.size() == 1) return turn(shards_[0], wait_ns);
   const uint64_t first = random_.below(shards_.size());
   for (uint64_t i = 0; i < shards_.size() && !failure_; ++i) {
-    TestShard& shard = shards_[(first + i) % shards_.size()];
+    SimulatedShard& shard = shards_[(first + i) % shards_.size()];
     if (sleeps_on(shard)) {
       count(ShardEvent::slept);
     } else if (!all && random_.chance(slowness_)) {
-      count(ShardEvent::slow_core);
+      count(ShardEvent::slow_shard);
     } else {
       turn(shard, 0);
     }
@@ -297,10 +297,10 @@ void Run::turn_all(int64_t wait_ns, bool all) {
   if (wait_ns > 0) advance_if_all_sleep();
 }
 
-// Nobody has anything to do: the time until the first of them wakes passes, a piece at a time.
+// When all workers sleep, advances the clock towards the first wake-up, a piece at a time.
 void Run::advance_if_all_sleep() {
   int64_t next_ns = INT64_MAX;
-  for (TestShard& shard : shards_) {
+  for (SimulatedShard& shard : shards_) {
     if (!sleeps_on(shard)) return;
     next_ns = std::min(next_ns, shard.wakes_ns);
   }
@@ -323,10 +323,10 @@ std::unique_ptr<Peer> Run::new_peer() {
   return std::make_unique<HttpPeer>(world_);
 }
 
-// As the rule watch does it, between two turns of a core; never at once for all.
+// Like the rule watch: between two turns of a worker; never for all workers at once.
 void Run::adopt_some() {
   if (!changes_rules_ || !random_.chance(0.05)) return;
-  TestShard& shard = shards_[random_.below(shards_.size())];
+  SimulatedShard& shard = shards_[random_.below(shards_.size())];
   shard.worker->adopt(std::make_unique<policy::RuleBook>(
       shard_.policy, draw_rules(random_), books_ ? books_->changed_rules() : policy::QuotaRules{}));
 }
@@ -340,9 +340,9 @@ void Run::operate() {
   while (world_.operations < operations_count_ && !failure_) step();
   if (!drains_ || failure_) return;
   world_.draining = true;
-  // Clients go on as if nothing had happened; the cores hear of it one after the other.
+  // Clients go on as before; the workers begin to drain one after the other.
   const uint64_t turns_between = random_.below(drain_turns / shards_.size());
-  for (TestShard& shard : shards_) {
+  for (SimulatedShard& shard : shards_) {
     shard.worker->begin_drain();
     for (uint64_t turns = 0; turns < turns_between && !failure_; ++turns) step();
   }
@@ -361,21 +361,22 @@ void Run::step() {
 
 uint32_t Run::sockets_open() const {
   uint32_t count = network_.released_count();
-  for (const TestShard& shard : shards_) count += shard.io->sockets_open();
+  for (const SimulatedShard& shard : shards_) count += shard.io->sockets_open();
   return count;
 }
 
 bool Run::all_over() const {
   if (!peers_.empty() || sockets_open() > 0) return false;
-  return std::ranges::all_of(shards_, [](const TestShard& shard) { return shard.worker->idle(); });
+  return std::ranges::all_of(shards_,
+                             [](const SimulatedShard& shard) { return shard.worker->idle(); });
 }
 
-std::string Run::owed() const {
+std::string Run::describe_unfinished() const {
   std::string text;
   for (const auto& peer : peers_) text += "\n  " + peer->describe_state();
-  for (const TestShard& shard : shards_) {
-    text += "\n  core " + std::to_string(shard.worker->exchange().shard()) +
-            (shard.asleep ? " sleeps" : " is up") +
+  for (const SimulatedShard& shard : shards_) {
+    text += "\n  shard " + std::to_string(shard.worker->exchange().shard()) +
+            (shard.asleep ? " sleeps" : " is awake") +
             (shard.io->has_event_pending() ? ", has an event" : "") +
             (shard.worker->idle() ? ", is idle, " : ", ") +
             std::to_string(shard.worker->exchange().book().open_count()) + " split requests, " +
@@ -385,17 +386,17 @@ std::string Run::owed() const {
   return text;
 }
 
-// Faults stop, nobody asks any more: everything must come to its end by itself.
+// Stops the faults and the requests: then everything must end by itself.
 void Run::settle() {
   network_.faults().calm();
   turn_until_over();
   if (quotas_ && !failure_) end_quotas();
-  // Handles of connections that have ended go in slices.
-  for (uint64_t turns = 0; turns < let_go_turns && !failure_; ++turns) turn_all(0, true);
+  // The workers drop the handles of ended connections in slices.
+  for (uint64_t turns = 0; turns < drop_turns && !failure_; ++turns) turn_all(0, true);
 }
 
-// All clients are gone at once, at whatever point they are: what none of them was told of ends, and
-// long before its lifetime. The clock stands still where it may.
+// Ends all clients at once, at whatever point they are: undelivered reservations must end long
+// before their lifetimes are over. The clock stands still if possible.
 void Run::vanish() {
   network_.faults().calm();
   for (const auto& peer : peers_) peer->vanish();
@@ -406,12 +407,12 @@ void Run::vanish() {
   if (all_over() && !failure_) quotas_->on_all_left();
 }
 
-// Every lifetime ends; then nothing is held by anybody, and a client sees that it is so.
+// Lets every lifetime end; then no reservation may be open, and a client checks that.
 void Run::end_quotas() {
-  quotas_->check_ties();
+  quotas_->check_bindings();
   quotas_->check_undelivered();
   network_.advance(lifetimes_ns);
-  for (uint64_t turns = 0; turns < let_go_turns && !failure_; ++turns) turn_all(0, true);
+  for (uint64_t turns = 0; turns < drop_turns && !failure_; ++turns) turn_all(0, true);
   if (!failure_) quotas_->check_empty();
   if (world_.draining || failure_) return;
   peers_.push_back(std::make_unique<QuotaPeer>(world_, true));
@@ -423,11 +424,11 @@ void Run::turn_until_over() {
   for (uint64_t turns = 0; !all_over() && !failure_; ++turns) {
     if (turns >= settle_turns_max && network_.clock().monotonic_ns >= until_ns) {
       failure_.report("does not drain: " + std::to_string(peers_.size()) + " clients, " +
-                      std::to_string(sockets_open()) + " sockets are left" + owed());
+                      std::to_string(sockets_open()) + " sockets are left" + describe_unfinished());
       return;
     }
     for (const auto& peer : peers_) peer->settle();
-    // Lines of quotas may have to wait for many lifetimes, one after the other.
+    // Waiters of quotas may have to wait for many lifetimes, one after the other.
     if (quotas_ && turns % quota_hurry_turns == 0) network_.advance(quota_hurry_ns);
     turn_all(INT64_MAX, true);
     receive_all();
@@ -438,7 +439,7 @@ void Run::check_idle() {
   const auto none = [&](uint64_t count, const char* what) {
     if (count != 0) failure_.report(std::to_string(count) + " " + what + " left at the end");
   };
-  for (const TestShard& shard : shards_) {
+  for (const SimulatedShard& shard : shards_) {
     none(shard.worker->sessions_count(), "sessions");
     none(shard.worker->tickets_count(), "tickets");
     none(shard.worker->waiting_frames_count(), "waiting frames");
@@ -456,7 +457,7 @@ void Run::check_idle() {
 
 RunResult Run::play() {
   network_.faults().draw();
-  for (TestShard& shard : shards_) shard.worker->start();
+  for (SimulatedShard& shard : shards_) shard.worker->start();
   operate();
   if (!failure_ && quotas_ && random_.chance(0.5)) vanish();
   if (!failure_) settle();
@@ -471,7 +472,7 @@ RunResult Run::play() {
   for (uint32_t i = 0; i < io::faults_count; ++i) {
     result.faults[i] = network_.faults().counted(static_cast<io::Fault>(i));
   }
-  for (const TestShard& shard : shards_) {
+  for (const SimulatedShard& shard : shards_) {
     const shard::Statistics& statistics = shard.worker->keys().statistics();
     result.evicted += statistics.keys_evicted;
     result.adopted += shard.worker->statistics().rules_adopted;
@@ -481,14 +482,14 @@ RunResult Run::play() {
     const auto add = [&](ShardEvent event, uint64_t count) {
       events_[static_cast<uint32_t>(event)] += count;
     };
-    add(ShardEvent::crossed, shard.worker->exchange().crossed_entries());
+    add(ShardEvent::other_shard_entry, shard.worker->exchange().other_shard_entries());
     add(ShardEvent::full_mailbox, shard.worker->exchange().full_count());
     add(ShardEvent::held_session, shard.worker->statistics().blocked);
     add(ShardEvent::moved, shard.worker->statistics().moved);
   }
   events_[static_cast<uint32_t>(ShardEvent::refunded)] = oracle_.refunded();
   events_[static_cast<uint32_t>(ShardEvent::refunded_late)] = oracle_.refunded_late();
-  result.core_events = events_;
+  result.shard_events = events_;
   if (quotas_) {
     result.quota_events = quotas_->events();
     result.usages_checked = books_->usages_checked();
@@ -498,15 +499,15 @@ RunResult Run::play() {
 
 }  // namespace
 
-std::string_view core_event_name(ShardEvent event) {
-  constexpr std::array<std::string_view, core_events_count> names = {
-      "crossed", "full_mailbox", "held_session", "slow_core",
-      "slept",   "moved",        "given_back",   "given_back_late"};
+std::string_view shard_event_name(ShardEvent event) {
+  constexpr std::array<std::string_view, shard_events_count> names = {
+      "other_shard_entry", "full_mailbox", "held_session", "slow_shard", "slept", "moved",
+      "refunded",          "refunded_late"};
   return names[static_cast<uint32_t>(event)];
 }
 
-RunResult simulate(uint64_t seed, uint64_t operations_count, uint32_t cores_count) {
-  return Run(seed, operations_count, cores_count).play();
+RunResult simulate(uint64_t seed, uint64_t operations_count, uint32_t shards_count) {
+  return Run(seed, operations_count, shards_count).play();
 }
 
 }  // namespace sluice::simulation

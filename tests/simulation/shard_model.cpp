@@ -21,10 +21,11 @@ int64_t begun_ms(base::Now now) {
 }  // namespace
 
 bool ShardModel::has_expired(const Key& key, base::Now now) const {
-  return key.line.empty() && whole_ms(now) >= key.window_end_ms + idle_windows * key.base.window_ms;
+  return key.queue.empty() &&
+         whole_ms(now) >= key.window_end_ms + idle_windows * key.base.window_ms;
 }
 
-// Window after window, as gocc's ticks went, until the one that runs now.
+// Moves on window by window, as gocc's ticks did, to the one that runs now.
 void ShardModel::roll(Key& key, int64_t now_ms) const {
   if (now_ms < key.window_end_ms) return;
   key.approved = 0;
@@ -33,9 +34,9 @@ void ShardModel::roll(Key& key, int64_t now_ms) const {
 }
 
 void ShardModel::serve(const std::string& name, Key& key, int64_t now_ms) {
-  while (!key.line.empty() && key.approved + key.line.front().cost <= key.limit) {
-    const Waiter head = key.line.front();
-    key.line.pop_front();
+  while (!key.queue.empty() && key.approved + key.queue.front().cost <= key.limit) {
+    const Waiter head = key.queue.front();
+    key.queue.pop_front();
     key.approved += head.cost;
     grant(name, key, head, Verdict::approved, now_ms);
   }
@@ -67,8 +68,8 @@ void ShardModel::run_due(base::Now now) {
 }
 
 void ShardModel::run_due_key(const std::string& name, Key& key, int64_t now_ms) {
-  while (!key.line.empty()) {
-    const auto next = std::ranges::min_element(key.line, {}, &Waiter::deadline_ms);
+  while (!key.queue.empty()) {
+    const auto next = std::ranges::min_element(key.queue, {}, &Waiter::deadline_ms);
     const int64_t deadline_ms = next->deadline_ms;
     const int64_t due_ms = std::min(deadline_ms, key.window_end_ms);
     if (due_ms > now_ms) return;
@@ -78,9 +79,9 @@ void ShardModel::run_due_key(const std::string& name, Key& key, int64_t now_ms) 
       continue;
     }
     const Waiter late = *next;
-    key.line.erase(next);
+    key.queue.erase(next);
     grant(name, key, late, Verdict::wait_limit, now_ms);
-    // What it stood in the way of may fit, unless this window is over as well.
+    // The waiters behind it may fit now, unless this window is over as well.
     if (now_ms < key.window_end_ms) serve(name, key, now_ms);
   }
 }
@@ -99,7 +100,7 @@ bool ShardModel::may_be_evicted(const Key& key, base::Now now) const {
   if (has_expired(key, now)) return true;
   const bool own_policy =
       key.limit != key.base.max_requests || key.queue_max != key.base.max_requests_in_queue;
-  return key.line.empty() && !own_policy && whole_ms(now) >= key.window_end_ms;
+  return key.queue.empty() && !own_policy && whole_ms(now) >= key.window_end_ms;
 }
 
 api::KeyState ShardModel::state(const Key& key, base::Now now) const {
@@ -111,7 +112,7 @@ api::KeyState ShardModel::state(const Key& key, base::Now now) const {
           .max_requests_in_queue = seen.queue_max,
           .approved = static_cast<uint32_t>(seen.approved),
           .denied = static_cast<uint32_t>(seen.denied),
-          .waiting = static_cast<uint32_t>(seen.line.size())};
+          .waiting = static_cast<uint32_t>(seen.queue.size())};
 }
 
 ShardModel::Answer ShardModel::decide(const api::Entry& entry, base::Now now, bool table_full) {
@@ -130,7 +131,7 @@ void ShardModel::release(const api::Entry& entry, base::Now now) {
   serve(name, key, whole_ms(now));
 }
 
-// Nothing happens; the details are those of the key, or of any new one.
+// Changes nothing; the details are those of the key, or those of a new key.
 ShardModel::Answer ShardModel::refuse(Verdict verdict, const std::string& name, base::Now now) {
   const Key* key = find(name, now);
   if (key != nullptr) return {verdict, detail(*key, verdict, whole_ms(now))};
@@ -163,17 +164,17 @@ ShardModel::Answer ShardModel::acquire(const api::Entry& entry, base::Now now, b
                    .limit = fresh.max_requests,
                    .queue_max = fresh.max_requests_in_queue,
                    .window_end_ms = begun_ms(now) + fresh.window_ms,
-                   .line = {}};
+                   .queue = {}};
   }
   Key& key = keys_.at(name);
   roll(key, now_ms);
   change_policy(entry, name, key, now_ms);
 
   Verdict verdict = Verdict::denied;
-  if (key.line.empty() && key.approved + entry.cost <= key.limit) {
+  if (key.queue.empty() && key.approved + entry.cost <= key.limit) {
     key.approved += entry.cost;
     verdict = Verdict::approved;
-  } else if ((entry.flags & api::flag::may_wait) != 0 && key.line.size() < key.queue_max) {
+  } else if ((entry.flags & api::flag::may_wait) != 0 && key.queue.size() < key.queue_max) {
     const bool full = waiters_.size() + grants_.size() >= options_.waiters_max;
     const bool nowhere = (entry.flags & api::flag::waiters_full) != 0;
     const bool too_late = (entry.flags & api::flag::draining) != 0;
@@ -187,7 +188,7 @@ ShardModel::Answer ShardModel::acquire(const api::Entry& entry, base::Now now, b
     waiters_[entry.ticket] = name;
     const int64_t deadline_ms =
         entry.wait_ms_max == 0 ? INT64_MAX : begun_ms(now) + entry.wait_ms_max;
-    key.line.push_back({entry.ticket, entry.cost, deadline_ms});
+    key.queue.push_back({entry.ticket, entry.cost, deadline_ms});
   }
   return {verdict, detail(key, verdict, now_ms)};
 }
@@ -198,14 +199,14 @@ void ShardModel::change_policy(const api::Entry& entry, const std::string& name,
   if (entry.max_requests != api::keep) limit(entry.max_requests, name, key, now_ms);
 }
 
-// Who can never be served any more is told so; who now fits is served.
+// Denies waiters that can never be served any more, and serves those that fit now.
 void ShardModel::limit(uint32_t permits, const std::string& name, Key& key, int64_t now_ms) {
   key.limit = permits;
-  std::deque<Waiter> line;
-  line.swap(key.line);
-  for (const Waiter& waiter : line) {
+  std::deque<Waiter> queue;
+  queue.swap(key.queue);
+  for (const Waiter& waiter : queue) {
     if (waiter.cost <= key.limit) {
-      key.line.push_back(waiter);
+      key.queue.push_back(waiter);
     } else {
       grant(name, key, waiter, Verdict::never_fits, now_ms);
     }
@@ -217,10 +218,10 @@ std::optional<ShardModel::Waiter> ShardModel::take_out(api::Ticket ticket, std::
   const auto found = waiters_.find(ticket);
   if (found == waiters_.end()) return {};
   name = found->second;
-  std::deque<Waiter>& line = keys_.at(name).line;
-  const auto place = std::ranges::find(line, ticket, &Waiter::ticket);
+  std::deque<Waiter>& queue = keys_.at(name).queue;
+  const auto place = std::ranges::find(queue, ticket, &Waiter::ticket);
   const Waiter waiter = *place;
-  line.erase(place);
+  queue.erase(place);
   waiters_.erase(found);
   return waiter;
 }
@@ -261,9 +262,9 @@ bool ShardModel::refund(const std::string& name, uint32_t cost, int64_t window_e
 void ShardModel::drain(base::Now now) {
   run_due(now);
   for (auto& [name, key] : keys_) {
-    while (!key.line.empty()) {
-      const Waiter head = key.line.front();
-      key.line.pop_front();
+    while (!key.queue.empty()) {
+      const Waiter head = key.queue.front();
+      key.queue.pop_front();
       grant(name, key, head, Verdict::draining, whole_ms(now));
     }
   }
@@ -275,7 +276,7 @@ void ShardModel::adopt(Rules rules, base::Now now) {
   std::erase_if(keys_, [&](const auto& named) { return has_expired(named.second, now); });
   for (auto& [name, key] : keys_) {
     const limiter::Policy fresh = rules_(name);
-    if (fresh == key.base) continue;  // what requests have changed stays
+    if (fresh == key.base) continue;  // overrides by requests stay
     if (fresh.window_ms != key.base.window_ms) {
       roll(key, whole_ms(now));
       key.window_end_ms = begun_ms(now) + fresh.window_ms;

@@ -1,6 +1,6 @@
-// What a shard must decide, written the slow and obvious way: a map of keys, a deque of waiters,
+// Decides what a shard must decide, in the slow and obvious way: a map of keys, a deque of waiters,
 // one entry after the other. Shares no code with shard/ and limiter/.
-// Flow:   the calls a worker makes on its shard, in their order -> verdicts, details, grants.
+// Flow:   the calls of a worker on its shard, in their order -> verdicts, details, grants.
 // Shape:  a window belongs to its key and is anchored at the key's first request; it ends when
 //         `now` in whole milliseconds has reached its end. Due times are handled in time's order,
 //         a window's end before a wait limit of the same millisecond.
@@ -32,13 +32,13 @@ class ShardModel {
   };
 
   struct Key {
-    limiter::Policy base;  // as the rules have it
+    limiter::Policy base;  // by the rules
     uint32_t limit;
     uint32_t queue_max;
     int64_t window_end_ms;
     uint64_t approved = 0;
     uint64_t denied = 0;
-    std::deque<Waiter> line;
+    std::deque<Waiter> queue;
   };
 
   struct Answer {
@@ -58,21 +58,21 @@ class ShardModel {
   explicit ShardModel(const shard::Options& options)
       : options_(options), rules_([options](const std::string&) { return options.policy; }) {}
 
-  // Everything that is due at `now`: each call on a shard does that first.
+  // Does everything that is due at `now`: each call on a shard does that first.
   void run_due(base::Now now);
-  // `table_full`: the shard has no room for a new key, whatever it forgets.
+  // `table_full`: the shard has no room for a new key, and no key that it may forget.
   Answer decide(const api::Entry& entry, base::Now now, bool table_full);
   bool withdraw(api::Ticket ticket, base::Now now);
   bool abandon(api::Ticket ticket, base::Now now);
   void drain(base::Now now);
-  // Every key is matched anew, at once.
+  // Matches every key to the new rules, at once.
   void adopt(Rules rules, base::Now now);
-  // Of a granted waiter that was gone: counts only in the window it was granted in.
+  // Refunds an undelivered grant: only while its window runs.
   bool refund(const std::string& key, uint32_t cost, int64_t window_end_ms, base::Now now);
 
-  // Outcomes that nobody has fetched. Only the order within one key means anything.
+  // Outcomes that the worker has not taken. Only the order within one key is significant.
   const std::vector<Grant>& grants() const { return grants_; }
-  // Those of these tickets stay.
+  // Keeps the grants of these tickets.
   void keep_grants(const std::set<api::Ticket>& tickets) {
     std::erase_if(grants_, [&](const Grant& grant) { return !tickets.contains(grant.ticket); });
   }
@@ -82,14 +82,14 @@ class ShardModel {
   const std::map<std::string, Key>& keys() const { return keys_; }
   uint32_t waiters_count() const { return static_cast<uint32_t>(waiters_.size()); }
 
-  // Nobody waits for it, or has used it for three whole windows.
+  // The key has no waiters, and was not used for three whole windows.
   bool has_expired(const Key& key, base::Now now) const;
 
-  // A full table may forget this key: past its window, and a fresh start would show nothing of it.
+  // A full table may forget this key: its window is over, it has no waiters and no overrides.
   bool may_be_evicted(const Key& key, base::Now now) const;
   void evict(const std::string& key) { keys_.erase(key); }
 
-  // As an inspection shows it: in the window that runs at `now`.
+  // The state that an inspection shows: in the window that runs at `now`.
   api::KeyState state(const Key& key, base::Now now) const;
 
  private:
@@ -109,7 +109,7 @@ class ShardModel {
   shard::Options options_;
   Rules rules_;
   std::map<std::string, Key> keys_;
-  std::map<api::Ticket, std::string> waiters_;  // whose line each is in
+  std::map<api::Ticket, std::string> waiters_;  // the key of each waiter
   std::vector<Grant> grants_;
 };
 

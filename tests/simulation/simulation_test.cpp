@@ -1,4 +1,4 @@
-// Server and clients in one thread, over a kernel that does everything wrong that a kernel may.
+// Server and clients in one thread, over a kernel with every fault that a real one may have.
 // Each seed draws its own options, clients and faults; the oracle checks every entry.
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -20,8 +20,8 @@ namespace {
 
 constexpr uint64_t operations_each = 2'000;
 
-// Enough that everything comes up that demand_all() asks for; `tools/test long` plays more. Under
-// sanitizers fewer: they are to find other bugs there than wrong decisions.
+// Enough that everything happens that demand_all() checks; `tools/test long` runs more. Fewer under
+// sanitizers, which look for other bugs than wrong decisions.
 #ifdef SLUICE_ADDRESS_SANITIZER
 constexpr uint64_t seeds_of_a_run = 50;
 #else
@@ -40,17 +40,17 @@ std::string repeat_command(uint64_t seed, const std::string& test) {
   return "SEED=" + std::to_string(seed) + " " + path + " --gtest_filter=Simulation." + test;
 }
 
-// A broken assertion ends the process: the seed must be told even so.
+// A failed assertion ends the process: the seed must be printed even then.
 std::string command_of_this_run;
 
-void tell_seed() {
+void print_seed() {
   const auto reported =
       write(STDERR_FILENO, command_of_this_run.data(), command_of_this_run.size());
   static_cast<void>(reported);
 }
 
 void on_abort(int) {
-  tell_seed();
+  print_seed();
 }
 
 struct Totals {
@@ -65,7 +65,7 @@ struct Totals {
   uint64_t adopted = 0;
   std::array<uint64_t, io::faults_count> faults{};
   std::array<uint64_t, 16> verdicts{};
-  std::array<uint64_t, core_events_count> core_events{};
+  std::array<uint64_t, shard_events_count> shard_events{};
   std::array<uint64_t, quota_events_count> quota_events{};
   uint64_t usages_checked = 0;
 
@@ -81,13 +81,13 @@ struct Totals {
     adopted += result.adopted;
     for (size_t i = 0; i < faults.size(); ++i) faults[i] += result.faults[i];
     for (size_t i = 0; i < verdicts.size(); ++i) verdicts[i] += result.verdicts[i];
-    for (size_t i = 0; i < core_events.size(); ++i) core_events[i] += result.core_events[i];
+    for (size_t i = 0; i < shard_events.size(); ++i) shard_events[i] += result.shard_events[i];
     for (size_t i = 0; i < quota_events.size(); ++i) quota_events[i] += result.quota_events[i];
     usages_checked += result.usages_checked;
   }
 };
 
-// What a server says by default is said here too, and nobody reads it.
+// Logs what a server logs by default, to nowhere.
 class Log {
  public:
   Log() { log::start({.level = log::Level::warning, .stream = file_}); }
@@ -100,7 +100,7 @@ class Log {
   std::FILE* file_ = std::fopen("/dev/null", "w");
 };
 
-// Runs seeds of this many cores each, and adds up what they did.
+// Runs seeds with these numbers of shards in turn, and adds up their results.
 Totals play(const std::string& test, const std::vector<uint32_t>& shards) {
   const Log log;
   const bool one = std::getenv("SEED") != nullptr;
@@ -119,7 +119,7 @@ Totals play(const std::string& test, const std::vector<uint32_t>& shards) {
   return totals;
 }
 
-void tell(const Totals& totals) {
+void print_totals(const Totals& totals) {
   std::printf("%lu seeds, %lu operations, %lu entries, %lu turns, %lu drained early\n", totals.runs,
               totals.operations, totals.entries, totals.turns, totals.drained);
   std::printf("%12lu new rules\n", totals.adopted);
@@ -131,13 +131,14 @@ void tell(const Totals& totals) {
   }
 }
 
-// Each of `counts` came up; with one seed only told.
+// Prints `counts`, and checks that the first `demanded_count` of them happened; with one seed it
+// only prints.
 template <typename Counts, typename Name>
-void demand_all(const Counts& counts, Name name, uint32_t first_of_cores) {
+void demand_all(const Counts& counts, Name name, uint32_t demanded_count) {
   for (uint32_t index = 0; index < counts.size(); ++index) {
     const std::string text(name(index));
     std::printf("%12lu %s\n", counts[index], text.c_str());
-    if (std::getenv("SEED") == nullptr && index < first_of_cores) {
+    if (std::getenv("SEED") == nullptr && index < demanded_count) {
       EXPECT_GT(counts[index], 0u) << text << " never happened";
     }
   }
@@ -153,13 +154,13 @@ std::string_view name_of_quota_event(uint32_t index) {
 
 void demand_quotas(const Totals& totals) {
   demand_all(totals.quota_events, name_of_quota_event, quota_events_count);
-  std::printf("%12lu amounts told that lie within the books\n", totals.usages_checked);
+  std::printf("%12lu reported amounts that lie within the books\n", totals.usages_checked);
 }
 
 TEST(Simulation, every_seed_agrees_with_the_model_and_drains) {
   const Totals totals = play("every_seed_*", {1});
   if (HasFailure()) return;
-  tell(totals);
+  print_totals(totals);
   demand_all(totals.faults, name_of_fault, static_cast<uint32_t>(io::Fault::delayed_wake));
   demand_quotas(totals);
   if (std::getenv("SEED") == nullptr) {
@@ -170,15 +171,15 @@ TEST(Simulation, every_seed_agrees_with_the_model_and_drains) {
   }
 }
 
-TEST(Simulation, several_cores_agree_with_the_model_and_drain) {
-  const Totals totals = play("several_cores_*", {2, 3, 2, 8});
+TEST(Simulation, several_shards_agree_with_the_model_and_drain) {
+  const Totals totals = play("several_shards_*", {2, 3, 2, 8});
   if (HasFailure()) return;
-  tell(totals);
+  print_totals(totals);
   demand_all(totals.faults, name_of_fault, io::faults_count);
   demand_all(
-      totals.core_events,
-      [](uint32_t index) { return core_event_name(static_cast<ShardEvent>(index)); },
-      core_events_count);
+      totals.shard_events,
+      [](uint32_t index) { return shard_event_name(static_cast<ShardEvent>(index)); },
+      shard_events_count);
   demand_quotas(totals);
   if (std::getenv("SEED") == nullptr) {
     EXPECT_GT(totals.drained, 0u);

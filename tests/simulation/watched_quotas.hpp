@@ -1,6 +1,6 @@
-// A worker's quotas, with a QuotaWatch between the two: what decides or changes something goes
-// through the watch, what only counts goes straight to the store.
-// Lives:  the worker's, as the store would be; the watch outlives it.
+// A worker's quotas, with a QuotaWatch between the two: calls that decide or change something go
+// through the watch, calls that only read counts go straight to the store.
+// Lives:  owned by the worker, in place of the store; the watch outlives it.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ class WatchedQuotas final : public quota::QuotaDecider {
                 api::ShardId shard_id)
       : store_(std::move(store)), watch_(watch), shard_id_(shard_id) {}
 
-  // Watched.
+  // Checked by the watch.
   void decide(api::QuotaBatch& batch, base::Now now, api::ShardId origin) noexcept override {
     watch_.decide(shard_id_, batch, now, origin);
   }
@@ -38,7 +38,7 @@ class WatchedQuotas final : public quota::QuotaDecider {
   void run_due(base::Now now) noexcept override { watch_.run_due(shard_id_, now); }
   void keep_grants(size_t count) noexcept override { watch_.keep_grants(shard_id_, count); }
 
-  // The store's own.
+  // Passed on unchecked.
   std::span<api::Grant> grants() noexcept override { return store_->grants(); }
   int64_t next_due_ns() const noexcept override { return store_->next_due_ns(); }
   std::string_view unknown_subject() const noexcept override { return store_->unknown_subject(); }

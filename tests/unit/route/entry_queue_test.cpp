@@ -1,4 +1,4 @@
-// Goal: slots leave a queue in the order they came, and queues that share their links never mix.
+// Goal: slots leave a queue in the order of their arrival; queues that share their links never mix.
 // Method: two queues over one list of links.
 #include "route/entry_queue.hpp"
 

@@ -1,6 +1,6 @@
-// Goal: what is posted arrives in order, as far as there are messages; the rest waits, and only
-//       grants are refused.
-// Method: one target over a mailbox of two messages of two entries, whose other end is the test.
+// Goal: posted items arrive in order, as far as there are messages; the rest waits, and only grants
+//       are refused.
+// Method: one target over a mailbox of two messages of two entries; the test is the other end.
 #include "route/ring_target.hpp"
 
 #include <gtest/gtest.h>
@@ -12,10 +12,10 @@ namespace {
 
 class RingTargetTest : public ::testing::Test {
  protected:
-  // The next message that was sent; null: there is none.
+  // The next message that was sent, or null.
   ShardMessage* sent() { return mailbox_.requests.pop(mailbox_.requests.tail()); }
 
-  // Entries of one request; their costs tell them apart.
+  // Queues entries of one request, with different costs.
   void queue(uint32_t count) {
     const SplitBook::Index split = book_.open({.entries_count = count});
     for (uint32_t place = 0; place < count; ++place) {
@@ -43,7 +43,7 @@ TEST_F(RingTargetTest, sends_nothing_when_nothing_was_posted) {
   EXPECT_TRUE(target_.idle());
 }
 
-TEST_F(RingTargetTest, entries_fill_messages_in_their_order_and_the_rest_waits) {
+TEST_F(RingTargetTest, entries_fill_messages_in_order_and_the_rest_waits) {
   queue(5);
   target_.flush();
   EXPECT_TRUE(target_.take_wake());
@@ -81,7 +81,7 @@ TEST_F(RingTargetTest, grants_are_refused_when_no_message_is_left) {
   EXPECT_EQ(sent()->grants.size(), 2U);
 }
 
-TEST_F(RingTargetTest, tasks_and_connections_go_along_and_it_is_idle_when_all_is_back) {
+TEST_F(RingTargetTest, sends_tasks_and_connections_and_is_idle_when_all_returned) {
   target_.post(ShardTask{});
   target_.post(Handover{.fd = 9, .listener = 1, .bytes = {}});
   target_.flush();

@@ -1,5 +1,5 @@
-// Nothing is lost, doubled or out of order between two threads, and whoever sleeps is woken.
-// Method: two real threads that lend each other the same few things; also under ThreadSanitizer.
+// Goal: nothing is lost, doubled or out of order between two threads, and a sleeper is woken.
+// Method: two real threads that lend each other the same few items; also under ThreadSanitizer.
 #include "route/ring.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace sluice::route {
 namespace {
 
-TEST(Ring, gives_back_in_order_what_was_pushed_before_its_tail_was_read) {
+TEST(Ring, pops_in_order_what_was_pushed_before_tail_was_read) {
   Ring<int> ring(2);
   int one = 1, two = 2;
   EXPECT_TRUE(ring.empty());
@@ -53,7 +53,7 @@ struct Side {
   Doorbell doorbell;
   Sleeper sleeper;
 
-  // The next thing that was lent to this side; sleeps until there is one.
+  // The next item that was lent to this side; sleeps until there is one.
   uint64_t& take() {
     while (true) {
       if (uint64_t* thing = in.pop(in.tail())) return *thing;
@@ -68,7 +68,7 @@ struct Side {
   }
 };
 
-TEST(Ring, lends_to_another_thread_that_sleeps_in_between) {
+TEST(Ring, lends_items_to_a_thread_that_sleeps_in_between) {
   constexpr uint64_t rounds = 20'000;
   Side near, far;
   uint64_t things[3] = {};
@@ -88,7 +88,7 @@ TEST(Ring, lends_to_another_thread_that_sleeps_in_between) {
   EXPECT_EQ(things[0] + things[1] + things[2], rounds);
 }
 
-TEST(Doorbell, asks_one_ringer_to_wake_and_only_a_sleeper) {
+TEST(Doorbell, one_ringer_wakes_a_sleeper) {
   Doorbell doorbell;
   EXPECT_FALSE(doorbell.ring());
   doorbell.will_sleep();

@@ -1,5 +1,5 @@
-// A split request finds room or is not admitted, keeps its keys until it closes, and is complete
-// with its last answer.
+// A split request has room or is not admitted, keeps its keys until it closes, and is complete with
+// its last answer.
 #include "route/split_book.hpp"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TEST(SplitBook, keeps_keys_and_answers_in_their_places) {
   std::string first = "first", last = "last";
   book.put(book.slot(split, 0), entry(first));
   book.put(book.slot(split, 2), entry(last));
-  first = last = "overwritten";  // as a receive buffer is
+  first = last = "overwritten";  // like a receive buffer
   EXPECT_FALSE(book.settle(book.slot(split, 2), Verdict::denied, {}, api::no_waiter));
   book.put_decided(book.slot(split, 1), {.cost = 7}, Verdict::queued, {.limit = 5}, 9);
   EXPECT_TRUE(book.settle(book.slot(split, 0), Verdict::approved, {}, api::no_waiter));
@@ -50,7 +50,7 @@ TEST(SplitBook, keeps_keys_and_answers_in_their_places) {
   EXPECT_EQ(parts.waiters[1], 9U);
 }
 
-// As a handle that is not held has none.
+// An entry for a handle that is not held has no text.
 TEST(SplitBook, an_entry_may_have_no_text) {
   SplitBook book(tiny);
   const SplitBook::Index split = open(book, 1);
@@ -60,7 +60,7 @@ TEST(SplitBook, an_entry_may_have_no_text) {
   book.close(split);
 }
 
-TEST(SplitBook, room_comes_back_in_the_order_taken) {
+TEST(SplitBook, frees_room_in_the_order_taken) {
   SplitBook book(tiny);
   const auto first = open(book, 3);
   const auto second = open(book, 3);
@@ -75,13 +75,13 @@ TEST(SplitBook, room_comes_back_in_the_order_taken) {
   EXPECT_EQ(book.open_count(), 0U);
 }
 
-TEST(SplitBook, one_piece_goes_on_at_the_start_of_the_ring) {
+TEST(SplitBook, contiguous_slots_wrap_to_the_start_of_the_ring) {
   SplitBook book(tiny);
   const auto first = open(book, 5);
   const auto second = open(book, 2);
   settle_all(book, first, 5);
   book.close(first);
-  // One place is left at the end, five at the start: four fit into one piece, six do not.
+  // One slot is left at the end, five at the start: four contiguous ones fit, six do not.
   EXPECT_TRUE(book.has_room(5, 0));
   EXPECT_FALSE(book.has_room(6, 0));
   const auto third = open(book, 4);
@@ -105,7 +105,7 @@ TEST(SplitBook, keys_have_a_bound_of_their_own) {
   EXPECT_TRUE(book.has_room(1, 32));
 }
 
-TEST(SplitBook, knows_who_waits_for_an_answer) {
+TEST(SplitBook, finds_open_requests_by_session_and_id) {
   SplitBook book(tiny);
   const auto split = open(book, 1, 77);
   EXPECT_TRUE(book.holds(1, 2, 77));

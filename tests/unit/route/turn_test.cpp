@@ -1,4 +1,4 @@
-// Requests by key and by handle share the arrays of a turn; runs tell them apart, in order.
+// Requests by key and by handle share the arrays of a turn; runs separate them, in order.
 #include "route/turn.hpp"
 
 #include <gtest/gtest.h>
@@ -91,8 +91,8 @@ TEST_F(TurnTest, requests_own_consecutive_places_of_all_arrays) {
   EXPECT_EQ(turn_.verdicts().size(), 7U);
 }
 
-// What a turn before left in an array must not show.
-TEST_F(TurnTest, begins_anew_and_requests_say_themselves_what_they_are) {
+// Stale values of an earlier turn must not show.
+TEST_F(TurnTest, clear_leaves_no_stale_requests) {
   by_key(3, 30);
   by_handle({1});
   EXPECT_EQ(turn_.key_bytes(), 30U);

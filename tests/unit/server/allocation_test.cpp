@@ -1,7 +1,7 @@
 // Goal: the real loop allocates nothing in steady state: native, by key and by handle, REST, waits,
-//       releases; on one core and where about half of all that belongs to another.
+//       releases; on one shard, and with two, where about half of the entries belong to the other.
 // Method: one or two workers over each kernel back end with clients on loopback sockets, all in one
-//         thread; operator new aborts while a worker turns. The first rounds may warm up.
+//         thread; operator new aborts while a worker runs. The first rounds may allocate.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -41,7 +41,7 @@ class Peer {
     send({reinterpret_cast<const char*>(words.data()), words.size() * 8});
   }
 
-  // What has arrived since the last call.
+  // Returns what has arrived since the last call.
   std::string receive() {
     std::string text(256 * 1024, '\0');
     const ssize_t bytes = ::recv(fd_.get(), text.data(), text.size(), MSG_DONTWAIT);
@@ -61,7 +61,7 @@ struct Setting {
 
 class AllocationTest : public ::testing::TestWithParam<Setting> {
  protected:
-  // The clients' connections are the first core's.
+  // The clients' connections are on the first shard.
   void SetUp() override {
     if (GetParam().backend == io::Backend::uring) {
       ASSERT_EQ(io::probe_uring(), "");
@@ -72,8 +72,8 @@ class AllocationTest : public ::testing::TestWithParam<Setting> {
     io::Listening native = io::listen_on({.address = "127.0.0.1"});
     options.listeners.push_back(std::move(http.sockets[0]));
     options.listeners.push_back(std::move(native.sockets[0]));
-    add_core(std::move(options));
-    while (shards_.size() < GetParam().shards) add_core({});
+    add_shard(std::move(options));
+    while (shards_.size() < GetParam().shards) add_shard({});
     http_ = std::make_unique<Peer>(http.port);
     native_ = std::make_unique<Peer>(native.port);
     ASSERT_TRUE(http_->connected() && native_->connected());
@@ -83,7 +83,7 @@ class AllocationTest : public ::testing::TestWithParam<Setting> {
     turn_until_answer(*native_);
   }
 
-  void add_core(io::Options io_options) {
+  void add_shard(io::Options io_options) {
     WorkerOptions options{.shard = {.keys_max = 10'000,
                                     .waiters_max = 1'000,
                                     .policy = {.window_ms = 3'600'000, .max_requests = 1'000'000}},
@@ -97,7 +97,7 @@ class AllocationTest : public ::testing::TestWithParam<Setting> {
     if (shards_.size() == 1) shard.worker->start();  // the others have no listeners
   }
 
-  // Turns, allocation being forbidden once `strict_`, until the peer has received something.
+  // Runs the workers until the peer has received something; once `strict_`, without allocation.
   std::string turn_until_answer(Peer& peer) {
     for (int turn = 0; turn < 2'000; ++turn) {
       turn_once();
@@ -108,7 +108,7 @@ class AllocationTest : public ::testing::TestWithParam<Setting> {
     return {};
   }
 
-  // Whole frames for the native client, at least so many.
+  // Runs the workers until the native client has at least `count` whole frames.
   std::vector<uint64_t> turn_until_frames(size_t count) {
     std::string bytes;
     for (int turn = 0; turn < 2'000; ++turn) {
@@ -169,7 +169,7 @@ class AllocationTest : public ::testing::TestWithParam<Setting> {
     turn_until_answer(*native_);
   }
 
-  // Handles of keys that are asked by text too; on several cores some of them are foreign.
+  // Interns keys that are also used by text; with two shards some of them are the other's.
   void intern_several() {
     std::vector<uint64_t> frame;
     sluicegate::encode(1, sluicegate::Intern{.keys = several_}, frame);
@@ -180,8 +180,8 @@ class AllocationTest : public ::testing::TestWithParam<Setting> {
     ASSERT_EQ(handles_.size(), several_.size());
   }
 
-  // Plain frames, which go to the seats where all keys are here, mixed with others; and keys that
-  // are interned and forgotten again.
+  // Plain frames, which go to the handle slots if the shard owns all keys, mixed with others; and
+  // keys that are interned and forgotten again.
   void handle_round(uint64_t id) {
     std::vector<uint32_t> asked(256);
     for (size_t i = 0; i < asked.size(); ++i) asked[i] = handles_[i % handles_.size()];
@@ -218,7 +218,7 @@ class AllocationTest : public ::testing::TestWithParam<Setting> {
     ASSERT_EQ(shards_[0].worker->keys().handles_count(), handles_.size());
   }
 
-  // One permit: the second entry waits, and is served by a release or withdrawn.
+  // With one permit the second entry waits, and a release serves it, or the client withdraws it.
   void waiting_round(uint64_t id, bool withdrawn) {
     const std::vector<std::string_view> keys(2, waited_[id / 100 % waited_.size()]);
     const std::vector<uint32_t> one(2, 1);
@@ -264,7 +264,7 @@ class AllocationTest : public ::testing::TestWithParam<Setting> {
     std::unique_ptr<Worker> worker;
   };
 
-  // Enough of them that both cores have some.
+  // Enough keys that both shards have some.
   const std::array<std::string_view, 8> several_{"one",  "two", "three", "four",
                                                  "five", "six", "seven", "eight"};
   const std::array<std::string_view, 4> waited_{"north", "east", "south", "west"};
@@ -309,7 +309,7 @@ TEST_P(AllocationTest, new_keys_are_made_without_allocating) {
     turn_until_answer(*native_);
   }
   EXPECT_EQ(keys_made(), 4'000U);
-  EXPECT_EQ(shards_[0].worker->exchange().crossed_entries() > 0, GetParam().shards > 1);
+  EXPECT_EQ(shards_[0].worker->exchange().other_shard_entries() > 0, GetParam().shards > 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(

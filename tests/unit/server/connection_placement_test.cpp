@@ -1,7 +1,6 @@
-// Goal: connections are spread evenly and counted once wherever they are on their way; those beyond
-//       the bound are answered, but not too many at a time.
-// Method: the first of two shards over an Io that keeps what it is asked; the events are the
-//       test's.
+// Goal: connections are spread evenly and counted once, also while they move; those beyond the
+//       bound are answered, but not too many at a time.
+// Method: the first of two shards over an Io that records calls; the test makes the events.
 #include "server/connection_placement.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +19,7 @@ constexpr uint32_t connections_max = 4;
 
 class ConnectionPlacementTest : public ::testing::Test {
  protected:
-  // The next connection, on the next socket.
+  // Accepts the next connection, on the next socket.
   io::SocketId accept() {
     const io::SocketId socket{.index = sockets_++, .generation = 1};
     placement_.on_accepted(
@@ -51,7 +50,7 @@ TEST_F(ConnectionPlacementTest, every_other_connection_goes_to_the_other_shard) 
   EXPECT_EQ(sessions_.open_count(), 1U);
   EXPECT_EQ(called("release"), 1);
   EXPECT_EQ(counted(0), 1U);
-  EXPECT_EQ(counted(1), 1U) << "counted where it goes";
+  EXPECT_EQ(counted(1), 1U) << "counted at its target";
   EXPECT_FALSE(placement_.idle());
   placement_.on_released({.kind = io::EventKind::released, .socket = second, .result = 9});
   EXPECT_TRUE(placement_.idle());
@@ -59,7 +58,7 @@ TEST_F(ConnectionPlacementTest, every_other_connection_goes_to_the_other_shard) 
   EXPECT_EQ(statistics_.moved, 1U);
 }
 
-TEST_F(ConnectionPlacementTest, none_goes_away_while_the_server_shuts_down) {
+TEST_F(ConnectionPlacementTest, keeps_connections_while_draining) {
   context_.draining = true;
   accept();
   accept();
@@ -67,8 +66,7 @@ TEST_F(ConnectionPlacementTest, none_goes_away_while_the_server_shuts_down) {
   EXPECT_EQ(called("release"), 0);
 }
 
-TEST_F(ConnectionPlacementTest,
-       one_that_moves_is_counted_at_its_target_also_when_it_ends_on_its_way) {
+TEST_F(ConnectionPlacementTest, moving_connection_counts_at_its_target_even_when_it_ends) {
   const io::SocketId socket = accept();
   placement_.move(*sessions_.find(socket), 1);
   EXPECT_EQ(counted(0), 0U);
@@ -79,7 +77,7 @@ TEST_F(ConnectionPlacementTest,
   EXPECT_EQ(sessions_.open_count(), 0U);
 }
 
-TEST_F(ConnectionPlacementTest, those_beyond_the_bound_are_answered_and_not_counted) {
+TEST_F(ConnectionPlacementTest, answers_and_does_not_count_connections_beyond_the_bound) {
   for (uint32_t shard = 0; shard < 2; ++shard)
     worker_group_.count_connection(shard, http_listener, 2);
   const io::SocketId refused = accept();
@@ -90,7 +88,7 @@ TEST_F(ConnectionPlacementTest, those_beyond_the_bound_are_answered_and_not_coun
   EXPECT_EQ(statistics_.refused, 1U);
 }
 
-TEST_F(ConnectionPlacementTest, too_many_of_those_are_closed_at_once) {
+TEST_F(ConnectionPlacementTest, closes_connections_far_beyond_the_bound_at_once) {
   for (uint32_t shard = 0; shard < 2; ++shard)
     worker_group_.count_connection(shard, http_listener, 2);
   for (uint32_t refused = 0; refused < refused_sockets_max; ++refused) accept();
@@ -102,7 +100,7 @@ TEST_F(ConnectionPlacementTest, too_many_of_those_are_closed_at_once) {
   EXPECT_EQ(sessions_.open_count(), refused_sockets_max);
 }
 
-TEST_F(ConnectionPlacementTest, one_that_finds_no_slot_is_discarded_and_not_counted_any_more) {
+TEST_F(ConnectionPlacementTest, discards_and_uncounts_connection_without_slot) {
   worker_group_.count_connection(0, http_listener, 1);
   route::Handover handover{.fd = 9, .listener = http_listener, .bytes = {}};
   EXPECT_EQ(placement_.adopt(handover), nullptr);  // a FakeIo has no slots

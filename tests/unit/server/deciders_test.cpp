@@ -1,7 +1,7 @@
-// Goal: what is shipped decides for its place in the worker group, and a worker asks nothing but
-//       the deciders that it was handed.
+// Goal: the shipped deciders decide for their shard of the worker group, and a worker uses only the
+//       deciders that it was given.
 // Method: makes them for the last shard of three; a worker over the simulated kernel gets a store
-//       of quotas that only counts what it is asked.
+//       of quotas that only counts calls.
 #include "server/deciders.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace sluice::server {
 namespace {
 
-TEST(Deciders, reservations_name_the_shard_that_holds_them) {
+TEST(Deciders, reservation_ids_name_their_shard) {
   WorkerOptions options{.shard = {.keys_max = 100}, .quota = {.subjects_max = 10}};
   options.sessions.shard = 2;
   options.sessions.shards = 3;
@@ -29,7 +29,7 @@ TEST(Deciders, reservations_name_the_shard_that_holds_them) {
   EXPECT_EQ(quota::shard_of(batch.answers[0].reservation), 2U);
 }
 
-TEST(Deciders, a_worker_asks_those_that_it_was_handed) {
+TEST(Deciders, worker_uses_the_deciders_it_was_given) {
   io::Random random(1);
   io::SimNetwork network(random, {});
   io::SimIo io({}, network);

@@ -1,8 +1,8 @@
 // Goal: every entry of a turn is decided by its owner; a request that is split over shards is
-//       delivered when its last answer is back; ids are taken for what shows them; whoever is gone
-//       leaves no ticket.
-// Method: two shards in one thread, each with a real table of keys. The sessions that ask have
-//         ended, so that what is delivered can be seen by the tickets and the ids.
+//       delivered when its last answer has returned; entries that show ids take them; an ended
+//       session leaves no ticket.
+// Method: two shards in one thread, each with a real table of keys. The sessions of the requests
+//         have ended; the tickets and ids show what is delivered.
 #include "server/entry_decisions.hpp"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ class Side {
         quotas(asked, shard),
         decisions(context, sessions, exchange, waiters, keys, worker_group.ids()) {}
 
-  // A request of a session that is gone: an entry for each key, which may wait.
+  // A request of an ended session: an entry for each key, which may wait.
   void ask(const std::vector<std::string>& names, uint8_t flags = 0) {
     size_t bytes = 0;
     for (const std::string& name : names) bytes += name.size();
@@ -58,7 +58,7 @@ class Side {
   }
   uint32_t tickets() const { return context.waits.tickets_count(); }
 
-  std::vector<Verdict> verdicts;  // for other shards
+  std::vector<Verdict> verdicts;  // on entries of other shards' connections
   route::Exchange exchange;
   shard::Shard keys{one_permit};
   FakeQuotas::Asked asked;
@@ -83,11 +83,11 @@ class EntryDecisionsTest : public ::testing::Test {
 
   WorkerGroup worker_group_{{.shards = 2}};
   Side here_{worker_group_, 0};
-  Side there_{worker_group_, 1};
+  Side other_{worker_group_, 1};
   int next_key_ = 0;
 };
 
-TEST_F(EntryDecisionsTest, decides_its_own_at_once_and_frees_their_tickets) {
+TEST_F(EntryDecisionsTest, decides_own_entries_at_once_and_frees_their_tickets) {
   const std::vector<std::string> keys{key_of(0), key_of(0)};
   here_.ask(keys);
   here_.decisions.execute();
@@ -97,7 +97,7 @@ TEST_F(EntryDecisionsTest, decides_its_own_at_once_and_frees_their_tickets) {
   EXPECT_TRUE(here_.exchange.idle());
 }
 
-TEST_F(EntryDecisionsTest, a_waiter_of_a_session_that_is_gone_leaves_its_queue) {
+TEST_F(EntryDecisionsTest, abandons_waiter_of_ended_session) {
   const std::vector<std::string> keys(2, key_of(0));
   here_.ask(keys);
   here_.decisions.execute();
@@ -106,15 +106,15 @@ TEST_F(EntryDecisionsTest, a_waiter_of_a_session_that_is_gone_leaves_its_queue) 
   EXPECT_EQ(here_.tickets(), 0U);
 }
 
-TEST_F(EntryDecisionsTest, a_split_request_is_over_when_its_last_answer_is_back) {
+TEST_F(EntryDecisionsTest, split_request_completes_with_its_last_answer) {
   const std::vector<std::string> keys{key_of(0), key_of(1)};
   here_.ask(keys);
   here_.decisions.execute();
   EXPECT_EQ(here_.exchange.book().open_count(), 1U);
   EXPECT_EQ(here_.tickets(), 2U);
   here_.turn();
-  there_.turn();
-  EXPECT_EQ(there_.verdicts, std::vector<Verdict>{Verdict::approved});
+  other_.turn();
+  EXPECT_EQ(other_.verdicts, std::vector<Verdict>{Verdict::approved});
   EXPECT_EQ(here_.exchange.book().open_count(), 1U);
   here_.turn();
   EXPECT_EQ(here_.exchange.book().open_count(), 0U);
@@ -122,27 +122,27 @@ TEST_F(EntryDecisionsTest, a_split_request_is_over_when_its_last_answer_is_back)
   EXPECT_TRUE(here_.context.room_made);
 }
 
-TEST_F(EntryDecisionsTest, a_waiter_at_another_shard_leaves_its_queue_by_a_notice) {
+TEST_F(EntryDecisionsTest, abandons_waiter_at_another_shard_by_notice) {
   const std::vector<std::string> keys(2, key_of(1));
   here_.ask(keys);
   here_.decisions.execute();
   for (int turn = 0; turn < 2; ++turn) {
     here_.turn();
-    there_.turn();
+    other_.turn();
   }
-  EXPECT_EQ(there_.keys.waiters_count(), 0U);
+  EXPECT_EQ(other_.keys.waiters_count(), 0U);
   here_.turn();
   EXPECT_EQ(here_.tickets(), 0U);
 }
 
-TEST_F(EntryDecisionsTest, nobody_queues_for_another_shard_while_the_server_shuts_down) {
+TEST_F(EntryDecisionsTest, answers_draining_to_entries_of_another_shard) {
   const std::vector<std::string> keys(2, key_of(1));
-  there_.context.draining = true;
+  other_.context.draining = true;
   here_.ask(keys);
   here_.decisions.execute();
   here_.turn();
-  there_.turn();
-  EXPECT_EQ(there_.verdicts, (std::vector<Verdict>{Verdict::approved, Verdict::draining}));
+  other_.turn();
+  EXPECT_EQ(other_.verdicts, (std::vector<Verdict>{Verdict::approved, Verdict::draining}));
 }
 
 TEST_F(EntryDecisionsTest, takes_an_id_for_each_entry_that_shows_one) {
@@ -160,7 +160,7 @@ TEST_F(EntryDecisionsTest, a_split_request_takes_its_ids_when_it_is_complete) {
   here_.decisions.execute();
   EXPECT_EQ(worker_group_.ids().take(1), 1U);
   here_.turn();
-  there_.turn();
+  other_.turn();
   here_.turn();
   EXPECT_EQ(worker_group_.ids().take(1), 4U);
 }

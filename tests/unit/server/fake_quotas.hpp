@@ -1,4 +1,4 @@
-// Quotas that admit whatever is asked of their shard, are never due, and keep what they were asked.
+// Quotas that admit every call for their shard, are never due, and record the calls.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace sluice::server {
 
 class FakeQuotas final : public quota::QuotaDecider {
  public:
-  // What outlives the quotas, so that a worker may own them.
+  // The record, which outlives the quotas, so that a worker may own them.
   struct Asked {
     std::vector<api::QuotaOp> calls;
     int adopted = 0;

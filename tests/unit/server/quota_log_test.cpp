@@ -1,5 +1,5 @@
-// Goal: the log says who changed what about quotas, and of subjects without one only so often.
-// Method: lines are written into a file and read back.
+// Goal: changes of quotas are logged with their peers, and subjects without a quota only so often.
+// Method: the log writes into a file, which the test reads back.
 #include "server/quota_log.hpp"
 
 #include <gtest/gtest.h>
@@ -41,8 +41,8 @@ class QuotaLogTest : public testing::Test {
     return found;
   }
 
-  static void tell(QuotaOp op, const std::string& subject, QuotaCode code = QuotaCode::ok,
-                   std::string_view peer = "192.0.2.7:51234") {
+  static void log_change(QuotaOp op, const std::string& subject, QuotaCode code = QuotaCode::ok,
+                         std::string_view peer = "192.0.2.7:51234") {
     api::QuotaBatch batch;
     batch.calls.push_back({.op = op});
     if (!subject.empty()) {
@@ -57,7 +57,7 @@ class QuotaLogTest : public testing::Test {
     }
     batch.make_answers();
     batch.answers[0].code = code;
-    if (QuotaLog::tells(batch)) QuotaLog::log_change(batch, peer);
+    if (QuotaLog::is_logged(batch)) QuotaLog::log_change(batch, peer);
   }
 
   static base::Now at(int64_t ns) { return {.monotonic_ns = ns, .wall_ns = 0}; }
@@ -65,11 +65,11 @@ class QuotaLogTest : public testing::Test {
   std::FILE* const file_ = std::tmpfile();
 };
 
-TEST_F(QuotaLogTest, tells_who_changed_what) {
-  tell(QuotaOp::put, "gpt");
-  tell(QuotaOp::remove, "gpt");
-  tell(QuotaOp::reset, "gpt");
-  tell(QuotaOp::reset_all, "");
+TEST_F(QuotaLogTest, logs_changes_with_their_peer) {
+  log_change(QuotaOp::put, "gpt");
+  log_change(QuotaOp::remove, "gpt");
+  log_change(QuotaOp::reset, "gpt");
+  log_change(QuotaOp::reset_all, "");
   const std::vector<Json> reported = lines();
   ASSERT_EQ(reported.size(), 4u);
   EXPECT_EQ(reported[0], Json::parse(R"({"level": "INFO", "message": "quota put",
@@ -83,28 +83,29 @@ TEST_F(QuotaLogTest, tells_who_changed_what) {
       "peer": "192.0.2.7:51234"})"));
 }
 
-TEST_F(QuotaLogTest, says_nothing_of_what_was_refused) {
-  tell(QuotaOp::put, "gpt", QuotaCode::subjects_full);
-  tell(QuotaOp::remove, "gpt", QuotaCode::no_such_quota);
+TEST_F(QuotaLogTest, logs_no_refused_change) {
+  log_change(QuotaOp::put, "gpt", QuotaCode::subjects_full);
+  log_change(QuotaOp::remove, "gpt", QuotaCode::no_such_quota);
   EXPECT_TRUE(lines().empty());
 }
 
-TEST_F(QuotaLogTest, knows_a_peer_that_has_gone_and_names_of_any_bytes) {
-  tell(QuotaOp::remove, "\xFF" + std::string(2'000, 'x'), QuotaCode::ok, "");
+TEST_F(QuotaLogTest, logs_a_peer_that_has_left_and_names_of_any_bytes) {
+  log_change(QuotaOp::remove, "\xFF" + std::string(2'000, 'x'), QuotaCode::ok, "");
   const std::vector<Json> reported = lines();
   ASSERT_EQ(reported.size(), 1u);
   EXPECT_EQ(reported[0]["peer"], "gone");
   EXPECT_EQ(reported[0]["subject"], "\xEF\xBF\xBD" + std::string(1'023, 'x') + "\u2026");
 }
 
-TEST_F(QuotaLogTest, cuts_no_character_of_a_name) {
+TEST_F(QuotaLogTest, cuts_names_between_characters) {
   std::string name = "abc";
-  for (int i = 0; i < 300; ++i) name += "\U0001F642";  // four bytes: one of them crosses 1,024
-  tell(QuotaOp::remove, name);
+  for (int i = 0; i < 300; ++i)
+    name += "\U0001F642";  // four bytes each: one of them spans byte 1,024
+  log_change(QuotaOp::remove, name);
   EXPECT_EQ(lines().at(0)["subject"], name.substr(0, 1'023) + "\u2026");
 }
 
-TEST_F(QuotaLogTest, warns_of_unknown_subjects_once_in_a_while) {
+TEST_F(QuotaLogTest, warns_of_unknown_subjects_once_a_minute) {
   QuotaLog log(3);
   log.note_unknown("first", 2, at(5));
   log.note_unknown("second", 3, at(unknown_pause_ns + 4));
@@ -117,18 +118,18 @@ TEST_F(QuotaLogTest, warns_of_unknown_subjects_once_in_a_while) {
   EXPECT_EQ(reported[1]["times"], 8);
 }
 
-TEST_F(QuotaLogTest, other_batches_change_nothing) {
+TEST_F(QuotaLogTest, logs_no_batch_that_changes_nothing) {
   api::QuotaBatch batch;
-  EXPECT_FALSE(QuotaLog::tells(batch));
+  EXPECT_FALSE(QuotaLog::is_logged(batch));
   batch.calls.push_back({.op = QuotaOp::reserve});
   batch.make_answers();
   batch.answers[0].code = QuotaCode::ok;
-  EXPECT_FALSE(QuotaLog::tells(batch));
+  EXPECT_FALSE(QuotaLog::is_logged(batch));
 }
 
 TEST_F(QuotaLogTest, warns_of_a_file_that_names_more_subjects_than_there_is_room_for) {
   policy::QuotaRules rules{.rules = {{.subject = "a"}, {.subject = "b"}}};
-  rules.rules.push_back({.subject = ".", .is_regex = true});  // any number of them
+  rules.rules.push_back({.subject = ".", .is_regex = true});  // matches any number of subjects
   warn_of_too_many_names(rules, 2);
   warn_of_too_many_names(rules, 1);
   const std::vector<Json> reported = lines();

@@ -1,7 +1,6 @@
-// Goal: each call of a batch is decided once, by its shard; what a session that is gone has
-//       reserved is cancelled, and what was bound to it ends, on every shard.
-// Method: three shards in one thread, with quotas that admit everything and keep what they are
-//       asked.
+// Goal: each call of a batch is decided once, by its shard; the undelivered reservations of an
+//       ended session are cancelled, and those bound to it end, on every shard.
+// Method: three shards in one thread, with quotas that admit everything and record the calls.
 #include "server/quota_tasks.hpp"
 
 #include <gtest/gtest.h>
@@ -28,7 +27,7 @@ class QuotaTasksTest : public ::testing::Test {
     }
     return name;
   }
-  // A reserve for each of these, as a session of the first shard asks it.
+  // A batch of a session of the first shard: a reserve for each of these subjects.
   api::QuotaBatch& batch_of(const std::vector<std::string>& subjects, uint64_t binding = 0) {
     api::QuotaBatch& batch = first_.tasks.take_batch();
     for (const std::string& subject : subjects) {
@@ -51,7 +50,7 @@ TEST_F(QuotaTasksTest, a_batch_of_its_own_shard_is_decided_at_once) {
   const std::vector<std::string> subjects(2, subject_of(0));
   api::QuotaBatch& batch = batch_of(subjects);
   EXPECT_FALSE(first_.tasks.spans_shards(batch));
-  first_.tasks.ask(first_.stranger, 7, batch);
+  first_.tasks.ask(first_.ended_session, 7, batch);
   EXPECT_EQ(first_.asked.calls, Ops(2, QuotaOp::reserve));
   EXPECT_FALSE(first_.awaits(7));
 }
@@ -60,7 +59,7 @@ TEST_F(QuotaTasksTest, a_batch_of_several_shards_goes_from_one_to_the_next) {
   const std::vector<std::string> subjects{subject_of(2), subject_of(0), subject_of(1)};
   api::QuotaBatch& batch = batch_of(subjects);
   EXPECT_TRUE(first_.tasks.spans_shards(batch));
-  first_.tasks.ask(first_.stranger, 7, batch);
+  first_.tasks.ask(first_.ended_session, 7, batch);
   EXPECT_TRUE(first_.awaits(7));
   for (int turn = 0; turn < 3; ++turn) turn_all();
   for (TaskSide* side : {&first_, &second_, &third_}) {
@@ -69,12 +68,12 @@ TEST_F(QuotaTasksTest, a_batch_of_several_shards_goes_from_one_to_the_next) {
   EXPECT_FALSE(first_.awaits(7));
 }
 
-TEST_F(QuotaTasksTest, what_nobody_received_is_cancelled_where_it_was_reserved) {
+TEST_F(QuotaTasksTest, cancels_undelivered_reservations_at_their_shards) {
   const std::vector<std::string> subjects{subject_of(1)};
-  first_.tasks.ask(first_.stranger, 7, batch_of(subjects));
+  first_.tasks.ask(first_.ended_session, 7, batch_of(subjects));
   for (int turn = 0; turn < 2; ++turn) turn_all();
-  ASSERT_EQ(first_.backend.given_back, (std::vector<uint64_t>{uint64_t{1} << 56 | 1}));
-  first_.tasks.cancel_undelivered(first_.backend.given_back[0]);
+  ASSERT_EQ(first_.backend.cancelled, (std::vector<uint64_t>{uint64_t{1} << 56 | 1}));
+  first_.tasks.cancel_undelivered(first_.backend.cancelled[0]);
   EXPECT_TRUE(first_.tasks.has_own_calls());
   first_.tasks.make_own_calls();
   EXPECT_FALSE(first_.tasks.has_own_calls());
@@ -82,7 +81,7 @@ TEST_F(QuotaTasksTest, what_nobody_received_is_cancelled_where_it_was_reserved) 
   EXPECT_EQ(second_.asked.calls, (Ops{QuotaOp::reserve, QuotaOp::cancel}));
 }
 
-TEST_F(QuotaTasksTest, a_tie_ends_on_every_shard) {
+TEST_F(QuotaTasksTest, ends_binding_on_every_shard) {
   first_.tasks.end_binding(42);
   first_.tasks.make_own_calls();
   for (int turn = 0; turn < 3; ++turn) turn_all();
@@ -91,16 +90,16 @@ TEST_F(QuotaTasksTest, a_tie_ends_on_every_shard) {
   }
 }
 
-TEST_F(QuotaTasksTest, a_tie_that_was_used_after_its_end_ends_again) {
+TEST_F(QuotaTasksTest, ends_binding_again_when_used_after_its_end) {
   const std::vector<std::string> subjects{subject_of(0)};
-  first_.tasks.ask(first_.stranger, 7, batch_of(subjects, 42));
+  first_.tasks.ask(first_.ended_session, 7, batch_of(subjects, 42));
   EXPECT_TRUE(first_.tasks.has_own_calls());
 }
 
-TEST_F(QuotaTasksTest, calls_of_the_workers_own_wait_for_a_free_task) {
+TEST_F(QuotaTasksTest, own_calls_wait_for_a_free_task) {
   const std::string far = subject_of(1);
   for (uint64_t id = 0; id < shard_tasks_max; ++id) {
-    first_.queries.inspect(first_.stranger, id, far);
+    first_.queries.inspect(first_.ended_session, id, far);
   }
   first_.tasks.end_binding(42);
   first_.tasks.make_own_calls();

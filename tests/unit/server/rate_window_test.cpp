@@ -1,5 +1,5 @@
 // Goal: rates are those of the last one to two seconds, from the first on, by outcome.
-// Method: counters that grow as told, on a clock of our own.
+// Method: the test sets the counters and the clock.
 #include "server/rate_window.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ class Counters {
   void add(Verdict verdict, uint64_t count) {
     statistics.decisions[static_cast<size_t>(verdict)] += count;
   }
-  // A turn every 100 ms for so long, with so many approvals each.
+  // A turn every 100 ms for `ms`, with `approvals` each.
   void run(RateWindow& window, int64_t ms, uint64_t approvals) {
     for (int64_t end_ns = now_ns + ms * base::ns_per_ms; now_ns < end_ns;) {
       now_ns += 100 * base::ns_per_ms;
@@ -28,11 +28,11 @@ class Counters {
   int64_t now_ns = 77'000'000'000;
 };
 
-TEST(RateWindow, nothing_is_known_before_the_first_turn) {
+TEST(RateWindow, reports_zero_before_the_first_turn) {
   EXPECT_EQ(Counters{}.rates({}).decisions(), 0);
 }
 
-TEST(RateWindow, a_steady_rate_is_told_at_any_time) {
+TEST(RateWindow, reports_a_steady_rate_at_any_time) {
   RateWindow window;
   Counters counters;
   counters.run(window, 1'200, 5);
@@ -42,7 +42,7 @@ TEST(RateWindow, a_steady_rate_is_told_at_any_time) {
   }
 }
 
-TEST(RateWindow, the_first_second_is_not_multiplied) {
+TEST(RateWindow, first_second_is_not_extrapolated) {
   RateWindow window;
   Counters counters;
   counters.run(window, 100, 0);
@@ -50,7 +50,7 @@ TEST(RateWindow, the_first_second_is_not_multiplied) {
   EXPECT_NEAR(counters.rates(window).approved, 40, 0.01);
 }
 
-TEST(RateWindow, what_is_over_is_gone_after_two_seconds) {
+TEST(RateWindow, rate_is_zero_two_seconds_after_the_last_entry) {
   RateWindow window;
   Counters counters;
   counters.run(window, 5'000, 1'000);
@@ -58,7 +58,7 @@ TEST(RateWindow, what_is_over_is_gone_after_two_seconds) {
   EXPECT_EQ(counters.rates(window).approved, 0);
 }
 
-TEST(RateWindow, whatever_refuses_is_a_denial) {
+TEST(RateWindow, counts_every_refusal_as_denied) {
   RateWindow window;
   Counters counters;
   counters.run(window, 100, 0);

@@ -48,7 +48,7 @@ void send_text(int fd, const std::string& text) {
   ASSERT_EQ(::send(fd, text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
 }
 
-// Everything until the peer ends, or `enough` bytes.
+// Receives until the peer ends, or has sent `enough` bytes.
 std::string receive(int fd, size_t enough = SIZE_MAX) {
   std::string text;
   char piece[4'096];
@@ -86,7 +86,7 @@ TEST_P(ServerTest, answers_from_its_own_thread) {
   EXPECT_EQ(receive(client.get()).substr(0, 15), "HTTP/1.1 200 OK");
 }
 
-// The CPUs that the thread of that name may run on, as the kernel writes them; empty: no thread.
+// The CPUs that the thread with this name may run on, as the kernel writes them; empty: no thread.
 std::string cpus_of_thread(const std::string& name) {
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     std::string line;
@@ -107,7 +107,7 @@ TEST_P(ServerTest, names_its_worker_and_pins_it) {
   EXPECT_EQ(cpus_of_thread("shard-0"), std::to_string(config::affinity_cpus().front()));
 }
 
-TEST_P(ServerTest, leaves_its_worker_to_the_kernel_when_told_so) {
+TEST_P(ServerTest, does_not_pin_its_worker_when_configured_so) {
   config::Config wanted = config();
   wanted.pin = false;
   Server server(wanted);
@@ -133,7 +133,7 @@ TEST_P(ServerTest, drains_waiters_with_an_answer) {
   EXPECT_EQ(server.cut_off_count(), 0U);
 }
 
-// Keys of both shards, asked over connections of both, some of which wait, or vanish.
+// Requests for keys of both shards over connections of both; some wait, some connections end early.
 TEST_P(ServerTest, two_shards_serve_many_clients) {
   config::Config wanted = config();
   wanted.shards = 2;
@@ -174,7 +174,7 @@ std::string text_of(const std::vector<uint64_t>& words) {
   return {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(uint64_t)};
 }
 
-// Frames end to end, as words, which the answers refer to.
+// Consecutive frames as words; decoded answers point into them.
 std::vector<uint64_t> words_of(const std::string& text) {
   std::vector<uint64_t> words(text.size() / sizeof(uint64_t));
   std::memcpy(words.data(), text.data(), words.size() * sizeof(uint64_t));
@@ -196,7 +196,7 @@ TEST_P(ServerTest, two_shards_serve_connections_that_move_with_frames_behind_the
   config::Config wanted = config();
   wanted.shards = 2;
   wanted.pin = false;
-  wanted.spin_us = 200;  // both look at their mailboxes at the same time as often as not
+  wanted.spin_us = 200;  // often both workers poll their mailboxes at the same time
   wanted.max_requests = 1'000'000;
   wanted.window_ms = 3'600'000;
   Server server(wanted);
@@ -234,7 +234,7 @@ TEST_P(ServerTest, two_shards_serve_connections_that_move_with_frames_behind_the
   }
   for (std::thread& client : clients) client.join();
   EXPECT_EQ(approved, 4 * 40 * keys.size());
-  // Every one of them was counted for the key it named, and none for another.
+  // Every request was counted for the key that it named, and for no other.
   std::optional<sluicegate::Connection> connection{std::in_place, "127.0.0.1", report.native_port,
                                                    sluicegate::ConnectOptions{}};
   for (const std::string_view key : keys) {
@@ -248,8 +248,8 @@ TEST_P(ServerTest, two_shards_serve_connections_that_move_with_frames_behind_the
   EXPECT_TRUE(server.wait_drained(milliseconds(20'000)));
 }
 
-// Batches over both shards, of which some entries wait, are withdrawn, or lose their client, while
-// others look at everything.
+// Batches over both shards, with entries that wait, are withdrawn, or lose their client, while
+// other connections inspect all keys.
 TEST_P(ServerTest, two_shards_serve_batches_that_wait) {
   config::Config wanted = config();
   wanted.shards = 2;
@@ -268,7 +268,7 @@ TEST_P(ServerTest, two_shards_serve_batches_that_wait) {
         const uint64_t id = connection.send(sluicegate::Acquire{
             .keys = keys, .all_may_wait = true, .wait_limit_ms = round % 2 == 0 ? 30U : 0U});
         connection.flush();
-        if (round % 5 == number) continue;  // gone, with all that waits
+        if (round % 5 == number) continue;  // the connection ends, with waiting entries
         if (round % 3 == 0) connection.withdraw({.target = id});
         connection.ping();
         EXPECT_EQ(connection.acquire(keys).size(), keys.size());
@@ -291,8 +291,8 @@ TEST_P(ServerTest, two_shards_serve_batches_that_wait) {
   EXPECT_EQ(server.cut_off_count(), 0U);
 }
 
-// Connections to both shards share one limit a key, by key and by handle, and come and go. One that
-// holds no other shard's handle is answered without the keys' text.
+// Connections to both shards share one limit per key, by key and by handle; connections begin and
+// end. One that holds no other shard's handle is answered without the keys' text.
 TEST_P(ServerTest, two_shards_serve_keys_by_number) {
   config::Config wanted = config();
   wanted.shards = 2;
@@ -336,7 +336,7 @@ TEST_P(ServerTest, two_shards_serve_keys_by_number) {
   EXPECT_EQ(server.cut_off_count(), 0U);
 }
 
-// While both shards are asked for keys that they match anew.
+// While both shards get requests for keys that they have to match to the new rules.
 TEST_P(ServerTest, new_rules_reach_every_shard) {
   const std::string path =
       testing::TempDir() + "/server_test_" + std::to_string(getpid()) + ".json";
@@ -376,7 +376,7 @@ TEST_P(ServerTest, stops_at_once_when_destroyed) {
   const io::FileDescriptor client = connect_to(server.start().port);
 }
 
-TEST_P(ServerTest, says_that_a_port_is_in_use) {
+TEST_P(ServerTest, reports_a_port_in_use) {
   Server first(config());
   config::Config same = config();
   same.port = first.start().port;

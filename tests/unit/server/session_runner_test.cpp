@@ -1,7 +1,7 @@
-// Goal: sessions get their events and answer at the end of the turn; one turn does no more than is
-//       bounded, and the next one goes on; those that are still there when draining took too long
-//       are cut off once.
-// Method: REST sessions over an Io that keeps what it is asked; the events are the test's.
+// Goal: sessions get their events and answer at the end of the turn; the work of one turn is
+//       bounded, and the next one goes on; sessions that are left when draining took too long are
+//       cut off once.
+// Method: REST sessions over an Io that records calls; the test makes the events.
 #include "server/session_runner.hpp"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ class SessionRunnerTest : public ::testing::Test {
   uint64_t approved() const {
     return keys_.statistics().decisions[static_cast<size_t>(api::Verdict::approved)];
   }
-  // A connection that held so many handles has ended.
+  // A connection with this many handles has ended.
   void depart(uint32_t handles_count) {
     auto set = std::make_unique<session::HandleSet>(handles_max);
     for (uint32_t i = 0; i < handles_count; ++i) {
@@ -94,7 +94,7 @@ TEST_F(SessionRunnerTest, an_answer_leaves_at_the_end_of_the_turn) {
   EXPECT_FALSE(runner_.has_work());
 }
 
-TEST_F(SessionRunnerTest, an_event_of_a_connection_that_is_gone_is_nobodys) {
+TEST_F(SessionRunnerTest, ignores_events_of_ended_connections) {
   const io::SocketId socket = open(0);
   sessions_.end(socket);
   receive(socket, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -102,7 +102,7 @@ TEST_F(SessionRunnerTest, an_event_of_a_connection_that_is_gone_is_nobodys) {
   EXPECT_TRUE(io_.sent.empty());
 }
 
-TEST_F(SessionRunnerTest, room_is_work_until_it_was_offered) {
+TEST_F(SessionRunnerTest, has_work_while_blocked_sessions_may_find_room) {
   context_.room_made = true;
   EXPECT_TRUE(runner_.has_work());
   runner_.unblock();
@@ -111,7 +111,7 @@ TEST_F(SessionRunnerTest, room_is_work_until_it_was_offered) {
 }
 
 // Each answer lets the session go on with its next request.
-TEST_F(SessionRunnerTest, a_session_is_resumed_64_times_in_a_turn) {
+TEST_F(SessionRunnerTest, resumes_a_session_at_most_64_times_in_a_turn) {
   const io::SocketId socket = open(0);
   std::string requests;
   for (int i = 0; i < 100; ++i) {
@@ -140,7 +140,7 @@ TEST_F(SessionRunnerTest, handles_1024_timers_in_a_turn) {
   EXPECT_EQ(finishing(), sockets_max);
 }
 
-TEST_F(SessionRunnerTest, frees_the_handles_of_a_departed_connection_in_slices) {
+TEST_F(SessionRunnerTest, frees_handles_of_an_ended_connection_in_slices) {
   depart(limits::turn_handles_freed + 100);
   EXPECT_TRUE(runner_.has_work());
   EXPECT_EQ(freed_in_one_turn(), limits::turn_handles_freed);
@@ -150,7 +150,7 @@ TEST_F(SessionRunnerTest, frees_the_handles_of_a_departed_connection_in_slices) 
   EXPECT_EQ(keys_.handles_count(), 0U);
 }
 
-TEST_F(SessionRunnerTest, frees_more_handles_when_more_connections_have_departed) {
+TEST_F(SessionRunnerTest, frees_more_handles_when_more_connections_have_ended) {
   depart(2 * limits::turn_handles_freed);
   depart(1);
   depart(1);
@@ -158,7 +158,7 @@ TEST_F(SessionRunnerTest, frees_more_handles_when_more_connections_have_departed
   EXPECT_FALSE(runner_.has_work());
 }
 
-TEST_F(SessionRunnerTest, frees_the_handles_of_eight_departed_connections_at_most) {
+TEST_F(SessionRunnerTest, frees_handles_of_at_most_eight_ended_connections_in_a_turn) {
   depart(9 * limits::turn_handles_freed);
   for (uint32_t set = 0; set < limits::turn_handle_sets_freed; ++set) depart(1);
   EXPECT_EQ(freed_in_one_turn(), limits::turn_handle_sets_freed * limits::turn_handles_freed);

@@ -1,5 +1,5 @@
-// Goal: a cursor names the shard and the place that it was made of, also the largest of each.
-// Method: the bounds of both, there and back.
+// Goal: a cursor keeps the shard and the table's cursor that it was made of, up to the largest.
+// Method: encodes and decodes the bounds of both.
 #include "server/shard_cursor.hpp"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 namespace sluice::server {
 namespace {
 
-TEST(ShardCursor, comes_back_as_what_it_was_made_of) {
+TEST(ShardCursor, decodes_to_the_parts_it_was_made_of) {
   constexpr uint64_t place_max = (uint64_t{1} << ShardCursor::place_bits) - 1;
   for (const uint32_t shard : {0U, 1U, 255U, 0xFF'FFFFU}) {
     for (const uint64_t place : {uint64_t{0}, uint64_t{1}, uint64_t{1} << 33, place_max}) {

@@ -1,7 +1,7 @@
-// Goal: a query reaches the shards that it is about, its session gets what they answered, and it
-//       leaves room for another, also when its session is gone.
-// Method: three shards in one thread. A session asks over REST, its backend keeps what it asks, and
-//         the test passes that on; the answers are read in the replies and in what it asks next.
+// Goal: a query reaches the shards that it is about, its session gets their answers, and then there
+//       is room for another, also when the session has ended.
+// Method: three shards in one thread. A session sends REST requests, its backend records its
+//         queries, and the test passes them on; the replies and the next queries show the answers.
 #include "server/shard_queries.hpp"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ class ShardQueriesTest : public ::testing::Test {
     ASSERT_EQ(verdict, api::Verdict::approved);
   }
 
-  // A session of the first shard; its generation is not the stranger's.
+  // A session of the first shard; its generation is not that of `ended_session`.
   session::Session& open() {
     session::Session& session = first_.sessions.open_http(first_.context, first_.io, {0, 2});
     session.begin();
@@ -50,7 +50,7 @@ class ShardQueriesTest : public ::testing::Test {
     session.on_received(std::as_writable_bytes(std::span(received_)));
     session.end_turn();
   }
-  // The query under way is answered, and the session has written what follows from it.
+  // Answers the query under way, and lets the session write its reply.
   void answer(session::Session& session) {
     for (int turn = 0; turn < 5; ++turn) turn_all();
     session.end_turn();
@@ -71,7 +71,7 @@ class ShardQueriesTest : public ::testing::Test {
 };
 
 TEST_F(ShardQueriesTest, asks_the_shard_that_owns_the_key_and_waits_for_it) {
-  first_.queries.inspect(first_.stranger, 7, key_of(1));
+  first_.queries.inspect(first_.ended_session, 7, key_of(1));
   EXPECT_TRUE(first_.awaits(7));
   turn_all();
   EXPECT_TRUE(first_.awaits(7));
@@ -80,20 +80,20 @@ TEST_F(ShardQueriesTest, asks_the_shard_that_owns_the_key_and_waits_for_it) {
   EXPECT_TRUE(first_.context.room_made);
 }
 
-TEST_F(ShardQueriesTest, answers_at_once_what_it_owns_itself) {
-  first_.queries.inspect(first_.stranger, 7, key_of(0));
+TEST_F(ShardQueriesTest, answers_queries_about_own_keys_at_once) {
+  first_.queries.inspect(first_.ended_session, 7, key_of(0));
   EXPECT_FALSE(first_.awaits(7));
   EXPECT_TRUE(first_.exchange.idle());
 }
 
-TEST_F(ShardQueriesTest, a_census_goes_from_shard_to_shard) {
-  first_.queries.metrics(first_.stranger, 1);
-  first_.queries.count_keys(first_.stranger, 2);
-  first_.queries.top(first_.stranger, 3, 10);
+TEST_F(ShardQueriesTest, statistics_query_goes_from_shard_to_shard) {
+  first_.queries.metrics(first_.ended_session, 1);
+  first_.queries.count_keys(first_.ended_session, 2);
+  first_.queries.top(first_.ended_session, 3, 10);
   for (int turn = 0; turn < 5; ++turn) turn_all();
-  EXPECT_EQ(first_.shard_statistics_of_all, 3);
-  EXPECT_EQ(second_.shard_statistics_of_all, 3);
-  EXPECT_EQ(third_.shard_statistics_of_all, 3);
+  EXPECT_EQ(first_.statistics_taken, 3);
+  EXPECT_EQ(second_.statistics_taken, 3);
+  EXPECT_EQ(third_.statistics_taken, 3);
   for (uint64_t id = 1; id <= 3; ++id) EXPECT_FALSE(first_.awaits(id));
 }
 
@@ -109,9 +109,9 @@ TEST_F(ShardQueriesTest, a_session_gets_the_state_of_its_key) {
   EXPECT_NE(reply().find(key), std::string::npos) << reply();
 }
 
-TEST_F(ShardQueriesTest, a_session_learns_that_its_key_does_not_exist) {
+TEST_F(ShardQueriesTest, session_gets_not_found_for_an_unknown_key) {
   const std::string key = key_of(1);
-  add_key(first_, key);  // not the owner: it is not asked
+  add_key(first_, key);  // not the owner: the query must not reach it
   session::Session& session = open();
   get(session, "/debug/" + key);
   first_.queries.inspect(session, 7, key);
@@ -134,7 +134,7 @@ TEST_F(ShardQueriesTest, a_count_is_the_sum_of_all_shards) {
     ASSERT_EQ(last_asked(), "page 0");
     first_.queries.page(session, 1, 0, 10);
     answer(session);
-    // Keys that are shown unsorted are written before the next page comes.
+    // Unsorted keys are written before the next page arrives.
     const bool is_sorted = reply().empty();
     EXPECT_EQ(is_sorted, third_keys == 20'000);
     first_.sessions.end({0, 2});
@@ -173,7 +173,7 @@ TEST_F(ShardQueriesTest, pages_lead_through_a_shard_and_then_through_the_next_on
   EXPECT_EQ(keys, "abcd") << reply();
 }
 
-TEST_F(ShardQueriesTest, a_cursor_of_no_shard_leads_to_the_end) {
+TEST_F(ShardQueriesTest, cursor_of_no_shard_ends_the_pages) {
   add_key(third_, "last");
   for (const uint64_t cursor : {ShardCursor{.shard = 3}.number(), UINT64_MAX}) {
     session::Session& session = open();
@@ -209,11 +209,11 @@ TEST_F(ShardQueriesTest, a_session_gets_the_top_as_json) {
   EXPECT_NE(reply().find("application/json"), std::string::npos) << reply();
 }
 
-TEST_F(ShardQueriesTest, there_are_as_many_as_there_are_slots) {
+TEST_F(ShardQueriesTest, bounds_queries_by_the_slots) {
   const std::string key = key_of(1);
   for (uint64_t id = 0; id < shard_tasks_max; ++id) {
     ASSERT_TRUE(first_.slots.has_room());
-    first_.queries.inspect(first_.stranger, id, key);
+    first_.queries.inspect(first_.ended_session, id, key);
   }
   EXPECT_FALSE(first_.slots.has_room());
   turn_all();

@@ -1,6 +1,6 @@
-// Goal: whoever uses values never ends one; each is ended once, by whoever makes them.
-// Method: values that count who ends them; by hand, and with two threads that do not wait for each
-//         other.
+// Goal: the user never destroys a value; each is destroyed once, by the maker.
+// Method: values that count their destructions, and those by the user; in one thread, and with two
+//         threads that do not wait for each other.
 #include "server/swap_slot.hpp"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ class Book {
   Counts& counts_;
 };
 
-// What the user has; it takes as a worker does.
+// A user that takes values as a worker does.
 class User {
  public:
   void take(SwapSlot<Book>& slot) {
@@ -49,7 +49,7 @@ class User {
   std::unique_ptr<Book> book_;
 };
 
-TEST(SwapSlot, gives_the_last_value_and_takes_the_replaced_one_back) {
+TEST(SwapSlot, hands_over_last_value_and_returns_replaced_one) {
   Counts counts;
   User user;
   SwapSlot<Book> slot;
@@ -69,7 +69,7 @@ TEST(SwapSlot, gives_the_last_value_and_takes_the_replaced_one_back) {
   EXPECT_EQ(counts.ended, 2);
 }
 
-TEST(SwapSlot, whoever_uses_them_ends_none_though_nobody_tidies_between) {
+TEST(SwapSlot, user_destroys_no_value_even_without_tidy) {
   Counts counts;
   User user;
   SwapSlot<Book> slot;
@@ -78,10 +78,10 @@ TEST(SwapSlot, whoever_uses_them_ends_none_though_nobody_tidies_between) {
     user.take(slot);
   }
   EXPECT_EQ(counts.ended_by_user, 0);
-  EXPECT_EQ(counts.ended, 8);  // but for the user's, and the one that it replaced last
+  EXPECT_EQ(counts.ended, 8);  // all but the user's, and the one that it replaced last
 }
 
-TEST(SwapSlot, ends_what_nobody_took_or_took_back) {
+TEST(SwapSlot, destroys_values_left_in_the_slot) {
   Counts counts;
   User user;
   {
@@ -96,7 +96,7 @@ TEST(SwapSlot, ends_what_nobody_took_or_took_back) {
   EXPECT_EQ(user.number(), 2);
 }
 
-TEST(SwapSlot, two_threads_end_each_value_once) {
+TEST(SwapSlot, each_value_is_destroyed_once_with_two_threads) {
   constexpr int values = 20'000;
   Counts counts;
   {

@@ -1,5 +1,5 @@
-// Goal: both kinds of tasks share one bound, and a task that is free awaits nothing.
-// Method: two pools over the same slots, filled in turns.
+// Goal: both kinds of tasks share one bound, and a free task awaits nothing.
+// Method: two pools over the same slots, filled alternately.
 #include "server/task_pool.hpp"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ TEST(TaskPool, two_pools_share_their_slots) {
   EXPECT_TRUE(batches.has_room());
 }
 
-TEST(TaskPool, awaits_what_was_asked_until_it_is_free) {
+TEST(TaskPool, awaits_asker_until_its_task_is_free) {
   TaskSlots slots;
   TaskPool<Task> pool(slots);
   const Asker asker{.socket = {.index = 3, .generation = 1}, .id = 7};

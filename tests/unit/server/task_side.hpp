@@ -1,5 +1,5 @@
 // One of several shards in one thread: the part of a worker that queries and quota calls pass
-// through, with a session that asks and is gone before the answer.
+// through, with a session that asks and has ended before the answer.
 #pragma once
 
 #include <vector>
@@ -23,7 +23,7 @@ class TaskSide final : private ShardStatisticsSource {
         tasks(io, context, sessions, exchange, waiters, quotas, slots,
               {.cancels_max = 200, .bindings_max = 200}) {}
 
-  // Receives, then sends: what was asked before goes along.
+  // Receives, then sends what was posted before and meanwhile.
   void turn() {
     exchange.receive(*this);
     exchange.flush();
@@ -43,12 +43,12 @@ class TaskSide final : private ShardStatisticsSource {
     }
   }
   bool awaits(uint64_t id) const {
-    const Asker asker{stranger.connection().socket(), id};
+    const Asker asker{ended_session.connection().socket(), id};
     return queries.awaits(asker) || tasks.awaits(asker);
   }
 
-  mutable int shard_statistics_of_all = 0;  // that were taken here
-  uint32_t keys_counted = 1;                // that a census finds here
+  mutable int statistics_taken = 0;  // how often
+  uint32_t keys_counted = 1;         // as the statistics report
   support::FakeIo io;
   route::Exchange exchange;
   FakeQuotas::Asked asked;
@@ -63,15 +63,15 @@ class TaskSide final : private ShardStatisticsSource {
   ShardQueries queries;
   QuotaTasks tasks;
 
-  // Not in the table: as one that has ended.
+  // Not in the table, like a session that has ended.
   net::ConnectionMemory memory{1};
   std::vector<char> key = std::vector<char>(64);
   std::vector<char> heads = std::vector<char>(session::RequestLog::memory_bytes);
-  session::HttpSession stranger{context, io, {0, 1}, memory, key, heads};
+  session::HttpSession ended_session{context, io, {0, 1}, memory, key, heads};
 
  private:
   ShardStatistics shard_statistics() const noexcept override {
-    ++shard_statistics_of_all;
+    ++statistics_taken;
     return {.shard_id = exchange.shard(), .keys = keys_counted};
   }
 };

@@ -1,5 +1,5 @@
-// Goal: the keys of all cores are merged, most asked first; any key's bytes become plain ASCII JSON
-// that fits into an answer.
+// Goal: the keys of all shards are merged, the busiest first; any key's bytes become plain ASCII
+// JSON that fits into an answer.
 // Method: made-up rates.
 #include "server/top.hpp"
 
@@ -16,7 +16,7 @@ namespace {
 
 using shard::HeavyKey;
 
-TEST(Top, keys_of_all_cores_are_merged) {
+TEST(Top, merges_keys_of_all_shards) {
   std::vector<TopKey> keys;
   const std::vector<HeavyKey> first{{.key = "a", .approved_per_s = 50},
                                     {.key = "b", .denied_per_s = 10}};
@@ -31,7 +31,7 @@ TEST(Top, keys_of_all_cores_are_merged) {
   EXPECT_EQ(keys[2].text, "b");
 }
 
-TEST(Top, tells_every_core_and_key) {
+TEST(Top, writes_every_shard_and_key) {
   const std::vector<ShardStatistics> shards{{.shard_id = 0,
                                              .rates = {.approved = 5.55, .denied = 2, .queued = 1},
                                              .keys = 9,
@@ -58,7 +58,7 @@ TEST(Top, tells_every_core_and_key) {
   EXPECT_TRUE(json["keys"][1]["waiting"].is_null());
 }
 
-TEST(Top, hostile_keys_are_escaped) {
+TEST(Top, escapes_hostile_keys) {
   std::vector<TopKey> keys;
   merge(std::vector<HeavyKey>{{.key = "\x1B[2J\"\\\xFF\xC2\x9B\u202E"}}, 0, 1, keys);
   const std::string text = write_top({}, keys);

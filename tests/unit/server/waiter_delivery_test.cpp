@@ -1,8 +1,8 @@
-// Goal: whoever leaves takes nothing along and leaves nothing behind: permits that no client
-//       received are refunded where they were granted, and every ticket is free in the end.
-// Method: two shards in one thread, with deciders that answer what the test wants and keep
-//         what they are asked; clients are gone before an outcome reaches them, in each way that
-//         the outcome, the notice and the end of the connection can overtake each other.
+// Goal: permits that no client received are refunded at the shard that granted them, and every
+//       ticket is free in the end.
+// Method: two shards in one thread, with deciders that give scripted answers and record the calls;
+//         clients leave before an outcome reaches them, in each order of the outcome, the notice
+//         and the end of the connection.
 #include "server/waiter_delivery.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using session::WaitEvent;
 using session::WaitingEntry;
 using session::WaitState;
 
-// Answers as the test wants, and keeps the calls: "abandon 5 of 0".
+// Gives the answers that the test sets, and records the calls: "abandon 5 of 0".
 class ScriptedDecider final : public api::Decider {
  public:
   bool withdraw(api::WaiterId waiter, api::Ticket, base::Now,
@@ -66,7 +66,7 @@ class Side {
  public:
   Side(route::Mesh& mesh, api::ShardId shard) : exchange(mesh, shard, {}) {}
 
-  // Receives, then sends: what was posted before goes along.
+  // Receives, then sends what was posted before and meanwhile.
   void turn() {
     exchange.receive(*this);
     waiters.deliver_grants();
@@ -109,13 +109,13 @@ class WaiterDeliveryTest : public ::testing::Test {
   Side owner_{mesh_, 1};
 };
 
-TEST_F(WaiterDeliveryTest, one_that_leaves_its_own_shard_in_time_is_no_more) {
+TEST_F(WaiterDeliveryTest, frees_ticket_of_abandoned_local_waiter) {
   here_.waiters.abandon(here_.queued_by(0));
   EXPECT_EQ(here_.keys.calls, Calls{"abandon 5 of 0"});
   EXPECT_EQ(here_.tickets(), 0U);
 }
 
-TEST_F(WaiterDeliveryTest, a_grant_to_one_that_has_left_is_refunded) {
+TEST_F(WaiterDeliveryTest, refunds_grant_of_abandoned_waiter) {
   here_.keys.still_waits = false;  // granted, and not delivered yet
   WaitingEntry& entry = here_.queued_by(0);
   here_.keys.outcomes = {approved(entry, {.cost = 3})};
@@ -127,7 +127,7 @@ TEST_F(WaiterDeliveryTest, a_grant_to_one_that_has_left_is_refunded) {
   EXPECT_EQ(here_.tickets(), 0U);
 }
 
-TEST_F(WaiterDeliveryTest, a_denial_to_one_that_has_left_refunds_nothing) {
+TEST_F(WaiterDeliveryTest, refunds_nothing_when_abandoned_waiter_is_denied) {
   here_.keys.still_waits = false;
   WaitingEntry& entry = here_.queued_by(0);
   here_.keys.outcomes = {{.ticket = entry.ticket, .verdict = api::Verdict::wait_limit}};
@@ -137,7 +137,7 @@ TEST_F(WaiterDeliveryTest, a_denial_to_one_that_has_left_refunds_nothing) {
   EXPECT_EQ(here_.tickets(), 0U);
 }
 
-TEST_F(WaiterDeliveryTest, quotas_are_asked_about_their_own) {
+TEST_F(WaiterDeliveryTest, quota_waiters_use_the_quota_decider) {
   here_.quotas.still_waits = false;
   WaitingEntry& entry = here_.queued_by(0, true);
   here_.quotas.outcomes = {approved(entry, {.reservation = 77})};
@@ -147,7 +147,7 @@ TEST_F(WaiterDeliveryTest, quotas_are_asked_about_their_own) {
   EXPECT_TRUE(here_.keys.calls.empty());
 }
 
-TEST_F(WaiterDeliveryTest, another_shard_learns_it_by_a_notice_that_returns) {
+TEST_F(WaiterDeliveryTest, abandons_waiter_of_another_shard_by_notice) {
   here_.waiters.abandon(here_.queued_by(1));
   EXPECT_EQ(here_.tickets(), 1U);
   here_.turn();
@@ -157,7 +157,7 @@ TEST_F(WaiterDeliveryTest, another_shard_learns_it_by_a_notice_that_returns) {
   EXPECT_EQ(here_.tickets(), 0U);
 }
 
-TEST_F(WaiterDeliveryTest, a_grant_that_crosses_the_notice_is_refunded_where_it_came_from) {
+TEST_F(WaiterDeliveryTest, owner_refunds_grant_that_passes_the_notice) {
   WaitingEntry& entry = here_.queued_by(1);
   owner_.keys.still_waits = false;
   owner_.keys.outcomes = {approved(entry, {.cost = 2})};
@@ -172,14 +172,14 @@ TEST_F(WaiterDeliveryTest, a_grant_that_crosses_the_notice_is_refunded_where_it_
   EXPECT_EQ(here_.tickets(), 0U);
 }
 
-TEST_F(WaiterDeliveryTest, a_withdrawal_is_asked_for_once_and_keeps_the_ticket_until_it_is_back) {
+TEST_F(WaiterDeliveryTest, withdraws_once_and_keeps_ticket_until_notice_returns) {
   WaitingEntry& entry = here_.queued_by(1);
   entry.follow(WaitEvent::joined);
   here_.waiters.withdraw(entry);
   here_.waiters.withdraw(entry);
   here_.turn();
   entry.follow(WaitEvent::granted);
-  here_.context.waits.free(entry.ticket);  // its session has written an outcome
+  here_.context.waits.free(entry.ticket);  // its session has written the outcome
   EXPECT_EQ(here_.tickets(), 1U);
   owner_.turn();
   here_.turn();
@@ -207,12 +207,12 @@ TEST_F(WaiterDeliveryTest, a_grant_waits_until_its_request_is_complete) {
   here_.waiters.on_grant({.ticket = entry.ticket, .verdict = api::Verdict::denied});
   here_.waiters.deliver_early_grants();
   ASSERT_EQ(here_.context.waits[entry.ticket].state, WaitState::undecided);
-  entry.follow(WaitEvent::client_gone);  // it is complete, and nobody is there
+  entry.follow(WaitEvent::client_gone);  // the request is complete, and its client has left
   here_.waiters.deliver_early_grants();
   EXPECT_EQ(here_.tickets(), 0U);
 }
 
-TEST_F(WaiterDeliveryTest, an_answer_without_a_connection_leaves_no_ticket) {
+TEST_F(WaiterDeliveryTest, drop_leaves_no_ticket) {
   here_.waiters.drop(api::no_ticket, false);
   here_.waiters.drop(here_.context.waits.take(0, 0), false);
   here_.waiters.drop(here_.queued_by(0).ticket, true);

@@ -1,6 +1,6 @@
-// Goal: a worker decides frames by key and by handle in their order, and lets the handles of ended
-//       connections go in slices.
-// Method: one or two workers over the simulated kernel, and clients that all ask for the first.
+// Goal: a worker decides frames by key and by handle in their order, and drops the handles of ended
+//       connections in slices.
+// Method: one or two workers over the simulated kernel, and clients that all connect to the first.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -16,7 +16,7 @@
 namespace sluice::server {
 namespace {
 
-// Asks, and keeps the verdicts and handles that it was told.
+// Sends requests, and keeps the verdicts and handles of the answers.
 class NativeClient {
  public:
   explicit NativeClient(io::SimIo& io) : socket_(io.connect(native_listener)) {
@@ -50,7 +50,7 @@ class NativeClient {
 
   void close() { socket_.close(); }
 
-  // "approved denied", of all frames in the order that they were answered.
+  // "approved denied", of all frames in the order of their answers.
   std::string verdicts;
   std::vector<uint32_t> handles;
   uint32_t answers_count = 0;
@@ -85,7 +85,7 @@ WorkerOptions handle_options(uint32_t shard, uint32_t shards) {
   return options;
 }
 
-// Keys by number, on one core or several.
+// Keys by number, on one shard or two.
 class HandleTest : public ::testing::TestWithParam<uint32_t> {
  protected:
   HandleTest() {
@@ -104,7 +104,7 @@ class HandleTest : public ::testing::TestWithParam<uint32_t> {
   void turn_all() {
     for (const auto& one : workers_) one->turn(0);
   }
-  // Until it was answered so often.
+  // Runs the workers until the client has this many answers.
   void exchange(NativeClient& client, uint32_t answers_count) {
     client.send();
     for (int turn = 0; turn < 1'000 && client.answers_count < answers_count; ++turn) {
@@ -114,7 +114,7 @@ class HandleTest : public ::testing::TestWithParam<uint32_t> {
     ASSERT_EQ(client.answers_count, answers_count);
   }
 
-  // A client that holds handles of so many keys, and was answered twice.
+  // A client that holds handles of `count` keys, and has two answers.
   std::unique_ptr<NativeClient> holder_of(size_t count, const std::string& prefix) {
     std::vector<std::string> names;
     for (size_t i = 0; i < count; ++i) names.push_back(prefix + std::to_string(i));
@@ -125,7 +125,7 @@ class HandleTest : public ::testing::TestWithParam<uint32_t> {
     return client;
   }
 
-  // The connection is gone; its handles are what is left of it.
+  // Ends the connection; its handles are left.
   void end(NativeClient& client) {
     const uint32_t before = worker().sessions_count();
     client.close();
@@ -140,7 +140,7 @@ class HandleTest : public ::testing::TestWithParam<uint32_t> {
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 
-// On two cores some of these keys are the other's, and no frame takes the short way.
+// With two shards some of these keys are the other's, and no frame takes the fast path.
 TEST_P(HandleTest, frames_by_key_and_by_handle_share_a_turn_in_their_order) {
   const auto client = holder_of(8, "key");
   for (uint32_t i = 0; i < 8; ++i) {
@@ -162,7 +162,7 @@ TEST_P(HandleTest, frames_by_key_and_by_handle_share_a_turn_in_their_order) {
   }
 }
 
-TEST_P(HandleTest, what_was_asked_before_forget_is_decided_and_what_comes_after_is_invalid) {
+TEST_P(HandleTest, decides_requests_before_forget_and_refuses_those_after) {
   const auto client = holder_of(2, "key");
   const std::vector<uint32_t> handles = client->handles;
   const std::vector<std::string_view> another(1, "another");
@@ -182,15 +182,15 @@ TEST_P(HandleTest, what_was_asked_before_forget_is_decided_and_what_comes_after_
   EXPECT_EQ(handles_count(), 1U);
 }
 
-TEST_P(HandleTest, handles_of_an_ended_connection_are_let_go_in_slices) {
+TEST_P(HandleTest, drops_handles_of_an_ended_connection_in_slices) {
   constexpr uint32_t held = 3 * limits::turn_handles_freed;
   const auto client = holder_of(held, "key");
   ASSERT_EQ(handles_count(), held);
   end(*client);
-  uint32_t turns = 1;  // the one that the connection ended in
+  uint32_t turns = 1;  // the one in which the connection ended
   for (uint32_t before = held; handles_count() > 0; ++turns) {
     EXPECT_LE(before - handles_count(), limits::turn_handles_freed);
-    EXPECT_EQ(worker().poll_timeout_ns(), 0);  // it does not sleep over them
+    EXPECT_EQ(worker().poll_timeout_ns(), 0);  // the worker does not sleep before all are dropped
     before = handles_count();
     ASSERT_LT(turns, 10U);
     worker().turn(base::ns_per_s);
@@ -202,8 +202,8 @@ TEST_P(HandleTest, handles_of_an_ended_connection_are_let_go_in_slices) {
   worker().check_invariants();
 }
 
-// The more connections have ended, the more is let go in a turn, within bounds.
-TEST_P(HandleTest, ended_connections_have_a_slice_each) {
+// The more connections have ended, the more handles a turn drops, within bounds.
+TEST_P(HandleTest, each_ended_connection_has_a_slice) {
   constexpr uint32_t clients_count = 6;
   std::vector<std::unique_ptr<NativeClient>> clients;
   for (uint32_t i = 0; i < clients_count; ++i) {
@@ -223,16 +223,16 @@ TEST_P(HandleTest, ended_connections_have_a_slice_each) {
   EXPECT_LE(most, limits::turn_handle_sets_freed * limits::turn_handles_freed);
 }
 
-// A connection that interned after a million others did, so to speak.
-TEST_P(HandleTest, one_high_number_is_let_go_at_once) {
+// Like a connection that interned after a million others.
+TEST_P(HandleTest, drops_one_high_handle_at_once) {
   const auto first = holder_of(3'000, "low");
   const auto second = holder_of(1, "high");
   end(*second);
   EXPECT_EQ(handles_count(), 3'000U);
 }
 
-// Frames of so many keys together in one turn; who comes later goes on in the next.
-TEST_P(HandleTest, interning_and_forgetting_have_a_bound_in_each_turn) {
+// One turn interns a bounded number of keys; later frames go on in the next turn.
+TEST_P(HandleTest, bounds_interning_and_forgetting_in_each_turn) {
   constexpr uint32_t frames_count = 12;
   constexpr uint32_t frame_keys = 300;
   NativeClient client(*ios_[0]);
@@ -272,8 +272,8 @@ TEST_P(HandleTest, a_handle_outlives_one_of_its_connections) {
   EXPECT_EQ(second->verdicts, "approved approved");
 }
 
-// Whoever interns while they are being let go gets the numbers of keys that are still held.
-TEST_P(HandleTest, a_key_is_interned_again_while_its_last_connection_is_let_go) {
+// A connection that interns while handles are being dropped gets those of keys still held.
+TEST_P(HandleTest, interns_key_again_while_its_last_handles_are_dropped) {
   constexpr uint32_t held = 3 * limits::turn_handles_freed;
   const auto first = holder_of(held, "key");
   const auto second = std::make_unique<NativeClient>(*ios_[0]);
@@ -293,15 +293,15 @@ TEST_P(HandleTest, a_key_is_interned_again_while_its_last_connection_is_let_go) 
   worker().check_invariants();
 }
 
-TEST_P(HandleTest, ends_with_handles_that_were_not_let_go_yet) {
+TEST_P(HandleTest, destroys_worker_with_handles_not_dropped_yet) {
   const auto client = holder_of(3 * limits::turn_handles_freed, "key");
   const auto open = holder_of(3, "other");
   end(*client);
   ASSERT_GT(handles_count(), 3U);
-  workers_.clear();  // sanitizers would tell of memory that is lost
+  workers_.clear();  // sanitizers would report leaked memory
 }
 
-INSTANTIATE_TEST_SUITE_P(Cores, HandleTest, ::testing::Values(1, 2),
+INSTANTIATE_TEST_SUITE_P(Shards, HandleTest, ::testing::Values(1, 2),
                          ::testing::PrintToStringParamName());
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Goal: a worker sleeps and is woken as its --spin-us says; connections that move count once; one
-//       that drains waits for what another core owes its clients.
-// Method: two workers over the simulated kernel, whose clock only the test moves, and clients of
-//         the first.
+// Goal: a worker sleeps and is woken as --spin-us demands; connections that move count once; a
+//       draining worker waits for outcomes that another shard has for its clients.
+// Method: two workers over the simulated kernel with a clock that only the test moves, and clients
+//         of the first.
 #include "server/worker.hpp"
 
 #include <gtest/gtest.h>
@@ -39,28 +39,28 @@ class TwoWorkers : public ::testing::Test {
     client_.emplace(ios_[0]->connect(http_listener));
   }
 
-  // Turns until the first core has sent the key to the second, which has not looked yet.
-  void send_second_something() {
-    const uint64_t crossed = workers_[0]->exchange().crossed_entries();
+  // Runs the first worker until it has sent an entry to the second, which has not read it yet.
+  void send_to_second() {
+    const uint64_t crossed = workers_[0]->exchange().other_shard_entries();
     client_->write("GET /rate/" + key_of_the_second() + " HTTP/1.1\r\nHost: x\r\n\r\n");
     for (int turn = 0; turn < 100; ++turn) {
       workers_[0]->turn(0);
-      if (workers_[0]->exchange().crossed_entries() > crossed) return;
+      if (workers_[0]->exchange().other_shard_entries() > crossed) return;
     }
     FAIL() << "the request does not arrive";
   }
 
   std::string key_of(uint32_t shard) {
     for (;;) {
-      std::string key = "key" + std::to_string(++keys_asked_);
+      std::string key = "key" + std::to_string(++keys_made_);
       const uint64_t hash = proto::routing_hash(key, worker_group_.mesh().routing_seed());
       if (proto::owner_shard(hash, 2) == shard) return key;
     }
   }
   std::string key_of_the_second() { return key_of(1); }
 
-  // A native client of the first core takes the key's only permit, waits for another, gives the
-  // first one back and says nonsense, which ends its connection.
+  // A native client of the first shard takes the key's only permit, waits for another, releases the
+  // first one and sends a malformed frame, which ends its connection.
   void be_granted_and_end(const std::string& name) {
     const std::vector<std::string_view> keys(2, name);
     const std::vector<uint32_t> one(2, 1);
@@ -96,20 +96,20 @@ class TwoWorkers : public ::testing::Test {
   bool second_sleeps() { return workers_[1]->poll_timeout_ns() > 0; }
   uint64_t wakes() const { return workers_[0]->exchange().wakes(); }
 
-  // Its clock stands still unless it is advanced: a poll takes no time.
+  // The network's clock stands still unless it is advanced: a poll takes no time.
   io::Random random_{1};
   io::SimNetwork network_{random_};
   WorkerGroup worker_group_{{.shards = 2}};
   std::unique_ptr<io::SimIo> ios_[2];
   std::unique_ptr<Worker> workers_[2];
   std::optional<io::SimClient> client_;
-  uint32_t keys_asked_ = 0;
+  uint32_t keys_made_ = 0;
 };
 
-TEST_F(TwoWorkers, sleeps_after_the_time_and_is_woken) {
+TEST_F(TwoWorkers, sleeps_after_spin_time_and_is_woken) {
   turn_second_after(base::ns_per_s);
   EXPECT_TRUE(second_sleeps());
-  send_second_something();
+  send_to_second();
   EXPECT_EQ(wakes(), 1U);
   turn_second_after(0);
   EXPECT_FALSE(second_sleeps());
@@ -119,20 +119,20 @@ TEST_F(TwoWorkers, sleeps_after_the_time_and_is_woken) {
   EXPECT_TRUE(second_sleeps());
 }
 
-TEST_F(TwoWorkers, is_not_woken_while_it_looks_around_and_that_counts_as_work) {
+TEST_F(TwoWorkers, is_not_woken_while_it_polls) {
   turn_second_after(base::ns_per_s);
   EXPECT_TRUE(second_sleeps());
-  send_second_something();
+  send_to_second();
   for (int round = 0; round < 10; ++round) {
     turn_second_after(just_under_ns);
     EXPECT_FALSE(second_sleeps()) << round;
-    send_second_something();
+    send_to_second();
   }
   EXPECT_EQ(wakes(), 1U);
 }
 
-// Whoever comes while others are on their way must find the places that are there.
-TEST_F(TwoWorkers, a_connection_on_its_way_to_another_core_counts_once) {
+// A connection that arrives while others move must find the free slots.
+TEST_F(TwoWorkers, moving_connection_counts_once) {
   std::vector<uint64_t> hello;
   sluicegate::encode(0, sluicegate::Hello{.client_name = "test", .wanted_shard = 1}, hello);
   io::SimClient mover = ios_[0]->connect(native_listener);
@@ -152,7 +152,7 @@ TEST_F(TwoWorkers, a_connection_on_its_way_to_another_core_counts_once) {
   EXPECT_EQ(worker_group_.connections_of_all(), 1U);
 }
 
-TEST_F(TwoWorkers, a_draining_one_waits_for_outcomes_of_the_other) {
+TEST_F(TwoWorkers, draining_worker_waits_for_outcomes_of_the_other) {
   io::SimClient client = ios_[0]->connect(native_listener);
   const std::string name = key_of_the_second();
   const std::vector<std::string_view> keys(2, name);
@@ -166,7 +166,7 @@ TEST_F(TwoWorkers, a_draining_one_waits_for_outcomes_of_the_other) {
   ASSERT_EQ(workers_[1]->keys().waiters_count(), 1U);
   workers_[0]->begin_drain();
   for (int turn = 0; turn < 10; ++turn) {
-    network_.advance(100 * base::ns_per_ms);  // the other core is slow
+    network_.advance(100 * base::ns_per_ms);  // the other worker is slow
     workers_[0]->turn(0);
   }
   EXPECT_EQ(workers_[0]->tickets_count(), 1U);
@@ -188,8 +188,8 @@ TEST_F(TwoWorkers, a_draining_one_waits_for_outcomes_of_the_other) {
   EXPECT_EQ(reported, 1U);
 }
 
-// Its turn comes when it gives back, and it is not told any more.
-TEST_F(TwoWorkers, a_permit_that_was_granted_and_not_told_is_given_back) {
+// The client's own release serves its waiter, and its connection ends before the grant is written.
+TEST_F(TwoWorkers, refunds_permit_of_undelivered_grant) {
   for (const uint32_t shard : {0U, 1U}) {
     const std::string key = key_of(shard);
     be_granted_and_end(key);

@@ -1,5 +1,5 @@
 // Goal: every key is written once, no faster than the peer reads, and a small body as a whole.
-// Method: the test is the shards: it replies with counts and pages.
+// Method: the test plays the shards: it replies with counts and pages.
 #include "session/debug_exchange.hpp"
 
 #include <gtest/gtest.h>
@@ -83,7 +83,7 @@ TEST_F(DebugExchangeTest, writes_many_keys_page_by_page) {
   EXPECT_EQ(transport_.answers, (Texts{"pretty in table order z a end"}));
 }
 
-TEST_F(DebugExchangeTest, waits_until_the_peer_has_read) {
+TEST_F(DebugExchangeTest, waits_until_the_peer_reads) {
   transport_.room = 1;
   exchange_.begin();
   exchange_.on_counted(DebugWalk::sorted_keys_max + 1);
@@ -95,7 +95,7 @@ TEST_F(DebugExchangeTest, waits_until_the_peer_has_read) {
   EXPECT_EQ(exchange_.proceed(), Progress::complete);
 }
 
-TEST_F(DebugExchangeTest, asks_again_when_there_was_no_room_to_ask) {
+TEST_F(DebugExchangeTest, asks_for_page_again_when_no_task_was_free) {
   exchange_.begin();
   exchange_.on_counted(1);
   backend_.has_room = false;
@@ -106,7 +106,7 @@ TEST_F(DebugExchangeTest, asks_again_when_there_was_no_room_to_ask) {
   EXPECT_EQ(transport_.asked, (Texts{"count", "page 0"}));
 }
 
-TEST_F(DebugExchangeTest, has_a_bounded_number_of_places) {
+TEST_F(DebugExchangeTest, bounds_the_number_of_walks) {
   EXPECT_EQ(context_.debug_walks_count, 1u);
   EXPECT_TRUE(DebugExchange::has_place(context_));
   {

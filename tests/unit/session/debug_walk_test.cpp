@@ -1,4 +1,4 @@
-// Method: pages of keys in any order go in, rows come out.
+// Method: adds pages of keys in any order, and reads the rows.
 #include "session/debug_walk.hpp"
 
 #include <gtest/gtest.h>
@@ -34,14 +34,14 @@ TEST(DebugWalk, merges_pages_into_one_order) {
   EXPECT_EQ(rows_of(walk), (Names{"a", "b", "c", "d", "x", "z"}));
 }
 
-TEST(DebugWalk, has_a_prefix_and_no_more_keys_than_asked_for) {
+TEST(DebugWalk, filters_by_prefix_and_limits_keys) {
   DebugWalk walk({.prefix = "a", .keys_max = 2});
   add(walk, {"b", "a3", "a1"}, 7);
   add(walk, {"a2", "c"}, 0);
   EXPECT_EQ(rows_of(walk), (Names{"a1", "a2"}));
 }
 
-TEST(DebugWalk, has_many_keys_page_by_page) {
+TEST(DebugWalk, writes_many_keys_page_by_page) {
   DebugWalk walk({.keys_max = 4});
   walk.expect(DebugWalk::sorted_keys_max + 1);
   EXPECT_FALSE(walk.sorted());
@@ -55,7 +55,7 @@ TEST(DebugWalk, has_many_keys_page_by_page) {
   EXPECT_FALSE(walk.needs_page()) << "four are enough";
 }
 
-TEST(DebugWalk, gives_up_sorting_when_keys_keep_coming) {
+TEST(DebugWalk, stops_sorting_when_too_many_keys_arrive) {
   DebugWalk walk({});
   walk.expect(10);
   uint32_t count = 0;
@@ -81,7 +81,7 @@ TEST(DebugWalk, encodes_a_few_keys_as_a_whole) {
   EXPECT_TRUE(text.starts_with(R"({"Instances":{"a":{"Key":"a",)")) << text;
   EXPECT_TRUE(text.ends_with("}}\n")) << text;
   EXPECT_FALSE(walk.encode_whole(std::span{body}.first(*size - 1)));
-  EXPECT_EQ(rows_of(walk), (Names{"a", "b"})) << "as if nobody had asked";
+  EXPECT_EQ(rows_of(walk), (Names{"a", "b"})) << "encode_whole() changes nothing";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A transport without a connection: writes down what an exchange answers and asks.
+// A transport without a connection: records the answers and queries of an exchange.
 #pragma once
 
 #include <functional>
@@ -39,18 +39,18 @@ class FakeTransport final : public RestTransport {
   void top(uint32_t keys_max) noexcept override { note("top ", std::to_string(keys_max)); }
   void ask(api::QuotaBatch& asked_batch) noexcept override {
     note("ask", "");
-    asked_batch.own_texts();  // the test looks at it when the request is gone
+    asked_batch.own_texts();  // the test reads it when the request is gone
     asked_batch.make_answers();
     batch = &asked_batch;
   }
 
   std::vector<std::string> answers;  // "200 body"
   std::vector<std::string> asked;
-  api::QuotaBatch* batch = nullptr;  // the last one
+  api::QuotaBatch* batch = nullptr;  // the last batch
   AnswerOptions last_options;
-  int room = 0;  // keys until the peer has to read; 0: endless
+  int room = 0;  // keys until the peer has to read; 0: no bound
   bool is_full = false;
-  std::function<void()> reply_to_page;  // at once; else the test replies later
+  std::function<void()> reply_to_page;  // replies at once; if unset, the test replies later
 
  private:
   void note(const char* what, std::string_view of) { asked.push_back(what + std::string(of)); }

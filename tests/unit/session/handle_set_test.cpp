@@ -1,5 +1,5 @@
-// Handles of one connection: each is held once, no other bit changes, and they are taken out in
-// slices of bounded work.
+// Handles of one connection: each is held once, no other bit changes, and take_out() takes them out
+// in slices of bounded work.
 #include "session/handle_set.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ std::vector<api::Handle> take_all(HandleSet& set) {
   return taken;
 }
 
-TEST(HandleSet, holds_what_was_added_and_nothing_else) {
+TEST(HandleSet, holds_exactly_the_added_handles) {
   HandleSet set(handles_max);
   for (const api::Handle handle : edges) EXPECT_TRUE(set.add(handle));
   EXPECT_EQ(set.count(), edges.size());
@@ -31,7 +31,7 @@ TEST(HandleSet, holds_what_was_added_and_nothing_else) {
   EXPECT_FALSE(set.holds(api::no_handle));
 }
 
-TEST(HandleSet, each_edge_of_a_word_is_its_own) {
+TEST(HandleSet, handles_at_word_edges_are_independent) {
   for (const api::Handle edge : edges) {
     HandleSet set(handles_max);
     set.add(edge);
@@ -73,7 +73,7 @@ TEST(HandleSet, holds_all_needs_every_one) {
     std::vector<api::Handle> handles = edges;
     handles[index] = 500;  // its word is empty
     EXPECT_FALSE(set.holds_all(handles)) << index;
-    handles[index] = 61;  // others of its word are held
+    handles[index] = 61;  // its word holds others
     EXPECT_FALSE(set.holds_all(handles)) << index;
   }
 }
@@ -92,7 +92,7 @@ TEST(HandleSet, holds_all_is_false_for_any_that_is_out_of_range) {
   EXPECT_TRUE(set.holds_all(edges));
 }
 
-TEST(HandleSet, one_handle_is_a_set_too) {
+TEST(HandleSet, works_with_a_single_handle) {
   HandleSet set(1);
   EXPECT_FALSE(set.holds(0));
   EXPECT_TRUE(set.add(0));
@@ -108,7 +108,7 @@ TEST(HandleSet, takes_out_each_once_lowest_first) {
   for (const api::Handle handle : edges) EXPECT_FALSE(set.holds(handle));
 }
 
-TEST(HandleSet, takes_out_no_more_than_it_may) {
+TEST(HandleSet, takes_out_at_most_work_max) {
   HandleSet set(handles_max);
   for (api::Handle handle = 0; handle < 100; ++handle) set.add(handle);
   uint32_t taken = 0;
@@ -124,8 +124,8 @@ TEST(HandleSet, takes_out_no_more_than_it_may) {
   EXPECT_EQ(set.take_out(1'000, drop_reference), 0U);
 }
 
-// Sixty-four of them are as much work as a handle.
-TEST(HandleSet, empty_words_between_handles_are_work_too) {
+// Sixty-four words are as much work as a handle.
+TEST(HandleSet, empty_words_between_handles_cost_work) {
   HandleSet set(64 * 64 * 10);
   set.add(0);
   set.add(64 * 64 * 9);
@@ -137,7 +137,7 @@ TEST(HandleSet, empty_words_between_handles_are_work_too) {
   EXPECT_EQ(taken, (std::vector<api::Handle>{0, 64 * 64 * 9}));
 }
 
-TEST(HandleSet, the_way_to_the_first_handle_is_no_work) {
+TEST(HandleSet, skipping_to_the_first_handle_costs_no_work) {
   HandleSet set(1'000'000);
   set.add(999'999);
   EXPECT_EQ(set.take_out(1, [](api::Handle) {}), 1U);

@@ -1,7 +1,7 @@
 // Goal: nothing behind an open request is parsed, and nothing behind the last one; a reservation
-//       whose client cannot receive it any more is cancelled, wherever between decision and answer
+//       that its client cannot receive any more is cancelled, wherever between decision and answer
 //       the connection ends.
-// Method: a session over a backend that only keeps what it is asked, to be answered by the test.
+// Method: a session over a backend that only records calls; the test answers them.
 #include "session/http_session.hpp"
 
 #include <gtest/gtest.h>
@@ -48,14 +48,14 @@ class HttpSessionTest : public ::testing::Test {
     end_turn();
   }
 
-  // One that waits.
+  // Sends a reserve that is queued.
   api::Ticket queue_reserve() {
     post("reserve", R"({"subjects": ["gpt"], "max_wait_ms": 500})");
     const api::Ticket ticket = asked().calls[0].ticket;
     answer(QuotaCode::queued);
     return ticket;
   }
-  // Its outcome has come, in this loop iteration.
+  // Delivers its outcome, in this loop iteration.
   void grant(api::Ticket ticket, QuotaCode code, uint64_t reservation) {
     WaitingEntry& entry = context_.waits[ticket];
     entry.follow(WaitEvent::granted);
@@ -86,7 +86,7 @@ class HttpSessionTest : public ::testing::Test {
   std::vector<char> log_memory_ = std::vector<char>(RequestLog::memory_bytes);
   HttpSession session_{context_, io_, {0, 1}, memory_, key_memory_, log_memory_};
   std::string given_;
-  bool peer_reads_ = true;  // else what is sent stays in flight
+  bool peer_reads_ = true;  // false: sends stay in flight
 };
 
 // ------------------------------------------------------------------------ pipelining, keep-alive
@@ -126,7 +126,7 @@ TEST_F(HttpSessionTest, parses_nothing_behind_the_last_request) {
   EXPECT_EQ(given_.find("HTTP/1.1", 1), std::string::npos) << given_;
 }
 
-TEST_F(HttpSessionTest, ends_with_a_path_that_is_no_path) {
+TEST_F(HttpSessionTest, ends_after_malformed_path) {
   send(std::string("GET /rate/%zz HTTP/1.1\r\nHost: x\r\n\r\n") + health);
   EXPECT_EQ(given_.find("HTTP/1.1 400 Bad Request"), 0u) << given_;
   EXPECT_EQ(given_.find("HTTP/1.1", 1), std::string::npos) << given_;
@@ -134,40 +134,40 @@ TEST_F(HttpSessionTest, ends_with_a_path_that_is_no_path) {
 
 // -------------------------------------------------------------------------- undelivered quotas
 
-TEST_F(HttpSessionTest, keeps_what_was_told) {
+TEST_F(HttpSessionTest, keeps_reservation_after_its_reply_was_sent) {
   reserve();
   answer(QuotaCode::ok, 77);
   EXPECT_NE(given_.find("\"reservation\":\"000000000000004d\""), std::string::npos) << given_;
   session_.on_failed();
-  EXPECT_EQ(backend_.given_back, Reservations{});
+  EXPECT_EQ(backend_.cancelled, Reservations{});
 }
 
-TEST_F(HttpSessionTest, gives_back_what_is_admitted_after_it_ended) {
+TEST_F(HttpSessionTest, cancels_reservation_admitted_after_connection_ended) {
   reserve();
   session_.on_failed();
   answer(QuotaCode::ok, 77);
-  EXPECT_EQ(backend_.given_back, Reservations{77});
+  EXPECT_EQ(backend_.cancelled, Reservations{77});
 }
 
-// Its client can ask again, and is told the same.
-TEST_F(HttpSessionTest, gives_nothing_back_that_has_an_id) {
+// The client can ask again, and gets the same answer.
+TEST_F(HttpSessionTest, keeps_reservation_with_client_id) {
   post("reserve", R"({"subjects": ["gpt"], "id": "call"})");
   session_.on_failed();
   answer(QuotaCode::ok, 77);
-  EXPECT_EQ(backend_.given_back, Reservations{});
+  EXPECT_EQ(backend_.cancelled, Reservations{});
 }
 
-// The store names the reservation in answers to everything that is about one.
-TEST_F(HttpSessionTest, gives_nothing_back_that_was_told_before) {
+// The store names the reservation in the answer to every call about it.
+TEST_F(HttpSessionTest, keeps_reservation_named_by_extend_reply) {
   post("extend", R"({"reservation": "000000000000004d"})");
   session_.on_failed();
   answer(QuotaCode::ok, 77);
-  EXPECT_EQ(backend_.given_back, Reservations{});
+  EXPECT_EQ(backend_.cancelled, Reservations{});
 }
 
-// ------------------------------------------------------------------------------ who holds what
+// ------------------------------------------------------------------------------------- holders
 
-TEST_F(HttpSessionTest, asks_who_holds_what) {
+TEST_F(HttpSessionTest, lists_holders_of_subject) {
   send("GET /v1/reservations?subject=gpt&limit=7 HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_EQ(asked().calls[0].op, QuotaOp::holders);
   EXPECT_EQ(asked().calls[0].limit, 7u);
@@ -176,7 +176,7 @@ TEST_F(HttpSessionTest, asks_who_holds_what) {
   EXPECT_NE(given_.find(R"({"reservations":[],"cursor":null})"), std::string::npos) << given_;
 }
 
-TEST_F(HttpSessionTest, only_looks_in_a_dry_run) {
+TEST_F(HttpSessionTest, dry_run_reads_usage_only) {
   send("DELETE /v1/subjects/gpt?dry_run=true HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_EQ(asked().calls.size(), 1u);
   EXPECT_EQ(asked().calls[0].op, QuotaOp::usage);
@@ -191,7 +191,7 @@ TEST_F(HttpSessionTest, only_looks_in_a_dry_run) {
   EXPECT_NE(given_.find("dry_run: must be true or false"), std::string::npos) << given_;
 }
 
-// Else it could be more than a reply may be.
+// A longer page could exceed the bound of a reply.
 TEST_F(HttpSessionTest, asks_for_a_shorter_page_of_holders_when_one_is_too_long) {
   send("GET /v1/reservations?limit=9&cursor=0000000000000005 HTTP/1.1\r\nHost: x\r\n\r\n");
   asked().answer_text.assign(limits::reply_bytes_max / 4, 'x');
@@ -209,7 +209,7 @@ TEST_F(HttpSessionTest, asks_for_a_shorter_page_of_holders_when_one_is_too_long)
   EXPECT_NE(given_.find("200 OK"), std::string::npos) << given_;
 }
 
-TEST_F(HttpSessionTest, gives_nothing_back_that_is_shown) {
+TEST_F(HttpSessionTest, keeps_reservation_that_was_only_shown) {
   peer_reads_ = false;
   send("GET /v1/reservations/000000000000004d HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_EQ(asked().calls[0].op, QuotaOp::show);
@@ -219,25 +219,25 @@ TEST_F(HttpSessionTest, gives_nothing_back_that_is_shown) {
   ASSERT_EQ(io_.sent.size(), 1u);
   EXPECT_NE(io_.sent[0].find("\"held_ms\":0"), std::string::npos) << io_.sent[0];
   session_.on_failed();
-  EXPECT_EQ(backend_.given_back, Reservations{});
+  EXPECT_EQ(backend_.cancelled, Reservations{});
 }
 
 // ---------------------------------------------------------------- granted after it had waited
 
-TEST_F(HttpSessionTest, tells_what_was_granted) {
+TEST_F(HttpSessionTest, answers_granted_reserve_in_next_iteration) {
   grant(queue_reserve(), QuotaCode::ok, 77);
   EXPECT_EQ(given_, "") << "in the next iteration";
   end_turn();
   EXPECT_NE(given_.find("\"reservation\":\"000000000000004d\""), std::string::npos) << given_;
-  EXPECT_TRUE(backend_.batches.empty()) << "nothing is asked a second time";
+  EXPECT_TRUE(backend_.batches.empty()) << "the session asks only once";
   EXPECT_EQ(context_.waits.tickets_count(), 0u);
   send(health);
   EXPECT_TRUE(given_.ends_with("Content-Length: 0\r\n\r\n")) << given_;
   session_.on_failed();
-  EXPECT_EQ(backend_.given_back, Reservations{});
+  EXPECT_EQ(backend_.cancelled, Reservations{});
 }
 
-TEST_F(HttpSessionTest, tells_at_once_what_was_not_granted) {
+TEST_F(HttpSessionTest, answers_denied_reserve_at_once) {
   grant(queue_reserve(), QuotaCode::wait_limit, 0);
   EXPECT_EQ(given_.find("HTTP/1.1 429 "), 0u) << given_;
   EXPECT_EQ(context_.waits.tickets_count(), 0u);
@@ -245,9 +245,9 @@ TEST_F(HttpSessionTest, tells_at_once_what_was_not_granted) {
   EXPECT_EQ(backend_.abandoned, std::vector<api::Ticket>{});
 }
 
-// Its client may have left while others' work of the same iteration was done. As of one that waits:
-// a client that ends its side before the outcome does not want it.
-TEST_F(HttpSessionTest, the_owner_takes_back_what_was_granted_when_its_client_goes) {
+// The client may have left during the other work of the same iteration. Like a client that waits:
+// one that ends its side before the outcome does not want it.
+TEST_F(HttpSessionTest, abandons_granted_waiter_when_client_leaves) {
   const api::Ticket ticket = queue_reserve();
   grant(ticket, QuotaCode::ok, 77);
   session_.on_end_of_stream();
@@ -256,33 +256,33 @@ TEST_F(HttpSessionTest, the_owner_takes_back_what_was_granted_when_its_client_go
   EXPECT_EQ(given_, "");
 }
 
-TEST_F(HttpSessionTest, the_owner_takes_back_what_was_granted_when_the_connection_fails) {
+TEST_F(HttpSessionTest, abandons_granted_waiter_when_connection_fails) {
   const api::Ticket ticket = queue_reserve();
   grant(ticket, QuotaCode::ok, 77);
   session_.on_failed();
   EXPECT_EQ(backend_.abandoned, std::vector{ticket});
-  EXPECT_EQ(backend_.given_back, Reservations{});
+  EXPECT_EQ(backend_.cancelled, Reservations{});
 }
 
 // ---------------------------------------------------------------------- written, and not sent
 
-TEST_F(HttpSessionTest, gives_back_what_is_written_and_is_not_sent) {
+TEST_F(HttpSessionTest, cancels_reservations_written_and_not_sent) {
   peer_reads_ = false;
   reserve();
-  answer(QuotaCode::ok, 77);  // on its way
+  answer(QuotaCode::ok, 77);  // in flight
   reserve();
   answer(QuotaCode::ok, 78);
   grant(queue_reserve(), QuotaCode::ok, 79);
   end_turn();
   post("extend", R"({"reservation": "0000000000000005"})");
   answer(QuotaCode::ok, 5);
-  EXPECT_EQ(backend_.given_back, Reservations{});
+  EXPECT_EQ(backend_.cancelled, Reservations{});
   session_.on_failed();
-  EXPECT_EQ(backend_.given_back, (Reservations{78, 79}));
+  EXPECT_EQ(backend_.cancelled, (Reservations{78, 79}));
 }
 
-// Of a send that fails the kernel may have taken a part; a part of an answer is of no use.
-TEST_F(HttpSessionTest, gives_back_what_the_kernel_did_not_take) {
+// The kernel may have taken a part of a send that fails; a part of an answer is of no use.
+TEST_F(HttpSessionTest, cancels_reservations_the_kernel_did_not_take) {
   peer_reads_ = false;
   for (const uint64_t reservation : {76, 77, 78}) {
     reserve();
@@ -295,17 +295,17 @@ TEST_F(HttpSessionTest, gives_back_what_the_kernel_did_not_take) {
   reserve();
   answer(QuotaCode::ok, 79);
   session_.on_sent(-104, answer_bytes - 1);
-  EXPECT_EQ(backend_.given_back, (Reservations{78, 79}));
+  EXPECT_EQ(backend_.cancelled, (Reservations{78, 79}));
 }
 
-TEST_F(HttpSessionTest, keeps_what_was_sent_before_what_is_not) {
+TEST_F(HttpSessionTest, keeps_reservation_sent_before_unsent_replies) {
   reserve();
   answer(QuotaCode::ok, 77);
   peer_reads_ = false;
-  send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");  // on its way
+  send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");  // in flight
   send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
   session_.on_failed();
-  EXPECT_EQ(backend_.given_back, Reservations{});
+  EXPECT_EQ(backend_.cancelled, Reservations{});
 }
 
 }  // namespace

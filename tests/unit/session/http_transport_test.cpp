@@ -1,5 +1,5 @@
-// Goal: every answer is framed as its request's version and connection want it.
-// Method: a transport over a connection that is never flushed; what is written is read back.
+// Goal: every answer is framed for its request's version and connection.
+// Method: a transport over a connection that is never flushed; the test reads the output back.
 #include "session/http_transport.hpp"
 
 #include <gtest/gtest.h>
@@ -36,12 +36,13 @@ class HttpTransportTest : public ::testing::Test {
   Context context_{backend_, {.waiters_max = 1}};
   net::ConnectionMemory memory_{2};
   std::vector<char> log_memory_ = std::vector<char>(RequestLog::memory_bytes);
-  HttpSession session_{context_, io_, {0, 1}, memory_, {}, log_memory_};  // only named to shards
+  HttpSession session_{context_, io_, {0, 1},
+                       memory_,  {},  log_memory_};  // only passed on to shards
   net::Connection connection_{io_, {1, 1}, memory_};
   HttpTransport transport_{context_, session_, connection_, log_memory_};
 };
 
-TEST_F(HttpTransportTest, writes_decisions_as_their_requests_want_them) {
+TEST_F(HttpTransportTest, writes_decisions_in_the_requested_format) {
   transport_.write_decision({.verdict = api::Verdict::approved, .detail = {.request_id = 5}}, 0);
   EXPECT_TRUE(written().ends_with("\r\n\r\n5"));
   EXPECT_FALSE(has("Connection:"));
@@ -56,20 +57,20 @@ TEST_F(HttpTransportTest, writes_decisions_as_their_requests_want_them) {
   EXPECT_TRUE(transport_.is_over());
 }
 
-TEST_F(HttpTransportTest, ends_with_a_decision_that_is_drained) {
+TEST_F(HttpTransportTest, last_answer_is_a_drained_decision) {
   transport_.write_decision({.verdict = api::Verdict::draining}, 0);
   EXPECT_TRUE(has("HTTP/1.1 503 "));
   EXPECT_TRUE(has("Connection: close\r\n"));
   EXPECT_TRUE(transport_.is_over());
 }
 
-TEST_F(HttpTransportTest, answers_a_release_with_nothing) {
+TEST_F(HttpTransportTest, answers_a_release_with_an_empty_body) {
   transport_.write_release(0);
   EXPECT_TRUE(has("HTTP/1.1 200 OK\r\n"));
   EXPECT_TRUE(has("Content-Length: 0\r\n"));
 }
 
-TEST_F(HttpTransportTest, knows_the_last_request) {
+TEST_F(HttpTransportTest, recognizes_the_last_request) {
   EXPECT_EQ(transport_.kind_of({}), 0);
   EXPECT_EQ(transport_.kind_of({.keep_alive = false, .http_1_0 = true}),
             Kind::last | Kind::http_1_0);
@@ -101,7 +102,7 @@ TEST_F(HttpTransportTest, streams_keys_in_chunks) {
   EXPECT_FALSE(transport_.is_over());
 }
 
-TEST_F(HttpTransportTest, ends_with_a_stream_that_has_no_chunks) {
+TEST_F(HttpTransportTest, last_answer_is_a_stream_without_chunks) {
   transport_.begin(Kind::http_1_0);
   transport_.begin_keys(/*pretty=*/false, /*table_order=*/false);
   EXPECT_TRUE(has("Connection: close\r\n"));
@@ -111,7 +112,7 @@ TEST_F(HttpTransportTest, ends_with_a_stream_that_has_no_chunks) {
   EXPECT_TRUE(transport_.is_over());
 }
 
-TEST_F(HttpTransportTest, ends_with_a_refusal) {
+TEST_F(HttpTransportTest, last_answer_is_a_refusal) {
   transport_.write_continue();
   EXPECT_EQ(written(), "HTTP/1.1 100 Continue\r\n\r\n");
   transport_.write_refusal(wire::refusal_reply(413, "too long"));
@@ -119,7 +120,7 @@ TEST_F(HttpTransportTest, ends_with_a_refusal) {
   EXPECT_TRUE(transport_.is_over());
 }
 
-TEST_F(HttpTransportTest, asks_the_shards) {
+TEST_F(HttpTransportTest, forwards_queries_to_the_shards) {
   transport_.inspect("k");
   transport_.page(5, 10);
   transport_.count_keys();

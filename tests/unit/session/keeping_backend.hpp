@@ -1,5 +1,5 @@
-// A backend of sessions under test that only keeps what it is asked about quotas and keys, to be
-// answered by the test.
+// A backend of sessions under test that only records calls about quotas and keys; the test answers
+// them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 namespace sluice::session {
 
-// A batch that was asked and is not answered yet.
+// A batch that is not answered yet.
 struct Asked {
   uint64_t id;
   std::unique_ptr<api::QuotaBatch> batch;
@@ -56,20 +56,20 @@ class KeepingBackend final : public Backend {
   void ask(Session&, uint64_t id, api::QuotaBatch& batch) noexcept override {
     EXPECT_EQ(&batch, batches.back().batch.get());
     batches.back().id = id;
-    batch.own_texts();  // the test looks at it when the frame is gone
+    batch.own_texts();  // the test reads it when the frame is gone
     batch.make_answers();
   }
   bool spans_shards(const api::QuotaBatch&) const noexcept override { return spans; }
   void cancel_undelivered(uint64_t reservation) noexcept override {
-    given_back.push_back(reservation);
+    cancelled.push_back(reservation);
   }
-  void end_binding(uint64_t binding) noexcept override { ended_ties.push_back(binding); }
+  void end_binding(uint64_t binding) noexcept override { ended_bindings.push_back(binding); }
   void move(Session&, uint32_t) noexcept override {}
 
   std::deque<Asked> batches;
-  std::vector<std::string> queries;  // of shards
+  std::vector<std::string> queries;  // shard queries
   std::vector<api::Ticket> withdrawn, abandoned;
-  std::vector<uint64_t> given_back, ended_ties;
+  std::vector<uint64_t> cancelled, ended_bindings;
   bool has_room = true;
   bool spans = false;
 };

@@ -1,5 +1,5 @@
-// A native session over a backend that only keeps what it is asked; frames are built and read by
-// the library.
+// A native session over a backend that only records calls; frames are built and read by the
+// library.
 #pragma once
 
 #include <capnp/message.h>
@@ -45,7 +45,7 @@ class NativeQuotaFixture : public ::testing::Test {
     end_turn();
   }
 
-  // Two entries of a subject each.
+  // Sends two entries with one subject each.
   void send_reserve(uint64_t id, uint8_t flags = 0) {
     send(id, [&](ClientFrame frame) {
       auto reserve = frame.initReserve();
@@ -61,7 +61,7 @@ class NativeQuotaFixture : public ::testing::Test {
 
   api::QuotaBatch& asked(size_t index = 0) { return *backend_.batches.at(index).batch; }
 
-  // The first batch is answered as the test has filled it.
+  // Answers the first batch with what the test has filled in.
   void answer() {
     const Asked asked = std::move(backend_.batches.front());
     backend_.batches.pop_front();
@@ -102,15 +102,15 @@ class NativeQuotaFixture : public ::testing::Test {
     io_.sent.clear();
   }
 
-  // The answer of this number, as the library reads it.
-  schema::ServerFrame::Reader reported(size_t index) {
+  // The answer with this index, as the library reads it.
+  schema::ServerFrame::Reader answered_frame(size_t index) {
     const std::vector<uint64_t>& words = answers_.at(index);
     reader_ = std::make_unique<capnp::FlatArrayMessageReader>(kj::ArrayPtr<const capnp::word>(
         reinterpret_cast<const capnp::word*>(words.data()), words.size()));
     return reader_->getRoot<schema::ServerFrame>();
   }
 
-  // A grant that the session is told in the middle of a turn.
+  // Delivers a grant to the session in the middle of a turn.
   void grant_unwritten(api::Ticket ticket, uint64_t reservation) {
     context_.waits[ticket].follow(WaitEvent::granted);
     session_.on_granted(context_.waits[ticket], {.ticket = ticket,
@@ -119,7 +119,7 @@ class NativeQuotaFixture : public ::testing::Test {
                                                  .permit = {.reservation = reservation}});
   }
 
-  schema::ErrorCode told_error(size_t index) { return reported(index).getError().getCode(); }
+  schema::ErrorCode error_code(size_t index) { return answered_frame(index).getError().getCode(); }
 
   support::FakeIo io_;
   KeepingBackend backend_;
@@ -128,7 +128,7 @@ class NativeQuotaFixture : public ::testing::Test {
   NativeSession session_{context_, io_, {0, 1}, memory_};
   std::vector<std::vector<uint64_t>> answers_;
   std::unique_ptr<capnp::FlatArrayMessageReader> reader_;
-  bool peer_reads_ = true;  // else what is sent stays in flight
+  bool peer_reads_ = true;  // false: sends stay in flight
 };
 
 }  // namespace sluice::session

@@ -1,7 +1,7 @@
-// Goal: frames of quotas become calls that say what the frames did, and their answers become frames
-//       of the same ids; tickets and ties are never lost, whenever the connection ends.
-// Method: a session over a backend that only keeps what it is asked, to be answered by the test;
-//         frames are built and read by the library.
+// Goal: frames about quotas become calls with the same contents, and their answers become frames
+//       with the same ids; tickets and bindings are never lost, whenever the connection ends.
+// Method: a session over a backend that only records calls, which the test answers; frames are
+//         built and read by the library.
 #include "tests/unit/session/native_quota_fixture.hpp"
 
 namespace sluice::session {
@@ -12,7 +12,7 @@ using api::QuotaOp;
 
 using NativeSessionQuotaTest = NativeQuotaFixture;
 
-TEST_F(NativeSessionQuotaTest, asks_what_a_reserve_tells) {
+TEST_F(NativeSessionQuotaTest, turns_reserve_frame_into_calls) {
   send(7, [](ClientFrame frame) {
     auto reserve = frame.initReserve();
     reserve.setFlags(wire::quota_bit::wants_violated);
@@ -55,8 +55,8 @@ TEST_F(NativeSessionQuotaTest, answers_a_reserve_with_its_reservations) {
   asked().answers[1] = {.code = QuotaCode::tpm_exceeded, .retry_ms = 250};
   answer();
   ASSERT_EQ(answers_.size(), 1u);
-  EXPECT_EQ(reported(0).getId(), 7u);
-  const auto answers = reported(0).getQuotaAnswers();
+  EXPECT_EQ(answered_frame(0).getId(), 7u);
+  const auto answers = answered_frame(0).getQuotaAnswers();
   ASSERT_EQ(answers.getCodes().size(), 2u);
   EXPECT_EQ(answers.getCodes()[1], static_cast<uint8_t>(QuotaCode::tpm_exceeded));
   EXPECT_EQ(answers.getReservations()[0], 0x0300'0000'0000'0001u);
@@ -64,7 +64,7 @@ TEST_F(NativeSessionQuotaTest, answers_a_reserve_with_its_reservations) {
   EXPECT_EQ(answers.getRetryMs()[1], 250);
 }
 
-TEST_F(NativeSessionQuotaTest, asks_and_answers_what_is_about_reservations) {
+TEST_F(NativeSessionQuotaTest, turns_settle_cancel_and_extend_into_calls_and_answers) {
   send(7, [](ClientFrame frame) {
     auto settle = frame.initSettle();
     settle.setReservations({5, 6});
@@ -90,17 +90,17 @@ TEST_F(NativeSessionQuotaTest, asks_and_answers_what_is_about_reservations) {
   EXPECT_EQ(asked(2).calls[0].op, QuotaOp::extend);
   EXPECT_EQ(asked(2).calls[0].lifetime_ms, 1'000u);
 
-  // The store names the reservation again; the frame's own order does.
+  // The store names the reservations; the reply need not, since it is in the order of the frame.
   asked().answers[0] = {.code = QuotaCode::ok, .reservation = 5, .retry_ms = api::retry_never};
   asked().answers[1] = {.code = QuotaCode::ok, .reservation = 6};
   answer();
-  EXPECT_FALSE(reported(0).getQuotaAnswers().hasReservations());
-  EXPECT_FALSE(reported(0).getQuotaAnswers().hasRetryMs());
-  EXPECT_EQ(reported(0).getQuotaAnswers().getCodes().size(), 1u);
+  EXPECT_FALSE(answered_frame(0).getQuotaAnswers().hasReservations());
+  EXPECT_FALSE(answered_frame(0).getQuotaAnswers().hasRetryMs());
+  EXPECT_EQ(answered_frame(0).getQuotaAnswers().getCodes().size(), 1u);
   answer_with({QuotaCode::already_settled});
-  EXPECT_EQ(reported(1).getId(), 8u);
+  EXPECT_EQ(answered_frame(1).getId(), 8u);
   answer_with({QuotaCode::unknown_reservation});
-  EXPECT_EQ(reported(2).getId(), 9u);
+  EXPECT_EQ(answered_frame(2).getId(), 9u);
 }
 
 TEST_F(NativeSessionQuotaTest, answers_frames_without_entries_at_once) {
@@ -108,18 +108,18 @@ TEST_F(NativeSessionQuotaTest, answers_frames_without_entries_at_once) {
   send(8, [](ClientFrame frame) { frame.initCancel(); });
   EXPECT_TRUE(backend_.batches.empty());
   ASSERT_EQ(answers_.size(), 2u);
-  EXPECT_EQ(reported(1).getId(), 8u);
-  EXPECT_EQ(reported(1).getQuotaAnswers().getCount(), 0u);
+  EXPECT_EQ(answered_frame(1).getId(), 8u);
+  EXPECT_EQ(answered_frame(1).getQuotaAnswers().getCount(), 0u);
 }
 
-TEST_F(NativeSessionQuotaTest, tells_the_limits_that_were_wanted) {
+TEST_F(NativeSessionQuotaTest, reports_wanted_limits) {
   send_reserve(7, wire::quota_bit::wants_limits);
   asked().limits.resize(1);
   asked().limits[0].amount = 30'000;
   asked().answers[1] = {.code = QuotaCode::ok, .first_limit = 0, .limits_count = 1};
   asked().answers[0].code = QuotaCode::ok;
   answer();
-  const auto limits = reported(0).getQuotaAnswers().getLimits();
+  const auto limits = answered_frame(0).getQuotaAnswers().getLimits();
   ASSERT_EQ(limits.getAmounts().size(), 1u);
   EXPECT_EQ(limits.getAmounts()[0], 30'000u);
   EXPECT_EQ(limits.getEntries()[0], 1u);
@@ -127,7 +127,7 @@ TEST_F(NativeSessionQuotaTest, tells_the_limits_that_were_wanted) {
 
 // -------------------------------------------------------------------------------------- waiting
 
-TEST_F(NativeSessionQuotaTest, tells_the_outcome_of_what_waited) {
+TEST_F(NativeSessionQuotaTest, reports_outcomes_of_waiting_entries) {
   send_reserve(7, wire::quota_bit::may_wait);
   const api::Ticket first = asked().calls[0].ticket, second = asked().calls[1].ticket;
   EXPECT_EQ(asked().calls[0].flags, api::quota_flag::may_wait);
@@ -137,35 +137,35 @@ TEST_F(NativeSessionQuotaTest, tells_the_outcome_of_what_waited) {
   grant(second, api::QuotaCode::wait_limit, 0);
   grant(first, api::QuotaCode::ok, 77);
   ASSERT_EQ(answers_.size(), 3u);
-  EXPECT_EQ(reported(1).getId(), 7u);
-  EXPECT_EQ(reported(1).getGranted().getEntries()[0], 1u);
-  EXPECT_EQ(reported(1).getGranted().getVerdicts()[0],
+  EXPECT_EQ(answered_frame(1).getId(), 7u);
+  EXPECT_EQ(answered_frame(1).getGranted().getEntries()[0], 1u);
+  EXPECT_EQ(answered_frame(1).getGranted().getVerdicts()[0],
             static_cast<uint8_t>(api::Verdict::wait_limit));
-  EXPECT_FALSE(reported(1).getGranted().hasReservations());
-  EXPECT_EQ(reported(2).getGranted().getEntries()[0], 0u);
-  EXPECT_EQ(reported(2).getGranted().getReservations()[0], 77u);
+  EXPECT_FALSE(answered_frame(1).getGranted().hasReservations());
+  EXPECT_EQ(answered_frame(2).getGranted().getEntries()[0], 0u);
+  EXPECT_EQ(answered_frame(2).getGranted().getReservations()[0], 77u);
   EXPECT_EQ(context_.waits.tickets_count(), 0u);
   EXPECT_EQ(context_.waits.frames_count(), 0u);
 }
 
-TEST_F(NativeSessionQuotaTest, gives_back_tickets_of_what_does_not_wait) {
+TEST_F(NativeSessionQuotaTest, frees_tickets_of_entries_that_do_not_wait) {
   send_reserve(7, wire::quota_bit::may_wait);
   answer_with({QuotaCode::ok, QuotaCode::exceeds_limit});
   EXPECT_EQ(context_.waits.tickets_count(), 0u);
   EXPECT_EQ(context_.waits.frames_count(), 0u);
 }
 
-TEST_F(NativeSessionQuotaTest, withdraws_what_waits) {
+TEST_F(NativeSessionQuotaTest, withdraws_waiting_entries) {
   send_reserve(7, wire::quota_bit::may_wait);
   const api::Ticket second = asked().calls[1].ticket;
   answer_with({QuotaCode::ok, QuotaCode::queued});
   send(8, [](ClientFrame frame) { frame.initWithdraw().setTarget(7); });
   EXPECT_EQ(backend_.withdrawn, std::vector<api::Ticket>{second});
-  EXPECT_TRUE(reported(1).isDone());
+  EXPECT_TRUE(answered_frame(1).isDone());
 }
 
-// A Withdraw has an order with all that was sent before it.
-TEST_F(NativeSessionQuotaTest, withdraws_when_what_came_before_is_decided) {
+// A Withdraw is ordered behind all frames sent before it.
+TEST_F(NativeSessionQuotaTest, withdraws_after_earlier_frames_are_decided) {
   send_reserve(7, wire::quota_bit::may_wait);
   send(8, [](ClientFrame frame) { frame.initWithdraw().setTarget(7); });
   EXPECT_TRUE(answers_.empty());
@@ -174,7 +174,7 @@ TEST_F(NativeSessionQuotaTest, withdraws_when_what_came_before_is_decided) {
   EXPECT_EQ(answers_.size(), 2u);
 }
 
-TEST_F(NativeSessionQuotaTest, says_when_a_connection_has_as_many_waiters_as_it_may) {
+TEST_F(NativeSessionQuotaTest, marks_calls_beyond_connection_waiters_max) {
   constexpr uint32_t entries = limits::quota_calls_max;
   const auto send_many = [&](uint64_t id) {
     send(id, [](ClientFrame frame) {
@@ -201,16 +201,16 @@ TEST_F(NativeSessionQuotaTest, says_when_a_connection_has_as_many_waiters_as_it_
 TEST_F(NativeSessionQuotaTest, refuses_ids_that_are_outstanding_or_waiting) {
   send_reserve(7, wire::quota_bit::may_wait);
   send_settle(7, 1);
-  EXPECT_EQ(told_error(0), schema::ErrorCode::ID_IN_USE);
+  EXPECT_EQ(error_code(0), schema::ErrorCode::ID_IN_USE);
   answer_with({QuotaCode::queued, QuotaCode::ok});
   send_settle(7, 1);
-  EXPECT_EQ(told_error(2), schema::ErrorCode::ID_IN_USE);
+  EXPECT_EQ(error_code(2), schema::ErrorCode::ID_IN_USE);
   EXPECT_TRUE(backend_.batches.empty());
 }
 
 // --------------------------------------------------------------------- how a connection goes on
 
-TEST_F(NativeSessionQuotaTest, waits_for_room_to_ask) {
+TEST_F(NativeSessionQuotaTest, holds_frame_until_a_task_is_free) {
   backend_.has_room = false;
   send_reserve(7);
   EXPECT_TRUE(backend_.batches.empty());
@@ -220,13 +220,13 @@ TEST_F(NativeSessionQuotaTest, waits_for_room_to_ask) {
   EXPECT_EQ(backend_.batches.size(), 1u);
 }
 
-TEST_F(NativeSessionQuotaTest, reads_on_behind_a_batch_of_this_core) {
+TEST_F(NativeSessionQuotaTest, reads_on_behind_a_batch_of_one_shard) {
   send_reserve(7);
   send_settle(8, 1);
   EXPECT_EQ(backend_.batches.size(), 2u);
 }
 
-TEST_F(NativeSessionQuotaTest, holds_what_comes_behind_a_batch_of_several_cores) {
+TEST_F(NativeSessionQuotaTest, holds_frames_behind_a_batch_of_several_shards) {
   backend_.spans = true;
   send_reserve(7);
   send_settle(8, 1);
@@ -236,7 +236,7 @@ TEST_F(NativeSessionQuotaTest, holds_what_comes_behind_a_batch_of_several_cores)
   EXPECT_EQ(asked().calls[0].op, QuotaOp::settle);
 }
 
-TEST_F(NativeSessionQuotaTest, holds_what_comes_behind_a_look) {
+TEST_F(NativeSessionQuotaTest, holds_frames_behind_a_usage_query) {
   send(7, [](ClientFrame frame) {
     auto usage = frame.initUsage();
     usage.setSubjects(kj::StringPtr("gptclaude").asBytes());
@@ -251,13 +251,13 @@ TEST_F(NativeSessionQuotaTest, holds_what_comes_behind_a_look) {
   asked().answer_text = "claude";
   asked().rows.push_back({.name_bytes = 6});
   answer();
-  const auto usage = reported(0).getUsageReply();
+  const auto usage = answered_frame(0).getUsageReply();
   ASSERT_EQ(usage.getNameSizes().size(), 1u);
   EXPECT_EQ(usage.getNameSizes()[0], 6u);
   EXPECT_EQ(backend_.batches.size(), 1u);
 }
 
-TEST_F(NativeSessionQuotaTest, pages_no_more_subjects_than_an_answer_names) {
+TEST_F(NativeSessionQuotaTest, limits_page_to_subjects_of_one_answer) {
   send(7, [](ClientFrame frame) { frame.initUsage().setCursor(99); });
   EXPECT_EQ(asked().calls[0].op, QuotaOp::page);
   EXPECT_EQ(asked().calls[0].cursor, 99u);
@@ -291,19 +291,19 @@ TEST_F(NativeSessionQuotaTest, changes_and_resets_quotas) {
   EXPECT_EQ(asked().calls[0].op, QuotaOp::reset_all);
   answer_with({QuotaCode::ok});
   ASSERT_EQ(answers_.size(), 4u);
-  EXPECT_EQ(reported(1).getQuotaAnswers().getCodes()[0],
+  EXPECT_EQ(answered_frame(1).getQuotaAnswers().getCodes()[0],
             static_cast<uint8_t>(QuotaCode::no_such_quota));
-  EXPECT_EQ(reported(3).getId(), 10u);
+  EXPECT_EQ(answered_frame(3).getId(), 10u);
 }
 
-TEST_F(NativeSessionQuotaTest, puts_no_quota_that_is_not_valid) {
+TEST_F(NativeSessionQuotaTest, refuses_invalid_quota) {
   send(7, [](ClientFrame frame) {
     auto change = frame.initQuota();
     change.setSubject(kj::StringPtr("gpt").asBytes());
-    change.initQuota().initLimits(1)[0].setName("rpm");  // a limit in no time
+    change.initQuota().initLimits(1)[0].setName("rpm");  // a limit without a period
   });
   EXPECT_TRUE(backend_.batches.empty());
-  EXPECT_EQ(reported(0).getQuotaAnswers().getCodes()[0],
+  EXPECT_EQ(answered_frame(0).getQuotaAnswers().getCodes()[0],
             static_cast<uint8_t>(QuotaCode::invalid_quota));
 }
 
@@ -312,14 +312,15 @@ TEST_F(NativeSessionQuotaTest, reserves_nothing_after_go_away_but_settles) {
   session_.begin_drain();
   send_reserve(7, wire::quota_bit::may_wait);
   EXPECT_TRUE(backend_.batches.empty());
-  EXPECT_TRUE(reported(0).isGoAway());
-  EXPECT_EQ(reported(1).getQuotaAnswers().getCount(), 2u);
-  EXPECT_EQ(reported(1).getQuotaAnswers().getCodes()[0], static_cast<uint8_t>(QuotaCode::draining));
+  EXPECT_TRUE(answered_frame(0).isGoAway());
+  EXPECT_EQ(answered_frame(1).getQuotaAnswers().getCount(), 2u);
+  EXPECT_EQ(answered_frame(1).getQuotaAnswers().getCodes()[0],
+            static_cast<uint8_t>(QuotaCode::draining));
   send_settle(8, 1);
   EXPECT_EQ(backend_.batches.size(), 1u);
 }
 
-// It takes nothing, and REST answers it, too.
+// A check charges nothing, and REST answers it while draining, too.
 TEST_F(NativeSessionQuotaTest, checks_after_go_away) {
   context_.draining = true;
   session_.begin_drain();
@@ -331,44 +332,44 @@ TEST_F(NativeSessionQuotaTest, checks_after_go_away) {
   ASSERT_EQ(backend_.batches.size(), 1u);
   EXPECT_EQ(asked().calls[0].op, QuotaOp::check);
   answer_with({QuotaCode::ok});
-  EXPECT_EQ(reported(1).getQuotaAnswers().getCodes()[0], static_cast<uint8_t>(QuotaCode::ok));
+  EXPECT_EQ(answered_frame(1).getQuotaAnswers().getCodes()[0], static_cast<uint8_t>(QuotaCode::ok));
 }
 
 // ------------------------------------------------------------------------ how a connection ends
 
-TEST_F(NativeSessionQuotaTest, ends_a_tie_once_with_its_connection) {
+TEST_F(NativeSessionQuotaTest, ends_binding_once_with_its_connection) {
   send_reserve(7, wire::quota_bit::connection_bound);
   send_reserve(8, wire::quota_bit::connection_bound);
   const uint64_t binding = asked(0).calls[0].binding;
-  EXPECT_EQ(binding >> 48, 3u);  // of the core
+  EXPECT_EQ(binding >> 48, 3u);  // of the shard
   EXPECT_EQ(asked(1).calls[1].binding, binding);
   answer_with({QuotaCode::ok, QuotaCode::ok});
   answer_with({QuotaCode::ok, QuotaCode::ok});
-  EXPECT_TRUE(backend_.ended_ties.empty());
+  EXPECT_TRUE(backend_.ended_bindings.empty());
   session_.on_end_of_stream();
   end_turn();
   session_.close();
-  EXPECT_EQ(backend_.ended_ties, std::vector<uint64_t>{binding});
+  EXPECT_EQ(backend_.ended_bindings, std::vector<uint64_t>{binding});
 }
 
-TEST_F(NativeSessionQuotaTest, ties_of_two_connections_differ) {
+TEST_F(NativeSessionQuotaTest, bindings_of_two_connections_differ) {
   EXPECT_NE(context_.new_binding(), context_.new_binding());
 }
 
-TEST_F(NativeSessionQuotaTest, has_no_tie_that_nobody_asked_for) {
+TEST_F(NativeSessionQuotaTest, has_no_binding_without_connection_bound_reserve) {
   send_reserve(7);
   session_.close();
-  EXPECT_TRUE(backend_.ended_ties.empty());
+  EXPECT_TRUE(backend_.ended_bindings.empty());
 }
 
-TEST_F(NativeSessionQuotaTest, ends_a_tie_again_behind_what_was_decided_late) {
+TEST_F(NativeSessionQuotaTest, ends_binding_again_after_late_decision) {
   send_reserve(7, wire::quota_bit::connection_bound);
   session_.close();
   answer_with({QuotaCode::ok, QuotaCode::ok});
-  EXPECT_EQ(backend_.ended_ties.size(), 2u);
+  EXPECT_EQ(backend_.ended_bindings.size(), 2u);
 }
 
-TEST_F(NativeSessionQuotaTest, abandons_what_still_waits_when_it_ends) {
+TEST_F(NativeSessionQuotaTest, abandons_waiting_entries_when_connection_ends) {
   send_reserve(7, wire::quota_bit::may_wait);
   const api::Ticket first = asked().calls[0].ticket;
   answer_with({QuotaCode::queued, QuotaCode::ok});
@@ -376,22 +377,22 @@ TEST_F(NativeSessionQuotaTest, abandons_what_still_waits_when_it_ends) {
   EXPECT_EQ(backend_.abandoned, std::vector<api::Ticket>{first});
 }
 
-TEST_F(NativeSessionQuotaTest, abandons_what_is_queued_after_it_ended) {
+TEST_F(NativeSessionQuotaTest, abandons_entry_queued_after_connection_ended) {
   send_reserve(7, wire::quota_bit::may_wait);
   const api::Ticket second = asked().calls[1].ticket;
   session_.close();
   answer_with({QuotaCode::ok, QuotaCode::queued});
   EXPECT_EQ(backend_.abandoned, std::vector<api::Ticket>{second});
-  EXPECT_EQ(context_.waits.tickets_count(), 1u);  // until the owner has let go
+  EXPECT_EQ(context_.waits.tickets_count(), 1u);  // until the owner no longer needs it
 }
 
-TEST_F(NativeSessionQuotaTest, ends_when_more_is_outstanding_than_allowed) {
+TEST_F(NativeSessionQuotaTest, ends_connection_with_too_many_outstanding_frames) {
   for (uint64_t id = 2; id < 2 + limits::outstanding_frames_max; ++id) send_settle(id, id);
   EXPECT_TRUE(answers_.empty());
   send_settle(5'000, 1);
   while (!backend_.batches.empty()) answer_with({QuotaCode::ok});
   ASSERT_EQ(answers_.size(), limits::outstanding_frames_max + 1);
-  EXPECT_EQ(told_error(limits::outstanding_frames_max), schema::ErrorCode::TOO_MANY_OUTSTANDING);
+  EXPECT_EQ(error_code(limits::outstanding_frames_max), schema::ErrorCode::TOO_MANY_OUTSTANDING);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Goal: a request for quotas goes from its body to its answer by the stages that it names.
+// Goal: a request about quotas goes from its body to its answer through the right stages.
 // Method: the test fills the replies of the shards into batches.
 #include "session/quota_exchange.hpp"
 
@@ -19,7 +19,7 @@ using Stage = QuotaExchange::Stage;
 
 class QuotaExchangeTest : public ::testing::Test {
  protected:
-  // Its head ends before its body comes.
+  // Overwrites the head, which ends before the body arrives.
   void begin(wire::QuotaEndpoint endpoint, std::string method) {
     exchange_.emplace(context_, log_, wire::RestQuota{.endpoint = endpoint, .method = method});
     method.assign(method.size(), '?');
@@ -36,7 +36,7 @@ class QuotaExchangeTest : public ::testing::Test {
     batch_.answers[0].reservation = reservation;
     return exchange_->on_replies(batch_);
   }
-  // One that waits, and has this outcome.
+  // A reserve that waits, and then has this outcome.
   void resolve(QuotaCode code) {
     begin_reserve(R"({"subjects": ["gpt"], "max_wait_ms": 500})");
     exchange_->wait();
@@ -52,7 +52,7 @@ class QuotaExchangeTest : public ::testing::Test {
   std::optional<QuotaExchange> exchange_;
 };
 
-TEST_F(QuotaExchangeTest, answers_what_is_wrong_with_the_body) {
+TEST_F(QuotaExchangeTest, answers_invalid_body_with_an_error) {
   begin(wire::QuotaEndpoint::settle, "POST");
   EXPECT_TRUE(exchange_->reads_body());
   exchange_->body() = "{}";
@@ -71,7 +71,7 @@ TEST_F(QuotaExchangeTest, names_the_reservation_that_its_answer_grants) {
   EXPECT_EQ(answer->reservation, 77u);
 }
 
-TEST_F(QuotaExchangeTest, grants_nothing_by_what_it_shows) {
+TEST_F(QuotaExchangeTest, names_no_reservation_for_a_check) {
   begin(wire::QuotaEndpoint::check, "POST");
   exchange_->body() = R"({"subjects": ["gpt"]})";
   EXPECT_FALSE(exchange_->read());
@@ -80,7 +80,7 @@ TEST_F(QuotaExchangeTest, grants_nothing_by_what_it_shows) {
   EXPECT_EQ(reply(QuotaCode::ok, 77)->reservation, 0u);
 }
 
-TEST_F(QuotaExchangeTest, answers_what_was_granted_after_an_iteration) {
+TEST_F(QuotaExchangeTest, answers_grant_after_one_iteration) {
   resolve(QuotaCode::ok);
   EXPECT_EQ(exchange_->stage(), Stage::granted);
   exchange_->end_turn();
@@ -91,7 +91,7 @@ TEST_F(QuotaExchangeTest, answers_what_was_granted_after_an_iteration) {
   EXPECT_EQ(answer.reservation, 77u);
 }
 
-TEST_F(QuotaExchangeTest, answers_at_once_what_was_not_granted) {
+TEST_F(QuotaExchangeTest, answers_denial_at_once) {
   resolve(QuotaCode::wait_limit);
   ASSERT_EQ(exchange_->stage(), Stage::due);
   const auto answer = exchange_->waited_answer({.answer = {.code = QuotaCode::wait_limit}});
@@ -99,7 +99,7 @@ TEST_F(QuotaExchangeTest, answers_at_once_what_was_not_granted) {
   EXPECT_EQ(answer.reservation, 0u);
 }
 
-TEST_F(QuotaExchangeTest, is_drained_in_the_queue) {
+TEST_F(QuotaExchangeTest, closes_connection_when_drained_in_queue) {
   resolve(QuotaCode::draining);
   const auto answer = exchange_->waited_answer({.answer = {.code = QuotaCode::draining}});
   EXPECT_TRUE(answer.reply.closes);

@@ -1,4 +1,4 @@
-// Goal: nothing of a head is lost or mixed up when the bytes that it came in end.
+// Goal: no text of a head is lost or mixed up when the received bytes are overwritten.
 // Method: every text differs, and is overwritten.
 #include "session/quota_head.hpp"
 
@@ -9,7 +9,7 @@
 namespace sluice::session {
 namespace {
 
-TEST(QuotaHead, outlives_the_bytes_that_it_came_in) {
+TEST(QuotaHead, keeps_texts_after_received_bytes_are_overwritten) {
   std::string bytes = "abcdefghi";
   const auto text = [&](size_t at) { return std::string_view(bytes).substr(at, 1); };
   const QuotaHead head({.endpoint = wire::QuotaEndpoint::reservations,

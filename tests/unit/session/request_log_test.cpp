@@ -1,4 +1,4 @@
-// Method: heads are kept and answered as a session does; what the log wrote is read back.
+// Method: heads are kept and answered as a session does; the test reads the log's lines back.
 #include "session/request_log.hpp"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ class RequestLogTest : public testing::Test {
 
 constexpr AccessLog everything{.of_2xx = true, .of_4xx = true, .of_5xx = true};
 
-TEST_F(RequestLogTest, keeps_nothing_when_nothing_is_wanted) {
+TEST_F(RequestLogTest, keeps_nothing_when_nothing_is_logged) {
   RequestLog log(memory_, everything);  // the log has not started
   const std::string large(RequestLog::memory_bytes, 'x');
   for (int i = 0; i < 10; ++i) {
@@ -57,7 +57,7 @@ TEST_F(RequestLogTest, keeps_nothing_when_nothing_is_wanted) {
   EXPECT_FALSE(log.warns());
 }
 
-TEST_F(RequestLogTest, tells_requests_in_the_order_they_were_kept) {
+TEST_F(RequestLogTest, logs_requests_in_order) {
   start();
   RequestLog log(memory_, everything);
   for (const char* target : {"/rate/a", "/rate/b?x=1", "/none"}) log.keep(head(target), {});
@@ -77,12 +77,12 @@ TEST_F(RequestLogTest, tells_requests_in_the_order_they_were_kept) {
   EXPECT_EQ(reported[0]["response"]["length"], 2);
   EXPECT_EQ(reported[1]["request"]["query"], "x=1");
   EXPECT_EQ(reported[2]["error"]["message"], "Not Found");
-  EXPECT_EQ(reported[3]["key"], "c") << "the one that left";
+  EXPECT_EQ(reported[3]["key"], "c") << "its client left";
   EXPECT_EQ(reported[4]["response"]["status"], 499);
   EXPECT_EQ(reported[4]["request"]["path"], "/rate/c");
 }
 
-TEST_F(RequestLogTest, has_room_for_any_head_once_all_are_answered) {
+TEST_F(RequestLogTest, has_room_for_any_head_when_all_are_answered) {
   start();
   RequestLog log(memory_, {});
   const std::string largest = head("/rate/k", "X: " + std::string(8'000, 'x') + "\r\n");
@@ -122,7 +122,7 @@ TEST_F(RequestLogTest, obeys_switches_and_level) {
   EXPECT_FALSE(log.warns());
   for (const uint16_t status : std::initializer_list<uint16_t>{200, 400, 503}) {
     log.keep(head("/rate/k"), {});
-    log.refused("not told");
+    log.refused("not logged");
     log.answered(status, 0);
   }
   log.keep(head("/rate/k"), {});

@@ -1,5 +1,5 @@
-// Goal: a /rate request becomes the entry that the server's options want, and its ticket never
-//       stays behind.
+// Goal: a /rate request becomes the entry that the server's options demand, and its ticket is
+//       always freed.
 // Method: entries added to a turn of a context without a worker.
 #include "session/rest_decision.hpp"
 
@@ -58,7 +58,7 @@ TEST_F(RestDecisionTest, takes_a_ticket_when_it_may_wait) {
   EXPECT_TRUE(backend_.abandoned.empty());
 }
 
-TEST_F(RestDecisionTest, leaves_a_queue_that_it_joined_for_nobody) {
+TEST_F(RestDecisionTest, abandons_entry_queued_after_client_left) {
   const api::Entry entry = add(acquire(key_, api::flag::may_wait));
   return_ticket(context_, entry.ticket, /*is_queued=*/true);
   EXPECT_EQ(backend_.abandoned, std::vector{entry.ticket});
@@ -74,10 +74,10 @@ TEST_F(RestDecisionTest, keeps_a_decoded_key_until_the_turn_is_executed) {
   EXPECT_EQ(context_.text.room().data(), room.data() + 3);
 }
 
-TEST_F(RestDecisionTest, knows_a_release_of_an_unknown_key) {
+TEST_F(RestDecisionTest, recognizes_release_of_unknown_key) {
   api::Entry release = acquire(key_);
   release.op = api::Op::release;
-  EXPECT_FALSE(is_of_unknown_key(release, {.limit = 0})) << "nobody wants to know";
+  EXPECT_FALSE(is_of_unknown_key(release, {.limit = 0})) << "no details were asked for";
   release.flags = api::flag::wants_details;
   EXPECT_TRUE(is_of_unknown_key(release, {.limit = 0}));
   EXPECT_FALSE(is_of_unknown_key(release, {.limit = 1}));

@@ -1,6 +1,6 @@
-// Goal: whatever a REST request asks for, it is answered once, and what it holds is released when
-//       its client leaves before that.
-// Method: an exchange over a transport and a backend that only write down; no socket, no parser.
+// Goal: every REST request is answered once, and what it holds is released when its client leaves
+//       before that.
+// Method: an exchange over a transport and a backend that only record calls; no socket, no parser.
 #include "session/rest_exchange.hpp"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class RestExchangeTest : public ::testing::Test {
  protected:
   ~RestExchangeTest() override { exchange_.drop(); }
 
-  // A /rate request whose entry was queued.
+  // Begins a /rate request with a queued entry.
   api::Ticket wait(bool json) {
     const std::string key = "k";
     const api::Ticket ticket = context_.waits.take(7, 0);
@@ -44,7 +44,7 @@ class RestExchangeTest : public ::testing::Test {
     transport_.batch->answers[0].reservation = reservation;
     exchange_.on_quota(*transport_.batch);
   }
-  // A reserve in the queue.
+  // Begins a reserve that is queued.
   api::Ticket queue_reserve() {
     begin_reserve(R"({"subjects": ["gpt"], "max_wait_ms": 500})");
     exchange_.ask();
@@ -77,7 +77,7 @@ class RestExchangeTest : public ::testing::Test {
 
 // ------------------------------------------------------------------------------ answered at once
 
-TEST_F(RestExchangeTest, answers_at_once_what_needs_no_shard) {
+TEST_F(RestExchangeTest, answers_requests_that_need_no_shard_at_once) {
   exchange_.begin(wire::RestReply{.status = 404, .body = "none"});
   exchange_.begin(wire::RestHealth{});
   context_.draining = true;
@@ -91,9 +91,9 @@ TEST_F(RestExchangeTest, answers_at_once_what_needs_no_shard) {
   EXPECT_FALSE(exchange_.is_open());
 }
 
-// ------------------------------------------------------------------------- asked of the shards
+// -------------------------------------------------------------------- answered by the shards
 
-TEST_F(RestExchangeTest, hands_on_what_the_shards_reply) {
+TEST_F(RestExchangeTest, answers_with_replies_of_the_shards) {
   exchange_.begin(wire::RestMetrics{});
   EXPECT_TRUE(exchange_.is_pending());
   exchange_.on_text("text/plain", "m 1\n");
@@ -120,10 +120,10 @@ TEST_F(RestExchangeTest, refuses_shard_queries_without_room) {
   EXPECT_FALSE(exchange_.is_open());
 }
 
-TEST_F(RestExchangeTest, lists_keys_until_all_are_answered) {
+TEST_F(RestExchangeTest, lists_keys_page_by_page) {
   exchange_.begin(wire::RestDebug{});
   EXPECT_EQ(context_.debug_walks_count, 1u);
-  EXPECT_FALSE(exchange_.end_turn()) << "the shards owe a reply";
+  EXPECT_FALSE(exchange_.end_turn()) << "the shards have not replied";
   exchange_.on_counted(0);
   EXPECT_FALSE(exchange_.end_turn());
   exchange_.on_page({}, 0);
@@ -143,7 +143,7 @@ TEST_F(RestExchangeTest, answers_a_queued_request_with_its_outcome) {
   EXPECT_FALSE(exchange_.is_open());
 }
 
-TEST_F(RestExchangeTest, leaves_the_queue_with_its_client) {
+TEST_F(RestExchangeTest, abandons_waiter_when_client_leaves) {
   const api::Ticket ticket = wait(/*json=*/false);
   EXPECT_EQ(context_.waits[ticket].state, WaitState::waiting);
   EXPECT_TRUE(exchange_.is_waiting());
@@ -170,7 +170,7 @@ TEST_F(RestExchangeTest, asks_for_quotas_when_the_body_is_whole) {
   EXPECT_FALSE(exchange_.is_open());
 }
 
-TEST_F(RestExchangeTest, keeps_no_body_that_is_not_read) {
+TEST_F(RestExchangeTest, keeps_no_body_that_is_not_needed) {
   exchange_.begin(wire::RestQuota{.endpoint = wire::QuotaEndpoint::subjects, .method = "GET"});
   EXPECT_TRUE(exchange_.takes_body());
   EXPECT_EQ(exchange_.body(), nullptr);
@@ -181,7 +181,7 @@ TEST_F(RestExchangeTest, keeps_no_body_that_is_not_read) {
   reply(QuotaCode::ok);
 }
 
-TEST_F(RestExchangeTest, answers_a_body_that_is_wrong) {
+TEST_F(RestExchangeTest, answers_invalid_body_with_an_error) {
   begin_reserve("{");
   EXPECT_EQ(transport_.answers.at(0).substr(0, 5), "400 {");
   EXPECT_EQ(transport_.asked, Texts{});
@@ -199,12 +199,12 @@ TEST_F(RestExchangeTest, closes_when_a_reserve_is_drained) {
 TEST_F(RestExchangeTest, answers_a_queued_reserve_that_is_granted_in_the_next_iteration) {
   grant(queue_reserve(), QuotaCode::ok, 77);
   EXPECT_TRUE(exchange_.is_waiting());
-  EXPECT_TRUE(exchange_.end_turn()) << "first its client may be found to have left";
+  EXPECT_TRUE(exchange_.end_turn()) << "first the session may notice that its client has left";
   EXPECT_EQ(transport_.answers, Texts{});
   EXPECT_FALSE(exchange_.end_turn());
   EXPECT_EQ(transport_.answers.at(0).substr(0, 5), "200 {");
   EXPECT_EQ(transport_.last_options.reservation, 77u);
-  EXPECT_EQ(transport_.asked, Texts{"ask"}) << "the shards, once";
+  EXPECT_EQ(transport_.asked, Texts{"ask"}) << "asks the shards only once";
   EXPECT_EQ(context_.waits.tickets_count(), 0u);
   EXPECT_FALSE(exchange_.is_open());
 }
@@ -232,13 +232,13 @@ TEST_F(RestExchangeTest, lends_room_for_all_limits_as_long_as_it_may_wait) {
   reply(QuotaCode::ok, 78);
 }
 
-TEST_F(RestExchangeTest, leaves_the_queue_of_a_reserve_with_its_client) {
+TEST_F(RestExchangeTest, abandons_waiting_reserve_when_client_leaves) {
   const api::Ticket ticket = queue_reserve();
   exchange_.drop();
   EXPECT_EQ(backend_.abandoned, std::vector{ticket});
 }
 
-TEST_F(RestExchangeTest, undoes_a_grant_that_its_client_did_not_receive) {
+TEST_F(RestExchangeTest, abandons_undelivered_grant) {
   const api::Ticket ticket = queue_reserve();
   grant(ticket, QuotaCode::ok, 77);
   exchange_.drop();
@@ -246,17 +246,17 @@ TEST_F(RestExchangeTest, undoes_a_grant_that_its_client_did_not_receive) {
   EXPECT_EQ(transport_.answers, Texts{});
 }
 
-TEST_F(RestExchangeTest, undoes_what_the_shards_reply_to_nobody) {
+TEST_F(RestExchangeTest, cancels_reservation_granted_after_client_left) {
   begin_reserve(R"({"subjects": ["gpt"], "max_wait_ms": 500})");
   exchange_.ask();
   exchange_.drop();
   reply(QuotaCode::ok, 77);
-  EXPECT_EQ(backend_.given_back, std::vector<uint64_t>{77});
+  EXPECT_EQ(backend_.cancelled, std::vector<uint64_t>{77});
   EXPECT_EQ(context_.waits.tickets_count(), 0u);
   EXPECT_EQ(transport_.answers, Texts{});
 }
 
-TEST_F(RestExchangeTest, leaves_a_queue_that_it_joined_for_nobody) {
+TEST_F(RestExchangeTest, abandons_entry_queued_after_client_left) {
   begin_reserve(R"({"subjects": ["gpt"], "max_wait_ms": 500})");
   exchange_.ask();
   exchange_.drop();

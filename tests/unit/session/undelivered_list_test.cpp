@@ -1,5 +1,5 @@
-// Goal: reservations of unsent replies are found by send and by place in it, within the memory that
-//       there is.
+// Goal: reservations of unsent replies are found by send and by position in it, within the given
+//       memory.
 // Method: a list of a few replies; then as many as a connection's output can hold, and more.
 #include "session/undelivered_list.hpp"
 
@@ -30,7 +30,7 @@ class UndeliveredListTest : public ::testing::Test {
   UndeliveredList list_{{std::span(first_), std::span(second_)}};
 };
 
-TEST_F(UndeliveredListTest, finds_what_a_send_did_not_send) {
+TEST_F(UndeliveredListTest, finds_reservations_of_unsent_replies) {
   add(4, 100, {70});
   add(4, 250, {71, 72});
   add(5, 90, {73});
@@ -42,7 +42,7 @@ TEST_F(UndeliveredListTest, finds_what_a_send_did_not_send) {
   EXPECT_EQ(behind(5, 0), Reservations{73});
 }
 
-TEST_F(UndeliveredListTest, has_nothing_of_other_sends) {
+TEST_F(UndeliveredListTest, finds_nothing_of_other_sends) {
   EXPECT_EQ(behind(1, 0), Reservations{});
   add(4, 100, {70});
   EXPECT_EQ(behind(2, 0), Reservations{});
@@ -50,7 +50,7 @@ TEST_F(UndeliveredListTest, has_nothing_of_other_sends) {
   EXPECT_EQ(behind(6, 0), Reservations{});
 }
 
-TEST_F(UndeliveredListTest, passes_over_entries_that_reserve_nothing) {
+TEST_F(UndeliveredListTest, skips_entries_without_reservation) {
   add(1, 100, {0, 0});
   add(1, 200, {0, 70, 0});
   add(1, 300, {});
@@ -67,9 +67,9 @@ TEST_F(UndeliveredListTest, forgets_a_send_when_the_next_but_one_is_written) {
   EXPECT_EQ(behind(6, 0), Reservations{73});
 }
 
-// Requests are read until output_high_bytes are written, and one more frame is answered then. A
+// A session reads requests until output_high_bytes are written, and then answers one more frame. A
 // reservation takes 8 bytes of its frame, the frame's head takes more.
-TEST_F(UndeliveredListTest, has_room_for_all_that_a_connection_may_be_told) {
+TEST_F(UndeliveredListTest, has_room_for_all_unsent_replies_of_a_connection) {
   constexpr size_t frame_bytes = 8 + 8;
   uint64_t reservation = 0;
   size_t end_bytes = 0;
@@ -82,7 +82,7 @@ TEST_F(UndeliveredListTest, has_room_for_all_that_a_connection_may_be_told) {
   EXPECT_EQ(behind(1, end_bytes), granted);
 }
 
-TEST_F(UndeliveredListTest, keeps_no_more_than_has_room) {
+TEST_F(UndeliveredListTest, drops_reservations_without_room) {
   Reservations many(limits::undelivered_words + 10);
   std::iota(many.begin(), many.end(), 1);
   add(1, 100, many);

@@ -1,6 +1,6 @@
-// Goal: a ticket is free again when its entry has ended and no notice names it, not sooner; what
-//       cannot happen to an entry ends the process.
-// Method: entries of a small book are led through their lives by hand.
+// Goal: a ticket is free again when its entry has ended and no notice names it, not sooner; an
+//       impossible transition of an entry ends the process.
+// Method: the test takes entries of a small book through their states.
 #include "session/wait_book.hpp"
 
 #include <gtest/gtest.h>
@@ -16,14 +16,14 @@ class WaitBookTest : public ::testing::Test {
   const api::Ticket ticket_ = book_.take(7, 3);
 };
 
-TEST_F(WaitBookTest, an_entry_that_was_decided_at_once_gives_its_ticket_back) {
+TEST_F(WaitBookTest, frees_ticket_of_entry_decided_at_once) {
   EXPECT_EQ(book_[ticket_].session, 7U);
   EXPECT_EQ(book_[ticket_].entry_index, 3U);
   book_.free(ticket_);
   EXPECT_EQ(book_.tickets_count(), 0U);
 }
 
-TEST_F(WaitBookTest, a_ticket_that_a_notice_names_stays_until_the_notice_is_back) {
+TEST_F(WaitBookTest, keeps_ticket_until_its_notice_has_returned) {
   WaitingEntry& entry = book_[ticket_];
   entry.follow(WaitEvent::joined);
   entry.notice.kind = Notice::Kind::withdraw;
@@ -36,7 +36,7 @@ TEST_F(WaitBookTest, a_ticket_that_a_notice_names_stays_until_the_notice_is_back
   EXPECT_EQ(book_.tickets_count(), 0U);
 }
 
-TEST_F(WaitBookTest, nothing_ends_twice_and_nobody_waits_without_an_end) {
+TEST_F(WaitBookTest, asserts_on_impossible_transitions) {
   WaitingEntry& entry = book_[ticket_];
   EXPECT_DEATH(book_.free_ended(ticket_), "ended");
   entry.follow(WaitEvent::joined);
@@ -44,7 +44,7 @@ TEST_F(WaitBookTest, nothing_ends_twice_and_nobody_waits_without_an_end) {
   EXPECT_DEATH(entry.follow(WaitEvent::joined), "no_wait_state");
 }
 
-TEST_F(WaitBookTest, a_full_book_gives_no_ticket) {
+TEST_F(WaitBookTest, returns_no_ticket_when_full) {
   while (book_.take(0, 0) != api::no_ticket) {
   }
   EXPECT_EQ(book_.tickets_count(), 1U + limits::turn_entries);

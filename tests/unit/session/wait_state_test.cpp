@@ -1,5 +1,5 @@
-// Goal: an entry that waits goes from state to state as it is written down here, and no other way.
-// Method: every pair of a state and an event, against a list of those that are allowed.
+// Goal: an entry that waits makes exactly the transitions that are listed here.
+// Method: every pair of a state and an event, against a list of the allowed ones.
 #include "session/wait_state.hpp"
 
 #include <gtest/gtest.h>
@@ -14,16 +14,17 @@ using enum WaitState;
 using Step = std::pair<WaitState, WaitEvent>;
 
 const std::map<Step, WaitState> steps = {
-    // The usual life, with and without waiting.
+    // Without and with waiting, while the client stays.
     {{undecided, WaitEvent::ended}, ended},
     {{undecided, WaitEvent::joined}, waiting},
     {{waiting, WaitEvent::granted}, granted},
     {{granted, WaitEvent::ended}, ended},
-    // The client leaves: before it knows, while it waits, with an outcome that was not written.
+    // The client leaves: before the session knows the verdict, while the entry waits, with an
+    // outcome that was not written.
     {{undecided, WaitEvent::client_gone}, abandoned},
     {{waiting, WaitEvent::client_gone}, abandoned},
     {{granted, WaitEvent::client_gone}, unclaimed},
-    // The owner takes it out of its queue, or the outcome was under way.
+    // The owner takes the waiter out of its queue, or the outcome was already under way.
     {{abandoned, WaitEvent::ended}, ended},
     {{abandoned, WaitEvent::granted}, unclaimed},
     {{unclaimed, WaitEvent::ended}, ended},
@@ -41,10 +42,10 @@ TEST(WaitState, follows_only_the_steps_of_the_table) {
   }
 }
 
-TEST(WaitState, every_state_leads_to_the_end) {
+TEST(WaitState, every_state_reaches_ended) {
   for (size_t first = 0; first < wait_states_count; ++first) {
     auto state = static_cast<WaitState>(first);
-    // The client leaves as soon as it can, and nobody is in its way.
+    // The client leaves first; then the outcome arrives, then the entry ends.
     for (const WaitEvent event : {WaitEvent::client_gone, WaitEvent::granted, WaitEvent::ended}) {
       const WaitState next = next_wait_state(state, event);
       if (next != no_wait_state) state = next;
