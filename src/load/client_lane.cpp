@@ -13,8 +13,8 @@
 namespace sluice::load {
 namespace {
 
-// Answers come in any order: with so many more rows than the window, one that is late hardly ever
-// stands in the way of a newer frame.
+// Answers come in any order: with so many more rows than the window, a late answer hardly ever
+// blocks a newer frame.
 constexpr uint32_t rows_per_window = 4;
 
 }  // namespace

@@ -1,8 +1,8 @@
-// Asks through the client library, as a caller would.
+// Sends requests through the client library, as a caller does.
 // Flow:   question -> its key's name, or its handle -> Connection::send -> ... -> receive -> the
-//         verdict of every entry in the place that its caller looks at.
-// Shape:  each entry is produced on its own while the run goes on. A frame in flight has a row of
-//         such places; which row, its id tells.
+//         verdict of every entry in the place that its caller reads.
+// Shape:  each entry is produced on its own during the run. A frame in flight has a row of such
+//         places; its id selects the row.
 // Errors: see lane.hpp.
 #pragma once
 
@@ -20,7 +20,7 @@ namespace sluice::load {
 
 class ClientLane final : public Lane {
  public:
-  // Without `handles` it asks by key.
+  // Without `handles` the lane asks by key.
   ClientLane(sluicegate::Connection& connection, Stream& stream, const HandleTable* handles,
              const Options& options);
 

@@ -1,4 +1,4 @@
-// Wall and CPU time of this process and of another one.
+// Wall clock and CPU time of this process and of another one.
 // Units:  nanoseconds and seconds.
 #pragma once
 
@@ -24,7 +24,7 @@ inline double own_cpu_s() noexcept {
   return static_cast<double>(read_ns(CLOCK_PROCESS_CPUTIME_ID)) * 1e-9;
 }
 
-// User and system time of all threads of a process; nothing when there is no such process.
+// User and system time of all threads of a process; nullopt when the process does not exist.
 inline std::optional<double> cpu_s_of(pid_t pid) noexcept {
   clockid_t clock{};
   timespec at{};

@@ -1,4 +1,4 @@
-// What has happened since the counters were started.
+// Counts since the last restart of the counters.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t words_max = uint64_t{1} << 30;  // 8 GiB
 
-// One frame's columns, to be filled and encoded again and again.
+// The columns of one frame, filled and encoded again for each frame.
 class FrameColumns {
  public:
   FrameColumns(const Options& options, const HandleTable* handles)
@@ -57,7 +57,7 @@ FrameSet::FrameSet(const Options& options, const Stream& stream, const HandleTab
   if (words_count > words_max) {
     throw std::invalid_argument("the prepared frames would take " +
                                 std::to_string(words_count >> 27) +
-                                " GiB: fewer or shorter keys, or larger batches, please");
+                                " GiB: use fewer or shorter keys, or larger batches");
   }
   words_.reserve(words_count);
   begin_words_.reserve(frames_count + 1);

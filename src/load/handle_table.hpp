@@ -1,6 +1,6 @@
-// The handles that one connection has of the keys of its stream.
-// Shape:  a caller's table by key: the keys are looked up in the stream's random order, as a caller
-//         would, but the table has places for this stream's keys alone.
+// The handles that one connection has for the keys of its stream.
+// Shape:  a table by key, as a caller keeps it: lookups follow the stream's random order, but the
+//         table has places for this stream's keys only.
 #pragma once
 
 #include <cstddef>
@@ -27,13 +27,13 @@ class HandleTable {
     handles_.reserve(keys_.size());
   }
 
-  // The stream's keys, each once, in the order in which their handles are to be added.
+  // The stream's keys, each once; add() takes their handles in this order.
   std::span<const uint32_t> keys() const noexcept { return keys_; }
   void add(std::span<const uint32_t> handles) {
     handles_.insert(handles_.end(), handles.begin(), handles.end());
   }
 
-  // Of all keys, each once.
+  // The handles of all keys, each once.
   std::span<const uint32_t> handles() const noexcept { return handles_; }
   uint32_t of_question(size_t index) const noexcept { return handles_[places_[index]]; }
 

@@ -18,7 +18,7 @@ constexpr auto base = static_cast<uint32_t>(digits.size());
 constexpr size_t zipf_questions_min = 4 * 1024 * 1024;  // enough draws to show the tail
 constexpr double zipf_exponent = 0.99;
 
-// All numbers of two digits, so that a name takes half as many divisions.
+// All numbers of two digits: writing a name takes half as many divisions.
 constexpr auto digit_pairs = [] {
   std::array<std::array<char, 2>, size_t{base} * base> pairs{};
   for (size_t i = 0; i < pairs.size(); ++i) pairs[i] = {digits[i / base], digits[i % base]};
@@ -27,7 +27,7 @@ constexpr auto digit_pairs = [] {
 
 using Random = std::mt19937_64;
 
-Random same_in_every_run() {
+Random fixed_seed_random() {
   return Random{20'240'229};
 }
 
@@ -62,15 +62,15 @@ std::vector<Question> zipf(const Options& options, size_t questions_min, Random&
   return questions;
 }
 
-// Exactly the share, in every stretch of 100 or more as in the whole, but at random places.
+// Marks exactly the share, in every stretch of 100 or more as in the whole, at random places.
 void mark_denied(std::span<Question> questions, double share, Random& random) {
   constexpr size_t stretch = 100;
-  double owed = 0;
+  double due = 0;
   for (size_t begin = 0; begin < questions.size(); begin += stretch) {
     const auto part = questions.subspan(begin, std::min(stretch, questions.size() - begin));
-    owed += share * static_cast<double>(part.size());
-    const auto marks = static_cast<size_t>(std::floor(owed + 1e-9));
-    owed -= static_cast<double>(marks);
+    due += share * static_cast<double>(part.size());
+    const auto marks = static_cast<size_t>(std::floor(due + 1e-9));
+    due -= static_cast<double>(marks);
     std::vector<uint8_t> chosen(part.size(), 0);
     std::fill_n(chosen.begin(), std::min(marks, part.size()), uint8_t{1});
     std::shuffle(chosen.begin(), chosen.end(), random);
@@ -78,23 +78,23 @@ void mark_denied(std::span<Question> questions, double share, Random& random) {
   }
 }
 
-// The share of keys in `questions`, each counted as often as it is asked for.
+// Marks keys until their questions are the share of all questions.
 void mark_denied_keys(std::span<Question> questions, double share, uint32_t keys_count,
                       Random& random) {
   std::vector<uint32_t> questions_of(keys_count, 0);
   for (const Question question : questions) ++questions_of[question.key];
-  double owed = share * static_cast<double>(questions.size());
+  double remaining = share * static_cast<double>(questions.size());
   std::vector<bool> denied(keys_count);
   for (const uint32_t key : permutation(keys_count, random)) {
     const double count = questions_of[key];
-    if (count > owed + 1e-9) continue;  // a rarer one will fit
+    if (count > remaining + 1e-9) continue;  // a rarer key may fit
     denied[key] = true;
-    owed -= count;
+    remaining -= count;
   }
   for (Question& question : questions) question.denied = denied[question.key];
 }
 
-// One round of them: what is repeated then has the same keys denied.
+// The keys of one repetition: every repetition has the same denied keys.
 std::vector<Question> draw_keys(const Options& options, size_t questions_min, Random& random) {
   switch (options.distribution) {
     case Distribution::uniform:
@@ -107,12 +107,12 @@ std::vector<Question> draw_keys(const Options& options, size_t questions_min, Ra
   return std::vector<Question>(questions_min);
 }
 
-// Repeats the round and marks what shall be denied.
+// Repeats the drawn keys and marks the questions that the server shall deny.
 void complete(std::vector<Question>& questions, const Options& options, size_t questions_min,
               Random& random) {
   if (denied_by_key(options)) {
     if (options.distribution == Distribution::uniform) {
-      mark_denied(questions, options.denied_share, random);  // each key is there once
+      mark_denied(questions, options.denied_share, random);  // each key occurs once
     } else {
       mark_denied_keys(questions, options.denied_share, options.keys, random);
     }
@@ -133,7 +133,7 @@ bool denied_by_cost(const Options& options) noexcept {
 }
 
 std::vector<Question> key_sequence(const Options& options, size_t questions_min) {
-  Random random = same_in_every_run();
+  Random random = fixed_seed_random();
   std::vector<Question> questions = draw_keys(options, questions_min, random);
   complete(questions, options, questions_min, random);
   return questions;
@@ -158,13 +158,13 @@ std::vector<uint32_t> owners_of(uint32_t keys_count, uint32_t key_bytes, const R
 
 std::vector<std::vector<Question>> routed_sequences(const Options& options, size_t questions_min,
                                                     const Routing& routing) {
-  Random random = same_in_every_run();
+  Random random = fixed_seed_random();
   const auto owners = owners_of(options.keys, options.key_bytes, routing);
   std::vector<std::vector<Question>> parts(routing.shards);
   for (const Question question : draw_keys(options, questions_min, random)) {
     parts[owners[question.key]].push_back(question);
   }
-  // Every part has its share exactly.
+  // Every part has exactly its share of denied questions.
   for (auto& part : parts) complete(part, options, questions_min, random);
   return parts;
 }

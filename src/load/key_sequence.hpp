@@ -1,10 +1,10 @@
-// Which keys are asked for, in which order, and which of them shall be denied.
-// Flow:   key_sequence -> Stream. Keys to be denied are used up before the clock starts, so that
-//         every question is a plain one; where keys are too few to share out, questions are denied
-//         by their cost instead.
-// Shape:  `uniform` repeats one random permutation, so that every key comes once before one comes
-//         again; `zipf` draws ranks with exponent 0.99 and gives them to keys at random.
-//         Routed, each shard has a sequence of its own, of its keys alone.
+// The order in which a run asks for keys, and which of them the server shall deny.
+// Flow:   key_sequence -> Stream. The load tool takes all permits of the denied keys before the
+//         clock starts, so that every question has the same form; with few keys it denies
+//         questions by their cost instead.
+// Shape:  `uniform` repeats one random permutation, so that every key occurs once before any
+//         repeats; `zipf` draws ranks with exponent 0.99 and assigns them to keys at random.
+//         With routing, each shard has a sequence of its own keys only.
 // Errors: std::invalid_argument when the keys do not fit into --key-bytes.
 #pragma once
 
@@ -22,37 +22,37 @@ struct Question {
   bool denied = false;
 };
 
-// How --denied-share is met: by keys that have no permits left, or by questions that cost too much.
+// How the tool meets --denied-share: by keys without permits, or by questions that cost too much.
 bool denied_by_key(const Options& options) noexcept;
 bool denied_by_cost(const Options& options) noexcept;
 
-// With fewer, each has so many questions that it would use up its permits in a long window.
+// With fewer keys, each gets so many questions that it would use up its permits in a long window.
 inline constexpr uint32_t few_keys = 100;
 
-// At least `questions_min` of them, to be asked over and over.
+// At least `questions_min` questions, which the run repeats.
 std::vector<Question> key_sequence(const Options& options, size_t questions_min);
 
-// How a server spreads its keys, as its Welcome tells.
+// How a server assigns keys to shards, from its Welcome.
 struct Routing {
   uint64_t seed = 0;
   uint32_t shards = 1;
 };
 
-// The same questions by the shard that owns their keys, each part in its order and repeated as a
-// whole until it is `questions_min` long. A shard that owns no key has none.
+// The same questions split by the shard that owns their keys, each part in its order and repeated
+// as a whole until it has `questions_min`. A shard that owns no key has none.
 std::vector<std::vector<Question>> routed_sequences(const Options& options, size_t questions_min,
                                                     const Routing& routing);
 
-// Appends the questions to themselves until there are `questions_min`; none stay none.
+// Repeats the questions until there are `questions_min`; an empty vector stays empty.
 void repeat(std::vector<Question>& questions, size_t questions_min);
 
 // The shard that owns each key.
 std::vector<uint32_t> owners_of(uint32_t keys_count, uint32_t key_bytes, const Routing& routing);
 
-// Writes the key's name, which has as many bytes as `out`.
+// Writes the key's name into all bytes of `out`.
 void write_key(uint32_t key, std::span<char> out) noexcept;
 
-// Throws unless `key_bytes` hold that many different names.
+// Throws unless names of `key_bytes` can name `keys_count` different keys.
 void require_key_bytes(uint32_t keys_count, uint32_t key_bytes);
 
 }  // namespace sluice::load

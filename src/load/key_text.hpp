@@ -1,5 +1,5 @@
-// The names of one frame's keys, written into the same place again and again.
-// Lives:  what keys() returns until the next write.
+// The names of one frame's keys, written into the same buffer for each frame.
+// Lives:  the views of keys() live until the next write.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class KeyText {
   void write(size_t index, uint32_t key) noexcept {
     write_key(key, {text_.data() + index * key_bytes_, key_bytes_});
   }
-  // The first ones, as they were written.
+  // The first names, in the order written.
   std::span<const std::string_view> keys(size_t count) const noexcept {
     return std::span{keys_}.first(count);
   }

@@ -1,7 +1,7 @@
-// One connection of the load: asks the frames of its stream, and takes the answers.
-// Flow:   Loop decides when; ReplayLane sends frames encoded before, ClientLane asks through the
+// One connection of the load: sends the frames of its stream and reads the answers.
+// Flow:   Loop decides when; ReplayLane sends frames encoded before, ClientLane sends through the
 //         client library.
-// Errors: sluicegate::Error when the server hangs up or answers what was not asked.
+// Errors: sluicegate::Error when the server hangs up or sends an answer to no request.
 #pragma once
 
 #include <cstddef>
@@ -18,17 +18,17 @@ class Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  // Queues the stream's next frame, whose latency counts from `from_ns`. How many entries it has;
-  // 0: there is no room.
+  // Queues the stream's next frame; its latency counts from `from_ns`. Returns its entries, or 0
+  // when there is no room.
   virtual uint32_t ask(uint64_t from_ns) = 0;
-  // There was no room because the frame whose turn it is has not been answered yet, maybe on
-  // another connection: this lane gets no event of its own.
+  // There was no room because the next frame of the stream is still unanswered, maybe on another
+  // connection: this lane gets no event when its answer comes.
   virtual bool held_back() const noexcept = 0;
-  // Sends what is queued; false when the socket takes no more now.
+  // Sends the queued bytes; false when the socket takes no more now.
   virtual bool flush() = 0;
-  // Takes all answers that have come.
+  // Reads all answers that have arrived.
   virtual void take_answers(Counters& counters) = 0;
-  // Answers have come that epoll does not tell of.
+  // Answers have arrived that epoll does not report.
   virtual bool has_answers() const = 0;
 
   virtual uint32_t frames_in_flight() const noexcept = 0;

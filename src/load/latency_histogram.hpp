@@ -1,4 +1,4 @@
-// How long frames took: counts in buckets that are at most 1.6 % wide.
+// Latencies of frames: counts in buckets that are at most 1.6 % wide.
 // Shape:  64 buckets for each power of two, as HdrHistogram's with two significant digits.
 // Units:  nanoseconds in, microseconds out.
 #pragma once
@@ -18,7 +18,7 @@ class LatencyHistogram {
     max_ns_ = std::max(max_ns_, ns);
   }
 
-  // The upper end of the bucket in which the quantile lies.
+  // The upper end of the bucket that contains the quantile.
   double quantile_us(double quantile) const noexcept {
     const auto rank = static_cast<uint64_t>(quantile * static_cast<double>(count_));
     uint64_t passed = 0;

@@ -104,8 +104,8 @@ size_t Loop::drain(double seconds_max) {
   return frames_in_flight();
 }
 
-// Until the next frame is due, in whole milliseconds: what is left is waited for awake, as a sleep
-// ends too late.
+// Time until the next frame is due, in whole milliseconds: the loop spins for the rest, since a
+// sleep ends too late.
 int Loop::wait_ms(uint64_t now_ns) const noexcept {
   if (rate_ <= 0) return wait_ms_max;
   uint64_t next_ns = now_ns + wait_ms_max * ns_per_ms;
@@ -115,7 +115,7 @@ int Loop::wait_ms(uint64_t now_ns) const noexcept {
   return static_cast<int>((next_ns - now_ns) / ns_per_ms);
 }
 
-// One wait, and all that is ready: answers counted, and the room they make filled again.
+// Waits once, then counts the answers of every ready connection and fills its window again.
 void Loop::turn(bool asking) {
   std::array<epoll_event, events_max> events;
   const int timeout_ms = asking ? wait_ms(now_ns()) : wait_ms_max;
@@ -125,7 +125,7 @@ void Loop::turn(bool asking) {
   for (int i = 0; i < ready; ++i) {
     serve(*static_cast<Place*>(events[static_cast<size_t>(i)].data.ptr), asking);
   }
-  // No event tells that a frame is due, or that another lane's frame was answered.
+  // No event reports that a frame is due, or that another lane's frame was answered.
   if (asking && (rate_ > 0 || std::exchange(held_back_, false))) fill_all();
 }
 
@@ -147,7 +147,7 @@ void Loop::fill_all() {
   }
 }
 
-// Asks until the window is full, nothing more is due, or the socket takes no more.
+// Sends frames until the window is full, no frame is due, or the socket takes no more.
 void Loop::fill(Place& place) {
   const uint64_t at_ns = now_ns();
   for (bool asked = true; asked;) {

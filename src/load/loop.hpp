@@ -1,8 +1,8 @@
-// Keeps every connection's window full (closed loop), or asks at fixed times (open loop).
+// Keeps every connection's window full (closed loop), or sends at fixed times (open loop).
 // Flow:   Stream -> Lane::ask -> server -> Lane::take_answers -> Counters.
 // Shape:  one thread over non-blocking sockets and epoll. In an open loop each lane has a schedule
-//         of its own, and latency counts from the time at which a frame was to be sent.
-// Errors: sluicegate::Error when the server refuses, hangs up or answers what was not asked.
+//         of its own, and latency counts from a frame's scheduled time.
+// Errors: sluicegate::Error when the server refuses, hangs up or sends an answer to no request.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace sluice::load {
 
 class Loop {
  public:
-  // `goes_on` is asked once a turn with the time; the loop ends when it says no.
+  // Calls `goes_on` with the time once per iteration; the loop ends when it returns false.
   using GoesOn = std::function<bool(uint64_t now_ns)>;
 
   // `rate` decisions per second over all lanes; 0: a closed loop.
@@ -27,12 +27,12 @@ class Loop {
   Loop& operator=(const Loop&) = delete;
 
   void run(const GoesOn& goes_on);
-  // Waits for the answers to all frames in flight; how many did not come in time.
+  // Waits for the answers to all frames in flight; returns how many did not come in time.
   size_t drain(double seconds_max);
 
   void restart_counters();
   const Counters& counters();
-  // How late the open loop is with what it had to ask until now.
+  // How far the open loop is behind its schedule.
   double behind_s() const noexcept;
 
  private:

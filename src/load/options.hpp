@@ -1,4 +1,4 @@
-// What `sluicegate bench` shall do.
+// The options of `sluicegate bench`.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,20 @@ enum class Distribution : uint8_t {
   one,      // a single key
 };
 
-// Over which connections a key goes.
+// The connections over which the tool asks for a key.
 enum class Route : uint8_t {
-  any,        // whichever has room
+  any,        // any that has room
   owners,     // those to the shard that owns it
-  strangers,  // those to the shard before: every entry crosses
+  strangers,  // those to the shard before: every entry goes to another shard
 };
 
 struct Options {
   std::string address;            // HOST:PORT; empty: start a server of our own
-  std::optional<int> server_pid;  // to read the CPU time of a server at `address`
-  std::vector<int> server_cpus;   // cores of our own server; empty: any
-  std::optional<int> client_cpu;  // a core to pin to
-  std::string io;                 // --io of our own server; empty: its default
-  uint32_t shards = 1;            // --shards of our own server
+  std::optional<int> server_pid;  // reads the CPU time of a server at `address`
+  std::vector<int> server_cpus;   // cores of our server; empty: any
+  std::optional<int> client_cpu;  // the core to pin the tool to
+  std::string io;                 // --io of our server; empty: its default
+  uint32_t shards = 1;            // --shards of our server
 
   uint32_t connections = 4;
   uint32_t batch = 256;  // entries in a frame
@@ -37,7 +37,7 @@ struct Options {
   Distribution distribution = Distribution::uniform;
   double denied_share = 0;
   Route route = Route::any;
-  bool handles = false;  // intern the keys first, and ask by handle
+  bool handles = false;  // intern the keys first, then ask by handle
   bool client = false;   // ask through the client library instead of replaying frames
   uint32_t rate = 0;     // decisions per second of an open loop; 0: a closed loop
   double seconds = 10;

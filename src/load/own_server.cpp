@@ -42,7 +42,7 @@ bool set_affinity(std::span<const int> cpus) noexcept {
     }
     CPU_SET(static_cast<size_t>(cpu), &set);
   }
-  // The kernel leaves out cores that are not there, as long as one is.
+  // The kernel ignores cores that do not exist, as long as one exists.
   cpu_set_t got;
   if (sched_setaffinity(0, sizeof set, &set) != 0 || sched_getaffinity(0, sizeof got, &got) != 0) {
     return false;
@@ -51,7 +51,7 @@ bool set_affinity(std::span<const int> cpus) noexcept {
   return CPU_EQUAL(&set, &got);
 }
 
-// Between fork and exec: only what is safe there. Does not return.
+// Runs between fork and exec: calls async-signal-safe functions only. Does not return.
 [[noreturn]] void become_server(char* const* arguments, int log,
                                 std::span<const int> cpus) noexcept {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -109,7 +109,7 @@ OwnServer::~OwnServer() {
 void OwnServer::wait_until_ready() {
   const auto deadline = Clock::now() + start_time_max;
   std::string line;
-  std::string last_line = "it said nothing";
+  std::string last_line = "it logged nothing";
   while (Clock::now() < deadline) {
     pollfd watched{.fd = log_, .events = POLLIN, .revents = 0};
     poll(&watched, 1, 100);

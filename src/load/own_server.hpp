@@ -1,7 +1,7 @@
-// A server that the load tool starts for itself and ends again.
+// A server that the load tool starts for its run and then ends.
 // Flow:   fork, pin, exec of our own binary -> its last start-up log line -> ports -> SIGTERM.
 // Errors: std::runtime_error with the server's last line when it does not come up.
-// Lives:  the destructor ends the server and waits for it; the kernel does when we are killed.
+// Lives:  the destructor ends the server and waits for it; the kernel ends it when we are killed.
 #pragma once
 
 #include <sys/types.h>
@@ -14,7 +14,7 @@ namespace sluice::load {
 
 class OwnServer {
  public:
-  // `arguments` are flags of the server, beside the ports; no `cpus`: wherever the kernel puts it.
+  // `arguments` are flags of the server besides the ports; empty `cpus`: the kernel chooses.
   OwnServer(const std::vector<std::string>& arguments, const std::vector<int>& cpus);
   ~OwnServer();
   OwnServer(const OwnServer&) = delete;
@@ -23,7 +23,7 @@ class OwnServer {
   pid_t pid() const noexcept { return pid_; }
   uint16_t native_port() const noexcept { return native_port_; }
 
-  // Throws away what it logged since, lest it waits for us to read.
+  // Discards the lines logged since the last call, so that the server never blocks on a full pipe.
   void discard_log() noexcept;
 
  private:
@@ -35,7 +35,7 @@ class OwnServer {
   uint16_t native_port_ = 0;
 };
 
-// Pins this process to one core; throws std::runtime_error when there is no such core.
+// Pins this process to one core; throws std::runtime_error when the core does not exist.
 void pin_to_cpu(int cpu);
 
 }  // namespace sluice::load

@@ -18,7 +18,7 @@ using sluicegate::Connection;
 using sluicegate::Verdict;
 using sluicegate::Welcome;
 
-constexpr size_t frames_min = 64;  // of a stream
+constexpr size_t frames_min = 64;  // in a stream
 constexpr auto answer_time_max = std::chrono::seconds{5};
 constexpr size_t frame_head_bytes_max = 128;  // beside the columns
 
@@ -31,7 +31,7 @@ constexpr size_t frame_head_bytes_max = 128;  // beside the columns
 void require_shard(const Welcome& welcome, uint32_t shard, const Routing& routing) {
   if (welcome.shards != routing.shards || welcome.routing_seed != routing.seed) {
     throw sluicegate::ProtocolError(
-        "connections of one run came to different servers, or the server was started anew");
+        "connections of one run reached different servers, or the server was restarted");
   }
   if (welcome.shard != shard) {
     throw sluicegate::ProtocolError(
@@ -43,7 +43,7 @@ void require_shard(const Welcome& welcome, uint32_t shard, const Routing& routin
 
 // ---------------------------------------------------------------------- large frames of keys
 
-// As many keys as fit a frame, with an override for each.
+// How many keys fit into a frame, with an override for each.
 uint32_t keys_in_frame(const Welcome& welcome, uint32_t key_bytes) {
   const size_t entry_bytes = key_bytes + sizeof(uint16_t) + sizeof(uint32_t);
   const size_t bytes = std::min(welcome.frame_bytes_max, welcome.outstanding_bytes_max);
@@ -54,7 +54,7 @@ uint32_t keys_in_frame(const Welcome& welcome, uint32_t key_bytes) {
 
 using Keys = std::span<const uint32_t>;
 
-// Calls `use` with the names of the keys, as many at once as fit a frame.
+// Calls `use` with the names of the keys, as many at once as fit into a frame.
 template <typename Use>
 void in_large_frames(const Connection& connection, uint32_t key_bytes, Keys keys, const Use& use) {
   const uint32_t keys_max = keys_in_frame(connection.welcome(), key_bytes);
@@ -74,7 +74,7 @@ void require_allowed(const sluicegate::VerdictColumn& verdicts) {
       "cannot be met: start it with --requests-can-set-rate=true");
 }
 
-// The next answer, which must be verdicts for a frame of this connection.
+// Reads the next answer, which must be verdicts for a frame of this connection.
 sluicegate::Verdicts receive_verdicts(Connection& connection) {
   const size_t outstanding = connection.outstanding_frames();
   const auto answer = connection.receive(answer_time_max);
@@ -90,7 +90,7 @@ sluicegate::Verdicts receive_verdicts(Connection& connection) {
   return *verdicts;
 }
 
-// Asks for every key once, two frames in flight. With `permits` that becomes their limit.
+// Asks for every key once, two frames in flight. `permits`, when given, becomes their limit.
 void ask_once(Connection& connection, uint32_t key_bytes, Keys keys,
               std::optional<uint32_t> permits) {
   std::vector<uint32_t> limits;
@@ -107,7 +107,7 @@ void ask_once(Connection& connection, uint32_t key_bytes, Keys keys,
   while (connection.outstanding_frames() > 0) receive_verdicts(connection);
 }
 
-// Takes what the keys have left: one permit tells how much that is.
+// Takes all permits of the keys: the answer to the first one shows how many remain.
 void take_permits(Connection& connection, uint32_t key_bytes, Keys keys) {
   in_large_frames(connection, key_bytes, keys, [&](std::span<const std::string_view> names) {
     connection.send(sluicegate::Acquire{.keys = names, .details = sluicegate::detail::remaining});
@@ -135,20 +135,20 @@ std::vector<std::vector<Question>> sequences(const Options& options,
   return {key_sequence(options, questions_min)};
 }
 
-// Which part of the questions a connection asks: that of its shard, or of the next one.
+// The part of the questions that a connection asks: that of its shard, or of the next one.
 size_t part_of(const Options& options, size_t link, size_t parts_count) {
   const size_t shard = link % parts_count;
   return options.route == Route::strangers ? (shard + 1) % parts_count : shard;
 }
 
-// Stretches next to each other: where each key comes once, no two have a key in common.
+// Adjacent stretches: when each key occurs once, no two stretches share a key.
 std::vector<Question> stretch_of(const std::vector<Question>& part, size_t index, size_t count) {
   const auto begin = part.begin() + static_cast<ptrdiff_t>(part.size() * index / count);
   const auto end = part.begin() + static_cast<ptrdiff_t>(part.size() * (index + 1) / count);
   return begin == end ? part : std::vector<Question>{begin, end};
 }
 
-// A stream for each link. What is denied by its cost, or a single key, is not shared out.
+// One stream per link. Links share no questions, unless those are denied by cost or ask one key.
 std::deque<Stream> streams_of_links(const Options& options, const std::optional<Routing>& routing,
                                     std::vector<Link>& links) {
   const size_t questions_min = std::max<size_t>(frames_min, 2 * options.window) * options.batch;
@@ -168,11 +168,12 @@ std::deque<Stream> streams_of_links(const Options& options, const std::optional<
   return streams;
 }
 
-// A stream for each part, whose links share it.
+// One stream per part; the links of a part share it.
 std::deque<Stream> streams_of_parts(const Options& options, const std::optional<Routing>& routing,
                                     std::vector<Link>& links) {
   const size_t parts_count = routing ? routing->shards : 1;
-  // Twice what can be in flight, so that a frame is answered long before its turn comes again.
+  // Twice the frames that can be in flight, so that a frame is answered long before it is sent
+  // again.
   const size_t links_of_part = (links.size() + parts_count - 1) / parts_count;
   const size_t frames_count = std::max(frames_min, 2 * links_of_part * options.window);
   std::deque<Stream> streams;
@@ -183,7 +184,7 @@ std::deque<Stream> streams_of_parts(const Options& options, const std::optional<
   return streams;
 }
 
-// The first link of each stream; a stream without one is never asked.
+// The first link of each stream; a stream without a link is never sent.
 std::vector<Connection*> connection_of_streams(size_t streams_count,
                                                const std::vector<Link>& links) {
   std::vector<Connection*> connections(streams_count, nullptr);
@@ -193,8 +194,8 @@ std::vector<Connection*> connection_of_streams(size_t streams_count,
   return connections;
 }
 
-// Calls `use` with a connection of each stream and the keys that are asked over it, each key once
-// in all; only the denied ones when they alone are wanted.
+// Calls `use` with a connection of each stream and the keys that go over it, each key once in all;
+// with `only_denied` only the denied keys.
 template <typename Use>
 void for_keys_of_streams(const Options& options, const std::deque<Stream>& streams,
                          const std::vector<Link>& links, bool only_denied, const Use& use) {
@@ -236,10 +237,10 @@ void intern_link(const Options& options, const Stream& stream, Link& link) {
       });
 }
 
-// What the keys of one frame by handle may take where some are other shards' (docs/protocol.md).
+// Bytes of keys that a frame by handle may name when other shards own some (docs/protocol.md).
 constexpr size_t misrouted_text_max = 1024 * 1024;
 
-// What a server does when it sees a handle for the first time is not done during the run.
+// Uses every handle once, so that the server's work for a new handle is not part of the run.
 void warm_handles(const Options& options, Link& link) {
   const auto handles = link.handles->handles();
   const Welcome& welcome = link.connection->welcome();
@@ -280,12 +281,12 @@ std::optional<Routing> routing_of(const Options& options, const Welcome& welcome
   if (options.route == Route::any) return std::nullopt;
   if (!welcome.routing_known || welcome.shards == 0) {
     throw std::runtime_error(
-        "this server does not tell how it spreads its keys: run without --route or --misroute");
+        "this server does not announce which shard owns a key: run without --route or --misroute");
   }
   if (options.route == Route::strangers && welcome.shards == 1) {
     throw std::invalid_argument("--misroute needs a server of more than one shard");
   }
-  // A misrouted run measures crossings: the keys of one shard will do.
+  // A misrouted run measures shard messages, for which the keys of one shard are enough.
   if (options.route == Route::owners && options.connections < welcome.shards) {
     throw std::invalid_argument("--route needs a connection to each of the server's " +
                                 std::to_string(welcome.shards) + " shards: --connections " +

@@ -21,7 +21,7 @@ ReplayLane::ReplayLane(const sluicegate::Connection& connection, Replay& replay,
       window_{window},
       input_(input_bytes_min / sizeof(uint64_t)) {}
 
-// Edge-triggered: each event is followed by reading and writing until nothing is left.
+// Edge-triggered: after each event the lane reads and writes until nothing is left.
 uint32_t ReplayLane::epoll_events() const noexcept {
   return EPOLLIN | EPOLLOUT | EPOLLET;
 }
@@ -81,7 +81,7 @@ void ReplayLane::take_answers(Counters& counters) {
     input_bytes_ += static_cast<size_t>(got);
     traffic_.bytes_received += static_cast<uint64_t>(got);
     count_answers(counters);
-    // Less than there was room for: the socket is empty, or it will raise another event.
+    // Fewer bytes than there was room for: the socket is empty, or it will raise another event.
     if (static_cast<size_t>(got) < room) return;
     if (input_bytes_ == input_.size() * sizeof(uint64_t)) input_.resize(input_.size() * 2);
   }
@@ -93,7 +93,7 @@ void ReplayLane::count_answers(Counters& counters) {
   size_t taken_words = 0;
   while (const auto counted = counters.verdicts.next(words.subspan(taken_words))) {
     taken_words += counted->words;
-    settle(*counted, at_ns, counters);
+    finish_frame(*counted, at_ns, counters);
   }
   const size_t taken_bytes = taken_words * sizeof(uint64_t);
   input_bytes_ -= taken_bytes;
@@ -101,7 +101,8 @@ void ReplayLane::count_answers(Counters& counters) {
   std::memmove(bytes, bytes + taken_bytes, input_bytes_);
 }
 
-void ReplayLane::settle(const VerdictTally::Counted& answer, uint64_t at_ns, Counters& counters) {
+void ReplayLane::finish_frame(const VerdictTally::Counted& answer, uint64_t at_ns,
+                              Counters& counters) {
   const size_t frame = answer.id - 1;
   if (frame >= replay_.sent_from_ns.size() || replay_.sent_from_ns[frame] == 0) {
     throw sluicegate::ProtocolError("the server answered a frame that is not in flight");

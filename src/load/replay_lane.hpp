@@ -1,7 +1,7 @@
-// Sends frames that were encoded before the clock started, and counts the verdicts where they lie.
-// Shape:  the frames of a stream go out in their order over whichever of its lanes has room, so a
-//         key comes again only after all others of the stream were sent. A frame that is still
-//         unanswered is never sent again: its turn waits.
+// Sends frames that were encoded before the clock started, and counts the verdicts in place.
+// Shape:  the frames of a stream go out in order over any of its lanes that has room, so a key
+//         repeats only after all others of the stream were sent. An unanswered frame is never sent
+//         again: the lanes wait for its answer.
 // Errors: see lane.hpp.
 #pragma once
 
@@ -27,7 +27,7 @@ struct Replay {
 
 class ReplayLane final : public Lane {
  public:
-  // `connection` has said Hello, and only lends its socket now.
+  // `connection` has exchanged Hello and Welcome; the lane uses only its socket.
   ReplayLane(const sluicegate::Connection& connection, Replay& replay, uint32_t window);
 
   uint32_t ask(uint64_t from_ns) override;
@@ -43,7 +43,7 @@ class ReplayLane final : public Lane {
 
  private:
   void count_answers(Counters& counters);
-  void settle(const VerdictTally::Counted& answer, uint64_t at_ns, Counters& counters);
+  void finish_frame(const VerdictTally::Counted& answer, uint64_t at_ns, Counters& counters);
 
   Replay& replay_;
   int socket_;
@@ -52,7 +52,7 @@ class ReplayLane final : public Lane {
   bool held_back_ = false;
   std::span<const std::byte> unsent_;  // frames next to each other in the set
   std::vector<uint64_t> input_;
-  size_t input_bytes_ = 0;  // whole frames are taken at once, so they begin at the front
+  size_t input_bytes_ = 0;  // the lane consumes whole frames, so these begin at the front
   sluicegate::Traffic traffic_;
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 using sluicegate::Verdict;
 
-constexpr double busy_share = 0.95;  // of a core: what limits the run
+constexpr double busy_share = 0.95;  // of a core: that side limits the run
 constexpr double behind_share_max = 0.01;
 constexpr double behind_s_min = 0.002;
 
@@ -30,7 +30,7 @@ std::string_view name(Distribution distribution) {
   return "";
 }
 
-// Every verdict that came and is neither approved nor denied.
+// Counts of all verdicts except approved and denied.
 text::Json other_verdicts(const VerdictTally& tally) {
   auto others = text::Json::object();
   for (size_t i = 0; i < tally.counts().size(); ++i) {
@@ -47,9 +47,9 @@ std::string shards_line(const Options& options, const Result& result) {
       fmt::format("{} shard{}", result.shards, result.shards == 1 ? "" : "s");
   switch (options.route) {
     case Route::owners:
-      return shards + ", every key over a connection of the one that owns it";
+      return shards + ", every key over a connection to the shard that owns it";
     case Route::strangers:
-      return shards + ", every key over a connection of another than the one that owns it";
+      return shards + ", every key over a connection to another shard than its owner";
     case Route::any:
       break;
   }
@@ -58,14 +58,14 @@ std::string shards_line(const Options& options, const Result& result) {
 
 std::string rung_line(const Options& options) {
   const std::string what = options.client
-                               ? "asked through the client library, each entry on its own (R5)"
+                               ? "sent through the client library, each entry on its own (R5)"
                                : "frames replayed that were encoded before (R4)";
   return options.rate > 0 ? fmt::format("{}, {} decisions/s at fixed times", what, options.rate)
                           : what;
 }
 
 const char* latency_of(const Options& options) {
-  return options.rate > 0 ? "from the time they were to be sent to the decoded answer, open loop"
+  return options.rate > 0 ? "from their scheduled time to the decoded answer, open loop"
                           : "from send to decoded answer, closed loop";
 }
 
@@ -79,18 +79,18 @@ double per_decision(const Counters& counters, uint64_t amount) {
 
 std::string cpu_lines(const Options& options, const Result& result) {
   const double decisions = static_cast<double>(result.counters->verdicts.decisions());
-  const auto line = [&](std::string_view who, double cpu_s) {
-    return fmt::format("  {:<14}{:.2f} s, {:.0f} % of a core, {:.1f} ns a decision\n", who, cpu_s,
+  const auto line = [&](std::string_view side, double cpu_s) {
+    return fmt::format("  {:<14}{:.2f} s, {:.0f} % of a core, {:.1f} ns a decision\n", side, cpu_s,
                        100 * cpu_s / result.seconds, decisions > 0 ? 1e9 * cpu_s / decisions : 0);
   };
   std::string lines = line("client CPU", result.client_cpu_s);
   if (!result.server_cpu_s) {
-    return lines + "  server CPU    unknown (--server-pid tells where to look)\n";
+    return lines + "  server CPU    unknown (--server-pid names the process)\n";
   }
   lines += line("server CPU", *result.server_cpu_s);
   const double busy_s = busy_share * result.seconds;
   if (options.rate > 0) {
-    lines += "  The client waits awake for the next time of sending: its CPU tells nothing.\n";
+    lines += "  The client spins until the next scheduled time: its CPU time means nothing.\n";
   } else if (result.client_cpu_s >= busy_s && *result.server_cpu_s < busy_s * result.shards) {
     lines += "  The client was the bottleneck: the server can do more than this.\n";
   }

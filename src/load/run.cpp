@@ -26,12 +26,13 @@ namespace {
 constexpr double drain_seconds_max = 5;
 constexpr uint64_t handles_min = 10'000, handles_limit = 1'000'000'000;
 
-// Windows that outlast the run keep what was denied denied. Few keys would use up their permits in
-// such a window; with them so many questions fall into a short one that its first hardly counts.
+// In a window that outlasts the run, denied keys stay denied. Few keys would use up their permits
+// in such a window; for them a window is short, and has so many questions that its first one, which
+// takes the permits, hardly counts.
 constexpr const char* long_window_ms = "3600000";
 constexpr const char* short_window_ms = "1000";
 
-// As a server that is told nothing.
+// The server's own default of --max-keys.
 constexpr uint64_t keys_max_by_default = 10'000'000;
 
 std::unique_ptr<OwnServer> start_server(const Options& options) {
@@ -42,20 +43,20 @@ std::unique_ptr<OwnServer> start_server(const Options& options) {
       "--max-keys=" +
           std::to_string(std::max<uint64_t>(options.keys + options.keys / 5, keys_max_by_default)),
       "--shards=" + std::to_string(options.shards)};
-  // Each shard has its part of them; a single connection has all of its keys with one shard.
+  // Each shard has a part of the handles; one connection may have all of its keys on one shard.
   if (options.handles) {
     const uint64_t handles = (options.keys + options.keys / 5 + handles_min) * options.shards;
     arguments.push_back("--max-handles=" + std::to_string(std::min(handles, handles_limit)));
   }
-  // Whether a shard spins shall not depend on how many CPUs it was given.
+  // Without it, spinning would depend on the number of CPUs.
   arguments.emplace_back("--spin-us=0");
   if (!options.io.empty()) arguments.push_back("--io=" + options.io);
-  // Else it would take the first cores, where the load may be.
+  // Otherwise the server would pin itself to the first cores, where the load may run.
   if (options.server_cpus.empty()) arguments.emplace_back("--pin=false");
   return std::make_unique<OwnServer>(arguments, options.server_cpus);
 }
 
-// Everything that is there when the clock starts, in the order in which it needs each other.
+// Everything a run needs when the clock starts; each member uses those before it.
 class Load {
  public:
   Load(const Options& options, const sluicegate::Address& server) : options_{options} {
@@ -65,7 +66,7 @@ class Load {
     set_up_server();
     std::vector<std::unique_ptr<Lane>> lanes;
     for (Link& link : links_) {
-      if (streams_[link.stream].frames_count() == 0) continue;  // a shard that owns no key
+      if (streams_[link.stream].frames_count() == 0) continue;  // its shard owns no key
       lanes.push_back(options.client ? client_lane(link) : replay_lane(link));
     }
     print_preparation();
@@ -82,7 +83,7 @@ class Load {
     loop_->restart_counters();
   }
 
-  // Whether every frame was answered since, counting those that were sent again for one.
+  // Whether at least as many frames were answered since as every stream has.
   bool every_frame_answered() const {
     for (const Link& link : links_) {
       if (!streams_[link.stream].every_frame_answered()) return false;
@@ -96,20 +97,21 @@ class Load {
     return static_cast<uint64_t>(std::ranges::count(asked, true));
   }
 
-  // No key shall go on being denied at a server that is not ours.
+  // Leaves no key denied on a server that is not ours.
   void clean_up() {
     if (options_.address.empty() || !denied_by_key(options_)) return;
     release_denied_keys(options_, streams_, links_);
   }
 
  private:
-  // Whether the server is there, and how it spreads its keys, before anything is made for it.
+  // Connects before anything is prepared: fails early when no server answers, and reads its
+  // routing.
   static sluicegate::Welcome probe(const sluicegate::Address& server) {
     return sluicegate::Connection{server.host, server.port, {.client_name = "sluicegate-bench"}}
         .welcome();
   }
 
-  // For the denied share every key gets the limit that it counts on; it has it at our own server.
+  // The denied share needs a known limit for every key; on our own server all keys have it.
   void set_up_server() {
     std::optional<uint32_t> permits;
     if (options_.denied_share > 0 && !options_.address.empty()) permits = key_permits;
@@ -154,13 +156,13 @@ class Load {
   std::optional<Loop> loop_;
 };
 
-// A line a second.
+// Prints a line per second.
 class Progress {
  public:
   Progress(const char* phase, uint64_t begin_ns) : phase_{phase}, begin_ns_{begin_ns} {}
 
   // True when a second has passed.
-  bool tell(uint64_t now_ns, uint64_t decisions) {
+  bool print_once_a_second(uint64_t now_ns, uint64_t decisions) {
     if (now_ns - begin_ns_ < (shown_ + 1) * second_ns) return false;
     shown_ = (now_ns - begin_ns_) / second_ns;
     const double elapsed_s = static_cast<double>(now_ns - last_ns(begin_ns_)) * 1e-9;
@@ -183,7 +185,7 @@ class Progress {
   uint64_t decisions_ = 0;
 };
 
-// Runs the loop for `seconds`, and until all frames were answered when it shall be `whole`.
+// Runs the loop for `seconds`; with `whole` it goes on until all frames were answered.
 double run_for(Load& load, OwnServer* server, const char* phase, double seconds, bool whole) {
   const uint64_t begin_ns = now_ns();
   const uint64_t end_ns = begin_ns + static_cast<uint64_t>(seconds * 1e9);
@@ -191,14 +193,15 @@ double run_for(Load& load, OwnServer* server, const char* phase, double seconds,
   uint64_t ended_ns = begin_ns;
   load.loop().run([&](uint64_t now_ns) {
     const VerdictTally& tally = load.loop().counters().verdicts;
-    if (progress.tell(now_ns, tally.decisions()) && server != nullptr) server->discard_log();
+    if (progress.print_once_a_second(now_ns, tally.decisions()) && server != nullptr)
+      server->discard_log();
     ended_ns = now_ns;
     return now_ns < end_ns || (whole && !load.every_frame_answered());
   });
   return static_cast<double>(ended_ns - begin_ns) * 1e-9;
 }
 
-// Questions that are denied by their cost need one each that takes the permits; there are few.
+// Denial by cost needs one question per key that takes the permits; these keys are few.
 void warm_up(const Options& options, Load& load, OwnServer* server) {
   load.restart_counters();
   run_for(load, server, "warm-up", options.warm_up_seconds, denied_by_cost(options));
@@ -241,7 +244,8 @@ int run(Options options) {
   warm_up(options, load, own_server.get());
 
   Result result = measure(options, load, own_server.get());
-  const Counters measured = load.loop().counters();  // what drains behind the clock is not counted
+  const Counters measured =
+      load.loop().counters();  // answers that arrive during the drain do not count
   result.counters = &measured;
   result.distinct_keys = load.distinct_keys();
   result.shards = std::max(load.welcome().shards, 1U);

@@ -1,6 +1,6 @@
-// When an open loop asks: at fixed times, whatever the server does meanwhile.
-// Shape:  a frame is due as many entries' time after the one before as that one had. What is late
-//         stays due, so that no time of sending is left out of the latencies.
+// The times at which an open loop sends, whatever the server does.
+// Shape:  the time between two frames is proportional to the entries of the first. A late frame
+//         stays due, so that every scheduled time is part of the latencies.
 // Units:  nanoseconds of the monotonic clock.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace sluice::load {
 
 class Schedule {
  public:
-  // One of several that begin one after the other and together have the whole rate.
+  // Starts one of several schedules with staggered begins that together have the whole rate.
   void start(uint64_t begin_ns, double ns_per_entry) noexcept {
     begin_ns_ = begin_ns;
     ns_per_entry_ = ns_per_entry;
@@ -25,7 +25,7 @@ class Schedule {
  private:
   uint64_t begin_ns_ = 0;
   double ns_per_entry_ = 0;
-  uint64_t entries_ = 0;  // that were due before the next frame
+  uint64_t entries_ = 0;  // due before the next frame
 };
 
 }  // namespace sluice::load

@@ -1,6 +1,6 @@
-// The questions of one or more connections, cut into frames, and how far they have been asked.
-// Flow:   key_sequence -> Stream -> Lane, one frame after the other, beginning anew behind the
-//         last. Which keys were really asked is told from the frames asked.
+// The questions of one or more connections, cut into frames, and the next frame to send.
+// Flow:   key_sequence -> Stream -> Lane, one frame after the other; after the last the first
+//         follows again. The frames sent determine which keys were asked.
 // Lives:  the questions never change; spans live as long as the stream.
 #pragma once
 
@@ -22,14 +22,14 @@ class Stream {
 
   std::span<const Question> questions() const noexcept { return questions_; }
   size_t frames_count() const noexcept { return (questions_.size() + batch_ - 1) / batch_; }
-  // Where the questions of a frame begin; the last frame may have fewer than the others.
+  // Index of a frame's first question; the last frame may have fewer than the others.
   size_t begin_of(size_t frame) const noexcept { return frame * batch_; }
   std::span<const Question> frame(size_t index) const noexcept {
     const size_t begin = begin_of(index);
     return questions().subspan(begin, std::min<size_t>(batch_, questions_.size() - begin));
   }
 
-  // The frame whose turn it is.
+  // The frame to send next.
   size_t next_frame() const noexcept { return next_frame_; }
   void note_asked() noexcept {
     ++frames_asked_;
@@ -42,9 +42,9 @@ class Stream {
     frames_asked_ = 0;
     frames_answered_ = 0;
   }
-  // As many answers as there are frames since the counters were started.
+  // At least as many answers as the stream has frames since restart_counters().
   bool every_frame_answered() const noexcept { return frames_answered_ >= frames_count(); }
-  // Marks the keys asked since then.
+  // Marks the keys asked since restart_counters().
   void mark_asked_keys(std::vector<bool>& asked) const;
 
  private:

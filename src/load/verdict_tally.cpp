@@ -10,12 +10,12 @@ namespace {
 //   details | 8... the bytes
 constexpr size_t words_before_bytes = 8;
 constexpr uint64_t to_server_frame = uint64_t{2} << 32 | uint64_t{1} << 48;  // 2 data, 1 pointer
-constexpr uint64_t kind_verdicts = 2;                                    // its place in the union
+constexpr uint64_t kind_verdicts = 2;                                    // its number in the union
 constexpr uint64_t to_verdicts = uint64_t{1} << 32 | uint64_t{2} << 48;  // 1 data, 2 pointers
 constexpr uint64_t to_bytes = 1 | 1 << 2 | uint64_t{2} << 32;            // a byte list, 1 word on
 constexpr uint64_t pointer_mask = 0x7'FFFF'FFFF;                         // all but a list's length
 
-// How many bytes are `value`; in blocks whose count fits a byte, which compilers make SIMD of.
+// Counts the bytes equal to `value`, in blocks small enough to count in a byte: compilers use SIMD.
 uint64_t count_equal(const uint8_t* bytes, size_t count, uint8_t value) noexcept {
   uint64_t sum = 0;
   while (count > 0) {
@@ -64,12 +64,12 @@ std::optional<VerdictTally::Counted> VerdictTally::next(std::span<const uint64_t
   const size_t frame_words = 1 + (words[0] >> 32);
   const uint64_t bytes_count = words[6] >> 35;
   const auto entries = static_cast<uint32_t>(words[5]);
-  const bool usual = static_cast<uint32_t>(words[0]) == 0 && words[1] == to_server_frame &&
-                     words[3] == kind_verdicts && words[4] == to_verdicts &&
-                     (words[6] & pointer_mask) == to_bytes && words[7] == 0 &&
-                     (bytes_count == entries || (bytes_count == 1 && entries > 0)) &&
-                     frame_words >= words_before_bytes + (bytes_count + 7) / 8;
-  if (!usual) return next_by_library(words);
+  const bool is_standard = static_cast<uint32_t>(words[0]) == 0 && words[1] == to_server_frame &&
+                           words[3] == kind_verdicts && words[4] == to_verdicts &&
+                           (words[6] & pointer_mask) == to_bytes && words[7] == 0 &&
+                           (bytes_count == entries || (bytes_count == 1 && entries > 0)) &&
+                           frame_words >= words_before_bytes + (bytes_count + 7) / 8;
+  if (!is_standard) return next_by_library(words);
   if (frame_words > words.size()) return std::nullopt;
   count_bytes(reinterpret_cast<const uint8_t*>(&words[words_before_bytes]), bytes_count, entries);
   return Counted{.id = words[2], .entries = entries, .words = frame_words, .refused = false};

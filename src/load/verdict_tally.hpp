@@ -1,7 +1,7 @@
 // Decodes answers and counts every verdict in them.
 // Flow:   received words -> next() per whole frame -> counts by verdict.
-// Shape:  our server's Verdicts frame of one segment is recognised by comparing five words and its
-//         bytes counted where they lie; everything else goes through the client's decoder.
+// Shape:  recognises our server's Verdicts frame of one segment by comparing five words and counts
+//         its bytes in place; everything else goes through the client's decoder.
 // Errors: sluicegate::ProtocolError.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace sluice::load {
 
 class VerdictTally {
  public:
-  // One answer: whose, and how long its frame was.
+  // One answer: the id of its request, and the length of its frame.
   struct Counted {
     uint64_t id;
     uint64_t entries;
@@ -26,10 +26,10 @@ class VerdictTally {
     bool refused;
   };
 
-  // Counts the frame at the start of `words`; nothing when it is not whole yet.
+  // Counts the frame at the start of `words`; nullopt when it is incomplete.
   std::optional<Counted> next(std::span<const uint64_t> words);
 
-  // One answer that was decoded already.
+  // Counts an answer that was decoded already.
   void add(std::span<const sluicegate::Verdict> verdicts) noexcept;
   void add_refusal(std::string_view text);
 
@@ -40,7 +40,9 @@ class VerdictTally {
   uint64_t decisions() const noexcept { return decisions_; }
   uint64_t frames() const noexcept { return frames_; }
   uint64_t refusals() const noexcept { return refusals_; }
-  uint64_t library_frames() const noexcept { return library_frames_; }  // not of the usual shape
+  uint64_t library_frames() const noexcept {
+    return library_frames_;
+  }  // not in the standard layout
   const std::string& refusal_text() const noexcept { return refusal_text_; }
 
  private:

@@ -11,14 +11,14 @@
 namespace sluice::log {
 namespace {
 
-// From src/ on, wherever it was compiled.
+// The path from src/ on, independent of the build's folder.
 std::string_view file_of(const Source& source) noexcept {
   const std::string_view path = source.file;
   const size_t start = path.rfind("src/");
   return start == std::string_view::npos ? path : path.substr(start);
 }
 
-// Put together here: of a line with a request in it, a copy of its fields is half the price.
+// Writes the line directly: a copy of the fields would be half the cost of a request's line.
 std::string json_line(Level level, std::string_view message, const Fields& fields,
                       const Source* source) {
   std::string line;
@@ -41,7 +41,7 @@ std::string json_line(Level level, std::string_view message, const Fields& field
   return line;
 }
 
-// A value as it stands in text: a list as Go prints it.
+// A value in the text formats: a list as Go prints it.
 std::string text_of(const Fields& value) {
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_array()) return text::one_line(value);
@@ -91,7 +91,7 @@ std::string default_line(Level level, std::string_view message, const Fields& fi
   return line;
 }
 
-// "86.99": without zeros at its end.
+// "86.99": without zeros at the end.
 std::string decimal(int64_t value, int64_t unit) {
   const auto digits = fmt::format("{:.9f}", static_cast<double>(value) / static_cast<double>(unit));
   const size_t last = digits.find_last_not_of('0');

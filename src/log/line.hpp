@@ -1,4 +1,5 @@
-// One event as a line of text, but for its time, which is put in front when it is written.
+// One event as a line of text without its time, which the log puts in front when it writes the
+// line.
 // Shape:  json            ,"level":"INFO","source":{...},"message":"...",FIELDS}
 //         text            level=INFO source=FILE:LINE message="..." a.b=value
 //         system_default  INFO the message a.b=value
@@ -14,22 +15,23 @@
 
 namespace sluice::log {
 
-// In the order they are told; objects may be nested.
+// In the order in which they are added; objects may be nested.
 using Fields = text::Json;
 
-// What JSON has no type for, as a field of this format: JSON has an object, nanoseconds and a time
-// to the nanosecond, the others Go's `map[a:1 b:two]`, `1.5ms` and a time to the millisecond.
+// Values that JSON has no type for, as a field of this format: in JSON an object, nanoseconds and a
+// time to the nanosecond; in the others Go's `map[a:1 b:two]`, `1.5ms` and a time to the
+// millisecond.
 Fields map_value(Format format, const Fields& pairs);
 Fields duration_value(Format format, int64_t ns);
 Fields time_value(Format format, int64_t wall_ns);
 
-// Which line of code speaks: std::source_location, which clang 14 lacks.
+// The line of code that logs: std::source_location, which clang 14 lacks.
 struct Source {
   const char* file;
   const char* function;
   uint32_t line;
 
-  // As a default argument: where the function that has it is called.
+  // As a default argument of a function: the place where that function is called.
   static constexpr Source here(const char* file = __builtin_FILE(),
                                const char* function = __builtin_FUNCTION(),
                                uint32_t line = __builtin_LINE()) noexcept {
@@ -37,7 +39,7 @@ struct Source {
   }
 };
 
-// `source` null: the line does not tell it.
+// With a null `source` the line has none.
 std::string make_line(Format format, Level level, std::string_view message, const Fields& fields,
                       const Source* source);
 

@@ -24,7 +24,7 @@ struct Log {
   std::shared_ptr<spdlog::async_logger> logger;
 };
 
-// Lines that the system did not take.
+// The number of lines that the system did not take.
 std::atomic<uint64_t> unwritten{0};
 
 Log& the_log() noexcept {
@@ -32,13 +32,14 @@ Log& the_log() noexcept {
   return log;
 }
 
-// Of start() and stop() alone. What is written without it is thrown away.
+// Only start() and stop() use it. Lines that are written without a pool are dropped.
 std::shared_ptr<Pool>& the_pool() noexcept {
   static std::shared_ptr<Pool> pool;
   return pool;
 }
 
-// Of the pool's thread alone. What cannot be written is counted: nobody else can be told.
+// Only the pool's thread uses it. It counts the lines that it cannot write: there is no other place
+// to report them.
 class StreamSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
   explicit StreamSink(std::FILE* stream) : stream_(stream) {}
@@ -52,13 +53,13 @@ class StreamSink final : public spdlog::sinks::base_sink<spdlog::details::null_m
     torn_ = std::fflush(stream_) != 0 || written < line.size();
     if (!torn_) return;
     std::clearerr(stream_);
-    ::__fpurge(stream_);  // else it would be tried again with the next line
+    ::__fpurge(stream_);  // else stdio would write it again with the next line
     unwritten.fetch_add(1, std::memory_order_relaxed);
   }
   void flush_() override {}
 
   std::FILE* stream_;
-  bool torn_ = false;  // perhaps in the middle of a line
+  bool torn_ = false;  // the last write failed, perhaps in the middle of a line
 };
 
 std::FILE* stream_of(const Options& options) noexcept {
@@ -66,7 +67,7 @@ std::FILE* stream_of(const Options& options) noexcept {
   return options.format == Format::system_default ? stderr : stdout;
 }
 
-// What stands in front of a line, and behind it.
+// The text in front of a line, and behind it.
 const char* pattern_of(Format format) noexcept {
   switch (format) {
     case Format::json:
@@ -114,7 +115,7 @@ bool stop(std::chrono::milliseconds timeout) {
   if (pool == nullptr) return true;
   std::promise<void> written;
   std::future<void> done = written.get_future();
-  // The pool's destructor waits for its queue.
+  // The pool's destructor waits until its queue is empty.
   std::thread closer([pool = std::move(pool), written = std::move(written)]() mutable {
     pool.reset();
     written.set_value();

@@ -1,10 +1,10 @@
-// The server's log: a line is built where the event happens and written by a thread of its own.
+// The server's log: the thread of the event builds the line, the log's own thread writes it.
 // Flow:   wants() -> write() -> a bounded queue -> stdout (json, text) or stderr (system_default).
 // Shape:  line.hpp; times are UTC.
-// Errors: nobody waits for the log: when its reader is slow the oldest lines in the queue are
-//         overrun. lines_lost() counts them, and those that the system does not take.
-// Lives:  one per process: start() before there are other threads. Without it nothing is wanted;
-//         what is written after stop() is thrown away.
+// Errors: write() never waits: when the reader of the log is slow, new lines overwrite the oldest
+//         ones in the queue. lines_lost() counts these, and those that the system does not take.
+// Lives:  one per process: start() before there are other threads. Before it wants() is false;
+//         lines written after stop() are dropped.
 #pragma once
 
 #include <chrono>
@@ -22,13 +22,13 @@ struct Options {
   Format format = Format::json;
   Level level = Level::info;
   bool includes_source = true;
-  std::FILE* stream = nullptr;  // where to instead of stdout or stderr; for tests
+  std::FILE* stream = nullptr;  // instead of stdout or stderr; for tests
 };
 
 void start(const Options& options);
 
-// Writes what is queued; false when that takes longer than `timeout` (a reader that does not read):
-// then the thread still hangs in its write, and only _Exit() ends the process.
+// Writes the queued lines; false when that takes longer than `timeout` (the log's reader does not
+// read): then the thread still hangs in its write, and only _Exit() ends the process.
 bool stop(std::chrono::milliseconds timeout);
 
 bool wants(Level level) noexcept;

@@ -1,4 +1,4 @@
-// Time as the log tells it. Lines are built away from the loop turn's clock, which stands still.
+// The time of log lines. The log reads the clock itself, because a turn's clock stands still.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 namespace sluice::policy {
 namespace {
 
-constexpr int64_t set_bytes_max = 16 << 20;  // of one core: the patterns, and their work
+constexpr int64_t set_bytes_max = 16 << 20;  // per shard, for the patterns and their matching
 
 RE2::Options options() {
   RE2::Options options{RE2::Quiet};
@@ -18,7 +18,7 @@ RE2::Options options() {
 
 struct PatternSet::Compiled {
   RE2::Set set{options(), RE2::UNANCHORED};
-  std::vector<std::unique_ptr<RE2>> singles;  // made when the set fails for the first time
+  std::vector<std::unique_ptr<RE2>> singles;  // compiled when the set fails for the first time
 };
 
 PatternSet::PatternSet() = default;
@@ -37,7 +37,7 @@ std::string PatternSet::compile() {
   set_matches_.reserve(numbers_.size());
   if (!compiled_ || compiled_->set.Compile()) return {};
   return "the regular expressions together take more than " + std::to_string(set_bytes_max >> 20) +
-         " MiB: fewer or simpler ones, please";
+         " MiB: use fewer or simpler ones";
 }
 
 void PatternSet::match(std::string_view text, std::vector<int>& found) {

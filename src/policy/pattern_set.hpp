@@ -1,9 +1,9 @@
-// Regular expressions that are matched all at once, and which of them match.
-// Shape:  one RE2 set. A set that runs out of memory over a text does not count as "no match": the
-//         patterns are then tried one by one.
-// Errors: add() and compile() tell what is wrong; a set that could not be compiled must not be
-//         asked.
-// Lives:  one thread, for matching fills caches behind a lock.
+// Matches a text against many regular expressions at once and returns those that match.
+// Shape:  one RE2 set. When the set runs out of memory over a text, the patterns are tried one by
+//         one: that is not "no match".
+// Errors: add() and compile() return the fault as text; match() must not be called on a set that
+//         failed to compile.
+// Lives:  one thread, because matching fills caches behind a lock.
 // Source: RE2's set.h.
 #pragma once
 
@@ -21,9 +21,9 @@ class PatternSet {
   PatternSet(const PatternSet&) = delete;
   PatternSet& operator=(const PatternSet&) = delete;
 
-  // A match of it is told as `number`. Empty: it is good.
+  // match() reports the pattern as `number`. Returns the fault; empty: the pattern is valid.
   std::string add(const std::string& pattern, int number);
-  // After the last one. Empty: they are good, all together.
+  // Call it after the last add(). Returns the fault; empty: all patterns together are good.
   std::string compile();
 
   bool empty() const noexcept { return numbers_.empty(); }

@@ -31,16 +31,16 @@ std::string entry_place(const std::string& list, size_t index, const Json& entry
   return named ? place + " (" + quoted_excerpt(name->get_ref<const std::string&>()) + ")" : place;
 }
 
-// An array of at most so many; what else it is has been complained of.
-bool is_array(const Json& value, const std::string& place, size_t count_max,
-              Complaints& complaints) {
+// Checks for an array of at most `count_max` entries and complains of anything else.
+bool check_array(const Json& value, const std::string& place, size_t count_max,
+                 Complaints& complaints) {
   if (!value.is_array()) {
     complaints.push_back(place + ": must be an array, not " + shown(value));
     return false;
   }
   if (value.size() <= count_max) return true;
   complaints.push_back(place + ": has " + std::to_string(value.size()) + " entries; at most " +
-                       std::to_string(count_max) + ", please");
+                       std::to_string(count_max) + " are allowed");
   return false;
 }
 
@@ -51,7 +51,7 @@ class SubjectsReader {
       : place_(std::move(place)), source_(source), complaints_(complaints) {}
 
   std::vector<QuotaRule> read(const Json& value) {
-    if (is_array(value, place_, subjects_max, complaints_)) {
+    if (check_array(value, place_, subjects_max, complaints_)) {
       for (size_t i = 0; i < value.size(); ++i) read_entry(i, value[i]);
     }
     return std::move(rules_);
@@ -67,7 +67,7 @@ class SubjectsReader {
     if (!entry.is_object()) return;
     if (is_of_file) read_is_regex(entry, place, rule);
     read_subject(entry, place, rule);
-    if (!rule.is_regex) check_it_is_new(index, place, rule);
+    if (!rule.is_regex) check_not_duplicate(index, place, rule);
     rules_.push_back(std::move(rule));
   }
 
@@ -85,11 +85,11 @@ class SubjectsReader {
   void read_subject(const Json& entry, const std::string& place, QuotaRule& rule) {
     const auto found = entry.find("subject");
     if (found == entry.end() || found->is_null()) {
-      complaints_.push_back(place + ", subject: is missing: say which subjects the quota is for");
+      complaints_.push_back(place + ", subject: is missing: name the subjects of the quota");
     } else if (!found->is_string()) {
       complaints_.push_back(place + ", subject: must be a string, not " + shown(*found));
     } else if (found->get_ref<const std::string&>().empty() && !rule.is_regex) {
-      complaints_.push_back(place + ", subject: is empty and names none");
+      complaints_.push_back(place + ", subject: is empty and names no subject");
     } else {
       rule.subject = found->get<std::string>();
       if (!rule.is_regex) return;
@@ -99,12 +99,12 @@ class SubjectsReader {
     }
   }
 
-  void check_it_is_new(size_t index, const std::string& place, const QuotaRule& rule) {
+  void check_not_duplicate(size_t index, const std::string& place, const QuotaRule& rule) {
     if (rule.subject.empty()) return;
     const auto [earlier, is_new] = names_.emplace(rule.subject, index);
     if (is_new) return;
-    complaints_.push_back(place + ", subject: is there twice: " + place_ + "[" +
-                          std::to_string(earlier->second) + "] is the same");
+    complaints_.push_back(place + ", subject: is a duplicate of " + place_ + "[" +
+                          std::to_string(earlier->second) + "]");
   }
 
   const std::string place_;
@@ -141,7 +141,7 @@ void read_profile_object(const Json& profile, const std::string& place, const st
   }
   if (date.empty()) {
     complaints.push_back(place +
-                         ", date: is missing: say when its figures were true, as \"2026-02\"");
+                         ", date: is missing: give the date of its figures, as \"2026-02\"");
   }
   if (!has_subjects) complaints.push_back(place + ", subjects: is missing");
   for (QuotaRule& rule : rules) {
@@ -171,7 +171,7 @@ void read_profile_text(const ProfileFile& file, const std::string& place, QuotaR
 
 void read_profiles(const Json& value, const ReadProfile& read_profile, QuotaRules& quotas,
                    std::vector<ProfileFile>& profiles, Complaints& complaints) {
-  if (!is_array(value, "quotas.profiles", profiles_max, complaints)) return;
+  if (!check_array(value, "quotas.profiles", profiles_max, complaints)) return;
   for (size_t i = 0; i < value.size(); ++i) {
     const std::string place = "quotas.profiles[" + std::to_string(i) + "]";
     if (!value[i].is_string() || value[i].get_ref<const std::string&>().empty()) {
@@ -210,7 +210,7 @@ void read_number(const char* field, const Json& value, uint64_t min, uint64_t ma
 }
 
 // "anthropic, gemini and openai": the profiles of a folder.
-std::string profiles_there(const std::string& folder) {
+std::string listed_profiles(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;
   for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
@@ -227,9 +227,9 @@ std::string profiles_there(const std::string& folder) {
 }
 
 std::string unknown_profile(const std::string& folder, const std::string& why) {
-  const std::string there = profiles_there(folder);
+  const std::string there = listed_profiles(folder);
   return "cannot be read (" + why + "); " +
-         (there.empty() ? "there are none in " + folder + " (--profiles names their folder)"
+         (there.empty() ? "there are none in " + folder + " (--profiles sets the folder)"
                         : "in " + folder + " there are " + there) +
          "; a file is named by a path with a slash, such as ./mine.json";
 }

@@ -1,13 +1,12 @@
-// What a configuration file says under "quotas" -> QuotaRules, or everything that is wrong with it.
-// Flow:   parse_rules() -> read_quotas() -> QuotaRules -> QuotaBook. Profiles that it names are
-// read
-//         by a function, so that nothing but read_profiles_in() touches files.
+// The "quotas" of a configuration file -> QuotaRules, or all complaints about them.
+// Flow:   parse_rules() -> read_quotas() -> QuotaRules -> QuotaBook. A function reads the profiles
+//         that the file names, so that only read_profiles_in() touches files.
 // Shape:  {"profiles": ["openai", "./mine.json"],
 //          "unknown_subjects": "allow" | "deny" | {"limits": [...]},
 //          "subjects": [{"subject": "NAME or RE2", "subject_is_regex": false, "limits": [...]}],
 //          "default_lifetime_ms": 60000, "default_output_tokens": 0}
 //         A profile: {"date": "2026-02", "about": "...", "subjects": [{"subject": "NAME", ...}]}
-//         null: not told. Fields of a quota: quota_text.hpp.
+//         null counts as absent. Fields of a quota: quota_text.hpp.
 // Errors: a complaint names the subject by its place and name, the field, and the cure.
 #pragma once
 
@@ -26,25 +25,25 @@ inline constexpr size_t profiles_max = 32;
 struct ProfileFile {
   std::string path;
   std::string text;
-  std::string error;      // why there is no text; empty: there is one
-  std::string complaint;  // what is told then, with the cure
+  std::string error;      // why the text is missing; empty: it was read
+  std::string complaint;  // the error with the cure, for people
   bool operator==(const ProfileFile&) const = default;
 };
 
-// By what the configuration file calls it.
+// Reads the profile that has this name in the configuration file.
 using ReadProfile = std::function<ProfileFile(const std::string& name)>;
 
 ProfileFile no_profile(const std::string& name);
 
-// "openai" is openai.json in `folder`; what has a slash is a path, relative to the configuration
+// "openai" is openai.json in `folder`; a name with a slash is a path, relative to the configuration
 // file's folder.
 ReadProfile read_profiles_in(std::string folder, const std::string& config_file);
 
-// Also gives the profiles that it has read, in their order, those that failed too.
+// Appends the profiles that it has read to `profiles`, in their order, including those that failed.
 QuotaRules read_quotas(const text::Json& value, const ReadProfile& read_profile,
                        std::vector<ProfileFile>& profiles, std::vector<std::string>& complaints);
 
-// A subject as a file would have it, in one line.
+// A subject as an entry of a file, in one line.
 std::string subject_text(const QuotaRule& rule);
 
 }  // namespace sluice::policy

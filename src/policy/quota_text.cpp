@@ -26,7 +26,7 @@ using text::whole_number;
 
 constexpr int64_t day_ms = 24LL * 3'600 * 1'000;
 
-// What is wrong with a field.
+// Adds a complaint about a field.
 using Complain = std::function<void(std::string_view field, const std::string& what)>;
 
 std::string joined(const std::string& place, std::string_view field) {
@@ -76,7 +76,7 @@ constexpr std::array<std::string_view, 8> limit_fields{
     "name", "metric", "amount", "period_ms", "kind", "period", "time_zone", "count_cached"};
 constexpr std::array<std::string_view, 3> quota_fields{"limits", "expired", "overtakers"};
 
-// What a GET adds (wire/rest_quota_reply.cpp).
+// The fields that the answer to a GET adds (wire/rest_quota_reply.cpp).
 constexpr std::array<std::string_view, 4> reported_limit_fields{"used", "reserved", "remaining",
                                                                 "reset_ms"};
 constexpr std::array<std::string_view, 5> reported_quota_fields{"name", "source", "profile",
@@ -86,14 +86,13 @@ bool contains(std::span<const std::string_view> words, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
 }
 
-// ---- Values
-// --------------------------------------------------------------------------------------
+// ---- Values ---------------------------------------------------------------------------------
 
 bool counts_input(Metric metric) {
   return metric == Metric::input_tokens || metric == Metric::tokens;
 }
 
-// Clients read names in JSON and in headers.
+// Names appear in JSON and in headers.
 bool is_plain_text(const std::string& text) {
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
   return !std::ranges::any_of(text, is_control) && text::is_utf8(text);
@@ -119,7 +118,7 @@ void check_period(Limit& limit, const Complain& complain) {
   const std::string not_this = ", not " + std::to_string(limit.period_ms);
   switch (limit.kind) {
     case LimitKind::concurrency:
-      complain("kind", "slots are of concurrency alone");
+      complain("kind", "concurrency is only for the metric concurrency");
       break;
     case LimitKind::fixed:
     case LimitKind::sliding:
@@ -139,7 +138,7 @@ void check_period(Limit& limit, const Complain& complain) {
       break;
     case LimitKind::calendar:
       if (limit.period_ms != 0) {
-        complain("period_ms", "a calendar has none: say \"period\": hour, day, week or month");
+        complain("period_ms", "a calendar has none: set \"period\" to hour, day, week or month");
       }
       break;
   }
@@ -161,7 +160,7 @@ void check_calendar(Limit& limit, const Complain& complain) {
   if (limit.unit != CalendarUnit::none) {
     complain("period", "is for \"kind\": \"calendar\"; others have period_ms");
   }
-  if (!limit.time_zone.empty()) complain("time_zone", "is for \"kind\": \"calendar\" alone");
+  if (!limit.time_zone.empty()) complain("time_zone", "is only for \"kind\": \"calendar\"");
 }
 
 void check_limit(Limit& limit, const Complain& complain) {
@@ -177,16 +176,16 @@ void check_limit(Limit& limit, const Complain& complain) {
     complain("amount", "must be at most " + std::to_string(limits::amount_max));
   }
   if (limit.count_cached && !counts_input(limit.metric)) {
-    complain("count_cached", "is for input_tokens and tokens alone");
+    complain("count_cached", "is only for input_tokens and tokens");
   }
 }
 
-// Of the numbers that a frame may bring instead of words.
+// Checks enumerators, which come as numbers in a frame.
 bool check_enumerators(const Limit& limit, const Complain& complain) {
   const auto check = [&](auto value, uint32_t count, std::string_view field) {
     const auto number = static_cast<uint32_t>(value);
     if (number < count) return true;
-    complain(field, "there is none of number " + std::to_string(number));
+    complain(field, "unknown number " + std::to_string(number));
     return false;
   };
   const bool metric = check(limit.metric, api::metrics_count, "metric");
@@ -198,10 +197,10 @@ bool check_enumerators(const Limit& limit, const Complain& complain) {
 
 std::string too_many_limits(size_t count) {
   return "has " + std::to_string(count) + "; at most " + std::to_string(limits::quota_limits_max) +
-         ", please";
+         " are allowed";
 }
 
-// Every name but the first of its kind.
+// Complains of each limit that repeats an earlier limit's name.
 void check_names_differ(const std::vector<Limit>& limits,
                         const std::function<void(size_t index)>& complain) {
   std::unordered_set<std::string_view> names;
@@ -211,12 +210,11 @@ void check_names_differ(const std::vector<Limit>& limits,
 }
 
 constexpr std::string_view name_is_taken =
-    "is the name of an earlier limit, too: each has its own, please";
+    "is also the name of an earlier limit: names must differ";
 
-// ---- JSON
-// ----------------------------------------------------------------------------------------
+// ---- JSON -----------------------------------------------------------------------------------
 
-// Reads one limit, field by field. A field that cannot be read is complained of once.
+// Reads one limit, field by field. Complains once of a field that it cannot read.
 class LimitReader {
  public:
   LimitReader(size_t index, const Json& entry, const std::string& place, Form form,
@@ -320,8 +318,7 @@ class LimitReader {
     }
   }
 
-  // What a field that could not be read stands for is not known: no complaints of others because
-  // of it.
+  // The value of a field that could not be read is not known: it causes no complaints about others.
   void check() {
     for (const std::string_view field : {"name", "metric", "amount"}) {
       if (!given_.contains(std::string{field})) complain(field, "is missing");
@@ -331,7 +328,7 @@ class LimitReader {
     }
     if (bad_.contains("metric") || bad_.contains("kind")) return;
     if (needs_period() && !given_.contains("period_ms")) {
-      complain("period_ms", "is missing: over which time the amount is allowed");
+      complain("period_ms", "is missing: the time over which the amount is allowed");
     }
     check_limit(limit_,
                 [this](std::string_view field, const std::string& what) { complain(field, what); });

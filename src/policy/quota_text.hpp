@@ -1,13 +1,13 @@
 // A quota as JSON <-> api::Quota.
 // Flow:   the configuration file, a profile, the body of a PUT -> read_quota() -> api::Quota;
-//         a quota of a frame -> check_quota(); quota_json() -> what a GET tells.
+//         a quota of a frame -> check_quota(); quota_json() -> the answer to a GET.
 // Shape:  {"limits": [{"name": "tpm", "metric": "tokens", "amount": 30000, "period_ms": 60000,
 //                      "kind": "sliding"}, ...], "expired": "keep", "overtakers": 0}
 //         `amount` may be "unlimited" or "block". Calendar: `period` and `time_zone` in the place
-//         of `period_ms`. Concurrency: none of them, no `kind`. null: not told. As a GET tells it
-//         there is more: how each limit stands, and where the quota came from.
+//         of `period_ms`. Concurrency: none of them, no `kind`. null counts as absent. The answer
+//         to a GET has more fields: the usage of each limit, and the quota's source.
 // Errors: a complaint names the limit by its place and name, the field, and the cure; all of them
-//         are told at once.
+//         are reported at once.
 #pragma once
 
 #include <cstdint>
@@ -23,26 +23,27 @@ namespace sluice::policy {
 
 struct ParsedQuota {
   api::Quota quota;
-  std::vector<std::string> complaints;  // none: the quota is good
+  std::vector<std::string> complaints;  // none: the quota is valid
 };
 
 enum class Form : uint8_t {
-  written,   // every field counts
-  reported,  // or as a GET tells it: what that adds is passed over, so that it can be put back
+  written,   // as in a file: every field counts
+  reported,  // or as a GET answers it: the fields that it adds are ignored, so that it can be put
 };
 
-// Of Form::told.
+// Reads a quota of Form::reported.
 ParsedQuota parse_quota(std::string_view text);
 
-// Complaints begin with `place`, if it is not empty. Fields named in `others` are the caller's.
+// Complaints begin with `place`, if it is not empty. The caller reads the fields in `others`.
 api::Quota read_quota(const text::Json& object, const std::string& place,
                       std::span<const std::string_view> others,
                       std::vector<std::string>& complaints, Form form = Form::written);
 
-// Of a quota that did not come as JSON: what is wrong with it. What may be left out is filled in.
+// Checks a quota that did not come as JSON and returns the complaints. Sets optional fields that
+// are absent to their defaults.
 std::vector<std::string> check_quota(api::Quota& quota);
 
-// What read_quota() reads back as the same quota, without what nobody has to say.
+// JSON that read_quota() reads as the same quota; optional fields with their defaults are left out.
 text::Json limit_json(const api::Limit& limit);
 text::Json quota_json(const api::Quota& quota);
 

@@ -1,5 +1,5 @@
 // One entry of the policy file: keys that match get the limits it sets.
-// Shape:  what is not set stays as the entries before it, or the flags, have it.
+// Shape:  values that it does not set stay as earlier entries, or the flags, set them.
 // Source: gocc's configuration file; `can_queue` is ours.
 #pragma once
 
@@ -12,7 +12,7 @@
 namespace sluice::policy {
 
 struct Rule {
-  std::string pattern;  // a whole key; or RE2 that matches anywhere in one
+  std::string pattern;  // a whole key; or RE2 that matches anywhere in a key
   bool is_regex = false;
   std::optional<uint32_t> max_requests;
   std::optional<uint32_t> max_requests_in_queue;

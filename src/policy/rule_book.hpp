@@ -1,8 +1,8 @@
-// Which policy a key has: the flags' values, overwritten by every rule that matches, in order.
-// Shape:  whole keys are found by hash; all regular expressions are matched at once. The quotas of
-//         subjects come and go with it, for they are of the same file.
+// Finds the policy of a key: the flags' values, overwritten by every rule that matches, in order.
+// Shape:  whole keys are found by hash; all regular expressions are matched at once. The book also
+//         has the quotas of subjects, because they are in the same file.
 // Errors: the constructor throws std::runtime_error when the patterns together are too large.
-// Lives:  one thread; each core has its own, for matching fills caches behind a lock.
+// Lives:  one thread; each shard has its own, because matching fills caches behind a lock.
 // Source: gocc, "Merge".
 #pragma once
 
@@ -36,7 +36,7 @@ class RuleBook {
 
   QuotaBook& quotas() noexcept { return quotas_; }
 
-  // The rules that match, by their index, ascending. Until the next call.
+  // The indexes of the rules that match, ascending. Valid until the next call.
   const std::vector<int>& matches(std::string_view key);
 
   // The same, pattern by pattern: what matches() falls back to.

@@ -96,7 +96,7 @@ class EntryReader {
     const bool fits = value.is_number_integer() &&
                       (!value.is_number_unsigned() || value.get<uint64_t>() <= INT64_MAX);
     const int64_t number = fits ? value.get<int64_t>() : -1;
-    out.reset();  // of a field that is there twice, the last one counts
+    out.reset();  // of a field that is given twice, the last one counts
     if (fits && number == 0) return;
     if (fits && number >= min && number <= max) {
       out = static_cast<Integer>(number);
@@ -117,7 +117,7 @@ class EntryReader {
 
   void check_pattern() {
     if (!has_pattern_) {
-      complain("key_pattern", "is missing: say which keys the entry is for");
+      complain("key_pattern", "is missing: name the keys of the entry");
     } else if (rule_.pattern.empty() && !rule_.is_regex) {
       complain("key_pattern",
                "is empty and matches no key; every key is \".*\" with "
@@ -132,7 +132,7 @@ class EntryReader {
   std::vector<std::string>& complaints_;
   Rule rule_;
   bool has_pattern_ = false;
-  bool pattern_is_good_ = true;  // as far as its kind goes
+  bool pattern_is_good_ = true;  // it is a string
   bool can_queue_ = true;
 };
 
@@ -144,7 +144,7 @@ void read_keys(const Json& value, ParsedRules& parsed) {
   } else if (value.size() > rules_max) {
     parsed.complaints.push_back("keys: has " + std::to_string(value.size()) + " entries; at most " +
                                 std::to_string(rules_max) +
-                                ", please: let patterns match many keys");
+                                " are allowed: let patterns match many keys");
   } else {
     for (size_t index = 0; index < value.size(); ++index) {
       parsed.rules.push_back(EntryReader(index, value[index], parsed.complaints).take());

@@ -11,7 +11,7 @@
 namespace sluice::policy {
 
 TextFile read_text_file(const std::string& path) {
-  // Nobody waits for who writes into a pipe.
+  // With O_NONBLOCK, open() does not wait for the writer of a pipe.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return {.text = {}, .error = std::strerror(errno)};
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file{::fdopen(descriptor, "r"),

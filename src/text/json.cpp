@@ -26,7 +26,7 @@ void write_json(const Json& value, JsonWriter<std::string>& out) {
     case Json::value_t::number_integer:
       return out.value(value.get<int64_t>());
     default:
-      return out.written(value.dump());  // null, or a number with a point: never text
+      return out.written(value.dump());  // null, or a number with a point: no text to escape
   }
 }
 

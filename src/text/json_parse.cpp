@@ -11,7 +11,7 @@ constexpr size_t typical_names = 16;  // of the outermost object
 constexpr const char* nul_complaint = "not JSON: there is a NUL byte";
 
 bool has_nul(std::string_view text) {
-  return text.find('\0') != text.npos;  // to the library it is the end
+  return text.find('\0') != text.npos;  // the library takes it for the end
 }
 
 std::string syntax_complaint(const Json::exception& error) {
@@ -21,35 +21,35 @@ std::string syntax_complaint(const Json::exception& error) {
   return "not JSON, " + text.substr(at + 4);
 }
 
-// Builds the tree from what the library reads, and notices what it lets pass: a name that comes
-// twice, and nesting without end. After a complaint it only listens for worse: text that is no
-// JSON.
+// Builds the tree from the library's events, and complains of JSON that the library accepts: a
+// repeated name, and too deep nesting. After a complaint it only checks whether the rest is JSON:
+// that complaint comes first.
 class BoundedBuilder {
  public:
   explicit BoundedBuilder(const JsonBounds& bounds) : bounds_(bounds) {}
 
   ParsedJson take() { return {std::move(root_), std::move(complaint_)}; }
 
-  // As nlohmann::json_sax has them; true: read on.
+  // The callbacks of nlohmann::json_sax; true: continue.
   bool null() { return add(nullptr); }
   bool boolean(bool value) { return add(value); }
   bool number_integer(int64_t value) { return add(value); }
   bool number_unsigned(uint64_t value) { return add(value); }
   bool number_float(double value, const std::string&) { return add(value); }
   bool string(std::string& value) { return add(std::move(value)); }
-  bool binary(Json::binary_t&) { return false; }  // JSON text has none
+  bool binary(Json::binary_t&) { return false; }  // never called for JSON text
   bool start_object(size_t) { return open(Json::value_t::object); }
   bool start_array(size_t) { return open(Json::value_t::array); }
   bool end_object() { return close(); }
   bool end_array() { return close(); }
 
   bool key(std::string& name) {
-    if (!goes_on()) return true;
+    if (!check_depth()) return true;
     auto& object = open_.back()->get_ref<Json::object_t&>();
-    // A map that grows copies all that it holds.
+    // A map that grows copies all its members.
     if (open_.size() == 1 && object.empty()) object.reserve(typical_names);
     const auto [place, is_new] = object.emplace(name, nullptr);
-    if (!is_new) complaint_ = quoted_excerpt(name) + " comes twice; give it once";
+    if (!is_new) complaint_ = quoted_excerpt(name) + " is given twice; give it once";
     if (object.size() > bounds_.names_max) complaint_ = "too many fields";
     value_ = &place->second;
     return true;
@@ -61,12 +61,12 @@ class BoundedBuilder {
   }
 
  private:
-  bool goes_on() {
+  bool check_depth() {
     if (complaint_.empty() && open_.size() > bounds_.depth_max) complaint_ = "nested too deeply";
     return complaint_.empty();
   }
 
-  // Where the next value stands.
+  // The place of the next value.
   Json& place() {
     if (open_.empty()) return root_;
     if (open_.back()->is_object()) return *value_;
@@ -75,12 +75,12 @@ class BoundedBuilder {
 
   template <typename Value>
   bool add(Value&& value) {
-    if (goes_on()) place() = std::forward<Value>(value);
+    if (check_depth()) place() = std::forward<Value>(value);
     return true;
   }
 
   bool open(Json::value_t type) {
-    if (!goes_on()) return true;
+    if (!check_depth()) return true;
     Json& opened = place();
     opened = type;
     open_.push_back(&opened);
@@ -95,7 +95,7 @@ class BoundedBuilder {
   const JsonBounds& bounds_;
   Json root_;
   std::vector<Json*> open_;  // arrays and objects, from the outermost
-  Json* value_ = nullptr;    // of the name that was read last
+  Json* value_ = nullptr;    // the value of the last name
   std::string complaint_;
 };
 

@@ -6,7 +6,7 @@
 namespace sluice::text {
 namespace {
 
-// Whether a byte stands as it is wherever it comes; those beyond ASCII depend on their neighbours.
+// Whether a byte never needs an escape; bytes beyond ASCII depend on their neighbours.
 constexpr std::array<bool, 256> plain_bytes(Escapes escapes) noexcept {
   std::array<bool, 256> plain{};
   for (size_t byte = 0x20; byte < 0x80; ++byte) plain[byte] = true;
@@ -19,7 +19,7 @@ constexpr std::array<bool, 256> plain_bytes(Escapes escapes) noexcept {
 constexpr std::array<std::array<bool, 256>, 3> plain_bytes_of{
     {plain_bytes(Escapes::plain), plain_bytes(Escapes::html), plain_bytes(Escapes::ascii)}};
 
-// The letters of short escapes; 0: there is none.
+// The letters of short escapes; 0: the character has none.
 constexpr std::array<char, 256> short_names() noexcept {
   std::array<char, 256> names{};
   names['"'] = '"';
@@ -36,8 +36,8 @@ constexpr std::array<char, 256> names = short_names();
 
 }  // namespace
 
-// Of a character beyond ASCII.
-bool JsonStringPieces::stands(uint32_t character) const noexcept {
+// Whether a character beyond ASCII needs no escape.
+bool JsonStringPieces::is_unescaped(uint32_t character) const noexcept {
   return escapes_ != Escapes::ascii && character != 0x2028 && character != 0x2029;
 }
 
@@ -48,7 +48,7 @@ size_t JsonStringPieces::run_bytes() const noexcept {
     while (bytes < text_.size() && plain[static_cast<unsigned char>(text_[bytes])]) ++bytes;
     if (bytes == text_.size() || static_cast<unsigned char>(text_[bytes]) < 0x80) return bytes;
     const Character character = first_character(text_.substr(bytes));
-    if (!character.value || !stands(*character.value)) return bytes;
+    if (!character.value || !is_unescaped(*character.value)) return bytes;
     bytes += character.bytes;
   }
 }

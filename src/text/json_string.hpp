@@ -1,8 +1,7 @@
-// Cuts a text into the pieces of a JSON string: runs that stand as they are, and escapes.
+// Cuts a text into the pieces of a JSON string: runs without escapes, and escapes.
 // Flow:   JsonWriter -> JsonStringPieces -> its output; no allocation.
-// Shape:  as Go's encoding/json: \n and its like, \u00XX for other controls, \u2028 and \u2029
-// (some
-//         readers take them for ends of lines), \ufffd for every byte that is no UTF-8.
+// Shape:  as Go's encoding/json: short escapes such as \n, \u00XX for other controls, \u2028 and
+//         \u2029 (some readers take them for line ends), \ufffd for every byte that is not UTF-8.
 // Lives:  borrows the text; a piece until the next one.
 #pragma once
 
@@ -15,8 +14,8 @@ namespace sluice::text {
 
 enum class Escapes : uint8_t {
   plain,
-  html,   // '<', '>' and '&', too: Go's default, so gocc's replies have them
-  ascii,  // everything but printable ASCII, too: safe on a terminal
+  html,   // also '<', '>' and '&': Go's default, so gocc's replies have them
+  ascii,  // also everything but printable ASCII: safe on a terminal
 };
 
 class JsonStringPieces {
@@ -25,11 +24,11 @@ class JsonStringPieces {
       : text_(text), escapes_(escapes) {}
 
   bool is_done() const noexcept { return text_.empty(); }
-  // Not once it is done.
+  // Must not be called when is_done().
   std::string_view next() noexcept;
 
  private:
-  bool stands(uint32_t character) const noexcept;
+  bool is_unescaped(uint32_t character) const noexcept;
   size_t run_bytes() const noexcept;
   std::string_view escape() noexcept;
 

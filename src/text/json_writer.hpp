@@ -1,8 +1,8 @@
-// Writes JSON at the end of an output, piece by piece, without a tree of it.
+// Appends JSON to an output, piece by piece, without building a tree.
 // Flow:   replies, /debug and log lines -> JsonWriter -> a string, or a buffer with `text(view)`.
 // Shape:  one line without spaces, or as Go's json.Encoder does after SetIndent("", "  ").
-// Errors: texts that are no UTF-8 get replacement characters. Brackets that do not match are the
-//         caller's bug, and not noticed.
+// Errors: bytes that are not UTF-8 become replacement characters. Brackets that do not match are
+//         the caller's bug; the writer does not check them.
 // Lives:  borrows the output; allocates only what the output does.
 #pragma once
 
@@ -27,7 +27,8 @@ class JsonWriter {
  public:
   explicit JsonWriter(Out& out, JsonStyle style = {}) noexcept : out_(out), style_(style) {}
 
-  // Goes on within `depth` objects whose beginning stands elsewhere; `first`: without a member yet.
+  // Continues within `depth` objects that another writer has opened; `first`: the innermost has no
+  // member yet.
   JsonWriter(Out& out, JsonStyle style, uint32_t depth, bool first) noexcept
       : out_(out), style_(style), depth_(depth), next_(first ? Next::first : Next::more) {}
 
@@ -36,7 +37,7 @@ class JsonWriter {
   void open_array() { open('['); }
   void close_array() { close(']'); }
 
-  // Of the value that comes next. `name` needs no escapes.
+  // The name of the next value. `name` needs no escapes.
   [[gnu::flatten]] void name(std::string_view name) {
     if (next_ == Next::more && !style_.pretty) {
       put(",\"");
@@ -49,7 +50,7 @@ class JsonWriter {
     if (style_.pretty) put(' ');
     next_ = Next::value;
   }
-  // A name of any characters.
+  // A name with any characters.
   void any_name(std::string_view name) {
     begin();
     string(name);
@@ -58,7 +59,7 @@ class JsonWriter {
     next_ = Next::value;
   }
 
-  // nullptr, a truth value, a whole number or text.
+  // nullptr, a bool, a whole number or text.
   template <typename Value>
   void value(const Value& value) {
     begin();
@@ -87,7 +88,7 @@ class JsonWriter {
   }
 
  private:
-  // What comes next: the first of its object or array, one more, or a value behind its name.
+  // What comes next: the first item of an object or array, one more, or the value of a name.
   enum class Next : uint8_t { first, more, value };
 
   void begin() {

@@ -1,7 +1,8 @@
 // Numbers as text and back: whole numbers, ids of 16 hexadecimal digits, switches.
-// Shape:  parse_int32() and parse_bool() judge as Go's strconv does, the others take digits alone.
-// Errors: std::nullopt for what does not parse or does not fit; never throws.
-// Lives:  no allocation but for hex_id()'s text; no locale.
+// Shape:  parse_int32() and parse_bool() accept the same texts as Go's strconv, the others digits
+//         only.
+// Errors: std::nullopt for a text that does not parse or a number that does not fit; never throws.
+// Lives:  only hex_id() allocates, for its text; no locale.
 #pragma once
 
 #include <array>
@@ -25,7 +26,7 @@ std::string_view digits(Number value, DigitBuffer& buffer) noexcept {
   const char* const end = std::to_chars(begin, begin + buffer.size(), value).ptr;
   return {begin, static_cast<size_t>(end - begin)};
 }
-// The hexadecimal ones, lower-case.
+// The hexadecimal digits of a number, lower-case.
 inline std::string_view hex_digits(uint64_t value, DigitBuffer& buffer) noexcept {
   char* const begin = buffer.data();
   const char* const end = std::to_chars(begin, begin + buffer.size(), value, 16).ptr;

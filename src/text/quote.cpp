@@ -10,9 +10,9 @@ namespace {
 
 constexpr size_t excerpt_bytes_max = 60;
 
-// Controls, blanks other than ' ', formats, what is private or no character. (Go's tables also know
-// which characters are not assigned yet.)
-bool prints(uint32_t rune) noexcept {
+// Controls, blanks other than ' ', formats, private characters, and code points that are none.
+// (Go's tables also have the characters that are not assigned yet.)
+bool is_printable(uint32_t rune) noexcept {
   if (rune < 0x20 || (rune >= 0x7F && rune <= 0xA0) || rune == 0xAD) return false;
   if (rune == 0x1680 || (rune >= 0x2000 && rune <= 0x200F) || rune == 0x3000) return false;
   if ((rune >= 0x2028 && rune <= 0x202F) || (rune >= 0x205F && rune <= 0x206F)) return false;
@@ -20,7 +20,7 @@ bool prints(uint32_t rune) noexcept {
   return rune < 0xF0000 && (rune & 0xFFFEU) != 0xFFFE;
 }
 
-// Where the character begins that has the byte at `at`; `at` itself where that is no UTF-8.
+// The start of the character with the byte at `at`; `at` itself where that is not UTF-8.
 size_t begin_of_character(std::string_view text, size_t at) noexcept {
   for (size_t back = 1; back < 4 && back <= at; ++back) {
     if (first_character(text.substr(at - back)).bytes > back) return at - back;
@@ -42,7 +42,7 @@ bool needs_quotes(std::string_view text) noexcept {
     if (!rune.value) return true;
     const uint32_t value = *rune.value;
     if (value == ' ' || value == '"' || value == '=') return true;
-    if (value != 0x7F && !prints(value)) return true;  // slog lets DEL pass
+    if (value != 0x7F && !is_printable(value)) return true;  // slog does not quote DEL
     text.remove_prefix(rune.bytes);
   }
   return false;
@@ -65,7 +65,7 @@ std::string in_quotes(std::string_view text) {
       quoted += {'\\', names[name]};
     } else if (!rune.value) {
       escape('x', static_cast<unsigned char>(bytes[0]), 2);
-    } else if (prints(*rune.value)) {
+    } else if (is_printable(*rune.value)) {
       quoted += bytes;
     } else if (*rune.value < 0x80) {
       escape('x', *rune.value, 2);

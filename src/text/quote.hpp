@@ -9,16 +9,16 @@
 namespace sluice::text {
 
 // Whether the value could be misread: it is empty, or has a blank, a quote, an equals sign, a
-// character that does not print, or bytes that are no UTF-8.
+// character that does not print, or bytes that are not UTF-8.
 bool needs_quotes(std::string_view text) noexcept;
 
 // As Go's strconv.Quote: "a\nb", "\x01", "\u00a0", "\xff".
 std::string in_quotes(std::string_view text);
 
-// In quotes, cut where it gets too long to read: how a complaint names what it is about.
+// In quotes, and cut where it gets too long to read: for the names in complaints.
 std::string quoted_excerpt(std::string_view text);
 
-// At most so many bytes of it, whole characters, with an ellipsis where there are more.
+// At most `bytes_max` bytes of the text, in whole characters, with an ellipsis where it is cut.
 std::string shortened(std::string_view text, size_t bytes_max);
 
 }  // namespace sluice::text

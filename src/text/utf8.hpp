@@ -1,5 +1,5 @@
 // Cuts UTF-8 into characters.
-// Shape:  as Go judges: no overlong forms, no surrogates, nothing above U+10FFFF.
+// Shape:  by Go's rules: no overlong forms, no surrogates, nothing above U+10FFFF.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 namespace sluice::text {
 
-// No value: a byte that is no UTF-8.
+// Without a value: a byte that is not UTF-8.
 struct Character {
   std::optional<uint32_t> value;
   size_t bytes = 1;
 };
 
-// Of a text that is not empty.
+// `text` must not be empty.
 Character first_character(std::string_view text) noexcept;
 
 bool is_utf8(std::string_view text) noexcept;

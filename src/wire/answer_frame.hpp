@@ -1,4 +1,4 @@
-// What every encoder of answers begins with, and how it writes the columns of a table.
+// The start of every answer frame, and the encoding of the columns of a table.
 // Flow:   encode_*() of capnp_codec_encode.cpp and capnp_codec_quota_encode.cpp.
 // Units:  byte offsets into a struct's data, indexes of its pointers (`capnp compile -ocapnp`).
 #pragma once

@@ -1,5 +1,5 @@
-// What lies where in the frames that the server answers with: one table for each struct of columns.
-// Flow:   encode_*() writes the columns of a table, *_bytes_max() bounds them by the same table.
+// The layout of the frames that the server answers with: one table for each struct of columns.
+// Flow:   encode_*() writes the columns of a table, *_bytes_max() computes their bound from it.
 // Shape:  proto/sluicegate.capnp; docs/protocol.md. A table has the struct's pointers in their
 //         order; an OtherRow is written by hand, at pointer_of(table, name).
 #pragma once
@@ -28,7 +28,7 @@ inline constexpr auto granted_rows =
 inline constexpr auto interned_rows =
     std::tuple{answer_column<api::Handle>("handles", std::identity{}), OtherRow{"verdicts"}};
 
-// Only those are sent that the request asked for, by detail_bit.
+// The server sends only those that the request asked for, by detail_bit.
 inline constexpr auto details_rows =
     std::tuple{answer_column<uint32_t>("limit", &api::Detail::limit),
                answer_column<uint64_t>("windowMs", &api::Detail::window_ms),
@@ -90,7 +90,7 @@ inline constexpr auto usage_rows =
                OtherRow{"quotas"},
                OtherRow{"limits"}};
 
-// ---------------------------------------------------------------------------- what tables give
+// ------------------------------------------------------------------------- walks over a table
 
 template <typename Row>
 concept NumberColumn = requires {

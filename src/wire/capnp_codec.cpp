@@ -1,5 +1,5 @@
-// The numbers that the schema and the house both name, compared at build time. The codec itself is
-// in capnp_codec_decode.cpp and capnp_codec_encode.cpp.
+// Compares at build time the numbers that the schema and our own headers both define. The codec
+// itself is in capnp_codec_decode.cpp and capnp_codec_encode.cpp.
 #include "wire/capnp_codec.hpp"
 
 #include <sluicegate.capnp.h>
@@ -7,7 +7,7 @@
 namespace sluice::wire {
 namespace {
 
-// The schema's numbers are those of the house; their names are compared by a test.
+// The schema's numbers are those of our headers; a test compares their names.
 template <typename Ours, typename Schemas>
 constexpr bool same(Ours ours, Schemas schemas) noexcept {
   return static_cast<uint32_t>(ours) == static_cast<uint32_t>(schemas);

@@ -1,11 +1,11 @@
-// Cap'n Proto frames <-> values. kj exceptions end here: they become ErrorCode::malformed.
-// Flow:   read_frame()'s frame -> decode() -> ClientRequest, whose columns point into the frame;
+// Cap'n Proto frames <-> values. kj exceptions are caught here and become ErrorCode::malformed.
+// Flow:   read_frame()'s frame -> decode() -> ClientRequest, whose columns are views of the frame;
 //         answers -> encode_*() -> bytes at the end of a connection's output buffer.
 // Shape:  proto/sluicegate.capnp; docs/protocol.md.
 // Units:  frames are whole 8-byte words, 8-byte aligned, segment table first.
-// Errors: decode() validates the whole frame before anything acts on it (column lengths, sums,
-//         bounds, unknown flags); never throws. encode_*() never fail: the caller reserved
-//         the answer's *_bytes_max before.
+// Errors: decode() validates the whole frame before it returns a request (column lengths, sums of
+//         key sizes, bounds, unknown flags); it never throws. encode_*() never fail: the caller
+//         reserved the answer's *_bytes_max before.
 // Lives:  views point into the frame.
 #pragma once
 
@@ -37,11 +37,11 @@ inline constexpr uint8_t may_wait = 1, forwarded = 2;
 
 struct HelloRequest {
   uint16_t version;
-  uint32_t wanted_shard;  // stored plus one; 0: none
+  uint32_t wanted_shard;  // the shard plus one; 0: none
   std::string_view client_name;
 };
 
-// How its entries are asked; a column is empty or as long as they are many.
+// The terms of a frame's entries; a column is empty, or has one item per entry.
 struct AcquireTerms {
   Column<uint32_t> costs;
   Column<uint32_t> max_requests;
@@ -53,7 +53,7 @@ struct AcquireTerms {
 
   bool all_may_wait() const noexcept { return (flags & frame_bit::may_wait) != 0; }
   bool some_may_wait() const noexcept { return all_may_wait() || !entry_flags.empty(); }
-  // One permit of each key, by the limits it has, now, and nothing but the verdict.
+  // All options are the defaults: cost 1, no override, no waiting, no details.
   bool are_plain() const noexcept {
     return costs.empty() && max_requests.empty() && max_requests_in_queue.empty() && details == 0 &&
            !some_may_wait();
@@ -81,7 +81,7 @@ struct WithdrawRequest {
 };
 
 struct InspectRequest {
-  std::string_view key;  // empty: a page
+  std::string_view key;  // empty: a page of all keys, from `cursor`
   uint64_t cursor;
   uint32_t limit;
 };
@@ -97,7 +97,7 @@ struct ForgetRequest {
 
 struct PingRequest {};
 
-// A kind of a newer peer.
+// A kind of frame from a newer version of the protocol.
 struct UnsupportedRequest {};
 
 struct ClientRequest {
@@ -109,15 +109,16 @@ struct ClientRequest {
       body;
 };
 
-// What went wrong in a frame, and its id as far as that could be read (0: it could not).
+// Why a frame is invalid, and its id; 0 when the id could not be read.
 struct DecodeError {
   ErrorCode code;
   uint64_t id;
 };
 
-// One whole frame as FrameReader cut it, segment table included.
+// Decodes one whole frame, as read_frame() returns it: segment table included.
 tl::expected<ClientRequest, DecodeError> decode(std::span<const std::byte> frame) noexcept;
-// The same, by the library whatever the frame is like: what decode() is held against.
+// The same without the fast path: always through the Cap'n Proto library. Tests compare decode()
+// with it.
 tl::expected<ClientRequest, DecodeError> decode_any(std::span<const std::byte> frame) noexcept;
 
 // ---------------------------------------------------------------------------------- answers
@@ -138,15 +139,15 @@ struct ErrorAnswer {
   std::string_view text;
 };
 
-// Upper bounds of what one answer takes, so that room can be reserved before deciding.
+// Upper bounds of an answer's size, so that the caller can reserve room before it decides.
 size_t verdicts_bytes_max(uint32_t entries_count, uint8_t details) noexcept;
 size_t granted_bytes_max(uint32_t entries_count, uint8_t details) noexcept;
 size_t interned_bytes_max(uint32_t keys_count) noexcept;
 size_t inspected_bytes_max(std::span<const api::KeyState> keys) noexcept;
 inline constexpr size_t small_answer_bytes_max = 1'024;  // welcome, done, pong, error, go_away
 
-// Each writes one frame at the start of `out`, of which it clears what it uses, and returns its
-// size in bytes. `out` is 8-byte aligned and as large as the bound above says.
+// Each writes one frame at the start of `out`, clears only the bytes that it uses, and returns the
+// frame's size in bytes. `out` is 8-byte aligned and as large as the bound above.
 size_t encode_welcome(uint64_t id, const WelcomeAnswer&, std::span<std::byte> out) noexcept;
 size_t encode_verdicts(uint64_t id, std::span<const api::Verdict>,
                        std::span<const api::Detail> details, uint8_t detail_bits,

@@ -1,8 +1,7 @@
-// The reading half of capnp_codec.hpp: most frames are recognised by a few words
-// (standard_frame.hpp); for all others one pass by the library finds and bounds every column. Then
-// both are checked alike (request_checks.hpp): loops of ours over the raw numbers. Memory is taken
-// only for a frame of several segments and by the exception of a malformed one, which ends its
-// connection.
+// The decoding half of capnp_codec.hpp. The fast path recognises most frames by a few words
+// (standard_frame.hpp); of all others the library finds and bounds every column in one traversal.
+// Then request_checks.hpp checks both alike, with loops over the raw numbers. Only a frame of
+// several segments allocates, and the exception for a malformed frame, which ends its connection.
 #include <sluicegate.capnp.h>
 
 #include <array>
@@ -30,7 +29,7 @@ Checked check_count(size_t entries_count) noexcept {
   return {};
 }
 
-// What one kind has and the tables do not say.
+// Sets the parts of a request that its table cannot describe.
 template <typename Request>
 void complete(Request&, Frame) noexcept {}
 void complete(HelloRequest& hello, Frame) noexcept {
@@ -40,7 +39,7 @@ void complete(QuotaChangeRequest& change, Frame frame) noexcept {
   change.frame = frame;
 }
 
-// By the library.
+// Reads a request with the library.
 template <typename Request>
 Checked read_body(ClientReader message, Frame frame, RequestBody& body) {
   if constexpr (requires { Layout<Request>::get; }) {
@@ -134,7 +133,7 @@ tl::expected<ClientRequest, DecodeError> decode_any(Frame frame) noexcept {
     id = root.getId();
     request->id = id;
     const auto kind = static_cast<size_t>(root.which());
-    if (kind >= readers.size()) return request;  // a newer peer's
+    if (kind >= readers.size()) return request;  // a newer version's kind
     const Checked checked = readers[kind](root, frame, request->body);
     if (!checked) request = tl::make_unexpected(DecodeError{checked.error(), id});
   } catch (...) {

@@ -1,6 +1,6 @@
-// The writing half of capnp_codec.hpp. Answers are laid out by FrameWriter rather than by the
-// library's builder: no allocation, no exception, and columns are plain loops. The schema's offsets
-// are pinned by golden files of the `capnp` tool.
+// The encoding half of capnp_codec.hpp. FrameWriter lays out the answers instead of the library's
+// builder: no allocation, no exception, and columns are plain loops. Golden files of the `capnp`
+// tool pin the schema's offsets.
 #include <sluicegate.capnp.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ namespace go_away_at {
 constexpr size_t reason = pointer_of(go_away_rows, "reason");
 }
 
-// What no small answer's text may exceed, whatever else the answer holds.
+// The bound of a small answer's text, whatever else the answer has.
 constexpr size_t text_bytes_max =
     small_answer_bytes_max - frame_head_bytes - shape_of<schema::Welcome>.bytes() - word_bytes;
 static_assert(shape_of<schema::Error>.bytes() <= shape_of<schema::Welcome>.bytes());
@@ -62,7 +62,7 @@ size_t encode_bare(uint64_t id, Kind kind, std::span<std::byte> out) noexcept {
   return writer.finish();
 }
 
-// A byte each, or one byte when all agree, as they mostly do.
+// A byte for each verdict, or one byte when all are equal, as they mostly are.
 void add_verdicts(FrameWriter& writer, FrameWriter::Struct parent, size_t pointer,
                   std::span<const api::Verdict> verdicts) noexcept {
   if (verdicts.empty()) return;
@@ -90,7 +90,7 @@ size_t details_bytes(size_t count, uint8_t bits) noexcept {
   return bytes;
 }
 
-// Keys are written end to end, so their bytes are counted together.
+// The size of all keys, which are written end to end.
 size_t keys_bytes(std::span<const api::KeyState> keys) noexcept {
   size_t bytes = 0;
   for (const api::KeyState& key : keys) bytes += key.key.size();

@@ -1,8 +1,9 @@
-// What is asked about quotas, as it lies in frames, and what is answered: capnp_codec.hpp's part
-// for them.
+// Requests about quotas as they lie in frames, and their answers: the part of capnp_codec.hpp for
+// quotas.
 // Flow:   decode() -> a request of these -> api::QuotaBatch; answers -> encode_*() -> output.
-// Shape:  proto/sluicegate.capnp; docs/protocol.md, "Quotas". A column is absent (empty) or as long
-//         as the entries are many; in one of amounts `untold` (requests: api::keep) is an absence.
+// Shape:  proto/sluicegate.capnp; docs/protocol.md, "Quotas". A column is absent (empty), or has
+//         one item per entry; in a column of amounts, `unset` (requests: api::keep) means that the
+//         entry does not give the amount.
 // Units:  tokens, requests, micro-units of cost; milliseconds.
 // Errors: as capnp_codec.hpp.
 // Lives:  views point into the frame.
@@ -57,7 +58,7 @@ struct ReserveRequest : EntrySubjects, EntryAmounts {
   bool may_wait() const noexcept { return (flags & quota_bit::may_wait) != 0; }
 };
 
-// What a Reserve would be told.
+// Asks for the answer that a Reserve would get.
 struct CheckRequest : ReserveRequest {};
 
 struct SettleRequest : EntryAmounts {
@@ -98,12 +99,12 @@ struct ResetRequest {
   bool all;
 };
 
-// The quota that is put, if it is a valid one; takes memory.
+// The quota to put, if it is valid; allocates.
 std::optional<api::Quota> quota_of(const QuotaChangeRequest& request);
 
 // ---------------------------------------------------------------------------------- answers
 
-// Which columns an answer may have, beside the codes.
+// The columns that an answer may have beside the codes.
 struct QuotaColumns {
   bool reservations = false;
   bool retries = false;
@@ -116,8 +117,9 @@ size_t encode_quota_answers(uint64_t id, std::span<const api::QuotaAnswer> answe
                             std::span<const api::LimitReport> limits, QuotaColumns columns,
                             std::span<std::byte> out) noexcept;
 
-// Rows of all answers, in their order. Where they are too much for one reply, quotas and limits of
-// the last ones are left out: with names of usage_names_bytes_max together it always fits.
+// Encodes the rows of all answers, in their order. Where they do not fit into one reply, the last
+// rows come without quotas and limits; a reply always fits while all names together have at most
+// usage_names_bytes_max.
 inline constexpr size_t usage_names_bytes_max = size_t{limits::frame_bytes_max};
 size_t usage_reply_bytes_max(const api::QuotaBatch& batch) noexcept;
 size_t encode_usage_reply(uint64_t id, const api::QuotaBatch& batch,

@@ -1,5 +1,5 @@
-// The reading half of capnp_codec_quota.hpp, as capnp_codec_decode.cpp: one pass of the library
-// over a frame that standard_frame.hpp does not know, then loops of ours over the raw numbers.
+// The decoding half of capnp_codec_quota.hpp, like capnp_codec_decode.cpp: the library traverses a
+// frame that standard_frame.hpp does not recognise, then loops of ours check the raw numbers.
 #include <algorithm>
 
 #include "base/limits.hpp"
@@ -12,7 +12,7 @@ namespace sluice::wire {
 namespace {
 
 // ---------------------------------------------------------------------------- checking columns
-// No loop ends early, so that the compiler can do many numbers at once.
+// No loop ends early, so that the compiler can vectorize it.
 
 Checked check_count(size_t entries_count) noexcept {
   if (entries_count > limits::quota_calls_max) return refuse(ErrorCode::too_many_entries);
@@ -37,7 +37,7 @@ Checked check_subjects(const EntrySubjects& entries) noexcept {
   return {};
 }
 
-// Cached tokens are a part of the input; `if_unset`: of one that is not told.
+// Cached tokens are a part of the input; `if_unset`: the input of an entry that gives none.
 bool cached_within(Column<uint64_t> cached, Column<uint64_t> input, uint64_t if_unset) noexcept {
   uint64_t outside = 0;
   for (size_t index = 0; index < cached.size(); ++index) {
@@ -53,7 +53,7 @@ bool none_given(Column<uint64_t> column) noexcept {
   return given == 0;
 }
 
-// Of amounts that are told one by one.
+// For entries that give input tokens; of the others the bound is not known here.
 Checked check_cached(const EntryAmounts& amounts) noexcept {
   if (!amounts.input_tokens.empty() &&
       !cached_within(amounts.cached_input_tokens, amounts.input_tokens, unset)) {
@@ -62,7 +62,7 @@ Checked check_cached(const EntryAmounts& amounts) noexcept {
   return {};
 }
 
-// Of a Record nothing told is no input: none of it is cached.
+// A Record that gives no input tokens has none, and so no cached ones.
 Checked check_recorded_cached(const EntryAmounts& amounts) noexcept {
   const Column<uint64_t> cached = amounts.cached_input_tokens;
   const Column<uint64_t> input = amounts.input_tokens;
@@ -85,7 +85,7 @@ Checked check_ids(const ReserveRequest& request) noexcept {
 
 // ----------------------------------------------------------------------------------- a quota
 
-// Numbers that a newer peer may have.
+// Whether this version knows the enumerators: a newer client may send others.
 bool knows(schema::Limit::Reader limit) {
   return static_cast<uint32_t>(limit.getMetric()) < api::metrics_count &&
          static_cast<uint32_t>(limit.getKind()) < api::limit_kinds_count &&
@@ -109,7 +109,7 @@ api::Limit limit_of(schema::Limit::Reader limit) {
           .count_cached = limit.getCountCached()};
 }
 
-// Reads all that quota_of() will read, so that this does not throw.
+// Reads everything that quota_of() will read, so that quota_of() does not throw.
 Checked check_quota_text(schema::Quota::Reader quota) {
   const auto given = quota.getLimits();
   if (given.size() > limits::quota_limits_max) return refuse(ErrorCode::too_many_entries);

@@ -1,5 +1,6 @@
-// The writing half of capnp_codec_quota.hpp, as capnp_codec_encode.cpp. Limits are walked once for
-// each column, where they lie: in the order of the entries, whatever core has told them.
+// The encoding half of capnp_codec_quota.hpp, like capnp_codec_encode.cpp. The encoder walks over
+// the limits once for each column, in the order of the entries, without copying them: they lie in
+// the order in which the shards reported them.
 #include <sluicegate.capnp.h>
 
 #include <algorithm>
@@ -46,7 +47,7 @@ constexpr size_t metric = 0, kind = 2, ceiling = 4, unit = 6, amount = 8, period
 }
 
 constexpr size_t states_columns = shape_of<schema::LimitStates>.pointers;
-// Of one limit, its name aside, and of the columns' padding.
+// The size of one limit in all columns without its name.
 constexpr size_t state_bytes = [] {
   size_t bytes = 0;
   each_column(limit_states_rows, [&]<typename Column>(size_t, const Column&) {
@@ -59,7 +60,7 @@ constexpr size_t states_head_bytes =
 
 // ------------------------------------------------------------------------------- limit states
 
-// A walk calls what it is given with each limit that is told, and with its entry's index.
+// A walk calls its argument with each limit that the reply contains, and with its entry's index.
 template <typename Column, typename Walk>
 void add_state_column(FrameWriter& writer, FrameWriter::Struct states, size_t pointer, size_t count,
                       const Column& column, const Walk& walk) noexcept {
@@ -108,7 +109,7 @@ void add_limit_states(FrameWriter& writer, FrameWriter::Struct parent, size_t po
 
 // ------------------------------------------------------------------------------ quota answers
 
-// A byte each, or one byte when all agree.
+// A byte for each code, or one byte when all are equal.
 void add_codes(FrameWriter& writer, FrameWriter::Struct body,
                std::span<const QuotaAnswer> answers) noexcept {
   if (answers.empty()) return;
@@ -118,7 +119,7 @@ void add_codes(FrameWriter& writer, FrameWriter::Struct body,
                              &QuotaAnswer::code);
 }
 
-// Zeros are not told.
+// A column of zeros is left out.
 template <size_t pointer>
 void add_unless_zero(FrameWriter& writer, FrameWriter::Struct body,
                      std::span<const QuotaAnswer> answers) noexcept {
@@ -146,7 +147,7 @@ void add_answer_limits(FrameWriter& writer, FrameWriter::Struct body,
 
 // -------------------------------------------------------------------------------------- usage
 
-// All rows, in the order of the answers.
+// Visits all rows, in the order of the answers.
 template <typename Take>
 void each_subject(const QuotaBatch& batch, Take take) noexcept {
   uint32_t index = 0;
@@ -164,7 +165,7 @@ size_t text_bytes(std::string_view text) noexcept {
   return text.empty() ? 0 : list_bytes(text.size() + 1, 1);
 }
 
-// What the row's quota and limits take.
+// The size of the row's quota and limits.
 size_t quota_bytes(const QuotaBatch& batch, const SubjectRow& row) noexcept {
   if (!has_quota(row)) return 0;
   const api::Quota& quota = batch.quotas[row.quota];
@@ -175,7 +176,7 @@ size_t quota_bytes(const QuotaBatch& batch, const SubjectRow& row) noexcept {
   return bytes + list_bytes(row.limits_count, state_bytes + limits::limit_name_bytes_max);
 }
 
-// How many of the first rows are told whole, and what all of them take.
+// The number of rows with quota and limits, which come first, and the size of the reply.
 struct UsageExtent {
   uint32_t rows_count = 0;
   uint32_t whole_rows = 0;
@@ -315,7 +316,7 @@ size_t encode_usage_reply(uint64_t id, const QuotaBatch& batch, std::span<std::b
   const size_t count = extent.rows_count;
   FrameWriter writer(out);
   const auto body = add_body<schema::UsageReply>(writer, id, Kind::USAGE_REPLY);
-  // A page has one answer; what is asked by name has no next one.
+  // A page has one answer; a request by names has no next page.
   const uint64_t cursor = batch.answers.empty() ? 0 : batch.answers.back().next_cursor;
   writer.set(body, usage_at::cursor, cursor);
   add_row_names(writer, body, batch, extent.names_bytes);

@@ -13,7 +13,7 @@ namespace {
 
 using text::hex_digit;
 
-// More hex digits than any body needs; so a size never overflows.
+// More hex digits than any body needs, and so few that a size never overflows.
 constexpr uint8_t size_digits_max = 7;
 
 }  // namespace
@@ -85,7 +85,7 @@ ChunkedBody::State ChunkedBody::next(char c) noexcept {
     case State::malformed:
       break;
   }
-  return State::malformed;  // the first is not read byte by byte, the others are the end
+  return State::malformed;  // `data` is not read byte by byte, the other states are final
 }
 
 ChunkedBody::State ChunkedBody::after_size_digit(char c) noexcept {
@@ -94,7 +94,7 @@ ChunkedBody::State ChunkedBody::after_size_digit(char c) noexcept {
   return State::size;
 }
 
-// What an extension says does not matter; that it is one line of sane bytes behind a ';' does.
+// The content of an extension does not matter, but it must be one line of valid bytes behind a ';'.
 ChunkedBody::State ChunkedBody::after_extension_byte(char c) noexcept {
   if (c == '\r') return state_ == State::blank ? State::malformed : State::size_lf;
   ++framing_bytes_;

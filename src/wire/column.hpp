@@ -11,7 +11,7 @@ namespace sluice::wire {
 template <typename T>
 using Column = std::span<const T>;
 
-// Of a Text, whose bytes end with a NUL.
+// The bytes of a Text without the NUL at their end.
 inline std::string_view without_nul(std::string_view text) noexcept {
   if (text.ends_with('\0')) text.remove_suffix(1);
   return text;

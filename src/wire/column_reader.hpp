@@ -1,6 +1,6 @@
-// Finds the columns and fields of one struct by the library.
+// Reads the columns and fields of one struct with the Cap'n Proto library.
 // Flow:   read_body() of capnp_codec_decode.cpp -> read_request() -> ColumnReader.
-// Errors: a malformed frame costs a kj exception, which ends in decode().
+// Errors: a malformed frame causes a kj exception, which decode() catches.
 // Lives:  within one decode(); columns point into the frame.
 #pragma once
 
@@ -23,8 +23,8 @@ constexpr capnp::ElementSize element_size() noexcept {
   if constexpr (sizeof(T) == 8) return capnp::ElementSize::EIGHT_BYTES;
 }
 
-// Collects the columns of one struct. The library checks every pointer and bound, but would let a
-// list of structs or of another width pass for a column, whose raw bytes then mean something else.
+// Collects the columns of one struct. The library checks every pointer and bound, but would accept
+// a list of structs or of another width as a column, and its raw bytes mean something else.
 class ColumnReader {
  public:
   template <typename StructReader>

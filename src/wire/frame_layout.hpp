@@ -1,5 +1,6 @@
-// The rows in which request_layout.hpp and answer_layout.hpp say what lies where in a struct.
-// Flow:   a table of a struct's pointers, one row each and in their order -> what reads,
+// The rows of the tables in request_layout.hpp and answer_layout.hpp, which define the layout of
+// each struct.
+// Flow:   a table of a struct's pointers, one row each and in their order -> the code that reads,
 //         checks, bounds or writes them.
 // Shape:  names are the schema's. A test compares names, places and types with the schema.
 // Units:  fields are in bytes from the start of the struct's data.
@@ -26,7 +27,7 @@ template <typename... Rows, typename Visit>
   (std::index_sequence_for<Rows...>{});
 }
 
-// Of the row of this name.
+// The index of the row with this name.
 template <typename... Rows>
 consteval size_t pointer_of(const std::tuple<Rows...>& rows, std::string_view name) {
   size_t found = sizeof...(Rows);
@@ -42,7 +43,7 @@ consteval size_t pointer_of(const std::tuple<Rows...>& rows, std::string_view na
 // Every value is valid.
 inline constexpr auto any_value = [](auto) { return true; };
 
-// Where the value goes, whether it is valid, and the answer when it is not.
+// The member for the value, the check of the value, and the error code when it fails.
 template <typename Class, typename T, typename IsValid>
 struct Field {
   const char* name;
@@ -58,7 +59,7 @@ constexpr Field<Class, T, IsValid> field(const char* name, size_t byte, T Class:
   return {name, byte, member, is_valid, fault};
 }
 
-// Numbers that have their own checks, as those that say how many entries there are.
+// Numbers with checks of their own, such as those that determine the number of entries.
 template <typename Class, typename T>
 struct ListRow {
   const char* name;
@@ -69,7 +70,7 @@ constexpr ListRow<Class, T> list(const char* name, Column<T> Class::*member) {
   return {name, member};
 }
 
-// A column of the entries: absent, or a valid number for each.
+// A column of the entries: absent, or a valid number for each entry.
 template <typename Class, typename T, typename AreValid>
 struct ColumnRow {
   const char* name;
@@ -93,7 +94,7 @@ constexpr BytesRow<Class> bytes(const char* name, std::string_view Class::*membe
   return {name, member};
 }
 
-// Bytes that end with a NUL, which is cut off.
+// Bytes that end with a NUL, which read_row() removes.
 template <typename Class>
 struct TextRow {
   const char* name;
@@ -104,14 +105,14 @@ constexpr TextRow<Class> text(const char* name, std::string_view Class::*member)
   return {name, member};
 }
 
-// A pointer that these tables are not used for.
+// A pointer that other code reads or writes.
 struct OtherRow {
   const char* name;
 };
 
 // --------------------------------------------------------------------------------- of answers
 
-// A list of numbers T, one for each item: a member of it, or what a function makes of it.
+// A list of numbers T, one for each item: a member of the item, or a function of it.
 template <typename T, typename Value>
 struct AnswerColumn {
   using Number = T;

@@ -1,6 +1,6 @@
-// A frame as a message of the library, which checks every pointer as it is followed.
-// Errors: kj exceptions, from the first look at the root on.
-// Lives:  readers end with it, and with the frame.
+// A frame as a message of the Cap'n Proto library, which checks every pointer when it follows it.
+// Errors: kj exceptions, from root() on.
+// Lives:  readers are valid as long as the message and the frame.
 #pragma once
 
 #include <sluicegate.capnp.h>
@@ -26,7 +26,7 @@ class FrameMessage {
  private:
   using word = capnp::word;
 
-  // As the frame's table tells; read_frame() has checked that they add up.
+  // By the frame's segment table; read_frame() has checked that the sizes add up.
   struct Segments {
     std::array<kj::ArrayPtr<const word>, limits::frame_segments_max> parts;
     size_t count;
@@ -48,8 +48,9 @@ class FrameMessage {
     }
   };
 
-  // Every list is fetched once, so a frame is walked over once; twice that leaves room for columns
-  // that share their bytes and for the tags of lists, and is no gift to amplifying pointers.
+  // The decoder fetches every list once, so it traverses a frame once; the limit is twice that, for
+  // columns that share their bytes and for the tags of lists. That is too little for an attack with
+  // amplifying pointers.
   static capnp::ReaderOptions options_for(Frame frame) noexcept {
     capnp::ReaderOptions options;
     options.traversalLimitInWords = 2 * (frame.size() / sizeof(word)) + 64;

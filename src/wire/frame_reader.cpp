@@ -23,8 +23,8 @@ uint32_t number_at(std::span<const std::byte> bytes, size_t index) noexcept {
 base::Decoded<Frame> read_frame(std::span<const std::byte> bytes, size_t frame_bytes_max) noexcept {
   if (bytes.size() < sizeof(uint32_t)) return base::NeedMore{word_bytes};
 
-  // The count is stored minus one. Libraries disagree about a first word that wraps around to no
-  // segment at all, so it is refused before any of them sees it.
+  // The count is stored minus one. Libraries disagree about a first word that wraps around to 0
+  // segments, so it is refused before a library reads it.
   const uint32_t last_segment = number_at(bytes, 0);
   if (last_segment == 0xFFFF'FFFF) return base::Malformed{ErrorCode::malformed};
   if (last_segment >= limits::frame_segments_max) {

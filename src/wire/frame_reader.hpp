@@ -28,8 +28,8 @@ constexpr size_t segment_table_bytes(size_t segments_count) noexcept {
   return (segments_count / 2 + 1) * word_bytes;
 }
 
-// The frame at the start of `bytes`, segment table included. NeedMore says how long it will be, as
-// soon as the table tells. Errors: frame_too_large, malformed (a first word of 0xFFFFFFFF).
+// The frame at the start of `bytes`, segment table included. NeedMore has the frame's length as
+// soon as the table is complete. Errors: frame_too_large, malformed (a first word of 0xFFFFFFFF).
 base::Decoded<Frame> read_frame(std::span<const std::byte> bytes, size_t frame_bytes_max) noexcept;
 
 }  // namespace sluice::wire

@@ -1,10 +1,10 @@
-// Lays out one single-segment Cap'n Proto frame front to back: each struct before what it points
-// to. Flow:   encode_*() -> FrameWriter -> bytes at the end of a connection's output buffer. Shape:
-// segment table (one word), root pointer (one word), then structs and lists in the order
-//         they are added; the same bytes as a builder of the library writes in that order.
+// Lays out a Cap'n Proto frame of one segment front to back: each struct before its targets.
+// Flow:   encode_*() -> FrameWriter -> bytes at the end of a connection's output buffer.
+// Shape:  segment table (one word), root pointer (one word), then structs and lists in the order
+//         in which they are added; a builder of the library writes the same bytes in that order.
 // Units:  positions are words behind the segment table; field offsets are bytes in a struct.
-// Errors: writing past `out` is a bug of ours: callers reserve the answer's *_bytes_max before.
-// Lives:  a value on the encoder's stack; never allocates; clears only what it uses.
+// Errors: writing past `out` is our own bug: callers reserve the answer's *_bytes_max before.
+// Lives:  a value on the encoder's stack; never allocates; clears only the bytes that it uses.
 #pragma once
 
 #include <cstddef>
@@ -50,7 +50,8 @@ class FrameWriter {
     std::memcpy(at(in.data) + byte_offset, &value, sizeof(value));
   }
 
-  // A list of `count` numbers of type T: where to write them. None: the pointer stays null.
+  // Adds a list of `count` numbers of type T and returns the place to write them. With a count of 0
+  // the pointer stays null.
   template <typename T>
   std::byte* add_list(Struct parent, size_t pointer, size_t count) noexcept {
     static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8);
@@ -58,7 +59,7 @@ class FrameWriter {
     if (count == 0) return nullptr;
     const size_t words = words_for(count * sizeof(T));
     const size_t target = take(words);
-    clear(target + words - 1, 1);  // the padding; the caller writes all that is before it
+    clear(target + words - 1, 1);  // the padding; the caller writes all bytes before it
     point(parent.pointers + pointer, target, 1, size_code | count << 3);
     return at(target);
   }
@@ -86,7 +87,7 @@ class FrameWriter {
     }
   };
 
-  // None: the pointer stays null.
+  // With a count of 0 the pointer stays null.
   StructList add_structs(Struct parent, size_t pointer, size_t count, StructShape shape) noexcept {
     if (count == 0) return {0, shape};
     const size_t words = count * (size_t{shape.data_words} + shape.pointers);

@@ -12,7 +12,7 @@ namespace sluice::wire {
 
 namespace {
 
-// Escapes as gocc's replies do.
+// Escapes the same characters as gocc's replies.
 struct JsonWriter : text::JsonWriter<HttpWriter> {
   explicit JsonWriter(HttpWriter& out, bool pretty = false) noexcept
       : text::JsonWriter<HttpWriter>(out, style(pretty)) {}
@@ -25,13 +25,13 @@ struct JsonWriter : text::JsonWriter<HttpWriter> {
   }
 };
 
-// The longest head that is written here, without Allow and Content-Type of the caller's.
+// The longest head that this file writes, without the caller's Allow and Content-Type.
 constexpr size_t head_bytes_max = 512;
 
-// How a body's end is told.
+// How the client finds the end of a body.
 enum class Framing : uint8_t { sized, chunked, until_close };
 
-// What a head says; what is empty is left out. Written in the order of Go's server.
+// The values of a head, written in the order of Go's server; empty ones are left out.
 struct Head {
   uint16_t status = 200;
   std::string_view allow;
@@ -55,9 +55,9 @@ void write_header(HttpWriter& writer, std::string_view name, std::string_view va
   writer.text("\r\n");
 }
 
-// draft-ietf-httpapi-ratelimit-headers: q permits per w seconds; r are left, t seconds from now
-// the window ends. A key's first window may last up to a millisecond longer than the policy says:
-// that is not shown as a whole second.
+// draft-ietf-httpapi-ratelimit-headers: q permits per w seconds; r remain, and the window ends in t
+// seconds. A key's first window may last up to a millisecond longer than its policy: that is not
+// shown as a whole second.
 void write_rate_limit(HttpWriter& writer, const api::Detail& detail) noexcept {
   writer.text("RateLimit: \"window\";r=");
   writer.decimal(detail.remaining);
@@ -78,8 +78,7 @@ void write_connection(HttpWriter& writer, const ReplyHead& reply) noexcept {
   }
 }
 
-// RFC 9110: no Content-Length with 204; with HEAD only the one that GET would have had, which is
-// not known here.
+// RFC 9110: no Content-Length with 204; with HEAD only the one of GET, which is not known here.
 bool has_length(const Head& head, const ReplyHead& reply) noexcept {
   return head.framing == Framing::sized && head.status != 204 && !reply.head_only;
 }
@@ -122,8 +121,8 @@ size_t write_reply(Head head, std::string_view body, const ReplyHead& reply,
   return writer.size_bytes();
 }
 
-// For bodies whose length is known only when they are written: the body first, at a distance, then
-// the head, then both together.
+// For bodies of unknown length: writes the body first, behind room for the head, then the head, and
+// moves the body behind it.
 template <typename WriteBody>
 size_t write_measured_reply(Head head, const ReplyHead& reply, std::span<std::byte> out,
                             WriteBody&& write_body) noexcept {
@@ -141,7 +140,7 @@ size_t write_measured_reply(Head head, const ReplyHead& reply, std::span<std::by
 
 struct Outcome {
   uint16_t status;
-  std::string_view text;  // what a JSON body calls it; a plain one too, but for 429
+  std::string_view text;  // the error in a JSON body; also the plain body, except with 429
 };
 
 Outcome outcome(api::Verdict verdict) noexcept {
@@ -178,7 +177,7 @@ Outcome outcome(api::Verdict verdict) noexcept {
   return {500, {}};
 }
 
-// Whether the key's window was looked at, so that there is something to tell about it.
+// Whether the shard has read the key's window, so that the headers can show its state.
 bool was_decided(api::Verdict verdict) noexcept {
   return verdict == api::Verdict::approved || verdict == api::Verdict::denied ||
          verdict == api::Verdict::wait_limit || verdict == api::Verdict::never_fits;
@@ -202,13 +201,13 @@ void write_key_state(const api::KeyState& key, JsonWriter& json) noexcept {
   json.close_object();
 }
 
-// How deep the keys of GET /debug stand.
+// The depth of the keys in the JSON of GET /debug.
 constexpr uint32_t debug_depth = 2;
 
-// Longest line in front of a chunk: sixteen digits and an end of line.
+// The longest line in front of a chunk: sixteen digits and a line end.
 constexpr size_t chunk_line_bytes_max = 18;
 
-// One chunk, or the bytes alone where the connection's end ends the body.
+// One chunk, or only the bytes where the connection's end ends the body.
 template <typename WriteData>
 void write_chunk(HttpWriter& writer, DebugStream& stream, std::span<std::byte> out,
                  WriteData&& write_data) noexcept {

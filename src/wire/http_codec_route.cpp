@@ -24,16 +24,16 @@ RestReply method_not_allowed(const RestEndpoint& endpoint, bool pretty) noexcept
           .allow = allowed_methods(endpoint)};
 }
 
-// The answer to a HEAD has no body, whoever writes it.
+// The answer to a HEAD never has a body.
 RestReply without_body(RestReply reply) noexcept {
   reply.body = {};
   reply.content_type = {};
   return reply;
 }
 
-// What is wrong with path and method, if anything.
-std::optional<RestReply> judge_method(const RestEndpoint* endpoint, std::string_view method,
-                                      bool pretty) noexcept {
+// The refusal of an unknown path or method; nullopt when both are known.
+std::optional<RestReply> refused_method(const RestEndpoint* endpoint, std::string_view method,
+                                        bool pretty) noexcept {
   if (endpoint != nullptr && has_method(*endpoint, method)) return std::nullopt;
   if (endpoint != nullptr && method == "OPTIONS") {
     return RestReply{.status = 204, .allow = allowed_methods(*endpoint)};
@@ -65,14 +65,14 @@ RestRequest route_request(const HttpRequest& request, const RestOptions& options
                      .content_type = "text/plain; charset=utf-8",
                      .closes = true};
   }
-  // Of the server as a whole, not of any path.
+  // OPTIONS * asks about the server as a whole, not about a path.
   if (path == "*" && request.method == "OPTIONS") return RestReply{.status = 200};
   const PathMatch match = find_endpoint(path);
   DecodeBuffer buffer{key_buffer};
   const std::string_view name = *buffer.percent_decode(match.key);
   const std::string_view id = match.id.empty() ? match.id : *buffer.percent_decode(match.id);
   const auto read = [&](const RestQuery& query) -> RestRequest {
-    const auto refusal = judge_method(match.endpoint, request.method, query.pretty.was_given);
+    const auto refusal = refused_method(match.endpoint, request.method, query.pretty.was_given);
     if (refusal) return *refusal;
     return match.endpoint->read({.endpoint = *match.endpoint,
                                  .request = request,
@@ -82,8 +82,7 @@ RestRequest route_request(const HttpRequest& request, const RestOptions& options
                                  .key = trim_white_space(name),
                                  .id = id});
   };
-  // Most requests have no query: clearing every parameter for them takes as long as finding the
-  // path.
+  // Most requests have no query, and clearing every parameter takes as long as finding the path.
   static constexpr RestQuery no_query;
   return query_text.empty() ? read(no_query) : read(read_query(query_text, match.endpoint, buffer));
 }

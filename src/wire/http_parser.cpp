@@ -33,15 +33,15 @@ bool is_digits(std::string_view value) noexcept {
          std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// Reads one whole head in a single put(), and refuses what Beast lets pass.
+// Reads one whole head in a single put(), and refuses invalid heads that Beast accepts.
 class HeadReader final : public http::basic_parser<true> {
  public:
   HeadReader() {
-    skip(true);  // the body is not Beast's
+    skip(true);  // Beast does not read the body
     header_limit(limits::http_header_bytes_max + 1);
   }
 
-  // Reads `head`. False: cause() says why not.
+  // Reads `head`. On false cause() has the reason.
   bool read(std::string_view head) {
     BeastError error;
     put(boost::asio::const_buffer{head.data(), head.size()}, error);
@@ -95,7 +95,7 @@ class HeadReader final : public http::basic_parser<true> {
       case http::field::expect:
         expects_continue_ = equals_ignoring_case(value, "100-continue");
         if (!expects_continue_ && !value.empty()) {
-          refuse(error, "only Expect: 100-continue can be met", 417);
+          refuse(error, "only Expect: 100-continue is supported", 417);
         }
         return;
       case http::field::accept:
@@ -136,7 +136,7 @@ class HeadReader final : public http::basic_parser<true> {
     if (error == http::error::bad_method) return "malformed method";
     if (error == http::error::bad_target) return "malformed request target";
     if (error == http::error::bad_version) return "malformed HTTP version";
-    if (error == http::error::need_more) return "malformed HTTP version";  // or none at all
+    if (error == http::error::need_more) return "malformed HTTP version";  // or a missing one
     if (error == http::error::bad_field) return "malformed header name";
     if (error == http::error::bad_content_length) return "malformed or contradicted Content-Length";
     if (error == http::error::bad_transfer_encoding) {
@@ -163,7 +163,7 @@ class HeadReader final : public http::basic_parser<true> {
   bool expects_continue_ = false;
 };
 
-// True when the start line ends in a well-formed version that is not ours.
+// True when the start line ends in a well-formed version that the server does not support.
 bool is_unsupported_version(std::string_view head) noexcept {
   const std::string_view line = head.substr(0, head.find('\r'));
   if (line.size() < 9) return false;
@@ -199,14 +199,15 @@ void HttpParser::reset() noexcept {
   kept_body_ = nullptr;
 }
 
-// Looks for the empty line that ends the head, from where the last call stopped. What is refused
-// here depends on the bytes alone and not on how they were cut into calls.
+// Searches for the empty line that ends the head, from where the last call stopped. Refusals depend
+// on the bytes alone, not on how they are split over calls.
 HttpParsed HttpParser::parse_head(std::span<const std::byte> bytes) noexcept {
   ASSERT(bytes.size() >= searched_bytes_);
   const size_t size = std::min<size_t>(bytes.size(), limits::http_header_bytes_max);
   const std::string_view text{reinterpret_cast<const char*>(bytes.data()), size};
   if (size == 0) return HttpNeedMore{0};
-  // TLS and the native protocol do not begin so: whoever took the wrong port learns it at once.
+  // TLS and the native protocol begin with another byte: a client on the wrong port is refused at
+  // once.
   if (!is_token_char(text[0])) return refuse(400, "the request does not begin with a method");
   while (true) {
     if (line_start_ > 0 && line_start_ < size &&
@@ -229,12 +230,12 @@ HttpParsed HttpParser::parse_head(std::span<const std::byte> bytes) noexcept {
 
 HttpParsed HttpParser::parse_whole_head(std::string_view head) noexcept {
   if (head.starts_with("PRI * HTTP/2.0\r\n")) {
-    return refuse(505, "HTTP/2 is not spoken here; ask with HTTP/1.1");
+    return refuse(505, "HTTP/2 is not supported; use HTTP/1.1");
   }
   HeadReader reader;
   if (!reader.read(head)) {
     if (is_unsupported_version(head))
-      return refuse(505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
+      return refuse(505, "only HTTP/1.1 and HTTP/1.0 are supported");
     return refuse(reader.status(), reader.cause());
   }
   if (reader.content_bytes() > limits::http_body_bytes_max) {

@@ -1,16 +1,16 @@
-// Cuts one HTTP/1.1 request out of bytes: the head first, then its body, which is thrown away
-// unless somebody wants it. Flow:   net::Connection bytes -> HttpParser::parse() -> HttpRequest ->
-// http_codec routes it. Shape:  the head's lines are found here, a whole head is read by Beast's
-// basic_parser<true> with
-//         a handler of ours that keeps views only; body bytes are counted and dropped.
-// Units:  bytes; the head is at most limits::http_header_bytes_max, the body _body_bytes_max.
+// Cuts one HTTP/1.1 request out of bytes: the head first, then its body, which it discards unless
+// the caller asks to keep it.
+// Flow:   net::Connection bytes -> HttpParser::parse() -> HttpRequest -> http_codec routes it.
+// Shape:  the parser finds the end of the head itself; Beast's basic_parser<true> reads the whole
+//         head, with a handler of ours that keeps views only; body bytes are counted and dropped.
+// Units:  bytes; the head has at most limits::http_header_bytes_max, the body _body_bytes_max.
 // Errors: refused with a status: 400 (malformed; obs-fold; Transfer-Encoding other than chunked;
 //         repeated Content-Length or Host; HTTP/1.1 without Host; invalid escapes are the codec's),
 //         417 (an Expect other than 100-continue), 431 (head, chunk extensions or trailer too
 //         large), 413 (body too large), 505 (neither HTTP/1.0 nor 1.1); the connection ends.
-// Lives:  the request's views point into the bytes given to the parse() that returned `head`;
-//         one parser per connection, reset by itself after each request; never allocates, but for a
-//         body that is kept.
+// Lives:  the request's views point into the argument of the parse() that returned HttpHead; one
+//         parser per connection, which resets itself after each request; allocates only for a body
+//         that it keeps.
 #pragma once
 
 #include <cstddef>
@@ -35,11 +35,11 @@ struct HttpRequest {
 };
 
 struct HttpNeedMore {
-  size_t consumed_bytes;  // of a body that is being thrown away
+  size_t consumed_bytes;  // of a body
 };
 
-// A whole head. Its body, if any, follows: say whether to keep_body(), then call parse() on with
-// the bytes behind, it answers HttpBodyEnd (at once, with 0 consumed bytes, when there is none).
+// A whole head. Call keep_body() now if the body is needed, then parse() with the bytes behind the
+// head until it returns HttpBodyEnd (at once, with 0 consumed bytes, when there is no body).
 struct HttpHead {
   HttpRequest request;
   size_t consumed_bytes;
@@ -62,14 +62,15 @@ class HttpParser {
   HttpParser(const HttpParser&) = delete;
   HttpParser& operator=(const HttpParser&) = delete;
 
-  // `bytes` begins where the last call stopped consuming (an incomplete head is given again, whole
-  // and longer). After a refusal every further call refuses again.
+  // `bytes` begins where the last call stopped consuming (with an incomplete head the caller passes
+  // the same bytes again, and more). After a refusal every further call refuses again.
   HttpParsed parse(std::span<const std::byte> bytes) noexcept;
 
-  // Behind a head: its body's data is appended to `body`, which lasts until HttpBodyEnd or reset().
+  // Call it after HttpHead: parse() then appends the body's data to `body`, which must live until
+  // HttpBodyEnd or reset().
   void keep_body(std::string& body) noexcept { kept_body_ = &body; }
 
-  // Between requests: not a byte of the next one was seen.
+  // Between requests: no byte of the next one has arrived.
   bool idle() const noexcept { return stage_ == Stage::head && searched_bytes_ == 0; }
 
   // Ready for another connection.
@@ -86,8 +87,8 @@ class HttpParser {
   HttpParsed refuse(uint16_t status, std::string_view cause) noexcept;
 
   Stage stage_ = Stage::head;
-  uint32_t searched_bytes_ = 0;   // of the head: its end is not among them
-  uint32_t line_start_ = 0;       // of the head's last line among them
+  uint32_t searched_bytes_ = 0;   // of the head, without finding its end
+  uint32_t line_start_ = 0;       // of the last line that begins among them
   uint32_t body_bytes_left_ = 0;  // of a sized body
   ChunkedBody chunked_body_;
   std::string* kept_body_ = nullptr;

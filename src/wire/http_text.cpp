@@ -33,7 +33,7 @@ constexpr bool is_ascii_space(char c) noexcept {
   return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-// The white space of Unicode beyond ASCII, as UTF-8: U+0085, U+00A0, U+1680, U+2000 to U+200A,
+// Unicode's white space beyond ASCII, as UTF-8: U+0085, U+00A0, U+1680, U+2000 to U+200A,
 // U+2028, U+2029, U+202F, U+205F, U+3000.
 bool is_wide_space(std::string_view rune) noexcept {
   if (rune == "\xC2\x85" || rune == "\xC2\xA0") return true;
@@ -69,7 +69,7 @@ std::string_view trim_blanks(std::string_view text) noexcept {
   return text;
 }
 
-// Cuts `text` at the first `separator`; `text` keeps what is behind it.
+// Takes the part before the first `separator` off `text`, with the separator.
 std::string_view take_until(std::string_view& text, char separator) noexcept {
   const size_t end = text.find(separator);
   const std::string_view taken = text.substr(0, end);

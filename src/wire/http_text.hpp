@@ -1,8 +1,8 @@
 // The small grammars of REST: header bytes, percent escapes, white space, query pairs.
-// Shape:  as Go's net/url and strings.TrimSpace judge, so that what gocc took is taken and what it
-//         refused is refused.
-// Errors: std::nullopt for what does not parse; never throws, never allocates.
-// Lives:  a decoded text lies in the buffer given, an unescaped one is a view of its source.
+// Shape:  as Go's net/url and strings.TrimSpace have it, so that the server accepts and refuses the
+//         same texts as gocc.
+// Errors: std::nullopt for a text that does not parse; never throws, never allocates.
+// Lives:  a decoded text lies in the caller's buffer, one without escapes is a view of its source.
 #pragma once
 
 #include <cstddef>
@@ -13,20 +13,21 @@
 
 namespace sluice::wire {
 
-// RFC 9110: what methods and field names are made of.
+// RFC 9110: the characters of methods and field names.
 bool is_token_char(char c) noexcept;
 
-// RFC 9110: what field values are made of: no control character but the tabulator.
+// RFC 9110: the characters of field values: no control character but the tabulator.
 constexpr bool is_field_char(char c) noexcept {
   const auto byte = static_cast<unsigned char>(c);
   return (byte >= 0x20 && byte != 0x7F) || c == '\t';
 }
 
-// What a URI's authority is made of; Go's server judges Host by the same list.
+// Whether `value` has only characters of a URI's authority; Go's server checks Host by the same
+// list.
 bool is_host(std::string_view value) noexcept;
 
-// Path and query of a request's target, or "*": proxies are asked for the whole URL (RFC 9112,
-// 3.2.2). Empty when it is none of these.
+// Path and query of a request's target, or "*". Requests to proxies have the whole URL (RFC 9112,
+// 3.2.2). Empty for any other target.
 std::string_view origin_form(std::string_view target) noexcept;
 
 // ASCII letters of either case are equal.
@@ -52,11 +53,11 @@ class DecodeBuffer {
   std::span<char> free_;
 };
 
-// Without Unicode white space at both ends; bytes that are not UTF-8 stay.
+// Removes Unicode white space at both ends; bytes that are not UTF-8 stay.
 std::string_view trim_white_space(std::string_view text) noexcept;
 
-// The next `name=value` of a query, still encoded; `query` loses it. Pairs that Go's parser drops
-// for their form (a ';', no name) come out as nothing.
+// Takes the next `name=value` off the query, still encoded; nullopt for pairs that Go's parser
+// drops for their form (a ';', no name).
 struct QueryPair {
   std::string_view name;
   std::string_view value;

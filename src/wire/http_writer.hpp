@@ -30,8 +30,8 @@ class HttpWriter {
   void hexadecimal(uint64_t value) noexcept;
   void date(int64_t wall_ns) noexcept;
 
-  // Moves the last `tail_bytes` of `out` in front, behind what was written: a body that had to be
-  // written first, because its length stands before it.
+  // Moves `tail_bytes` from `tail_start` of `out` to the end of the written bytes: a body that had
+  // to be written first, because the head contains its length.
   void append_tail(size_t tail_start, size_t tail_bytes) noexcept;
 
   size_t size_bytes() const noexcept { return size_bytes_; }

@@ -1,5 +1,5 @@
-// GET /openapi.json: every endpoint, described for programs (openapi.json beside this file,
-// compiled in).
+// GET /openapi.json: the machine-readable description of every endpoint (openapi.json beside this
+// file, compiled in).
 #pragma once
 
 #include <string_view>

@@ -1,6 +1,7 @@
-// Whether a request of a client is valid: by the table of its kind, and by what no table says.
-// Flow:   decode() reads a request, from whichever source -> check_request().
-// Errors: the code of the first fault, in the order in which check_request() looks for them.
+// Checks whether a client's request is valid: by the table of its kind, and by code for rules that
+// no table has.
+// Flow:   decode() reads a request, by the fast path or the library -> check_request().
+// Errors: the code of the first fault, in the order of the checks.
 #pragma once
 
 #include "base/error_code.hpp"
@@ -17,7 +18,8 @@ inline tl::unexpected<ErrorCode> refuse(ErrorCode code) noexcept {
   return tl::make_unexpected(code);
 }
 
-// No loop ends early, so that the compiler can do many numbers at once. The sizes are not too many.
+// No loop ends early, so that the compiler can vectorize it. The caller has bounded the number of
+// sizes, so the sum does not overflow.
 inline bool sizes_add_up(Column<uint16_t> sizes, size_t bytes) noexcept {
   static_assert(uint64_t{limits::frame_entries_max} * UINT16_MAX <= UINT32_MAX);
   static_assert(uint64_t{limits::quota_calls_max} * limits::call_subjects_max * UINT16_MAX <=
@@ -53,7 +55,7 @@ consteval ErrorCode fault_of_row() {
   return ErrorCode::none;
 }
 
-// Of all columns that have this fault.
+// Whether all columns with this error code have the right length.
 template <typename Request>
 bool right_lengths(const Request& request, ErrorCode fault, size_t entries_count) noexcept {
   bool right = true;
@@ -65,7 +67,7 @@ bool right_lengths(const Request& request, ErrorCode fault, size_t entries_count
   return right;
 }
 
-// Where several columns have the same fault, the lengths of all come before their values.
+// Where several columns share an error code, the lengths of all are checked before their values.
 template <typename Request>
 Checked check_columns(const Request& request, size_t entries_count) noexcept {
   ErrorCode found = ErrorCode::none;
@@ -109,14 +111,14 @@ Checked check_request(const InternRequest& request) noexcept;
 Checked check_request(const ForgetRequest& request) noexcept;
 
 // In capnp_codec_quota_decode.cpp.
-Checked check_request(const ReserveRequest& request) noexcept;  // and of a Check
+Checked check_request(const ReserveRequest& request) noexcept;  // also for CheckRequest
 Checked check_request(const SettleRequest& request) noexcept;
 Checked check_request(const CancelRequest& request) noexcept;
 Checked check_request(const ExtendRequest& request) noexcept;
 Checked check_request(const RecordRequest& request) noexcept;
 Checked check_request(const UsageRequest& request) noexcept;
 Checked check_request(const ResetRequest& request) noexcept;
-// Its quota is read by the library: may throw.
+// Reads the quota with the library, so it may throw.
 Checked check_request(const QuotaChangeRequest& request, schema::QuotaChange::Reader change);
 
 }  // namespace sluice::wire

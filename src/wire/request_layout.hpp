@@ -1,4 +1,4 @@
-// What lies where in each frame of a client, and which values it may have: one table for each kind.
+// The layout of each frame of a client, and the values that are valid: one table for each kind.
 // Flow:   read_request() fills a request by its table, from the library (column_reader.hpp) or from
 //         the words of the fast path (standard_frame.cpp); request_checks.hpp checks it by the same
 //         table.
@@ -20,7 +20,7 @@
 namespace sluice::wire {
 
 // ------------------------------------------------------------------------------- valid values
-// No loop ends early, so that the compiler can do many numbers at once.
+// No loop ends early, so that the compiler can vectorize it.
 
 template <uint32_t min, uint32_t max>
 constexpr auto all_within = [](Column<uint32_t> numbers) {
@@ -64,7 +64,7 @@ inline constexpr auto lifetime_or_none = [](uint32_t lifetime_ms) {
          (lifetime_ms >= limits::lifetime_ms_min && lifetime_ms <= limits::lifetime_ms_max);
 };
 
-// ----------------------------------------------------------------- what several kinds have
+// ------------------------------------------------------------------- shared by several kinds
 
 template <typename Request>
 constexpr auto key_columns =
@@ -121,7 +121,7 @@ constexpr auto flags_field = field("flags", 0, &Request::flags, only<known>, Err
 template <typename Request>
 struct Layout;
 
-// Of most kinds: a column of another type is badColumns, and the library alone reads the frame.
+// For most kinds a column of the wrong type is badColumns, and only the library reads the frame.
 struct LayoutDefaults {
   static constexpr ErrorCode wrong_type = ErrorCode::bad_columns;
   static constexpr bool on_fast_path = false;
@@ -336,8 +336,8 @@ static_assert(kinds_are_indexes(RequestKinds{}));
 
 // ------------------------------------------------------------------------------------ reading
 
-// A source has `column<T>(pointer)`, `bytes(pointer)` and `number<T>(byte)` of one struct; it is
-// asked for the pointers in their order.
+// A source has `column<T>(pointer)`, `bytes(pointer)` and `number<T>(byte)` of one struct;
+// read_request() asks for the pointers in their order.
 template <typename Request, typename Source, typename Class, typename T>
 void read_row(Request& request, Source& source, uint32_t pointer, const ListRow<Class, T>& row) {
   request.*row.member = source.template column<T>(pointer);

@@ -1,7 +1,7 @@
-// A whole answer to a REST request as a value, for whichever version of HTTP has to write it.
+// A whole answer to a REST request as a value, independent of the HTTP version that writes it.
 // Flow:   an exchange ends with a RestAnswer -> encode_answer() -> the bytes of HTTP/1.1.
-// Shape:  docs/rest.md. GET /debug of many keys is no value: it is streamed (DebugStream).
-// Lives:  an answer's views have to last until it is written.
+// Shape:  docs/rest.md. GET /debug of many keys is no value: the session streams it (DebugStream).
+// Lives:  an answer's views must be valid until it is written.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace sluice::wire {
 
-// A decided /rate request; of a JSON denial the key is shown.
+// The answer to a decided /rate request; a JSON denial shows the key.
 struct DecisionAnswer {
   api::Verdict verdict = api::Verdict::none;
   api::Detail detail;
@@ -30,17 +30,18 @@ struct KeyAnswer {
 
 using RestAnswer = std::variant<RestReply, RestContent, DecisionAnswer, KeyAnswer>;
 
-// Of the longest head, and of a body that shows no key.
+// The bound of the longest head together with a body that shows no key.
 inline constexpr size_t rest_head_bytes_max = 4'096;
 
 size_t answer_bytes_max(const RestAnswer& answer) noexcept;
 
-// Of a decision, before it is known.
+// The bound of a DecisionAnswer with any verdict.
 constexpr size_t decision_bytes_max(size_t key_bytes, bool json) noexcept {
   return rest_head_bytes_max + (json ? 6 * key_bytes : 0);
 }
 
-// Writes it at the start of `out`, at least answer_bytes_max(), and returns its size in bytes.
+// Writes the answer at the start of `out`, which has at least answer_bytes_max(), and returns its
+// size in bytes.
 size_t encode_answer(const RestAnswer& answer, const ReplyHead& head,
                      std::span<std::byte> out) noexcept;
 

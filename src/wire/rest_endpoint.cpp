@@ -13,7 +13,7 @@ using Method = RestMethod;
 using Tail = PathTail;
 using Quota = QuotaEndpoint;
 
-// Paths are compared from the top: those of nearly all requests come first.
+// Paths are compared from the top, so the most frequent ones come first.
 constexpr std::array<RestEndpoint, 20> endpoints{{
     {"/rate/:key",
      Tail::segment,
@@ -76,8 +76,8 @@ constexpr std::string_view fixed_part(std::string_view route) noexcept {
   return route.substr(0, route.find(':'));
 }
 
-// Whether the row's path is this one. A template, for a prefix that the compiler knows is compared
-// in a few instructions: the rows of /rate are tried for every request.
+// Whether the path is that of the row. A template, because comparing a constant prefix takes few
+// instructions, and the rows of /rate are tried for every request.
 template <size_t Row>
 bool match_path(std::string_view path, PathMatch& match) noexcept {
   constexpr const RestEndpoint& endpoint = endpoints[Row];

@@ -2,9 +2,9 @@
 // operations that describe it in openapi.json.
 // Flow:   a request's path -> find_endpoint() -> its row -> RestEndpoint::read() -> RestRequest.
 // Shape:  one row per path. Routing, 404, 405, `Allow`, the log's route and the known parameters
-//         all come from the row; openapi_test.cpp holds openapi.json against the rows, in both
+//         all come from the row; openapi_test.cpp compares openapi.json with the rows, in both
 //         directions.
-// Errors: a path that is in no row has no endpoint.
+// Errors: a path that matches no row has no endpoint.
 // Lives:  rows are constants; a match's key and id are views of the path.
 #pragma once
 
@@ -17,17 +17,17 @@
 
 namespace sluice::wire {
 
-// What stands behind the fixed part of a path. Nothing is tolerated at the edges, as in gocc:
+// The part of a path behind its fixed part. Slashes at the edges are not ignored, as in gocc:
 // /rate, /rate/, /rate/k/ and /debug/ do not exist, while /rate//5 does: its key is empty, which
-// its reader judges.
+// its reader refuses.
 enum class PathTail : uint8_t {
   none,            // /debug
   segment,         // /rate/:key, up to the end, without a slash
-  segment_and_id,  // /rate/:key/:id, the id is all behind the second slash
-  text,            // /debug/:key, all the rest with its slashes
+  segment_and_id,  // /rate/:key/:id, the id is the rest of the path
+  text,            // /debug/:key, the rest of the path with its slashes
 };
 
-// HEAD and OPTIONS are methods of no endpoint: every path answers them alike.
+// HEAD and OPTIONS are not listed: the answer to them is the same for every path.
 enum class RestMethod : uint8_t { none, get, post, put, remove };
 
 // "GET", ... "DELETE"
@@ -47,12 +47,12 @@ struct RestEndpoint {
   RestOperation operations[operations_max];  // in the order of Allow; unused ones at the end
   RestReader read;
   std::string_view parameters;                // of the query, with ", " between
-  QuotaEndpoint quota = QuotaEndpoint::none;  // of /v1/: unknown parameters are refused
+  QuotaEndpoint quota = QuotaEndpoint::none;  // under /v1/, which refuses unknown parameters
 };
 
 std::span<const RestEndpoint> rest_endpoints() noexcept;
 
-// The row of one under /v1/.
+// The row of an endpoint under /v1/.
 const RestEndpoint& quota_endpoint(QuotaEndpoint endpoint) noexcept;
 
 // A path cut into its parts; key and id are still percent-encoded.
@@ -68,7 +68,8 @@ bool has_method(const RestEndpoint& endpoint, std::string_view method) noexcept;
 // "OPTIONS, GET, POST"
 std::string_view allowed_methods(const RestEndpoint& endpoint) noexcept;
 
-// Every endpoint under /v1/ takes dry_run: one without a dry run refuses it by that name.
+// Every endpoint under /v1/ takes dry_run; one without a dry run refuses it with a message of its
+// own.
 bool takes_parameter(const RestEndpoint& endpoint, std::string_view name) noexcept;
 
 }  // namespace sluice::wire

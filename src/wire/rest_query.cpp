@@ -8,7 +8,7 @@
 namespace sluice::wire {
 namespace {
 
-// The commonest first.
+// The most frequent first.
 constexpr std::array<NamedParameter, 13> parameters{{
     {"canWait", &RestQuery::can_wait},
     {"maxRequests", &RestQuery::max_requests},
@@ -38,8 +38,8 @@ std::span<const NamedParameter> query_parameters() noexcept {
   return parameters;
 }
 
-// gocc ignores what it does not know or cannot read, and so do its endpoints here. Those for quotas
-// refuse it, as they do in a body: a client that misspells dry_run wants nothing to change.
+// gocc ignores parameters that it does not know or cannot read, and so do its endpoints here. Those
+// for quotas refuse them, as they do in a body: a client that misspells dry_run wants no change.
 RestQuery read_query(std::string_view query, const RestEndpoint* endpoint,
                      DecodeBuffer& buffer) noexcept {
   const bool is_strict = endpoint != nullptr && endpoint->quota != QuotaEndpoint::none;
@@ -60,7 +60,7 @@ RestQuery read_query(std::string_view query, const RestEndpoint* endpoint,
       read.unclear_field = *name;
       continue;
     }
-    // A subject is the same text wherever it stands: nothing is cut off.
+    // A subject is not trimmed: its name is the same text in queries, paths and bodies.
     const bool is_subject = parameter == &read.subject;
     *parameter = {.was_given = true, .value = is_subject ? *value : trim_white_space(*value)};
   }

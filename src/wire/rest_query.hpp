@@ -1,7 +1,7 @@
-// The parameters of a REST request's query, decoded and still texts.
+// The parameters of a REST request's query, decoded, as text.
 // Flow:   the target's query -> read_query() -> RestQuery -> the reader of the endpoint.
-// Errors: what is unknown or cannot be read is noted, never refused here: gocc's endpoints ignore
-//         it, those for quotas refuse it with their body.
+// Errors: read_query() only notes unknown parameters and those that it cannot decode: gocc's
+//         endpoints ignore them, read_quota_request() refuses them.
 // Lives:  views of the target and of the DecodeBuffer's memory.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace sluice::wire {
 
-// A parameter as it was first given; white space alone is as good as absent.
+// The first value of a parameter; one that is only white space counts as absent.
 struct QueryParameter {
   bool was_given = false;
   std::string_view value;
@@ -35,7 +35,7 @@ struct RestQuery {
   QueryParameter subject;
   QueryParameter dry_run;
   std::string_view unknown_field;  // the first one
-  std::string_view unclear_field;  // given twice, or not to be decoded
+  std::string_view unclear_field;  // given twice, or impossible to decode
 };
 
 struct NamedParameter {
@@ -43,13 +43,13 @@ struct NamedParameter {
   QueryParameter RestQuery::*parameter;
 };
 
-// All that read_query() knows. Every one stands in a row of rest_endpoints(), and every name of a
-// row here (rest_query_test.cpp).
+// All parameters that read_query() knows: the same names as in the rows of rest_endpoints()
+// (rest_query_test.cpp).
 std::span<const NamedParameter> query_parameters() noexcept;
 
 struct RestEndpoint;
 
-// `endpoint` may be null: the path is unknown, and its reply wants to know of `pretty` alone.
+// `endpoint` may be null for an unknown path: its reply needs only `pretty`.
 RestQuery read_query(std::string_view query, const RestEndpoint* endpoint,
                      DecodeBuffer& buffer) noexcept;
 

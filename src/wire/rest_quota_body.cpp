@@ -22,7 +22,7 @@ using text::Json;
 constexpr std::string_view invalid_request = "invalid_request";
 constexpr std::string_view invalid_request_title = "the request is not valid";
 constexpr text::JsonBounds body_bounds{.depth_max = 16, .names_max = 64};
-constexpr size_t complaints_max = 20;  // of a quota: the others are only counted
+constexpr size_t complaints_max = 20;  // of a quota: further ones are only counted
 
 QuotaProblem bad_request(std::string detail) {
   return {.code = invalid_request, .title = invalid_request_title, .detail = std::move(detail)};
@@ -94,7 +94,7 @@ constexpr std::array<FieldName, 14> field_names{{
     {"subject", subject},
 }};
 
-// What an endpoint's body may and must say.
+// The fields that an endpoint's body may have, and those that it must have.
 struct Shape {
   QuotaOp op = QuotaOp::reserve;
   uint32_t takes = 0;
@@ -106,7 +106,7 @@ constexpr uint32_t reserve_fields = subjects | requests | input_tokens | max_out
 constexpr uint32_t usage_fields =
     requests | input_tokens | cached_input_tokens | output_tokens | cost;
 
-// Any other text was never given as one.
+// Any other text is the id of no reservation.
 std::optional<QuotaProblem> read_id(std::string_view text, api::QuotaCall& call) {
   if (const auto id = text::parse_hex_id(text)) {
     call.reservation = *id;
@@ -127,7 +127,7 @@ std::string names_of(uint32_t fields) {
   return names.empty() ? "no fields" : names;
 }
 
-// Reads a body's fields into a request; the first thing that is wrong ends it.
+// Reads a body's fields into a request; stops at the first fault.
 class BodyReader {
  public:
   BodyReader(const Shape& shape, const QuotaOptions& options, QuotaRequest& request)
@@ -230,7 +230,7 @@ class BodyReader {
   void read_wait(std::string_view name, const Json& value) {
     api::QuotaCall& call = request_.call;
     read_small(name, value, 0, limits::wait_ms_max, call.wait_ms_max);
-    // A check says what holds now.
+    // A check never waits.
     if (call.wait_ms_max == 0 || shape_.op != QuotaOp::reserve) return;
     call.flags |= api::quota_flag::may_wait;
     if (options_.wait_ms_max != 0) {
@@ -246,10 +246,10 @@ class BodyReader {
     }
   }
 
-  // What is no id was never given: not found, as any other that was not.
+  // A text that is no id is not found, like an id that was never used.
   void read_reservation(std::string_view name, const Json& value) {
     if (!value.is_string()) {
-      return complain(name, "must be the text that /v1/reserve gave, not " + text::shown(value));
+      return complain(name, "must be the id that /v1/reserve returned, not " + text::shown(value));
     }
     problem_ = read_id(value.get_ref<const std::string&>(), request_.call);
   }
@@ -270,8 +270,10 @@ class BodyReader {
       return complain("subjects", "must be an array of texts, not " + text::shown(value));
     }
     if (value.empty() || value.size() > limits::call_subjects_max) {
-      problem_ = problem_of(QuotaCode::invalid_subject,
-                            "subjects: there are " + std::to_string(value.size()));
+      problem_ =
+          problem_of(QuotaCode::invalid_subject, "subjects: must have 1 to " +
+                                                     std::to_string(limits::call_subjects_max) +
+                                                     " names, not " + std::to_string(value.size()));
       return;
     }
     for (size_t i = 0; i < value.size() && !problem_; ++i) {
@@ -288,7 +290,7 @@ class BodyReader {
     if (name.size() > options_.name_bytes_max) what = "is too long (--max-key-bytes)";
     const auto& known = request_.subjects;
     if (std::find(known.begin(), known.end(), name) != known.end()) {
-      what = text::quoted_excerpt(name) + " is there already";
+      what = text::quoted_excerpt(name) + " is a duplicate";
     }
     if (!what.empty()) {
       problem_ = problem_of(QuotaCode::invalid_subject, place + ": " + what);
@@ -297,7 +299,7 @@ class BodyReader {
     }
   }
 
-  // What a settle leaves as it was reserved is not known here.
+  // Input tokens that a settle does not give stay as reserved, and are not known here.
   void check_cached() {
     const api::QuotaCall& call = request_.call;
     const bool known = (given_ & input_tokens) != 0 || call.op == QuotaOp::record;
@@ -313,7 +315,7 @@ class BodyReader {
   std::optional<QuotaProblem> problem_;
 };
 
-// --- What stands in the head ---------------------------------------------------------------
+// --- The head and the query ----------------------------------------------------------------
 
 std::optional<QuotaProblem> read_style(std::string_view text, RateStyle& style) {
   if (text.empty()) return std::nullopt;
@@ -340,12 +342,12 @@ std::optional<QuotaProblem> read_page(const RestQuota& asked, api::QuotaCall& ca
   }
   if (asked.cursor.empty()) return std::nullopt;
   const auto cursor = text::parse_hex_id(asked.cursor);
-  if (!cursor) return bad_request("cursor: must be the `cursor` of the page before");
+  if (!cursor) return bad_request("cursor: must be the `cursor` of the previous page");
   call.cursor = *cursor;
   return std::nullopt;
 }
 
-// ?subject= without a name is not what lists all: a script's variable may be empty.
+// ?subject= with an empty name does not list all subjects: a script's variable may be empty.
 std::optional<QuotaProblem> read_holders(const RestQuota& asked, const QuotaOptions& options,
                                          QuotaRequest& request) {
   if (asked.by_subject && asked.subject.empty()) {
@@ -401,9 +403,9 @@ std::optional<QuotaProblem> read_posted(const Shape& shape, std::string_view bod
   return BodyReader{shape, options, request}.read(std::get<Json>(parsed));
 }
 
-// Without a default: the compiler names an endpoint that is missing here.
-std::optional<QuotaProblem> read_asked(const RestQuota& asked, std::string_view body,
-                                       const QuotaOptions& options, QuotaRequest& request) {
+// The switch has no default, so that the compiler reports a missing endpoint.
+std::optional<QuotaProblem> read_by_endpoint(const RestQuota& asked, std::string_view body,
+                                             const QuotaOptions& options, QuotaRequest& request) {
   const auto posted = [&](QuotaOp op, uint32_t takes, uint32_t needs) {
     return read_posted({.op = op, .takes = takes, .needs = needs}, body, options, request);
   };
@@ -443,23 +445,23 @@ std::optional<QuotaProblem> read_asked(const RestQuota& asked, std::string_view 
   return std::nullopt;
 }
 
-std::optional<QuotaProblem> judge_query(const RestQuota& asked) {
+std::optional<QuotaProblem> check_query(const RestQuota& asked) {
   if (!asked.unknown_field.empty()) {
     return bad_request("the query: unknown field " + text::quoted_excerpt(asked.unknown_field) +
                        "; known here: " + std::string(quota_endpoint(asked.endpoint).parameters));
   }
   if (!asked.unclear_field.empty()) {
     return bad_request("the query: " + std::string(asked.unclear_field) +
-                       ": given twice, or not to be decoded");
+                       ": given twice, or impossible to decode");
   }
   return std::nullopt;
 }
 
-// Where there is no dry run it is refused: whoever asks for one wants nothing to happen.
+// An endpoint without a dry run refuses the parameter: the client wants nothing to change.
 std::optional<QuotaProblem> read_dry_run(const RestQuota& asked, QuotaRequest& request) {
   if (asked.dry_run == DryRun::absent) return std::nullopt;
   if (!api::is_administrative(request.call.op)) {
-    return bad_request("dry_run: not known here; POST /v1/check tells what a reserve would");
+    return bad_request("dry_run: not supported here; POST /v1/check shows what a reserve would do");
   }
   if (asked.dry_run == DryRun::unclear) return bad_request("dry_run: must be true or false");
   request.dry_run = asked.dry_run == DryRun::yes;
@@ -476,10 +478,10 @@ std::variant<QuotaRequest, QuotaProblem> read_quota_request(const RestQuota& ask
                                                             std::string_view body,
                                                             const QuotaOptions& options) {
   QuotaRequest request{.endpoint = asked.endpoint};
-  std::optional<QuotaProblem> problem = judge_query(asked);
+  std::optional<QuotaProblem> problem = check_query(asked);
   if (!problem) problem = read_style(asked.headers, request.style);
-  if (!problem) problem = read_style(asked.rate_style, request.style);  // goes before the query
-  if (!problem) problem = read_asked(asked, body, options, request);
+  if (!problem) problem = read_style(asked.rate_style, request.style);  // overrides the query
+  if (!problem) problem = read_by_endpoint(asked, body, options, request);
   if (!problem) problem = read_dry_run(asked, request);
   if (problem) return std::move(*problem);
   return request;

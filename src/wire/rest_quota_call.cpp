@@ -30,9 +30,9 @@ void add_subjects(const QuotaRequest& request, api::QuotaBatch& batch) {
 void fill_batch(const QuotaRequest& request, api::QuotaBatch& batch) {
   add_subjects(request, batch);
   batch.calls.push_back(call_of(request));
-  if (request.dry_run) batch.calls[0].op = QuotaOp::usage;  // it only looks
+  if (request.dry_run) batch.calls[0].op = QuotaOp::usage;  // which changes nothing
   if (batch.calls[0].op != QuotaOp::put) return;
-  // The answer to a PUT is what a GET would say next.
+  // The answer to a PUT is that of a GET after it.
   api::QuotaCall usage;
   usage.op = QuotaOp::usage;
   usage.subjects_count = 1;

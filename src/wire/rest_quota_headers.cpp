@@ -11,9 +11,9 @@ namespace {
 using api::LimitReport;
 using api::Metric;
 
-constexpr size_t items_max = 16;                           // of a header: beyond, the tightest ones
-constexpr size_t item_subject_bytes = 64;                  // of a subject's name in an item
-constexpr size_t usual_header_bytes = 256;                 // a few items: no growing
+constexpr size_t items_max = 16;              // of a header: the tightest ones
+constexpr size_t item_subject_bytes = 64;     // of a subject's name in an item
+constexpr size_t typical_header_bytes = 256;  // room for a few items without reallocation
 constexpr uint64_t item_number_max = 999'999'999'999'999;  // RFC 8941: fifteen digits
 
 uint64_t ceil_seconds(int64_t ms) {
@@ -32,7 +32,7 @@ uint64_t remaining_of(const LimitReport& limit) {
   return limit.ceiling == api::Ceiling::block ? 0 : limit.remaining;
 }
 
-// Less is left of it, or it takes longer until there is more.
+// Whether `one` has less remaining, or as much and a later reset.
 bool is_tighter(const ReportedLimit& one, const ReportedLimit& other) {
   const uint64_t left = remaining_of(*one.report);
   const uint64_t other_left = remaining_of(*other.report);
@@ -64,7 +64,7 @@ void append_number(std::string& out, std::string_view name, uint64_t value) {
   out.append(name).append(text::digits(std::min(value, item_number_max), buffer));
 }
 
-// A slot has no time: only how many there are, and are left.
+// A concurrency limit has no time, only its amount and what remains.
 void append_items(const ReportedLimit& limit, bool with_subject, std::string& rate,
                   std::string& policy) {
   const LimitReport& report = *limit.report;
@@ -89,13 +89,13 @@ void append_rate_limit(std::vector<ReportedLimit> limits, std::string& headers) 
   }
   std::string rate = "RateLimit: ";
   std::string policy = "\r\nRateLimit-Policy: ";
-  rate.reserve(usual_header_bytes);
-  policy.reserve(usual_header_bytes);
+  rate.reserve(typical_header_bytes);
+  policy.reserve(typical_header_bytes);
   for (const ReportedLimit& limit : limits) append_items(limit, with_subject, rate, policy);
   headers.append(rate).append(policy).append("\r\n");
 }
 
-// --- As providers tell them ----------------------------------------------------------------
+// --- Headers in the style of providers -----------------------------------------------------
 
 struct StyledMetric {
   Metric metric;

@@ -21,10 +21,10 @@ using JsonWriter = text::JsonWriter<std::string>;
 
 constexpr std::string_view problem_json = "application/problem+json";
 
-// Names of subjects that violated limits repeat, together: what is behind them is only counted.
+// The bound of all subjects' names in `violated`; further limits are left out.
 constexpr size_t violated_names_bytes_max = 128 * 1024;
 
-// Of an answer as most are: it does not have to grow.
+// Room for most answers without reallocation.
 constexpr size_t typical_body_bytes = 1'024;
 
 uint16_t status_of(QuotaCode code) noexcept {
@@ -76,7 +76,7 @@ uint16_t status_of(QuotaCode code) noexcept {
   return 500;
 }
 
-// An object whose fields `write(json)` writes.
+// An object with the fields that `write(json)` writes.
 template <typename Write>
 std::string object_text(Write write) {
   std::string text;
@@ -99,7 +99,7 @@ struct Problem {
   uint16_t status = 0;
 };
 
-// `write_more(json)` writes what it has beside the fields of all problems.
+// `write_more(json)` writes the fields beside those that all problems have.
 template <typename Write>
 QuotaReply problem_reply_of(const Problem& problem, Write write_more) {
   const auto write = [&](JsonWriter& json) {
@@ -125,8 +125,8 @@ void write_ceiling(std::string_view name, const LimitReport& limit, JsonWriter& 
   }
 }
 
-// As definitions call it, and as headers do. A GET tells `amount` alone: what it tells can be
-// edited and put back, where two names for one number could disagree.
+// By both names: that of definitions and that of headers. GET shows only `amount`: its answer can
+// be edited and put, and two names could then have different numbers.
 void write_ceilings(const LimitReport& limit, JsonWriter& json) {
   write_ceiling("amount", limit, json);
   write_ceiling("limit", limit, json);
@@ -135,7 +135,7 @@ void write_ceilings(const LimitReport& limit, JsonWriter& json) {
 void write_usage(const LimitReport& limit, JsonWriter& json) {
   json.field("used", limit.used);
   json.field("reserved", limit.reserved);
-  // Nothing that ends is left of what has no end.
+  // What remains of an unlimited amount is no number.
   if (limit.ceiling == api::Ceiling::unlimited) {
     json.field("remaining", nullptr);
   } else {
@@ -157,7 +157,7 @@ void write_limit(const LimitReport& limit, JsonWriter& json) {
   json.close_object();
 }
 
-// The limits of one answer, of those of all.
+// The limits of one answer among those of all answers.
 std::span<const LimitReport> limits_of(const std::vector<LimitReport>& limits,
                                        const QuotaAnswer& answer) {
   return std::span(limits).subspan(answer.first_limit, answer.limits_count);
@@ -182,7 +182,7 @@ std::vector<ReportedLimit> reported_limits(const QuotaRequest& request,
   return reported;
 }
 
-// The same of rows.
+// The limits of an answer with rows.
 std::vector<ReportedLimit> row_limits(const QuotaBatch& batch, const QuotaAnswer& answer) {
   std::vector<ReportedLimit> reported;
   for (const api::SubjectRow& row : rows_of(batch, answer)) {
@@ -193,7 +193,7 @@ std::vector<ReportedLimit> row_limits(const QuotaBatch& batch, const QuotaAnswer
   return reported;
 }
 
-// All subjects that were asked, in their order, each with its limits.
+// All subjects of the request, in their order, each with its limits.
 void write_subjects(const QuotaRequest& request, const std::vector<ReportedLimit>& reported,
                     JsonWriter& json) {
   json.name("subjects");
@@ -298,7 +298,7 @@ QuotaReply decided_reply(const QuotaRequest& request, const QuotaAnswer& answer,
                         wall_ns);
 }
 
-// --- Of a reservation ----------------------------------------------------------------------
+// --- Settle, cancel, extend ----------------------------------------------------------------
 
 void write_amounts(const api::Amounts& amounts, JsonWriter& json) {
   json.field("requests", amounts.requests);
@@ -307,7 +307,7 @@ void write_amounts(const api::Amounts& amounts, JsonWriter& json) {
   json.field("cost", amounts.cost);
 }
 
-// Nothing in it changes with time: a repeat is told the very same.
+// Nothing in it changes with time: a repeat gets the very same reply.
 QuotaReply ended_reply(const QuotaAnswer& answer) {
   return json_reply([&](JsonWriter& json) {
     json.field("reservation", reservation_text(answer.reservation));
@@ -325,7 +325,7 @@ QuotaReply extended_reply(const QuotaAnswer& answer) {
   });
 }
 
-// --- Who holds what ------------------------------------------------------------------------
+// --- Holders -------------------------------------------------------------------------------
 
 void write_holder(const QuotaBatch& batch, const api::HolderRow& row, JsonWriter& json) {
   json.field("reservation", reservation_text(row.reservation));
@@ -377,9 +377,9 @@ QuotaReply holders_reply(const QuotaBatch& batch, const QuotaAnswer& answer) {
   });
 }
 
-// --- Of subjects ---------------------------------------------------------------------------
+// --- Subjects ------------------------------------------------------------------------------
 
-// A limit's definition, and how it stands beside it.
+// Each limit's definition together with its usage.
 void write_row_limits(const api::Quota& quota, std::span<const LimitReport> reports,
                       JsonWriter& json) {
   json.name("limits");
@@ -427,7 +427,7 @@ QuotaReply subject_reply(const QuotaRequest& request, const QuotaBatch& batch,
   return reply;
 }
 
-// Of a call that was only looked at: `usage` of its subject, if it names one.
+// The batch has the `usage` of the call's subject, if the call names one.
 QuotaReply dry_run_reply(const QuotaRequest& request, const QuotaBatch& batch) {
   const QuotaOp op = request.call.op;
   if (op == QuotaOp::reset_all) {

@@ -16,12 +16,12 @@ constexpr bool is_within(int32_t value, uint32_t min, uint32_t max) noexcept {
   return value >= 0 && static_cast<uint32_t>(value) >= min && static_cast<uint32_t>(value) <= max;
 }
 
-// The number of a parameter that is_present(); `absent` when it is not, nothing when it is none.
+// The number of a parameter that is_present(), else `absent`; nullopt for a text that is no number.
 std::optional<int32_t> number(const QueryParameter& parameter, int32_t absent) noexcept {
   return parameter.is_present() ? text::parse_int32(parameter.value) : absent;
 }
 
-// Why a request is not decided; no text: nothing is wrong so far.
+// Why the request is refused; without text: no fault so far.
 struct Complaint {
   uint16_t status = 0;
   std::string_view text;
@@ -58,7 +58,7 @@ Complaint read_gocc_parameters(const RestQuery& query, const RestOptions& option
   return {};
 }
 
-// What gocc does not have is judged after all that it has, in the same manner.
+// Parameters that gocc does not have are checked after all of gocc's, in the same manner.
 Complaint read_own_parameters(const QueryParameter& cost, const QueryParameter& max_wait_ms,
                               api::Entry& entry) noexcept {
   const std::optional<int32_t> permits = number(cost, 1);
@@ -140,7 +140,7 @@ RestRequest read_release(const RestTarget& target) noexcept {
   return decision(target, complaint, decided);
 }
 
-// gocc knows nothing but `pretty` here.
+// gocc has only `pretty` here.
 RestRequest read_debug(const RestTarget& target) noexcept {
   const RestQuery& query = target.query;
   const std::optional<int32_t> keys_max = number(query.limit, limits::debug_keys_max);
@@ -154,7 +154,7 @@ RestRequest read_debug(const RestTarget& target) noexcept {
 }
 
 RestRequest read_inspect(const RestTarget& target) noexcept {
-  // A key that cannot be live need not be looked up.
+  // Such a key cannot be live, so the shard need not search for it.
   const bool is_possible = !target.key.empty() && target.key.size() <= target.options.key_bytes_max;
   if (!is_possible) return key_not_found;
   return RestInspect{.key = target.key, .pretty = target.query.pretty.was_given};

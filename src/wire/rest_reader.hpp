@@ -1,8 +1,8 @@
-// Reads what a request of one endpoint asks for, out of its path and query.
+// Reads a request of one endpoint out of its path and query.
 // Flow:   route_request() -> RestTarget -> the reader that the endpoint's row names -> RestRequest.
 // Shape:  docs/rest.md; the order of the checks is part of what callers see.
-// Errors: what the request gets wrong is a ready RestReply; of quotas all but the path is checked
-//         with the body.
+// Errors: a faulty request becomes a ready RestReply; for quotas everything but the path is checked
+//         together with the body.
 // Lives:  views as in RestTarget.
 #pragma once
 
@@ -14,15 +14,15 @@
 
 namespace sluice::wire {
 
-// A request whose path and method exist, cut into its parts.
+// The parts of a request with a known path and method.
 struct RestTarget {
   const RestEndpoint& endpoint;
   const HttpRequest& request;
   const RestOptions& options;
   const RestQuery& query;
-  std::string_view name;  // of a subject or a reservation: the decoded key as it is
-  std::string_view key;   // the same without white space at its ends
-  std::string_view id;    // decoded, as it is
+  std::string_view name;  // of a subject or a reservation: the decoded key, not trimmed
+  std::string_view key;   // the same, trimmed
+  std::string_view id;    // decoded, not trimmed
 };
 
 using RestReader = RestRequest (*)(const RestTarget&) noexcept;

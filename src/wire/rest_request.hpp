@@ -1,7 +1,7 @@
-// What a routed REST request asks for: one value for each kind of request.
-// Flow:   route_request() -> RestRequest -> the session decides, asks or replies.
+// A routed REST request: one type for each kind of request.
+// Flow:   route_request() -> RestRequest -> the session decides, asks other shards, or replies.
 // Shape:  docs/rest.md.
-// Lives:  views of the request's target and of the buffer that its escapes were decoded in.
+// Lives:  views of the request's target and of the buffer with its decoded escapes.
 #pragma once
 
 #include <cstdint>
@@ -65,34 +65,34 @@ enum class QuotaEndpoint : uint8_t {
 // ?dry_run=
 enum class DryRun : uint8_t { absent, no, yes, unclear };
 
-// A request for quotas as its head has it; what it asks stands in its body, too.
+// The head of a request for quotas; the rest of the request is in its body.
 struct RestQuota {
   QuotaEndpoint endpoint = QuotaEndpoint::none;
-  std::string_view method;       // one that the endpoint has
+  std::string_view method;       // one of the endpoint's
   std::string_view subject;      // GET|PUT|DELETE /v1/subjects/NAME; GET /v1/reservations?subject=
-  bool by_subject = false;       // GET /v1/reservations: of `subject` alone
+  bool by_subject = false;       // GET /v1/reservations: only those of `subject`
   std::string_view reservation;  // GET /v1/reservations/ID
   std::string_view cursor;       // GET /v1/subjects, /v1/reservations; empty: from the start
-  std::string_view limit;        // likewise; empty: as many as usual
-  std::string_view rate_style;   // of headers: X-RateLimit-Style; empty: plain ones
-  std::string_view headers;      // the same as ?headers=
+  std::string_view limit;        // likewise; empty: quota_page_rows
+  std::string_view rate_style;   // X-RateLimit-Style; empty: plain headers
+  std::string_view headers;      // the same style as ?headers=
   DryRun dry_run = DryRun::absent;
   std::string_view unknown_field;  // of the query: the first that the endpoint does not have
-  std::string_view unclear_field;  // of the query: given twice, or not to be decoded
+  std::string_view unclear_field;  // of the query: given twice, or impossible to decode
 };
 
-// An answer that needs nothing but the request: 400, 403, 404, 405, 431, OPTIONS.
+// An answer that depends on the request alone: 400, 403, 404, 405, 431, OPTIONS.
 struct RestReply {
   uint16_t status = 0;
   std::string_view body;          // static
   std::string_view content_type;  // static; empty: none
   std::string_view allow;         // static; empty: none
-  bool json = false;              // the body's text is shown as {"error":"..."}
-  bool closes = false;            // the connection ends after it
-  bool of_rate = false;           // a /rate request was refused: it is logged
+  bool json = false;              // wraps the body's text in {"error":"..."}
+  bool closes = false;            // the connection ends after the reply
+  bool of_rate = false;           // refuses a /rate request, which the session logs
 };
 
-// A RestInspect whose key is not live.
+// The reply to a RestInspect of a key that is not live.
 inline constexpr RestReply key_not_found{
     .status = 404, .body = "Key not found", .content_type = "text/plain; charset=UTF-8"};
 

@@ -10,12 +10,12 @@
 namespace sluice::wire {
 namespace {
 
-// Places in words behind the segment table, as everything lies in a usual frame.
+// Positions in the standard layout, in words behind the segment table.
 namespace at {
 constexpr size_t root = 0, id = 1, kind = 2, body_pointer = 3, body = 4;
 }
 
-// A pointer to a struct that lies right behind it.
+// A pointer to a struct right behind it.
 template <typename Struct>
 constexpr uint64_t pointer_to = uint64_t{Struct::_capnpPrivate::dataWordSize} << 32 |
                                 uint64_t{Struct::_capnpPrivate::pointerCount} << 48;
@@ -83,7 +83,7 @@ class StandardStruct {
 
  private:
   const Words& words_;
-  uint64_t end_ = first_pointer + pointers_count;  // of what was read: a column may begin here
+  uint64_t end_ = first_pointer + pointers_count;  // of the words read: a column may begin here
   bool standard_layout_ = true;
 };
 
@@ -125,7 +125,7 @@ std::optional<ClientRequest> read_standard_frame(Frame frame) noexcept {
       words[at::root] != pointer_to<schema::ClientFrame>) {
     return std::nullopt;
   }
-  // The number alone: what stands behind it in the word is a newer peer's.
+  // The kind is the lowest 16 bits; newer versions may use the rest of the word.
   const auto kind = static_cast<uint16_t>(words[at::kind]);
   return kind < readers.size() ? readers[kind](words) : std::nullopt;
 }

@@ -1,10 +1,11 @@
-// Recognises the frames that clients send nearly always, by a few words instead of the library.
-// Flow:   decode() -> read_standard_frame(); nothing: the library reads the frame.
+// Recognises frames in the standard layout, which clients nearly always send, by comparing a few
+// words instead of calling the library.
+// Flow:   decode() -> read_standard_frame(); on nullopt the library reads the frame.
 // Shape:  one segment; a kind that request_layout.hpp has on the fast path, with structs as large
 //         as ours, right behind their pointers; each column a list of its kind, in the order of
-//         their pointers, none overlapping another. Whatever is unlike that is none of its
-//         business, valid or not.
-// Errors: none: it says nothing, and changes nothing.
+//         their pointers, none overlapping another. Any other frame, valid or not, is left to the
+//         library.
+// Errors: none: nullopt, without side effects.
 // Lives:  columns point into the frame.
 #pragma once
 
@@ -15,7 +16,7 @@
 
 namespace sluice::wire {
 
-// As it lies in the frame: its values are still to be checked (request_checks.hpp).
+// The request with its values unchecked: request_checks.hpp checks them.
 std::optional<ClientRequest> read_standard_frame(Frame frame) noexcept;
 
 }  // namespace sluice::wire

@@ -93,7 +93,7 @@ TEST(FrameSet, without_questions_has_no_frames) {
   EXPECT_EQ(frames.bytes(), 0u);
 }
 
-TEST(FrameSet, no_frame_is_larger_than_told) {
+TEST(FrameSet, no_frame_exceeds_the_announced_limit) {
   for (const bool handles : {false, true}) {
     const Options options{.batch = 77, .keys = 77, .denied_share = 0.5, .handles = handles};
     const Stream stream = stream_of(options);

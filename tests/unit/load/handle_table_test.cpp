@@ -1,4 +1,4 @@
-// Goal: every question finds the handle of its key. Method: handles that tell their key.
+// Goal: every request finds the handle of its key. Method: handles that contain their key.
 #include "load/handle_table.hpp"
 
 #include <gtest/gtest.h>

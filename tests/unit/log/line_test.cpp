@@ -14,28 +14,28 @@ std::string line(Format format, std::string_view message = "it happened",
   return make_line(format, Level::warning, message, with, nullptr);
 }
 
-TEST(LogLine, as_json) {
+TEST(LogLine, writes_json) {
   EXPECT_EQ(line(Format::json), R"(,"level":"WARN","message":"it happened","key":"a b","n":5,)"
                                 R"("request":{"method":"GET","header":{"X-Y":["1","2"]}}})");
   EXPECT_EQ(line(Format::json, "m", Fields::object()), R"(,"level":"WARN","message":"m"})");
 }
 
-TEST(LogLine, as_text) {
+TEST(LogLine, writes_text) {
   EXPECT_EQ(line(Format::text), R"(level=WARN message="it happened" key="a b" n=5 )"
                                 R"(request.method=GET request.header.X-Y="[1 2]")");
 }
 
-TEST(LogLine, as_system_default) {
+TEST(LogLine, writes_system_default) {
   EXPECT_EQ(line(Format::system_default),
             R"(WARN it happened key="a b" n=5 request.method=GET request.header.X-Y="[1 2]")");
 }
 
-TEST(LogLine, a_value_that_could_be_misread_is_quoted) {
+TEST(LogLine, quotes_values_that_could_be_misread) {
   EXPECT_EQ(line(Format::text, "m", {{"k", "a=b"}, {"list", {"a b", "c"}}, {"n", {1, 2}}}),
             R"(level=WARN message=m k="a=b" list="[a b c]" n="[1 2]")");
 }
 
-TEST(LogLine, maps_durations_and_times_are_told_as_go_does) {
+TEST(LogLine, writes_maps_durations_and_times_as_go_does) {
   const Fields pairs{{"id", "7"}, {"code", 404}, {"internal", nullptr}};
   EXPECT_EQ(map_value(Format::json, pairs), pairs);
   EXPECT_EQ(map_value(Format::text, pairs), "map[code:404 id:7 internal:<nil>]");
@@ -58,17 +58,17 @@ TEST(LogLine, maps_durations_and_times_are_told_as_go_does) {
   EXPECT_EQ(time_value(Format::text, 1'234'567'890), "1970-01-01T00:00:01.234Z");
 }
 
-TEST(LogLine, bytes_that_are_no_text_do_not_break_it) {
+TEST(LogLine, replaces_bytes_that_are_not_utf8) {
   const std::string text = line(Format::json, "m", {{"key", "\xFF<\n"}});
   EXPECT_EQ(text, ",\"level\":\"WARN\",\"message\":\"m\",\"key\":\"\\ufffd<\\n\"}");
 }
 
-TEST(LogLine, line_separators_are_escaped) {
+TEST(LogLine, escapes_line_separators) {
   EXPECT_EQ(line(Format::json, "a\xE2\x80\xA8\xE2\x80\xA9\xE2\x80\xA6", Fields::object()),
             ",\"level\":\"WARN\",\"message\":\"a\\u2028\\u2029\xE2\x80\xA6\"}");
 }
 
-TEST(LogLine, says_which_line_of_code_speaks) {
+TEST(LogLine, shows_the_line_of_code_that_logs) {
   const Source here = Source::here();
   const std::string text = make_line(Format::json, Level::info, "m", Fields::object(), &here);
   const Fields read = Fields::parse(std::string{"{"}.append(text, 1));

@@ -1,4 +1,4 @@
-// Method: the log writes into a pipe; what was read from it is what it said.
+// Method: the log writes into a pipe; the tests compare the text read from the pipe.
 #include "log/log.hpp"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class Pipe {
 
   std::FILE* in() noexcept { return in_; }
 
-  // All up to a line with `end` in it.
+  // Reads up to a line with `end` in it.
   std::string read_until(const std::string& end) {
     std::string text;
     while (text.find(end) == std::string::npos || text.back() != '\n') {
@@ -42,7 +42,7 @@ class Pipe {
   std::FILE* in_ = nullptr;
 };
 
-// Its times are of the same length always.
+// Times always have the same length.
 std::string without_time(std::string line) {
   const std::string before = R"({"time":")";
   EXPECT_TRUE(line.starts_with(before)) << line;
@@ -52,12 +52,12 @@ std::string without_time(std::string line) {
 
 TEST(Log, wants_nothing_before_it_starts) {
   EXPECT_FALSE(wants(Level::error));
-  error("nobody hears it");
+  error("dropped");
   EXPECT_EQ(lines_lost(), 0u);
   EXPECT_TRUE(stop(milliseconds(1)));
 }
 
-TEST(Log, writes_what_is_wanted_in_its_order) {
+TEST(Log, writes_wanted_lines_in_order) {
   Pipe pipe;
   start({.level = Level::warning, .includes_source = false, .stream = pipe.in()});
   EXPECT_FALSE(wants(Level::info));
@@ -73,7 +73,7 @@ TEST(Log, writes_what_is_wanted_in_its_order) {
   EXPECT_EQ(without_time(text.substr(end + 1)), "{\"level\":\"ERROR\",\"message\":\"two\"}\n");
 }
 
-TEST(Log, lines_that_the_system_does_not_take_are_counted) {
+TEST(Log, counts_lines_that_the_system_does_not_take) {
   std::FILE* full = std::fopen("/dev/full", "w");
   start({.stream = full});
   info("one");
@@ -83,7 +83,7 @@ TEST(Log, lines_that_the_system_does_not_take_are_counted) {
   std::fclose(full);
 }
 
-TEST(Log, a_reader_that_does_not_read_loses_the_oldest_lines_and_stops_nobody) {
+TEST(Log, overwrites_the_oldest_lines_while_its_reader_does_not_read) {
   Pipe pipe;
   start({.includes_source = false, .stream = pipe.in()});
   const std::string long_text(1'000, 'x');  // a pipe holds 64 KiB
@@ -93,7 +93,7 @@ TEST(Log, a_reader_that_does_not_read_loses_the_oldest_lines_and_stops_nobody) {
   EXPECT_GT(lines_lost(), 0u);
   EXPECT_LT(lines_lost(), 600u);
   EXPECT_FALSE(stop(milliseconds(50)));
-  // Whoever reads at last gets the newest, and those that were on their way.
+  // A late reader gets the newest lines, and those that were already in the pipe.
   const std::string text = pipe.read_until("\"n\":" + std::to_string(queue_lines_max + 499) + "}");
   EXPECT_EQ(text.find("\"n\":200}"), std::string::npos) << "a pipe holds 64 lines of these";
 }

@@ -1,4 +1,4 @@
-// Method: fixed points in time, as Go's time.RFC3339Nano writes them but for trailing zeros.
+// Method: fixed times, as Go's time.RFC3339Nano writes them except for trailing zeros.
 #include "log/time.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ TEST(LogTime, is_utc_with_nanoseconds) {
   EXPECT_EQ(utc_time(1'709'210'096'999'999'999), "2024-02-29T12:34:56.999999999Z");
 }
 
-TEST(LogTime, goes_on) {
+TEST(LogTime, advances) {
   const base::Now before = now();
   EXPECT_GE(now().monotonic_ns, before.monotonic_ns);
   EXPECT_GT(before.wall_ns, 1'700'000'000 * base::ns_per_s);

@@ -1,5 +1,5 @@
-// Patterns match anywhere, all at once or one by one, and what is wrong with them is told. Method:
-// small sets by example (random ones: rule_book_test).
+// Goal: patterns match anywhere, all at once or one by one, and their faults are reported.
+// Method: small sets by example (random ones: rule_book_test).
 #include "policy/pattern_set.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ std::vector<int> matches(PatternSet& set, std::string_view text, bool one_by_one
   return found;
 }
 
-TEST(PatternSet, without_patterns_nothing_matches) {
+TEST(PatternSet, matches_nothing_without_patterns) {
   PatternSet set;
   EXPECT_EQ(set.compile(), "");
   EXPECT_TRUE(set.empty());
@@ -24,7 +24,7 @@ TEST(PatternSet, without_patterns_nothing_matches) {
   EXPECT_EQ(matches(set, "a", true), std::vector<int>{});
 }
 
-TEST(PatternSet, tells_the_numbers_of_those_that_match) {
+TEST(PatternSet, reports_the_numbers_of_matching_patterns) {
   PatternSet set;
   EXPECT_EQ(set.add("b", 7), "");
   EXPECT_EQ(set.add("^b", 3), "");
@@ -37,7 +37,7 @@ TEST(PatternSet, tells_the_numbers_of_those_that_match) {
   }
 }
 
-TEST(PatternSet, what_is_found_is_added_to_what_is_there) {
+TEST(PatternSet, appends_to_earlier_matches) {
   PatternSet set;
   set.add("a", 1);
   set.compile();
@@ -46,17 +46,16 @@ TEST(PatternSet, what_is_found_is_added_to_what_is_there) {
   EXPECT_EQ(found, (std::vector<int>{9, 1}));
 }
 
-TEST(PatternSet, tells_what_is_no_regular_expression) {
+TEST(PatternSet, refuses_an_invalid_regular_expression) {
   PatternSet set;
   EXPECT_EQ(set.add("a(b", 0), "is not a regular expression: missing ): a(b");
 }
 
-TEST(PatternSet, tells_when_patterns_are_too_large_together) {
+TEST(PatternSet, refuses_patterns_that_are_too_large_together) {
   PatternSet set;
   for (int i = 0; i < 200; ++i) set.add("([^x]y){1000}", i);
   EXPECT_EQ(set.compile(),
-            "the regular expressions together take more than 16 MiB: fewer or simpler ones, "
-            "please");
+            "the regular expressions together take more than 16 MiB: use fewer or simpler ones");
 }
 
 }  // namespace

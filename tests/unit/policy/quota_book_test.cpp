@@ -45,13 +45,13 @@ Found find(QuotaBook& book, std::string_view subject) {
   return {found.quota == nullptr ? 0 : found.quota->limits.at(0).amount, found.source};
 }
 
-TEST(QuotaBook, without_rules_every_subject_is_unknown_and_allowed) {
+TEST(QuotaBook, allows_every_subject_without_rules) {
   QuotaBook book;
   EXPECT_EQ(find(book, "m"), Found{});
   EXPECT_EQ(book.rules().unknown, UnknownSubjects::allow);
 }
 
-TEST(QuotaBook, name_comes_before_pattern_before_profile_before_the_default) {
+TEST(QuotaBook, prefers_name_to_pattern_to_profile_to_the_default) {
   QuotaRules rules{.rules = {pattern("^a", 1), of_profile("abc", 2), named("abc", 3),
                              of_profile("ab", 4), of_profile("b", 5)},
                    .unknown = UnknownSubjects::standard,
@@ -65,19 +65,19 @@ TEST(QuotaBook, name_comes_before_pattern_before_profile_before_the_default) {
   EXPECT_EQ(book.rule_of("c"), -1);
 }
 
-TEST(QuotaBook, first_pattern_that_matches_counts) {
+TEST(QuotaBook, uses_the_first_matching_pattern) {
   QuotaBook book{{.rules = {pattern("x$", 1), pattern("a", 2), pattern("^a", 3)}}};
   EXPECT_EQ(find(book, "ab"), (Found{2, QuotaSource::file}));
   EXPECT_EQ(find(book, "ax"), (Found{1, QuotaSource::file}));
   EXPECT_EQ(find(book, "b"), Found{});
 }
 
-TEST(QuotaBook, last_profile_that_has_the_name_counts) {
+TEST(QuotaBook, uses_the_last_profile_with_the_name) {
   QuotaBook book{{.rules = {of_profile("m", 1), of_profile("m", 2)}}};
   EXPECT_EQ(find(book, "m"), (Found{2, QuotaSource::profile}));
 }
 
-TEST(QuotaBook, names_are_whole_and_of_bytes) {
+TEST(QuotaBook, compares_whole_names_by_their_bytes) {
   const std::string zero{"a\0b", 3};
   QuotaBook book{{.rules = {named(zero, 1), named("gpt-4o", 2)}}};
   EXPECT_EQ(find(book, zero), (Found{1, QuotaSource::file}));
@@ -86,7 +86,7 @@ TEST(QuotaBook, names_are_whole_and_of_bytes) {
   }
 }
 
-TEST(QuotaBook, names_what_a_rule_names_though_another_one_comes_before) {
+TEST(QuotaBook, names_subjects_also_where_another_rule_precedes) {
   QuotaBook book{
       {.rules = {pattern("^a", 1), of_profile("abc", 2), named("def", 3), of_profile("def", 4)},
        .unknown = UnknownSubjects::standard,
@@ -97,7 +97,7 @@ TEST(QuotaBook, names_what_a_rule_names_though_another_one_comes_before) {
     EXPECT_FALSE(book.names(other)) << other;
 }
 
-TEST(QuotaBook, every_quota_has_a_place_of_its_own) {
+TEST(QuotaBook, gives_every_quota_its_own_place) {
   QuotaBook book{{.rules = {pattern("^a", 1), of_profile("abc", 2), named("def", 3)},
                   .unknown = UnknownSubjects::standard,
                   .standard = quota_of(5)}};
@@ -107,12 +107,12 @@ TEST(QuotaBook, every_quota_has_a_place_of_its_own) {
   EXPECT_EQ(book.quota_of("x").place, 3U);
 }
 
-TEST(QuotaBook, denied_unknown_subjects_have_no_quota) {
+TEST(QuotaBook, has_no_quota_for_denied_unknown_subjects) {
   QuotaBook book{{.unknown = UnknownSubjects::deny, .standard = quota_of(1)}};
   EXPECT_EQ(find(book, "m"), Found{});
 }
 
-TEST(QuotaBook, patterns_that_are_too_large_together_are_told) {
+TEST(QuotaBook, refuses_patterns_that_are_too_large_together) {
   QuotaRules rules;
   for (int i = 0; i < 200; ++i) rules.rules.push_back(pattern("([^x]y){1000}", 1));
   try {
@@ -124,7 +124,7 @@ TEST(QuotaBook, patterns_that_are_too_large_together_are_told) {
   }
 }
 
-TEST(QuotaBook, belongs_to_the_book_of_rules) {
+TEST(QuotaBook, is_part_of_the_rule_book) {
   RuleBook book{{}, {}, {.rules = {named("m", 3)}}};
   EXPECT_EQ(find(book.quotas(), "m"), (Found{3, QuotaSource::file}));
 }

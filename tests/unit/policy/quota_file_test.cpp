@@ -1,7 +1,7 @@
-// Goal: "quotas" of a configuration file becomes its rules, profiles among them, and what is wrong
-//       with it is told by subject and field.
-// Method: texts by example, profiles in memory; the profiles that come with the server against the
-//         figures that they were made from.
+// Goal: "quotas" of a configuration file becomes its rules, profiles among them, and its faults are
+//       reported by subject and field.
+// Method: texts by example, profiles in memory; the profiles that come with the server are compared
+//         with the figures that they were made from.
 #include "policy/quota_file.hpp"
 
 #include <gtest/gtest.h>
@@ -72,7 +72,7 @@ TEST(QuotaFile, reads_every_field) {
   EXPECT_EQ(quotas.rules[0].source, QuotaSource::file);
 }
 
-TEST(QuotaFile, what_is_not_told_is_the_default) {
+TEST(QuotaFile, uses_defaults_for_absent_fields) {
   for (const char* text : {"", R"("profiles": [], "subjects": [], "unknown_subjects": "allow",
                                   "default_lifetime_ms": 60000, "default_output_tokens": 0)",
                            R"("profiles": null, "subjects": null, "unknown_subjects": null,
@@ -84,7 +84,7 @@ TEST(QuotaFile, what_is_not_told_is_the_default) {
   }
 }
 
-TEST(QuotaFile, unknown_subjects_can_have_a_quota) {
+TEST(QuotaFile, reads_a_quota_for_unknown_subjects) {
   const QuotaRules quotas = quotas_of(R"("unknown_subjects": {)" + std::string{limits_text} + "}");
   EXPECT_EQ(quotas.unknown, UnknownSubjects::standard);
   EXPECT_EQ(quotas.standard, quota_of_5());
@@ -95,7 +95,7 @@ TEST(QuotaFile, unknown_subjects_can_have_a_quota) {
             Complaints{"quotas.unknown_subjects, limits: must be an array, not 5"});
 }
 
-TEST(QuotaFile, defaults_have_bounds) {
+TEST(QuotaFile, bounds_the_defaults) {
   EXPECT_EQ(quotas_of(R"("default_lifetime_ms": 10)").lifetime_ms, limits::lifetime_ms_min);
   EXPECT_EQ(quotas_of(R"("default_lifetime_ms": 2592000000)").lifetime_ms, limits::lifetime_ms_max);
   EXPECT_EQ(quotas_of(R"("default_output_tokens": 9223372036854775807)").output_tokens,
@@ -111,14 +111,14 @@ TEST(QuotaFile, defaults_have_bounds) {
   }
 }
 
-TEST(QuotaFile, subjects_that_are_missing_empty_or_no_regular_expression) {
+TEST(QuotaFile, refuses_subjects_that_are_missing_empty_or_no_regular_expression) {
   EXPECT_EQ(
       complaints_about(R"("subjects": [{"limits": []}, {"subject": "", "limits": []},
               {"subject": 7, "limits": []},
               {"subject": "a(b", "subject_is_regex": true, "limits": []},
               {"subject": "c", "subject_is_regex": 1, "limits": []}, 5])"),
-      (Complaints{"quotas.subjects[0], subject: is missing: say which subjects the quota is for",
-                  R"(quotas.subjects[1] (""), subject: is empty and names none)",
+      (Complaints{"quotas.subjects[0], subject: is missing: name the subjects of the quota",
+                  R"(quotas.subjects[1] (""), subject: is empty and names no subject)",
                   "quotas.subjects[2], subject: must be a string, not 7",
                   R"(quotas.subjects[3] ("a(b"), subject: is not a regular expression: )"
                   "missing ): a(b",
@@ -130,11 +130,11 @@ TEST(QuotaFile, subjects_that_are_missing_empty_or_no_regular_expression) {
             1U);
 }
 
-TEST(QuotaFile, subjects_are_there_once) {
+TEST(QuotaFile, refuses_duplicate_subjects) {
   EXPECT_EQ(complaints_about(R"("subjects": [{"subject": "a", "limits": []},
               {"subject": "b", "limits": []}, {"subject": "a", "limits": []}])"),
-            Complaints{R"(quotas.subjects[2] ("a"), subject: is there twice: quotas.subjects[0] )"
-                       "is the same"});
+            Complaints{R"(quotas.subjects[2] ("a"), subject: is a duplicate of )"
+                       "quotas.subjects[0]"});
   // A pattern may look like a name.
   EXPECT_EQ(quotas_of(R"("subjects": [{"subject": "a", "limits": []},
               {"subject": "a", "subject_is_regex": true, "limits": []}])")
@@ -142,7 +142,7 @@ TEST(QuotaFile, subjects_are_there_once) {
             2U);
 }
 
-TEST(QuotaFile, complaints_about_limits_name_the_subject) {
+TEST(QuotaFile, names_the_subject_in_complaints_about_limits) {
   EXPECT_EQ(
       complaints_about(R"("subjects": [{"subject": "m", "x": 1, "limits": [
               {"name": "tpm", "metric": "tokens", "amount": -5, "period_ms": 60000}]}])"),
@@ -152,7 +152,7 @@ TEST(QuotaFile, complaints_about_limits_name_the_subject) {
                   R"(number from 0 to 9223372036854775807, "unlimited" or "block", not -5)"}));
 }
 
-TEST(QuotaFile, unknown_fields_and_other_kinds) {
+TEST(QuotaFile, refuses_unknown_fields_and_other_types) {
   EXPECT_EQ(complaints_about(R"("subject": [])"),
             Complaints{"quotas, \"subject\": no such field; there are profiles, unknown_subjects, "
                        "subjects, default_lifetime_ms and default_output_tokens"});
@@ -162,20 +162,20 @@ TEST(QuotaFile, unknown_fields_and_other_kinds) {
             Complaints{"quotas: must be an object, not an array"});
 }
 
-TEST(QuotaFile, what_is_too_much) {
+TEST(QuotaFile, refuses_too_many_entries) {
   std::string many = R"("subjects": [)";
   for (size_t i = 0; i <= subjects_max; ++i) many += "0,";
   many.back() = ']';
   EXPECT_EQ(complaints_about(many),
-            Complaints{"quotas.subjects: has 100001 entries; at most 100000, please"});
+            Complaints{"quotas.subjects: has 100001 entries; at most 100000 are allowed"});
   std::string names = R"("profiles": [)";
   for (size_t i = 0; i <= profiles_max; ++i) names += "\"a\",";
   names.back() = ']';
   EXPECT_EQ(complaints_about(names),
-            Complaints{"quotas.profiles: has 33 entries; at most 32, please"});
+            Complaints{"quotas.profiles: has 33 entries; at most 32 are allowed"});
 }
 
-TEST(QuotaFile, patterns_that_are_too_large_together) {
+TEST(QuotaFile, refuses_patterns_that_are_too_large_together) {
   std::string many = R"("subjects": [)";
   for (int i = 0; i < 200; ++i) {
     many += R"({"subject": "([^x]y){1000}", "subject_is_regex": true, "limits": []},)";
@@ -186,7 +186,7 @@ TEST(QuotaFile, patterns_that_are_too_large_together) {
   EXPECT_TRUE(complaints[0].starts_with("quotas.subjects: the regular expressions together"));
 }
 
-TEST(QuotaFile, profiles_stand_behind_the_file_and_tell_their_date) {
+TEST(QuotaFile, appends_profiles_with_their_date_to_the_rules_of_the_file) {
   const Texts texts{{"mine", R"({"date": "2026-02", "about": "x", "subjects": [{"subject": "m", )" +
                                  std::string{limits_text} + "}]}"}};
   const QuotaRules quotas =
@@ -200,7 +200,7 @@ TEST(QuotaFile, profiles_stand_behind_the_file_and_tell_their_date) {
             (std::vector<ProfileFile>{{.path = "mine.json", .text = texts.at("mine")}}));
 }
 
-TEST(QuotaFile, complaints_about_profiles) {
+TEST(QuotaFile, reports_complaints_about_profiles) {
   const Texts texts{{"text", "{"},
                     {"list", "[]"},
                     {"fields", R"({"dates": 1, "date": 2026})"},
@@ -214,8 +214,8 @@ TEST(QuotaFile, complaints_about_profiles) {
                 R"(quotas.profiles[3] ("list"): must hold an object with "subjects", not an array)",
                 R"(quotas.profiles[4] ("fields"), "dates": no such field; there are date, about )"
                 "and subjects",
-                R"(quotas.profiles[4] ("fields"), date: is missing: say when its figures were )"
-                R"(true, as "2026-02")",
+                R"(quotas.profiles[4] ("fields"), date: is missing: give the date of its figures, )"
+                R"(as "2026-02")",
                 R"(quotas.profiles[4] ("fields"), subjects: is missing)",
                 R"(quotas.profiles[5] ("regex"), subjects[0] ("a"), "subject_is_regex": no such )"
                 "field; there are subject, limits, expired and overtakers"}));
@@ -228,19 +228,19 @@ TEST(QuotaFile, complaints_about_profiles) {
             Complaints{"quotas.profiles: must be an array, not \"openai\""});
 }
 
-TEST(QuotaFile, profile_that_is_too_large) {
+TEST(QuotaFile, refuses_a_profile_that_is_too_large) {
   EXPECT_EQ(complaints_about(R"("profiles": ["a"])", {{"a", std::string(file_bytes_max + 1, ' ')}}),
             Complaints{R"(quotas.profiles[0] ("a"): a.json has more than 16777216 bytes)"});
 }
 
-TEST(QuotaFile, profiles_that_failed_are_told_too) {
+TEST(QuotaFile, also_returns_profiles_that_failed) {
   const ParsedRules parsed = parsed_with(R"("profiles": ["none"])");
   EXPECT_EQ(parsed.complaints.size(), 1U);
   ASSERT_EQ(parsed.profiles.size(), 1U);
   EXPECT_EQ(parsed.profiles[0].error, "not found");
 }
 
-TEST(QuotaFile, subject_text_reads_back_as_the_same_rule) {
+TEST(QuotaFile, reads_subject_text_back_as_the_same_rule) {
   const std::string text =
       R"({"subject":"^m","subject_is_regex":true,"limits":[{"name":"rpm","metric":"requests",)"
       R"("amount":5,"period_ms":60000,"kind":"sliding"}],"overtakers":2})";
@@ -249,8 +249,7 @@ TEST(QuotaFile, subject_text_reads_back_as_the_same_rule) {
   EXPECT_EQ(subject_text(quotas.rules[0]), text);
 }
 
-// ---- Those that come with the server
-// -------------------------------------------------------------
+// ---- The profiles that come with the server -------------------------------------------------
 
 const std::string shipped = test::source_folder() / "packaging" / "profiles";
 
@@ -320,7 +319,7 @@ TEST(Profiles, have_the_figures_of_the_reference) {
   }
 }
 
-TEST(Profiles, one_that_is_not_there_is_told_with_those_that_are) {
+TEST(Profiles, lists_those_that_exist_when_one_is_missing) {
   const ParsedRules parsed = with_files(R"("opnai")");
   EXPECT_EQ(parsed.complaints,
             Complaints{R"(quotas.profiles[0] ("opnai"): cannot be read (No such file or )"
@@ -330,12 +329,12 @@ TEST(Profiles, one_that_is_not_there_is_told_with_those_that_are) {
                        "with a slash, such as ./mine.json"});
   const ProfileFile nowhere = read_profiles_in("/nowhere", "")("openai");
   EXPECT_EQ(nowhere.error, "No such file or directory");
-  EXPECT_NE(nowhere.complaint.find("there are none in /nowhere (--profiles names their folder)"),
+  EXPECT_NE(nowhere.complaint.find("there are none in /nowhere (--profiles sets the folder)"),
             std::string::npos)
       << nowhere.complaint;
 }
 
-TEST(Profiles, paths_are_relative_to_the_configuration_file) {
+TEST(Profiles, reads_paths_relative_to_the_configuration_file) {
   const std::filesystem::path folder = std::filesystem::path(shipped).parent_path();
   const std::string beside = folder / "limits.json";
   EXPECT_EQ(with_files(R"("./profiles/anthropic.json")", beside).quotas.rules.size(), 3U);

@@ -1,5 +1,5 @@
-// Goal: a quota's JSON becomes its value and the value its JSON; what is wrong is told, all of it,
-//       by limit and field.
+// Goal: a quota's JSON becomes its value and the value its JSON; all faults are reported, by limit
+//       and field.
 // Method: texts by example; every field with a value on either side of each bound.
 #include "policy/quota_text.hpp"
 
@@ -40,7 +40,7 @@ Limit limit_of(const std::string& fields) {
   return quota.limits.size() == 1 ? quota.limits[0] : Limit{};
 }
 
-// Of a limit named "l" with these fields: what is said of it behind its name.
+// The complaints about a limit named "l" with these fields, without its name.
 Complaints complaints_about_limit(const std::string& fields) {
   const std::string limit = R"(limits[0] ("l"), )";
   Complaints complaints = complaints_about_quota(R"({"limits": [{"name": "l", )" + fields + "}]}");
@@ -77,7 +77,7 @@ TEST(QuotaText, reads_every_field) {
                           .profile = ""}));
 }
 
-TEST(QuotaText, what_is_not_told_is_the_default) {
+TEST(QuotaText, uses_defaults_for_absent_fields) {
   const Quota quota = quota_of(R"({"limits": [], "expired": null, "overtakers": null})");
   EXPECT_EQ(quota, Quota{});
   EXPECT_EQ(quota_of(R"({"limits": [], "expired": "keep", "overtakers": 0})"), Quota{});
@@ -129,7 +129,7 @@ TEST(QuotaText, reads_every_unit_of_a_calendar) {
             "UTC");
 }
 
-TEST(QuotaText, zero_is_a_number_and_the_rest_are_words) {
+TEST(QuotaText, reads_amounts_as_numbers_and_words) {
   const auto amount = [](const std::string& written) {
     return limit_of(R"("name": "l", "metric": "requests", "period_ms": 1000, "amount": )" +
                     written);
@@ -141,23 +141,23 @@ TEST(QuotaText, zero_is_a_number_and_the_rest_are_words) {
   EXPECT_EQ(amount(R"("block")").ceiling, Ceiling::block);
 }
 
-TEST(QuotaText, concurrency_has_slots) {
+TEST(QuotaText, reads_concurrency) {
   const Limit limit = limit_of(R"("name": "l", "metric": "concurrency", "amount": 4)");
   EXPECT_EQ(limit.kind, LimitKind::concurrency);
   EXPECT_EQ(limit.period_ms, 0);
 }
 
-TEST(QuotaText, concurrency_has_neither_kind_nor_period) {
+TEST(QuotaText, refuses_kind_and_period_of_concurrency) {
   EXPECT_EQ(
       complaints_about_limit(R"("metric": "concurrency", "amount": 4, "kind": "fixed",
                                       "period_ms": 1000, "time_zone": "UTC", "period": "day")"),
       (Complaints{"kind: concurrency has none: a slot is free again when its reservation ends",
                   "period_ms: concurrency has none: leave it out",
                   "period: is for \"kind\": \"calendar\"; others have period_ms",
-                  "time_zone: is for \"kind\": \"calendar\" alone"}));
+                  "time_zone: is only for \"kind\": \"calendar\""}));
 }
 
-TEST(QuotaText, periods_have_bounds) {
+TEST(QuotaText, bounds_periods) {
   const std::string start = R"("metric": "requests", "amount": 1, "period_ms": )";
   const std::string bounds = "period_ms: must be a whole number from 10 to 31536000000, not ";
   for (const std::string good : {"10", "31536000000"}) {
@@ -171,20 +171,21 @@ TEST(QuotaText, periods_have_bounds) {
   }
 }
 
-TEST(QuotaText, a_day_has_no_other_length) {
+TEST(QuotaText, refuses_other_lengths_of_a_day) {
   EXPECT_EQ(complaints_about_limit(
                 R"("metric": "requests", "amount": 1, "kind": "rolling_day", "period_ms": 1000)"),
             Complaints{"period_ms: of a day must be 86400000, or left out, not 1000"});
 }
 
-TEST(QuotaText, calendar_complaints) {
+TEST(QuotaText, reports_complaints_about_calendars) {
   const std::string start = R"("metric": "requests", "amount": 1, "kind": "calendar")";
   EXPECT_EQ(complaints_about_limit(start),
             Complaints{"period: is missing: a calendar's is hour, day, week or month"});
   EXPECT_EQ(complaints_about_limit(start + R"(, "period": "year")"),
             Complaints{"period: must be hour, day, week or month, not \"year\""});
-  EXPECT_EQ(complaints_about_limit(start + R"(, "period": "day", "period_ms": 86400000)"),
-            Complaints{"period_ms: a calendar has none: say \"period\": hour, day, week or month"});
+  EXPECT_EQ(
+      complaints_about_limit(start + R"(, "period": "day", "period_ms": 86400000)"),
+      Complaints{"period_ms: a calendar has none: set \"period\" to hour, day, week or month"});
   EXPECT_EQ(complaints_about_limit(start + R"(, "period": "day", "time_zone": "Mars/Olympus")"),
             Complaints{"time_zone: there is no \"Mars/Olympus\"; names are IANA's, such as "
                        "\"America/Los_Angeles\" (the system's package tzdata has them)"});
@@ -192,14 +193,14 @@ TEST(QuotaText, calendar_complaints) {
             Complaints{"time_zone: must be a string that is not empty, not \"\""});
 }
 
-TEST(QuotaText, calendar_fields_are_of_calendars_alone) {
+TEST(QuotaText, refuses_calendar_fields_of_other_kinds) {
   EXPECT_EQ(complaints_about_limit(requests_of_a_minute +
                                    R"("period": "day", "time_zone": "Asia/Kathmandu")"),
             (Complaints{"period: is for \"kind\": \"calendar\"; others have period_ms",
-                        "time_zone: is for \"kind\": \"calendar\" alone"}));
+                        "time_zone: is only for \"kind\": \"calendar\""}));
 }
 
-TEST(QuotaText, amounts_have_bounds) {
+TEST(QuotaText, bounds_amounts) {
   for (const std::string bad :
        {"-1", "9223372036854775808", "1.5", "1e3", "\"5\"", "\"Block\"", "true", "[]"}) {
     const Complaints complaints =
@@ -212,7 +213,7 @@ TEST(QuotaText, amounts_have_bounds) {
   }
 }
 
-TEST(QuotaText, words_are_listed) {
+TEST(QuotaText, lists_the_valid_words) {
   EXPECT_EQ(complaints_about_limit(R"("metric": "token", "amount": 1, "period_ms": 1000)"),
             Complaints{"metric: must be requests, input_tokens, output_tokens, tokens, cost or "
                        "concurrency, not \"token\""});
@@ -221,17 +222,17 @@ TEST(QuotaText, words_are_listed) {
                        "not \"concurrency\""});
 }
 
-TEST(QuotaText, what_is_needed_is_missed) {
+TEST(QuotaText, refuses_missing_fields) {
   EXPECT_EQ(complaints_about_quota(R"({"limits": [{}]})"),
             (Complaints{"limits[0], name: is missing", "limits[0], metric: is missing",
                         "limits[0], amount: is missing"}));
   EXPECT_EQ(complaints_about_limit(R"("metric": "requests", "amount": 1)"),
-            Complaints{"period_ms: is missing: over which time the amount is allowed"});
+            Complaints{"period_ms: is missing: the time over which the amount is allowed"});
   EXPECT_EQ(complaints_about_quota("{}"),
             Complaints{"limits: is missing; without limits it is \"limits\": []"});
 }
 
-TEST(QuotaText, names_have_bounds) {
+TEST(QuotaText, bounds_names) {
   const std::string rest = R"(, "metric": "requests", "amount": 1, "period_ms": 1000)";
   const std::string longest(limits::limit_name_bytes_max, 'n');
   EXPECT_EQ(limit_of("\"name\": \"" + longest + "\"" + rest).name, longest);
@@ -245,14 +246,14 @@ TEST(QuotaText, names_have_bounds) {
             Complaints{R"(limits[0] ("a\nb"), name: must be UTF-8 without control characters)"});
 }
 
-TEST(QuotaText, names_differ) {
+TEST(QuotaText, refuses_equal_names) {
   const std::string limit = R"({"name": "a", "metric": "requests", "amount": 1, "period_ms": 10})";
   EXPECT_EQ(complaints_about_quota("{\"limits\": [" + limit + ", " + limit + "]}"),
-            Complaints{R"(limits[1] ("a"), name: is the name of an earlier limit, too: each has )"
-                       "its own, please"});
+            Complaints{R"(limits[1] ("a"), name: is also the name of an earlier limit: names must )"
+                       "differ"});
 }
 
-TEST(QuotaText, cached_tokens_are_input) {
+TEST(QuotaText, counts_cached_tokens_only_as_input) {
   for (const std::string metric : {"input_tokens", "tokens"}) {
     EXPECT_TRUE(limit_of(R"("name": "l", "amount": 1, "period_ms": 1000, "count_cached": true,
                             "metric": ")" +
@@ -260,12 +261,12 @@ TEST(QuotaText, cached_tokens_are_input) {
                     .count_cached);
   }
   EXPECT_EQ(complaints_about_limit(requests_of_a_minute + R"("count_cached": true)"),
-            Complaints{"count_cached: is for input_tokens and tokens alone"});
+            Complaints{"count_cached: is only for input_tokens and tokens"});
   EXPECT_EQ(complaints_about_limit(requests_of_a_minute + R"("count_cached": 1)"),
             Complaints{"count_cached: must be true or false, not 1"});
 }
 
-TEST(QuotaText, at_most_16_limits) {
+TEST(QuotaText, refuses_more_than_16_limits) {
   const auto with = [](uint32_t count) {
     std::string limits;
     for (uint32_t i = 0; i < count; ++i) {
@@ -276,10 +277,10 @@ TEST(QuotaText, at_most_16_limits) {
   };
   EXPECT_EQ(quota_of(with(limits::quota_limits_max)).limits.size(), limits::quota_limits_max);
   EXPECT_EQ(complaints_about_quota(with(limits::quota_limits_max + 1)),
-            Complaints{"limits: has 17; at most 16, please"});
+            Complaints{"limits: has 17; at most 16 are allowed"});
 }
 
-TEST(QuotaText, fields_of_the_quota_have_bounds) {
+TEST(QuotaText, bounds_the_fields_of_a_quota) {
   EXPECT_EQ(quota_of(R"({"limits": [], "overtakers": 1000})").overtakers_max, 1'000U);
   for (const std::string bad : {"1001", "-1", "true"}) {
     EXPECT_EQ(complaints_about_quota(R"({"limits": [], "overtakers": )" + bad + "}"),
@@ -293,7 +294,7 @@ TEST(QuotaText, fields_of_the_quota_have_bounds) {
             Complaints{"limits[0]: must be an object, not 7"});
 }
 
-TEST(QuotaText, unknown_fields_are_not_overlooked) {
+TEST(QuotaText, refuses_unknown_fields) {
   EXPECT_EQ(complaints_about_quota(R"({"limits": [], "expires": "keep"})"),
             Complaints{R"("expires": no such field; there are limits, expired and overtakers)"});
   EXPECT_EQ(complaints_about_limit(requests_of_a_minute + R"("periodMs": 5)"),
@@ -301,7 +302,7 @@ TEST(QuotaText, unknown_fields_are_not_overlooked) {
                        "kind, period, time_zone and count_cached"});
 }
 
-TEST(QuotaText, what_a_get_adds_is_passed_over) {
+TEST(QuotaText, ignores_the_fields_that_a_get_adds) {
   const std::string reported =
       R"json({"name": 7, "source": "file", "profile": "p (2026-02)", "expired": "keep",
           "overtakers": 0, "open_reservations": 2, "waiting": 1, "limits": [
@@ -317,7 +318,7 @@ TEST(QuotaText, what_a_get_adds_is_passed_over) {
   EXPECT_EQ(complaints.size(), 9U) << "in a file every field counts";
 }
 
-TEST(QuotaText, what_is_no_object_is_no_quota) {
+TEST(QuotaText, refuses_json_that_is_no_object) {
   EXPECT_EQ(complaints_about_quota("[]"),
             Complaints{"must be an object with \"limits\", not an array"});
   const Complaints complaints = complaints_about_quota("{\"limits\": [}");
@@ -325,7 +326,7 @@ TEST(QuotaText, what_is_no_object_is_no_quota) {
   EXPECT_TRUE(complaints[0].starts_with("not JSON, line 1, column 13")) << complaints[0];
 }
 
-TEST(QuotaText, every_complaint_is_told_and_no_field_twice) {
+TEST(QuotaText, reports_every_complaint_but_each_field_once) {
   EXPECT_EQ(complaints_about_quota(R"({"expired": 1, "limits": [
               {"name": "a", "metric": "requests", "amount": -1, "period_ms": 1},
               {"name": "b", "metric": "requests", "amount": 1, "kind": 5}]})"),
@@ -338,7 +339,7 @@ TEST(QuotaText, every_complaint_is_told_and_no_field_twice) {
                         "rolling_day or calendar, not 5"}));
 }
 
-TEST(QuotaText, callers_have_fields_and_a_place_of_their_own) {
+TEST(QuotaText, ignores_the_fields_of_its_caller_and_names_its_place) {
   Complaints complaints;
   const std::string_view others[] = {"subject"};
   const text::Json object =
@@ -352,7 +353,7 @@ TEST(QuotaText, callers_have_fields_and_a_place_of_their_own) {
       << "in the order of the text";
 }
 
-TEST(QuotaText, quota_of_a_frame_is_filled_in) {
+TEST(QuotaText, sets_defaults_in_a_quota_of_a_frame) {
   Quota quota{.limits = {a_limit(), a_limit(), a_limit()}};
   quota.limits[1] = {.name = "day", .kind = LimitKind::anchored_day, .amount = 1};
   quota.limits[2] = {.name = "month",
@@ -367,7 +368,7 @@ TEST(QuotaText, quota_of_a_frame_is_filled_in) {
   EXPECT_EQ(quota.limits[2].amount, 0U);
 }
 
-TEST(QuotaText, quota_of_a_frame_is_checked_like_a_text) {
+TEST(QuotaText, checks_a_quota_of_a_frame_like_a_text) {
   Quota quota{.limits = {a_limit(), a_limit(), a_limit(), a_limit(), a_limit(), a_limit()},
               .overtakers_max = 1'001};
   quota.limits[1].metric = Metric::concurrency;
@@ -386,21 +387,21 @@ TEST(QuotaText, quota_of_a_frame_is_checked_like_a_text) {
                   "reservation ends",
                   R"(limits[1] ("rpm"), period_ms: concurrency has none: leave it out)",
                   "limits[2] (\"\\xff\"), name: must be UTF-8 without control characters",
-                  "limits[2] (\"\\xff\"), kind: slots are of concurrency alone",
+                  "limits[2] (\"\\xff\"), kind: concurrency is only for the metric concurrency",
                   "limits[3], name: must have 1 to 32 bytes, not 0",
                   "limits[3], amount: must be at most 9223372036854775807",
-                  R"(limits[4] ("e"), metric: there is none of number 9)",
-                  R"(limits[4] ("e"), amount: there is none of number 3)",
-                  R"(limits[5] ("f"), kind: there is none of number 200)",
-                  R"(limits[5] ("f"), period: there is none of number 5)",
-                  R"(limits[1] ("rpm"), name: is the name of an earlier limit, too: each has its )"
-                  "own, please",
+                  R"(limits[4] ("e"), metric: unknown number 9)",
+                  R"(limits[4] ("e"), amount: unknown number 3)",
+                  R"(limits[5] ("f"), kind: unknown number 200)",
+                  R"(limits[5] ("f"), period: unknown number 5)",
+                  R"(limits[1] ("rpm"), name: is also the name of an earlier limit: names must )"
+                  "differ",
                   "overtakers: must be a whole number from 0 to 1000, not 1001"}));
   quota.limits.assign(17, a_limit());
-  EXPECT_EQ(check_quota(quota), Complaints{"limits: has 17; at most 16, please"});
+  EXPECT_EQ(check_quota(quota), Complaints{"limits: has 17; at most 16 are allowed"});
 }
 
-TEST(QuotaText, written_text_reads_back_as_the_same_quota) {
+TEST(QuotaText, reads_written_text_back_as_the_same_quota) {
   const std::string text =
       R"({"limits":[)"
       R"({"name":"rpm","metric":"requests","amount":5,"period_ms":60000,"kind":"sliding"},)"

@@ -1,5 +1,5 @@
 // Goal: a key has the standard policy, overwritten field by field by every rule that matches.
-// Method: books by example; random books against RE2 asked pattern by pattern.
+// Method: books by example; random books compared with RE2, pattern by pattern.
 #include "policy/rule_book.hpp"
 
 #include <gtest/gtest.h>
@@ -24,13 +24,13 @@ uint32_t limit_of(RuleBook& book, std::string_view key) {
   return book.policy_of(key).max_requests;
 }
 
-TEST(RuleBook, without_rules_every_key_has_the_standard) {
+TEST(RuleBook, has_the_standard_policy_without_rules) {
   RuleBook book{standard};
   EXPECT_TRUE(book.empty());
   EXPECT_EQ(book.policy_of("k"), standard);
 }
 
-TEST(RuleBook, a_literal_matches_the_whole_key) {
+TEST(RuleBook, matches_a_literal_with_the_whole_key) {
   RuleBook book{standard, {requests_of("user.1", 7)}};
   EXPECT_EQ(limit_of(book, "user.1"), 7U);
   for (const char* other : {"user.10", "a user.1", "userx1", "USER.1"}) {
@@ -38,19 +38,19 @@ TEST(RuleBook, a_literal_matches_the_whole_key) {
   }
 }
 
-TEST(RuleBook, a_regular_expression_matches_anywhere) {
+TEST(RuleBook, matches_a_regular_expression_anywhere) {
   RuleBook book{standard, {requests_of("premium-", 7, true), requests_of("^a.c$", 8, true)}};
   EXPECT_EQ(limit_of(book, "my-premium-key"), 7U);
   EXPECT_EQ(limit_of(book, "abc"), 8U);
   EXPECT_EQ(limit_of(book, "abcd"), 100U);
 }
 
-TEST(RuleBook, an_empty_regular_expression_matches_every_key) {
+TEST(RuleBook, matches_an_empty_regular_expression_with_every_key) {
   RuleBook book{standard, {requests_of("", 7, true)}};
   EXPECT_EQ(limit_of(book, "k"), 7U);
 }
 
-TEST(RuleBook, later_rules_win_field_by_field) {
+TEST(RuleBook, overwrites_earlier_rules_field_by_field) {
   RuleBook book{standard,
                 {{.pattern = ".*", .is_regex = true, .max_requests = 1, .window_ms = 50},
                  {.pattern = "k", .max_requests = 2, .max_requests_in_queue = 0},
@@ -61,7 +61,7 @@ TEST(RuleBook, later_rules_win_field_by_field) {
   EXPECT_EQ(book.matches("k"), (std::vector<int>{0, 1, 2}));
 }
 
-TEST(RuleBook, keys_are_bytes) {
+TEST(RuleBook, compares_keys_by_their_bytes) {
   const std::string zero{"a\0b", 3};
   RuleBook book{standard, {requests_of(zero, 7), requests_of("\xc3\xa5", 8, true)}};
   EXPECT_EQ(limit_of(book, zero), 7U);
@@ -70,7 +70,7 @@ TEST(RuleBook, keys_are_bytes) {
   EXPECT_EQ(limit_of(book, "\xff\xfe"), 100U);
 }
 
-TEST(RuleBook, patterns_that_are_too_large_together_are_told) {
+TEST(RuleBook, refuses_patterns_that_are_too_large_together) {
   std::vector<Rule> rules;
   for (int i = 0; i < 200; ++i) rules.push_back(requests_of("([^x]y){1000}", 1, true));
   try {
@@ -106,7 +106,7 @@ TEST(RuleBook, agrees_with_its_patterns_one_by_one) {
         if (matches) rule.apply_to(expected);
       }
       ASSERT_EQ(book.policy_of(key), expected) << key;
-      // What it falls back to when the set cannot tell.
+      // The fallback for a set that runs out of memory.
       const std::vector<int> by_set = book.matches(key);
       ASSERT_EQ(book.matches_one_by_one(key), by_set) << key;
     }

@@ -1,5 +1,5 @@
-// Goal: a good policy file becomes its rules; a bad one is told everything that is wrong with it,
-//       by entry and field.
+// Goal: a valid policy file becomes its rules; of an invalid one all faults are reported, by entry
+//       and field.
 // Method: texts by example, the spelling of gocc's files among them.
 #include "policy/rule_file.hpp"
 
@@ -27,7 +27,7 @@ Complaints complaints_about_rules(std::string_view text) {
   return parsed.complaints;
 }
 
-// One entry with one bad field: what is said of it behind the entry's name.
+// The complaint about an entry with one bad field, without the entry's name.
 std::string complaint_about_field(const std::string& field) {
   const Complaints complaints = complaints_about_rules(
       R"({"keys": [{"key_pattern": "a"}, {"key_pattern": "k", )" + field + "}]}");
@@ -37,7 +37,7 @@ std::string complaint_about_field(const std::string& field) {
   return complaints[0].substr(entry.size());
 }
 
-TEST(RuleFile, entry_text_reads_back_as_the_same_rule) {
+TEST(RuleFile, reads_entry_text_back_as_the_same_rule) {
   const Rule rules[] = {
       {.pattern = "k"},
       {.pattern = "a\"b\\", .is_regex = false, .max_requests = 5},
@@ -69,20 +69,20 @@ TEST(RuleFile, reads_every_field) {
                             .window_ms = std::nullopt}));
 }
 
-TEST(RuleFile, one_without_a_byte_says_so) {
+TEST(RuleFile, refuses_an_empty_text) {
   for (const char* text : {"", " \n\t\r\n"}) {
     EXPECT_EQ(complaints_about_rules(text),
               Complaints{R"(is empty: a file without rules is {"keys": []})"});
   }
 }
 
-TEST(RuleFile, an_empty_one_is_good) {
+TEST(RuleFile, accepts_a_file_without_rules) {
   for (const char* text : {"{}", R"({"keys":[]})", R"({"keys":null})", " {\n} \n"}) {
     EXPECT_TRUE(rules_of(text).empty()) << text;
   }
 }
 
-TEST(RuleFile, zero_null_and_absent_are_not_set) {
+TEST(RuleFile, takes_zero_null_and_absent_as_not_set) {
   const auto rules = rules_of(R"({"keys": [
     {"key_pattern": "k", "max_requests_per_window": 0, "max_requests_in_queue": 0,
      "window_millis": 0, "can_queue": true},
@@ -93,7 +93,7 @@ TEST(RuleFile, zero_null_and_absent_are_not_set) {
   EXPECT_EQ(rules.size(), 3U);
 }
 
-TEST(RuleFile, names_are_matched_whatever_their_case_and_the_last_of_two_counts) {
+TEST(RuleFile, matches_names_in_any_case_and_uses_the_last_of_two) {
   const auto rules = rules_of(R"({"KEYS": [{"key_pattern": "lost"}], "Keys": [
     {"Key_Pattern": "k", "WINDOW_MILLIS": 20, "window_millis": 30}]})");
   ASSERT_EQ(rules.size(), 1U);
@@ -101,7 +101,7 @@ TEST(RuleFile, names_are_matched_whatever_their_case_and_the_last_of_two_counts)
   EXPECT_EQ(rules[0].window_ms, 30);
 }
 
-TEST(RuleFile, bounds_are_inside) {
+TEST(RuleFile, accepts_numbers_at_their_bounds) {
   const auto rules = rules_of(R"({"keys": [
     {"key_pattern": "k", "max_requests_per_window": 1, "max_requests_in_queue": 1,
      "window_millis": 10},
@@ -112,7 +112,7 @@ TEST(RuleFile, bounds_are_inside) {
   EXPECT_EQ(rules[1].max_requests, limits::permits_max);
 }
 
-TEST(RuleFile, numbers_out_of_bounds_or_of_another_kind) {
+TEST(RuleFile, refuses_numbers_out_of_bounds_or_of_another_type) {
   const std::string wants = "must be a whole number from ";
   for (const char* bad : {"-1", "1000000001", "1.5", "\"10\"", "true", "[]", "{}", "1e3",
                           "18446744073709551615", "99999999999999999999"}) {
@@ -130,7 +130,7 @@ TEST(RuleFile, numbers_out_of_bounds_or_of_another_kind) {
   }
 }
 
-TEST(RuleFile, switches_and_patterns_of_another_kind) {
+TEST(RuleFile, refuses_switches_and_patterns_of_another_type) {
   EXPECT_EQ(complaint_about_field(R"("key_pattern_is_regex": "yes")"),
             R"(key_pattern_is_regex: must be true or false, not "yes")");
   EXPECT_EQ(complaint_about_field(R"("can_queue": 0)"), "can_queue: must be true or false, not 0");
@@ -138,20 +138,20 @@ TEST(RuleFile, switches_and_patterns_of_another_kind) {
             Complaints{"keys[0], key_pattern: must be a string, not 5"});
 }
 
-TEST(RuleFile, unknown_fields) {
+TEST(RuleFile, refuses_unknown_fields) {
   EXPECT_TRUE(complaint_about_field(R"("max_requests": 5)")
                   .starts_with(R"("max_requests": no such field)"));
   EXPECT_EQ(complaints_about_rules(R"({"key": []})"),
             Complaints{R"("key": no such field; there are "keys" and "quotas")"});
 }
 
-TEST(RuleFile, patterns_that_are_missing_empty_or_no_regular_expression) {
+TEST(RuleFile, refuses_patterns_that_are_missing_empty_or_no_regular_expression) {
   EXPECT_EQ(complaints_about_rules(R"({"keys": [{}, {"key_pattern": ""}, {"key_pattern": null},
               {"key_pattern": "a(b", "key_pattern_is_regex": true}]})"),
-            (Complaints{"keys[0], key_pattern: is missing: say which keys the entry is for",
+            (Complaints{"keys[0], key_pattern: is missing: name the keys of the entry",
                         R"(keys[1] (""), key_pattern: is empty and matches no key; every key is )"
                         R"(".*" with "key_pattern_is_regex": true)",
-                        "keys[2], key_pattern: is missing: say which keys the entry is for",
+                        "keys[2], key_pattern: is missing: name the keys of the entry",
                         R"(keys[3] ("a(b"), key_pattern: is not a regular expression: )"
                         "missing ): a(b"}));
   // An empty regular expression matches every key.
@@ -159,12 +159,12 @@ TEST(RuleFile, patterns_that_are_missing_empty_or_no_regular_expression) {
             1U);
 }
 
-TEST(RuleFile, a_queue_that_is_off_and_has_a_length) {
+TEST(RuleFile, refuses_a_length_for_a_queue_that_is_off) {
   EXPECT_TRUE(complaint_about_field(R"("can_queue": false, "max_requests_in_queue": 5)")
                   .starts_with("can_queue: is false while"));
 }
 
-TEST(RuleFile, all_complaints_come_at_once) {
+TEST(RuleFile, reports_all_complaints_at_once) {
   EXPECT_EQ(complaints_about_rules(R"({"other": 1, "keys": [7, {"key_pattern": "k", "x": 1,
               "window_millis": 5}]})")
                 .size(),
@@ -177,13 +177,13 @@ TEST(RuleFile, all_complaints_come_at_once) {
   EXPECT_EQ(complaints.back(), "and 400 more");
 }
 
-TEST(RuleFile, a_nul_byte_does_not_end_it) {
+TEST(RuleFile, refuses_a_nul_byte) {
   const Complaints complaints = complaints_about_rules(std::string("{\"keys\": []}\0}", 14));
   ASSERT_EQ(complaints.size(), 1U);
   EXPECT_EQ(complaints[0], "not JSON: there is a NUL byte");
 }
 
-TEST(RuleFile, what_is_not_json_is_told_where) {
+TEST(RuleFile, reports_where_a_text_is_not_json) {
   EXPECT_TRUE(complaints_about_rules("{\"keys\": [\n  {\"key_pattern\": }]}")[0].starts_with(
       "not JSON, line 2, column 19: "));
   for (const char* text :
@@ -192,7 +192,7 @@ TEST(RuleFile, what_is_not_json_is_told_where) {
   }
 }
 
-TEST(RuleFile, what_is_too_much) {
+TEST(RuleFile, refuses_texts_beyond_its_bounds) {
   EXPECT_EQ(complaints_about_rules(std::string(file_bytes_max + 1, ' ')).size(), 1U);
   EXPECT_EQ(complaints_about_rules(std::string(1'000'000, '[')).size(), 1U);
   const std::string nested = std::string(200'000, '[') + std::string(200'000, ']');

@@ -1,4 +1,4 @@
-// Goal: docs/protocol.md tells the truth: its tables are the enumerations, its bytes the golden
+// Goal: docs/protocol.md is true: its tables are the enumerations, its bytes the golden
 //       files.
 // Method: the document's table rows and hex dumps, read as text.
 #include <gtest/gtest.h>
@@ -86,7 +86,7 @@ TEST(ProtocolDocument, has_a_row_for_every_quota_code) {
   }
 }
 
-TEST(ProtocolDocument, tells_the_limits_in_force) {
+TEST(ProtocolDocument, lists_the_limits_in_force) {
   std::string limits_section;
   for (const std::string& line : section("## Limits")) limits_section += line + '\n';
   for (const uint32_t limit :

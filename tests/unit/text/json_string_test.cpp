@@ -1,4 +1,4 @@
-// Goal: a JSON string means the text that it was made of, and has the escapes that were asked for.
+// Goal: a JSON string reads back as its text, and has the escapes that the caller chose.
 // Method: every byte and samples of every kind of character, read back by the JSON library.
 #include "text/json_string.hpp"
 
@@ -16,7 +16,7 @@ std::string escaped(std::string_view text, Escapes escapes) {
   return all;
 }
 
-TEST(JsonString, means_its_text) {
+TEST(JsonString, reads_back_as_its_text) {
   for (const Escapes escapes : {Escapes::plain, Escapes::html, Escapes::ascii}) {
     for (int c = 0; c < 128; ++c) {
       const std::string text{'a', static_cast<char>(c), 'z'};
@@ -37,14 +37,14 @@ TEST(JsonString, escapes_as_go_does) {
   EXPECT_EQ(escaped("<a&b>", Escapes::html), R"(\u003ca\u0026b\u003e)");
 }
 
-TEST(JsonString, each_byte_that_is_no_text_is_replaced) {
+TEST(JsonString, replaces_each_byte_that_is_not_utf8) {
   for (const Escapes escapes : {Escapes::plain, Escapes::html, Escapes::ascii}) {
     EXPECT_EQ(escaped("\xFF", escapes), R"(\ufffd)");
     EXPECT_EQ(escaped("a\xE2\x82z\xC3", escapes), R"(a\ufffd\ufffdz\ufffd)");
   }
 }
 
-TEST(JsonString, ascii_is_printable_ascii_alone) {
+TEST(JsonString, ascii_escapes_all_but_printable_ascii) {
   EXPECT_EQ(escaped("~\x7F\u00e4\U0001f6a6<", Escapes::ascii), R"(~\u007f\u00e4\ud83d\udea6<)");
 }
 

@@ -1,5 +1,5 @@
-// Goal: trees are written as the JSON library writes them, and what cannot be read is explained.
-// Method: by example, held against the library.
+// Goal: trees are written as the JSON library writes them, and faults in a text are explained.
+// Method: examples, compared with the library.
 #include "text/json.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ TEST(Json, is_written_as_the_library_writes_it) {
   EXPECT_EQ(one_line(Json{{"\xFF\n", 1}}), R"({"\ufffd\n":1})");
 }
 
-TEST(Json, is_read_back) {
+TEST(Json, reads_back_what_it_writes) {
   const ParsedJson parsed = parse_json(sample.dump());
   EXPECT_EQ(parsed.complaint, "");
   EXPECT_EQ(parsed.value, sample);
@@ -29,7 +29,7 @@ TEST(Json, is_read_back) {
   EXPECT_EQ(parse_json(" 7 ", {}).value, 7);
 }
 
-TEST(Json, what_is_none_is_complained_of_with_its_place) {
+TEST(Json, complains_of_the_place_of_a_fault) {
   for (const char* text : {"{\"a\": 1,\n  2}", "", "[1", "{} x"}) {
     const std::string complaint = parse_json(text).complaint;
     EXPECT_TRUE(complaint.starts_with("not JSON, line ")) << complaint;
@@ -41,7 +41,7 @@ TEST(Json, what_is_none_is_complained_of_with_its_place) {
   EXPECT_EQ(parse_json(with_nul, {}).complaint, "not JSON: there is a NUL byte");
 }
 
-TEST(Json, of_a_peer_has_bounds) {
+TEST(Json, bounds_the_json_of_a_peer) {
   const JsonBounds bounds{.depth_max = 3, .names_max = 2};
   EXPECT_EQ(parse_json("[[[]]]", bounds).complaint, "");
   EXPECT_EQ(parse_json("[[[1]]]", bounds).complaint, "");
@@ -49,13 +49,13 @@ TEST(Json, of_a_peer_has_bounds) {
   EXPECT_EQ(parse_json(R"({"a": 1, "b": 2})", bounds).complaint, "");
   EXPECT_EQ(parse_json(R"({"a": 1, "b": 2, "c": 3})", bounds).complaint, "too many fields");
   EXPECT_EQ(parse_json(R"([{"a": 1, "a": 2}])", bounds).complaint,
-            R"("a" comes twice; give it once)");
+            R"("a" is given twice; give it once)");
   EXPECT_TRUE(parse_json(R"([{"a": 1, "a": 2})", bounds).complaint.starts_with("not JSON"));
   const std::string deep(1'000'000, '[');
   EXPECT_TRUE(parse_json(deep, bounds).complaint.starts_with("not JSON"));
 }
 
-TEST(Json, is_shown_briefly) {
+TEST(Json, shows_values_briefly) {
   EXPECT_EQ(shown(Json::array({1})), "an array");
   EXPECT_EQ(shown(Json::object()), "an object");
   EXPECT_EQ(shown(Json(nullptr)), "null");
@@ -64,7 +64,7 @@ TEST(Json, is_shown_briefly) {
   EXPECT_EQ(shown(Json(std::string(100, 'x'))), '"' + std::string(60, 'x') + "\u2026\"");
 }
 
-TEST(Json, has_whole_numbers_within_bounds) {
+TEST(Json, reads_whole_numbers_within_bounds) {
   EXPECT_EQ(whole_number(7U, 7, 7), 7u);
   EXPECT_EQ(whole_number(UINT64_MAX, 0, UINT64_MAX), UINT64_MAX);
   for (const char* text : {"6", "8", "7.0", "\"7\"", "-7", "true", "null", "[7]"}) {

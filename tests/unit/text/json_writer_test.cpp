@@ -1,5 +1,5 @@
-// Goal: what is written is what the JSON library would have written.
-// Method: numbers at their bounds, and nesting of every kind, held against the library.
+// Goal: the writer writes the same JSON as the JSON library.
+// Method: numbers at their bounds, and nesting of every kind, compared with the library.
 #include "text/json_writer.hpp"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ TEST(JsonWriter, writes_numbers_up_to_their_bounds) {
   EXPECT_EQ(written(0U), "0");
 }
 
-TEST(JsonWriter, tells_truth_values_and_null_from_numbers_and_texts) {
+TEST(JsonWriter, writes_bool_and_null_as_words) {
   EXPECT_EQ(written(true), "true");
   EXPECT_EQ(written(false), "false");
   EXPECT_EQ(written(nullptr), "null");
@@ -57,7 +57,7 @@ void write_sample(JsonWriter<std::string>& json) {
 constexpr const char* sample_text =
     R"({"first":1,"list":["ends with {","ends with :",{},[]],"a \"name\"":{"x":"y"},"last":null})";
 
-TEST(JsonWriter, separates_what_stands_side_by_side) {
+TEST(JsonWriter, separates_items_with_commas) {
   std::string text;
   JsonWriter json{text};
   write_sample(json);
@@ -71,7 +71,7 @@ TEST(JsonWriter, indents_as_the_library_does) {
   EXPECT_EQ(text, nlohmann::ordered_json::parse(sample_text).dump(2));
 }
 
-TEST(JsonWriter, goes_on_where_another_stopped) {
+TEST(JsonWriter, continues_the_output_of_another_writer) {
   for (const bool pretty : {false, true}) {
     const JsonStyle style{.escapes = Escapes::plain, .pretty = pretty};
     std::string text;

@@ -9,7 +9,7 @@
 namespace sluice::text {
 namespace {
 
-TEST(Number, has_digits_up_to_its_bounds) {
+TEST(Number, writes_digits_up_to_its_bounds) {
   DigitBuffer buffer;
   EXPECT_EQ(digits(std::numeric_limits<uint64_t>::max(), buffer), "18446744073709551615");
   EXPECT_EQ(digits(std::numeric_limits<int64_t>::min(), buffer), "-9223372036854775808");
@@ -18,7 +18,7 @@ TEST(Number, has_digits_up_to_its_bounds) {
   EXPECT_EQ(hex_digits(UINT64_MAX, buffer), "ffffffffffffffff");
 }
 
-TEST(Number, is_read_whole_or_not_at_all) {
+TEST(Number, reads_only_whole_texts) {
   EXPECT_EQ(parse_whole<uint64_t>("18446744073709551615"), UINT64_MAX);
   EXPECT_EQ(parse_whole<int64_t>("-7"), -7);
   EXPECT_EQ(parse_whole<uint32_t>("ff", 16), 255u);
@@ -27,7 +27,7 @@ TEST(Number, is_read_whole_or_not_at_all) {
   }
 }
 
-TEST(Number, an_id_has_sixteen_digits) {
+TEST(Number, writes_ids_with_sixteen_digits) {
   EXPECT_EQ(hex_id(0), "0000000000000000");
   EXPECT_EQ(hex_id(0x00AB'0000'0000'000F), "00ab00000000000f");
   EXPECT_EQ(parse_hex_id("00ab00000000000f"), 0x00AB'0000'0000'000FU);
@@ -38,7 +38,7 @@ TEST(Number, an_id_has_sixteen_digits) {
   }
 }
 
-TEST(Number, hex_digits_have_values) {
+TEST(Number, reads_hex_digits) {
   EXPECT_EQ(hex_digit('0'), 0);
   EXPECT_EQ(hex_digit('f'), 15);
   EXPECT_EQ(hex_digit('F'), 15);
@@ -54,7 +54,7 @@ TEST(Number, reads_32_bits) {
   }
 }
 
-TEST(Number, reads_truth) {
+TEST(Number, reads_bool) {
   EXPECT_EQ(parse_bool("True"), true);
   EXPECT_EQ(parse_bool("F"), false);
   EXPECT_EQ(parse_bool(""), std::nullopt);

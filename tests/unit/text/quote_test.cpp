@@ -1,4 +1,4 @@
-// Method: what Go's log/slog prints of the same values, by example.
+// Method: examples, compared with the output of Go's log/slog for the same values.
 #include "text/quote.hpp"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace sluice::text {
 namespace {
 
-TEST(Quote, is_for_what_could_be_misread) {
+TEST(Quote, quotes_values_that_could_be_misread) {
   for (const char* plain : {"plain", "a:b@c/d-1.2", "\\", "a\\b", "\xC3\xA5", "\xF0\x9F\x9A\xA6",
                             "\x7F", "[1]", "{}"}) {
     EXPECT_FALSE(needs_quotes(plain)) << plain;
@@ -30,7 +30,7 @@ TEST(Quote, escapes_as_go_does) {
   EXPECT_EQ(in_quotes("\xED\xA0\x80"), R"("\xed\xa0\x80")") << "a surrogate is no character";
 }
 
-TEST(Quote, an_excerpt_is_quoted_and_cut) {
+TEST(Quote, quotes_and_cuts_an_excerpt) {
   EXPECT_EQ(quoted_excerpt("a\n"), R"("a\n")");
   EXPECT_EQ(quoted_excerpt(std::string(60, 'x')), '"' + std::string(60, 'x') + '"');
   EXPECT_EQ(quoted_excerpt(std::string(61, 'x')), '"' + std::string(60, 'x') + "\u2026\"");
@@ -49,7 +49,7 @@ TEST(Quote, shortens_by_whole_characters) {
   EXPECT_EQ(shortened("abc", 0), "\u2026");
 }
 
-TEST(Quote, shortens_what_is_no_text_where_it_is) {
+TEST(Quote, shortens_bytes_that_are_not_utf8_at_the_bound) {
   EXPECT_EQ(shortened("a\x80\x80\x80\x80\x80", 4), "a\x80\x80\x80\u2026");
   EXPECT_EQ(shortened("\xF0\x9F\x9Fz", 3), "\xF0\x9F\x9F\u2026");
   EXPECT_EQ(shortened("ab\xC3", 2), "ab\u2026");

@@ -6,7 +6,7 @@
 namespace sluice::text {
 namespace {
 
-TEST(Utf8, has_characters_of_one_to_four_bytes) {
+TEST(Utf8, reads_characters_of_one_to_four_bytes) {
   for (const auto& [text, value] :
        std::initializer_list<std::pair<const char*, uint32_t>>{{"a", 0x61},
                                                                {"\x7F", 0x7F},
@@ -25,7 +25,7 @@ TEST(Utf8, has_characters_of_one_to_four_bytes) {
   }
 }
 
-TEST(Utf8, refuses_a_byte_of_what_is_none) {
+TEST(Utf8, refuses_one_byte_of_an_invalid_sequence) {
   for (const char* text : {"\x80", "\xBF", "\xC0\x80", "\xC1\xBF", "\xC2", "\xC2z", "\xE0\x9F\xBF",
                            "\xE2\x82", "\xED\xA0\x80", "\xF0\x8F\xBF\xBF", "\xF0\x9F\x9A",
                            "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF"}) {

@@ -1,5 +1,5 @@
-// Goal: decoding a frame of one segment and encoding any answer take nothing from the heap.
-// Method: operator new of this program counts; golden frames go through it.
+// Goal: decoding a frame of one segment and encoding any answer do not allocate.
+// Method: this program's operator new counts, while golden frames are decoded and encoded.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -20,7 +20,7 @@ size_t allocations_of(Work work) {
   return support::allocations_of_thread() - before;
 }
 
-TEST(CapnpCodecAllocation, is_counted_here) {
+TEST(CapnpCodecAllocation, counts_allocations) {
   EXPECT_GT(allocations_of([] {
               std::vector<int> numbers(100);
               ASSERT_TRUE(numbers.data());
@@ -28,10 +28,10 @@ TEST(CapnpCodecAllocation, is_counted_here) {
             0u);
 }
 
-TEST(CapnpCodecAllocation, decoding_one_segment_takes_none) {
+TEST(CapnpCodecAllocation, decodes_one_segment_without_allocation) {
   size_t decoded_count = 0;
   for (const test::Golden& golden : test::golden_frames("ClientFrame")) {
-    // The library takes memory for further segments, and to throw about malformed ones.
+    // The library allocates for further segments, and to throw for malformed ones.
     if (golden.bytes()[0] != std::byte{0}) continue;
     if (golden.is_refused() && (golden.error() == "malformed" || golden.error() == "frameTooLarge"))
       continue;
@@ -48,7 +48,7 @@ TEST(CapnpCodecAllocation, decoding_one_segment_takes_none) {
   EXPECT_GE(decoded_count, 130u);
 }
 
-TEST(CapnpCodecAllocation, encoding_takes_none) {
+TEST(CapnpCodecAllocation, encodes_without_allocation) {
   alignas(8) std::byte out[8'192];
   const api::Verdict verdicts[] = {api::Verdict::approved, api::Verdict::queued};
   const api::Detail details[2] = {};

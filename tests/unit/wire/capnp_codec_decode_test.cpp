@@ -1,7 +1,7 @@
-// Goal: a frame is decoded to exactly what an independent implementation encoded, or refused with
-//       the right error and id; nothing is read outside of it.
+// Goal: a frame is decoded to exactly the values that an independent implementation encoded, or
+//       refused with the right error and id; nothing is read outside of it.
 // Method: every client golden file is decoded, its end at a guard page, and compared to its JSON;
-//       random mutations of them must come to some outcome under ASan and UBSan.
+//       random mutations of them must be decoded or refused under ASan and UBSan.
 #include <gtest/gtest.h>
 
 #include <cctype>
@@ -22,7 +22,7 @@ namespace {
 using nlohmann::json;
 using Outcome = tl::expected<ClientRequest, DecodeError>;
 
-// What a session does with bytes: cut a frame, then decode it.
+// Does what a session does with bytes: cuts a frame, then decodes it.
 Outcome decode_bytes(std::span<const std::byte> bytes) {
   const auto cut = read_frame(bytes, limits::frame_bytes_max);
   if (const auto* malformed = std::get_if<base::Malformed>(&cut)) {
@@ -95,7 +95,7 @@ json reserve_json(const ReserveRequest& reserve) {
   return body;
 }
 
-// The schema's word for a number of ours, which are named alike but for their case.
+// The schema's word for one of our numbers; the names differ only in their case.
 std::string camel_case(std::string_view name) {
   std::string camel;
   for (size_t index = 0; index < name.size(); ++index) {
@@ -224,8 +224,9 @@ json to_json(const ClientRequest& request) {
   return message;
 }
 
-// What decoding leaves out of a golden message on purpose: fields of newer peers, the token, the
-// reserved frame flag, and columns without elements, which are as good as absent.
+// Removes the parts of a golden message that decoding leaves out on purpose: fields of newer
+// versions, the token, the reserved frame flag, and columns without elements, which count as
+// absent.
 json as_decoded(json message) {
   message.erase("traceId");
   for (auto& [kind, body] : message.items()) {
@@ -268,7 +269,7 @@ TEST(CapnpCodecDecode, refuses_every_invalid_golden_frame_with_its_error_and_id)
   EXPECT_GE(refused_count, 90u);
 }
 
-TEST(CapnpCodecDecode, passes_on_kinds_it_does_not_know_with_their_id) {
+TEST(CapnpCodecDecode, returns_the_id_of_an_unknown_kind) {
   size_t unsupported_count = 0;
   for (const test::Golden& golden : test::golden_frames("ClientFrame")) {
     if (!golden.is_refused() || golden.error() != "unsupported") continue;
@@ -281,7 +282,7 @@ TEST(CapnpCodecDecode, passes_on_kinds_it_does_not_know_with_their_id) {
   EXPECT_GE(unsupported_count, 3u);
 }
 
-TEST(CapnpCodecDecode, refuses_every_error_code_it_can_cause) {
+TEST(CapnpCodecDecode, reports_every_error_code_that_it_can_cause) {
   std::vector<std::string> seen;
   for (const test::Golden& golden : test::golden_frames("ClientFrame")) {
     if (golden.is_refused()) seen.push_back(golden.error());
@@ -293,7 +294,7 @@ TEST(CapnpCodecDecode, refuses_every_error_code_it_can_cause) {
   }
 }
 
-TEST(CapnpCodecDecode, gives_columns_in_place) {
+TEST(CapnpCodecDecode, returns_columns_in_place) {
   const test::Golden& golden = test::golden_frame("ClientFrame", "acquire_columns");
   const Outcome outcome = decode_bytes(golden.bytes());
   const auto& acquire = std::get<AcquireRequest>(outcome->body);
@@ -310,7 +311,7 @@ TEST(CapnpCodecDecode, gives_columns_in_place) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(acquire.costs.data()) % 8, 0u);
 }
 
-// ------------------------------------------------------------ usual frames against the library
+// -------------------------------------------------------------- the fast path and the library
 
 json outcome_json(const Outcome& outcome) {
   if (outcome) return to_json(*outcome);
@@ -334,7 +335,7 @@ uint64_t random_seed() {
   return given ? std::strtoull(given, nullptr, 10) : std::random_device{}();
 }
 
-// Reads all that a request points to, so that a sanitizer sees whether it may.
+// Reads everything that a request points to, so that a sanitizer can check it.
 struct Touch {
   template <typename T>
   static uint64_t sum(const T& values) {
@@ -401,7 +402,7 @@ void mutate(std::vector<uint64_t>& words, std::mt19937_64& random) {
         break;
       case 1:
         word = words[random() % words.size()];
-        break;  // a pointer to somewhere else
+        break;  // a pointer to another place
       case 2:
         word += 4 * (random() % 17) - 32;
         break;  // a pointer's offset moves
@@ -415,15 +416,15 @@ void mutate(std::vector<uint64_t>& words, std::mt19937_64& random) {
   }
 }
 
-// Not by the library.
-bool is_usual(std::span<const std::byte> bytes) {
+// Whether the fast path recognises the frame.
+bool is_standard(std::span<const std::byte> bytes) {
   const auto cut = read_frame(bytes, limits::frame_bytes_max);
   const auto* complete = std::get_if<base::Complete<Frame>>(&cut);
   return complete != nullptr && complete->consumed_bytes == bytes.size() &&
          read_standard_frame(complete->value);
 }
 
-TEST(CapnpCodecDecode, comes_to_an_outcome_for_any_mutation) {
+TEST(CapnpCodecDecode, decodes_or_refuses_any_mutation) {
   const uint64_t seed = random_seed();
   SCOPED_TRACE("SEED=" + std::to_string(seed) + " replays");
   std::mt19937_64 random(seed);
@@ -439,7 +440,7 @@ TEST(CapnpCodecDecode, comes_to_an_outcome_for_any_mutation) {
       const auto bytes = buffer.place(std::as_bytes(std::span(words)));
       const Outcome outcome = decode_bytes(bytes);
       outcome ? ++decoded_count : ++refused_count;
-      if (is_usual(bytes)) {
+      if (is_standard(bytes)) {
         ++standard_count;
         ASSERT_EQ(outcome_json(outcome), outcome_json(decode_any(bytes))) << golden.name;
       }

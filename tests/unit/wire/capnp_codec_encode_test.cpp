@@ -1,7 +1,7 @@
-// Goal: answers are byte for byte what the library's own builder makes of them, within the bounds
-//       that callers reserve.
+// Goal: answers are byte for byte those of the library's own builder, within the bounds that
+//       callers reserve.
 // Method: every server golden file is read from its JSON, encoded and compared; random answers are
-//       decoded by the library and compared to what went in.
+//       decoded by the library and compared to the originals.
 #include <capnp/schema.h>
 #include <capnp/serialize.h>
 #include <gtest/gtest.h>
@@ -96,7 +96,7 @@ std::vector<uint64_t> numbers_of(const json& body, const char* name) {
   return numbers;
 }
 
-// The answers, or rows, and their limits, out of columns.
+// Reads the answers, or rows, and their limits from columns.
 template <typename Holder>
 std::vector<api::LimitReport> limits_of(const json& states, std::span<Holder> holders) {
   std::vector<api::LimitReport> reports;
@@ -126,7 +126,7 @@ std::vector<api::LimitReport> limits_of(const json& states, std::span<Holder> ho
   return reports;
 }
 
-// A number of ours from the schema's word: all are named alike but for their case.
+// One of our numbers from the schema's word; the names differ only in their case.
 template <typename Value>
 Value named(const json& word, std::string_view (*name)(Value) noexcept) {
   std::string snake;
@@ -229,7 +229,7 @@ ErrorCode error_named(const std::string& name) {
   }
 }
 
-// The answer that `message` tells of, encoded into exactly as much room as its bound says.
+// The answer of `message`, encoded into exactly as much room as its bound.
 std::string encoded(const json& message) {
   const uint64_t id = u64(message.at("id"));
   std::string kind;
@@ -384,7 +384,7 @@ struct Answered {
 Answered arbitrary_answer() {
   Answered answer{.bits = *rc::gen::inRange<uint8_t>(0, detail_bit::all + 1)};
   const size_t count = *rc::gen::inRange<size_t>(0, 40);
-  const int kinds = *rc::gen::element(2, 3, 15);  // two: only approved, so that all agree
+  const int kinds = *rc::gen::element(2, 3, 15);  // two: only approved, so that all are equal
   for (size_t index = 0; index < count; ++index) {
     answer.verdicts.push_back(static_cast<api::Verdict>(*rc::gen::inRange(1, kinds)));
     answer.details.push_back(arbitrary_detail());
@@ -417,7 +417,7 @@ void check_details(schema::Details::Reader details, const Answered& answer) {
   check_column(details.getRequestId(), answer, detail_bit::request_id, &api::Detail::request_id);
 }
 
-TEST(CapnpCodecEncode, verdicts_read_back_within_their_bound) {
+TEST(CapnpCodecEncode, encodes_verdicts_within_their_bound) {
   EXPECT_TRUE(rc::check([] {
     const Answered answer = arbitrary_answer();
     const auto count = static_cast<uint32_t>(answer.verdicts.size());
@@ -435,7 +435,7 @@ TEST(CapnpCodecEncode, verdicts_read_back_within_their_bound) {
   }));
 }
 
-TEST(CapnpCodecEncode, grants_read_back_within_their_bound) {
+TEST(CapnpCodecEncode, encodes_grants_within_their_bound) {
   EXPECT_TRUE(rc::check([] {
     const Answered answer = arbitrary_answer();
     const auto count = static_cast<uint32_t>(answer.verdicts.size());
@@ -455,7 +455,7 @@ TEST(CapnpCodecEncode, grants_read_back_within_their_bound) {
   }));
 }
 
-TEST(CapnpCodecEncode, pages_read_back_within_their_bound) {
+TEST(CapnpCodecEncode, encodes_pages_within_their_bound) {
   EXPECT_TRUE(rc::check([](const std::vector<std::string>& keys, uint64_t cursor) {
     std::vector<api::KeyState> states;
     for (const std::string& key : keys) {
@@ -494,7 +494,7 @@ TEST(CapnpCodecEncode, pages_read_back_within_their_bound) {
   }));
 }
 
-TEST(CapnpCodecEncode, largest_answers_fit_a_reply) {
+TEST(CapnpCodecEncode, fits_the_largest_answers_into_a_reply) {
   EXPECT_LE(verdicts_bytes_max(limits::frame_entries_max, detail_bit::all),
             limits::reply_bytes_max);
   EXPECT_LE(granted_bytes_max(limits::frame_entries_max, detail_bit::all), limits::reply_bytes_max);

@@ -1,6 +1,6 @@
-// Goal: what is asked about quotas is found where it lies, and a quota comes out as it was put.
-// Method: golden frames, looked at field by field; that all of them are read, or refused with the
-//         right error, and that both ways of decoding agree, is capnp_codec_decode_test.cpp's.
+// Goal: requests about quotas are decoded in place, and a quota is decoded as it was put.
+// Method: golden frames, checked field by field. capnp_codec_decode_test.cpp tests that all of them
+//         are read, or refused with the right error, and that both ways of decoding agree.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -36,7 +36,7 @@ TEST(CapnpCodecQuotaDecode, counts_entries_by_their_subjects_or_by_their_counts)
   EXPECT_EQ(golden<ReserveRequest>("reserve_none").entries_count(), 0u);
 }
 
-TEST(CapnpCodecQuotaDecode, gives_columns_in_place) {
+TEST(CapnpCodecQuotaDecode, returns_columns_in_place) {
   const auto& frame = test::golden_frame("ClientFrame", "reserve_columns");
   const auto reserve = golden<ReserveRequest>("reserve_columns");
   const auto lies_inside = [&](const void* address) {
@@ -50,15 +50,15 @@ TEST(CapnpCodecQuotaDecode, gives_columns_in_place) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(reserve.input_tokens.data()) % 8, 0u);
 }
 
-TEST(CapnpCodecQuotaDecode, tells_a_check_from_a_reserve) {
+TEST(CapnpCodecQuotaDecode, distinguishes_check_and_reserve) {
   const auto check = golden<CheckRequest>("check");
   EXPECT_EQ(check.subjects, "gpt-4o");
   EXPECT_EQ(check.input_tokens[0], 900u);
   EXPECT_FALSE(check.may_wait());
 }
 
-// Two entries' cached tokens and input tokens, whether they are taken.
-bool takes_record(const std::array<uint64_t, 2>& cached, const std::array<uint64_t, 2>& input) {
+// Whether a request with these cached and input tokens of two entries is valid.
+bool is_valid_record(const std::array<uint64_t, 2>& cached, const std::array<uint64_t, 2>& input) {
   const std::array<uint16_t, 2> sizes{1, 1};
   RecordRequest request{};
   request.subjects = "ab";
@@ -68,7 +68,7 @@ bool takes_record(const std::array<uint64_t, 2>& cached, const std::array<uint64
   return check_request(request).has_value();
 }
 
-bool takes_settle(const std::array<uint64_t, 2>& cached, const std::array<uint64_t, 2>& input) {
+bool is_valid_settle(const std::array<uint64_t, 2>& cached, const std::array<uint64_t, 2>& input) {
   const std::array<uint64_t, 2> reservations{1, 2};
   SettleRequest request{};
   request.reservations = {reservations.data(), reservations.size()};
@@ -77,18 +77,18 @@ bool takes_settle(const std::array<uint64_t, 2>& cached, const std::array<uint64
   return check_request(request).has_value();
 }
 
-TEST(CapnpCodecQuotaDecode, takes_no_more_cached_tokens_than_tokens) {
-  EXPECT_TRUE(takes_record({3, unset}, {3, unset}));
-  EXPECT_FALSE(takes_record({3, 4}, {3, 3}));
-  EXPECT_TRUE(takes_settle({3, unset}, {3, 0}));
-  EXPECT_FALSE(takes_settle({3, 4}, {3, 3}));
-  // Nothing told is none of a record, and of a settle what was reserved.
-  EXPECT_FALSE(takes_record({3, 1}, {3, unset}));
-  EXPECT_TRUE(takes_record({3, 0}, {3, unset}));
-  EXPECT_TRUE(takes_settle({3, 1}, {3, unset}));
+TEST(CapnpCodecQuotaDecode, refuses_more_cached_tokens_than_input_tokens) {
+  EXPECT_TRUE(is_valid_record({3, unset}, {3, unset}));
+  EXPECT_FALSE(is_valid_record({3, 4}, {3, 3}));
+  EXPECT_TRUE(is_valid_settle({3, unset}, {3, 0}));
+  EXPECT_FALSE(is_valid_settle({3, 4}, {3, 3}));
+  // Without input tokens a record has none, and a settle keeps the reserved ones.
+  EXPECT_FALSE(is_valid_record({3, 1}, {3, unset}));
+  EXPECT_TRUE(is_valid_record({3, 0}, {3, unset}));
+  EXPECT_TRUE(is_valid_settle({3, 1}, {3, unset}));
 }
 
-TEST(CapnpCodecQuotaDecode, gives_a_quota_as_it_was_put) {
+TEST(CapnpCodecQuotaDecode, returns_a_quota_as_it_was_put) {
   const api::Quota quota = *quota_of(golden<QuotaChangeRequest>("quota_put"));
   const api::Quota expected{.limits = {{.name = "tpm",
                                         .metric = api::Metric::tokens,
@@ -108,7 +108,7 @@ TEST(CapnpCodecQuotaDecode, gives_a_quota_as_it_was_put) {
   EXPECT_EQ(*quota_of(golden<QuotaChangeRequest>("quota_put_none")), api::Quota{});
 }
 
-TEST(CapnpCodecQuotaDecode, gives_no_quota_that_is_not_valid) {
+TEST(CapnpCodecQuotaDecode, returns_no_quota_that_is_not_valid) {
   // ClientFrame{id = 7, quota = (subject = "a", quota = (limits = [(name = 40 times 'n')]))}.
   std::vector<uint64_t> words{0,
                               2ull << 32 | 1ull << 48,

@@ -1,6 +1,6 @@
-// Goal: answers about quotas are read back by the library as they were, within their bounds, and
-//       what is too much for one reply is left out and counted.
-// Method: random answers; the largest ones. Golden files are capnp_codec_encode_test.cpp's.
+// Goal: the library decodes the same answers about quotas, within their bounds; parts that do not
+//       fit into a reply are left out and counted.
+// Method: random answers; the largest ones. capnp_codec_encode_test.cpp has the golden files.
 #include <capnp/serialize.h>
 #include <gtest/gtest.h>
 #include <sluicegate.capnp.h>
@@ -20,11 +20,12 @@
 namespace sluice::wire {
 namespace {
 
-// Encodes into a buffer full of old bytes that ends at a guard page; reads it by the library.
-class Told {
+// Encodes into a buffer full of old bytes that ends at a guard page; reads it with the library.
+class EncodedFrame {
  public:
   template <typename Encode>
-  Told(size_t bytes_max, Encode encode) : buffer_(bytes_max), out_(buffer_.last(bytes_max)) {
+  EncodedFrame(size_t bytes_max, Encode encode)
+      : buffer_(bytes_max), out_(buffer_.last(bytes_max)) {
     std::memset(out_.data(), 0xA5, out_.size());
     bytes_ = encode(out_);
     message_.emplace(kj::ArrayPtr<const capnp::word>(
@@ -81,18 +82,18 @@ void check_states(schema::LimitStates::Reader states, std::span<const uint32_t> 
   RC_ASSERT(at == states.getNames().size());
 }
 
-// Answers whose limits lie in the reverse order of the answers, as if two cores had told them.
+// Answers with their limits in the reverse order, as if two shards had reported them.
 struct AnsweredCalls {
   std::vector<api::QuotaAnswer> answers;
   std::vector<api::LimitReport> limits;
-  std::vector<uint32_t> told_entries;
+  std::vector<uint32_t> reported_entries;
   std::vector<api::LimitReport> reported_limits;
 };
 
 AnsweredCalls arbitrary_answers() {
   AnsweredCalls answered;
   answered.answers.resize(*rc::gen::inRange<size_t>(0, 20));
-  const int codes_end = *rc::gen::element(2, 34);  // two: all agree
+  const int codes_end = *rc::gen::element(2, 34);  // two: all are equal
   for (size_t left = answered.answers.size(); left > 0; --left) {
     api::QuotaAnswer& answer = answered.answers[left - 1];
     answer.code = static_cast<api::QuotaCode>(*rc::gen::inRange(1, codes_end));
@@ -109,7 +110,7 @@ AnsweredCalls arbitrary_answers() {
   for (uint32_t entry = 0; entry < answered.answers.size(); ++entry) {
     const api::QuotaAnswer& answer = answered.answers[entry];
     for (uint32_t limit = 0; limit < answer.limits_count; ++limit) {
-      answered.told_entries.push_back(entry);
+      answered.reported_entries.push_back(entry);
       answered.reported_limits.push_back(answered.limits[answer.first_limit + limit]);
     }
   }
@@ -126,16 +127,17 @@ void check_numbers(List list, const AnsweredCalls& answered, bool wanted, Member
   }
 }
 
-TEST(CapnpCodecQuotaEncode, answers_read_back_within_their_bound) {
+TEST(CapnpCodecQuotaEncode, encodes_answers_within_their_bound) {
   EXPECT_TRUE(rc::check([] {
     const AnsweredCalls answered = arbitrary_answers();
     const QuotaColumns columns{.reservations = *rc::gen::arbitrary<bool>(),
                                .retries = *rc::gen::arbitrary<bool>(),
                                .limits = *rc::gen::arbitrary<bool>()};
     const auto count = answered.answers.size();
-    Told reported(quota_answers_bytes_max(count, columns, answered.limits.size()), [&](auto out) {
-      return encode_quota_answers(9, answered.answers, answered.limits, columns, out);
-    });
+    EncodedFrame reported(
+        quota_answers_bytes_max(count, columns, answered.limits.size()), [&](auto out) {
+          return encode_quota_answers(9, answered.answers, answered.limits, columns, out);
+        });
     RC_ASSERT(reported.root().getId() == 9u);
     const auto answers = reported.root().getQuotaAnswers();
     RC_ASSERT(answers.getCount() == count);
@@ -151,14 +153,14 @@ TEST(CapnpCodecQuotaEncode, answers_read_back_within_their_bound) {
       RC_ASSERT(!answers.hasLimits());
       return;
     }
-    check_states(answers.getLimits(), answered.told_entries, answered.reported_limits);
+    check_states(answers.getLimits(), answered.reported_entries, answered.reported_limits);
     uint32_t left_out = 0;
     for (const api::QuotaAnswer& answer : answered.answers) left_out += answer.limits_left_out;
     RC_ASSERT(answers.getLimits().getLeftOut() == left_out);
   }));
 }
 
-TEST(CapnpCodecQuotaEncode, largest_answers_fit_a_reply) {
+TEST(CapnpCodecQuotaEncode, fits_the_largest_answers_into_a_reply) {
   EXPECT_LE(quota_answers_bytes_max(limits::quota_calls_max, {true, true, true},
                                     limits::quota_reports_max),
             limits::reply_bytes_max);
@@ -179,7 +181,7 @@ api::Quota quota_of_limits(size_t limits_count, size_t text_bytes) {
   return quota;
 }
 
-// Subjects with the same quota; an answer each, as those that are asked by name have.
+// Subjects with the same quota, and an answer for each, as a request by names has.
 api::QuotaBatch subjects(size_t count, size_t name_bytes, const api::Quota& quota) {
   api::QuotaBatch batch;
   batch.quotas = {quota};
@@ -199,13 +201,13 @@ api::QuotaBatch subjects(size_t count, size_t name_bytes, const api::Quota& quot
   return batch;
 }
 
-Told told_usage(const api::QuotaBatch& batch) {
-  return Told(usage_reply_bytes_max(batch),
-              [&](auto out) { return encode_usage_reply(3, batch, out); });
+EncodedFrame encoded_usage(const api::QuotaBatch& batch) {
+  return EncodedFrame(usage_reply_bytes_max(batch),
+                      [&](auto out) { return encode_usage_reply(3, batch, out); });
 }
 
-TEST(CapnpCodecQuotaEncode, tells_all_of_usual_subjects) {
-  Told reported = told_usage(subjects(256, 30, quota_of_limits(3, 12)));
+TEST(CapnpCodecQuotaEncode, encodes_all_of_typical_subjects) {
+  EncodedFrame reported = encoded_usage(subjects(256, 30, quota_of_limits(3, 12)));
   const auto usage = reported.root().getUsageReply();
   ASSERT_EQ(usage.getNameSizes().size(), 256u);
   EXPECT_EQ(usage.getNames().size(), 256u * 30);
@@ -219,9 +221,9 @@ TEST(CapnpCodecQuotaEncode, tells_all_of_usual_subjects) {
   EXPECT_EQ(last[2].getAmount(), 2u);
 }
 
-// Names are told of all, quotas and limits of as many as fit.
-TEST(CapnpCodecQuotaEncode, leaves_out_what_a_reply_has_no_room_for) {
-  Told reported = told_usage(subjects(256, 1'024, quota_of_limits(16, 32)));
+// The reply has the names of all, quotas and limits of as many as fit.
+TEST(CapnpCodecQuotaEncode, leaves_out_quotas_that_do_not_fit) {
+  EncodedFrame reported = encoded_usage(subjects(256, 1'024, quota_of_limits(16, 32)));
   EXPECT_LE(reported.bytes(), limits::reply_bytes_max);
   const auto usage = reported.root().getUsageReply();
   ASSERT_EQ(usage.getQuotas().size(), 256u);
@@ -234,10 +236,10 @@ TEST(CapnpCodecQuotaEncode, leaves_out_what_a_reply_has_no_room_for) {
   EXPECT_EQ(usage.getQuotas()[whole].getLimits().size(), 0u);
 }
 
-TEST(CapnpCodecQuotaEncode, counts_subjects_whose_limits_the_batch_left_out) {
+TEST(CapnpCodecQuotaEncode, counts_subjects_with_limits_left_out_by_the_batch) {
   api::QuotaBatch batch = subjects(2, 5, quota_of_limits(2, 3));
   batch.rows[1].limits_count = 1;
-  Told reported = told_usage(batch);
+  EncodedFrame reported = encoded_usage(batch);
   EXPECT_EQ(reported.root().getUsageReply().getLimits().getLeftOut(), 1u);
 }
 

@@ -1,5 +1,5 @@
-// Goal: schema and house name the same numbers of quotas in the same way, and none is missing on a
-//       side. Method: the schema's own reflection against the name functions.
+// Goal: the schema and our name functions have the same names for the numbers of quotas, and
+//       neither misses one. Method: the schema's own reflection is compared with the functions.
 #include "wire/capnp_codec_quota.hpp"
 
 #include <capnp/schema.h>
@@ -31,17 +31,17 @@ void expect_same(size_t count, std::string_view (*name)(Ours) noexcept) {
   }
 }
 
-TEST(CapnpCodecQuota, schema_names_every_code_as_the_house_does) {
+TEST(CapnpCodecQuota, has_the_schemas_name_of_every_code) {
   expect_same<schema::QuotaCode>(api::quota_codes_count, api::code_name);
 }
 
-TEST(CapnpCodecQuota, schema_names_what_a_limit_is_as_the_house_does) {
+TEST(CapnpCodecQuota, has_the_schemas_names_of_metrics_and_kinds) {
   expect_same<schema::Metric>(api::metrics_count, api::metric_name);
   expect_same<schema::LimitKind>(api::limit_kinds_count, api::kind_name);
   expect_same<schema::CalendarUnit>(5, api::unit_name);
 }
 
-TEST(CapnpCodecQuota, schema_numbers_ceilings_and_sources_as_the_house_does) {
+TEST(CapnpCodecQuota, has_the_schemas_numbers_of_ceilings_and_sources) {
   EXPECT_EQ(static_cast<int>(schema::Ceiling::UNLIMITED),
             static_cast<int>(api::Ceiling::unlimited));
   EXPECT_EQ(static_cast<int>(schema::Ceiling::BLOCK), static_cast<int>(api::Ceiling::block));

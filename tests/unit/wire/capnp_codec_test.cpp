@@ -1,5 +1,5 @@
-// Goal: schema and house name the same numbers in the same way, and none is missing on a side.
-// Method: the schema's own reflection against the name functions.
+// Goal: the schema and our name functions have the same names for the same numbers, and neither
+//       misses one. Method: the schema's own reflection is compared with the functions.
 #include "wire/capnp_codec.hpp"
 
 #include <capnp/schema.h>
@@ -21,7 +21,7 @@ std::string snake_case(std::string_view camel_case) {
   return name;
 }
 
-TEST(CapnpCodec, schema_names_every_verdict_as_the_house_does) {
+TEST(CapnpCodec, has_the_schemas_name_of_every_verdict) {
   const auto enumerants = capnp::Schema::from<schema::Verdict>().getEnumerants();
   EXPECT_EQ(enumerants.size(), api::verdicts_count);
   for (const auto enumerant : enumerants) {
@@ -30,7 +30,7 @@ TEST(CapnpCodec, schema_names_every_verdict_as_the_house_does) {
   }
 }
 
-TEST(CapnpCodec, schema_names_every_error_as_the_house_does) {
+TEST(CapnpCodec, has_the_schemas_name_of_every_error) {
   const auto enumerants = capnp::Schema::from<schema::ErrorCode>().getEnumerants();
   EXPECT_EQ(enumerants.size(), static_cast<size_t>(ErrorCode::bad_subject) + 1);
   for (const auto enumerant : enumerants) {

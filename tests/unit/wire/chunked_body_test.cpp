@@ -1,5 +1,5 @@
 // Goal: a chunked body is skipped to its very end and nothing behind it is touched. Method: bodies
-// with bytes behind them, given in two pieces cut everywhere.
+// with bytes behind them, split in two at every point.
 #include "wire/chunked_body.hpp"
 
 #include <gtest/gtest.h>
@@ -44,13 +44,13 @@ TEST(ChunkedBody, counts_the_data_of_all_chunks) {
   EXPECT_EQ(outcome_of(text + "1\r\n"), Outcome::too_much_data);
 }
 
-TEST(ChunkedBody, bounds_what_stands_around_the_data) {
+TEST(ChunkedBody, bounds_extensions_and_trailer) {
   std::string text;
   while (text.size() < 20 * limits::http_header_bytes_max) text += "1;x\r\nx\r\n";
   EXPECT_EQ(outcome_of(text), Outcome::too_much_framing);
 }
 
-TEST(ChunkedBody, begins_anew_after_reset) {
+TEST(ChunkedBody, starts_again_after_reset) {
   ChunkedBody body;
   EXPECT_EQ(skip(body, "x").outcome, Outcome::malformed);
   body.reset();

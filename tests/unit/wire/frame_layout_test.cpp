@@ -1,6 +1,6 @@
-// The tables of frames say what the schema says: every pointer and field has the schema's name,
+// Goal: the tables of frames agree with the schema: every pointer and field has the schema's name,
 // place and type, and none is missing.
-// Method: by the library's description of the schema, which the capnp tool made.
+// Method: comparison with the library's description of the schema, which the capnp tool generated.
 #include "wire/frame_layout.hpp"
 
 #include <capnp/schema.h>
@@ -138,17 +138,17 @@ void expect_layouts(std::index_sequence<kinds...>) {
   (expect_layout<RequestOfKind<kinds>>(), ...);
 }
 
-TEST(FrameLayout, of_every_request_is_the_schemas) {
+TEST(FrameLayout, matches_the_schema_for_every_request) {
   expect_layouts(RequestKinds{});
 }
 
 // A request of each kind that the schema has.
-TEST(FrameLayout, has_every_kind) {
+TEST(FrameLayout, has_every_kind_of_request) {
   EXPECT_EQ(capnp::Schema::from<schema::ClientFrame>().getUnionFields().size(),
             request_kinds_count);
 }
 
-TEST(FrameLayout, of_every_answer_is_the_schemas) {
+TEST(FrameLayout, matches_the_schema_for_every_answer) {
   expect_pointers<schema::Welcome>(welcome_rows);
   expect_pointers<schema::Error>(error_rows);
   expect_pointers<schema::GoAway>(go_away_rows);

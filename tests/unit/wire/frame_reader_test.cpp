@@ -19,7 +19,7 @@ base::Decoded<Frame> read(std::span<const std::byte> bytes) {
   return read_frame(bytes, limits::frame_bytes_max);
 }
 
-// A segment table of these numbers, and nothing behind it.
+// A segment table with these numbers, and nothing behind it.
 std::vector<uint32_t> table(std::initializer_list<uint32_t> numbers) {
   return numbers;
 }
@@ -76,7 +76,7 @@ TEST(FrameReader, needs_more_at_every_split_of_every_golden_frame) {
   }
 }
 
-TEST(FrameReader, refuses_hostile_tables_at_the_split_that_shows_them) {
+TEST(FrameReader, refuses_hostile_tables_as_soon_as_it_can) {
   size_t refused_count = 0;
   for (const test::Golden& golden : test::golden_frames("ClientFrame")) {
     if (!is_refused_by_reader(golden)) continue;
@@ -99,13 +99,13 @@ TEST(FrameReader, refuses_hostile_tables_at_the_split_that_shows_them) {
   EXPECT_GE(refused_count, 5u);
 }
 
-TEST(FrameReader, leaves_the_next_frame_alone) {
+TEST(FrameReader, does_not_touch_the_next_frame) {
   const auto two_frames = table({0, 1, 0, 0, 0, 5, 0, 0});
   const auto outcome = read(two_frames);
   EXPECT_EQ(std::get<Complete<Frame>>(outcome).consumed_bytes, 16u);
 }
 
-TEST(FrameReader, tells_the_length_as_soon_as_the_table_does) {
+TEST(FrameReader, reports_the_length_as_soon_as_the_table_is_complete) {
   EXPECT_EQ(missing_until(read(std::span<const std::byte>())), 8u);
   EXPECT_EQ(missing_until(read(table({0}))), 8u);
   EXPECT_EQ(missing_until(read(table({0, 3}))), 32u);
@@ -114,7 +114,7 @@ TEST(FrameReader, tells_the_length_as_soon_as_the_table_does) {
   EXPECT_EQ(missing_until(read(table({7, 1, 1, 1, 1, 1, 1, 1, 1, 0}))), 40u + 64u);
 }
 
-TEST(FrameReader, takes_a_frame_of_no_words) {
+TEST(FrameReader, accepts_a_frame_of_no_words) {
   EXPECT_EQ(std::get<Complete<Frame>>(read(table({0, 0}))).consumed_bytes, 8u);
 }
 

@@ -1,5 +1,5 @@
-// Goal: a request is cut, routed and answered without taking anything from the heap, refused ones
-// too. Method: operator new of this program counts.
+// Goal: requests, also refused ones, are cut, routed and answered without allocation. Method: this
+// program's operator new counts.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -32,7 +32,8 @@ size_t answer(const HttpRequest& request) {
          encode_text(200, "text/plain", "x", head, out) + encode_continue(out);
 }
 
-// Cuts and answers all of `stream`, which arrives `piece_bytes` at a time; tells the heads counted.
+// Cuts and answers all of `stream`, which arrives `piece_bytes` at a time; returns the number of
+// heads.
 size_t serve(HttpParser& parser, std::span<const std::byte> stream, size_t piece_bytes) {
   size_t heads_count = 0;
   size_t consumed = 0;
@@ -69,14 +70,14 @@ size_t allocations_of(const std::string& stream, size_t heads_expected) {
   return taken;
 }
 
-TEST(HttpAllocation, is_counted_here) {
+TEST(HttpAllocation, counts_allocations) {
   const size_t before = support::allocations_of_thread();
   const std::vector<int> numbers(100);
   EXPECT_EQ(numbers.size(), 100u);
   EXPECT_GT(support::allocations_of_thread(), before);
 }
 
-TEST(HttpAllocation, serving_takes_none) {
+TEST(HttpAllocation, serves_without_allocation) {
   EXPECT_EQ(allocations_of("POST /rate/%20a%2Fb?canWait=t&cost=%32&maxRequests=5 HTTP/1.1\r\n"
                            "Host: localhost:8080\r\nAccept: application/json\r\n"
                            "Connection: keep-alive\r\nX-Correlation-ID: c\r\nX-Other: 1\r\n"
@@ -90,7 +91,7 @@ TEST(HttpAllocation, serving_takes_none) {
             0u);
 }
 
-TEST(HttpAllocation, refusing_takes_none) {
+TEST(HttpAllocation, refuses_without_allocation) {
   EXPECT_EQ(allocations_of("GET / HTTP/1.1\r\n\r\n", 0), 0u);
   EXPECT_EQ(allocations_of("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 0), 0u);
   EXPECT_EQ(allocations_of("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n", 0), 0u);

@@ -1,5 +1,5 @@
-// Goal: every answer is the bytes that a client of gocc, or of docs/rest.md, expects. Method: whole
-// answers are compared, written into buffers of the exact size that is promised to be enough.
+// Goal: every answer has the bytes that a client of gocc, or of docs/rest.md, expects. Method:
+// whole answers are compared, written into buffers of exactly the size of their bound.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -126,7 +126,7 @@ TEST(HttpCodecReply, shows_a_window_no_longer_than_its_policy) {
   EXPECT_NE(decision(api::Verdict::approved, false, "k", what).find(";t=1\r\n"), std::string::npos);
 }
 
-TEST(HttpCodecReply, names_the_cause_of_other_verdicts) {
+TEST(HttpCodecReply, shows_the_cause_of_other_verdicts) {
   struct Row {
     api::Verdict verdict;
     const char* status_line;
@@ -159,7 +159,7 @@ TEST(HttpCodecReply, names_the_cause_of_other_verdicts) {
   }
 }
 
-TEST(HttpCodecReplyDeathTest, knows_no_verdict_that_rest_cannot_have) {
+TEST(HttpCodecReplyDeathTest, asserts_on_verdicts_that_rest_cannot_have) {
   EXPECT_DEATH(decision(api::Verdict::queued), "a_rest_request_can_have_this_verdict");
 }
 
@@ -198,7 +198,7 @@ TEST(HttpCodecReply, answers_options_without_length) {
             "\r\n");
 }
 
-TEST(HttpCodecReply, answers_health_and_release_with_nothing) {
+TEST(HttpCodecReply, answers_health_and_release_without_body) {
   EXPECT_EQ(reply({.status = 200}),
             "HTTP/1.1 200 OK\r\n"
             "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"
@@ -227,7 +227,7 @@ TEST(HttpCodecReply, shows_complaints_in_json_when_asked) {
             "{\"error\":\"cost out of bounds\"}");
 }
 
-TEST(HttpCodecReply, says_how_the_connection_goes_on) {
+TEST(HttpCodecReply, writes_the_connection_header) {
   const auto connection = [](bool keep_alive, bool http_1_0) {
     const ReplyHead head{.keep_alive = keep_alive, .http_1_0 = http_1_0, .wall_ns = wall_ns};
     const std::string answer = reply({.status = 200}, head);
@@ -242,7 +242,7 @@ TEST(HttpCodecReply, says_how_the_connection_goes_on) {
   EXPECT_EQ(connection(false, true), "HTTP/1.0 Connection: close");
 }
 
-TEST(HttpCodecReply, writes_dates_as_http_wants_them) {
+TEST(HttpCodecReply, writes_dates_in_the_format_of_http) {
   const auto date = [](int64_t seconds) {
     const std::string answer = reply({.status = 200}, {.wall_ns = seconds * base::ns_per_s});
     return answer.substr(answer.find("Date: ") + 6, 29);
@@ -291,7 +291,7 @@ TEST(HttpCodecReply, escapes_as_go_does) {
   EXPECT_EQ(escaped("\xE2\x80\xA8\xE2\x80\xA9\xE2\x80\xA7"), "\"\\u2028\\u2029\xE2\x80\xA7\"");
 }
 
-TEST(HttpCodecReply, replaces_what_is_not_utf8) {
+TEST(HttpCodecReply, replaces_bytes_that_are_not_utf8) {
   EXPECT_EQ(escaped("\xFF"), "\"\\ufffd\"");
   EXPECT_EQ(escaped("a\xC3"), "\"a\\ufffd\"");
   EXPECT_EQ(escaped("\xC3(b"), "\"\\ufffd(b\"");
@@ -331,7 +331,7 @@ TEST(HttpCodecReply, writes_any_text) {
             "a 1\n");
 }
 
-TEST(HttpCodecReply, tells_the_client_to_continue) {
+TEST(HttpCodecReply, writes_100_continue) {
   EXPECT_EQ(written([](auto out) { return encode_continue(out); }),
             "HTTP/1.1 100 Continue\r\n\r\n");
 }
@@ -360,7 +360,7 @@ std::string debug_stream(DebugStream stream, const std::vector<std::string>& key
   return all + written([&](auto out) { return encode_debug_tail(stream, out); }, 64);
 }
 
-// Chunks put together again; fails on anything but well-formed chunks with a last one.
+// The data of all chunks; fails on anything but well-formed chunks with a last one.
 std::string join_chunks(std::string body) {
   std::string joined;
   while (true) {
@@ -437,7 +437,7 @@ TEST(HttpCodecReply, counts_the_body_of_a_stream_without_its_chunks) {
   }
 }
 
-TEST(HttpCodecReply, says_when_keys_come_in_table_order) {
+TEST(HttpCodecReply, announces_table_order) {
   const std::string head = written([stream = DebugStream{}](auto out) mutable {
     return encode_debug_head(stream, true, plain, out);
   });

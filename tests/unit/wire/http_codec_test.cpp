@@ -1,5 +1,5 @@
-// Goal: every path and method is understood as gocc understands it, as amended by docs/rest.md.
-// Method: one request line per row, compared with the answer or the entry it gives.
+// Goal: every path and method has the meaning that it has in gocc, as amended by docs/rest.md.
+// Method: one request line per row, compared with its answer or entry.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -11,7 +11,7 @@
 namespace sluice::wire {
 namespace {
 
-TEST(HttpCodecRoute, knows_its_resources) {
+TEST(HttpCodecRoute, finds_its_resources) {
   EXPECT_EQ(answer("GET", "/rate/k"), "acquire k");
   EXPECT_EQ(answer("POST", "/rate/k"), "acquire k");
   EXPECT_EQ(answer("DELETE", "/rate/k/7"), "release k");
@@ -24,12 +24,12 @@ TEST(HttpCodecRoute, knows_its_resources) {
   EXPECT_EQ(answer("GET", "/openapi.json"), "openapi");
 }
 
-TEST(HttpCodecRoute, options_of_the_whole_server) {
+TEST(HttpCodecRoute, answers_options_of_the_whole_server) {
   EXPECT_EQ(answer("OPTIONS", "*"), "200 ");
   for (const char* method : {"GET", "POST", "DELETE"}) EXPECT_EQ(answer(method, "*"), not_found);
 }
 
-TEST(HttpCodecRoute, knows_nothing_else) {
+TEST(HttpCodecRoute, answers_404_for_other_paths) {
   for (const char* path : {"/", "/rate", "/rate/", "/rate/k/", "/rate//", "/debug/", "/healthz/",
                            "/metrics/", "/Rate/k", "/RATE/k", "//rate/k", "/ratek", "/rates/k",
                            "/r%61te/k", "/debug%2Fk", "/healthz/x", "/top/", "/v1"}) {
@@ -43,7 +43,7 @@ TEST(HttpCodecRoute, knows_nothing_else) {
   }
 }
 
-TEST(HttpCodecRoute, names_the_methods_a_resource_has) {
+TEST(HttpCodecRoute, lists_the_methods_of_a_resource) {
   struct Row {
     const char* path;
     const char* allow;
@@ -122,7 +122,7 @@ TEST(HttpCodecRoute, refuses_invalid_escapes_anywhere_in_the_path) {
   }
 }
 
-TEST(HttpCodecRoute, names_the_route_of_a_path) {
+TEST(HttpCodecRoute, returns_the_route_of_a_path) {
   const auto names = [](std::string_view target) {
     const RestPath path = path_of(target);
     return std::string{path.route} + " " + std::string{path.key} + " " + std::string{path.id};

@@ -1,5 +1,5 @@
-// Goal: whatever arrives is cut at the right byte or refused with the right status. Method: each
-// request is given whole, in drips and split at every point; hostile ones one rule at a time.
+// Goal: any input is cut at the right byte or refused with the right status. Method: each request
+// arrives whole, byte by byte and split at every point; hostile ones break one rule at a time.
 #include "wire/http_parser.hpp"
 
 #include <gtest/gtest.h>
@@ -13,12 +13,12 @@
 namespace sluice::wire {
 namespace {
 
-// What a parser made of a stream, in words, so that two ways of feeding can be compared.
-struct Told {
+// The results of parsing a stream as text, to compare two ways of feeding it.
+struct ParsedStream {
   std::vector<std::string> events;
   size_t consumed_bytes = 0;
 
-  bool operator==(const Told&) const = default;
+  bool operator==(const ParsedStream&) const = default;
 };
 
 std::string describe(const HttpRequest& request) {
@@ -31,12 +31,12 @@ std::string describe(const HttpRequest& request) {
   return text;
 }
 
-// Gives `stream` to a parser as a connection would: the bytes up to each of `arrivals` are there,
-// what was consumed is gone. Each call's bytes are a copy of exact size, so that a sanitizer sees
-// a read beyond them.
-Told feed(std::string_view stream, const std::vector<size_t>& arrivals) {
+// Feeds `stream` to a parser as a connection does: bytes arrive up to each of `arrivals`, and
+// consumed bytes are not passed again. Each call gets a copy of exact size, so that a sanitizer
+// notices a read beyond it.
+ParsedStream feed(std::string_view stream, const std::vector<size_t>& arrivals) {
   HttpParser parser;
-  Told reported;
+  ParsedStream reported;
   for (size_t arrived : arrivals) {
     while (true) {
       const std::string_view unread =
@@ -65,20 +65,20 @@ Told feed(std::string_view stream, const std::vector<size_t>& arrivals) {
   return reported;
 }
 
-Told feed_whole(std::string_view stream) {
+ParsedStream feed_whole(std::string_view stream) {
   return feed(stream, {stream.size()});
 }
 
-Told feed_in_drips(std::string_view stream) {
+ParsedStream feed_byte_by_byte(std::string_view stream) {
   std::vector<size_t> arrivals;
   for (size_t arrived = 0; arrived <= stream.size(); ++arrived) arrivals.push_back(arrived);
   return feed(stream, arrivals);
 }
 
-// The refusal of `stream`, the same however it arrives; empty when there is none.
+// The refusal of `stream`, the same whole and byte by byte; empty when there is none.
 std::string refusal(std::string_view stream) {
-  const Told whole = feed_whole(stream);
-  EXPECT_EQ(whole.events, feed_in_drips(stream).events) << stream;
+  const ParsedStream whole = feed_whole(stream);
+  EXPECT_EQ(whole.events, feed_byte_by_byte(stream).events) << stream;
   if (whole.events.empty()) return {};
   const std::string& last = whole.events.back();
   return last[0] == '4' || last[0] == '5' ? last : std::string{};
@@ -142,7 +142,7 @@ TEST(HttpParser, is_idle_only_between_requests) {
 }
 
 TEST(HttpParser, cuts_pipelined_requests_apart) {
-  const Told reported = feed_whole(
+  const ParsedStream reported = feed_whole(
       "GET /a HTTP/1.1\r\nHost: h\r\n\r\n"
       "POST /b HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nxyz"
       "GET /c HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -152,7 +152,7 @@ TEST(HttpParser, cuts_pipelined_requests_apart) {
   EXPECT_EQ(reported.events, expected);
 }
 
-// Every request here is told alike however it is cut in two, and in drips.
+// Every stream here is parsed alike when it is split in two at any point, and byte by byte.
 TEST(HttpParser, does_not_depend_on_where_bytes_are_split) {
   const std::vector<std::string> streams{
       "GET /rate/k HTTP/1.1\r\nHost: h\r\n\r\n",
@@ -170,9 +170,9 @@ TEST(HttpParser, does_not_depend_on_where_bytes_are_split) {
       "POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhelloX\n0\r\n\r\n",
   };
   for (const std::string& stream : streams) {
-    const Told whole = feed_whole(stream);
+    const ParsedStream whole = feed_whole(stream);
     EXPECT_FALSE(whole.events.empty()) << stream;
-    EXPECT_EQ(whole.events, feed_in_drips(stream).events) << stream;
+    EXPECT_EQ(whole.events, feed_byte_by_byte(stream).events) << stream;
     for (size_t split = 0; split <= stream.size(); ++split) {
       EXPECT_EQ(whole.events, feed(stream, {split, stream.size()}).events)
           << stream << " split at " << split;
@@ -203,7 +203,7 @@ TEST(HttpParser, takes_the_path_of_a_url) {
   EXPECT_EQ(target("*"), "*");
 }
 
-TEST(HttpParser, notices_who_awaits_100_continue) {
+TEST(HttpParser, reads_expect_100_continue) {
   const auto expects = [](std::string_view headers) {
     return parse_one(with_headers(headers)).expects_continue;
   };
@@ -226,7 +226,7 @@ TEST(HttpParser, keeps_the_first_style_of_rate_headers) {
   EXPECT_EQ(parse_one(with_headers("")).rate_style, "");
 }
 
-// The kept body of `stream` when so many bytes arrive at once; what is not a body is not kept.
+// The kept body of `stream` when `piece_bytes` arrive at once; only the body is kept.
 std::string kept_body(const std::string& stream, size_t piece_bytes) {
   HttpParser parser;
   std::string body;
@@ -248,7 +248,7 @@ std::string kept_body(const std::string& stream, size_t piece_bytes) {
   }
 }
 
-TEST(HttpParser, keeps_a_body_that_is_wanted) {
+TEST(HttpParser, keeps_a_body_on_request) {
   const std::string sized =
       "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 11\r\n\r\nhello worldGET /";
   const std::string chunked =
@@ -275,16 +275,16 @@ TEST(HttpParser, keeps_no_body_of_the_next_request) {
   }
 }
 
-TEST(HttpParser, takes_an_empty_host_and_any_port) {
+TEST(HttpParser, accepts_an_empty_host_and_any_port) {
   EXPECT_EQ(refusal("GET / HTTP/1.1\r\nHost:\r\n\r\n"), "");
   EXPECT_EQ(refusal("GET / HTTP/1.1\r\nHost: [::1]:8080\r\n\r\n"), "");
 }
 
-TEST(HttpParser, passes_the_asterisk_on_to_the_codec) {
+TEST(HttpParser, returns_the_asterisk_as_target) {
   EXPECT_EQ(parse_one("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n").target, "*");
 }
 
-TEST(HttpParser, takes_obs_text_in_values_and_targets) {
+TEST(HttpParser, accepts_obs_text_in_values_and_targets) {
   EXPECT_EQ(parse_one("GET /rate/\xC3\xA5 HTTP/1.1\r\nHost: h\r\nX-A: \xFF\t.\r\n\r\n").target,
             "/rate/\xC3\xA5");
 }
@@ -367,7 +367,7 @@ const RefusedCase refused_cases[] = {
     {"no_host_in_url", "GET http:///rate/k HTTP/1.1\r\nHost: h\r\n\r\n",
      "400 the request target is not a path"},
     {"other_expectation", with_headers("Expect: 200-ok\r\n"),
-     "417 only Expect: 100-continue can be met"},
+     "417 only Expect: 100-continue is supported"},
     {"authority_form", "CONNECT h:80 HTTP/1.1\r\nHost: h\r\n\r\n",
      "400 the request target is not a path"},
     {"no_target", "GET  HTTP/1.1\r\nHost: h\r\n\r\n", "400 malformed request target"},
@@ -383,11 +383,10 @@ const RefusedCase refused_cases[] = {
     {"lower_case_version", "GET / http/1.1\r\nHost: h\r\n\r\n", "400 malformed HTTP version"},
     {"long_version", "GET / HTTP/1.10\r\nHost: h\r\n\r\n", "400 malformed HTTP version"},
     {"http_2_preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-     "505 HTTP/2 is not spoken here; ask with HTTP/1.1"},
-    {"http_2", "GET / HTTP/2.0\r\nHost: h\r\n\r\n",
-     "505 only HTTP/1.1 and HTTP/1.0 are spoken here"},
+     "505 HTTP/2 is not supported; use HTTP/1.1"},
+    {"http_2", "GET / HTTP/2.0\r\nHost: h\r\n\r\n", "505 only HTTP/1.1 and HTTP/1.0 are supported"},
     {"http_1_2", "GET / HTTP/1.2\r\nHost: h\r\n\r\n",
-     "505 only HTTP/1.1 and HTTP/1.0 are spoken here"},
+     "505 only HTTP/1.1 and HTTP/1.0 are supported"},
     {"malformed_connection", with_headers("Connection: a@b\r\n"), "400 malformed header value"},
 };
 
@@ -435,7 +434,7 @@ const ChunkCase malformed_chunks[] = {
 INSTANTIATE_TEST_SUITE_P(HttpParser, HttpParserRefusesChunk, testing::ValuesIn(malformed_chunks),
                          [](const auto& row) { return std::string(row.param.what); });
 
-TEST(HttpParser, takes_a_head_of_the_greatest_size) {
+TEST(HttpParser, accepts_a_head_of_the_greatest_size) {
   std::string stream = with_headers("A: \r\n");
   stream.insert(stream.size() - 4, std::string(limits::http_header_bytes_max - stream.size(), 'x'));
   ASSERT_EQ(stream.size(), limits::http_header_bytes_max);
@@ -465,7 +464,7 @@ TEST(HttpParser, drops_a_body_of_the_greatest_size) {
   const std::string body(limits::http_body_bytes_max, 'x');
   const std::string stream =
       with_headers("Content-Length: " + std::to_string(body.size()) + "\r\n") + body;
-  const Told reported = feed_whole(stream);
+  const ParsedStream reported = feed_whole(stream);
   EXPECT_EQ(reported.events.back(), "end at " + std::to_string(stream.size()));
 }
 
@@ -494,14 +493,14 @@ TEST(HttpParser, refuses_endless_extensions_and_trailers) {
   EXPECT_EQ(refusal(chunked(lines)), "431 chunk extensions or trailer are too large");
 }
 
-// Beast 1.74 aborts here when asked to read the chunks itself.
+// Beast 1.74 aborts on this input when it reads the chunks itself.
 TEST(HttpParser, survives_one_byte_behind_the_last_chunk) {
   const std::string stream = chunked("0\r\n\r\n");
   EXPECT_EQ(feed(stream, {stream.size() - 2, stream.size() - 1, stream.size()}).events.back(),
             "end at " + std::to_string(stream.size()));
 }
 
-TEST(HttpParser, refuses_ever_after_until_reset) {
+TEST(HttpParser, refuses_further_bytes_until_reset) {
   HttpParser parser;
   const std::string bad = "\r\n";
   const std::string good = with_headers("");

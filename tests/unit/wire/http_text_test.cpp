@@ -1,5 +1,5 @@
-// Goal: the small grammars judge byte by byte as Go does. Method: values at both sides of each
-// rule; what whole requests make of them is in http_codec_test.cpp.
+// Goal: the small grammars accept the same bytes as Go. Method: values at both sides of each rule;
+// http_codec_test.cpp has whole requests.
 #include "wire/http_text.hpp"
 
 #include <gtest/gtest.h>
@@ -31,14 +31,14 @@ TEST(HttpText, compares_ascii_letters_only) {
   EXPECT_FALSE(equals_ignoring_case("\xC4", "\xE4"));
 }
 
-TEST(HttpText, tells_valid_escapes) {
+TEST(HttpText, checks_escapes) {
   for (const char* text : {"", "a", "%00", "%fF%41", "a%20"}) EXPECT_TRUE(escapes_are_valid(text));
   for (const char* text : {"%", "%4", "a%", "%g0", "%0g", "%%41", "%41%4"}) {
     EXPECT_FALSE(escapes_are_valid(text)) << text;
   }
 }
 
-TEST(HttpText, decodes_only_what_is_encoded) {
+TEST(HttpText, decodes_escapes_and_nothing_else) {
   std::array<char, 16> memory;
   DecodeBuffer buffer{memory};
   const std::string_view plain = "a+b";
@@ -54,7 +54,7 @@ TEST(HttpText, trims_to_nothing) {
   EXPECT_EQ(trim_white_space(" a b "), "a b");
 }
 
-TEST(HttpText, takes_a_query_apart) {
+TEST(HttpText, splits_a_query_into_pairs) {
   std::string_view query = "a=1&&b&=x&c=d=e&f;g=1&h=";
   std::string seen;
   while (!query.empty()) {
@@ -68,7 +68,7 @@ TEST(HttpText, takes_a_query_apart) {
   EXPECT_EQ(seen, "|a:1|-|b:|:x|c:d=e|-|h:");
 }
 
-TEST(HttpText, weighs_json) {
+TEST(HttpText, accepts_json_with_a_weight_above_0) {
   EXPECT_TRUE(accepts_json("application/json;q=0.001"));
   EXPECT_FALSE(accepts_json("application/json;q=0."));
 }

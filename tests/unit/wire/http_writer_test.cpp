@@ -1,6 +1,5 @@
-// Goal: each piece is written as HTTP wants it, up to the last byte of the buffer and not
-// beyond. Method: pieces at the edges of their range; whole answers are in
-// http_codec_reply_test.cpp.
+// Goal: each piece has the format of HTTP, up to the last byte of the buffer and not beyond.
+// Method: pieces at the edges of their range; http_codec_reply_test.cpp has whole answers.
 #include "wire/http_writer.hpp"
 
 #include <gtest/gtest.h>

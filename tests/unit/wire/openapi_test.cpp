@@ -1,7 +1,7 @@
 // Goal: openapi.json describes every endpoint with its methods, parameters and fields, and nothing
 // else; docs/rest.md names every operation.
-// Method: paths, operations and parameters are held against the table of endpoints, the schemas of
-// bodies against what the reader of bodies says that it takes.
+// Method: paths, operations and parameters are compared with the table of endpoints, the schemas of
+// bodies with the fields that the reader of bodies lists in its complaint.
 #include "wire/openapi.hpp"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ const Json& item_of(const RestEndpoint& endpoint) {
   return none;
 }
 
-TEST(Openapi, is_of_a_version_that_tools_know) {
+TEST(Openapi, has_a_version_that_tools_support) {
   EXPECT_EQ(document()["openapi"], "3.1.0");
 }
 
@@ -75,7 +75,7 @@ TEST(Openapi, has_the_operations_of_every_endpoint_and_no_other) {
   std::set<std::string> described;
   for (const auto& [path, item] : document()["paths"].items()) {
     for (const auto& [method, operation] : item.items()) {
-      if (method == "parameters") continue;  // of all its operations
+      if (method == "parameters") continue;  // shared by all operations
       const auto id = operation["operationId"].get<std::string>();
       described.insert(line_of(upper(method), shape_of(path), id));
     }
@@ -83,13 +83,13 @@ TEST(Openapi, has_the_operations_of_every_endpoint_and_no_other) {
   EXPECT_EQ(described, operations);
 }
 
-// What a "$ref" leads to.
+// The target of a "$ref".
 const Json& resolved(const Json& json) {
   if (!json.contains("$ref")) return json;
   return document()[Json::json_pointer(json["$ref"].get<std::string>().substr(1))];
 }
 
-// Of the queries of all methods of a path.
+// The query parameters of all methods of a path.
 std::set<std::string> described_parameters(const RestEndpoint& endpoint) {
   std::set<std::string> names;
   for (const auto& [method, operation] : item_of(endpoint).items()) {
@@ -112,7 +112,7 @@ TEST(Openapi, has_the_query_parameters_of_every_endpoint_and_no_other) {
     while (!rest.empty()) {
       const size_t end = std::min(rest.find(", "), rest.size());
       const std::string name(rest.substr(0, end));
-      // All under /v1/ take it; it is described where an answer has limits to show.
+      // All endpoints under /v1/ take it; it is described where an answer shows limits.
       if (name != "headers") {
         EXPECT_TRUE(described.contains(name)) << endpoint.route << " " << name;
       }
@@ -134,7 +134,7 @@ std::string documented(std::string_view method, std::string_view route) {
   return std::string("`").append(method).append(" ").append(path);
 }
 
-TEST(Openapi, and_the_manual_have_the_same_operations) {
+TEST(Openapi, has_the_same_operations_as_the_manual) {
   std::ifstream file(test::source_folder() / "docs" / "rest.md");
   const std::string manual{std::istreambuf_iterator<char>(file), {}};
   for (const RestEndpoint& endpoint : rest_endpoints()) {
@@ -146,7 +146,7 @@ TEST(Openapi, and_the_manual_have_the_same_operations) {
   }
 }
 
-// The fields that a body of this endpoint may have, as its reader complains.
+// The fields that a body of this endpoint may have, by the complaint of its reader.
 std::set<std::string> taken_fields(QuotaEndpoint endpoint) {
   const auto read = read_quota_request({.endpoint = endpoint, .method = "POST"},
                                        R"({"no such field": 1})", QuotaOptions{});
@@ -179,7 +179,7 @@ TEST(Openapi, names_every_field_of_a_body_and_no_other) {
   }
 }
 
-TEST(Openapi, shows_bodies_that_are_read) {
+TEST(Openapi, has_examples_that_the_reader_accepts) {
   for (const RestEndpoint& endpoint : rest_endpoints()) {
     for (const char* method : {"post", "put"}) {
       const Json& path = item_of(endpoint);
@@ -194,7 +194,7 @@ TEST(Openapi, shows_bodies_that_are_read) {
   }
 }
 
-// Every "$ref" below leads to something.
+// Checks that every "$ref" below has a target.
 void check_references(const Json& json) {
   if (json.is_array()) {
     for (const Json& item : json) check_references(item);
@@ -210,7 +210,7 @@ void check_references(const Json& json) {
   }
 }
 
-TEST(Openapi, refers_to_what_is_there) {
+TEST(Openapi, has_a_target_for_every_reference) {
   check_references(document());
 }
 

@@ -1,6 +1,5 @@
-// Goal: every kind of answer fits the bytes that it announces, and is written as its own encoder
-//       does.
-// Method: the longest of each, written into exactly so many bytes.
+// Goal: every kind of answer fits into its bound, and has the bytes of its own encoder.
+// Method: the longest of each, written into exactly as many bytes as its bound.
 #include "wire/rest_answer.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +13,7 @@ namespace {
 
 constexpr ReplyHead head{.keep_alive = false, .http_1_0 = true, .wall_ns = 1};
 
-// The bytes of an answer that has no more room than it asked for.
+// The bytes of an answer, written into exactly answer_bytes_max().
 std::string written(const RestAnswer& answer) {
   std::vector<std::byte> out(answer_bytes_max(answer));
   const size_t size = encode_answer(answer, head, out);
@@ -26,13 +25,13 @@ bool ends_with(const std::string& text, std::string_view end) {
   return std::string_view(text).ends_with(end);
 }
 
-TEST(RestAnswer, may_be_a_ready_reply) {
+TEST(RestAnswer, encodes_a_ready_reply) {
   const std::string text = written(key_not_found);
   EXPECT_EQ(text.find("HTTP/1.0 404 Not Found\r\n"), 0u);
   EXPECT_TRUE(ends_with(text, "\r\n\r\nKey not found"));
 }
 
-TEST(RestAnswer, may_be_content_with_headers) {
+TEST(RestAnswer, encodes_content_with_headers) {
   const std::string body(100'000, 'b');
   const std::string headers = "X-Long: " + std::string(10'000, 'h') + "\r\n";
   const std::string text = written(RestContent{
@@ -41,7 +40,7 @@ TEST(RestAnswer, may_be_content_with_headers) {
   EXPECT_TRUE(ends_with(text, "\r\n\r\n" + body));
 }
 
-TEST(RestAnswer, may_be_a_decision) {
+TEST(RestAnswer, encodes_a_decision) {
   const std::string key(65'535, '\x01');  // six bytes each in JSON
   const api::Detail detail{
       .limit = UINT32_MAX, .window_ms = INT64_MAX, .reset_ms = INT64_MAX, .retry_ms = INT64_MAX};
@@ -54,7 +53,7 @@ TEST(RestAnswer, may_be_a_decision) {
   EXPECT_TRUE(ends_with(approved, "\r\n\r\n7"));
 }
 
-TEST(RestAnswer, may_be_a_key) {
+TEST(RestAnswer, encodes_a_key) {
   const std::string key(65'535, '<');
   const api::KeyState state{.key = key, .window_ms = 1'000};
   EXPECT_TRUE(ends_with(written(KeyAnswer{state, /*pretty=*/false}), "\"Found\":true}\n"));

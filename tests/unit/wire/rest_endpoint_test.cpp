@@ -1,5 +1,5 @@
-// Goal: every path leads to its own row with its own methods, and nothing else is an endpoint.
-// Method: paths in a table; what a row says of itself is held against the functions over it.
+// Goal: every path leads to its own row with its own methods, and no other path is an endpoint.
+// Method: paths in a table; each row is compared with the results of the functions over it.
 #include "wire/rest_endpoint.hpp"
 
 #include <gtest/gtest.h>
@@ -28,13 +28,13 @@ std::set<std::string_view> methods_of(const RestEndpoint& endpoint) {
   return methods;
 }
 
-TEST(RestEndpoint, is_found_by_its_path) {
+TEST(RestEndpoint, finds_a_row_by_its_path) {
   for (const RestEndpoint& endpoint : rest_endpoints()) {
     EXPECT_EQ(find_endpoint(endpoint.route).endpoint, &endpoint) << endpoint.route;
   }
 }
 
-TEST(RestEndpoint, of_rate_has_a_key_of_one_segment) {
+TEST(RestEndpoint, takes_one_segment_as_the_key_of_rate) {
   EXPECT_EQ(cut("/rate/k"), "/rate/:key k");
   EXPECT_EQ(cut("/rate/k%2Fl"), "/rate/:key k%2Fl");
   EXPECT_EQ(cut("/rate/k/7"), "/rate/:key/:id k 7");
@@ -42,7 +42,7 @@ TEST(RestEndpoint, of_rate_has_a_key_of_one_segment) {
   EXPECT_EQ(cut("/rate//5"), "/rate/:key/:id 5");
 }
 
-TEST(RestEndpoint, of_a_text_takes_all_that_follows) {
+TEST(RestEndpoint, takes_the_rest_of_the_path_as_text) {
   EXPECT_EQ(cut("/debug/a/b/"), "/debug/:key a/b/");
   EXPECT_EQ(cut("/debug//"), "/debug/:key /");
   EXPECT_EQ(cut("/v1/subjects/a"), "/v1/subjects/:key a");
@@ -54,7 +54,7 @@ TEST(RestEndpoint, of_a_text_takes_all_that_follows) {
   EXPECT_EQ(cut("/v1/reservations/a/b"), "/v1/reservations/:id a/b");
 }
 
-TEST(RestEndpoint, forgives_no_slash_too_many_or_too_few) {
+TEST(RestEndpoint, does_not_ignore_extra_or_missing_slashes) {
   for (const char* path : {"",
                            "*",
                            "/",
@@ -84,7 +84,7 @@ TEST(RestEndpoint, forgives_no_slash_too_many_or_too_few) {
   }
 }
 
-TEST(RestEndpoint, has_the_methods_that_allow_lists) {
+TEST(RestEndpoint, lists_its_methods_in_allow) {
   for (const RestEndpoint& endpoint : rest_endpoints()) {
     std::string allow = "OPTIONS";
     for (const RestOperation& operation : endpoint.operations) {
@@ -102,7 +102,7 @@ TEST(RestEndpoint, has_the_methods_that_allow_lists) {
   }
 }
 
-TEST(RestEndpoint, takes_the_parameters_that_it_names) {
+TEST(RestEndpoint, takes_the_parameters_of_its_row) {
   const RestEndpoint& rate = *find_endpoint("/rate/k").endpoint;
   EXPECT_TRUE(takes_parameter(rate, "canWait"));
   EXPECT_TRUE(takes_parameter(rate, "maxWaitMillis"));
@@ -112,15 +112,15 @@ TEST(RestEndpoint, takes_the_parameters_that_it_names) {
   EXPECT_FALSE(takes_parameter(*find_endpoint("/healthz").endpoint, ""));
 }
 
-// Where there is no dry run the reader of the body refuses it, by its name.
-TEST(RestEndpoint, of_quotas_always_takes_dry_run) {
+// An endpoint without a dry run refuses it when it reads the body, with a message of its own.
+TEST(RestEndpoint, takes_dry_run_under_v1) {
   for (const RestEndpoint& endpoint : rest_endpoints()) {
     EXPECT_EQ(takes_parameter(endpoint, "dry_run"), endpoint.quota != QuotaEndpoint::none)
         << endpoint.route;
   }
 }
 
-TEST(RestEndpoint, of_quotas_is_found_by_its_number) {
+TEST(RestEndpoint, finds_an_endpoint_of_quotas_by_its_number) {
   for (const RestEndpoint& endpoint : rest_endpoints()) {
     const bool is_below_v1 = endpoint.route.starts_with("/v1/");
     EXPECT_EQ(endpoint.quota != QuotaEndpoint::none, is_below_v1) << endpoint.route;

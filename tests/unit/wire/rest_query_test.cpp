@@ -1,5 +1,5 @@
-// Goal: a query's parameters are found by name, and what cannot be read is noted, not lost.
-// Method: queries of an endpoint that ignores what it does not know, and of one that refuses it.
+// Goal: a query's parameters are found by name; those that cannot be read are noted, not lost.
+// Method: queries of an endpoint that ignores unknown parameters, and of one that refuses them.
 #include "wire/rest_query.hpp"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ std::set<std::string> names_of(const RestEndpoint& endpoint) {
   return names;
 }
 
-// As many as were given.
+// The number of parameters that were given.
 std::ptrdiff_t count_given(const RestQuery& query) {
   return std::ranges::count_if(query_parameters(), [&query](const NamedParameter& named) {
     return (query.*named.parameter).was_given;
@@ -83,13 +83,13 @@ TEST(RestQuery, has_each_parameter_by_its_name) {
   EXPECT_EQ(values, "abcdefghijklm");
 }
 
-TEST(RestQuery, decodes_and_trims_values_but_for_a_subject) {
+TEST(RestQuery, decodes_all_values_and_trims_all_but_a_subject) {
   const Read one = read("co%73t=%2B7+&subject=+a%2Fb+", "/rate/k");
   EXPECT_EQ(one.query.cost.value, "+7");
   EXPECT_EQ(one.query.subject.value, " a/b ");
 }
 
-TEST(RestQuery, tells_given_from_present) {
+TEST(RestQuery, distinguishes_given_and_present) {
   const Read one = read("pretty&cost=%20", "/debug");
   EXPECT_TRUE(one.query.pretty.was_given);
   EXPECT_FALSE(one.query.pretty.is_present());
@@ -103,13 +103,13 @@ TEST(RestQuery, keeps_the_first_of_repeated_parameters) {
   EXPECT_EQ(one.query.unclear_field, "cost");
 }
 
-TEST(RestQuery, of_quotas_knows_no_parameter_of_other_endpoints) {
+TEST(RestQuery, notes_parameters_of_other_endpoints_under_v1) {
   EXPECT_EQ(read("limit=1&cost=2", "/v1/subjects").query.unknown_field, "cost");
   EXPECT_FALSE(read("cost=2", "/v1/subjects").query.cost.was_given);
   EXPECT_EQ(read("limit=1&cost=2", "/rate/k").query.unknown_field, "");
 }
 
-TEST(RestQuery, of_no_endpoint_is_read_as_well) {
+TEST(RestQuery, reads_a_query_of_an_unknown_path) {
   EXPECT_TRUE(read("pretty", "/no").query.pretty.was_given);
 }
 

@@ -1,5 +1,5 @@
-// Goal: limits are told in headers as the draft, OpenAI and Anthropic tell them. Method: limits
-// made by hand, compared with whole header lines.
+// Goal: headers show limits in the formats of the draft, OpenAI and Anthropic. Method: limits made
+// by hand, compared with whole header lines.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -30,14 +30,14 @@ std::string headers(const std::vector<api::LimitReport>& reports, RateStyle styl
   return limit_headers(reported, style, wall_ns);
 }
 
-TEST(RestQuotaHeaders, says_nothing_of_nothing) {
+TEST(RestQuotaHeaders, writes_no_headers_without_limits) {
   EXPECT_EQ(headers({}, RateStyle::openai), "");
   api::LimitReport unlimited = report("a", api::Metric::requests, 0, 0);
   unlimited.ceiling = api::Ceiling::unlimited;
   EXPECT_EQ(headers({unlimited}, RateStyle::anthropic), "");
 }
 
-TEST(RestQuotaHeaders, has_an_item_for_each_limit) {
+TEST(RestQuotaHeaders, writes_an_item_for_each_limit) {
   api::LimitReport block = report("b", api::Metric::cost, 5, 5, 0);
   block.ceiling = api::Ceiling::block;
   EXPECT_EQ(headers({report("rpm", api::Metric::requests, 10, 3, 1'001), block,
@@ -47,7 +47,7 @@ TEST(RestQuotaHeaders, has_an_item_for_each_limit) {
             "RateLimit-Policy: \"rpm\";q=10;w=60, \"b\";q=0;w=60, \"c\";q=4\r\n");
 }
 
-TEST(RestQuotaHeaders, tells_subjects_apart_where_there_are_some) {
+TEST(RestQuotaHeaders, names_the_subject_when_there_are_several) {
   const api::LimitReport limit = report("n", api::Metric::requests, 1, 1);
   const std::vector<ReportedLimit> reported{{.subject = "{t}\"\xC3\xA9z", .report = &limit},
                                             {.subject = "b", .report = &limit}};
@@ -56,7 +56,7 @@ TEST(RestQuotaHeaders, tells_subjects_apart_where_there_are_some) {
             "RateLimit-Policy: \"{t}\\\"??z/n\";q=1;w=60, \"b/n\";q=1;w=60\r\n");
 }
 
-TEST(RestQuotaHeaders, keeps_to_sixteen_items_of_the_tightest) {
+TEST(RestQuotaHeaders, writes_the_sixteen_tightest_limits) {
   std::vector<api::LimitReport> limits;
   for (uint64_t i = 0; i < 20; ++i) {
     limits.push_back(
@@ -67,13 +67,13 @@ TEST(RestQuotaHeaders, keeps_to_sixteen_items_of_the_tightest) {
   EXPECT_NE(text.find("\"l4\""), std::string::npos);
 }
 
-TEST(RestQuotaHeaders, keeps_numbers_within_fifteen_digits) {
+TEST(RestQuotaHeaders, cuts_numbers_to_fifteen_digits) {
   const std::string text =
       headers({report("a", api::Metric::tokens, INT64_MAX, INT64_MAX)}, RateStyle::plain);
   EXPECT_NE(text.find(";q=999999999999999;"), std::string::npos);
 }
 
-TEST(RestQuotaHeaders, speaks_as_openai_does) {
+TEST(RestQuotaHeaders, writes_the_headers_of_openai) {
   const std::string text = headers({report("rpm", api::Metric::requests, 60, 59, 1'000),
                                     report("rpd", api::Metric::requests, 100, 40, 360'000),
                                     report("tpm", api::Metric::tokens, 30'000, 29'000, 20)},
@@ -84,7 +84,7 @@ TEST(RestQuotaHeaders, speaks_as_openai_does) {
             "x-ratelimit-remaining-tokens: 29000\r\nx-ratelimit-reset-tokens: 20ms\r\n");
 }
 
-TEST(RestQuotaHeaders, speaks_as_anthropic_does) {
+TEST(RestQuotaHeaders, writes_the_headers_of_anthropic) {
   constexpr int64_t wall_ns = 1'771'200'000'000'000'000;  // 2026-02-16T00:00:00Z
   const std::string text = headers({report("itpm", api::Metric::input_tokens, 10, 4, 59'001)},
                                    RateStyle::anthropic, wall_ns);

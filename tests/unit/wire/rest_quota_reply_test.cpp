@@ -1,4 +1,4 @@
-// Goal: every answer about quotas has the status, the JSON and the headers that docs/rest.md tells.
+// Goal: every answer about quotas has the status, the JSON and the headers of docs/rest.md.
 // Method: answers made by hand, compared with whole bodies.
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ api::LimitReport limit_report(std::string_view name, api::Metric metric, uint64_
   return limit;
 }
 
-// One answer of `op`, and what it points into.
+// One answer of `op`, with the batch that it points into.
 struct Exchange {
   explicit Exchange(QuotaOp op, QuotaCode code = QuotaCode::ok) {
     request.call.op = op;
@@ -72,7 +72,7 @@ Json body_of(const QuotaReply& reply) {
   return Json::parse(reply.body);
 }
 
-TEST(RestQuotaReply, tells_a_reservation_with_its_limits) {
+TEST(RestQuotaReply, shows_a_reservation_with_its_limits) {
   Exchange exchange{QuotaOp::reserve};
   exchange.answer().reservation = 0x00AB'0000'0000'000FU;
   exchange.answer().lifetime_ms = 60'000;
@@ -85,14 +85,15 @@ TEST(RestQuotaReply, tells_a_reservation_with_its_limits) {
   EXPECT_EQ(reply.content_type, "application/json");
   EXPECT_EQ(
       reply.body,
-      R"({"reservation":"00ab00000000000f","code":"ok","lifetime_ms":60000,"subjects":[{"name":"m",)"
+      R"({"reservation":"00ab00000000000f","code":"ok","lifetime_ms":60000,)"
+      R"("subjects":[{"name":"m",)"
       R"("limits":[{"name":"tpm","metric":"tokens","kind":"sliding","period_ms":60000,)"
       R"("amount":1000,"limit":1000,"used":900,"reserved":300,"remaining":100,"reset_ms":1500},)"
       R"({"name":"slots","metric":"concurrency","amount":4,"limit":4,"used":1,"reserved":0,)"
       R"("remaining":3,"reset_ms":0}]}]})");
 }
 
-TEST(RestQuotaReply, tells_every_subject_in_the_order_asked) {
+TEST(RestQuotaReply, shows_every_subject_in_the_order_of_the_request) {
   Exchange exchange{QuotaOp::check, QuotaCode::unlimited};
   exchange.request.subjects = {"b", "a"};
   api::LimitReport second = limit_report("rpm", api::Metric::requests, 1, 0);
@@ -106,7 +107,7 @@ TEST(RestQuotaReply, tells_every_subject_in_the_order_asked) {
   EXPECT_EQ(body["subjects"][1]["limits"][0]["name"], "rpm");
 }
 
-TEST(RestQuotaReply, has_words_for_what_is_no_number) {
+TEST(RestQuotaReply, shows_unlimited_and_block_as_words) {
   Exchange exchange{QuotaOp::check};
   api::LimitReport limit = limit_report("a", api::Metric::requests, 0, 5);
   limit.ceiling = api::Ceiling::unlimited;
@@ -120,7 +121,7 @@ TEST(RestQuotaReply, has_words_for_what_is_no_number) {
   EXPECT_EQ(limits[1]["remaining"], 0);
 }
 
-TEST(RestQuotaReply, names_what_a_denial_violates) {
+TEST(RestQuotaReply, shows_the_violated_limits_of_a_denial) {
   Exchange exchange{QuotaOp::reserve, QuotaCode::tpm_exceeded};
   exchange.answer().retry_ms = 1'001;
   api::LimitReport tokens = limit_report("tpm", api::Metric::tokens, 1'000, 900);
@@ -141,7 +142,7 @@ TEST(RestQuotaReply, names_what_a_denial_violates) {
             "RateLimit-Policy: \"tpm\";q=1000;w=60, \"rpm\";q=10;w=60\r\nRetry-After: 2\r\n");
 }
 
-TEST(RestQuotaReply, says_when_no_wait_helps) {
+TEST(RestQuotaReply, is_not_retryable_when_no_wait_helps) {
   for (const QuotaCode code :
        {QuotaCode::exceeds_limit, QuotaCode::blocked, QuotaCode::unknown_subject}) {
     Exchange exchange{QuotaOp::reserve, code};
@@ -184,7 +185,7 @@ TEST(RestQuotaReply, has_a_status_for_every_code) {
   }
 }
 
-TEST(RestQuotaReply, tells_in_its_body_when_to_retry_as_in_its_head) {
+TEST(RestQuotaReply, shows_the_same_retry_time_in_body_and_head) {
   for (const QuotaOp op : {QuotaOp::reserve, QuotaOp::record, QuotaOp::put}) {
     Exchange exchange{op, QuotaCode::subjects_full};
     exchange.answer().retry_ms = 2'001;
@@ -193,7 +194,7 @@ TEST(RestQuotaReply, tells_in_its_body_when_to_retry_as_in_its_head) {
   }
 }
 
-TEST(RestQuotaReply, does_not_grow_with_long_names_without_end) {
+TEST(RestQuotaReply, bounds_the_names_in_violated) {
   Exchange exchange{QuotaOp::reserve, QuotaCode::tokens_exceeded};
   exchange.request.subjects = {std::string(30'000, 'x')};
   for (int i = 0; i < 16; ++i) {
@@ -205,7 +206,7 @@ TEST(RestQuotaReply, does_not_grow_with_long_names_without_end) {
   EXPECT_EQ(body_of(exchange.reply())["violated"].size(), 4u);
 }
 
-TEST(RestQuotaReply, tells_the_end_of_a_reservation_without_time) {
+TEST(RestQuotaReply, shows_the_end_of_a_reservation_without_times) {
   Exchange exchange{QuotaOp::settle};
   exchange.answer().reservation = 1;
   exchange.answer().state = api::ReservationState::settled;
@@ -240,7 +241,7 @@ TEST(RestQuotaReply, shows_a_subject_with_its_quota_and_usage) {
   EXPECT_NE(reply.headers.find("RateLimit: \"tpm\";r=100;t=2"), std::string::npos);
 }
 
-TEST(RestQuotaReply, does_not_find_a_subject_without_quota) {
+TEST(RestQuotaReply, answers_404_for_a_subject_without_quota) {
   Exchange exchange{QuotaOp::usage};
   exchange.add_row("m", api::QuotaSource::none, {});
   EXPECT_EQ(exchange.reply().status, 404);
@@ -255,7 +256,7 @@ TEST(RestQuotaReply, answers_a_put_as_a_get) {
   EXPECT_EQ(body_of(exchange.reply())["source"], "run_time");
 }
 
-TEST(RestQuotaReply, a_dry_run_of_a_put_tells_what_would_hold_and_what_does) {
+TEST(RestQuotaReply, shows_new_and_present_quota_in_a_dry_run_of_put) {
   Exchange exchange{QuotaOp::put};
   exchange.request.dry_run = true;
   exchange.request.quota.limits = {
@@ -272,7 +273,7 @@ TEST(RestQuotaReply, a_dry_run_of_a_put_tells_what_would_hold_and_what_does) {
                     R"("overtakers":0,"open_reservations":2,"waiting":1}})");
 }
 
-TEST(RestQuotaReply, a_dry_run_of_a_delete_finds_what_the_call_would) {
+TEST(RestQuotaReply, answers_a_dry_run_of_delete_as_the_delete) {
   Exchange exchange{QuotaOp::remove};
   exchange.request.dry_run = true;
   exchange.add_row("m", api::QuotaSource::run_time, {});
@@ -286,7 +287,7 @@ TEST(RestQuotaReply, a_dry_run_of_a_delete_finds_what_the_call_would) {
   }
 }
 
-TEST(RestQuotaReply, a_dry_run_of_a_reset_tells_what_would_be_forgotten) {
+TEST(RestQuotaReply, shows_the_present_usage_in_a_dry_run_of_reset) {
   Exchange exchange{QuotaOp::reset};
   exchange.request.dry_run = true;
   api::Quota quota;
@@ -312,7 +313,7 @@ TEST(RestQuotaReply, pages_with_a_cursor_until_the_end) {
   EXPECT_EQ(body_of(exchange.reply())["cursor"], nullptr);
 }
 
-// One row of who holds what, with texts of the batch.
+// One row of the holders, with texts of the batch.
 api::HolderRow holder(std::string_view owner, std::string_view subject, api::QuotaBatch& batch) {
   const auto add = [&batch](std::string_view text) {
     const auto begin = static_cast<uint32_t>(batch.answer_text.size());
@@ -332,7 +333,7 @@ api::HolderRow holder(std::string_view owner, std::string_view subject, api::Quo
   return row;
 }
 
-TEST(RestQuotaReply, tells_who_holds_what) {
+TEST(RestQuotaReply, shows_holders) {
   Exchange exchange{QuotaOp::holders};
   exchange.batch.holders = {holder("job 7", "m", exchange.batch),
                             holder("", "\xFF", exchange.batch)};
@@ -356,7 +357,7 @@ TEST(RestQuotaReply, tells_who_holds_what) {
   EXPECT_EQ(exchange.reply().body, R"({"reservations":[],"cursor":null})");
 }
 
-TEST(RestQuotaReply, tells_one_reservation_also_when_it_has_ended) {
+TEST(RestQuotaReply, shows_one_reservation_also_when_it_has_ended) {
   Exchange exchange{QuotaOp::show};
   exchange.batch.holders = {holder("job 7", "m", exchange.batch)};
   exchange.batch.holders[0].subjects_left_out = 6;
@@ -377,14 +378,14 @@ TEST(RestQuotaReply, tells_one_reservation_also_when_it_has_ended) {
   EXPECT_EQ(body_of(exchange.reply())["code"], "unknown_reservation");
 }
 
-TEST(RestQuotaReply, says_little_of_what_leaves_nothing) {
+TEST(RestQuotaReply, answers_delete_and_resets_briefly) {
   EXPECT_EQ(Exchange{QuotaOp::remove}.reply().status, 204);
   EXPECT_EQ(Exchange{QuotaOp::remove}.reply().body, "");
   EXPECT_EQ(Exchange{QuotaOp::reset}.reply().body, R"({"subject":"m"})");
   EXPECT_EQ(Exchange{QuotaOp::reset_all}.reply().body, "{}");
 }
 
-TEST(RestQuotaReply, tells_what_became_of_those_who_waited) {
+TEST(RestQuotaReply, shows_the_outcome_of_a_waiter) {
   const QuotaRequest request = Exchange{QuotaOp::reserve}.request;
   api::WaitAnswer waited{
       .answer = {.code = QuotaCode::ok, .limits_count = 1, .reservation = 9, .lifetime_ms = 77},
@@ -410,7 +411,7 @@ TEST(RestQuotaReply, tells_what_became_of_those_who_waited) {
   EXPECT_EQ(draining.headers, "Retry-After: 1\r\n");
 }
 
-TEST(RestQuotaReply, tells_problems_by_code_title_and_detail) {
+TEST(RestQuotaReply, shows_problems_with_code_title_and_detail) {
   const QuotaReply reply = problem_reply({.status = 400,
                                           .code = "invalid_quota",
                                           .title = "the quota is not valid",
@@ -421,7 +422,7 @@ TEST(RestQuotaReply, tells_problems_by_code_title_and_detail) {
             R"("status":400,"code":"invalid_quota","detail":"a","complaints":["a","b"]})");
 }
 
-TEST(RestQuotaReply, counts_the_complaints_that_it_does_not_tell) {
+TEST(RestQuotaReply, counts_the_complaints_left_out) {
   const QuotaReply reply = problem_reply({.complaints = {"a"}, .complaints_left_out = 3});
   EXPECT_EQ(body_of(reply)["complaints"].size(), 1u);
   EXPECT_EQ(body_of(reply)["complaints_left_out"], 3);

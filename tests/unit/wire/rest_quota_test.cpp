@@ -1,5 +1,5 @@
-// Goal: bodies and queries under /v1/ become the calls that they say, and what is wrong is refused
-// by its field. Method: one body per row, compared with the call or the complaint it gives.
+// Goal: bodies and queries under /v1/ become the right calls, and refusals name the faulty field.
+// Method: one body per row, compared with its call or its complaint.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -16,10 +16,10 @@ namespace {
 using api::QuotaOp;
 namespace given = api::given;
 
-constexpr QuotaOptions usual{.name_bytes_max = 64};
+constexpr QuotaOptions default_options{.name_bytes_max = 64};
 
 std::variant<QuotaRequest, QuotaProblem> read(QuotaEndpoint endpoint, std::string_view body,
-                                              const QuotaOptions& options = usual) {
+                                              const QuotaOptions& options = default_options) {
   return read_quota_request({.endpoint = endpoint, .method = "POST"}, body, options);
 }
 
@@ -44,7 +44,7 @@ std::string refusal(QuotaEndpoint endpoint, std::string_view body) {
   return problem(read(endpoint, body));
 }
 
-TEST(RestQuotaRequest, reads_all_of_a_reserve) {
+TEST(RestQuotaRequest, reads_every_field_of_a_reserve) {
   const QuotaRequest reserve = request(
       QuotaEndpoint::reserve,
       R"({"subjects": ["a", "b"], "requests": 2, "input_tokens": 900, "max_output_tokens": 500,
@@ -69,7 +69,7 @@ TEST(RestQuotaRequest, leaves_defaults_to_the_store) {
   EXPECT_EQ(reserve.call.flags, 0);
 }
 
-TEST(RestQuotaRequest, waits_no_longer_than_the_server_lets) {
+TEST(RestQuotaRequest, cuts_a_wait_to_the_servers_limit) {
   const auto result = read(QuotaEndpoint::reserve, R"({"subjects": ["a"], "max_wait_ms": 9000})",
                            {.wait_ms_max = 1'000});
   EXPECT_EQ(std::get<QuotaRequest>(result).call.wait_ms_max, 1'000u);
@@ -82,7 +82,7 @@ TEST(RestQuotaRequest, does_not_let_a_check_wait) {
   EXPECT_EQ(check.call.flags, 0);
 }
 
-TEST(RestQuotaRequest, settles_only_what_is_told) {
+TEST(RestQuotaRequest, settles_only_the_given_amounts) {
   const QuotaRequest settle = request(
       QuotaEndpoint::settle,
       R"({"reservation": "00ab00000000000f", "input_tokens": 880, "cached_input_tokens": 80})");
@@ -111,7 +111,7 @@ TEST(RestQuotaRequest, reads_cancel_extend_record_and_resets) {
   }
 }
 
-TEST(RestQuotaRequest, refuses_what_is_no_object) {
+TEST(RestQuotaRequest, refuses_a_body_that_is_no_object) {
   for (const char* body : {"", "[]", "7", "null", "{", "{}x", "{\"subjects\": [\"\xFF\"]}"}) {
     EXPECT_EQ(refusal(QuotaEndpoint::reserve, body).find("400 invalid_request: the body: "), 0u)
         << body;
@@ -153,7 +153,7 @@ TEST(RestQuotaRequest, names_the_field_and_the_cure) {
   EXPECT_EQ(refuse(R"("id": "")"),
             "400 invalid_request: id: must be a text of 1 to 128 bytes, not \"\"");
   EXPECT_EQ(refuse(R"("requests": 1, "requests": 1)"),
-            "400 invalid_request: the body: \"requests\" comes twice; give it once");
+            "400 invalid_request: the body: \"requests\" is given twice; give it once");
   for (const char* wrong : {"1.5", "1e3", "\"1\"", "null", "true", "[]", "{}",
                             "9223372036854775808", "99999999999999999999"}) {
     EXPECT_EQ(refuse(R"("requests": )" + std::string(wrong)).find("400 invalid_request: requests"),
@@ -162,7 +162,7 @@ TEST(RestQuotaRequest, names_the_field_and_the_cure) {
   }
 }
 
-TEST(RestQuotaRequest, calls_negative_tokens_by_their_own_name) {
+TEST(RestQuotaRequest, refuses_negative_tokens_with_a_code_of_their_own) {
   const std::string start = R"({"subjects": ["a"], ")";
   for (const char* field : {"input_tokens", "max_output_tokens"}) {
     EXPECT_EQ(refusal(QuotaEndpoint::reserve, start + field + "\": -1}"),
@@ -173,32 +173,31 @@ TEST(RestQuotaRequest, calls_negative_tokens_by_their_own_name) {
             0u);
 }
 
-TEST(RestQuotaRequest, a_nul_byte_does_not_end_a_body) {
+TEST(RestQuotaRequest, refuses_a_nul_byte_in_a_body) {
   EXPECT_EQ(refusal(QuotaEndpoint::record, std::string_view("{\"subjects\": [\"a\"]}\0}", 21)),
             "400 invalid_request: the body: not JSON: there is a NUL byte");
 }
 
-TEST(RestQuotaRequest, refuses_more_cached_tokens_than_tokens) {
+TEST(RestQuotaRequest, refuses_more_cached_tokens_than_input_tokens) {
   EXPECT_EQ(refusal(QuotaEndpoint::record,
                     R"({"subjects": ["a"], "cached_input_tokens": 2, "input_tokens": 1})"),
             "400 invalid_request: cached_input_tokens: must be a part of input_tokens, not more");
   EXPECT_EQ(refusal(QuotaEndpoint::record, R"({"subjects": ["a"], "cached_input_tokens": 1})"),
             "400 invalid_request: cached_input_tokens: must be a part of input_tokens, not more");
-  // What stays as it was reserved is not known here.
+  // Amounts that stay as reserved are not known here.
   EXPECT_EQ(refusal(QuotaEndpoint::settle,
                     R"({"reservation": "0000000000000001", "cached_input_tokens": 2})"),
             "none");
 }
 
-TEST(RestQuotaRequest, wants_one_to_eight_different_subjects) {
+TEST(RestQuotaRequest, requires_one_to_eight_different_subjects) {
   const auto refuse = [](const std::string& subjects) {
     return refusal(QuotaEndpoint::reserve, R"({"subjects": )" + subjects + "}");
   };
-  EXPECT_EQ(refuse("[]"), "400 invalid_subject: subjects: there are 0");
+  EXPECT_EQ(refuse("[]"), "400 invalid_subject: subjects: must have 1 to 8 names, not 0");
   EXPECT_EQ(refuse(R"(["1","2","3","4","5","6","7","8","9"])"),
-            "400 invalid_subject: subjects: there are 9");
-  EXPECT_EQ(refuse(R"(["a", "b", "a"])"),
-            "400 invalid_subject: subjects[2]: \"a\" is there already");
+            "400 invalid_subject: subjects: must have 1 to 8 names, not 9");
+  EXPECT_EQ(refuse(R"(["a", "b", "a"])"), "400 invalid_subject: subjects[2]: \"a\" is a duplicate");
   EXPECT_EQ(refuse(R"(["a", ""])"), "400 invalid_subject: subjects[1]: is empty");
   EXPECT_EQ(refuse("[\"" + std::string(65, 'x') + "\"]"),
             "400 invalid_subject: subjects[0]: is too long (--max-key-bytes)");
@@ -209,21 +208,22 @@ TEST(RestQuotaRequest, wants_one_to_eight_different_subjects) {
             "400 invalid_request: subjects: missing; it is needed here");
 }
 
-TEST(RestQuotaRequest, does_not_know_ids_that_were_never_given) {
+TEST(RestQuotaRequest, refuses_texts_that_are_no_id) {
   for (const char* id : {"", "1", "00AB00000000000F", "00ab00000000000g", "00ab00000000000f0"}) {
     EXPECT_EQ(refusal(QuotaEndpoint::settle, R"({"reservation": ")" + std::string(id) + "\"}"),
               "404 unknown_reservation")
         << id;
   }
   EXPECT_EQ(refusal(QuotaEndpoint::settle, R"({"reservation": 1})"),
-            "400 invalid_request: reservation: must be the text that /v1/reserve gave, not 1");
+            "400 invalid_request: reservation: must be the id that /v1/reserve returned, not 1");
 }
 
 // --- Subjects ------------------------------------------------------------------------------
 
 std::variant<QuotaRequest, QuotaProblem> put(std::string_view subject, std::string_view body) {
   return read_quota_request(
-      {.endpoint = QuotaEndpoint::subject, .method = "PUT", .subject = subject}, body, usual);
+      {.endpoint = QuotaEndpoint::subject, .method = "PUT", .subject = subject}, body,
+      default_options);
 }
 
 TEST(RestQuotaRequest, reads_a_quota) {
@@ -242,7 +242,7 @@ TEST(RestQuotaRequest, reads_a_quota) {
   EXPECT_EQ(batch.subjects, (std::vector<std::string_view>{"m"}));
 }
 
-TEST(RestQuotaRequest, tells_all_that_is_wrong_with_a_quota) {
+TEST(RestQuotaRequest, reports_all_faults_of_a_quota) {
   const auto result = put("m", R"({"limits": [{"name": "a", "metric": "x", "amount": -1}]})");
   const auto* wrong = std::get_if<QuotaProblem>(&result);
   ASSERT_NE(wrong, nullptr);
@@ -252,8 +252,8 @@ TEST(RestQuotaRequest, tells_all_that_is_wrong_with_a_quota) {
   EXPECT_EQ(wrong->detail, wrong->complaints[0]);
 }
 
-// 16 limits of 63 fields that there are not.
-TEST(RestQuotaRequest, tells_the_first_things_that_are_wrong_and_counts_the_others) {
+// 16 limits with 63 unknown fields each.
+TEST(RestQuotaRequest, reports_the_first_faults_and_counts_the_others) {
   nlohmann::json limit{{"name", "a"}};
   for (int field = 0; field < 63; ++field) limit[std::to_string(field)] = 0;
   const nlohmann::json quota{{"limits", std::vector<nlohmann::json>(16, limit)}};
@@ -261,11 +261,11 @@ TEST(RestQuotaRequest, tells_the_first_things_that_are_wrong_and_counts_the_othe
   const auto* wrong = std::get_if<QuotaProblem>(&result);
   ASSERT_NE(wrong, nullptr);
   EXPECT_EQ(wrong->complaints.size(), 20u);
-  // And metric and amount are missing, 15 names are taken.
+  // Also metric and amount are missing, and 15 names are duplicates.
   EXPECT_EQ(wrong->complaints.size() + wrong->complaints_left_out, 16u * 65 + 15);
 }
 
-TEST(RestQuotaRequest, reads_a_quota_as_a_get_tells_it) {
+TEST(RestQuotaRequest, reads_a_quota_as_a_get_answers_it) {
   const auto result = put("m", R"json({"name": "other", "source": "profile",
       "profile": "openai (2026-02)", "limits": [{"name": "tpm", "metric": "tokens",
       "amount": 1000, "period_ms": 60000, "kind": "sliding", "used": 900, "reserved": 0,
@@ -278,7 +278,7 @@ TEST(RestQuotaRequest, reads_a_quota_as_a_get_tells_it) {
   EXPECT_EQ(request.quota.profile, "");
 }
 
-TEST(RestQuotaRequest, refuses_subjects_in_paths_that_are_too_long) {
+TEST(RestQuotaRequest, refuses_long_subjects_in_paths) {
   EXPECT_EQ(problem(put(std::string(65, 'x'), "{}")).find("400 invalid_subject"), 0u);
 }
 
@@ -286,7 +286,7 @@ TEST(RestQuotaRequest, reads_pages) {
   const auto page = [](std::string_view cursor, std::string_view limit) {
     return read_quota_request(
         {.endpoint = QuotaEndpoint::subjects, .method = "GET", .cursor = cursor, .limit = limit},
-        {}, usual);
+        {}, default_options);
   };
   const auto first = page("", "");
   EXPECT_EQ(std::get<QuotaRequest>(first).call.limit, quota_page_rows);
@@ -294,18 +294,18 @@ TEST(RestQuotaRequest, reads_pages) {
   EXPECT_EQ(std::get<QuotaRequest>(next).call.cursor, 255u);
   EXPECT_EQ(std::get<QuotaRequest>(next).call.limit, 7u);
   EXPECT_EQ(problem(page("ff", "")),
-            "400 invalid_request: cursor: must be the `cursor` of the page before");
+            "400 invalid_request: cursor: must be the `cursor` of the previous page");
   for (const char* limit : {"0", "257", "-1", "x", "1 "}) {
     EXPECT_EQ(problem(page("", limit)).find("400 invalid_request: limit: must be a whole"), 0u)
         << limit;
   }
 }
 
-TEST(RestQuotaRequest, reads_whose_holders_are_asked_for) {
+TEST(RestQuotaRequest, reads_requests_for_holders) {
   const auto holders = [](RestQuota asked) {
     asked.endpoint = QuotaEndpoint::reservations;
     asked.method = "GET";
-    return read_quota_request(asked, {}, usual);
+    return read_quota_request(asked, {}, default_options);
   };
   const auto all = holders({});
   EXPECT_EQ(std::get<QuotaRequest>(all).call.op, QuotaOp::holders);
@@ -325,10 +325,11 @@ TEST(RestQuotaRequest, reads_whose_holders_are_asked_for) {
   EXPECT_EQ(problem(holders({.cursor = "x"})).find("400 invalid_request: cursor: "), 0u);
 }
 
-TEST(RestQuotaRequest, reads_which_reservation_is_asked_for) {
+TEST(RestQuotaRequest, reads_requests_for_a_reservation) {
   const auto shown = [](std::string_view id) {
     return read_quota_request(
-        {.endpoint = QuotaEndpoint::reservation, .method = "GET", .reservation = id}, {}, usual);
+        {.endpoint = QuotaEndpoint::reservation, .method = "GET", .reservation = id}, {},
+        default_options);
   };
   const auto read = shown("00000a5d1c2e9f03");
   EXPECT_EQ(std::get<QuotaRequest>(read).call.op, QuotaOp::show);
@@ -338,11 +339,11 @@ TEST(RestQuotaRequest, reads_which_reservation_is_asked_for) {
   }
 }
 
-TEST(RestQuotaRequest, knows_the_styles_of_headers) {
+TEST(RestQuotaRequest, reads_the_styles_of_headers) {
   const auto style = [](std::string_view text) {
     return read_quota_request(
         {.endpoint = QuotaEndpoint::check, .method = "POST", .rate_style = text},
-        R"({"subjects": ["a"]})", usual);
+        R"({"subjects": ["a"]})", default_options);
   };
   EXPECT_EQ(std::get<QuotaRequest>(style("")).style, RateStyle::plain);
   EXPECT_EQ(std::get<QuotaRequest>(style("OpenAI")).style, RateStyle::openai);
@@ -351,18 +352,18 @@ TEST(RestQuotaRequest, knows_the_styles_of_headers) {
                        .method = "POST",
                        .rate_style = "anthropic",
                        .headers = "openai"};
-  const auto of_both = read_quota_request(both, {}, usual);
+  const auto of_both = read_quota_request(both, {}, default_options);
   EXPECT_EQ(std::get<QuotaRequest>(of_both).style, RateStyle::anthropic);
   const auto wrong = read_quota_request({.endpoint = QuotaEndpoint::reset_all,
                                          .method = "POST",
                                          .rate_style = "openai",
                                          .headers = "x"},
-                                        {}, usual);
+                                        {}, default_options);
   EXPECT_EQ(problem(wrong).find("400 invalid_request"), 0u);
   EXPECT_EQ(problem(style("x")).find("400 invalid_request: X-RateLimit-Style, ?headers:"), 0u);
 }
 
-TEST(RestQuotaRequest, asks_for_the_limits_of_what_is_decided) {
+TEST(RestQuotaRequest, requests_the_limits_of_decided_calls) {
   constexpr uint8_t both = api::quota_flag::wants_limits | api::quota_flag::wants_violated;
   const QuotaRequest reserve =
       request(QuotaEndpoint::reserve, R"({"subjects": ["a", "b"], "max_wait_ms": 5})");
@@ -374,21 +375,22 @@ TEST(RestQuotaRequest, asks_for_the_limits_of_what_is_decided) {
 
 // ---------------------------------------------------------------------------------- dry runs
 
-// A call's operation and how many subjects it has.
-using Asked = std::vector<std::pair<QuotaOp, int>>;
+// The operation of each call, and the number of its subjects.
+using Calls = std::vector<std::pair<QuotaOp, int>>;
 
 std::variant<QuotaRequest, QuotaProblem> read_dry(QuotaEndpoint endpoint, std::string_view method,
                                                   std::string_view body, DryRun dry_run) {
   return read_quota_request(
-      {.endpoint = endpoint, .method = method, .subject = "m", .dry_run = dry_run}, body, usual);
+      {.endpoint = endpoint, .method = method, .subject = "m", .dry_run = dry_run}, body,
+      default_options);
 }
 
-Asked asked_of(const std::variant<QuotaRequest, QuotaProblem>& read) {
+Calls calls_of(const std::variant<QuotaRequest, QuotaProblem>& read) {
   api::QuotaBatch batch;
   fill_batch(std::get<QuotaRequest>(read), batch);
-  Asked asked;
-  for (const api::QuotaCall& call : batch.calls) asked.emplace_back(call.op, call.subjects_count);
-  return asked;
+  Calls calls;
+  for (const api::QuotaCall& call : batch.calls) calls.emplace_back(call.op, call.subjects_count);
+  return calls;
 }
 
 struct Administrative {
@@ -404,20 +406,20 @@ constexpr std::array<Administrative, 4> administrative{{
     {QuotaEndpoint::reset_all, "POST", "", QuotaOp::reset_all},
 }};
 
-TEST(RestQuotaRequest, a_dry_run_only_looks) {
+TEST(RestQuotaRequest, turns_a_dry_run_into_a_usage_call) {
   for (const auto& [endpoint, method, body, op] : administrative) {
     const int count = op == QuotaOp::reset_all ? 0 : 1;
     const auto dry = read_dry(endpoint, method, body, DryRun::yes);
     EXPECT_TRUE(std::get<QuotaRequest>(dry).dry_run);
     EXPECT_EQ(std::get<QuotaRequest>(dry).call.op, op);
-    EXPECT_EQ(asked_of(dry), (Asked{{QuotaOp::usage, count}}));
+    EXPECT_EQ(calls_of(dry), (Calls{{QuotaOp::usage, count}}));
     for (const DryRun no : {DryRun::no, DryRun::absent}) {
-      EXPECT_EQ(asked_of(read_dry(endpoint, method, body, no)).front(), std::pair(op, count));
+      EXPECT_EQ(calls_of(read_dry(endpoint, method, body, no)).front(), std::pair(op, count));
     }
   }
 }
 
-TEST(RestQuotaRequest, a_dry_run_is_checked_as_the_call_is) {
+TEST(RestQuotaRequest, checks_a_dry_run_like_the_call) {
   for (const char* body : {"[]", R"({"limits": [7]})"}) {
     const auto dry = read_dry(QuotaEndpoint::subject, "PUT", body, DryRun::yes);
     const auto plain = read_dry(QuotaEndpoint::subject, "PUT", body, DryRun::absent);
@@ -428,32 +430,32 @@ TEST(RestQuotaRequest, a_dry_run_is_checked_as_the_call_is) {
             "400 invalid_request: subject: missing; it is needed here");
 }
 
-TEST(RestQuotaRequest, nothing_is_done_where_a_dry_run_is_unclear_or_unknown) {
+TEST(RestQuotaRequest, refuses_an_unclear_or_unsupported_dry_run) {
   for (const auto& [endpoint, method, body, op] : administrative) {
     EXPECT_EQ(problem(read_dry(endpoint, method, body, DryRun::unclear)),
               "400 invalid_request: dry_run: must be true or false");
   }
   for (const DryRun given : {DryRun::yes, DryRun::no, DryRun::unclear}) {
     EXPECT_EQ(problem(read_dry(QuotaEndpoint::reserve, "POST", R"({"subjects": ["m"]})", given)),
-              "400 invalid_request: dry_run: not known here; POST /v1/check tells what a reserve "
-              "would");
+              "400 invalid_request: dry_run: not supported here; POST /v1/check shows what a "
+              "reserve would do");
   }
 }
 
-TEST(RestQuotaRequest, with_a_query_that_is_not_understood_does_nothing) {
+TEST(RestQuotaRequest, refuses_unclear_and_unknown_parameters) {
   for (const auto& [endpoint, method, body, op] : administrative) {
     RestQuota asked{
         .endpoint = endpoint, .method = method, .subject = "m", .unclear_field = "dry_run"};
-    EXPECT_EQ(problem(read_quota_request(asked, body, usual)),
-              "400 invalid_request: the query: dry_run: given twice, or not to be decoded");
+    EXPECT_EQ(problem(read_quota_request(asked, body, default_options)),
+              "400 invalid_request: the query: dry_run: given twice, or impossible to decode");
     asked.unknown_field = "dry-run";
-    EXPECT_EQ(problem(read_quota_request(asked, body, usual)),
+    EXPECT_EQ(problem(read_quota_request(asked, body, default_options)),
               "400 invalid_request: the query: unknown field \"dry-run\"; known here: headers, "
               "dry_run");
   }
 }
 
-TEST(RestQuotaRequest, reads_bodies_of_posts_and_puts_alone) {
+TEST(RestQuotaRequest, reads_only_bodies_of_post_and_put) {
   EXPECT_TRUE(reads_quota_body({.method = "POST"}));
   EXPECT_TRUE(reads_quota_body({.method = "PUT"}));
   EXPECT_FALSE(reads_quota_body({.method = "GET"}));

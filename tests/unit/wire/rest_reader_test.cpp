@@ -1,5 +1,5 @@
 // Goal: every key, id and parameter is read as gocc reads it, as amended by docs/rest.md.
-// Method: one request line per row, routed, compared with the answer or the entry it gives.
+// Method: one request line per row, routed, compared with its answer or entry.
 #include "wire/rest_reader.hpp"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ bool is_refused(std::string_view query) {
   return route("POST", "/rate/k?" + std::string(query))->reply() != nullptr;
 }
 
-TEST(RestReader, takes_a_subject_as_it_is_written) {
+TEST(RestReader, does_not_trim_a_subject) {
   EXPECT_EQ(answer("GET", "/v1/subjects/k"), "quota k");
   EXPECT_EQ(answer("PUT", "/v1/subjects/openai/gpt%2F5"), "quota openai/gpt/5");
   EXPECT_EQ(answer("DELETE", "/v1/subjects/%20a+b%20"), "quota  a+b ");
@@ -33,7 +33,7 @@ TEST(RestReader, takes_a_subject_as_it_is_written) {
   EXPECT_EQ(answer("GET", "/v1/subjects/"), "404 {\"message\":\"Not Found\"}\n");
 }
 
-TEST(RestReader, takes_a_reservation_for_no_subject) {
+TEST(RestReader, distinguishes_reservation_and_subject) {
   const auto shown = route("GET", "/v1/reservations/00000a5d1c2e9f03?subject=a");
   EXPECT_EQ(shown->quota()->endpoint, QuotaEndpoint::reservation);
   EXPECT_EQ(shown->quota()->reservation, "00000a5d1c2e9f03");
@@ -41,7 +41,7 @@ TEST(RestReader, takes_a_reservation_for_no_subject) {
   EXPECT_FALSE(shown->quota()->by_subject);
 }
 
-TEST(RestReader, tells_the_first_field_that_an_endpoint_of_quotas_does_not_have) {
+TEST(RestReader, notes_the_first_unknown_parameter_under_v1) {
   const auto unknown = [](const std::string& query) {
     return std::string(route("PUT", "/v1/subjects/m" + query)->quota()->unknown_field);
   };
@@ -62,7 +62,7 @@ TEST(RestReader, tells_the_first_field_that_an_endpoint_of_quotas_does_not_have)
             "");
 }
 
-TEST(RestReader, tells_what_is_unclear_in_a_query_for_quotas) {
+TEST(RestReader, notes_unclear_parameters_under_v1) {
   const auto unclear = [](const std::string& query) {
     return std::string(route("GET", "/v1/reservations" + query)->quota()->unclear_field);
   };
@@ -73,7 +73,7 @@ TEST(RestReader, tells_what_is_unclear_in_a_query_for_quotas) {
   EXPECT_EQ(unclear("?dry_run=false&dry_run=true"), "dry_run");
 }
 
-TEST(RestReader, hands_on_what_a_quotas_query_says) {
+TEST(RestReader, reads_parameters_under_v1) {
   const auto page = route("GET", "/v1/subjects?cursor=0f&limit=%207&headers=openai");
   EXPECT_EQ(page->quota()->endpoint, QuotaEndpoint::subjects);
   EXPECT_EQ(page->quota()->method, "GET");
@@ -95,8 +95,8 @@ TEST(RestReader, hands_on_what_a_quotas_query_says) {
   EXPECT_EQ(std::get<RestQuota>(check).rate_style, "anthropic");
 }
 
-// Whoever says it wants nothing to change.
-TEST(RestReader, takes_no_dry_run_for_none) {
+// A client that gives dry_run wants no change, so an unclear value never counts as absent.
+TEST(RestReader, distinguishes_unclear_and_absent_dry_run) {
   const auto dry_run = [](const std::string& query) {
     return route("POST", "/v1/reset-all" + query)->quota()->dry_run;
   };
@@ -109,7 +109,7 @@ TEST(RestReader, takes_no_dry_run_for_none) {
   }
 }
 
-TEST(RestReader, top_has_a_bounded_number_of_keys) {
+TEST(RestReader, bounds_the_keys_of_top) {
   EXPECT_EQ(answer("GET", "/top?keys=1"), "top 1");
   EXPECT_EQ(answer("GET", "/top?keys=100"), "top 100");
   EXPECT_EQ(answer("GET", "/top?keys=101"), "400 keys out of bounds");
@@ -182,7 +182,7 @@ TEST(RestReader, reads_all_parameters) {
   EXPECT_TRUE(all.flags & api::flag::may_wait);
 }
 
-TEST(RestReader, releases_what_the_cost_says) {
+TEST(RestReader, releases_as_many_permits_as_the_cost) {
   const auto routed = route("DELETE", "/rate/k/7?cost=5");
   ASSERT_NE(routed->decision(), nullptr);
   EXPECT_EQ(routed->decision()->entry.op, api::Op::release);
@@ -193,7 +193,7 @@ TEST(RestReader, releases_what_the_cost_says) {
   EXPECT_EQ(answer("DELETE", "/rate/k/7?maxRequests=x&canWait=x"), "release k");
 }
 
-TEST(RestReader, knows_the_words_for_yes_and_no) {
+TEST(RestReader, reads_the_words_for_true_and_false) {
   for (const char* word : {"1", "t", "T", "TRUE", "true", "True"}) {
     EXPECT_TRUE(entry("canWait=" + std::string(word)).flags & api::flag::may_wait) << word;
   }
@@ -223,7 +223,7 @@ TEST(RestReader, reads_numbers_as_go_does) {
   EXPECT_EQ(answer("GET", "/rate/k?cost=-2147483648"), "400 cost out of bounds");
 }
 
-TEST(RestReader, counts_the_first_of_repeated_parameters) {
+TEST(RestReader, uses_the_first_of_repeated_parameters) {
   EXPECT_EQ(entry("cost=5&cost=6").cost, 5u);
   EXPECT_EQ(entry("cost=&cost=6").cost, 1u);
   EXPECT_EQ(entry("cost&cost=6").cost, 1u);
@@ -246,7 +246,7 @@ struct Check {
   bool can_mod_queue = true;
 };
 
-// The order of the checks, each against the next ones.
+// The order of the checks, shown by requests with several faults.
 TEST(RestReader, checks_in_order) {
   const std::vector<Check> checks{
       {"canWait=x&maxRequests=x&maxRequestsInQueue=x&cost=x&maxWaitMillis=x",
@@ -306,7 +306,7 @@ TEST(RestReader, answers_complaints_in_json_when_asked) {
   EXPECT_TRUE(routed->reply()->json);
 }
 
-TEST(RestReader, notices_who_accepts_json) {
+TEST(RestReader, reads_whether_the_client_accepts_json) {
   const auto json = [](std::string_view accept) {
     return route("GET", "/rate/k", {}, accept)->decision()->json;
   };
@@ -325,7 +325,7 @@ TEST(RestReader, notices_who_accepts_json) {
   EXPECT_FALSE(json(",,;;,"));
 }
 
-TEST(RestReader, debug_takes_a_prefix_and_a_limit) {
+TEST(RestReader, reads_prefix_and_limit_of_debug) {
   const auto asked = route("GET", "/debug?prefix=user%3A&limit=10&limit=x");
   EXPECT_EQ(std::get<RestDebug>(asked->request).prefix, "user:");
   EXPECT_EQ(std::get<RestDebug>(asked->request).keys_max, 10u);
@@ -347,7 +347,7 @@ TEST(RestReader, debug_takes_a_prefix_and_a_limit) {
   }
 }
 
-TEST(RestReader, says_whether_a_rate_request_was_refused) {
+TEST(RestReader, marks_refusals_of_rate_requests) {
   const auto refused = route("POST", "/rate/k?cost=0");
   EXPECT_TRUE(std::get<RestReply>(refused->request).of_rate);
   const auto unknown = route("POST", "/no");

@@ -1,4 +1,4 @@
-// One request line routed, for tests that compare the answer or the value that it gives.
+// Routes one request line, for tests that compare the answer or the value.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace sluice::wire {
 
-// One routed request; keeps what its views point into.
+// One routed request, with the buffers of its views.
 struct Routed {
   std::string target;
   std::vector<char> buffer;
@@ -33,7 +33,7 @@ inline std::unique_ptr<Routed> route(std::string_view method, std::string_view t
   return routed;
 }
 
-// "200 text" or what else became of it.
+// The reply as "200 text", or the kind of request with its values.
 inline std::string answer(std::string_view method, std::string_view target,
                           const RestOptions& options = {}) {
   const auto routed = route(method, target, options);

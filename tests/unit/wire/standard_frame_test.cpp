@@ -1,5 +1,5 @@
-// Which frames are recognised without the library, and that others are left alone. That both ways
-// read the same is capnp_codec_decode_test.cpp's.
+// Goal: frames in the standard layout are recognised without the library, others are not.
+// capnp_codec_decode_test.cpp tests that both ways read the same.
 #include "wire/standard_frame.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace sluice::wire {
 namespace {
 
-TEST(StandardFrame, is_what_clients_send_nearly_always) {
+TEST(StandardFrame, recognises_the_frames_of_the_fast_path) {
   for (const char* name :
        {"acquire_one", "acquire_256", "acquire_columns", "acquire_may_wait", "acquire_none",
         "acquire_by_handle", "acquire_by_handle_columns", "acquire_by_handle_none", "reserve_one",
@@ -22,7 +22,7 @@ TEST(StandardFrame, is_what_clients_send_nearly_always) {
   }
 }
 
-TEST(StandardFrame, is_nothing_else) {
+TEST(StandardFrame, recognises_no_other_frames) {
   for (const char* name :
        {"hello", "release", "ping", "intern", "newer_acquire", "older_acquire", "segments_acquire",
         "withdraw", "segments_reserve", "check", "usage", "quota_put", "reset"}) {
@@ -30,8 +30,8 @@ TEST(StandardFrame, is_nothing_else) {
   }
 }
 
-// Columns that overlap or come in another order are the library's.
-TEST(StandardFrame, has_its_columns_in_order) {
+// The library reads columns that overlap or come in another order.
+TEST(StandardFrame, requires_columns_in_order) {
   const auto& golden = test::golden_frame("ClientFrame", "acquire_columns");
   std::vector<uint64_t> words(golden.bytes().size() / 8);
   std::memcpy(words.data(), golden.bytes().data(), golden.bytes().size());
@@ -44,7 +44,7 @@ TEST(StandardFrame, has_its_columns_in_order) {
   }
 }
 
-TEST(StandardFrame, is_never_cut_short) {
+TEST(StandardFrame, refuses_a_frame_that_is_cut_short) {
   for (const char* name : {"acquire_by_handle", "reserve_columns", "settle"}) {
     const auto& golden = test::golden_frame("ClientFrame", name);
     std::vector<uint64_t> words(golden.bytes().size() / 8);
