@@ -1,6 +1,6 @@
 // Goal: the C++ client and a real server agree on every permit, and no call is lost or completed
-// twice while the server is killed under load again and again. Method: the binary that SLUICEGATE
-// names, started and killed on a port of its own.
+// twice while the server is killed under load again and again. Method: starts and kills the binary
+// that SLUICEGATE names, on its own port.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -63,7 +63,7 @@ TEST_P(CppClient, threads_share_a_limit_to_the_permit) {
   EXPECT_EQ(state->denied, 1'100u);
 }
 
-TEST_P(CppClient, batches_take_their_options_along) {
+TEST_P(CppClient, batches_apply_their_options) {
   Server server{flags({"--max-requests", "10"})};
   Client client{server.address(), quick()};
   ping(client);
@@ -77,7 +77,7 @@ TEST_P(CppClient, batches_take_their_options_along) {
   EXPECT_TRUE(client.acquire_batch(handles, {.cost = 4}).all_approved());
 }
 
-TEST_P(CppClient, line_is_served_by_what_is_given_back) {
+TEST_P(CppClient, released_permits_serve_the_queue) {
   Server server{flags({"--max-requests", "1"})};
   Client client{server.address(), quick()};
   ping(client);
@@ -92,7 +92,7 @@ TEST_P(CppClient, line_is_served_by_what_is_given_back) {
   while (client.inspect("key")->waiting > 0) std::this_thread::sleep_for(1ms);
 }
 
-TEST_P(CppClient, handles_live_on_in_another_server) {
+TEST_P(CppClient, handles_survive_a_restart_of_the_server) {
   Server server{flags({"--max-requests", "2"})};
   Client client{server.address(), quick()};
   ping(client);
@@ -111,27 +111,27 @@ TEST_P(CppClient, handles_live_on_in_another_server) {
   }
 }
 
-TEST_P(CppClient, requeue_rides_out_a_restart) {
+TEST_P(CppClient, requeue_survives_a_restart_of_the_server) {
   Server server{flags({"--max-requests", "2"})};
   Client client{server.address(), quick({.requeue = true})};
   ping(client);
   ASSERT_TRUE(client.acquire("key"));
   server.end(SIGKILL);
   auto meanwhile = client.acquire_future("key", {.timeout = 60s});
-  EXPECT_EQ(meanwhile.wait_for(300ms), std::future_status::timeout) << "nobody is there";
+  EXPECT_EQ(meanwhile.wait_for(300ms), std::future_status::timeout) << "the server is down";
   server.start();
   EXPECT_TRUE(meanwhile.get());
 }
 
 // ------------------------------------------------------------------------------- the kills
 
-// A call's callbacks, to be counted when all is over.
+// Counts how often a call's callback ran; checked at the end.
 struct Called {
   std::atomic<uint32_t> times{0};
 };
 
-// Calls without end: asynchronous ones, waits in line that are cancelled, batches of keys and of
-// handles, releases.
+// Calls without end: asynchronous ones, waits in the queue that are cancelled, batches of keys and
+// of handles, releases.
 class Caller {
  public:
   Caller(Client& client, std::vector<uint32_t> handles, const std::atomic<bool>& is_over)
@@ -148,10 +148,10 @@ class Caller {
       const auto done = [&called](const Outcome&) { ++called.times; };
       const std::string key = "key:" + std::to_string(i % 100);
       if (i % 10 == 0) {
-        const Ticket ticket = client.acquire_async("line", done, {.may_wait = true});
+        const Ticket ticket = client.acquire_async("queue", done, {.may_wait = true});
         if (i % 20 == 0) client.cancel(ticket);
       } else if (i % 10 == 1) {
-        client.release_async("line", 1, done);
+        client.release_async("queue", 1, done);
       } else {
         client.acquire_async(key, done);
       }
@@ -167,12 +167,12 @@ class Caller {
   }
 
   const std::vector<uint32_t> handles_;
-  std::deque<Called> called_;  // references stay good
+  std::deque<Called> called_;  // its references stay valid
   std::thread thread_;
 };
 
-// Kills the server again and again while callers call; at the end the client is closed under them.
-void expect_each_call_told_once(Server& server, int kills, const ClientOptions& options) {
+// Kills the server repeatedly while callers make calls; at the end closes the client during calls.
+void expect_each_call_completes_once(Server& server, int kills, const ClientOptions& options) {
   std::atomic<bool> is_over{false};
   std::vector<std::unique_ptr<Caller>> callers;
   {
@@ -186,7 +186,7 @@ void expect_each_call_told_once(Server& server, int kills, const ClientOptions& 
     for (int kill = 0; kill < kills; ++kill) {
       server.end(SIGKILL);
       server.start();
-      ping(client);  // it found the new one, and the callers go on
+      ping(client);  // the client is connected to the new server, and the callers continue
       std::this_thread::sleep_for(std::chrono::milliseconds{kill % 7});
     }
     client.close();
@@ -211,13 +211,13 @@ int kills_of_a_run() {
 
 TEST_P(CppClient, no_callback_is_lost_or_doubled_by_kills) {
   Server server{flags({"--max-requests", "1000"})};
-  expect_each_call_told_once(server, kills_of_a_run(),
-                             quick({.on_failure = OnFailure::closed, .pending_max = 5'000}));
+  expect_each_call_completes_once(server, kills_of_a_run(),
+                                  quick({.on_failure = OnFailure::closed, .pending_max = 5'000}));
 }
 
-TEST_P(CppClient, nor_where_calls_are_sent_again) {
+TEST_P(CppClient, no_callback_is_lost_or_doubled_by_kills_with_requeue) {
   Server server{flags({"--max-requests", "1000"})};
-  expect_each_call_told_once(
+  expect_each_call_completes_once(
       server, 30, quick({.on_failure = OnFailure::open, .requeue = true, .pending_max = 5'000}));
 }
 

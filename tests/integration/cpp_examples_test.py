@@ -1,4 +1,4 @@
-"""Goal: the C++ examples do what their first lines say. Method: each is run against a server."""
+"""Goal: the C++ examples do what their first lines state. Method: runs each against a server."""
 
 import os
 import pathlib
@@ -19,7 +19,7 @@ def run_example(name, server):
 
 def test_guard_endpoint(start_server):
     lines = run_example("guard_endpoint", start_server(*LONG_WINDOW))
-    assert lines == ["alice: 5 served, 15 told to slow down", "bob: 5 served, 15 told to slow down"]
+    assert lines == ["alice: 5 served, 15 denied", "bob: 5 served, 15 denied"]
 
 
 def test_guard_endpoint_stays_open_without_a_server(start_server):
@@ -27,7 +27,7 @@ def test_guard_endpoint_stays_open_without_a_server(start_server):
     server.stop()
     lines = run_example("guard_endpoint", server)
     assert lines.count("unlimited for now: unreachable") == 40
-    assert lines[-1] == "bob: 20 served, 0 told to slow down"
+    assert lines[-1] == "bob: 20 served, 0 denied"
 
 
 def test_guard_model(start_server):

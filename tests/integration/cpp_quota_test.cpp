@@ -1,5 +1,5 @@
-// Goal: the C++ client and a real server agree on what is reserved, used and given back; nothing
-// leaks when clients go, and a limit is never exceeded by who reserves first. Method: the binary
+// Goal: the C++ client and a real server agree on reserved, used and refunded amounts; nothing
+// leaks when clients leave, and callers that reserve first never exceed a limit. Method: the binary
 // that SLUICEGATE names, with one and with two shards.
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ class CppQuota : public ::testing::TestWithParam<const char*> {
   LimitState state(std::string_view subject, size_t index = 0) {
     return client_.usage(subject).limits.at(index);
   }
-  // Until that many reservations are open.
+  // Waits until `count` reservations are open.
   void wait_until_open(std::string_view subject, uint32_t count) {
     for (int attempt = 0; client_.usage(subject).open_reservations != count; ++attempt) {
       ASSERT_LT(attempt, 6'000);
@@ -57,7 +57,7 @@ Limit slots(uint64_t amount) {
           .amount = amount};
 }
 
-TEST_P(CppQuota, what_was_not_used_comes_back) {
+TEST_P(CppQuota, settle_refunds_unused_quota) {
   put("gpt-4o", {tokens(1'000)});
   Reservation call = client_.reserve("gpt-4o", {.input_tokens = 300, .max_output_tokens = 500});
   ASSERT_TRUE(call);
@@ -78,7 +78,7 @@ TEST_P(CppQuota, what_was_not_used_comes_back) {
   EXPECT_EQ(client_.settle(id ^ 1).code, QuotaCode::unknown_reservation);
 }
 
-TEST_P(CppQuota, a_guard_that_is_forgotten_gives_back) {
+TEST_P(CppQuota, forgotten_guard_cancels_its_reservation) {
   put("gpt-4o", {tokens(1'000), slots(1)});
   { const Reservation forgotten = client_.reserve("gpt-4o", {.input_tokens = 900}); }
   wait_until_open("gpt-4o", 0);
@@ -86,7 +86,7 @@ TEST_P(CppQuota, a_guard_that_is_forgotten_gives_back) {
   EXPECT_TRUE(client_.reserve("gpt-4o", {.input_tokens = 1'000}));
 }
 
-TEST_P(CppQuota, leases_are_handed_on_in_line) {
+TEST_P(CppQuota, released_leases_serve_the_queue) {
   put("gpu", {slots(2)});
   std::atomic<int> held{0}, most{0};
   std::vector<std::thread> threads;
@@ -108,7 +108,7 @@ TEST_P(CppQuota, leases_are_handed_on_in_line) {
   EXPECT_EQ(client_.usage("gpu").open_reservations, 0u);
 }
 
-TEST_P(CppQuota, what_is_tied_ends_with_its_client) {
+TEST_P(CppQuota, connection_bound_lease_ends_with_its_client) {
   put("gpu", {slots(1)});
   {
     Client other{server_.address()};
@@ -140,7 +140,7 @@ TEST_P(CppQuota, threads_never_exceed_what_they_reserve) {
   EXPECT_GT(used, 9'000u);
 }
 
-TEST_P(CppQuota, several_subjects_are_taken_together) {
+TEST_P(CppQuota, several_subjects_are_charged_together) {
   put("{acme}", {tokens(100)});
   put("{acme}.gpt-4o", {tokens(1'000)});
   const Reservation call = client_.reserve({"{acme}", "{acme}.gpt-4o"}, {.input_tokens = 90});

@@ -1,5 +1,5 @@
-// Guards an endpoint: each caller of it has so many requests a second, and who has more is told
-// when to come back. Where the server cannot be asked, the endpoint stays open.
+// Guards an endpoint: each caller may make a few requests per second; the endpoint answers 429 to
+// further ones. When the rate-limit server is unreachable, the endpoint stays open.
 //
 //   guard_endpoint HOST:PORT
 #include <sluicegate/client.hpp>
@@ -22,7 +22,7 @@ class Endpoint {
   explicit Endpoint(const std::string& limiter)
       : limiter_{limiter, {.client_name = "endpoint", .on_failure = sluicegate::OnFailure::open}} {}
 
-  // Called by as many threads as there are requests: what comes at once is asked at once.
+  // Called by one thread per request: the client batches simultaneous calls.
   Response get(const std::string& caller) {
     const auto outcome = limiter_.acquire("endpoint:" + caller, {.max_requests = 5});
     if (outcome.failure != sluicegate::Failure::none) {
@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
     Endpoint endpoint{argc > 1 ? argv[1] : "127.0.0.1:8081"};
     for (const char* caller : {"alice", "bob"}) {
       const auto responses = storm(endpoint, caller);
-      std::printf("%s: %d served, %d told to slow down\n", caller, count(responses, 200),
+      std::printf("%s: %d served, %d denied\n", caller, count(responses, 200),
                   count(responses, 429));
     }
   } catch (const std::exception& fault) {

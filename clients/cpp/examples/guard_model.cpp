@@ -1,6 +1,6 @@
 // Calls a model from many threads, within its tokens per minute and never more than four at once.
-// Each call reserves what it may need before it is made, waits in line where there is nothing left,
-// and settles what it used: the rest comes back at once.
+// Before each call it reserves the tokens that the call may need, waiting in the queue when none
+// are left. Afterwards it settles the used tokens, and the server refunds the rest at once.
 //
 //   guard_model HOST:PORT
 #include <sluicegate/client.hpp>
@@ -22,14 +22,13 @@ struct Completion {
   uint64_t output_tokens;
 };
 
-// What stands here for the provider's API: it uses less than it was allowed to, and sometimes
-// fails.
+// Stands for the provider's API: it uses fewer tokens than allowed, and sometimes fails.
 Completion call_model(int prompt, uint64_t input_tokens, uint64_t /*max_output_tokens*/) {
   if (prompt % 10 == 9) throw std::runtime_error("the model is overloaded");
   return {input_tokens, 20 + static_cast<uint64_t>(prompt % 3) * 10};
 }
 
-// A quota is data: mostly it stands in the server's configuration file.
+// A quota is data: usually it is in the server's configuration file.
 void put_quota(Client& client) {
   using namespace sluicegate;
   const Limit tokens{
@@ -53,7 +52,7 @@ bool ask(Client& client, int prompt) {
     call.settle({.input_tokens = done.input_tokens, .output_tokens = done.output_tokens});
     return true;
   } catch (const std::runtime_error&) {
-    return false;  // the guard gives back all that was reserved
+    return false;  // the guard cancels the reservation, and the server refunds all of it
   }
 }
 

@@ -1,6 +1,6 @@
-// A batch job that paces itself: mails by the thousand, and no mail provider more often than it
-// allows. It asks for a thousand at a time, by handle, sends what was approved, and comes back for
-// the rest.
+// A batch job that paces itself: it sends thousands of mails, within the rate that each mail
+// provider allows. It asks for a thousand permits at a time, by handle, sends the approved mails,
+// and asks again for the others.
 //
 //   paced_batch HOST:PORT
 #include <sluicegate/client.hpp>
@@ -24,7 +24,7 @@ constexpr size_t providers_count = 10;
 constexpr uint32_t mails_per_window = 200;  // of each provider
 constexpr size_t batch = 1'000;
 
-// The provider of each mail, as the client's number for it.
+// The provider of each mail, as the client's handle.
 std::vector<uint32_t> all_mails(sluicegate::Client& client) {
   std::vector<std::string> providers;
   for (size_t i = 0; i < providers_count; ++i) {

@@ -1,5 +1,6 @@
-// Waits in line: more workers than permits. Each waits its turn, first come, first served, and
-// gives its permit back when it is done, so that the next goes on at once.
+// Waits in the queue: there are more workers than permits. The server serves the waiters first in,
+// first out, and each worker releases its permit when it is done, so that the next one goes on at
+// once.
 //
 //   wait_in_queue HOST:PORT
 #include <sluicegate/client.hpp>
@@ -20,7 +21,7 @@ using namespace std::chrono_literals;
 constexpr const char* key = "printer";
 constexpr uint32_t printers = 2;
 
-// A permit that goes back when this ends, however it ends.
+// A permit that the destructor releases.
 class Permit {
  public:
   explicit Permit(sluicegate::Client& client) : client_{client} {
@@ -36,7 +37,7 @@ class Permit {
   sluicegate::Client& client_;
 };
 
-// How many print at once now, and did at most.
+// Counts how many workers print at once: now, and at most so far.
 struct Gauge {
   std::atomic<int> now{0};
   std::atomic<int> most{0};

@@ -1,5 +1,5 @@
-// How a batch becomes frames: its entries by lane, and a lane's part cut into frames. Part of
-// Client. Lives:  a Share's spans as long as the batch and the Share.
+// Splits a batch into frames: first its entries by lane, then each lane's part. Part of Client.
+// Lives:  a Share's spans as long as the batch and the Share.
 #pragma once
 
 #include <algorithm>
@@ -51,7 +51,7 @@ inline std::vector<Cut> cut_handles(size_t count) {
   return cuts;
 }
 
-// A lane's part of a batch, and the places of its entries there; no places: the whole batch.
+// A lane's part of a batch, and the places of its entries in the batch; no places: the whole batch.
 template <typename Entry>
 struct Share {
   std::span<const Entry> entries;

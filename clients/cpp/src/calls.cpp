@@ -44,17 +44,17 @@ bool Calls::encode(std::vector<uint64_t>& out) {
   thread_local std::vector<std::string_view> keys;
   thread_local std::vector<uint32_t> costs, max_requests, max_requests_in_queue;
   keys.clear();
-  for (size_t place = 0; place < asked_count(); ++place) keys.push_back(key(entry_at(place)));
+  for (size_t place = 0; place < requested_count(); ++place) keys.push_back(key(entry_at(place)));
   if (terms_.is_release) {
-    sluicegate::encode(id, Release{.keys = keys, .costs = asked(costs_, costs)}, out);
+    sluicegate::encode(id, Release{.keys = keys, .costs = requested(costs_, costs)}, out);
     return true;
   }
   sluicegate::encode(
       id,
       Acquire{.keys = keys,
-              .costs = asked(costs_, costs),
-              .max_requests = asked(max_requests_, max_requests),
-              .max_requests_in_queue = asked(max_requests_in_queue_, max_requests_in_queue),
+              .costs = requested(costs_, costs),
+              .max_requests = requested(max_requests_, max_requests),
+              .max_requests_in_queue = requested(max_requests_in_queue_, max_requests_in_queue),
               .all_may_wait = terms_.may_wait,
               .wait_limit_ms = terms_.wait_limit_ms},
       out);
@@ -65,7 +65,7 @@ void Calls::take(const Answer& answer, Finished& finished) {
   if (const auto* refusal = std::get_if<Refusal>(&answer)) return take_refusal(*refusal, finished);
   if (terms_.is_release) {
     if (!std::holds_alternative<Done>(answer)) throw_unexpected(answer);
-    for (size_t i = 0; i < asked_count(); ++i) decide(entry_at(i), Verdict::approved, finished);
+    for (size_t i = 0; i < requested_count(); ++i) decide(entry_at(i), Verdict::approved, finished);
   } else if (const auto* verdicts = std::get_if<Verdicts>(&answer)) {
     take_verdicts(*verdicts, finished);
   } else if (const auto* granted = std::get_if<Granted>(&answer)) {
@@ -77,7 +77,8 @@ void Calls::take(const Answer& answer, Finished& finished) {
 
 void Calls::take_verdicts(const Verdicts& verdicts, Finished& finished) {
   note_decided(verdicts.verdicts.size());
-  for (size_t i = 0; i < asked_count(); ++i) decide(entry_at(i), verdicts.verdicts[i], finished);
+  for (size_t i = 0; i < requested_count(); ++i)
+    decide(entry_at(i), verdicts.verdicts[i], finished);
 }
 
 void Calls::take_granted(const Granted& granted, Finished& finished) {
@@ -88,8 +89,8 @@ void Calls::take_granted(const Granted& granted, Finished& finished) {
 
 void Calls::decide(size_t entry, Verdict verdict, Finished& finished) {
   if (verdict == Verdict::queued) return put_in_queue(entry, finished);
-  const bool is_nobodys = conclude(entry, outcome_of(verdict, policy_), finished);
-  if (!is_nobodys || verdict != Verdict::approved || terms_.is_release) return;
+  const bool is_unclaimed = conclude(entry, outcome_of(verdict, policy_), finished);
+  if (!is_unclaimed || verdict != Verdict::approved || terms_.is_release) return;
   const uint32_t cost = costs_.empty() ? 1 : costs_[entry];
   finished.to_release.push_back({.key = std::string{key(entry)}, .cost = cost});
 }

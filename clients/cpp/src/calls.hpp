@@ -1,11 +1,11 @@
-// Single calls that take or give back permits of keys. Part of Client.
+// Single calls that acquire or release permits of keys. Part of Client.
 #pragma once
 
 #include "gathered.hpp"
 
 namespace sluicegate {
 
-// What all entries of one frame share.
+// The terms that all entries of one frame share.
 struct CallTerms {
   bool is_release = false;
   bool may_wait = false;
@@ -16,7 +16,7 @@ struct CallTerms {
 
 class Calls;
 
-// One entry, as its caller asks for it.
+// One entry, as its caller requests it.
 struct Call {
   using Frame = Calls;
 
@@ -26,7 +26,7 @@ struct Call {
   Waiter::Clock::time_point deadline = Waiter::Clock::time_point::max();
 
   CallTerms terms() const noexcept { return {is_release, options.may_wait, options.wait_limit_ms}; }
-  // Entries of a key are decided in the order asked.
+  // The server decides the entries of a key in the order of the calls.
   bool may_overtake(const Gathered&) const noexcept { return false; }
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t amount_max = 1'000'000'000;
 
-// What the server would refuse a whole frame for: other callers' entries may be in it.
+// Checks what would make the server refuse a whole frame, which may have entries of other callers.
 void require_valid(const AcquireOptions& options) {
   const auto is_override = [](uint32_t value, uint32_t least) {
     return value == keep || (value >= least && value <= amount_max);

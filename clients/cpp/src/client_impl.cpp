@@ -11,7 +11,7 @@ namespace {
 
 using Clock = Waiter::Clock;
 
-// Throws where a key got no handle; `outcomes` are those of the keys that were asked for.
+// Throws if a key got no handle; `outcomes` are those of the keys that this call interned.
 std::vector<uint32_t> require_interned(std::vector<uint32_t> handles,
                                        const std::unordered_map<uint32_t, Verdict>& outcomes) {
   std::vector<Verdict> verdicts(handles.size(), Verdict::approved);
@@ -32,8 +32,8 @@ std::vector<uint32_t> require_interned(std::vector<uint32_t> handles,
 
 }  // namespace
 
-// The kernel's clock as of its last tick, and a tick more: it costs a fraction of an exact one, and
-// time-outs of callbacks are not worth that.
+// The kernel's clock as of its last tick, plus a tick: it costs a fraction of the exact clock, and
+// time-outs of callbacks need no exact one.
 Clock::time_point about_now() noexcept {
   constexpr auto tick = std::chrono::milliseconds{10};  // the longest that kernels are built with
   timespec now{};
@@ -48,20 +48,20 @@ void ClientImpl::throw_failure(Failure failure, const Lane& lane) const {
   switch (failure) {
     case Failure::connection_lost:
       throw ConnectionLost(
-          "the connection was lost before the answer came, so a permit may be "
-          "taken" +
+          "the connection was lost before the answer arrived, so a permit may "
+          "be taken" +
           cause);
     case Failure::timed_out:
       throw TimedOut("no answer in time" + cause);
     case Failure::overloaded:
-      throw Overloaded("as many calls are open as pending_max allows (" +
+      throw Overloaded("the client has as many open calls as pending_max allows (" +
                        std::to_string(options_.pending_max) + ")");
     case Failure::draining:
-      throw Refused(ErrorCode::draining, "it shuts down");
+      throw Refused(ErrorCode::draining, "it is shutting down");
     case Failure::closed:
       throw Closed("the client was closed");
     case Failure::unreachable:
-    case Failure::refused:  // has an exception of its own
+    case Failure::refused:  // throw_if_failed() has thrown Refused
     case Failure::none:
       break;
   }
@@ -77,7 +77,7 @@ void ClientImpl::throw_if_failed(const Waiter& waiter, const Lane& lane) const {
 }
 
 Outcome ClientImpl::call(const Call& call, const std::stop_token& stop) {
-  const Inside inside{*this};
+  const BlockingCall blocking{*this};
   Verdict verdict = Verdict::none;
   Waiter waiter{{&verdict, 1}};
   call_on(lane_of(call.key), call, call.options, {.waiter = &waiter, .index = 0, .callback = {}},
@@ -93,7 +93,7 @@ Ticket ClientImpl::call_async(const Call& call, Client::Callback done) {
   return lane_of(call.key).add(timed, {.waiter = nullptr, .index = 0, .callback = std::move(done)});
 }
 
-// Over one lane the caller reads by itself; over several the I/O thread does.
+// The caller reads by itself over one lane; over several the I/O thread does.
 void ClientImpl::run(Waiter& waiter, std::vector<Jobs> jobs_by_lane, Lane::Deadline deadline) {
   std::vector<uint32_t> used;
   for (uint32_t lane = 0; lane < jobs_by_lane.size(); ++lane) {
@@ -105,7 +105,7 @@ void ClientImpl::run(Waiter& waiter, std::vector<Jobs> jobs_by_lane, Lane::Deadl
   wait_for(waiter, deadline);
 }
 
-// While the I/O thread reads.
+// Blocks while the I/O thread reads.
 void ClientImpl::wait_for(Waiter& waiter, Lane::Deadline deadline) {
   while (!waiter.is_done()) {
     waiter.wait_until(deadline);
@@ -128,7 +128,7 @@ BatchOutcome ClientImpl::result(BatchOutcome outcome) const {
   return outcome;
 }
 
-// Entries that may wait are single calls: each has an outcome and a time of its own.
+// Entries that may wait are single calls, because each gets its outcome at its own time.
 BatchOutcome ClientImpl::one_by_one(std::span<const std::string_view> keys,
                                     const AcquireOptions& options) {
   std::vector<Verdict> verdicts(keys.size());
@@ -147,13 +147,13 @@ BatchOutcome ClientImpl::one_by_one(std::span<const std::string_view> keys,
 
 BatchOutcome ClientImpl::batch(std::span<const std::string_view> keys,
                                const AcquireOptions& options) {
-  const Inside inside{*this};
+  const BlockingCall blocking{*this};
   if (keys.empty()) return {};
   if (options.may_wait) return one_by_one(keys, options);
   return result(ask(keys, options));
 }
 
-// Without waiting, and without a word on failures.
+// For entries that may not wait. Failures stay in the outcome: the caller throws.
 BatchOutcome ClientImpl::ask(std::span<const std::string_view> keys,
                              const AcquireOptions& options) {
   std::vector<Verdict> verdicts(keys.size());
@@ -174,11 +174,11 @@ BatchOutcome ClientImpl::ask(std::span<const std::string_view> keys,
 }
 
 BatchOutcome ClientImpl::batch(std::span<const uint32_t> handles, const AcquireOptions& options) {
-  const Inside inside{*this};
+  const BlockingCall blocking{*this};
   if (handles.empty()) return {};
   const uint32_t largest = *std::max_element(handles.begin(), handles.end());
   if (largest >= handles_.count()) {
-    throw std::invalid_argument("this client gave no handle " + std::to_string(largest));
+    throw std::invalid_argument("this client has no handle " + std::to_string(largest));
   }
   if (options.may_wait) {
     std::vector<std::string_view> keys;
@@ -208,7 +208,8 @@ BatchOutcome ClientImpl::batch(std::span<const uint32_t> handles, const AcquireO
                          options);
 }
 
-// What no connection held a number for: the keys that a server had no room to intern again.
+// Acquires by key where no connection holds a handle, because the server had no room to intern the
+// key again.
 BatchOutcome ClientImpl::ask_rest_by_key(std::span<const uint32_t> handles, BatchOutcome outcome,
                                          const AcquireOptions& options) {
   std::vector<uint32_t> places;
@@ -225,9 +226,9 @@ BatchOutcome ClientImpl::ask_rest_by_key(std::span<const uint32_t> handles, Batc
   return result(std::move(outcome));
 }
 
-// Asks one question and has its answer taken; throws where there is none, whatever the policy.
+// Asks one question and lets `take` read the answer; throws without an answer, under every policy.
 void ClientImpl::ask(uint32_t lane, Question::Encode encode, Question::Take take) {
-  const Inside inside{*this};
+  const BlockingCall blocking{*this};
   Verdict unused = Verdict::none;
   Waiter waiter{{&unused, 1}};
   Jobs jobs;
@@ -239,7 +240,7 @@ void ClientImpl::ask(uint32_t lane, Question::Encode encode, Question::Take take
   if (waiter.failure() != Failure::none) throw_failure(waiter.failure(), lanes_[lane]);
 }
 
-// Keys whose seats are not of the connection that their lane has now.
+// Interns keys whose handle slots are not valid on the lane's current connection.
 void ClientImpl::intern_on(uint32_t lane, std::span<const uint32_t> handles,
                            std::vector<Verdict>& verdicts) {
   std::vector<std::string_view> keys;
@@ -267,7 +268,7 @@ void ClientImpl::intern_on(uint32_t lane, std::span<const uint32_t> handles,
 std::vector<uint32_t> ClientImpl::intern(std::span<const std::string_view> keys) {
   std::vector<uint32_t> handles(keys.size());
   std::vector<std::vector<uint32_t>> missing_by_lane(LaneSet::lanes_max);
-  std::unordered_map<uint32_t, Verdict> outcomes;  // of those that have no seat yet
+  std::unordered_map<uint32_t, Verdict> outcomes;  // of those without a valid handle slot
   for (size_t i = 0; i < keys.size(); ++i) {
     handles[i] = handles_.add(keys[i]);
     const uint32_t lane = lane_index(keys[i]);

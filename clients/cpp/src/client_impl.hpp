@@ -1,5 +1,5 @@
-// What a Client is made of: its lanes, who connects them, and how calls are made over them.
-// Lives:  as long as its Client; nobody is inside any more when it goes.
+// The implementation of a Client: its lanes, the connector, and the calls over the lanes.
+// Lives:  as long as its Client; the destructor waits until no blocking call is inside.
 #pragma once
 
 #include <atomic>
@@ -35,7 +35,7 @@ class ClientImpl {
   }
   ~ClientImpl() {
     close();
-    // Whose calls were just completed may not have left them.
+    // Callers whose calls close() completed may still be inside them.
     while (callers_.load() > 0) std::this_thread::sleep_for(std::chrono::microseconds{100});
   }
   ClientImpl(const ClientImpl&) = delete;
@@ -65,7 +65,7 @@ class ClientImpl {
 
   size_t connections() {
     size_t sum = 0;
-    for (uint32_t i = 0; i < lanes_.count(); ++i) sum += lanes_[i].mark_awake() ? 1 : 0;
+    for (uint32_t i = 0; i < lanes_.count(); ++i) sum += lanes_[i].is_connected() ? 1 : 0;
     return sum;
   }
 
@@ -74,7 +74,7 @@ class ClientImpl {
   QuotaOutcome call(const QuotaCall& call, const std::stop_token& stop);
   using QuotaDone = std::function<void(QuotaOutcome)>;
   Ticket call_async(const QuotaCall& call, QuotaDone done);
-  void send_off(const QuotaCall& call);
+  void send_detached(const QuotaCall& call);
   Reservation guard(QuotaOutcome outcome) noexcept { return {*this, std::move(outcome)}; }
   QuotaBatchOutcome batch(std::span<const ReserveEntry> entries, const ReserveOptions& shared);
   QuotaBatchOutcome batch(std::span<const SettleEntry> entries);
@@ -91,12 +91,12 @@ class ClientImpl {
   }
   Lane& lane_of(std::string_view key) { return lanes_[lane_index(key)]; }
   uint32_t lane_index(std::string_view key) noexcept { return usable_lane(routing_.lane_of(key)); }
-  // The lane itself, or while it has no connection one that has: a shard that does not own a key
-  // has it decided all the same.
+  // The lane itself, or while it has no connection the first lane, if that has one: the server also
+  // decides keys that the connection's shard does not own.
   uint32_t usable_lane(uint32_t lane) noexcept {
     const bool is_there = lane < lanes_.count();
-    if (is_there && lanes_[lane].mark_awake()) return lane;
-    return is_there && !lanes_[0].mark_awake() ? lane : 0;
+    if (is_there && lanes_[lane].is_connected()) return lane;
+    return is_there && !lanes_[0].is_connected() ? lane : 0;
   }
   Lane::Deadline deadline_of(const AcquireOptions& options) const {
     const auto limit = patience(options, options_.call_timeout);
@@ -104,18 +104,18 @@ class ClientImpl {
   }
 
  private:
-  // Counts a blocking call, and refuses it to callbacks: they would wait for themselves.
-  class Inside {
+  // Counts a blocking call, and throws in a callback, which would wait for itself.
+  class BlockingCall {
    public:
-    explicit Inside(ClientImpl& impl) : impl_{impl} {
+    explicit BlockingCall(ClientImpl& impl) : impl_{impl} {
       if (impl.io_.is_current()) {
-        throw std::logic_error("a callback must not call what blocks: it is what others wait for");
+        throw std::logic_error("a callback must not make a blocking call: others wait for it");
       }
       ++impl_.callers_;
     }
-    ~Inside() { --impl_.callers_; }
-    Inside(const Inside&) = delete;
-    Inside& operator=(const Inside&) = delete;
+    ~BlockingCall() { --impl_.callers_; }
+    BlockingCall(const BlockingCall&) = delete;
+    BlockingCall& operator=(const BlockingCall&) = delete;
 
    private:
     ClientImpl& impl_;
@@ -123,11 +123,11 @@ class ClientImpl {
 
   using Jobs = std::vector<std::unique_ptr<Job>>;
 
-  // Over one lane; returns when the outcome is there.
+  // Over one lane; returns when the outcome has arrived.
   template <typename AnyCall>
   void call_on(Lane& lane, AnyCall call, const AcquireOptions& options, Target target,
                const std::stop_token& stop);
-  // Of a blocking call, by the policy.
+  // For blocking calls, by the failure policy.
   void throw_if_failed(const Waiter& waiter, const Lane& lane) const;
   template <typename SliceType, typename Entry, typename LaneOf, typename TextBytes, typename Make>
   QuotaBatchOutcome ask_batch(std::span<const Entry> entries, const AcquireOptions& options,
@@ -171,7 +171,7 @@ void ClientImpl::call_on(Lane& lane, AnyCall call, const AcquireOptions& options
   throw_if_failed(waiter, lane);
 }
 
-// A deadline of calls whose caller does not wait, from the kernel's clock as of its last tick.
+// The current time for deadlines of calls that do not block: cheap, and at most a tick late.
 Lane::Clock::time_point about_now() noexcept;
 
 }  // namespace sluicegate

@@ -1,4 +1,4 @@
-// The calls of a Client about quotas: what they may ask, where they go, and what comes of them.
+// The calls of a Client about quotas: their validation, their lanes and their outcomes.
 #include <algorithm>
 #include <future>
 #include <iterator>
@@ -20,7 +20,8 @@ constexpr size_t label_bytes_max = 128;  // of an id, and of an owner
 constexpr uint32_t lifetime_ms_min = 10;
 constexpr uint32_t lifetime_ms_max = 2'592'000'000;
 
-// What the server would refuse a whole frame for: other callers' entries may be in it.
+// Checks a rule whose violation would make the server refuse the whole frame, which may have
+// entries of other callers.
 void require(bool is_right, const char* rule) {
   if (!is_right) throw std::invalid_argument(rule);
 }
@@ -56,8 +57,8 @@ void require_valid(const QuotaCall& call) {
   require_amounts(call);
 }
 
-// What is the default anyway is not told.
-uint64_t reported(uint64_t amount) noexcept {
+// 0 is the default, so the frame needs no value.
+uint64_t unset_if_zero(uint64_t amount) noexcept {
   return amount == 0 ? unset : amount;
 }
 
@@ -74,9 +75,9 @@ QuotaCall call_of(Kind kind, const Subjects& subjects, const ReserveOptions& opt
           .subjects = subjects.names(),
           .client_id = options.id,
           .requests = options.requests == 1 ? keep : options.requests,
-          .input_tokens = reported(options.input_tokens),
+          .input_tokens = unset_if_zero(options.input_tokens),
           .output_tokens = options.max_output_tokens.value_or(unset),
-          .cost = reported(options.cost),
+          .cost = unset_if_zero(options.cost),
           .timeout = options.timeout};
 }
 
@@ -88,7 +89,7 @@ void put_used(QuotaCall& call, const Used& used) {
           "an amount is 2^63 - 1 at most");
   call.requests = used.requests.value_or(keep);
   call.input_tokens = used.input_tokens.value_or(unset);
-  call.cached_input_tokens = reported(used.cached_input_tokens);
+  call.cached_input_tokens = unset_if_zero(used.cached_input_tokens);
   call.output_tokens = used.output_tokens.value_or(unset);
   call.cost = used.cost.value_or(unset);
 }
@@ -128,13 +129,13 @@ ClientImpl::QuotaDone or_nothing(Client::QuotaCallback done) {
   return [](const QuotaOutcome&) {};
 }
 
-// How long a call may take.
+// The options that limit the time of a call.
 AcquireOptions patience_of(const QuotaCall& call) {
   return {
       .may_wait = call.may_wait(), .wait_limit_ms = call.wait_limit_ms, .timeout = call.timeout};
 }
 
-// The only answer of a question that changes something.
+// The answer to a question that changes a quota or usage has exactly one code.
 QuotaCode code_of(const Answer& answer) {
   const auto* answers = std::get_if<QuotaAnswers>(&answer);
   if (answers == nullptr || answers->codes.size() != 1) throw_unexpected(answer);
@@ -143,11 +144,11 @@ QuotaCode code_of(const Answer& answer) {
 
 }  // namespace
 
-// ------------------------------------------------------------------------------------- core
+// ------------------------------------------------------------------------------------ calls
 
 QuotaOutcome ClientImpl::call(const QuotaCall& call, const std::stop_token& stop) {
   require_valid(call);
-  const Inside inside{*this};
+  const BlockingCall blocking{*this};
   Verdict verdict = Verdict::none;
   QuotaOutcome outcome;
   Waiter waiter{{&verdict, 1}};
@@ -168,10 +169,10 @@ Ticket ClientImpl::call_async(const QuotaCall& call, QuotaDone done) {
       timed, {.waiter = nullptr, .index = 0, .callback = deliver, .place = place.get()});
 }
 
-void ClientImpl::send_off(const QuotaCall& call) {
+void ClientImpl::send_detached(const QuotaCall& call) {
   QuotaCall timed = call;
   timed.deadline = about_now() + options_.call_timeout;
-  lane_of(call).send_off(timed);
+  lane_of(call).send_detached(timed);
 }
 
 QuotaBatchOutcome ClientImpl::result(QuotaBatchOutcome outcome) const {
@@ -181,12 +182,12 @@ QuotaBatchOutcome ClientImpl::result(QuotaBatchOutcome outcome) const {
   return outcome;
 }
 
-// `make_slice(waiter, cut, places, entries, columns)`: a frame's job.
+// `make_slice(waiter, cut, places, entries, columns)` makes a frame's job.
 template <typename SliceType, typename Entry, typename LaneOf, typename TextBytes, typename Make>
 QuotaBatchOutcome ClientImpl::ask_batch(std::span<const Entry> entries,
                                         const AcquireOptions& options, LaneOf lane_of,
                                         TextBytes text_bytes_of, Make make_slice) {
-  const Inside inside{*this};
+  const BlockingCall blocking{*this};
   const size_t count = entries.size();
   QuotaColumns columns{std::vector<QuotaCode>(count),
                        std::vector<uint64_t>(SliceType::makes_reservations ? count : 0)};
@@ -203,8 +204,9 @@ QuotaBatchOutcome ClientImpl::ask_batch(std::span<const Entry> entries,
   }
   run(waiter, std::move(jobs), deadline_of(options));
   for (size_t i = 0; i < count; ++i) {
-    const bool went_ahead = columns.codes[i] == QuotaCode::none && verdicts[i] == Verdict::approved;
-    if (went_ahead) columns.codes[i] = QuotaCode::ok;
+    const bool is_admitted_by_policy =
+        columns.codes[i] == QuotaCode::none && verdicts[i] == Verdict::approved;
+    if (is_admitted_by_policy) columns.codes[i] = QuotaCode::ok;
   }
   return result({std::move(columns.codes), std::move(columns.reservations), waiter.failed(),
                  waiter.failure()});
@@ -237,10 +239,10 @@ QuotaBatchOutcome ClientImpl::batch(std::span<const SettleEntry> entries) {
       });
 }
 
-// Entries that may wait are single calls: each has an outcome and a time of its own.
+// Entries that may wait are single calls, because each gets its outcome at its own time.
 QuotaBatchOutcome ClientImpl::one_by_one(std::span<const ReserveEntry> entries,
                                          const ReserveOptions& shared) {
-  const Inside inside{*this};
+  const BlockingCall blocking{*this};
   std::vector<Verdict> verdicts(entries.size());
   std::vector<QuotaOutcome> outcomes(entries.size());
   Waiter waiter{verdicts};
@@ -284,13 +286,13 @@ QuotaOutcome Reservation::extend(uint32_t lifetime_ms) {
   return impl_->call(extend_of(id(), lifetime_ms), {});
 }
 
-void Reservation::give_up() noexcept {
+void Reservation::cancel_if_open() noexcept {
   ClientImpl* impl = std::exchange(impl_, nullptr);
   if (impl == nullptr) return;
   try {
-    impl->send_off(cancel_of(id(), false));
+    impl->send_detached(cancel_of(id(), false));
   } catch (const std::exception&) {
-    // No memory, or no time: it ends with its lifetime.
+    // The cancel could not be sent: the reservation ends with its lifetime.
   }
 }
 
@@ -357,7 +359,7 @@ QuotaOutcome Client::extend(uint64_t reservation, uint32_t lifetime_ms) {
 
 QuotaBatchOutcome Client::reserve_batch(std::span<const ReserveEntry> entries,
                                         const ReserveOptions& shared) {
-  require(shared.id.empty(), "an id is of one entry: reserve_batch() has none");
+  require(shared.id.empty(), "an id names one entry: reserve_batch() takes none");
   for (const ReserveEntry& entry : entries) {
     QuotaCall call = call_of(Kind::reserve, entry.subject, with_entry(shared, entry));
     call.subjects = {&entry.subject, 1};
@@ -376,9 +378,9 @@ SubjectPage ClientImpl::ask_usage(uint32_t lane, const AskUsage& question) {
   ask(
       lane, [&](uint64_t id, std::vector<uint64_t>& out) { encode(id, question, out); },
       [&](const Answer& answer) {
-        const auto* reported = std::get_if<UsageReply>(&answer);
-        if (reported == nullptr) throw_unexpected(answer);
-        page = reported->page;
+        const auto* reply = std::get_if<UsageReply>(&answer);
+        if (reply == nullptr) throw_unexpected(answer);
+        page = reply->page;
       });
   return page;
 }

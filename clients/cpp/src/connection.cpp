@@ -16,7 +16,7 @@ void require_interned(const Interned& answer) {
   for (size_t i = answer.handles.size(); i-- > 0;) {
     const bool approved = answer.verdicts[i] == Verdict::approved;
     if (approved && answer.handles[i] == no_handle) {
-      throw ProtocolError("the server interned a key and gave no handle");
+      throw ProtocolError("the server interned a key without a handle");
     }
     failed += approved ? 0 : 1;
     first_failed = approved ? first_failed : i;
@@ -70,7 +70,7 @@ template <typename Request>
 uint64_t Connection::queue(const Request& request) {
   check(request);
   std::vector<uint64_t>& output = link_.output();
-  if (draining_) throw Refused(ErrorCode::draining, "the server shuts down");
+  if (draining_) throw Refused(ErrorCode::draining, "it is shutting down");
   const size_t begin = output.size();
   encode(next_id_, request, output);
   const size_t frame_bytes = (output.size() - begin) * sizeof(uint64_t);
@@ -80,7 +80,7 @@ uint64_t Connection::queue(const Request& request) {
       throw LimitExceeded("a frame may have " + std::to_string(welcome().frame_bytes_max) +
                           " bytes, not " + std::to_string(frame_bytes));
     }
-    throw LimitExceeded("as many frames are outstanding as the server allows; receive first");
+    throw LimitExceeded("the server allows no more outstanding frames; receive first");
   }
   outstanding_.add(next_id_, static_cast<uint32_t>(frame_bytes));
   return next_id_++;
@@ -126,7 +126,7 @@ bool Connection::has_answer() const {
   return !kept_.empty() || link_.has_frame();
 }
 
-// Decodes a frame that just came and notes what it settles.
+// Decodes a received frame and removes the request that it answers.
 Answer Connection::settle(Frame frame) {
   Answer answer = decode(frame);
   if (std::holds_alternative<GoAway>(answer)) draining_ = true;
@@ -140,7 +140,7 @@ std::optional<Answer> Connection::receive(Milliseconds timeout) {
     kept_.pop_front();
     return decode(current_);
   }
-  auto frame = link_.next_frame();  // a frame that is there already costs no look at the clock
+  auto frame = link_.next_frame();  // a frame that has arrived needs no clock read
   if (!frame) frame = link_.wait_frame(Clock::now() + timeout);
   if (!frame) return std::nullopt;
   return settle(*frame);
@@ -148,7 +148,7 @@ std::optional<Answer> Connection::receive(Milliseconds timeout) {
 
 // -------------------------------------------------------------------------- blocking calls
 
-// The next answer to `id`; answers to others are kept for receive().
+// The next answer to `id`; keeps other answers for receive().
 Answer Connection::await(uint64_t id, std::optional<Clock::time_point> deadline) {
   for (;;) {
     const auto frame = link_.wait_frame(deadline);
@@ -179,7 +179,7 @@ std::vector<Verdict> Connection::acquire(std::span<const uint32_t> handles,
   return acquire_all(AcquireByHandle{.handles = handles}, handles.size(), options);
 }
 
-// Asks for `count` entries that all have the same options.
+// Acquires `count` entries that all have the same options.
 template <typename Question>
 std::vector<Verdict> Connection::acquire_all(Question question, size_t count,
                                              const AcquireOptions& options) {
@@ -200,7 +200,7 @@ std::vector<Verdict> Connection::acquire_all(Question question, size_t count,
   return await_verdicts(id, count, deadline);
 }
 
-// The verdicts of an Acquire, those of waiting entries included.
+// The verdicts of an Acquire, including those of waiting entries.
 std::vector<Verdict> Connection::await_verdicts(uint64_t id, size_t count,
                                                 std::optional<Clock::time_point> deadline) {
   std::vector<Verdict> result(count);
@@ -210,7 +210,7 @@ std::vector<Verdict> Connection::await_verdicts(uint64_t id, size_t count,
     const auto* first = std::get_if<Verdicts>(&answer);
     if (first == nullptr) throw_unexpected(answer);
     if (first->verdicts.size() != count) {
-      throw ProtocolError("the server answered another number of entries than it was asked");
+      throw ProtocolError("the server answered a wrong number of entries");
     }
     first->verdicts.copy_to(result);
     waiting = static_cast<size_t>(std::count(result.begin(), result.end(), Verdict::queued));
@@ -235,7 +235,7 @@ std::vector<uint32_t> Connection::intern(std::span<const std::string_view> keys)
   const auto* interned = std::get_if<Interned>(&answer);
   if (interned == nullptr) throw_unexpected(answer);
   if (interned->handles.size() != keys.size()) {
-    throw ProtocolError("the server gave another number of handles than it was asked for");
+    throw ProtocolError("the server sent a wrong number of handles");
   }
   require_interned(*interned);
   return {interned->handles.begin(), interned->handles.end()};

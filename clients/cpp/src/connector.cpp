@@ -66,13 +66,13 @@ bool Connector::connect_all() {
       }
       connect(lane);
     } catch (const Error& fault) {
-      if (is_stopping_) return false;  // close() says what becomes of the calls
+      if (is_stopping_) return false;  // close() completes the calls
       ++failures_;
       rest_all(fault.what());
       return false;
     }
   }
-  // Only now is it known how many shards there are.
+  // Only now the number of shards is known.
   for (uint32_t lane = routing_->shards.load(); lane < lanes_->count(); ++lane) {
     (*lanes_)[lane].retire();
   }
@@ -95,8 +95,8 @@ void Connector::connect(uint32_t index) {
   }
 }
 
-// Gives the seats of the lane's keys their numbers on a new connection. A key that gets none is
-// asked for by its text.
+// Interns the lane's keys on a new connection and stores their handles. A key that gets none is
+// sent as text.
 void Connector::intern(Link& link, uint32_t lane, uint32_t tag) {
   std::vector<std::string_view> keys;
   std::vector<uint32_t> handles;

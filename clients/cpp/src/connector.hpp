@@ -1,9 +1,10 @@
-// Gives lanes their connections, one after the other, as often as they lose them. Part of Client.
+// Connects the lanes, one after the other, and again after each loss. Part of Client.
 // Flow:   connect, greet -> learn the routing, add lanes for more shards -> intern the keys that
 //         belong to the lane -> Lane::install().
-// Shape:  a thread of its own, as resolving names and connecting block. After a failed attempt all
-//         lanes without a connection rest, each time twice as long, up to `backoff_longest`, less a
-//         random part of up to a half, lest all clients of a server come back at once.
+// Shape:  a thread of its own, because resolving names and connecting block. After a failed attempt
+//         all lanes without a connection rest, each time twice as long, up to `backoff_longest`,
+//         less a random part of up to a half, so that not all clients of a server reconnect at
+//         once.
 #pragma once
 
 #include <atomic>
@@ -31,11 +32,11 @@ class Connector {
   Connector(std::string host, uint16_t port, const ClientOptions& options);
 
   void start(LaneSet& lanes, IoThread& io, Routing& routing, HandleTable& handles);
-  // Ends an attempt that runs, but for the resolving of a name.
+  // Ends a running attempt, except while it resolves a name.
   void stop();
   // A lane lost its connection.
   void notify();
-  // A lane's connection is of use: the next pause is a first one.
+  // The server answers on a lane's connection: resets the backoff.
   void note_answer() noexcept { failures_ = 0; }
 
  private:

@@ -1,4 +1,4 @@
-// Frames into answers, in place. kj exceptions end here: they become ProtocolError.
+// Decodes frames into answers, in place. kj exceptions end here: they become ProtocolError.
 #include <type_traits>
 
 #include "decode_columns.hpp"
@@ -90,11 +90,11 @@ Inspected inspected(uint64_t id, schema::Inspected::Reader from) {
   return to;
 }
 
-// A Verdicts frame without details in one segment, as the server lays it out, word by word:
+// A Verdicts frame without details in one segment and standard layout, word by word:
 //   0 table | 1 -> ServerFrame | 2 id | 3 kind | 4 -> Verdicts | 5 count | 6 -> bytes | 7 no
 //   details | 8... the bytes
-// Nearly every answer is one: recognised by comparing five words, it needs no reader. Nothing for
-// any other frame, be it right or wrong.
+// Fast path: nearly every answer is such a frame. Comparing five words recognises it, without a
+// reader. Returns nothing for any other frame, valid or not.
 std::optional<Verdicts> plain_verdicts(std::span<const uint64_t> frame) {
   constexpr size_t words_before_bytes = 8;
   constexpr uint64_t to_server_frame = uint64_t{2} << 32 | uint64_t{1} << 48;  // 2 data, 1 pointer

@@ -1,4 +1,4 @@
-// What the frames of all kinds are read with, in place; and the readers of quotas' frames.
+// Functions that read frames of all kinds in place, and the readers of quota frames.
 // Errors: ProtocolError, and kj exceptions, which end in decode().
 #pragma once
 
@@ -22,14 +22,14 @@ constexpr capnp::ElementSize element_size = sizeof(T) == 8   ? capnp::ElementSiz
                                             : sizeof(T) == 2 ? capnp::ElementSize::TWO_BYTES
                                                              : capnp::ElementSize::BYTE;
 
-// A list's elements where they lie. A struct list in its place is accepted by the library, but
-// its raw bytes are something else: refused.
+// A list's elements, in place. The library accepts a struct list here as well, but its raw bytes
+// are no elements: refused.
 template <typename T>
 std::span<const T> column(typename capnp::List<T>::Reader list) {
   if (list.size() == 0) return {};
   const capnp::AnyList::Reader any = capnp::toAny(list);
   if (any.getElementSize() != element_size<T>) {
-    throw ProtocolError("the server sent a column of another element size");
+    throw ProtocolError("the server sent a column with a wrong element size");
   }
   return {reinterpret_cast<const T*>(any.getRawBytes().begin()), list.size()};
 }
@@ -52,7 +52,7 @@ template <typename T>
 std::span<const T> detail_column(typename capnp::List<T>::Reader list, size_t count) {
   const std::span<const T> elements = column<T>(list);
   if (!elements.empty() && elements.size() != count) {
-    throw ProtocolError("the server sent a detail column of another length than its verdicts");
+    throw ProtocolError("the server sent a detail column whose length differs from its verdicts");
   }
   return elements;
 }

@@ -1,4 +1,4 @@
-// Answers about quotas. What a newer server may name is kept as a number.
+// Decodes answers about quotas. Enumerators that only a newer server has stay numbers.
 #include "decode_columns.hpp"
 
 namespace sluicegate {
@@ -14,7 +14,7 @@ std::span<const T> full_column(typename capnp::List<T>::Reader list, size_t coun
   return elements;
 }
 
-// The next name of those that lie end to end.
+// Reads names that lie end to end.
 class Names {
  public:
   explicit Names(capnp::Data::Reader all) : rest_{all.asChars().begin(), all.size()} {}
@@ -116,7 +116,7 @@ UsageReply usage_reply(uint64_t id, schema::UsageReply::Reader from) {
                              .limits = {}});
   }
   for (LimitState& limit : limit_states(from.getLimits())) {
-    if (limit.entry >= count) throw ProtocolError("the server told a limit of no subject");
+    if (limit.entry >= count) throw ProtocolError("the server sent a limit without a subject");
     page.subjects[limit.entry].limits.push_back(std::move(limit));
   }
   page.cursor = from.getCursor();

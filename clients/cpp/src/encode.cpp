@@ -1,5 +1,5 @@
-// Requests into frames of one segment, laid out in place at the end of the output by FrameLayout.
-// The schema's offsets below are pinned by golden files of the `capnp` tool.
+// Encodes requests into frames of one segment, laid out in place at the end of the output by
+// FrameLayout. Golden files of the `capnp` tool pin the schema's offsets below.
 #include "encode_columns.hpp"
 #include "sluicegate/frames.hpp"
 
@@ -27,7 +27,7 @@ constexpr size_t handles_at = 0;
 constexpr size_t acquire_columns_at = 2;    // the first optional one
 constexpr size_t by_handle_columns_at = 1;  // likewise
 
-// --------------------------------------- what Acquire and AcquireByHandle have in common
+// ------------------------------------------------ shared by Acquire and AcquireByHandle
 
 template <typename Question>
 size_t optional_columns_words(const Question& question, size_t count) {

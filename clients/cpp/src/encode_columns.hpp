@@ -1,4 +1,4 @@
-// What the frames of all kinds are laid out with: keys, and columns of numbers.
+// Functions that lay out frames of all kinds: keys, and columns of numbers.
 // Errors: LimitExceeded for columns that do not fit together.
 #pragma once
 
@@ -71,7 +71,7 @@ inline void copy_key(char* to, std::string_view key) noexcept {
   if (!key.empty()) std::memcpy(to, key.data(), key.size());
 }
 
-// Their bytes at `pointer`, their sizes behind it.
+// The bytes of the texts at `pointer`, their sizes behind it.
 inline void add_texts(FrameLayout& frame, size_t pointer, std::span<const std::string_view> texts,
                       size_t text_bytes) {
   char* at = frame.add_list<char>(pointer, text_bytes);

@@ -1,5 +1,5 @@
-// Requests about quotas into frames. Those of every call are laid out in place, as encode.cpp does;
-// what is rare and has structs in lists is built by the library.
+// Encodes requests about quotas. Frequent requests are laid out in place, as in encode.cpp; the
+// library builds the rare ones that have structs in lists.
 #include <capnp/serialize.h>
 
 #include "encode_columns.hpp"
@@ -89,7 +89,7 @@ void encode_reserve(FrameKind kind, uint64_t id, const Reserve& request,
   std::copy(request.owner.begin(), request.owner.end(), owner);
 }
 
-// What the library builds, at the end of the output.
+// Builds a frame with the library, and appends it to the output.
 template <typename Fill>
 void build(uint64_t id, std::vector<uint64_t>& out, Fill fill) {
   capnp::MallocMessageBuilder message;

@@ -1,10 +1,12 @@
-// Lays out one client frame at the end of the output, as the library's builder would, without it.
+// Lays out one client frame at the end of the output exactly as the library's builder would, but
+// without it.
 // Flow:   the constructor writes table, ClientFrame and an empty body; set() and add_list() fill
 //         the body, in the schema's order.
 // Shape:  one segment; structs in full size, each list behind the last (docs/protocol.md). The
-//         frame's size is told beforehand, so that it is written where it is sent from.
+//         caller passes the frame's size in advance, so the frame is written directly into the
+//         output.
 // Units:  words of 8 bytes unless named otherwise; little-endian, as all machines we run on.
-// Lives:  what add_list() returns until the output grows.
+// Lives:  the result of add_list() is valid until the output grows.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +36,7 @@ class FrameLayout {
     constexpr size_t words() const noexcept { return size_t{data_words} + pointers; }
   };
 
-  // All lists together take exactly `lists_words`.
+  // `lists_words` is the exact size of all lists together.
   FrameLayout(std::vector<uint64_t>& out, uint64_t id, uint16_t kind, Shape body,
               size_t lists_words)
       : FrameLayout{out, id, kind, body.words() + lists_words} {

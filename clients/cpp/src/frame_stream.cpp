@@ -29,7 +29,7 @@ bool FrameWriter::write_some(int socket, Traffic& traffic) {
       drop_written();
       return false;
     } else if (errno == EPIPE || errno == ECONNRESET) {
-      return false;  // an Error frame may still lie in the socket; reading tells
+      return false;  // the socket may still hold an Error frame: the next read returns it
     } else if (errno != EINTR) {
       throw ConnectionLost("sending to " + peer_ + " failed: " + std::strerror(errno));
     }
@@ -39,8 +39,8 @@ bool FrameWriter::write_some(int socket, Traffic& traffic) {
   return true;
 }
 
-// Lest a connection that never catches up keeps everything it ever wrote: when less is left than
-// was written, so that each byte moves once at most.
+// Drops written bytes, so that a connection that never catches up does not keep everything it
+// wrote. Only when less is left than was written, so that each byte moves once at most.
 void FrameWriter::drop_written() {
   const size_t written_words = begin_bytes_ / sizeof(uint64_t);
   if (written_words <= output_.size() - written_words) return;
@@ -78,7 +78,7 @@ bool FrameReader::read_some(int socket, Traffic& traffic) {
   return false;
 }
 
-// The frame that lies whole at the front of the input.
+// The frame at the front of the input, if it is complete.
 std::optional<FrameReader::Frame> FrameReader::whole_frame() const {
   const auto words = std::span{input_}.subspan(begin_bytes_ / sizeof(uint64_t));
   const size_t whole_words = (end_bytes_ - begin_bytes_) / sizeof(uint64_t);

@@ -24,7 +24,7 @@ uint32_t Gathered::add_entry(Target target, Clock::time_point deadline) {
   return entry;
 }
 
-// Who has left is not asked for.
+// The frame does not request the entries of callers who have left.
 bool Gathered::prepare() {
   is_sent_ = true;
   if (!has_gaps_) return true;
@@ -51,7 +51,7 @@ bool Gathered::begin_repeat() {
   return left_ > 0;
 }
 
-// A column of one byte stands for all of them, so this looks at each byte there is.
+// A column of one byte stands for all entries, so this searches the bytes, not the entries.
 bool Gathered::will_wait(const Answer& answer) const {
   const auto holds = [](std::span<const uint8_t> bytes, uint8_t queued_byte) {
     return std::find(bytes.begin(), bytes.end(), queued_byte) != bytes.end();
@@ -66,11 +66,11 @@ bool Gathered::will_wait(const Answer& answer) const {
 }
 
 void Gathered::note_decided(size_t answered_count) {
-  if (answered_count != asked_count() || std::exchange(is_decided_, true)) throw_misfit();
+  if (answered_count != requested_count() || std::exchange(is_decided_, true)) throw_misfit();
 }
 
 size_t Gathered::take_out_of_queue(uint32_t place) {
-  if (place >= asked_count()) throw_misfit();
+  if (place >= requested_count()) throw_misfit();
   const size_t entry = entry_at(place);
   if ((states_[entry] & queued) == 0) throw_misfit();
   states_[entry] &= static_cast<uint8_t>(~queued);
@@ -85,7 +85,7 @@ void Gathered::take_refusal(const Refusal& refusal, Finished& finished) {
 }
 
 bool Gathered::conclude(size_t entry, const Outcome& outcome, Finished& finished) {
-  if (!is_left(entry)) {
+  if (!is_abandoned(entry)) {
     finish(entry, outcome, finished);
     return false;
   }
@@ -122,7 +122,8 @@ void Gathered::fail(Failure failure, Finished& finished) {
   for (size_t i = 0; i < targets_.size(); ++i) finish(i, outcome_of(failure, policy_), finished);
 }
 
-// Who waited in line was refused for want of permits, not for want of an answer.
+// A caller that waited in the queue got no permit in time, but it did get an answer: its outcome is
+// `wait_limit`.
 void Gathered::abandon(uint32_t entry, Finished& finished) {
   if ((states_[entry] & (complete | abandoned)) != 0) return;
   const bool was_queued = (states_[entry] & queued) != 0;

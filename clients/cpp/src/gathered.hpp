@@ -1,9 +1,9 @@
-// A frame of single calls of many callers: who is told of each entry, and which of them are over.
-// Part of Client.
-// Flow:   entries join while it is staged -> prepare() -> sent -> decided, or in the server's line
+// A frame of single calls of many callers: the target of each entry, and which entries are
+// complete. Part of Client.
+// Flow:   entries join while it is staged -> prepare() -> sent -> decided, or in the server's queue
 //         -> complete
-// Shape:  what the entries ask, and what is answered, is of the classes below it.
-// Threads: as every job.
+// Shape:  the derived classes have the requests of the entries, and read the answers.
+// Threads: as for every Job.
 #pragma once
 
 #include "job.hpp"
@@ -31,26 +31,28 @@ class Gathered : public Job {
   bool has_open_entries() const noexcept override { return left_ > 0; }
   Gathered* gathered() noexcept override { return this; }
 
-  // Not sent a second time: calls may join while it is staged.
+  // True while calls may still join; false for a frame that is sent a second time.
   bool may_be_joined() const noexcept { return may_be_joined_; }
   size_t left() const noexcept { return left_; }
-  // Wants an entry out of its line, now or as soon as it stands there.
+  // Withdraws an entry from its queue, now or as soon as the server queues it.
   void cancel(uint32_t entry, Finished& finished);
 
  protected:
-  // As if it were new, but for the memory that it has.
+  // Resets it like a new one, but keeps its memory.
   void begin_anew(bool may_wait);
   // Returns the entry's number.
   uint32_t add_entry(Target target, Clock::time_point deadline);
   size_t entries_count() const noexcept { return targets_.size(); }
   const Target& target(size_t entry) const noexcept { return targets_[entry]; }
 
-  // The entries that are asked, in their order in the frame.
-  size_t asked_count() const noexcept { return order_.empty() ? targets_.size() : order_.size(); }
+  // The entries that the frame requests, in their order there.
+  size_t requested_count() const noexcept {
+    return order_.empty() ? targets_.size() : order_.size();
+  }
   size_t entry_at(size_t place) const noexcept { return order_.empty() ? place : order_[place]; }
-  // A column's elements of the entries that are asked.
+  // A column's elements for the requested entries.
   template <typename T>
-  std::span<const T> asked(const std::vector<T>& column, std::vector<T>& scratch) const {
+  std::span<const T> requested(const std::vector<T>& column, std::vector<T>& scratch) const {
     if (order_.empty() || column.empty()) return column;
     scratch.clear();
     for (const uint32_t entry : order_) scratch.push_back(column[entry]);
@@ -66,18 +68,20 @@ class Gathered : public Job {
     column.push_back(value);
   }
 
-  // Its first answer has come, for so many entries; throws for another number, or a second one.
+  // Notes the first answer, for `answered_count` entries; throws for a wrong count, or when it was
+  // noted before.
   void note_decided(size_t answered_count);
-  // The entry at a place that is granted leaves the line; throws for one that stands in none.
+  // Removes the granted entry at a place from the queue; throws if it does not wait.
   size_t take_out_of_queue(uint32_t place);
   void put_in_queue(size_t entry, Finished& finished);
-  // True where its caller has left and does not go ahead: what it got is nobody's.
+  // True when the entry's caller has left and did not count it as approved: no caller uses the
+  // grant then, and the client must undo it.
   bool conclude(size_t entry, const Outcome& outcome, Finished& finished);
-  bool is_left(size_t entry) const noexcept { return (states_[entry] & abandoned) != 0; }
+  bool is_abandoned(size_t entry) const noexcept { return (states_[entry] & abandoned) != 0; }
   void take_refusal(const Refusal& refusal, Finished& finished);
 
  private:
-  // `used`: abandoned by who went ahead all the same.
+  // `used`: abandoned, but its caller got `approved` by the failure policy.
   enum State : uint8_t {
     open = 0,
     queued = 1,
@@ -87,7 +91,7 @@ class Gathered : public Job {
     complete = 16
   };
 
-  // Completes one entry at once; the server's answer to it, when it comes, is undone.
+  // Completes one entry at once; the client undoes the server's later answer to it.
   void abandon(uint32_t entry, Finished& finished);
   void finish(size_t entry, const Outcome& outcome, Finished& finished);
   void withdraw(size_t entry, Finished& finished) const;
@@ -97,10 +101,10 @@ class Gathered : public Job {
   std::vector<Target> targets_;
   std::vector<Clock::time_point> deadlines_;
   std::vector<uint8_t> states_;
-  std::vector<uint32_t> order_;  // the entries that are asked; empty: all
-  bool has_gaps_ = false;        // some entries are not to be asked
+  std::vector<uint32_t> order_;  // the requested entries; empty: all
+  bool has_gaps_ = false;        // some entries are not to be requested
   bool is_sent_ = false;
-  bool is_decided_ = false;  // its first answer has come
+  bool is_decided_ = false;  // its first answer has arrived
   bool may_be_joined_ = true;
   size_t left_ = 0;
 };

@@ -10,7 +10,7 @@ uint32_t HandleTable::add(std::string_view key) {
   const uint32_t handle = count_.load(std::memory_order_relaxed);
   if (handle == keys_max) {
     throw LimitExceeded("a client interns " + std::to_string(keys_max) +
-                        " keys at most: ask for further ones by key");
+                        " keys at most: acquire further ones by key");
   }
   if (at(handle) == 0) {
     owned_.push_back(std::make_unique<Block>());

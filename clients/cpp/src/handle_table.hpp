@@ -1,9 +1,8 @@
-// The keys that a client has interned, and their numbers on its connections. Part of Client.
-// Shape:  the client's handle is an index. Its seat says which number a server has for it, and by
-//         the link's tag on which connection that holds: a seat of another connection is never
-//         taken for one of this.
-// Lives:  keys stay as long as the client; a handle is never given to another key.
-// Threads: seats and keys are read by all threads, without a lock; add() takes one.
+// The keys that a client has interned, and the server's handles for them. Part of Client.
+// Shape:  the client's handle is an index. Its handle slot has the server's handle, and the tag of
+//         the link on which that handle is valid: it is never used on another connection.
+// Lives:  keys stay as long as the client; a handle is never reused for another key.
+// Threads: all threads read handle slots and keys without a lock; add() takes one.
 #pragma once
 
 #include <array>
@@ -23,7 +22,7 @@ class HandleTable {
  public:
   static constexpr uint32_t keys_max = 1 << 24;
 
-  // The handle of a key, a new one where it has none. Throws LimitExceeded when there are keys_max.
+  // The handle of a key, a new one if it has none. Throws LimitExceeded beyond keys_max keys.
   uint32_t add(std::string_view key);
   uint32_t count() const noexcept { return count_.load(std::memory_order_acquire); }
 
@@ -65,8 +64,8 @@ class HandleTable {
   std::atomic<uint32_t> count_{0};
 };
 
-// What a seat says of its connection: the lane in the upper 10 bits, its how-manieth connection in
-// the others, from 1; 0 is no connection.
+// Identifies a connection in a handle slot: the lane in the upper 10 bits, and the count of the
+// lane's connections so far in the others, from 1; 0 is no connection.
 constexpr uint32_t link_tag(uint32_t lane, uint32_t generation) noexcept {
   return lane << 22 | (generation & 0x3F'FFFF);
 }

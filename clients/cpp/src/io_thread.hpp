@@ -1,7 +1,8 @@
-// The thread that does what no blocking caller does: it reads answers for callbacks, writes what a
-// socket did not take at once, watches idle connections and time-outs. Part of Client.
+// The thread that does what no blocking caller does: it reads answers for callbacks, writes the
+// bytes that a socket did not take at once, and watches idle connections and time-outs. Part of
+// Client.
 // Shape:  one poll() over a wake-up and the socket of every lane.
-// Bounds: who posts waits while 65,536 callbacks are posted and not called.
+// Bounds: post() waits while 65,536 callbacks are posted and not called.
 #pragma once
 
 #include <atomic>
@@ -24,14 +25,14 @@ class IoThread {
   IoThread& operator=(const IoThread&) = delete;
 
   void start(LaneSet& lanes);
-  // Ends the thread, and calls what was posted. No lane may need it any more.
+  // Ends the thread, and calls the posted callbacks. No lane may need it any more.
   void stop();
-  // Calls what was posted, on this thread.
+  // Calls the posted callbacks, on the current thread.
   void run_posted();
 
-  // Makes it look at all lanes again.
+  // Makes it check all lanes again.
   void signal() noexcept;
-  // A callback whose outcome another thread came to know. After stop() it is called at once.
+  // Posts a callback whose outcome another thread received. After stop() it is called at once.
   void post(FinishedEntry entry);
   bool is_current() const noexcept { return std::this_thread::get_id() == id_; }
 

@@ -11,7 +11,7 @@ Failure failure_of(const Refusal& refusal) noexcept {
 }
 
 void throw_misfit() {
-  throw ProtocolError("the server answered other entries than it was asked");
+  throw ProtocolError("the server answered entries that the client did not request");
 }
 
 Outcome outcome_of(Failure failure, OnFailure policy) noexcept {
@@ -27,7 +27,7 @@ Outcome outcome_of(Failure failure, OnFailure policy) noexcept {
   return {Verdict::none, failure};
 }
 
-// Who shuts down has not refused by a limit.
+// A server that is shutting down has not denied by a limit: that is a failure.
 Outcome outcome_of(Verdict verdict, OnFailure policy) noexcept {
   if (verdict == Verdict::draining) return outcome_of(Failure::draining, policy);
   return {verdict, Failure::none};
@@ -148,14 +148,14 @@ bool HandleSlice::encode(std::vector<uint64_t>& out) {
   return true;
 }
 
-void HandleSlice::give_up(Finished& finished) {
+void HandleSlice::complete_unsent(Finished& finished) {
   if (waiter() != nullptr) complete_with(not_held, finished);
 }
 
 // ----------------------------------------------------------------------------------- Question
 
 size_t Question::frame_bytes() const {
-  return head_bytes;  // small, or sent by who keeps to the server's bounds
+  return head_bytes;  // small, or the caller keeps to the server's bounds
 }
 
 bool Question::leave(const Waiter& waiter, Finished& finished) {

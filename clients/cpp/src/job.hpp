@@ -1,13 +1,12 @@
-// What a lane sends as one frame, and who is told of its answers. Part of Client.
-// Flow:   staged by a caller -> encode() by whoever writes -> take() its answers -> Finished
-// Shape:  what is Gathered (gathered.hpp) has single calls of many callers; Slice is a part of one
-//         caller's batch; Question is any other frame. A job has one id for life, which is its
-//         frame's.
+// A job: one frame of a lane, and the targets of its answers. Part of Client.
+// Flow:   a caller stages it -> the writing thread calls encode() -> take() its answers -> Finished
+// Shape:  Gathered (gathered.hpp) has single calls of many callers; Slice is a part of one caller's
+//         batch; Question is any other frame. A job keeps one id, which is its frame's.
 // Errors: take() throws ProtocolError for an answer that does not fit.
-// Lives:  a Slice and a Question use what their caller has until they are complete, or the caller
-//         has left them.
-// Threads: encode() runs without the lane's lock, beside whatever else but take() and leave() of a
-//         Slice or Question.
+// Lives:  a Slice and a Question refer to their caller's memory until they are complete, or the
+//         caller has left them.
+// Threads: encode() runs without the lane's lock, concurrently with everything but take() and
+//         leave() of a Slice or Question.
 #pragma once
 
 #include <cstdint>
@@ -25,28 +24,28 @@ namespace sluicegate {
 
 class HandleTable;
 
-// Frames of batches and questions that are out at once. Four keep a server busy that answers each
-// as it comes; but it takes what has come in one turn and answers it together, and then client and
-// server would wait for each other by turns.
+// Frames of batches and questions in flight at once. Four would keep a server busy that answers
+// each frame as it arrives. But the server answers all frames of one turn of its loop together, and
+// with four frames client and server would alternately wait for each other.
 constexpr size_t batch_window = 16;
 
-constexpr size_t head_bytes = 24 * sizeof(uint64_t);  // of any frame, its columns' pointers too
+constexpr size_t head_bytes = 24 * sizeof(uint64_t);  // of any frame, with its columns' pointers
 
 // A list's elements fill whole words.
 constexpr size_t list_bytes(size_t bytes) noexcept {
   return (bytes + 7) / 8 * 8;
 }
 
-// Whoever is told of one entry's outcome: a place of a waiting caller, a callback, or nobody.
+// The receiver of one entry's outcome: a place of a waiting caller, a callback, or none.
 struct Target {
   Waiter* waiter = nullptr;
   uint32_t index = 0;  // the waiter's place
   Client::Callback callback;
-  // Of calls about quotas: what there is to say beyond the Outcome. Stays as long as waiter or
+  // Of calls about quotas: receives what the Outcome cannot hold. Lives as long as waiter or
   // callback.
   QuotaOutcome* place = nullptr;
 
-  // Into `place`, where no answer of the server's stands yet.
+  // Stores the outcome in `place`, unless that has an answer of the server.
   void note(const Outcome& outcome) const noexcept;
 };
 
@@ -55,17 +54,18 @@ struct FinishedEntry {
   Outcome outcome;
 };
 
-struct Refund {
+// A grant whose caller has left: the client releases the permits, or cancels the reservation.
+struct UnwantedGrant {
   std::string key;
   uint32_t cost = 1;
-  uint64_t reservation = 0;  // to be cancelled, instead of a key's permits
+  uint64_t reservation = 0;  // 0: permits of a key
 };
 
-// What follows from an answer, to be done without the lane's lock.
+// The consequences of an answer, to be handled without the lane's lock.
 struct Finished {
   std::vector<FinishedEntry> entries;
   std::vector<uint32_t> to_withdraw;  // of the frame just answered
-  std::vector<Refund> to_release;
+  std::vector<UnwantedGrant> to_release;
   size_t calls = 0;  // as counted against `pending_max`
   size_t callbacks = 0;
 
@@ -81,11 +81,11 @@ struct Finished {
   }
 };
 
-// A server that shuts down is no caller's mistake.
+// A refusal because the server is shutting down is not the caller's mistake.
 Failure failure_of(const Refusal& refusal) noexcept;
 [[noreturn]] void throw_misfit();
 
-// What a Failure means, by the client's options.
+// The outcome of a failure, or of a verdict, under the client's failure policy.
 Outcome outcome_of(Failure failure, OnFailure policy) noexcept;
 Outcome outcome_of(Verdict verdict, OnFailure policy) noexcept;
 Outcome outcome_of(QuotaCode code, OnFailure policy) noexcept;
@@ -102,36 +102,36 @@ class Job {
   uint64_t id = 0;
   // Of the lane, under its lock.
   bool is_being_written = false;
-  size_t counted_bytes = 0;  // against what the server lets be out
+  size_t counted_bytes = 0;  // against the server's bound of outstanding bytes
 
-  // Most frames of its connection that may be out when it is sent.
+  // It is sent when fewer frames than this are in flight on its connection.
   virtual size_t window() const noexcept { return batch_window; }
-  // Before it is encoded: false when nothing is left to be asked.
+  // Called before encode(): false when there is nothing left to request.
   virtual bool prepare() { return true; }
-  // Appends its frame to `out`; false, and nothing, when it cannot be asked on this connection.
+  // Appends its frame to `out`; false, and nothing, when it cannot be sent on this connection.
   virtual bool encode(std::vector<uint64_t>& out) = 0;
-  // Completes what encode() would not ask.
-  virtual void give_up(Finished& finished) { fail(Failure::refused, finished); }
-  // An upper bound of its frame's size, as long as its caller is there.
+  // Completes a job that could not be sent on this connection.
+  virtual void complete_unsent(Finished& finished) { fail(Failure::refused, finished); }
+  // An upper bound of its frame's size, while its caller has not left.
   virtual size_t frame_bytes() const = 0;
-  // True when answers to entries that wait in line will follow this one.
+  // True when this answer leaves entries in a queue, so that further answers follow.
   virtual bool will_wait(const Answer&) const { return false; }
-  // Applies an answer. What is complete goes to `finished`.
+  // Applies an answer. Adds the entries that it completes to `finished`.
   virtual void take(const Answer& answer, Finished& finished) = 0;
-  // Completes what is left.
+  // Completes all open entries.
   virtual void fail(Failure failure, Finished& finished) = 0;
-  // Itself, where it is one that calls may join.
+  // This job if it is a Gathered, else null.
   virtual Gathered* gathered() noexcept { return nullptr; }
-  // Of no use on another connection.
+  // True when it makes no sense on another connection.
   virtual bool dies_with_link() const noexcept { return false; }
-  // Whether anything is left that a caller waits for.
+  // True while a caller waits for an entry.
   virtual bool has_open_entries() const noexcept { return true; }
-  // Completes what belongs to a caller that goes, with `timed_out`. True when nothing is left that
-  // the server should be asked.
+  // Completes the entries of a caller that leaves, with `timed_out`. True when nothing is left to
+  // request from the server.
   virtual bool leave(const Waiter& waiter, Finished& finished) = 0;
-  // Makes it ready to be sent a second time, for what is not complete; false when that is nothing.
+  // Prepares its open entries to be sent a second time; false when there are none.
   virtual bool begin_repeat() { return false; }
-  // Completes what is due, with `timed_out`, and returns when the next entry is.
+  // Completes the entries whose deadline has passed, with `timed_out`; returns the next deadline.
   virtual Waiter::Clock::time_point expire(Waiter::Clock::time_point, Finished&) {
     return Waiter::Clock::time_point::max();
   }
@@ -142,7 +142,7 @@ class Job {
 
 // ------------------------------------------------------------------------- parts of a batch
 
-// A part of a batch that does not wait. Entry i of its frame is place `places[i]` of the waiter's,
+// A part of a batch that does not wait. Entry i of its frame is place `places[i]` of the waiter,
 // or `first + i` without places.
 class Slice : public Job {
  public:
@@ -157,7 +157,7 @@ class Slice : public Job {
 
  protected:
   size_t count() const noexcept { return count_; }
-  // Completes all entries with what is no answer of the server's.
+  // Completes all entries with a verdict that the server did not give.
   void complete_with(Verdict verdict, Finished& finished);
   Waiter* waiter() noexcept { return waiter_; }
   size_t place(size_t entry) const noexcept {
@@ -173,7 +173,7 @@ class Slice : public Job {
   size_t count_;
 };
 
-// The columns of a batch's frames: its options, once per entry of the largest frame.
+// The columns of a batch's frames: its options, repeated for each entry of the largest frame.
 struct BatchColumns {
   BatchColumns(const AcquireOptions& options, size_t count);
 
@@ -213,9 +213,9 @@ class KeySlice final : public Slice {
   const BatchColumns& columns_;
 };
 
-// By the client's handles, which become the server's only when the frame is written: by then it is
-// certain which connection carries it. A slice with one that this connection does not hold is given
-// up: its places are `not_held`, and its caller asks by key.
+// A slice by handles of the client. encode() translates them into the server's, because only then
+// is it certain which connection carries the frame. If the connection does not hold one of them,
+// the slice is not sent: its places become `not_held`, and its caller acquires by key.
 class HandleSlice final : public Slice {
  public:
   static constexpr auto not_held = static_cast<Verdict>(0xFF);
@@ -230,7 +230,7 @@ class HandleSlice final : public Slice {
         link_tag_{link_tag} {}
 
   bool encode(std::vector<uint64_t>& out) override;
-  void give_up(Finished& finished) override;
+  void complete_unsent(Finished& finished) override;
   size_t frame_bytes() const override;
 
  private:
@@ -247,11 +247,11 @@ class Question final : public Job {
   using Encode = std::function<void(uint64_t id, std::vector<uint64_t>& out)>;
   using Take = std::function<void(const Answer&)>;
 
-  // `encode` and `take` may be called until the waiter is done or the question abandoned. `take`
-  // throws what it does not like; Refused becomes Failure::refused.
+  // `encode` and `take` may be called until the waiter is done or has left. `take` throws for an
+  // answer that it does not accept; a Refusal becomes Failure::refused before that.
   Question(OnFailure policy, Waiter& waiter, Encode encode, Take take)
       : Job{policy}, waiter_{&waiter}, encode_{std::move(encode)}, take_{std::move(take)} {}
-  // One that nobody waits for: Withdraw.
+  // Without a waiter: Withdraw.
   Question(OnFailure policy, Encode encode) : Job{policy}, encode_{std::move(encode)} {}
 
   bool encode(std::vector<uint64_t>& out) override {

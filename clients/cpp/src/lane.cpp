@@ -1,4 +1,4 @@
-// What callers add to a lane and take away from it, and how it loses and gets its connection.
+// Adding calls to a lane, leaving and cancelling them, and losing and getting its connection.
 #include "lane.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace sluicegate {
 namespace {
 
-constexpr size_t frame_bytes_max = 64 * 1024;  // of gathered calls, but for a single large key
+constexpr size_t frame_bytes_max = 64 * 1024;  // of gathered calls, except for a single large key
 constexpr size_t spare_max = 16;
 
 }  // namespace
@@ -33,7 +33,7 @@ size_t Lane::pending() const {
 
 // ------------------------------------------------------------------------------ adding calls
 
-// Why a call cannot be taken now.
+// The reason why the lane cannot take a call now.
 std::optional<Failure> Lane::failure_now() const noexcept {
   if (state_ == State::closed) return Failure::closed;
   if (state_ == State::retired) return Failure::unreachable;
@@ -55,7 +55,7 @@ Ticket Lane::add_call(const AnyCall& call, Target target) {
   auto& frame = gathering(call);
   ++pending_;
   callbacks_ += target.callback ? 1 : 0;
-  // Who waits looks at the clock himself.
+  // A blocking caller watches its own deadline.
   const auto deadline = has_callback ? call.deadline : Clock::time_point::max();
   const uint32_t entry = frame.add(call, std::move(target), deadline);
   const Ticket ticket{.lane = index_, .entry = entry, .frame = frame.id};
@@ -69,7 +69,7 @@ Ticket Lane::add_call(const AnyCall& call, Target target) {
 template Ticket Lane::add_call(const Call& call, Target target);
 template Ticket Lane::add_call(const QuotaCall& call, Target target);
 
-void Lane::send_off(const QuotaCall& call) {
+void Lane::send_detached(const QuotaCall& call) {
   Lock lock{mutex_};
   if (failure_now()) return;
   gathering(call).add(call, {}, call.deadline);
@@ -81,11 +81,11 @@ void Lane::send_off(const QuotaCall& call) {
   }
 }
 
-// False where there is none and the caller does not wait for it.
+// False when there is no room and the caller may not wait for it, or waited until its deadline.
 bool Lane::wait_for_room(Lock& lock, Clock::time_point deadline, const Target& target) {
   if (pending_ < options_.pending_max) return true;
   if (options_.when_full == WhenFull::refuse || io_.is_current()) return false;
-  // Nobody reads for callers who have not yet a waiter in the list but the I/O thread.
+  // Only the I/O thread reads for callers whose waiter is not listed yet.
   ++blocked_;
   io_.signal();
   const auto has_room = [&] { return pending_ < options_.pending_max || state_ == State::closed; };
@@ -99,7 +99,7 @@ bool Lane::wait_for_room(Lock& lock, Clock::time_point deadline, const Target& t
   return in_time;
 }
 
-// Completes a call that was not taken. Its callback is called here where it was not waited for.
+// Completes a call that was not taken. The callback of an overloaded call runs here.
 void Lane::refuse(Lock& lock, Target target, Failure failure) {
   const Outcome outcome = outcome_of(failure, options_.on_failure);
   lock.unlock();
@@ -113,8 +113,8 @@ void Lane::refuse(Lock& lock, Target target, Failure failure) {
   }
 }
 
-// The frame that a call joins: the last one staged that has the same terms and room, where it may
-// overtake all that were staged behind it.
+// The frame that a call joins: the last staged one with the same terms and room, if the call may
+// overtake all frames staged behind it.
 template <typename AnyCall>
 typename AnyCall::Frame& Lane::gathering(const AnyCall& call) {
   using Frame = typename AnyCall::Frame;
@@ -149,10 +149,10 @@ void Lane::stage(std::unique_ptr<Job> job) {
   staged_.push_back(std::move(job));
 }
 
-// What came for callers who had left.
+// Releases permits, and cancels reservations, that were granted to callers who had left.
 void Lane::release_unwanted(const Finished& finished) {
   constexpr auto never = Clock::time_point::max();
-  for (const Refund& each : finished.to_release) {
+  for (const UnwantedGrant& each : finished.to_release) {
     ++pending_;
     if (each.reservation != 0) {
       const QuotaCall call{.kind = QuotaCall::Kind::cancel, .reservation = each.reservation};
@@ -234,7 +234,7 @@ void Lane::expire(Lock& lock) {
   flush(lock);
 }
 
-// A lost link of which nothing was had, once.
+// True once for a link that was lost before the server answered anything.
 bool Lane::take_unproven_loss() {
   const std::lock_guard lock{mutex_};
   return is_lost_ && state_ == State::connecting && !std::exchange(is_proven_, true);
@@ -259,7 +259,7 @@ pollfd Lane::watch(Clock::time_point& until) {
   } else if (leader_ == Leader::none && wants_io_leader() && caller == nullptr) {
     leader_ = Leader::io;
   }
-  // An idle connection that the server closes is noticed without a call that finds out.
+  // POLLRDHUP reports an idle connection that the server closes before a call uses it.
   int events = leader_ == Leader::io ? POLLIN : leader_ == Leader::none ? POLLRDHUP : 0;
   if (is_write_blocked_) events |= POLLOUT;
   is_watched_ = events != 0;
@@ -278,7 +278,8 @@ void Lane::tend(short events) {
 
 // ------------------------------------------------------------------------- losing and finding
 
-// Completes what was sent, or keeps it to be sent again. The link stays until nobody uses it.
+// Completes the sent calls, or stages them to be sent again. The link stays until no thread uses
+// it.
 void Lane::lose(Lock& lock, const std::string& why) {
   if (is_lost_ || link_ == nullptr) return;
   is_lost_ = true;
@@ -290,7 +291,7 @@ void Lane::lose(Lock& lock, const std::string& why) {
   const Failure failure = is_draining_ ? Failure::draining : Failure::connection_lost;
   if (state_ == State::up) state_ = State::connecting;
   auto sent = take_sent();
-  // A withdrawal is for a frame that this connection knew.
+  // A withdrawal refers to a frame of the lost connection.
   std::erase_if(staged_, [](const auto& job) { return job->dies_with_link(); });
   if (options_.requeue && state_ == State::connecting) {
     const auto repeated = std::stable_partition(
@@ -304,7 +305,7 @@ void Lane::lose(Lock& lock, const std::string& why) {
   fail(lock, std::move(sent), failure);
 }
 
-// All that the server was sent, in its order.
+// All jobs that were sent, in the order of their ids.
 std::vector<std::unique_ptr<Job>> Lane::take_sent() {
   std::vector<std::unique_ptr<Job>> sent = std::exchange(in_flight_, {});
   for (auto& [id, job] : waiting_) sent.push_back(std::move(job));
@@ -363,7 +364,7 @@ void Lane::rest(const std::string& why) {
   if (state_ != State::connecting) return;
   state_ = State::resting;
   last_error_ = why;
-  if (options_.requeue) return;  // they wait for the next attempt, or for their time-out
+  if (options_.requeue) return;  // calls wait for the next attempt, or for their time-out
   fail(lock, take_staged(), Failure::unreachable);
 }
 
@@ -384,7 +385,7 @@ void Lane::close() {
   if (link_ != nullptr) link_->shut_down();
   is_lost_ = true;
   held_tag_ = 0;
-  // A caller that reads completes what it has read.
+  // A caller that leads first completes the answers it has read.
   changed_.wait(lock, [&] { return !is_writing_ && leader_ != Leader::caller; });
   auto jobs = take_sent();
   for (auto& job : take_staged()) jobs.push_back(std::move(job));

@@ -1,14 +1,16 @@
-// One connection of a client, the calls that go over it, and who does its reading. Part of Client.
-// Flow:   calls -> staged -> in flight -> (in the server's lines) -> Finished
-// Shape:  whoever adds a call also writes, unless somebody writes already or the window is full:
-//         then calls gather until an answer makes room. Reading is done by one leader at a time: a
+// One connection of a client, the calls that it carries, and the choice of the thread that reads.
+// Part of Client.
+// Flow:   calls -> staged -> in flight -> (in the server's queues) -> Finished
+// Shape:  the thread that adds a call also writes, unless another thread is writing or the window
+//         is full: then calls gather until an answer makes room. One leader at a time reads: a
 //         blocking caller while it waits for its own answer, the I/O thread for everything else.
-//         A leader completes the calls of all, then hands on.
+//         A leader completes the calls of all threads, then hands on.
 // States: connecting (calls are staged), up, resting after a failed attempt (calls fail at once, or
-//         are staged where they are sent again), retired for want of a shard, closed.
-// Bounds: `pending_max` calls that are not complete; the server's bounds for what is in flight.
-// Threads: everything is under the lock but encoding and the socket, which belong to who writes and
-//         who leads.
+//         are staged where they are sent again), retired when the server has no shard for it,
+//         closed.
+// Bounds: `pending_max` calls that are not complete; the server's bounds for frames in flight.
+// Threads: the lock guards everything but encoding and the socket, which belong to the writing
+//         thread and the leader.
 #pragma once
 
 #include <poll.h>
@@ -44,29 +46,29 @@ class Lane {
   ~Lane();
 
   // ---------------------------------------------------------------------------- by callers
-  // Adds a call; its outcome may be there when this returns. With a target that is a waiter, the
-  // caller goes on to await().
+  // Adds a call; its outcome may have arrived when this returns. If the target has a waiter, the
+  // caller calls await() next.
   Ticket add(const Call& call, Target target) { return add_call(call, std::move(target)); }
   Ticket add(const QuotaCall& call, Target target) { return add_call(call, std::move(target)); }
-  // Sends a call that nobody waits for, whatever is pending, and never blocks.
-  void send_off(const QuotaCall& call);
-  // Adds the parts of a batch, or a question. `reader`: who is to read, where nobody does.
+  // Sends a call without a target, even above `pending_max`, and never blocks.
+  void send_detached(const QuotaCall& call);
+  // Adds the parts of a batch, or a question. `reader`: the thread that reads if none does yet.
   enum class Reader : uint8_t { caller, io };
   void add(std::vector<std::unique_ptr<Job>> jobs, Reader reader);
-  // Blocks until the waiter is done; at the deadline, what it has here is completed as timed out.
+  // Blocks until the waiter is done; at the deadline, completes its entries here as timed out.
   void await(Waiter& waiter, Deadline deadline);
-  // Sees to it that somebody reads, for calls whose caller does not come to await().
+  // Makes sure that a thread reads, for calls whose caller does not call await().
   void find_reader();
-  // Completes what the waiter has here as timed out.
+  // Completes the waiter's entries here as timed out.
   void leave(Waiter& waiter);
   void cancel(const Ticket& ticket);
 
-  // Of the connection that there is, for seats of handles; 0 for none.
+  // Of the current connection, for handle slots; 0 without one.
   const uint32_t& link_tag() const noexcept { return link_tag_; }
   bool holds(uint32_t tag) const noexcept { return tag != 0 && held_tag_.load() == tag; }
   std::string last_error() const;
   size_t pending() const;
-  bool mark_awake() const noexcept { return held_tag_.load() != 0; }
+  bool is_connected() const noexcept { return held_tag_.load() != 0; }
 
   // ------------------------------------------------------------------------- by the connector
   bool needs_link() const;
@@ -75,15 +77,15 @@ class Lane {
   uint32_t next_link_tag() const;
   void install(std::unique_ptr<Link> link);
   void rest(const std::string& why);
-  // There is no shard for it now: what is staged fails.
+  // The server has no shard for it now: its staged calls fail.
   void retire();
 
   // ------------------------------------------------------------------------- by the I/O thread
-  // What to poll for; `until` becomes no later than its next time-out.
+  // The events to poll for; lowers `until` to its next time-out.
   pollfd watch(Clock::time_point& until);
   void tend(short events);
 
-  // Completes everything; whatever comes later completes at once.
+  // Completes everything; later calls complete at once.
   void close();
 
  private:
@@ -106,7 +108,7 @@ class Lane {
   void flush(Lock& lock);
   void pick_outgoing();
   bool write_outgoing();
-  void give_up(Lock& lock);
+  void complete_unsent(Lock& lock);
   void resume_writing(Lock& lock);
 
   bool may_lead(const Waiter& waiter) const noexcept;
@@ -138,17 +140,17 @@ class Lane {
   Connector& connector_;
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;  // somebody stopped writing or leading
+  std::condition_variable changed_;  // a thread stopped writing or leading
   std::condition_variable room_;     // a call is complete
 
   State state_ = State::connecting;
-  bool is_lost_ = false;      // the link is of no use; it stays until nobody uses it
+  bool is_lost_ = false;      // the link is broken; it stays until no thread uses it
   bool is_draining_ = false;  // the server sent GoAway
-  bool is_proven_ = false;    // the server answered something on this link
+  bool is_proven_ = false;    // the server has answered a request on this link
   bool is_writing_ = false;
-  bool is_write_blocked_ = false;  // the socket took a part only: the I/O thread goes on
+  bool is_write_blocked_ = false;  // the socket took only a part: the I/O thread writes the rest
   Leader leader_ = Leader::none;
-  bool is_watched_ = false;  // by the I/O thread, which was told of nobody else who reads
+  bool is_watched_ = false;  // the I/O thread polls the socket
   std::unique_ptr<Link> link_;
   uint32_t link_tag_ = 0;
   uint32_t generation_ = 0;
@@ -160,9 +162,9 @@ class Lane {
   std::vector<std::unique_ptr<Job>> in_flight_;
   size_t in_flight_bytes_ = 0;
   std::unordered_map<uint64_t, std::unique_ptr<Job>>
-      waiting_;                     // with entries in the server's lines
-  std::vector<Job*> outgoing_;      // of who writes
-  std::vector<uint64_t> given_up_;  // of who writes
+      waiting_;                   // with entries in the server's queues
+  std::vector<Job*> outgoing_;    // of the writing thread
+  std::vector<uint64_t> unsent_;  // of the writing thread
   std::vector<std::unique_ptr<Calls>> spare_;
 
   size_t pending_ = 0;    // calls that are not complete

@@ -1,4 +1,4 @@
-// The reading of a lane: who leads, what answers complete, and who is told.
+// Reading on a lane: choosing the leader, applying answers, and completing calls.
 #include <algorithm>
 #include <utility>
 
@@ -39,8 +39,8 @@ void Lane::await(Waiter& waiter, Deadline deadline) {
   if (leader_ == Leader::none) hand_on();
 }
 
-// Reads for everybody until the waiter's own answer is there, or it stands in the server's line, or
-// calls with callbacks have come, which are the I/O thread's.
+// Reads for all callers until the waiter's own answer has arrived, or the server has queued it, or
+// calls with callbacks were added, for which the I/O thread reads.
 void Lane::lead(Lock& lock, Waiter& waiter, Deadline deadline) {
   leader_ = Leader::caller;
   while (!waiter.is_done() && !waiter.is_in_queue && callbacks_ == 0 && !is_lost_) {
@@ -59,7 +59,7 @@ void Lane::lead(Lock& lock, Waiter& waiter, Deadline deadline) {
   }
   leader_ = Leader::none;
   changed_.notify_all();
-  if (!waiter.is_done()) hand_on();  // else await() does
+  if (!waiter.is_done()) hand_on();  // else await() hands on
 }
 
 // Finds the next leader: a caller that waits, or else the I/O thread.
@@ -74,7 +74,7 @@ void Lane::find_reader() {
   if (leader_ == Leader::none) hand_on();
 }
 
-// A caller that may lead. Callbacks are the I/O thread's, so while some are open it leads itself.
+// A caller that may lead. While callbacks are open, the I/O thread leads, because it runs them.
 Waiter* Lane::candidate() const noexcept {
   if (callbacks_ > 0) return nullptr;
   Waiter* each = waiters_;
@@ -86,7 +86,7 @@ bool Lane::wants_io_leader() const noexcept {
   return !in_flight_.empty() || !waiting_.empty();
 }
 
-// What the socket holds. The caller leads.
+// Reads what the socket holds and applies it. Called by the leader only.
 void Lane::read_answers(Lock& lock) {
   std::string error;
   lock.unlock();
@@ -114,15 +114,15 @@ void Lane::settle(Lock& lock, const Answer& answer) {
   if (id == 0) throw_unexpected(answer);
   note_answer();
   if (find(id) == nullptr) {
-    throw ProtocolError("the server answered a frame that it was not sent");
+    throw ProtocolError("the server answered a frame that the client did not send");
   }
-  // The server may be faster than who wrote the frame is at noting that it did.
+  // The answer may arrive before the writing thread has noted that the frame is written.
   changed_.wait(lock, [&] {
     const Job* job = find(id);
     return job == nullptr || !job->is_being_written;
   });
   const Job* job = find(id);
-  if (job == nullptr) return;  // lost meanwhile, and completed by that
+  if (job == nullptr) return;  // the connection was lost meanwhile, which completed the job
   if (job->will_wait(answer)) return settle_waiting(lock, answer, id);
   std::unique_ptr<Job> detached = detach(id);
   lock.unlock();
@@ -141,13 +141,13 @@ void Lane::settle(Lock& lock, const Answer& answer) {
   recycle(std::move(detached));
 }
 
-// A server that greets and answers nothing is no better than none: only answers end a backoff.
+// A server that only sends Welcome is no better than none: only answers reset the backoff.
 void Lane::note_answer() {
   if (std::exchange(is_proven_, true)) return;
   connector_.note_answer();
 }
 
-// Others may cancel or leave entries of a frame that stays: hence under the lock.
+// The frame stays, and other threads may cancel or leave entries of it: hence under the lock.
 void Lane::settle_waiting(Lock& lock, const Answer& answer, uint64_t id) {
   if (!waiting_.contains(id)) waiting_.emplace(id, detach(id));
   Gathered& calls = *waiting_.at(id)->gathered();
@@ -156,7 +156,7 @@ void Lane::settle_waiting(Lock& lock, const Answer& answer, uint64_t id) {
     calls.take(answer, finished);
   } catch (...) {
     finish(lock, finished, id);
-    throw;  // lose() completes what is left of it
+    throw;  // lose() completes its other entries
   }
   std::unique_ptr<Job> complete;
   if (calls.left() == 0) complete = detach(id);
@@ -186,7 +186,8 @@ std::unique_ptr<Job> Lane::detach(uint64_t id) {
   return job;
 }
 
-// Tells everybody, and does what follows: callbacks run on the I/O thread only.
+// Completes the entries, then stages withdrawals and releases; callbacks run on the I/O thread
+// only.
 void Lane::finish(Lock& lock, Finished& finished, uint64_t id) {
   pending_ -= finished.calls;
   callbacks_ -= finished.callbacks;

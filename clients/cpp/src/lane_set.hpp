@@ -1,5 +1,5 @@
 // The lanes of a client: one to begin with, then one per shard of the server. Part of Client.
-// Threads: read by all without a lock; only the connector adds.
+// Threads: all threads read without a lock; only the connector adds.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ namespace sluicegate {
 
 class LaneSet {
  public:
-  static constexpr uint32_t lanes_max = 256;  // as many shards as a server has
+  static constexpr uint32_t lanes_max = 256;  // the most shards that a server has
 
   uint32_t count() const noexcept { return count_.load(std::memory_order_acquire); }
   Lane& operator[](uint32_t index) noexcept { return *lanes_[index]; }

@@ -1,4 +1,4 @@
-// The sending of a lane: what may go out now, and who writes it.
+// Writing on a lane: which jobs may be sent now, and which thread writes them.
 #include <algorithm>
 #include <utility>
 
@@ -16,7 +16,7 @@ bool Lane::may_send() const noexcept {
          in_flight_bytes_ + next.frame_bytes() <= allowed.outstanding_bytes_max;
 }
 
-// Sends what may be sent, unless somebody does so already: who does looks again at the end.
+// Sends what may be sent, unless another thread is writing: that one checks again at the end.
 void Lane::flush(Lock& lock) {
   if (is_writing_ || is_write_blocked_ || !may_send()) return;
   is_writing_ = true;
@@ -34,7 +34,7 @@ void Lane::flush(Lock& lock) {
     lock.lock();
     for (Job* job : outgoing_) job->is_being_written = false;
     outgoing_.clear();
-    if (!given_up_.empty()) give_up(lock);
+    if (!unsent_.empty()) complete_unsent(lock);
   }
   is_writing_ = false;
   changed_.notify_all();
@@ -64,19 +64,19 @@ bool Lane::write_outgoing() {
   std::vector<uint64_t>& output = link_->output();
   for (Job* job : outgoing_) {
     const size_t begin = output.size();
-    const bool is_asked = job->encode(output);
+    const bool is_encoded = job->encode(output);
     const size_t bytes = (output.size() - begin) * sizeof(uint64_t);
-    if (is_asked && bytes <= link_->welcome().frame_bytes_max) continue;
+    if (is_encoded && bytes <= link_->welcome().frame_bytes_max) continue;
     output.resize(begin);
-    given_up_.push_back(job->id);
+    unsent_.push_back(job->id);
   }
   return link_->write_some();
 }
 
-// What could not be asked on this connection.
-void Lane::give_up(Lock& lock) {
+// Completes the jobs that could not be sent on this connection.
+void Lane::complete_unsent(Lock& lock) {
   Finished finished;
-  for (const uint64_t id : std::exchange(given_up_, {})) detach(id)->give_up(finished);
+  for (const uint64_t id : std::exchange(unsent_, {})) detach(id)->complete_unsent(finished);
   finish(lock, finished, 0);
 }
 

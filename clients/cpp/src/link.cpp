@@ -16,7 +16,7 @@ void throw_unexpected(const Answer& answer) {
   if (const auto* refusal = std::get_if<Refusal>(&answer)) {
     throw Refused(refusal->code, std::string{refusal->text});
   }
-  throw ProtocolError("the server sent an answer of another kind than the question");
+  throw ProtocolError("the server sent an answer of an unexpected kind");
 }
 
 Link::Link(const std::string& host, uint16_t port, const ConnectOptions& options,
@@ -45,7 +45,7 @@ void Link::greet(const ConnectOptions& options, Clock::time_point deadline) {
   if (welcome == nullptr) throw_unexpected(answer);
   if (welcome->version != protocol_version) {
     throw ProtocolError("the server at " + peer_ + " speaks version " +
-                        std::to_string(welcome->version) + " of the protocol, and we " +
+                        std::to_string(welcome->version) + " of the protocol, this client " +
                         std::to_string(protocol_version));
   }
   welcome_ = *welcome;
@@ -68,7 +68,7 @@ std::optional<FrameReader::Frame> Link::wait_frame(Deadline deadline) {
   for (;;) {
     if (const auto frame = next_frame()) return frame;
     const bool all_written = write_some();
-    if (read_some()) continue;  // mostly something has come: no need to ask first
+    if (read_some()) continue;  // usually bytes have arrived: no need to poll first
     if (deadline && Clock::now() >= *deadline) return std::nullopt;
     if (!poll_until(static_cast<short>(all_written ? POLLIN : POLLIN | POLLOUT), deadline)) {
       return std::nullopt;

@@ -1,4 +1,4 @@
-// How long a call may take, by its options.
+// The longest time that a call may take, by its options.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace sluicegate {
 
-// Nothing: as long as it takes, for a call that waits in line without any limit.
+// Nothing: unlimited, for a call that waits in the queue without any limit.
 inline std::optional<std::chrono::milliseconds> patience(const AcquireOptions& options,
                                                          std::chrono::milliseconds call_timeout) {
   const bool is_limited = !options.may_wait || options.wait_limit_ms > 0;

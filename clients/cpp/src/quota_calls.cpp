@@ -8,7 +8,7 @@ namespace {
 
 using Kind = QuotaCall::Kind;
 
-// After a wait outcomes are told as verdicts.
+// The server reports the outcome of a wait as a verdict.
 QuotaCode code_of(Verdict verdict) {
   switch (verdict) {
     case Verdict::approved:
@@ -22,17 +22,17 @@ QuotaCode code_of(Verdict verdict) {
     case Verdict::draining:
       return QuotaCode::draining;
     default:
-      throw ProtocolError("the server ended a wait with a verdict that is none of its ends");
+      throw ProtocolError("the server ended a wait with a verdict that cannot end one");
   }
 }
 
 }  // namespace
 
-// What only adds up, and what ends a reservation, changes nothing for each other.
+// A call that ends a reservation may overtake calls that only charge: neither affects the other.
 bool QuotaCall::may_overtake(const Gathered& frame) const noexcept {
   const auto* other = dynamic_cast<const QuotaCalls*>(&frame);
   const bool ends_reservation = kind == Kind::settle || kind == Kind::cancel;
-  return ends_reservation && other != nullptr && other->only_takes();
+  return ends_reservation && other != nullptr && other->only_charges();
 }
 
 QuotaCalls::QuotaCalls(const ClientOptions& options, const QuotaCall& first)
@@ -94,15 +94,15 @@ size_t QuotaCalls::frame_bytes() const {
 
 bool QuotaCalls::encode(std::vector<uint64_t>& out) {
   if (names_subjects_) {
-    encode_taking(out);
+    encode_by_subject(out);
   } else {
-    encode_ending(out);
+    encode_by_reservation(out);
   }
   return true;
 }
 
 // Reserve, Check and Record.
-void QuotaCalls::encode_taking(std::vector<uint64_t>& out) {
+void QuotaCalls::encode_by_subject(std::vector<uint64_t>& out) {
   thread_local std::vector<std::string_view> subjects, client_ids;
   thread_local std::vector<uint8_t> counts;
   thread_local std::vector<uint32_t> requests;
@@ -110,7 +110,7 @@ void QuotaCalls::encode_taking(std::vector<uint64_t>& out) {
   subjects.clear();
   client_ids.clear();
   counts.clear();
-  for (size_t place = 0; place < asked_count(); ++place) {
+  for (size_t place = 0; place < requested_count(); ++place) {
     const size_t entry = entry_at(place);
     for (uint32_t i = 0; i < subject_counts_[entry]; ++i) {
       subjects.push_back(view(subjects_[first_subjects_[entry] + i]));
@@ -124,11 +124,11 @@ void QuotaCalls::encode_taking(std::vector<uint64_t>& out) {
     const Record record{.flags = flags_,
                         .subjects = subjects,
                         .subject_counts = counts,
-                        .requests = asked(requests_, requests),
-                        .input_tokens = asked(input_tokens_, amounts[0]),
-                        .cached_input_tokens = asked(cached_input_tokens_, amounts[1]),
-                        .output_tokens = asked(output_tokens_, amounts[2]),
-                        .costs = asked(costs_, amounts[3])};
+                        .requests = requested(requests_, requests),
+                        .input_tokens = requested(input_tokens_, amounts[0]),
+                        .cached_input_tokens = requested(cached_input_tokens_, amounts[1]),
+                        .output_tokens = requested(output_tokens_, amounts[2]),
+                        .costs = requested(costs_, amounts[3])};
     return sluicegate::encode(id, record, out);
   }
   const Reserve reserve{.flags = flags_,
@@ -136,10 +136,10 @@ void QuotaCalls::encode_taking(std::vector<uint64_t>& out) {
                         .lifetime_ms = lifetime_ms_,
                         .subjects = subjects,
                         .subject_counts = counts,
-                        .requests = asked(requests_, requests),
-                        .input_tokens = asked(input_tokens_, amounts[0]),
-                        .max_output_tokens = asked(output_tokens_, amounts[1]),
-                        .costs = asked(costs_, amounts[2]),
+                        .requests = requested(requests_, requests),
+                        .input_tokens = requested(input_tokens_, amounts[0]),
+                        .max_output_tokens = requested(output_tokens_, amounts[1]),
+                        .costs = requested(costs_, amounts[2]),
                         .ids = client_ids,
                         .owner = owner_};
   if (kind_ == Kind::check) return sluicegate::encode(id, Check{reserve}, out);
@@ -147,11 +147,11 @@ void QuotaCalls::encode_taking(std::vector<uint64_t>& out) {
 }
 
 // Settle, Cancel and Extend.
-void QuotaCalls::encode_ending(std::vector<uint64_t>& out) {
+void QuotaCalls::encode_by_reservation(std::vector<uint64_t>& out) {
   thread_local std::vector<uint64_t> reservations;
   thread_local std::vector<uint32_t> requests;
   thread_local std::array<std::vector<uint64_t>, 4> amounts;
-  const auto named = asked(reservations_, reservations);
+  const auto named = requested(reservations_, reservations);
   if (kind_ == Kind::cancel) {
     return sluicegate::encode(id, Cancel{.flags = flags_, .reservations = named}, out);
   }
@@ -160,11 +160,11 @@ void QuotaCalls::encode_ending(std::vector<uint64_t>& out) {
   }
   sluicegate::encode(id,
                      Settle{.reservations = named,
-                            .requests = asked(requests_, requests),
-                            .input_tokens = asked(input_tokens_, amounts[0]),
-                            .cached_input_tokens = asked(cached_input_tokens_, amounts[1]),
-                            .output_tokens = asked(output_tokens_, amounts[2]),
-                            .costs = asked(costs_, amounts[3])},
+                            .requests = requested(requests_, requests),
+                            .input_tokens = requested(input_tokens_, amounts[0]),
+                            .cached_input_tokens = requested(cached_input_tokens_, amounts[1]),
+                            .output_tokens = requested(output_tokens_, amounts[2]),
+                            .costs = requested(costs_, amounts[3])},
                      out);
 }
 
@@ -182,15 +182,15 @@ void QuotaCalls::take(const Answer& answer, Finished& finished) {
 void QuotaCalls::take_answers(const QuotaAnswers& answers, Finished& finished) {
   note_decided(answers.codes.size());
   auto limit = answers.limits.begin();
-  for (size_t place = 0; place < asked_count(); ++place) {
+  for (size_t place = 0; place < requested_count(); ++place) {
     const size_t entry = entry_at(place);
-    QuotaOutcome* reported = is_left(entry) ? nullptr : target(entry).place;
+    QuotaOutcome* outcome = is_abandoned(entry) ? nullptr : target(entry).place;
     const auto first = limit;
     while (limit != answers.limits.end() && limit->entry == place) ++limit;
-    if (reported != nullptr) {
-      reported->retry_ms = answers.retry_ms.empty() ? 0 : answers.retry_ms[place];
-      reported->limits.assign(first, limit);
-      for (LimitState& each : reported->limits) each.entry = 0;
+    if (outcome != nullptr) {
+      outcome->retry_ms = answers.retry_ms.empty() ? 0 : answers.retry_ms[place];
+      outcome->limits.assign(first, limit);
+      for (LimitState& each : outcome->limits) each.entry = 0;
     }
     const uint64_t reservation = answers.reservations.empty() ? 0 : answers.reservations[place];
     decide(entry, answers.codes[place], reservation, finished);
@@ -207,14 +207,14 @@ void QuotaCalls::take_granted(const Granted& granted, Finished& finished) {
 
 void QuotaCalls::decide(size_t entry, QuotaCode code, uint64_t reservation, Finished& finished) {
   if (code == QuotaCode::queued) return put_in_queue(entry, finished);
-  if (QuotaOutcome* reported = is_left(entry) ? nullptr : target(entry).place) {
-    reported->code = code;
-    reported->reservation = reservation;
+  if (QuotaOutcome* outcome = is_abandoned(entry) ? nullptr : target(entry).place) {
+    outcome->code = code;
+    outcome->reservation = reservation;
   }
-  // One with the caller's own id is found again by who asks with that.
+  // A call with a client id can be repeated and then gets this reservation.
   const bool has_client_id = names_subjects_ && client_ids_[entry].size > 0;
-  const bool is_nobodys = conclude(entry, outcome_of(code, policy_), finished);
-  if (is_nobodys && reservation != 0 && !has_client_id) {
+  const bool is_unclaimed = conclude(entry, outcome_of(code, policy_), finished);
+  if (is_unclaimed && reservation != 0 && !has_client_id) {
     finished.to_release.push_back({.key = {}, .reservation = reservation});
   }
 }

@@ -1,4 +1,4 @@
-// Single calls about quotas: reserving, and what follows a reservation. Part of Client.
+// Single calls about quotas: reserve, and the calls that follow a reservation. Part of Client.
 #pragma once
 
 #include "gathered.hpp"
@@ -7,7 +7,7 @@ namespace sluicegate {
 
 class QuotaCalls;
 
-// One entry, as its caller asks for it.
+// One entry, as its caller requests it.
 struct QuotaCall {
   using Frame = QuotaCalls;
   enum class Kind : uint8_t { reserve, check, settle, cancel, extend, record };
@@ -32,7 +32,7 @@ struct QuotaCall {
   bool names_subjects() const noexcept {
     return kind == Kind::reserve || kind == Kind::check || kind == Kind::record;
   }
-  // What gives back goes ahead of what takes: nothing can be lost by that.
+  // Calls that refund quota may go ahead of calls that charge it: no call can lose by that.
   bool may_overtake(const Gathered& frame) const noexcept;
 };
 
@@ -42,15 +42,15 @@ class QuotaCalls final : public Gathered {
 
   bool has_room(const QuotaCall& call, const Bounds& bounds) const noexcept;
   uint32_t add(const QuotaCall& call, Target target, Clock::time_point deadline);
-  bool only_takes() const noexcept { return names_subjects_; }
+  bool only_charges() const noexcept { return names_subjects_; }
 
   bool encode(std::vector<uint64_t>& out) override;
   size_t frame_bytes() const override;
   void take(const Answer& answer, Finished& finished) override;
 
  private:
-  void encode_taking(std::vector<uint64_t>& out);
-  void encode_ending(std::vector<uint64_t>& out);
+  void encode_by_subject(std::vector<uint64_t>& out);
+  void encode_by_reservation(std::vector<uint64_t>& out);
   void take_answers(const QuotaAnswers& answers, Finished& finished);
   void take_granted(const Granted& granted, Finished& finished);
   void decide(size_t entry, QuotaCode code, uint64_t reservation, Finished& finished);
@@ -76,7 +76,7 @@ class QuotaCalls final : public Gathered {
   std::vector<Text> client_ids_;
   bool has_client_ids_ = false;
   std::vector<uint64_t> reservations_;
-  std::vector<uint32_t> requests_;  // this and the next: empty while nothing is told
+  std::vector<uint32_t> requests_;  // this and the next: empty while no entry sets a value
   std::vector<uint64_t> input_tokens_;
   std::vector<uint64_t> cached_input_tokens_;
   std::vector<uint64_t> output_tokens_;

@@ -1,4 +1,4 @@
-// Names of what quota.hpp has; the same as in files, JSON and metrics.
+// Names of the enumerations of quota.hpp; the same as in files, JSON and metrics.
 #include <algorithm>
 #include <array>
 
@@ -17,7 +17,7 @@ constexpr std::array<CodeText, quota_codes_count> code_texts{{
     {"ok", "within quota"},
     {"unlimited", "all limits are unlimited"},
     {"unknown_model", "model has no configured quota"},
-    {"queued", "waiting in line"},
+    {"queued", "waiting in the queue"},
     {"rpd_exceeded", "daily request limit reached"},
     {"rpm_exceeded", "per-minute request limit reached"},
     {"tpm_exceeded", "per-minute token limit reached"},
@@ -26,11 +26,11 @@ constexpr std::array<CodeText, quota_codes_count> code_texts{{
     {"output_tokens_exceeded", "output token limit reached"},
     {"tokens_exceeded", "token limit reached"},
     {"cost_exceeded", "cost limit reached"},
-    {"concurrency_exceeded", "all slots are in use"},
-    {"queue_ahead", "others wait in line before it: wait too, or ask again later"},
+    {"concurrency_exceeded", "concurrency limit reached"},
+    {"queue_ahead", "other requests are ahead in the queue: wait too, or ask again later"},
     {"deadline_unmeetable", "no capacity can come before the wait limit: allow a longer wait"},
     {"wait_limit", "waited as long as allowed"},
-    {"withdrawn", "taken out of line by the client"},
+    {"withdrawn", "withdrawn from the queue by the client"},
     {"draining", "the server is shutting down: ask another one, or this one again"},
     {"waiters_full", "too many requests wait (--max-waiters)"},
     {"reservations_full", "too many reservations are open (--max-reservations)"},

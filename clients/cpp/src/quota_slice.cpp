@@ -5,7 +5,7 @@
 namespace sluicegate {
 namespace {
 
-// A column that is absent while nothing is told.
+// A column that stays empty while all its values are the default.
 template <typename T>
 class Column {
  public:
@@ -38,7 +38,7 @@ void QuotaSlice::take(const Answer& answer, Finished& finished) {
   const auto* answers = std::get_if<QuotaAnswers>(&answer);
   if (answers == nullptr) return Slice::take(answer, finished);
   if (answers->codes.size() != count()) throw_misfit();
-  if (waiter() == nullptr) {  // its caller has left: what was reserved is nobody's
+  if (waiter() == nullptr) {  // its caller has left: the reservations are to be cancelled
     for (const uint64_t reservation : answers->reservations) {
       if (reservation != 0) finished.to_release.push_back({.key = {}, .reservation = reservation});
     }

@@ -1,15 +1,15 @@
 // Parts of batches about quotas. Part of Client.
-// Shape:  codes and reservations go to the caller's columns, by the places that Slice knows.
+// Shape:  codes and reservations go to the caller's columns, at the places that Slice has.
 #pragma once
 
 #include "job.hpp"
 
 namespace sluicegate {
 
-// A batch's columns of answers, and how its frames are asked.
+// A batch's columns of answers.
 struct QuotaColumns {
   std::vector<QuotaCode> codes;
-  std::vector<uint64_t> reservations;  // empty: of a batch that makes none
+  std::vector<uint64_t> reservations;  // empty for a batch that makes none
 };
 
 class QuotaSlice : public Slice {

@@ -1,6 +1,6 @@
-// Which lane a key belongs to, as the last Welcome told. Part of Client.
-// Threads: read by all, written by the connector. A call that reads half of a change goes to a lane
-//          that does not own its key, where it is decided all the same.
+// The lane that a key belongs to, by the last Welcome. Part of Client.
+// Threads: all threads read it, the connector writes it. A call that reads half of a change uses
+//          the lane of a shard that does not own its key; the server decides it all the same.
 #pragma once
 
 #include <algorithm>

@@ -36,7 +36,7 @@ Addresses resolve(const std::string& host, uint16_t port) {
   return {found, &freeaddrinfo};
 }
 
-// A server whose cable was pulled is noticed within half a minute, as the server notices us.
+// Detects a server whose cable was pulled within half a minute, as the server detects a client.
 void prepare(int socket_fd) {
   const auto set = [socket_fd](int option, int value) {
     setsockopt(socket_fd, IPPROTO_TCP, option, &value, sizeof value);
@@ -66,7 +66,7 @@ int connect_one(int socket, const addrinfo& address, Clock::time_point deadline,
 }  // namespace
 
 bool wait_for(int socket, short events, Milliseconds timeout, const std::atomic<bool>* stop) {
-  constexpr int64_t stop_poll_ms = 50;  // how often `stop` is looked at
+  constexpr int64_t stop_poll_ms = 50;  // how often `stop` is checked
   const auto deadline = Clock::now() + timeout;
   for (;;) {
     pollfd watched{.fd = socket, .events = events, .revents = 0};

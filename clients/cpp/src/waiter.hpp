@@ -1,7 +1,7 @@
 // A caller that blocks until its entries have their outcomes. Part of Client.
-// Shape:  lives on the caller's stack; whoever completes an entry stores its verdict, and the last
-//         one opens the gate. A poke wakes the caller up early: it is to lead its lane.
-// Lives:  until is_done(); nobody touches it after that.
+// Shape:  lives on the caller's stack; the thread that completes an entry stores its verdict, and
+//         the last one opens the gate. A poke wakes the caller up early, so that it leads its lane.
+// Lives:  until is_done(); no other thread touches it after that.
 #pragma once
 
 #include <linux/futex.h>
@@ -46,7 +46,7 @@ class Waiter {
     failure_.compare_exchange_strong(none, failure, std::memory_order_relaxed);
     failed_.fetch_add(count, std::memory_order_relaxed);
   }
-  // What the server said to a frame that it refused; the first one counts.
+  // Notes the server's reason for refusing a frame; the first one counts.
   void note_refusal(ErrorCode code, std::string_view text) {
     if (has_refusal_.exchange(true, std::memory_order_relaxed)) return;
     refusal_code_ = code;
@@ -59,7 +59,7 @@ class Waiter {
   Refused refusal() const { return {refusal_code_, refusal_text_}; }
   size_t failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
 
-  // Until it is done, poked, or the deadline has passed.
+  // Blocks until it is done, poked, or the deadline has passed.
   void wait_until(std::optional<Clock::time_point> deadline) noexcept {
     while (gate_.load(std::memory_order_acquire) == shut) {
       if (!sleep(deadline)) break;
@@ -69,14 +69,14 @@ class Waiter {
 
   // Of its lane, under the lane's lock.
   bool is_listed = false;    // it waits on one lane alone
-  bool is_in_queue = false;  // the server answered `queued`: it will not lead
+  bool is_in_queue = false;  // the server answered `queued`: it must not lead
   Waiter* next = nullptr;
   Waiter* previous = nullptr;
 
  private:
   static constexpr uint32_t shut = 0, done = 1, poked = 2;
 
-  // The waiter may be gone when the futex is woken: a wake-up at its address is then for nobody.
+  // The waiter may be gone when the futex is woken: the wake-up then has no effect.
   void open(uint32_t why) noexcept {
     auto* gate = &gate_;
     if (gate->fetch_or(why, std::memory_order_release) != shut) return;
@@ -103,9 +103,9 @@ class Waiter {
   std::atomic<size_t> failed_{0};
   std::atomic<Failure> failure_{Failure::none};
   std::atomic<bool> has_refusal_{false};
-  // Until the server says something: what a lane itself refuses to send.
+  // Unless the server refuses: the reason why a lane does not send a frame.
   ErrorCode refusal_code_ = ErrorCode::frame_too_large;
-  std::string refusal_text_ = "it takes no frame as large as the call's";
+  std::string refusal_text_ = "it accepts no frame as large as this call's";
   std::atomic<uint32_t> gate_{shut};
 };
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A thousand asyncio workers share one limit through one connection.
 
-All that ask in one turn of the loop go out in one frame: a thousand workers cost little more than
-one. Those that are denied do something else instead of waiting.
+The calls of one loop iteration go out in one frame: a thousand workers cost little more than one.
+Workers that are denied do something else instead of waiting.
 
     async_workers.py localhost:8081 [--workers 1000] [--limit 1500]
 """
@@ -15,7 +15,7 @@ import sluicegate
 
 
 async def work(client: sluicegate.AsyncClient, limit: int, asks: int,
-               reported: collections.Counter[str]) -> None:
+               outcomes: collections.Counter[str]) -> None:
     @client.limited("shared", max_requests=limit)
     async def use_the_scarce_thing() -> None:
         await asyncio.sleep(0)
@@ -23,17 +23,17 @@ async def work(client: sluicegate.AsyncClient, limit: int, asks: int,
     for _ in range(asks):
         try:
             await use_the_scarce_thing()
-            reported["did it"] += 1
+            outcomes["did it"] += 1
         except sluicegate.Denied as denied:
-            reported[denied.verdict.name.lower()] += 1
+            outcomes[denied.verdict.name.lower()] += 1
 
 
 async def run(server: str, workers: int, limit: int, asks: int) -> None:
-    reported: collections.Counter[str] = collections.Counter()
+    outcomes: collections.Counter[str] = collections.Counter()
     async with sluicegate.AsyncClient(server) as client:
-        await asyncio.gather(*[work(client, limit, asks, reported) for _ in range(workers)])
+        await asyncio.gather(*[work(client, limit, asks, outcomes) for _ in range(workers)])
         state = await client.inspect("shared")
-    print(", ".join(f"{what}: {count}" for what, count in sorted(reported.items())))
+    print(", ".join(f"{what}: {count}" for what, count in sorted(outcomes.items())))
     if state is not None:
         print(f"the server counts {state.approved} in this window", flush=True)
 

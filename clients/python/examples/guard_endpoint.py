@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """An HTTP endpoint that every caller may use 5 times per window of the server.
 
-Who asks more gets 429 and is told when to come back. When the rate-limit server is not there the
+Further requests get 429 with a Retry-After header. When the rate-limit server is unreachable, the
 endpoint stays open: on_failure="open".
 
     guard_endpoint.py localhost:8081 [--port 8000]

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Workers that call a language model together without ever going over its tokens per minute.
 
-Each call reserves what it may use at most, waits in the server's line for it, and settles what it
-did use: what was too much is there for the next one at once. A call that fails gives everything
-back. The model is a stand-in; put your own call in its place.
+Each call reserves the most tokens that it may use, waiting in the server's queue for them, and
+settles the tokens it used: the server refunds the rest at once. When a call fails, its reservation
+is cancelled, which refunds everything. The model is a stand-in; put your own call in its place.
 
     guard_model.py localhost:8081
 """
@@ -48,7 +48,7 @@ def work(client: sluicegate.Client, calls: int, used: list[int]) -> None:
             answer = guarded(client)
             used.append(answer.input_tokens + answer.output_tokens)
         except ConnectionError as error:
-            print(f"given back: {error}", flush=True)
+            print(f"refunded: {error}", flush=True)
         except sluicegate.QuotaDenied as denied:
             print(f"denied: {denied}", flush=True)
 

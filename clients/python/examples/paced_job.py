@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A batch job that paces itself: it asks for many items at once and sleeps until more may be done.
 
-Each item has a tenant, and every tenant a limit. Items that are denied are kept for later; the
-server says when asking again may help, so the job sleeps exactly that long. Should a run fail after
-permits were taken, it gives them back.
+Each item has a tenant, and every tenant has a limit. The job keeps denied items for later; the
+server reports when a retry may help, so the job sleeps exactly that long. If a run fails after it
+took permits, it releases them.
 
     paced_job.py localhost:8081 [--items 2000] [--tenants 4] [--limit 300]
 """
@@ -20,7 +20,7 @@ def work(item: int) -> None:
 
 def do_what_is_allowed(client: sluicegate.Client, items: list[int], tenants: int,
                        limit: int) -> tuple[list[int], float]:
-    """The items that are left, and for how many seconds to sleep."""
+    """Returns the items that are left, and for how many seconds to sleep."""
     keys = [f"job:{item % tenants}" for item in items]
     verdicts = client.acquire_many(keys, max_requests=limit, details=sluicegate.Details.RETRY_MS)
     approved = [item for item, verdict in zip(items, verdicts) if verdict]

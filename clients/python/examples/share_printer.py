@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A few slots that many share, none of which is ever lost: leases.
+"""Leases: many holders share a few slots, and no slot is ever lost.
 
-Ten people share two printers. Everybody waits for a slot, holds it as long as the job takes, and
-renews it meanwhile, so that the lifetime may be short: when somebody's laptop dies in the middle of
-a job, the slot is free again half a second later, and nobody has to be called.
+Ten people share two printers. Each waits for a slot, holds it for the duration of the job, and
+renews it meanwhile, so that the lifetime may be short: when a laptop dies in the middle of a job,
+the slot is free again half a second later, without anyone's help.
 
     share_printer.py localhost:8081
 """
@@ -20,7 +20,7 @@ LIFETIME = 0.5
 
 
 class Room:
-    """How many printers hum at the same time."""
+    """Counts how many printers hum at the same time."""
 
     def __init__(self) -> None:
         self.humming = self.most = 0

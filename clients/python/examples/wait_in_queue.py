@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Threads that wait for their turn instead of being turned away.
+"""Threads that wait in the server's queue instead of being denied.
 
-Ten visitors want through a gate that lets two pass per window. They stand in the server's line,
-first come, first served; nobody polls. One of them is in a hurry and gives up.
+Ten visitors want through a gate that lets two pass per window. They wait in the server's queue,
+which is first in, first out; no client polls. One visitor is in a hurry and gives up.
 
     wait_in_queue.py localhost:8081
 """
@@ -23,7 +23,7 @@ def visit(client: sluicegate.Client, number: int, started: float) -> None:
                                  timeout=0.05 if number == VISITORS - 1 else None)
         outcome = verdict.name.lower()
     except sluicegate.TimedOut:
-        outcome = "gave up"  # and left the line: it will not take a permit later
+        outcome = "gave up"  # and was withdrawn from the queue: it takes no permit later
     print(f"visitor {number}: {outcome} after {time.monotonic() - started:.2f} s", flush=True)
 
 

@@ -1,8 +1,7 @@
-"""The asyncio client keeps its promises to callers, whatever a server does, on both event loops.
+"""The asyncio client keeps its contract with callers, whatever a server does, on both event loops.
 
-Method: the scripted server of fake_server.py, in a thread beside the loop. What both clients share
-(what is sent, what is refused, what a loss means) is tested in client_*_test.py; here is what
-asyncio adds.
+Method: the scripted server of fake_server.py, in a thread beside the loop. client_*_test.py test
+the behaviour of both clients (frames, refusals, losses); this tests what asyncio adds.
 """
 
 import asyncio
@@ -11,8 +10,8 @@ import socket
 import threading
 
 import pytest
-from event_loops import in_turn, run, until  # noqa: F401  (run is a fixture)
-from fake_server import IN_QUEUE_BEFORE_S, FakeServer, nobody
+from event_loops import wait_in_executor, run, until  # noqa: F401  (run is a fixture)
+from fake_server import IN_QUEUE_BEFORE_S, FakeServer, unused_address
 from frame_codecs import server_frame
 from server_process import TIMEOUT_S
 
@@ -27,7 +26,7 @@ def approve(peer):
     return peer.approve_all()
 
 
-def test_one_turn_of_the_loop_is_one_frame(run):
+def test_calls_of_one_loop_iteration_share_a_frame(run):
     async def main(address):
         async with AsyncClient(address) as client:
             assert await client.acquire("first") is Verdict.APPROVED
@@ -38,12 +37,12 @@ def test_one_turn_of_the_loop_is_one_frame(run):
     assert [len(frame.keys) for frame in server.returned[0]] == [1, 500]
 
 
-def test_what_is_asked_while_two_frames_are_out_gathers(run):
+def test_calls_gather_while_two_frames_are_outstanding(run):
     def script(peer):
         peer.welcome()
         held = [peer.read("acquire") for _ in range(2)]
         two_out.set()
-        asked.wait(TIMEOUT_S)
+        received.wait(TIMEOUT_S)
         for frame in held:
             peer.verdicts(frame)
         return [len(frame.keys) for frame in peer.approve_all()]
@@ -53,13 +52,13 @@ def test_what_is_asked_while_two_frames_are_out_gathers(run):
             calls = [asyncio.ensure_future(client.acquire("a"))]
             await until(lambda: client.welcome and client._dispatcher.connection.batches_out)
             calls.append(asyncio.ensure_future(client.acquire("b")))
-            await in_turn(two_out)
+            await wait_in_executor(two_out)
             for n in range(7):
                 calls.append(asyncio.ensure_future(client.acquire(f"k{n}")))
                 await asyncio.sleep(0)
-            asked.set()
+            received.set()
             assert all(await asyncio.gather(*calls))
-    two_out, asked = threading.Event(), threading.Event()
+    two_out, received = threading.Event(), threading.Event()
     with FakeServer(script) as server:
         run(main(server.address))
     assert server.returned == [[7]]
@@ -70,23 +69,23 @@ def test_every_kind_of_call(run):
         hello = peer.welcome()
         kinds = []
         for _ in range(8):
-            asked = peer.read()
-            kinds.append(asked.kind)
-            if asked.kind == "inspect":
-                last = asked.body["cursor"] or asked.body.get("key")
-                peer.send(server_frame(id=asked.id, inspected={
+            received = peer.read()
+            kinds.append(received.kind)
+            if received.kind == "inspect":
+                last = received.body["cursor"] or received.body.get("key")
+                peer.send(server_frame(id=received.id, inspected={
                     "keys": b"ab", "keySizes": [2], "windowMs": [1], "maxRequests": [2],
                     "maxRequestsInQueue": [3], "approved": [4], "denied": [5], "waiting": [6],
                     "resetMs": [7], "cursor": 0 if last else 9}))
-            elif asked.kind == "intern":
-                peer.send(server_frame(id=asked.id, interned={
+            elif received.kind == "intern":
+                peer.send(server_frame(id=received.id, interned={
                     "handles": [4, 5], "verdicts": b"\1"}))
-            elif asked.kind in ("acquire", "acquireByHandle"):
-                peer.verdicts(asked, b"\1\2")
-            elif asked.kind == "ping":
-                peer.send(server_frame(id=asked.id, pong=None))
+            elif received.kind in ("acquire", "acquireByHandle"):
+                peer.verdicts(received, b"\1\2")
+            elif received.kind == "ping":
+                peer.send(server_frame(id=received.id, pong=None))
             else:
-                peer.done(asked)
+                peer.done(received)
         return hello.body["clientName"], kinds
 
     async def main(address):
@@ -118,20 +117,20 @@ def test_many_callers_of_acquire_many(run):
     assert max(len(frame.keys) for frame in server.returned[0]) == 10
 
 
-@pytest.mark.parametrize("late", ["withdrawn", "approved", "not yet in line"])
+@pytest.mark.parametrize("late", ["withdrawn", "approved", "not yet queued"])
 @pytest.mark.parametrize("ending", ["cancel", "time out"])
 @pytest.mark.parametrize("many", [False, True])
-def test_a_wait_that_is_given_up_leaves_the_line(run, late, ending, many):
+def test_withdraws_an_abandoned_wait(run, late, ending, many):
     def script(peer):
         peer.welcome()
         peer.pong()
         waits = peer.read("acquire")
-        if late != "not yet in line":
+        if late != "not yet queued":
             peer.verdicts(waits, b"\3")
         in_queue.set()
         assert given_up.wait(TIMEOUT_S)
         released = None
-        if late == "not yet in line":
+        if late == "not yet queued":
             peer.verdicts(waits, b"\1")
         else:
             withdraw = peer.read("withdraw")
@@ -139,9 +138,9 @@ def test_a_wait_that_is_given_up_leaves_the_line(run, late, ending, many):
             peer.granted(waits, [0], b"\x0b" if late == "withdrawn" else b"\1")
             peer.done(withdraw)
         if late != "withdrawn":
-            asked = peer.read("release")
-            released = asked.keys, list(asked.body["costs"])
-            peer.done(asked)
+            received = peer.read("release")
+            released = received.keys, list(received.body["costs"])
+            peer.done(received)
         peer.approve_all()
         return released
 
@@ -153,8 +152,8 @@ def test_a_wait_that_is_given_up_leaves_the_line(run, late, ending, many):
                 client.acquire_many(["w"], 3, wait=True, timeout=timeout) if many
                 else client.acquire("w", 3, wait=True, timeout=timeout))
             if ending == "cancel":
-                await in_turn(in_queue)
-                if late != "not yet in line":
+                await wait_in_executor(in_queue)
+                if late != "not yet queued":
                     await until(lambda: client._dispatcher.connection._waiting)
                 call.cancel()
             with pytest.raises(asyncio.CancelledError if ending == "cancel"
@@ -184,7 +183,7 @@ def test_a_hanging_server(run):
                     await call
         async with AsyncClient(address, timeout=0.1, on_failure="closed",
                                connect_timeout=0.1) as client:
-            assert await client.acquire("a") is Verdict.DENIED_UNASKED
+            assert await client.acquire("a") is Verdict.DENIED_BY_POLICY
             assert (await client.acquire_many(["a", "b"])).connection_lost
         over.set()
     over = threading.Event()
@@ -192,8 +191,8 @@ def test_a_hanging_server(run):
         run(main(server.address))
 
 
-def test_a_silent_server_holds_nobody_beyond_the_time_out(run):
-    """Whoever joins a batch has all of its time: a batch gathers for a sixteenth of it."""
+def test_every_call_to_a_silent_server_times_out(run):
+    """An entry that joins a batch late has its full time-out: a batch gathers for 1/16 of it."""
     def script(peer):
         peer.welcome()
         peer.pong()
@@ -202,7 +201,7 @@ def test_a_silent_server_holds_nobody_beyond_the_time_out(run):
     async def main(address):
         async with AsyncClient(address, timeout=0.16) as client:
             await client.ping(timeout=TIMEOUT_S)
-            for _ in range(5):  # one after another: the third finds two frames out
+            for _ in range(5):  # one after another: the third finds two outstanding
                 with pytest.raises(sluicegate.TimedOut):
                     await client.acquire("a")
         async with AsyncClient(address, timeout=0.8) as client:
@@ -222,7 +221,7 @@ def test_a_silent_server_holds_nobody_beyond_the_time_out(run):
                 calls.append(asyncio.ensure_future(ask()))
                 await asyncio.sleep(0)
                 await asyncio.sleep(0)
-            await until(lambda: not client._dispatcher.is_gathering)  # though nobody asks
+            await until(lambda: not client._dispatcher.is_gathering)  # without further calls
             calls.append(asyncio.ensure_future(ask()))
             ended = await asyncio.gather(*calls)
             assert all(end - begin > 0.7 for begin, end in zip(began, ended, strict=True))
@@ -238,7 +237,7 @@ class Sponge:
         pass
 
 
-def test_a_loss_ends_every_call_and_the_next_one_connects_again(run):
+def test_a_loss_ends_every_call_and_the_next_call_reconnects(run):
     def lose(peer):
         peer.welcome()
         peer.verdicts(peer.read("acquire"))
@@ -247,29 +246,29 @@ def test_a_loss_ends_every_call_and_the_next_one_connects_again(run):
     async def main(address):
         async with AsyncClient(address) as client:
             assert await client.acquire("a")
-            reported = await asyncio.gather(*[client.acquire("a") for _ in range(5)],
+            results = await asyncio.gather(*[client.acquire("a") for _ in range(5)],
                                         client.acquire_many(["b"]), return_exceptions=True)
-            assert all(isinstance(error, sluicegate.ConnectionLost) for error in reported)
+            assert all(isinstance(error, sluicegate.ConnectionLost) for error in results)
             assert await client.acquire("a")
     with FakeServer(lose, approve) as server:
         run(main(server.address))
 
 
-def test_nobody_is_there(run):
+def test_calls_fail_without_a_server(run):
     async def main():
-        async with AsyncClient(nobody(), backoff=(3600, 3600)) as client:
+        async with AsyncClient(unused_address(), backoff=(3600, 3600)) as client:
             with pytest.raises(sluicegate.Unreachable):
                 await client.acquire("a")
-            with pytest.raises(sluicegate.Unreachable, match="tried again in"):
+            with pytest.raises(sluicegate.Unreachable, match="next attempt in"):
                 await client.acquire("a")
             with pytest.raises(sluicegate.Unreachable):
                 await client.acquire_many(["a"])
-        async with AsyncClient(nobody(), on_failure="open") as client:
-            assert await client.acquire("a") is Verdict.PASSED_UNASKED
+        async with AsyncClient(unused_address(), on_failure="open") as client:
+            assert await client.acquire("a") is Verdict.APPROVED_BY_POLICY
     run(main())
 
 
-def test_a_name_that_no_host_can_have(run):
+def test_rejects_an_invalid_host_name(run):
     async def main():
         async with AsyncClient("my..host:8081", timeout=None) as client:
             with pytest.raises(sluicegate.Unreachable, match="my..host:8081"):
@@ -277,7 +276,7 @@ def test_a_name_that_no_host_can_have(run):
     run(main())
 
 
-def test_requeue_asks_again(run):
+def test_requeue_sends_calls_again(run):
     def lose(peer):
         peer.welcome()
         peer.read("acquire")
@@ -291,7 +290,7 @@ def test_requeue_asks_again(run):
     assert len(server.returned[2][0].keys) == 5
 
 
-def test_a_peer_that_speaks_otherwise(run):
+def test_a_peer_that_breaks_the_protocol(run):
     def script(peer):
         peer.welcome()
         peer.read("acquire")
@@ -314,7 +313,7 @@ def test_a_peer_that_speaks_otherwise(run):
 
 @pytest.mark.parametrize("bad", [{"cost": 2.5}, {"max_requests": 7.5}, {"cost": "1"},
                                  {"max_requests_in_queue": 0.5}])
-def test_a_bad_argument_is_told_to_its_caller_alone(run, bad):
+def test_a_bad_argument_fails_only_its_own_call(run, bad):
     async def main(address):
         async with AsyncClient(address) as client:
             await client.ping()
@@ -330,7 +329,7 @@ def test_a_bad_argument_is_told_to_its_caller_alone(run, bad):
 
 
 @pytest.mark.parametrize("wait", [2, "yes"])
-def test_whatever_is_true_waits(run, wait):
+def test_any_true_value_of_wait_waits(run, wait):
     async def main(address):
         async with AsyncClient(address) as client:
             good = client.acquire("a")
@@ -340,7 +339,7 @@ def test_whatever_is_true_waits(run, wait):
         run(main(server.address))
 
 
-def test_a_full_client_says_so_or_waits(run):
+def test_a_full_client_raises_or_waits(run):
     def script(peer):
         peer.welcome()
         held = peer.read("acquire")
@@ -370,7 +369,7 @@ def test_a_full_client_says_so_or_waits(run):
             run(main(server.address, when_full))
 
 
-def test_no_room_in_time_is_a_time_out_for_the_policy_too(run):
+def test_failure_policy_decides_when_there_is_no_room_in_time(run):
     def script(peer):
         peer.welcome()
         peer.pong()
@@ -382,7 +381,7 @@ def test_no_room_in_time_is_a_time_out_for_the_policy_too(run):
             with pytest.raises(sluicegate.TimedOut):
                 await client.ping(timeout=0.01)
             for _ in range(3):
-                assert await client.acquire("a", timeout=0.01) is Verdict.DENIED_UNASKED
+                assert await client.acquire("a", timeout=0.01) is Verdict.DENIED_BY_POLICY
             assert (await client.acquire_many(["a"], timeout=0.01)).connection_lost
             with pytest.raises(sluicegate.TimedOut, match="no room"):
                 await client.acquire("a", wait=True, timeout=0.01)
@@ -453,23 +452,23 @@ def test_the_decorator(run):
     assert server.returned == [[b"user:ann"]]
 
 
-def test_the_decorator_is_for_coroutines():
-    client = AsyncClient(nobody())
+def test_the_decorator_refuses_plain_functions():
+    client = AsyncClient(unused_address())
     with pytest.raises(TypeError, match="no coroutine function"):
         @client.limited("user:{user}")
         def greet(user):
             return user
 
 
-def test_another_loop_or_process_is_told():
+def test_raises_in_another_loop_or_process():
     async def ask(client):
         return await client.acquire("a")
-    client = AsyncClient(nobody())
+    client = AsyncClient(unused_address())
     with pytest.raises(sluicegate.Unreachable):
         asyncio.run(ask(client))
     with pytest.raises(sluicegate.SluicegateError, match="another event loop"):
         asyncio.run(asyncio.wait_for(client.acquire_many(["a"]), TIMEOUT_S))
-    client = AsyncClient(nobody())
+    client = AsyncClient(unused_address())
     child = os.fork()
     if child == 0:
         try:
@@ -483,7 +482,7 @@ def test_another_loop_or_process_is_told():
 
 @pytest.mark.parametrize("call", [lambda c: c.acquire("a"), lambda c: c.acquire("a", 2),
                                   lambda c: c.acquire_many(["a"]), lambda c: c.ping()])
-def test_another_loop_is_told_by_every_call(call):
+def test_every_call_raises_in_another_loop(call):
     async def ask(client):
         return await call(client)
     with FakeServer(approve) as server:
@@ -496,23 +495,23 @@ def test_another_loop_is_told_by_every_call(call):
 
 @pytest.mark.parametrize("call", [lambda c: c.acquire("a"), lambda c: c.acquire("a", 2),
                                   lambda c: c.acquire_many(["a"]), lambda c: c.ping()])
-def test_a_forked_child_in_the_same_loop_is_told(call):
-    """And nothing that the child asks, or had asked, goes out on the parent's connection."""
+def test_calls_raise_in_a_forked_child(call):
+    """And no call of the child, before or after the fork, is sent on the parent's connection."""
     async def main(address):
         async with AsyncClient(address) as client:
             assert await client.acquire("first")
-            asked = client.acquire("once")
+            received = client.acquire("once")
             child = os.fork()
             if child == 0:
                 try:
-                    client._flush()  # the loop would
+                    client._flush()  # as the loop would do
                     await call(client)
                 except sluicegate.SluicegateError as error:
                     os._exit(0 if "before the fork" in str(error) else 1)
                 finally:
                     os._exit(2)
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-            assert await asked and await client.acquire("last")
+            assert await received and await client.acquire("last")
     with FakeServer(approve) as server:
         asyncio.run(main(server.address))
     assert [frame.keys for frame in server.returned[0]] == [[b"first"], [b"once"], [b"last"]]

@@ -1,11 +1,10 @@
-"""What can not be asked is refused when it is asked; the decorator asks for the arguments' key.
+"""Calls raise at once for invalid arguments; the decorator acquires the key of the arguments.
 
-Method: arguments, options and addresses that make no sense, and a scripted server that sees none of
-them.
+Method: invalid arguments, options and addresses, and a scripted server that receives none of them.
 """
 
 import pytest
-from fake_server import FakeServer, nobody
+from fake_server import FakeServer, unused_address
 
 import sluicegate
 from sluicegate import Client, Verdict
@@ -21,7 +20,7 @@ from sluicegate import Client, Verdict
     (lambda c: c.inspect(""), "the key is empty"),
     (lambda c: c.acquire_many_handles([1, 2]), "bytes-like"),
 ])
-def test_arguments_that_make_no_sense(call, error):
+def test_rejects_invalid_arguments(call, error):
     def script(peer):
         peer.welcome()
         peer.approve_all()
@@ -36,12 +35,12 @@ def test_arguments_that_make_no_sense(call, error):
 @pytest.mark.parametrize("address", ["localhost", ":80", "host:", "host:99999", "host:http",
                                      "http://localhost:8081", "[::1:8081", "::1]:8081",
                                      "host:\u0661"])
-def test_addresses_that_are_none(address):
+def test_rejects_invalid_addresses(address):
     with pytest.raises(ValueError, match="write host:port"):
         Client(address)
 
 
-def test_an_address_of_another_type():
+def test_rejects_an_address_of_another_type():
     with pytest.raises(TypeError, match="an address is a str"):
         Client(None)
     client = Client("[::1]:8081")
@@ -51,12 +50,12 @@ def test_an_address_of_another_type():
 @pytest.mark.parametrize("option", [{"shard": -2}, {"shard": 1 << 32}, {"shard": 1.5},
                                     {"client_name": "a\udc80"}])
 @pytest.mark.parametrize("kind", [Client, sluicegate.AsyncClient])
-def test_what_no_hello_can_say(option, kind):
+def test_rejects_options_that_hello_cannot_carry(option, kind):
     with pytest.raises((ValueError, TypeError), match=next(iter(option))):
         kind("localhost:8081", **option)
 
 
-def test_a_name_that_no_host_can_have():
+def test_rejects_an_invalid_host_name():
     with Client("my..host:8081") as client:
         with pytest.raises(sluicegate.Unreachable, match="my..host:8081"):
             client.acquire("a")
@@ -89,9 +88,9 @@ def test_the_decorator():
     assert server.returned == [[b"login:ann:3", b"n7"]]
 
 
-@pytest.mark.parametrize("key", ["login:{nobody}", "{}", "{0}", "{nobody.name}"])
-def test_the_decorator_knows_the_arguments(key):
-    client = Client(nobody())
+@pytest.mark.parametrize("key", ["login:{unknown}", "{}", "{0}", "{unknown.name}"])
+def test_the_decorator_rejects_unknown_argument_names(key):
+    client = Client(unused_address())
     with pytest.raises(ValueError, match="no argument of the function: it has user, more"):
         @client.limited(key)
         def login(user, **more):

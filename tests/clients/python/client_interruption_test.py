@@ -1,6 +1,6 @@
-"""A signal's handler that raises in the midst of a call of the blocking client harms no other call.
+"""A signal handler that raises during a call of the blocking client harms no other call.
 
-Method: an exception at every line of what sends and receives, against a scripted server.
+Method: an exception at every line of the functions that send and receive, with a scripted server.
 """
 
 import socket
@@ -15,7 +15,7 @@ from sluicegate import Client, Verdict
 
 
 class Interruption(BaseException):
-    """As a signal's handler raises it."""
+    """Stands for an exception of a signal handler."""
 
 
 def interrupt_at(name, line):
@@ -33,7 +33,7 @@ def interrupt_at(name, line):
 
 
 def lines_of(name):
-    """Those that are run, but the first: a `try` that nothing was done in yet."""
+    """The executable lines, without the first: a `try` before any effect."""
     lines = {line for _, _, line in getattr(Client, name).__code__.co_lines() if line is not None}
     return [(name, line) for line in sorted(lines)[1:]]
 
@@ -41,8 +41,8 @@ def lines_of(name):
 @pytest.mark.parametrize("name, line", [
     *lines_of("_ask_alone"), *lines_of("_send_alone"), *lines_of("_take_lone"),
     *lines_of("_receive"), *lines_of("_take"), *lines_of("_submit"), *lines_of("_send")])
-def test_an_interrupted_call_ends_no_other(name, line):
-    """At every line of sending and receiving: the call after it is answered."""
+def test_an_interrupted_call_does_not_end_other_calls(name, line):
+    """At every line of sending and receiving: the next call gets its answer."""
     def script(peer):
         hello = peer.read()
         if hello is not None:
@@ -64,11 +64,11 @@ def test_an_interrupted_call_ends_no_other(name, line):
                 assert client.acquire_many(["c"], timeout=TIMEOUT_S).all_approved
                 assert client._leader is None and not client._dispatcher.pending
         finally:
-            socket.create_connection(server.address.split(":")).close()  # if nobody else came
+            socket.create_connection(server.address.split(":")).close()  # if no client came
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_an_interrupted_wait_leaves_the_line(many, monkeypatch):
+def test_withdraws_an_interrupted_wait(many, monkeypatch):
     def script(peer):
         peer.welcome()
         waits = peer.read("acquire")

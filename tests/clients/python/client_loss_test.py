@@ -1,13 +1,13 @@
-"""The blocking client tells its callers of a loss and of a peer that speaks otherwise, and goes on.
+"""The blocking client reports a loss, and a peer that breaks the protocol, and stays usable.
 
 Method: a scripted server that answers late, in pieces, in another order, wrongly or not at all.
-Events decide what comes when, never a pause.
+Events decide the order, never a pause.
 """
 
 import select
 
 import pytest
-from fake_server import FakeServer, nobody
+from fake_server import FakeServer, unused_address
 from frame_codecs import server_frame
 from server_process import TIMEOUT_S, eventually
 
@@ -21,9 +21,9 @@ def lose(peer):
     peer.read("acquire")
 
 
-@pytest.mark.parametrize("policy, wanted", [("open", Verdict.PASSED_UNASKED),
-                                            ("closed", Verdict.DENIED_UNASKED)])
-def test_a_loss_under_a_policy(policy, wanted):
+@pytest.mark.parametrize("policy, wanted", [("open", Verdict.APPROVED_BY_POLICY),
+                                            ("closed", Verdict.DENIED_BY_POLICY)])
+def test_failure_policy_decides_after_a_loss(policy, wanted):
     def half(peer):
         peer.welcome()
         peer.verdicts(peer.read("acquire"), b"\2")
@@ -39,7 +39,7 @@ def test_a_loss_under_a_policy(policy, wanted):
             assert verdicts.connection_lost
 
 
-def test_a_loss_is_an_error_with_what_is_known():
+def test_a_loss_raises_with_the_partial_verdicts():
     def half(peer):
         peer.welcome()
         peer.verdicts(peer.read("acquire"))
@@ -53,22 +53,22 @@ def test_a_loss_is_an_error_with_what_is_known():
             assert list(caught.value.partial) == [Verdict.APPROVED] * 2 + [Verdict.NONE] * 2
 
 
-def test_nobody_is_there_and_the_next_call_fails_at_once():
-    with Client(nobody(), backoff=(3600, 3600)) as client:
+def test_without_a_server_the_next_call_fails_at_once():
+    with Client(unused_address(), backoff=(3600, 3600)) as client:
         for _ in range(2):
             with pytest.raises(sluicegate.Unreachable):
                 client.acquire("a")
-        with pytest.raises(sluicegate.Unreachable, match="tried again in"):
+        with pytest.raises(sluicegate.Unreachable, match="next attempt in"):
             client.acquire_many(["a"])
         with pytest.raises(sluicegate.Unreachable):
             client.release("a")
-    with Client(nobody(), on_failure="open") as client:
-        assert client.acquire("a") is Verdict.PASSED_UNASKED
-        with pytest.raises(sluicegate.Unreachable):  # nobody's guess would do
+    with Client(unused_address(), on_failure="open") as client:
+        assert client.acquire("a") is Verdict.APPROVED_BY_POLICY
+        with pytest.raises(sluicegate.Unreachable):  # no policy can answer it
             client.inspect("a")
 
 
-def test_a_connection_that_ended_while_idle_costs_no_call():
+def test_replaces_an_idle_connection_that_ended():
     def once(peer):
         peer.welcome()
         peer.verdicts(peer.read("acquire"))
@@ -93,7 +93,7 @@ def test_pauses_between_connections_grow_to_a_bound():
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_a_peer_that_answers_wrongly_is_not_asked_again_at_once(many):
+def test_backs_off_from_a_peer_that_answers_wrongly(many):
     def script(peer):
         peer.welcome()
         peer.verdicts(peer.read("acquire"), count=2)
@@ -104,18 +104,18 @@ def test_a_peer_that_answers_wrongly_is_not_asked_again_at_once(many):
                 client.acquire_many(["a"]) if many else client.acquire("a")
 
 
-def test_requeue_asks_again_on_the_next_connection():
+def test_requeue_sends_calls_again_on_the_next_connection():
     def half(peer):
         peer.welcome()
-        asked = peer.read("acquire")
-        peer.verdicts(asked, b"\1\3\3")
-        peer.granted(asked, [1])
+        received = peer.read("acquire")
+        peer.verdicts(received, b"\1\3\3")
+        peer.granted(received, [1])
 
     def rest(peer):
         peer.welcome()
-        asked = peer.read("acquire")
-        peer.verdicts(asked, b"\2")
-        return asked.keys
+        received = peer.read("acquire")
+        peer.verdicts(received, b"\2")
+        return received.keys
     with FakeServer(lose, half, rest) as server:
         with Client(server.address, requeue=True, backoff=(0.01, 0.01)) as client:
             verdicts = client.acquire_many(["a", "b", "c"], wait=True)
@@ -123,12 +123,12 @@ def test_requeue_asks_again_on_the_next_connection():
     assert server.returned[-1] == [b"c"]
 
 
-def test_draining_is_a_loss_and_the_client_goes_on_elsewhere():
+def test_draining_is_a_loss_and_the_client_reconnects():
     def drain(peer):
         peer.welcome()
-        asked = peer.read("acquire")
+        received = peer.read("acquire")
         peer.go_away()
-        peer.verdicts(asked, b"\x0c")
+        peer.verdicts(received, b"\x0c")
         assert peer.read() is None
 
     def refuse(peer):
@@ -156,14 +156,14 @@ def approved_or_unreachable(client):
 
 # ---- peers ---------------------------------------------------------------------------------------
 
-def test_errors_of_the_server_are_told():
+def test_raises_the_errors_of_the_server():
     def script(peer):
         peer.welcome()
         peer.error(peer.read("acquire").id, "badCost", "too much")
         peer.verdicts(peer.read("acquire"))
-        asked = peer.read("acquire")
+        received = peer.read("acquire")
         peer.error(0, "tooManyOutstanding")
-        return asked
+        return received
     with FakeServer(script) as server, Client(server.address) as client:
         with pytest.raises(sluicegate.Refused, match="bad_cost: too much") as caught:
             client.acquire("a")
@@ -174,16 +174,16 @@ def test_errors_of_the_server_are_told():
 
 
 @pytest.mark.parametrize("answer", [
-    lambda asked: b"\xff" * 16,
-    lambda asked: server_frame(id=asked.id + 1, verdicts={"count": 1, "verdicts": b"\1"}),
-    lambda asked: server_frame(id=asked.id, verdicts={"count": 2, "verdicts": b"\1"}),
-    lambda asked: server_frame(id=asked.id, verdicts={"count": 1, "verdicts": b"\3"}),
-    lambda asked: server_frame(id=asked.id, done=None),
-    lambda asked: server_frame(id=asked.id, granted={"entries": [0], "verdicts": b"\1"}),
-    lambda asked: server_frame(id=1, welcome={"version": 1}),
+    lambda received: b"\xff" * 16,
+    lambda received: server_frame(id=received.id + 1, verdicts={"count": 1, "verdicts": b"\1"}),
+    lambda received: server_frame(id=received.id, verdicts={"count": 2, "verdicts": b"\1"}),
+    lambda received: server_frame(id=received.id, verdicts={"count": 1, "verdicts": b"\3"}),
+    lambda received: server_frame(id=received.id, done=None),
+    lambda received: server_frame(id=received.id, granted={"entries": [0], "verdicts": b"\1"}),
+    lambda received: server_frame(id=1, welcome={"version": 1}),
 ], ids=["bytes", "id", "count", "queued", "kind", "granted", "welcome"])
 @pytest.mark.parametrize("many", [False, True])
-def test_a_peer_that_speaks_otherwise(answer, many):
+def test_a_peer_that_breaks_the_protocol(answer, many):
     def script(peer):
         peer.welcome()
         peer.send(answer(peer.read("acquire")))
@@ -196,7 +196,7 @@ def test_a_peer_that_speaks_otherwise(answer, many):
 @pytest.mark.parametrize("first", [b"HTTP/1.1 400 Bad Request\r\n\r\n",
                                    server_frame(id=1, pong=None),
                                    server_frame(id=1, welcome={"version": 2})])
-def test_a_peer_that_is_no_sluicegate(first):
+def test_a_peer_of_another_protocol(first):
     def script(peer):
         peer.read("hello")
         peer.send(first)

@@ -1,7 +1,7 @@
-"""A call of the blocking client has its own answer, in whatever order and pieces answers come.
+"""A call of the blocking client gets its own answer, in whatever order and pieces answers arrive.
 
 Method: a scripted server that answers late, in pieces, in another order, wrongly or not at all.
-Events decide what comes when, never a pause.
+Events decide the order, never a pause.
 """
 
 import array
@@ -22,11 +22,11 @@ from sluicegate import Client, Verdict
 def test_a_lone_acquire_and_its_hello():
     def script(peer):
         hello = peer.welcome()
-        asked = peer.read("acquire")
-        peer.verdicts(asked, b"\1")
+        received = peer.read("acquire")
+        peer.verdicts(received, b"\1")
         second = peer.read("acquire")
         peer.verdicts(second, b"\2")
-        return hello.body, asked.keys, second.body
+        return hello.body, received.keys, second.body
     with FakeServer(script) as server, Client(server.address, client_name="me", shard=2) as client:
         assert client.acquire("a") is Verdict.APPROVED
         assert client.acquire(b"b", 3, max_requests=7, max_requests_in_queue=0) is Verdict.DENIED
@@ -38,29 +38,29 @@ def test_a_lone_acquire_and_its_hello():
 
 
 @pytest.mark.parametrize("spin", [0, 10 * TIMEOUT_S, 1e-6])
-def test_an_answer_in_pieces(spin):
-    """Whether a thread looks for it without sleeping, always, never, or in vain."""
+def test_reassembles_an_answer_that_arrives_in_pieces(spin):
+    """Whether a thread spins for it always, never, or in vain."""
     def script(peer):
         peer.welcome()
         for _ in range(2):
-            asked = peer.read("acquire")
-            frame = server_frame(id=asked.id, verdicts={"count": 1, "verdicts": b"\1"})
+            received = peer.read("acquire")
+            frame = server_frame(id=received.id, verdicts={"count": 1, "verdicts": b"\1"})
             for at in range(len(frame)):
                 peer.send(frame[at:at + 1])
     with FakeServer(script) as server, Client(server.address, spin=spin) as client:
         assert client.acquire("a") and client.acquire("a")
 
 
-def test_answers_in_another_order():
+def test_matches_answers_in_another_order():
     go = threading.Event()
 
     def script(peer):
         peer.welcome()
-        asked = [peer.read("acquire") for _ in range(4)]
-        for frame in reversed(asked):
+        received = [peer.read("acquire") for _ in range(4)]
+        for frame in reversed(received):
             peer.verdicts(frame, bytes([2 if b"3" in frame.keys else 1]))
         go.set()
-        return [len(frame.keys) for frame in asked]
+        return [len(frame.keys) for frame in received]
     with FakeServer(script) as server, Client(server.address, frame_entries=3) as client:
         verdicts = client.acquire_many([str(n) for n in range(12)])
         assert [bool(v) for v in verdicts] == [True] * 3 + [False] * 3 + [True] * 6
@@ -70,7 +70,7 @@ def test_answers_in_another_order():
     assert server.returned == [[3, 3, 3, 3]]
 
 
-def test_no_more_frames_than_the_window_and_welcome_allow():
+def test_keeps_to_the_frames_of_window_and_welcome():
     def script(peer):
         peer.welcome(outstandingFramesMax=2, frameEntriesMax=2)
         held, most = [], 0
@@ -78,7 +78,7 @@ def test_no_more_frames_than_the_window_and_welcome_allow():
             held.append(peer.read("acquire"))
             assert len(held[-1].keys) <= 2
             if len(held) == 2:
-                # Nothing more comes before an answer: a ping of our own would be too late to see.
+                # No more frames arrive before an answer; a ping here would be too late to check it.
                 peer.socket.setblocking(False)
                 with pytest.raises(BlockingIOError):
                     peer.socket.recv(1)
@@ -91,7 +91,7 @@ def test_no_more_frames_than_the_window_and_welcome_allow():
         assert client.acquire_many([str(n) for n in range(16)]).all_approved
 
 
-def test_a_frame_is_split_by_its_bytes():
+def test_splits_a_frame_that_has_too_many_bytes():
     def script(peer):
         peer.welcome(frameBytesMax=8_192)
         frames = peer.approve_all()
@@ -103,7 +103,7 @@ def test_a_frame_is_split_by_its_bytes():
     assert sorted(server.returned[0]) == sorted(key.encode() for key in keys)
 
 
-def test_what_the_kernel_does_not_take_is_sent_later():
+def test_sends_later_what_the_kernel_does_not_take():
     def script(peer):
         peer.welcome()
         peer.pong()
@@ -118,7 +118,7 @@ def test_what_the_kernel_does_not_take_is_sent_later():
             joins = [in_thread(client.acquire_many, keys) for _ in range(3)]
             eventually(lambda: client._unsent, "not all was taken")
             joins.append(in_thread(client.acquire, "one more"))
-            eventually(lambda: client._dispatcher.pending == 4, "all have asked")
+            eventually(lambda: client._dispatcher.pending == 4, "all have received")
             with pytest.raises(sluicegate.TimedOut):
                 client.acquire_many(keys, timeout=0.02)
             go.set()
@@ -140,13 +140,13 @@ def test_threads_share_a_connection_and_its_frames():
             joins = [in_thread(client.acquire, "first")]
             assert started.wait(TIMEOUT_S)
             joins += [in_thread(client.acquire, f"k{n}") for n in range(32)]
-            eventually(lambda: client._dispatcher.pending == 33, "all have asked")
+            eventually(lambda: client._dispatcher.pending == 33, "all have received")
             everybody_asked.set()
             assert all(join() is Verdict.APPROVED for join in joins)
     assert server.returned == [32]
 
 
-def test_a_bad_key_is_told_to_its_caller_alone():
+def test_a_bad_key_fails_only_its_own_call():
     def script(peer):
         peer.welcome()
         for _ in range(2):
@@ -165,7 +165,7 @@ def test_a_bad_key_is_told_to_its_caller_alone():
             eventually(lambda: client._dispatcher.pending == 2, "two are outstanding")
             joins += [in_thread(client.acquire, f"good{n}") for n in range(3)]
             bad = in_thread(client.acquire, "bad\ud800")
-            eventually(lambda: client._dispatcher.pending == 6, "all have asked")
+            eventually(lambda: client._dispatcher.pending == 6, "all have received")
             go.set()
             assert all(join() is Verdict.APPROVED for join in joins)
             with pytest.raises(ValueError, match="bad.*no UTF-8"):
@@ -178,11 +178,11 @@ def test_a_bad_key_is_told_to_its_caller_alone():
 
 # ---- handles -------------------------------------------------------------------------------------
 
-def test_handles_of_a_lost_connection_are_never_asked():
+def test_never_sends_handles_of_a_lost_connection():
     def script(peer):
         peer.welcome()
-        asked = peer.read("intern")
-        peer.send(server_frame(id=asked.id, interned={"handles": [5, 6], "verdicts": b"\1"}))
+        received = peer.read("intern")
+        peer.send(server_frame(id=received.id, interned={"handles": [5, 6], "verdicts": b"\1"}))
         by_handle = []
         for _ in range(4):
             by_handle.append(peer.read("acquireByHandle"))
@@ -191,8 +191,8 @@ def test_handles_of_a_lost_connection_are_never_asked():
 
     def second(peer):
         peer.welcome()
-        asked = peer.approve_all()
-        return [(frame.kind, list(frame.body.get("handles", []))) for frame in asked]
+        received = peer.approve_all()
+        return [(frame.kind, list(frame.body.get("handles", []))) for frame in received]
     with FakeServer(script, second) as server:
         with Client(server.address) as client:
             handles = client.intern(["a", "b"])
@@ -215,7 +215,7 @@ def test_handles_of_a_lost_connection_are_never_asked():
 
 
 def lost_by_now(client):
-    """Whether a ping has met the second server."""
+    """Whether a ping has reached the second server."""
     try:
         client.ping()
     except sluicegate.ConnectionLost:
@@ -235,11 +235,11 @@ def test_handles_of_another_client_are_refused():
                 second.acquire_many_handles(handles)
 
 
-def test_keys_without_a_handle_are_told():
+def test_reports_keys_without_a_handle():
     def script(peer):
         peer.welcome()
-        asked = peer.read("intern")
-        peer.send(server_frame(id=asked.id, interned={
+        received = peer.read("intern")
+        peer.send(server_frame(id=received.id, interned={
             "handles": [3, 0xFFFFFFFF], "verdicts": b"\1\x0d"}))
     with FakeServer(script) as server, Client(server.address) as client:
         with pytest.raises(sluicegate.NotInterned, match="1 of 2 .*handles_full for 'b'") as caught:
@@ -249,7 +249,7 @@ def test_keys_without_a_handle_are_told():
 
 # ---- forks ---------------------------------------------------------------------------------------
 
-def test_a_forked_child_has_a_connection_of_its_own():
+def test_a_forked_child_has_its_own_connection():
     def script(peer):
         peer.welcome()
         return len(peer.approve_all())
@@ -267,5 +267,5 @@ def test_a_forked_child_has_a_connection_of_its_own():
                     finally:
                         os._exit(2)
                 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-            assert client.acquire("a")  # the parent's connection still stands
+            assert client.acquire("a")  # the parent's connection is still open
     assert parents.returned == [2] and childs.returned == [1]

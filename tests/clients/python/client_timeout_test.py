@@ -1,8 +1,8 @@
-"""Time-outs, waits and a full client: every call of the blocking client ends, and leaves its place.
+"""Time-outs, waits and a full client: every call of the blocking client ends, and frees its room.
 
 Method: a scripted server that answers late, in pieces, in another order, wrongly or not at all.
-Events decide what comes when, never a pause. A call that is to time out is asked when there is a
-connection; where an answer has to come before, its time is long enough for a slow machine.
+Events decide the order, never a pause. A call that has to time out is made on an established
+connection; if an answer must arrive before, its time-out is long enough for a slow machine.
 """
 
 import select
@@ -45,9 +45,9 @@ def test_a_hanging_server_under_a_policy():
     with FakeServer(script) as server:
         with Client(server.address, on_failure="open", timeout=0.05) as client:
             client.ping(timeout=TIMEOUT_S)
-            assert client.acquire("a") is Verdict.PASSED_UNASKED
+            assert client.acquire("a") is Verdict.APPROVED_BY_POLICY
             assert client.acquire_many(["a", "b"]).connection_lost
-            with pytest.raises(sluicegate.TimedOut):  # who asked to wait wants to know
+            with pytest.raises(sluicegate.TimedOut):  # no policy for calls that wait
                 client.acquire("a", wait=True, timeout=0.05)
         over.set()
 
@@ -64,7 +64,7 @@ def test_no_welcome_in_time():
         over.set()
 
 
-def test_waiting_for_a_grant_while_others_ask():
+def test_a_waiting_call_does_not_block_other_calls():
     def script(peer):
         peer.welcome()
         waits = peer.read("acquire")
@@ -77,7 +77,7 @@ def test_waiting_for_a_grant_while_others_ask():
     with FakeServer(script) as server, Client(server.address) as client:
         waiting = in_thread(client.acquire, "w", wait=True, wait_limit=2.4991)
         eventually(lambda: any(b._queued for b, _ in list(client._dispatcher.places.values())),
-                   "it is in line")
+                   "it is queued")
         for n in range(3):
             assert client.acquire(f"k{n}")
         assert waiting() is Verdict.APPROVED
@@ -85,8 +85,8 @@ def test_waiting_for_a_grant_while_others_ask():
 
 @pytest.mark.parametrize("late", ["withdrawn", "approved"])
 @pytest.mark.parametrize("many", [False, True])
-def test_a_timed_out_wait_leaves_the_line(late, many):
-    """And a permit that was granted in that very moment goes back."""
+def test_withdraws_a_timed_out_wait(late, many):
+    """And releases a permit that was granted in that very moment."""
     def script(peer):
         peer.welcome()
         peer.pong()
@@ -118,7 +118,7 @@ def test_a_timed_out_wait_leaves_the_line(late, many):
 
 # ---- room ----------------------------------------------------------------------------------------
 
-def test_a_full_client_says_so_or_waits():
+def test_a_full_client_raises_or_waits():
     def script(peer):
         peer.welcome()
         peer.pong()
@@ -148,7 +148,7 @@ def test_a_full_client_says_so_or_waits():
 
 @pytest.mark.parametrize("when_full", ["error", "wait"])
 def test_a_client_full_of_time_outs_recovers_when_the_server_does(when_full):
-    """Nobody who should be answered waits any more: who wants room reads."""
+    """No caller with an outstanding call waits any more: the caller that waits for room reads."""
     def script(peer):
         peer.welcome()
         peer.verdicts(peer.read("acquire"))
@@ -185,7 +185,7 @@ def approved_or_overloaded(client):
         return False
 
 
-def test_no_room_in_time_is_a_time_out_for_the_policy_too():
+def test_failure_policy_decides_when_there_is_no_room_in_time():
     def script(peer):
         peer.welcome()
         peer.pong()
@@ -197,9 +197,9 @@ def test_no_room_in_time_is_a_time_out_for_the_policy_too():
             with pytest.raises(sluicegate.TimedOut):
                 client.ping(timeout=0.01)
             for _ in range(3):
-                assert client.acquire("a", timeout=0.01) is Verdict.PASSED_UNASKED
+                assert client.acquire("a", timeout=0.01) is Verdict.APPROVED_BY_POLICY
             verdicts = client.acquire_many(["a", "b"], timeout=0.01)
-            assert list(verdicts) == [Verdict.PASSED_UNASKED] * 2
+            assert list(verdicts) == [Verdict.APPROVED_BY_POLICY] * 2
             with pytest.raises(sluicegate.TimedOut, match="no room"):
                 client.acquire("a", wait=True, timeout=0.01)
             with pytest.raises(sluicegate.TimedOut, match="no room"):
@@ -207,7 +207,7 @@ def test_no_room_in_time_is_a_time_out_for_the_policy_too():
         over.set()
 
 
-def test_a_client_full_of_time_outs_connects_again():
+def test_a_client_full_of_time_outs_reconnects():
     def hang(peer):
         peer.welcome()
         peer.verdicts(peer.read("acquire"))
@@ -227,7 +227,7 @@ def test_a_client_full_of_time_outs_connects_again():
             assert client.acquire("b", timeout=TIMEOUT_S)
 
 
-def test_what_timed_out_before_it_was_sent_takes_no_room():
+def test_calls_that_timed_out_before_they_were_sent_take_no_room():
     def script(peer):
         peer.welcome()
         peer.verdicts(peer.read("acquire"))
@@ -259,7 +259,7 @@ def test_closing_while_it_connects():
         client = Client(server.address, connect_timeout=10 * TIMEOUT_S)
         calls = [in_thread(client.acquire, "a", timeout=None) for _ in range(2)]
         assert greeted.wait(TIMEOUT_S)
-        eventually(lambda: client._dispatcher.pending == 2, "both have asked")
+        eventually(lambda: client._dispatcher.pending == 2, "both have received")
         client.close()
         for call in calls:
             with pytest.raises(sluicegate.Closed):
@@ -276,7 +276,7 @@ def test_closing_ends_every_call():
         joins = [in_thread(client.acquire, "a") for _ in range(5)]
         joins.append(in_thread(client.acquire_many, ["a", "b"], wait=True))
         joins.append(in_thread(client.ping))
-        eventually(lambda: client._dispatcher.pending == 7, "all have asked")
+        eventually(lambda: client._dispatcher.pending == 7, "all have received")
         eventually(lambda: client.welcome, "it is connected")
         client.close()
         for join in joins:

@@ -1,7 +1,7 @@
-"""What all tests of the Python client share."""
+"""Shared by all tests of the Python client."""
 
 import hypothesis
 
-# A slow moment of the machine is no failure, and nothing is remembered from run to run.
+# A slow moment of the machine is no failure, and runs are independent of each other.
 hypothesis.settings.register_profile("suite", deadline=None, database=None)
 hypothesis.settings.load_profile("suite")

@@ -1,4 +1,4 @@
-"""Both event loops, and how a test's coroutine waits for threads without holding its loop up."""
+"""Both event loops, and waiting for threads in a coroutine without blocking its loop."""
 
 import asyncio
 
@@ -18,8 +18,8 @@ def run(request):
     return run
 
 
-def in_turn(event):
-    """Waits for a thread's event without holding the loop up."""
+def wait_in_executor(event):
+    """Waits for a thread's event without blocking the loop."""
     return asyncio.get_running_loop().run_in_executor(None, event.wait, TIMEOUT_S)
 
 

@@ -1,6 +1,6 @@
-"""The examples do what they say, against the real server.
+"""The examples do what they describe, against the real server.
 
-Method: each runs as a user would run it; what it printed is compared with what the limits allow.
+Method: runs each as a user would, and compares its output with what the limits allow.
 """
 
 import os
@@ -22,7 +22,7 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": str(pathlib.Path(sluicegate.__file__).
 
 @pytest.fixture
 def server(request):
-    """With windows of two seconds, or of what the test wants."""
+    """With windows of two seconds, or as the test chooses."""
     server = ServerProcess("epoll", 1, "--window-millis", str(getattr(request, "param", 2_000)))
     yield server
     assert server.stop() == 0 and server.errors == [], server.output()
@@ -40,7 +40,7 @@ def run(name, server, *arguments):
     return done.stdout
 
 
-def test_all_of_them_are_tested():
+def test_every_example_has_a_test():
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {
         "guard_endpoint", "wait_in_queue", "paced_job", "async_workers", "plot_throughput",
         "guard_model", "share_printer"}
@@ -73,7 +73,7 @@ def get(url):
             return error.code, error.headers["Retry-After"]
 
 
-@pytest.mark.parametrize("server", [500], indirect=True)  # it stands in line for four of them
+@pytest.mark.parametrize("server", [500], indirect=True)  # a visitor waits for up to four windows
 def test_wait_in_queue(server):
     out = run("wait_in_queue", server)
     assert len(re.findall(r"visitor \d: approved", out)) >= 9, out
@@ -98,7 +98,7 @@ def test_guard_model(server):
     out = run("guard_model", server, "--workers", "6", "--calls", "4", "--tokens", "4000",
               "--period-ms", "300")
     answers, tokens = map(int, re.search(r"answers: (\d+), tokens: (\d+)", out).groups())
-    assert answers + out.count("given back: the model hung up") == 24, out
+    assert answers + out.count("refunded: the model hung up") == 24, out
     assert answers * 50 < tokens and "reserved and never settled: 0" in out
 
 
@@ -109,7 +109,7 @@ def test_share_printer(server):
                       for state in ("held it all the time", "lost the slot"))
         assert held + lost == 10 and "0 of 2 slots are taken now" in out, out
         if lost:
-            return False  # somebody stood still for the lifetime of half a second
+            return False  # a holder was paused for the lifetime of half a second
         assert "at most 2 at a time" in out
         return True
     in_some_try(all_hold_it, "every lease is renewed in time", tries=5)

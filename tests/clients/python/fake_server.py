@@ -1,4 +1,4 @@
-"""A server that does what a test tells it: scripts of one connection each, in their order."""
+"""A server that runs the scripts of a test, one per connection, in their order."""
 
 import contextlib
 import socket
@@ -15,12 +15,12 @@ WELCOME = {"version": 1, "shards": 1, "routingHash": "xxh3", "frameBytesMax": 26
            "outstandingBytesMax": 1_048_576, "waitingEntriesMax": 16_384, "handlesMax": 1_000,
            "keyBytesMax": 1_024, "serverVersion": "fake"}
 
-# A time-out that comes when the answer, that it waits in line, has come: also on a slow machine.
+# A time-out that passes after the call was sent, or queued by the server, also on a slow machine.
 IN_QUEUE_BEFORE_S = 0.6
 
 
-class Asked:
-    """A ClientFrame as pycapnp reads it."""
+class ReceivedFrame:
+    """A received ClientFrame, read by pycapnp."""
 
     def __init__(self, frame):
         with SCHEMA.ClientFrame.from_bytes(frame) as message:
@@ -38,7 +38,7 @@ class Asked:
 
     @property
     def subjects(self):
-        """Of each entry a list, as text."""
+        """A list of names per entry, as text."""
         blob, names = self.body["subjects"], []
         for size in self.body["subjectSizes"]:
             names.append(bytes(blob[:size]).decode())
@@ -73,10 +73,10 @@ class Peer:
             if not data:
                 assert kind is None, f"ended instead of {kind}"
                 return None
-            self._frames += [Asked(frame) for frame in self._splitter.feed(data)]
-        asked = self._frames.pop(0)
-        assert kind in (None, asked.kind), f"{asked} instead of {kind}"
-        return asked
+            self._frames += [ReceivedFrame(frame) for frame in self._splitter.feed(data)]
+        received = self._frames.pop(0)
+        assert kind in (None, received.kind), f"{received} instead of {kind}"
+        return received
 
     def welcome(self, **changed):
         hello = self.read("hello")
@@ -84,29 +84,29 @@ class Peer:
         return hello
 
     def pong(self):
-        """To a client that looks first whether it is connected: then its calls are sent at once."""
+        """Answers a Ping, by which a test makes sure that the client is connected."""
         self.send(server_frame(id=self.read("ping").id, pong=None))
 
-    def verdicts(self, asked, raw=b"\1", **details):
-        count = len(asked.body.get("keySizes", asked.body.get("handles", [])))
+    def verdicts(self, received, raw=b"\1", **details):
+        count = len(received.body.get("keySizes", received.body.get("handles", [])))
         body = {"count": count, "verdicts": raw}
-        self.send(server_frame(id=asked.id, verdicts=body | details))
+        self.send(server_frame(id=received.id, verdicts=body | details))
 
-    def granted(self, asked, entries, raw=b"\1", **columns):
-        self.send(server_frame(id=asked.id, granted={"entries": entries, "verdicts": raw,
+    def granted(self, received, entries, raw=b"\1", **columns):
+        self.send(server_frame(id=received.id, granted={"entries": entries, "verdicts": raw,
                                                      **columns}))
 
-    def quota_answers(self, asked, codes=b"\1", count=None, **columns):
-        """`count`: where it is not that of the reservations or subjects asked."""
+    def quota_answers(self, received, codes=b"\1", count=None, **columns):
+        """`count`: if it differs from the number of reservations or subjects in the request."""
         if count is None:
-            body = asked.body
+            body = received.body
             count = len(body.get("reservations") or body.get("subjectCounts")
                         or body.get("subjectSizes", [0]))
-        self.send(server_frame(id=asked.id, quotaAnswers={"count": count, "codes": codes,
+        self.send(server_frame(id=received.id, quotaAnswers={"count": count, "codes": codes,
                                                           **columns}))
 
-    def done(self, asked):
-        self.send(server_frame(id=asked.id, done=None))
+    def done(self, received):
+        self.send(server_frame(id=received.id, done=None))
 
     def error(self, frame_id, code, text="because"):
         self.send(server_frame(id=frame_id, error={"code": code, "text": text}))
@@ -115,10 +115,10 @@ class Peer:
         self.send(server_frame(id=0, goAway={"reason": "a test"}))
 
     def approve_all(self):
-        """Until the client ends the connection; what was asked."""
-        asked = []
+        """Approves until the client ends the connection; returns the requests."""
+        received = []
         while (frame := self.read()) is not None:
-            asked.append(frame)
+            received.append(frame)
             if frame.kind in ("acquire", "acquireByHandle"):
                 self.verdicts(frame)
             elif frame.kind == "ping":
@@ -129,11 +129,11 @@ class Peer:
                     "handles": list(range(count)), "verdicts": b"\1"}))
             else:
                 self.done(frame)
-        return asked
+        return received
 
 
 class FakeServer:
-    """Runs `scripts`, one for each connection; what one raised is raised at the end."""
+    """Runs `scripts`, one per connection; raises their exceptions at the end."""
 
     def __init__(self, *scripts):
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -164,12 +164,12 @@ class FakeServer:
                 accepted, _ = self._listener.accept()
                 with contextlib.closing(accepted):
                     self.returned.append(script(Peer(accepted)))
-            except BaseException as error:  # told by the test's own thread
+            except BaseException as error:  # raised by the test's own thread
                 self.errors.append(error)
                 return
 
 
-def nobody():
-    """An address where nobody listens."""
+def unused_address():
+    """An address without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return f"127.0.0.1:{listener.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""Frames by other hands, to hold the client's against: golden files, pycapnp, the capnp tool."""
+"""Independently made frames to compare with the client's: golden files, pycapnp, the capnp tool."""
 
 import json
 import pathlib
@@ -13,11 +13,11 @@ SCHEMA_FILE = ROOT / "proto" / "sluicegate.capnp"
 
 
 def golden_names(root):
-    """Names of all golden frames of this root that are valid, those of newer peers aside."""
+    """Names of all valid golden frames of this root, without those of newer peers."""
     names = []
     for path in sorted(GOLDEN.glob("*.json")):
-        said = json.loads(path.read_text())
-        if said.get("root") == root and "message" in said and "error" not in said:
+        values_of = json.loads(path.read_text())
+        if values_of.get("root") == root and "message" in values_of and "error" not in values_of:
             names.append(path.stem)
     return names
 
@@ -83,7 +83,7 @@ def numbers_of(body, name):
 
 
 def cut(body, blob="subjects", sizes="subjectSizes"):
-    """Names that stand end to end."""
+    """Splits names that lie end to end."""
     names, rest = [], bytes(body.get(blob, []))
     for size in body.get(sizes, []):
         names.append(rest[:size])
@@ -98,10 +98,10 @@ def subjects_of(body):
     return _quota_frames.encode_subjects([[next(names) for _ in range(n)] for n in counts])
 
 
-def asked_of(body):
+def reserve_columns_of(body):
     def amounts(name):
         return _quota_frames.amounts(numbers_of(body, name), name)
-    return _quota_frames.Asked(
+    return _quota_frames.ReserveColumns(
         body["flags"], body["waitLimitMs"], body["lifetimeMs"],
         _quota_frames.requests(numbers_of(body, "requests")), amounts("inputTokens"),
         amounts("maxOutputTokens"), amounts("costs"),
@@ -136,9 +136,9 @@ def reservations_of(body):
 
 QUOTA_ENCODERS = {
     "reserve": lambda id, body: _quota_frames.encode_reserve(
-        id, subjects_of(body), asked_of(body)),
+        id, subjects_of(body), reserve_columns_of(body)),
     "check": lambda id, body: _quota_frames.encode_reserve(
-        id, subjects_of(body), asked_of(body), _quota_frames.CHECK),
+        id, subjects_of(body), reserve_columns_of(body), _quota_frames.CHECK),
     "settle": lambda id, body: _quota_frames.encode_settle(
         id, reservations_of(body), used_of(body), body["flags"]),
     "cancel": lambda id, body: _quota_frames.encode_cancel(
@@ -176,7 +176,7 @@ def server_frame(**message):
 
 
 def by_tool(frames, root="ClientFrame"):
-    """What the capnp tool reads in frames that stand one behind the other: a message each."""
+    """The messages that the capnp tool reads from consecutive frames."""
     done = subprocess.run(
         ["capnp", "convert", "-I", str(pathlib.Path(capnp.__file__).parents[1]), "binary:json",
          str(SCHEMA_FILE), root],

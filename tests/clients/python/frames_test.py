@@ -1,7 +1,7 @@
-"""The Python client's frames are Cap'n Proto's, byte by byte, and whatever a server sends is read.
+"""The Python client's frames equal Cap'n Proto's byte by byte, and it reads every server frame.
 
 Method: golden files both ways, at every split point; random frames against pycapnp and the capnp
-tool; the schema as the tool lays it out against the client's constants; frames with random faults.
+tool; the schema's layout by the tool against the client's constants; frames with random faults.
 """
 
 import array
@@ -23,7 +23,7 @@ from sluicegate import _frames, _quota_frames
 from sluicegate.errors import ErrorCode
 from sluicegate.verdict import DETAIL_COLUMNS, Verdict
 
-# A column without elements means what an absent one does; ours and the tool's choice differ.
+# An empty column means the same as an absent one; the client and the tool choose differently.
 EMPTY_OR_ABSENT = {"acquire_empty_costs", "acquire_by_handle_none", "reserve_none"}
 # Built from another schema.
 NOT_OURS = {"newer_acquire", "newer_hello", "older_acquire", "hostile_body_null"}
@@ -50,8 +50,8 @@ def test_the_golden_key_of_mixed_characters_is_measured_in_bytes():
     assert list(struct.unpack("<2H", encoded.sizes)) == body["keySizes"][:2]
 
 
-def said(answer):
-    """An answer as capnp's JSON tells it, without fields that are absent there."""
+def values_of(answer):
+    """An answer as in capnp's JSON, without absent fields."""
     if isinstance(answer, _frames.VerdictsAnswer):
         return {"count": answer.length, "verdicts": list(answer.verdicts),
                 "details": details(answer.details)}
@@ -73,7 +73,7 @@ def said(answer):
         return {"cursor": answer.cursor, **names(answer), "sources": list(answer.sources),
                 "openReservations": list(answer.open_reservations),
                 "waiting": list(answer.waiting), "limits": states(answer.limits),
-                "quotas": [quota_said(quota) for quota in answer.quotas]}
+                "quotas": [quota_values_of(quota) for quota in answer.quotas]}
     if isinstance(answer, _frames.ErrorAnswer):
         return {"code": camel(ErrorCode(answer.code).name.lower()), "text": answer.text}
     if isinstance(answer, _frames.Welcome):
@@ -84,17 +84,18 @@ def said(answer):
     return {}
 
 
-def names(reported):
-    return {"names": list(b"".join(reported.names)), "nameSizes": [len(name) for name in reported.names]}
+def names(answer):
+    return {"names": list(b"".join(answer.names)),
+            "nameSizes": [len(name) for name in answer.names]}
 
 
-def states(reported):
-    columns = {} if reported is None else reported._asdict() | {"names": []}
+def states(limits):
+    columns = {} if limits is None else limits._asdict() | {"names": []}
     return {camel(name): value if isinstance(value, int) else list(value)
-            for name, value in columns.items()} | (names(reported) if reported else {})
+            for name, value in columns.items()} | (names(limits) if limits else {})
 
 
-def quota_said(quota):
+def quota_values_of(quota):
     def word(enum, number):
         return next(word for word, value in getattr(SCHEMA, enum).schema.enumerants.items()
                     if value == number)
@@ -116,7 +117,7 @@ def camel(name):
 
 
 def plain(value):
-    """capnp's JSON without what is absent, numbers as numbers."""
+    """capnp's JSON without absent fields, and with numbers as numbers."""
     if isinstance(value, dict):
         return {name: plain(item) for name, item in value.items()
                 if plain(item) not in ([], {}, "")}
@@ -134,22 +135,22 @@ KINDS = {_frames.VerdictsAnswer: "verdicts", _frames.GrantedAnswer: "granted",
 NEWER_FIELDS = {"mood", "weight", "serverTime"}
 
 
-def assert_says(answer, message):
+def assert_equals(answer, message):
     message = dict(message)
     kind = next(name for name in message if name in KINDS.values())
     assert KINDS[type(answer)] == kind
     assert answer.id == int(message["id"])
     body = message[kind] if isinstance(message[kind], dict) else {}
     wanted = {name: value for name, value in body.items() if name not in NEWER_FIELDS}
-    assert plain(said(answer)) == plain(wanted)
+    assert plain(values_of(answer)) == plain(wanted)
 
 
 @pytest.mark.parametrize("name", SERVER_FRAMES)
 def test_golden_answers_are_read(name):
-    assert_says(_frames.decode(golden_bytes(name)), golden_message(name))
+    assert_equals(_frames.decode(golden_bytes(name)), golden_message(name))
 
 
-def test_the_readers_agree_where_the_fast_one_takes_part():
+def test_fast_path_and_full_reader_agree():
     for name in SERVER_FRAMES:
         frame = golden_bytes(name)
         assert _frames.decode(frame) == _frames._decode_any(frame), name
@@ -170,7 +171,7 @@ def test_every_split_point_of_every_golden_frame(name):
             assert splitter.is_within_a_frame == (cut > 0)
 
 
-def test_a_frame_may_come_byte_by_byte():
+def test_reassembles_a_frame_from_single_bytes():
     stream = b"".join(golden_bytes(name) for name in SERVER_FRAMES)
     splitter = _frames.Splitter()
     frames = [frame for at in range(len(stream)) for frame in splitter.feed(stream[at:at + 1])]
@@ -190,7 +191,7 @@ def key_columns(keys):
 
 
 @given(keys=KEYS, frame_id=st.integers(0, 2**64 - 1), data=st.data())
-def test_acquire_is_what_pycapnp_builds(keys, frame_id, data):
+def test_acquire_equals_the_frame_of_pycapnp(keys, frame_id, data):
     columns = {}
     for name in ("costs", "maxRequests", "maxRequestsInQueue"):
         if keys and data.draw(st.booleans()):
@@ -208,7 +209,7 @@ def test_acquire_is_what_pycapnp_builds(keys, frame_id, data):
 
 
 @given(keys=KEYS, frame_id=st.integers(0, 2**64 - 1))
-def test_plain_frames_are_what_pycapnp_builds(keys, frame_id):
+def test_plain_frames_equal_those_of_pycapnp(keys, frame_id):
     encoded, columns = _frames.encode_keys(keys), key_columns(keys)
     assert _frames.encode_acquire(frame_id, encoded) == by_pycapnp(
         {"id": frame_id, "acquire": columns})
@@ -219,7 +220,7 @@ def test_plain_frames_are_what_pycapnp_builds(keys, frame_id):
 
 
 @given(handles=st.lists(st.integers(0, 2**32 - 1), max_size=50), frame_id=st.integers(0, 2**64 - 1))
-def test_handle_frames_are_what_pycapnp_builds(handles, frame_id):
+def test_handle_frames_equal_those_of_pycapnp(handles, frame_id):
     data = struct.pack(f"<{len(handles)}I", *handles)
     assert _frames.encode_acquire_by_handle(frame_id, data) == by_pycapnp(
         {"id": frame_id, "acquireByHandle": {"handles": handles}})
@@ -230,7 +231,7 @@ def test_handle_frames_are_what_pycapnp_builds(handles, frame_id):
 @given(frame_id=st.integers(0, 2**64 - 1), number=st.integers(0, 2**64 - 1),
        entries=st.lists(st.integers(0, 8191), min_size=1, max_size=9), key=st.binary(min_size=1),
        name=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1))
-def test_small_frames_are_what_pycapnp_builds(frame_id, number, entries, key, name):
+def test_small_frames_equal_those_of_pycapnp(frame_id, number, entries, key, name):
     assert _frames.encode_withdraw(frame_id, number, entries) == by_pycapnp(
         {"id": frame_id, "withdraw": {"target": number, "entries": entries}})
     assert _frames.encode_inspect(frame_id, key, number, entries[0]) == by_pycapnp(
@@ -241,7 +242,7 @@ def test_small_frames_are_what_pycapnp_builds(frame_id, number, entries, key, na
     assert _frames.encode_ping(frame_id) == by_pycapnp({"id": frame_id, "ping": None})
 
 
-def test_the_capnp_tool_reads_what_was_encoded():
+def test_the_capnp_tool_reads_encoded_frames():
     keys = [["user:1"], ["a", "бг", b"\xff\x00"], [f"k{n}" for n in range(3000)], []]
     frames = [_frames.encode_acquire(n, _frames.encode_keys(k)) for n, k in enumerate(keys)]
     for message, expected in zip(by_tool(frames), keys, strict=True):
@@ -269,7 +270,7 @@ def test_verdicts_of_pycapnp_are_read(count, agree, columns, data):
 
 @pytest.fixture(scope="module")
 def layout():
-    """The schema as the tool prints it, with every struct's size and every field's place."""
+    """The schema as printed by the tool, with struct sizes and places of fields."""
     include = str(pathlib.Path(capnp.__file__).parents[1])
     done = subprocess.run(["capnp", "compile", "-I", include, "-ocapnp", str(SCHEMA_FILE)],
                           capture_output=True, text=True, timeout=60, check=True)
@@ -286,17 +287,17 @@ def size_of(layout, name):
 
 
 def places_of(layout, name):
-    """Field -> bits[a, b) or ptr[n], as the tool prints them."""
+    """Field -> bits[a, b) or ptr[n], as printed by the tool."""
     return dict(re.findall(r"^\s+(\w+) @\d+ :[^;]+;\s+# (?:\(\w+[^)]*\) )?(bits\[\d+, \d+\)|"
                            r"ptr\[\d+\])", struct_text(layout, name), re.MULTILINE))
 
 
-def test_sizes_of_what_is_built_or_read_by_hand_are_the_schemas(layout):
+def test_struct_sizes_equal_the_schemas(layout):
     assert size_of(layout, "ClientFrame") == size_of(layout, "ServerFrame") == (16, 1)
     assert size_of(layout, "Verdicts") == (8, 2)
 
 
-def test_union_tags_are_the_schemas(layout):
+def test_union_tags_equal_the_schemas(layout):
     for root, names in (("ClientFrame", "hello acquire acquireByHandle release withdraw inspect "
                                         "intern forget ping reserve check settle cancel extend "
                                         "record usage quota reset"),
@@ -312,7 +313,7 @@ def test_union_tags_are_the_schemas(layout):
             assert getattr(_frames, constant, of_quotas) == tags[name], name
 
 
-# Where the reader looks: (field, offset, size) of data, (field, index) of pointers.
+# Places that the reader uses: (field, offset, size) of data, (field, index) of pointers.
 READ = {
     "Welcome": [("version", 0, 2), ("routingHash", 2, 2), ("shard", 4, 4), ("shards", 8, 4),
                 ("frameBytesMax", 12, 4), ("routingSeed", 16, 8), ("frameEntriesMax", 24, 4),
@@ -357,16 +358,16 @@ def enumerants(name):
             for key, value in getattr(SCHEMA, name).schema.enumerants.items()}
 
 
-def test_verdicts_and_error_codes_are_the_schemas():
+def test_verdicts_and_error_codes_equal_the_schemas():
     ours = {verdict.name: int(verdict) for verdict in Verdict}
-    for made_by_the_client in ("UNKNOWN", "PASSED_UNASKED", "DENIED_UNASKED"):
+    for made_by_the_client in ("UNKNOWN", "APPROVED_BY_POLICY", "DENIED_BY_POLICY"):
         assert ours.pop(made_by_the_client) > max(enumerants("Verdict").values())
     assert ours == enumerants("Verdict")
     codes = {code.name: int(code) for code in ErrorCode if code is not ErrorCode.UNKNOWN}
     assert codes == enumerants("ErrorCode")
 
 
-def test_constants_are_the_schemas():
+def test_constants_equal_the_schemas():
     assert SCHEMA.protocolVersion == _frames.PROTOCOL_VERSION
     assert SCHEMA.keep == _frames.KEEP
     assert SCHEMA.entryMayWait == SCHEMA.frameMayWait == _frames.FLAG_MAY_WAIT
@@ -375,7 +376,7 @@ def test_constants_are_the_schemas():
             "retry_ms": SCHEMA.detailRetry, "request_id": SCHEMA.detailRequestId}
     assert {name: bit for name, bit, _ in DETAIL_COLUMNS} == bits
     assert SCHEMA.unset == _quota_frames.UNSET and SCHEMA.keep == _quota_frames.KEEP
-    for flag in ("mayWait", "connection_bound", "wantsLimits", "wantsViolated", "keepRequests"):
+    for flag in ("mayWait", "connectionBound", "wantsLimits", "wantsViolated", "keepRequests"):
         constant = re.sub("([A-Z])", r"_\1", flag).upper()
         assert getattr(SCHEMA, f"quota{flag[0].upper()}{flag[1:]}") == getattr(
             _quota_frames, constant), flag
@@ -386,7 +387,7 @@ def test_constants_are_the_schemas():
 @pytest.mark.parametrize("name", [path.stem for path in sorted(GOLDEN.glob("*.json"))
                                   if "error" in json.loads(path.read_text())])
 def test_hostile_frames_are_malformed_or_read_as_another_kind(name):
-    """They are made for servers; a client must survive each of them too."""
+    """They are made for servers, but a client must survive each of them too."""
     splitter = _frames.Splitter()
     try:
         for frame in splitter.feed(golden_bytes(name)):
@@ -409,7 +410,7 @@ def test_a_frame_with_faults_is_read_or_malformed(name, data):
         pass
 
 
-def test_a_frame_beyond_the_bounds_is_refused_before_it_is_held():
+def test_a_frame_beyond_the_bounds_is_refused_before_it_is_stored():
     with pytest.raises(_frames.Malformed, match="bytes; at most"):
         list(_frames.Splitter().feed(struct.pack("<II", 0, _frames.FRAME_BYTES_MAX // 8)))
     with pytest.raises(_frames.Malformed, match="segments; at most 8"):
@@ -423,7 +424,7 @@ def test_verdicts_must_be_one_or_all(verdicts, count):
         _frames.decode(frame)
 
 
-def test_keys_that_can_not_be_sent_are_named():
+def test_names_keys_that_cannot_be_sent():
     with pytest.raises(ValueError, match="'broken.* no UTF-8"):
         _frames.encode_keys(["fine", "broken\ud800"])
     for long in ("long" + "x" * 65_532, b"long" + b"x" * 65_532, "lönger" + "x" * 65_530):
@@ -433,7 +434,7 @@ def test_keys_that_can_not_be_sent_are_named():
         _frames.encode_keys(["fine", 17])
 
 
-def test_numbers_that_can_not_be_sent_are_refused():
+def test_refuses_numbers_that_cannot_be_sent():
     with pytest.raises(ValueError, match="costs must be whole numbers from 1"):
         _frames.numbers([1, -1], "costs")
     with pytest.raises(ValueError, match="costs"):

@@ -1,7 +1,7 @@
 """The package builds, installs and is typed, without a network.
 
-Method: a wheel from a copy of the sources, an installation elsewhere, mypy in strict mode over the
-client, the examples and a user's program; what is documented of the API is there.
+Method: a wheel from a copy of the sources, an installation in another folder, mypy in strict mode
+over the client, the examples and a user's program; a check of the API's documentation.
 """
 
 import pathlib
@@ -125,14 +125,14 @@ async def tasks() -> list[sluicegate.Verdict]:
 '''
 
 
-def test_the_projects_version_is_the_servers():
+def test_the_version_equals_the_servers():
     meson = (PACKAGE.parents[1] / "meson.build").read_text()
     assert re.search(r"version: '([\d.]+)'", meson)[1] == sluicegate.__version__
     project = tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]
     assert "dependencies" not in project
 
 
-def test_every_public_name_and_error_stands_in_the_readme():
+def test_the_readme_has_every_public_name_and_error():
     readme = (PACKAGE / "README.md").read_text()
     for name in sluicegate.__all__:
         if name not in ("ErrorCode", "Welcome", "Handles", "NO_HANDLE"):

@@ -1,16 +1,16 @@
-"""The asyncio client's quotas keep their promises to callers, whatever a server does.
+"""The asyncio client's quota calls keep their contract with callers, whatever a server does.
 
-Method: the scripted server of fake_server.py, on both event loops. What both clients share is
-tested in quota_client_*_test.py; here is what asyncio adds: reservations that are awaited or
-entered, tasks that are cancelled, renewal by a task.
+Method: the scripted server of fake_server.py, on both event loops. quota_client_*_test.py test the
+behaviour of both clients; this tests what asyncio adds: reservations that are awaited or entered,
+tasks that are cancelled, renewal by a task.
 """
 
 import asyncio
 import threading
 
 import pytest
-from event_loops import in_turn, run, until  # noqa: F401  (run is a fixture)
-from fake_server import IN_QUEUE_BEFORE_S, FakeServer, nobody
+from event_loops import wait_in_executor, run, until  # noqa: F401  (run is a fixture)
+from fake_server import IN_QUEUE_BEFORE_S, FakeServer, unused_address
 from frame_codecs import server_frame
 from quota_scripts import QUEUED, TPM, grant_leases, kinds, lose, serve_quotas, usage_reply
 from server_process import TIMEOUT_S
@@ -40,7 +40,7 @@ def test_a_reservation_may_be_entered_or_awaited(run):
     assert server.returned[0][-1].body["waitLimitMs"] == 1_500
 
 
-def test_what_one_turn_of_the_loop_asks_is_one_frame_for_each_form(run):
+def test_calls_of_one_loop_iteration_share_a_frame_per_form(run):
     async def main(address):
         async with AsyncClient(address) as client:
             held = await asyncio.gather(*[client.reserve(f"s{n}", input_tokens=n)
@@ -55,7 +55,7 @@ def test_what_one_turn_of_the_loop_asks_is_one_frame_for_each_form(run):
     assert frames[0].body["inputTokens"] == list(range(200))
 
 
-def test_a_task_that_is_cancelled_in_its_block_gives_back(run):
+def test_cancels_the_reservation_when_its_task_is_cancelled(run):
     async def main(address):
         async with AsyncClient(address) as client:
             inside = asyncio.Event()
@@ -74,22 +74,22 @@ def test_a_task_that_is_cancelled_in_its_block_gives_back(run):
     assert kinds(server.returned[0]) == ["reserve", "cancel"]
 
 
-def test_a_task_that_is_cancelled_while_it_asks_gives_back_what_comes(run):
+def test_cancels_a_late_reservation_of_a_cancelled_task(run):
     asked_for = threading.Event()
     given_up = threading.Event()
 
     def script(peer):
         peer.welcome()
-        asked = peer.read("reserve")
+        received = peer.read("reserve")
         asked_for.set()
         assert given_up.wait(30)
-        peer.quota_answers(asked, reservations=[81])
+        peer.quota_answers(received, reservations=[81])
         return peer.read("cancel").body["reservations"]
 
     async def main(address):
         async with AsyncClient(address) as client:
             task = asyncio.ensure_future(client.reserve("m").__aenter__())
-            await in_turn(asked_for)
+            await wait_in_executor(asked_for)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -101,13 +101,13 @@ def test_a_task_that_is_cancelled_while_it_asks_gives_back_what_comes(run):
     assert server.returned == [[81]]
 
 
-def test_a_task_that_is_cancelled_in_line_leaves_it(run):
+def test_withdraws_the_wait_of_a_cancelled_task(run):
     def script(peer):
         peer.welcome()
-        asked = peer.read("reserve")
-        peer.quota_answers(asked, QUEUED)
+        received = peer.read("reserve")
+        peer.quota_answers(received, QUEUED)
         withdraw = peer.read("withdraw")
-        peer.granted(asked, [0], b"\x0b")
+        peer.granted(received, [0], b"\x0b")
         peer.done(withdraw)
         peer.read()
         return withdraw.body["entries"]
@@ -125,8 +125,8 @@ def test_a_task_that_is_cancelled_in_line_leaves_it(run):
     assert server.returned == [[0]]
 
 
-def test_a_task_that_is_cancelled_just_when_it_is_told_gives_back(run):
-    """The answer is there, and so is the cancellation, before the task runs again."""
+def test_cancels_an_undelivered_reservation_of_a_cancelled_task(run):
+    """Answer and cancellation both arrive before the task runs again."""
     def script(peer):
         peer.welcome()
         peer.quota_answers(peer.read("reserve"), reservations=[82])
@@ -150,14 +150,14 @@ def test_a_task_that_is_cancelled_just_when_it_is_told_gives_back(run):
     assert server.returned == [[82]]
 
 
-def test_a_time_out_leaves_the_line(run):
+def test_withdraws_a_wait_that_timed_out(run):
     def script(peer):
         peer.welcome()
         peer.pong()
-        asked = peer.read("reserve")
-        peer.quota_answers(asked, QUEUED)
+        received = peer.read("reserve")
+        peer.quota_answers(received, QUEUED)
         withdraw = peer.read("withdraw")
-        peer.granted(asked, [0], b"\1", reservations=[83])
+        peer.granted(received, [0], b"\1", reservations=[83])
         peer.done(withdraw)
         return peer.read("cancel").body["reservations"]
 
@@ -205,7 +205,7 @@ def test_many_usage_and_quotas(run):
         run(main(server.address))
 
 
-def test_a_settlement_is_asked_once_more_after_a_loss(run):
+def test_sends_a_settle_once_more_after_a_loss(run):
     async def main(address):
         async with AsyncClient(address) as client:
             await client.ping()
@@ -223,10 +223,10 @@ def test_the_failure_policy_decides(run):
             with pytest.raises(sluicegate.Unreachable):
                 await client.record("m")
         async with AsyncClient(address, on_failure="closed", timeout=0.2, max_pending=1) as client:
-            with pytest.raises(sluicegate.QuotaDenied) as reported:
+            with pytest.raises(sluicegate.QuotaDenied) as raised:
                 await client.reserve("m")
-            assert reported.value.code is QuotaCode.DENIED_UNASKED
-    run(main(nobody()))
+            assert raised.value.code is QuotaCode.DENIED_BY_POLICY
+    run(main(unused_address()))
 
 
 def test_a_lease_is_renewed_until_it_is_released(run):
@@ -247,7 +247,7 @@ def test_a_lease_is_renewed_until_it_is_released(run):
     assert kinds(server.returned[0])[0] == "reserve" and kinds(server.returned[0])[-1] == "cancel"
 
 
-def test_a_lease_that_is_gone_is_not_held(run):
+def test_a_lost_lease_is_not_held(run):
     def script(peer):
         peer.welcome()
         peer.quota_answers(peer.read("reserve"), reservations=[5])

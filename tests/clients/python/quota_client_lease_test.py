@@ -1,7 +1,7 @@
-"""A lease of the blocking client is renewed while somebody holds on to it, and not held any longer.
+"""The blocking client renews a lease while its object is referenced, and no longer.
 
-Method: the scripted server of fake_server.py: what is sent is read by pycapnp, what comes late, in
-another order or not at all is told by events. What AsyncClient adds is in quota_aio_test.py.
+Method: the scripted server of fake_server.py, which reads frames by pycapnp; events decide which
+answers are late, reordered or missing. quota_aio_test.py tests what AsyncClient adds.
 """
 
 import threading
@@ -13,7 +13,7 @@ from server_process import TIMEOUT_S, eventually
 from sluicegate import Client
 
 
-def test_a_lease_is_a_slot_and_nothing_else():
+def test_a_lease_reserves_a_slot_only():
     with FakeServer(serve_quotas) as server, Client(server.address) as client:
         with client.lease("printer", lifetime=30, owner="me", connection_bound=True) as lease:
             assert lease.held
@@ -41,7 +41,7 @@ def test_a_lease_is_renewed_until_it_is_released_or_forgotten():
     assert len(extends) >= 2 and extends[0].body["lifetimeMs"] == 1_500
 
 
-def test_a_lease_that_is_gone_is_not_held():
+def test_a_lost_lease_is_not_held():
     def script(peer):
         peer.welcome()
         peer.quota_answers(peer.read("reserve"), reservations=[5])
@@ -53,7 +53,7 @@ def test_a_lease_that_is_gone_is_not_held():
         assert not lease.held
 
 
-def test_a_lease_that_can_not_be_renewed_is_not_held_after_its_lifetime():
+def test_a_lease_without_renewal_is_not_held_after_its_lifetime():
     def script(peer):
         peer.welcome()
         peer.quota_answers(peer.read("reserve"), reservations=[5])

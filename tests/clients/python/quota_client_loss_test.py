@@ -1,18 +1,18 @@
-"""What the blocking client asks again after a loss, and what never; which answers end a connection.
+"""Which calls the blocking client repeats after a loss, and which answers end a connection.
 
-Method: the scripted server of fake_server.py: what is sent is read by pycapnp, what comes late, in
-another order or not at all is told by events. What AsyncClient adds is in quota_aio_test.py.
+Method: the scripted server of fake_server.py, which reads frames by pycapnp; events decide which
+answers are late, reordered or missing. quota_aio_test.py tests what AsyncClient adds.
 """
 
 import pytest
-from fake_server import FakeServer, nobody
+from fake_server import FakeServer, unused_address
 from quota_scripts import QUEUED, kinds, lose, serve_quotas
 
 import sluicegate
 from sluicegate import Client, QuotaCode, QuotaDenied
 
 
-def test_settle_cancel_and_extend_are_asked_once_more_after_a_loss():
+def test_sends_settle_cancel_and_extend_once_more_after_a_loss():
     for kind in ("settle", "cancel", "extend"):
         with FakeServer(lose(kind, True), serve_quotas) as server, \
                 Client(server.address) as client:
@@ -21,7 +21,7 @@ def test_settle_cancel_and_extend_are_asked_once_more_after_a_loss():
         assert kinds(server.returned[1]) == [kind]
 
 
-def test_but_only_once():
+def test_does_not_send_a_settle_a_third_time():
     with FakeServer(lose("settle", True), lose("settle")) as server, \
             Client(server.address) as client:
         client.ping()
@@ -30,7 +30,7 @@ def test_but_only_once():
     assert len(server.returned) == 2
 
 
-def test_settlements_of_many_are_asked_once_more_too():
+def test_sends_settle_many_once_more_after_a_loss():
     with FakeServer(lose("settle", True), serve_quotas) as server, \
             Client(server.address, frame_entries=2) as client:
         client.ping()
@@ -40,13 +40,13 @@ def test_settlements_of_many_are_asked_once_more_too():
 
 
 @pytest.mark.parametrize("kind", ["reserve", "record", "check"])
-def test_what_a_repeat_would_charge_twice_is_not_asked_again(kind):
+def test_does_not_repeat_calls_that_would_charge_twice(kind):
     with FakeServer(lose(kind)) as server, Client(server.address) as client:
         with pytest.raises(sluicegate.ConnectionLost):
             getattr(client, kind)("m")
 
 
-def test_requeue_asks_reservations_again_but_no_records():
+def test_requeue_repeats_reserves_but_no_records():
     with FakeServer(lose("reserve"), serve_quotas) as server, \
             Client(server.address, requeue=True) as client:
         assert client.reserve("m").id
@@ -55,12 +55,12 @@ def test_requeue_asks_reservations_again_but_no_records():
             client.record("m")
 
 
-def test_the_failure_policy_decides_reserve_and_check_and_nothing_else():
-    with Client(nobody(), on_failure="open") as client:
+def test_the_failure_policy_decides_only_reserve_and_check():
+    with Client(unused_address(), on_failure="open") as client:
         with client.reserve("m", input_tokens=1) as reservation:
             assert reservation.connection_lost and reservation.id == 0
             reservation.extend(5)
-            reservation.settle(1, 1)  # nobody knows of it
+            reservation.settle(1, 1)  # no server has it
         assert client.can_send("m", 5) and client.check("m").code.connection_lost
         results = client.reserve_many(["a", "b"])
         assert results.connection_lost and results.all_admitted
@@ -69,10 +69,11 @@ def test_the_failure_policy_decides_reserve_and_check_and_nothing_else():
             client.record("m")
         with pytest.raises(sluicegate.Unreachable):
             client.settle(5)
-    with Client(nobody(), on_failure="closed") as client:
-        with pytest.raises(QuotaDenied) as reported:
+    with Client(unused_address(), on_failure="closed") as client:
+        with pytest.raises(QuotaDenied) as raised:
             client.reserve("m")
-        assert reported.value.code is QuotaCode.DENIED_UNASKED and reported.value.code.connection_lost
+        code = raised.value.code
+        assert code is QuotaCode.DENIED_BY_POLICY and code.connection_lost
         assert not client.can_send("m", 5)
 
 
@@ -80,9 +81,9 @@ def test_a_draining_server_has_decided_nothing():
     def script(peer):
         peer.welcome()
         peer.quota_answers(peer.read("reserve"), b"\x12")
-        asked = peer.read("reserve")
-        peer.quota_answers(asked, QUEUED)
-        peer.granted(asked, [0], b"\x0c")
+        received = peer.read("reserve")
+        peer.quota_answers(received, QUEUED)
+        peer.granted(received, [0], b"\x0c")
         peer.read()
     with FakeServer(script) as server, Client(server.address) as client:
         for wait in (False, True):
@@ -93,11 +94,11 @@ def test_a_draining_server_has_decided_nothing():
 # ---- peers that break the protocol ---------------------------------------------------------------
 
 @pytest.mark.parametrize("answer", [
-    lambda peer, asked: peer.quota_answers(asked, count=2),
-    lambda peer, asked: peer.quota_answers(asked, QUEUED),  # it may not wait
-    lambda peer, asked: peer.done(asked),
-    lambda peer, asked: peer.granted(asked, [0])])
-def test_an_answer_that_no_server_may_give_ends_the_connection(answer):
+    lambda peer, received: peer.quota_answers(received, count=2),
+    lambda peer, received: peer.quota_answers(received, QUEUED),  # it may not wait
+    lambda peer, received: peer.done(received),
+    lambda peer, received: peer.granted(received, [0])])
+def test_an_invalid_answer_ends_the_connection(answer):
     def script(peer):
         peer.welcome()
         answer(peer, peer.read("reserve"))

@@ -1,13 +1,13 @@
-"""reserve_many(), settle_many(), cancel_many(): each entry has its outcome, and none is left over.
+"""reserve_many(), settle_many(), cancel_many(): each entry gets its outcome, and none leaks.
 
-Method: the scripted server of fake_server.py: what is sent is read by pycapnp, what comes late, in
-another order or not at all is told by events. What AsyncClient adds is in quota_aio_test.py.
+Method: the scripted server of fake_server.py, which reads frames by pycapnp; events decide which
+answers are late, reordered or missing. quota_aio_test.py tests what AsyncClient adds.
 """
 
 import threading
 
 import pytest
-from fake_server import IN_QUEUE_BEFORE_S, FakeServer, nobody
+from fake_server import IN_QUEUE_BEFORE_S, FakeServer, unused_address
 from quota_scripts import kinds, serve_quotas
 from server_process import TIMEOUT_S, eventually
 from threads import in_thread
@@ -36,12 +36,12 @@ def test_reserve_many_and_settle_many_are_cut_into_frames():
     assert frames[4].body["flags"] == 16
 
 
-def test_nothing_is_asked_for_none():
-    with Client(nobody()) as client:
+def test_sends_nothing_for_empty_lists():
+    with Client(unused_address()) as client:
         assert list(client.settle_many([])) == [] and client.reserve_many([]).all_admitted
 
 
-def test_what_was_given_up_before_it_was_sent_leaves_room_for_others():
+def test_calls_abandoned_before_they_were_sent_leave_room():
     """A server that hangs must not fill the client."""
     def script(peer):
         peer.welcome()
@@ -50,14 +50,14 @@ def test_what_was_given_up_before_it_was_sent_leaves_room_for_others():
         assert given_up.wait(TIMEOUT_S)
         for frame in held:
             peer.quota_answers(frame, reservations=[1])
-        cancelled, asked = 0, []
-        while cancelled < 2 or not asked:  # in one frame or two, as the threads run
+        cancelled, received = 0, []
+        while cancelled < 2 or not received:  # in one frame or two, as the threads run
             frame = peer.read()
             if frame.kind == "cancel":
                 cancelled += len(frame.body["reservations"])
             else:
-                asked += frame.subjects
-        return asked
+                received += frame.subjects
+        return received
     given_up = threading.Event()
     with FakeServer(script) as server, \
             Client(server.address, max_pending=4, when_full="error") as client:
@@ -74,7 +74,7 @@ def test_what_was_given_up_before_it_was_sent_leaves_room_for_others():
     assert server.returned == [[["n"]]]
 
 
-def test_no_frame_has_more_calls_than_a_server_takes():
+def test_keeps_to_the_servers_calls_per_frame():
     with FakeServer(serve_quotas) as server, \
             Client(server.address, frame_entries=8_000) as client:
         assert client.settle_many(range(1, 5_001)).all_admitted
@@ -84,9 +84,9 @@ def test_no_frame_has_more_calls_than_a_server_takes():
 def test_some_of_many_are_denied_and_others_wait():
     def script(peer):
         peer.welcome()
-        asked = peer.read("reserve")
-        peer.quota_answers(asked, b"\1\4\7", reservations=[5, 0, 0], retryMs=[0, 0, 1_500])
-        peer.granted(asked, [1], b"\1", reservations=[6])
+        received = peer.read("reserve")
+        peer.quota_answers(received, b"\1\4\7", reservations=[5, 0, 0], retryMs=[0, 0, 1_500])
+        peer.granted(received, [1], b"\1", reservations=[6])
         peer.read()
     with FakeServer(script) as server, Client(server.address) as client:
         results = client.reserve_many(["a", "b", "c"], wait=True)
@@ -94,16 +94,16 @@ def test_some_of_many_are_denied_and_others_wait():
         assert list(results.reservations) == [5, 6, 0] and list(results.retry_ms) == [0, 0, 1_500]
 
 
-def test_many_that_time_out_are_given_back():
+def test_cancels_reservations_of_a_timed_out_reserve_many():
     def script(peer):
         peer.welcome()
         peer.pong()
-        asked = peer.read("reserve")
-        peer.quota_answers(asked, b"\1\4", reservations=[5, 0])
+        received = peer.read("reserve")
+        peer.quota_answers(received, b"\1\4", reservations=[5, 0])
         frames = [peer.read(), peer.read()]
         for frame in frames:
             if frame.kind == "withdraw":
-                peer.granted(asked, [1], b"\x0b")
+                peer.granted(received, [1], b"\x0b")
                 peer.done(frame)
         return {frame.kind: frame.body for frame in frames}
     with FakeServer(script) as server, Client(server.address) as client:
@@ -114,14 +114,14 @@ def test_many_that_time_out_are_given_back():
     assert server.returned[0]["withdraw"]["entries"] == [1]
 
 
-def test_what_was_reserved_before_a_loss_is_told():
+def test_reports_the_reservations_made_before_a_loss():
     def script(peer):
         peer.welcome()
         peer.quota_answers(peer.read("reserve"), reservations=[5])
         peer.read("reserve")
     with FakeServer(script) as server, \
             Client(server.address, frame_entries=1, window=1) as client:
-        with pytest.raises(sluicegate.ConnectionLost) as reported:
+        with pytest.raises(sluicegate.ConnectionLost) as raised:
             client.reserve_many(["a", "b"])
-        assert list(reported.value.partial) == [QuotaCode.OK, QuotaCode.NONE]
-        assert list(reported.value.partial.reservations) == [5, 0]
+        assert list(raised.value.partial) == [QuotaCode.OK, QuotaCode.NONE]
+        assert list(raised.value.partial.reservations) == [5, 0]

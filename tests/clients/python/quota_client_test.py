@@ -1,14 +1,14 @@
-"""A reservation of the blocking client is settled once or given back, whatever its caller does.
+"""The blocking client settles or cancels each reservation once, whatever its caller does.
 
-Method: the scripted server of fake_server.py: what is sent is read by pycapnp, what comes late, in
-another order or not at all is told by events. What AsyncClient adds is in quota_aio_test.py.
+Method: the scripted server of fake_server.py, which reads frames by pycapnp; events decide which
+answers are late, reordered or missing. quota_aio_test.py tests what AsyncClient adds.
 """
 
 import os
 import threading
 
 import pytest
-from fake_server import IN_QUEUE_BEFORE_S, FakeServer, nobody
+from fake_server import IN_QUEUE_BEFORE_S, FakeServer, unused_address
 from frame_codecs import server_frame
 from quota_scripts import EXCEEDS, QUEUED, TPM, TPM_STATE, kinds, serve_quotas
 from server_process import TIMEOUT_S, eventually
@@ -19,7 +19,7 @@ from sluicegate import Client, QuotaCode, QuotaDenied
 from sluicegate._quota_frames import KEEP, UNSET
 
 
-def test_a_reservation_is_settled_with_what_was_used():
+def test_settles_a_reservation_with_the_used_amounts():
     with FakeServer(serve_quotas) as server, Client(server.address) as client:
         with client.reserve("gpt-4o", input_tokens=900, max_output_tokens=500, lifetime=60,
                             owner="me") as reservation:
@@ -36,7 +36,7 @@ def test_a_reservation_is_settled_with_what_was_used():
         "cachedInputTokens": [80], "outputTokens": [312], "costs": [7]}
 
 
-def test_what_is_not_told_is_no_column():
+def test_unset_amounts_have_no_column():
     with FakeServer(serve_quotas) as server, Client(server.address) as client:
         client.reserve(["{a}x", b"{a}y"]).settle()
     reserve, settle = server.returned[0]
@@ -59,7 +59,7 @@ def test_a_block_that_ends_without_settling_cancels(error):
     assert kinds(server.returned[0]) == ["reserve", "cancel"]
 
 
-def test_a_block_that_ends_after_a_settlement_that_failed_cancels_nothing():
+def test_a_block_with_a_failed_settle_does_not_cancel():
     def script(peer):
         peer.welcome()
         peer.quota_answers(peer.read("reserve"), reservations=[9])
@@ -70,7 +70,7 @@ def test_a_block_that_ends_after_a_settlement_that_failed_cancels_nothing():
             reservation.settle(1, 1)
 
 
-def test_the_end_of_a_block_is_silent_when_the_server_is_gone():
+def test_the_end_of_a_block_raises_nothing_without_a_server():
     def script(peer):
         peer.welcome()
         peer.quota_answers(peer.read("reserve"), reservations=[9])
@@ -101,9 +101,9 @@ def test_a_denial_names_the_limits_and_when_to_retry():
         peer.quota_answers(peer.read("reserve"), EXCEEDS, retryMs=[-1])
         peer.read()
     with FakeServer(script) as server, Client(server.address) as client:
-        with pytest.raises(QuotaDenied) as reported:
+        with pytest.raises(QuotaDenied) as raised:
             client.reserve("gpt-4o", input_tokens=900)
-        error = reported.value
+        error = raised.value
         assert error.code is QuotaCode.TPM_EXCEEDED and error.retryable
         assert error.retry_after == 41.25 and error.reason == "per-minute token limit reached"
         limit, = error.violated
@@ -112,16 +112,16 @@ def test_a_denial_names_the_limits_and_when_to_retry():
             "tpm", "tokens", "sliding", 30_000, 29_900, 900, 100, 60_000, 41_000, 1)
         assert str(error) == ("gpt-4o: tpm_exceeded: per-minute token limit reached; "
                               "tpm: 29900 of 30000 used; again in 41.25 s")
-        with pytest.raises(QuotaDenied) as reported:
+        with pytest.raises(QuotaDenied) as raised:
             client.reserve("gpt-4o", input_tokens=90_000)
-        assert reported.value.retry_after is None and not reported.value.retryable
+        assert raised.value.retry_after is None and not raised.value.retryable
 
 
 @pytest.mark.parametrize("code, error", [
     (b"\x1c", sluicegate.UnknownReservation), (b"\x1d", sluicegate.ReservationEnded),
     (b"\x1e", sluicegate.ReservationEnded), (b"\x1f", sluicegate.ReservationEnded),
     (b"\xfe", sluicegate.QuotaError)])
-def test_what_ended_is_told_by_settle_cancel_and_extend(code, error):
+def test_settle_cancel_and_extend_raise_for_an_ended_reservation(code, error):
     def script(peer):
         peer.welcome()
         for kind in ("settle", "cancel", "extend"):
@@ -129,12 +129,12 @@ def test_what_ended_is_told_by_settle_cancel_and_extend(code, error):
         peer.read()
     with FakeServer(script) as server, Client(server.address) as client:
         for call in (client.settle, client.cancel, client.extend):
-            with pytest.raises(error, match="reservation 00000000000000ff") as reported:
+            with pytest.raises(error, match="reservation 00000000000000ff") as raised:
                 call("00000000000000ff")
-            assert reported.value.code in (code[0], QuotaCode.UNKNOWN)
+            assert raised.value.code in (code[0], QuotaCode.UNKNOWN)
 
 
-def test_cancel_may_keep_the_requests_and_extend_tells_a_lifetime():
+def test_cancel_may_keep_the_requests_and_extend_sends_a_lifetime():
     with FakeServer(serve_quotas) as server, Client(server.address) as client:
         client.cancel(5, keep_requests=True)
         client.extend(5, 90.0005)
@@ -156,15 +156,15 @@ def test_cancel_may_keep_the_requests_and_extend_tells_a_lifetime():
     lambda c: c.lease("a", renew=True), lambda c: c.reserve_many(["a"], ids=["x", "y"]),
     lambda c: c.reserve_many(["a", "b"], costs=[1]), lambda c: c.set_quota("a", [{
         "name": "x", "metric": "tokens", "amount": -1, "period_ms": 1_000}])])
-def test_what_can_not_be_sent_is_refused_before(call):
-    with Client(nobody()) as client, pytest.raises(ValueError):
+def test_rejects_arguments_that_cannot_be_sent(call):
+    with Client(unused_address()) as client, pytest.raises(ValueError):
         call(client)
 
 
 # ---- many callers --------------------------------------------------------------------------------
 
-def test_calls_of_many_threads_that_agree_share_a_frame():
-    """While two frames are out the others gather: a frame for each form."""
+def test_calls_of_many_threads_with_equal_terms_share_a_frame():
+    """While two frames are outstanding the other calls gather: a frame per form."""
     go, out = threading.Event(), threading.Event()
 
     def script(peer):
@@ -182,7 +182,8 @@ def test_calls_of_many_threads_that_agree_share_a_frame():
         return rest
     with FakeServer(script) as server, Client(server.address) as client:
         calls = [in_thread(client.reserve, "first")]
-        eventually(lambda: client.welcome and client._dispatcher.connection.quota_batches_out == 1, "one")
+        eventually(lambda: client.welcome
+                   and client._dispatcher.connection.quota_batches_out == 1, "one")
         calls.append(in_thread(client.reserve, "second"))
         assert out.wait(TIMEOUT_S)
         for number in range(8):
@@ -199,7 +200,7 @@ def test_calls_of_many_threads_that_agree_share_a_frame():
             (f"s{n}", n) for n in range(odd, 8, 2)]
 
 
-def test_settlements_that_tell_different_amounts_share_a_frame():
+def test_settles_with_different_amounts_share_a_frame():
     go, out = threading.Event(), threading.Event()
 
     def script(peer):
@@ -215,7 +216,8 @@ def test_settlements_that_tell_different_amounts_share_a_frame():
         return rest.body
     with FakeServer(script) as server, Client(server.address) as client:
         calls = [in_thread(client.settle, 1)]
-        eventually(lambda: client.welcome and client._dispatcher.connection.quota_batches_out == 1, "one")
+        eventually(lambda: client.welcome
+                   and client._dispatcher.connection.quota_batches_out == 1, "one")
         calls.append(in_thread(client.settle, 2))
         assert out.wait(TIMEOUT_S)
         for arguments in ((3, 10, 20), (4,), (5, None, 7)):
@@ -235,12 +237,12 @@ def test_settlements_that_tell_different_amounts_share_a_frame():
 def test_a_reservation_that_waits_is_granted_later():
     def script(peer):
         peer.welcome()
-        asked = peer.read("reserve")
-        peer.quota_answers(asked, QUEUED)
-        peer.granted(asked, [0], b"\1", reservations=[77])
+        received = peer.read("reserve")
+        peer.quota_answers(received, QUEUED)
+        peer.granted(received, [0], b"\1", reservations=[77])
         peer.quota_answers(peer.read("settle"))
         peer.read()
-        return asked.body
+        return received.body
     with FakeServer(script) as server, Client(server.address) as client:
         reservation = client.wait_for_capacity("m", 500, timeout=2.5)
         assert reservation.id == 77
@@ -256,25 +258,25 @@ def test_a_reservation_that_waits_is_granted_later():
 def test_a_wait_may_end_in_vain(verdict, code, retry_after):
     def script(peer):
         peer.welcome()
-        asked = peer.read("reserve")
-        peer.quota_answers(asked, QUEUED)
-        peer.granted(asked, [0], verdict)
+        received = peer.read("reserve")
+        peer.quota_answers(received, QUEUED)
+        peer.granted(received, [0], verdict)
         peer.read()
     with FakeServer(script) as server, Client(server.address) as client:
-        with pytest.raises(QuotaDenied) as reported:
+        with pytest.raises(QuotaDenied) as raised:
             client.reserve("m", wait=True)
-        assert (reported.value.code, reported.value.retry_after) == (code, retry_after)
+        assert (raised.value.code, raised.value.retry_after) == (code, retry_after)
 
 
-def test_a_wait_that_times_out_leaves_the_line_and_gives_back_what_it_is_granted():
+def test_withdraws_a_timed_out_wait_and_cancels_its_late_grant():
     def script(peer):
         peer.welcome()
         peer.pong()
-        asked = peer.read("reserve")
-        peer.quota_answers(asked, QUEUED)
+        received = peer.read("reserve")
+        peer.quota_answers(received, QUEUED)
         withdraw = peer.read("withdraw")
-        assert withdraw.body == {"target": asked.id, "entries": [0]}
-        peer.granted(asked, [0], b"\1", reservations=[78])  # it crossed the withdrawal
+        assert withdraw.body == {"target": received.id, "entries": [0]}
+        peer.granted(received, [0], b"\1", reservations=[78])  # sent before the withdrawal arrived
         peer.done(withdraw)
         return peer.read("cancel").body["reservations"]
     with FakeServer(script) as server, Client(server.address) as client:
@@ -286,15 +288,15 @@ def test_a_wait_that_times_out_leaves_the_line_and_gives_back_what_it_is_granted
 
 
 @pytest.mark.parametrize("own_id", [None, "mine"])
-def test_a_reservation_that_comes_too_late_is_cancelled_unless_it_has_an_id_to_repeat(own_id):
+def test_cancels_a_late_reservation_unless_it_has_a_client_id(own_id):
     late = threading.Event()
 
     def script(peer):
         peer.welcome()
         peer.pong()
-        asked = peer.read("reserve")
+        received = peer.read("reserve")
         assert late.wait(TIMEOUT_S)
-        peer.quota_answers(asked, reservations=[79])
+        peer.quota_answers(received, reservations=[79])
         frames = []
         while (frame := peer.read()) is not None:
             frames.append(frame)
@@ -313,7 +315,7 @@ def test_a_reservation_that_comes_too_late_is_cancelled_unless_it_has_an_id_to_r
     assert server.returned == [[] if own_id else ["cancel"]]
 
 
-def test_an_interrupted_reserve_that_was_told_already_gives_back():
+def test_cancels_the_reservation_of_an_interrupted_reserve():
     def script(peer):
         peer.welcome()
         peer.quota_answers(peer.read("reserve"), reservations=[80])

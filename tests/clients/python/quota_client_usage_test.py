@@ -1,7 +1,7 @@
-"""Usage, quotas and decisions are told to the blocking client's callers as the server tells them.
+"""The blocking client returns usage, quotas and decisions as the server sends them.
 
-Method: the scripted server of fake_server.py: what is sent is read by pycapnp, what comes late, in
-another order or not at all is told by events. What AsyncClient adds is in quota_aio_test.py.
+Method: the scripted server of fake_server.py, which reads frames by pycapnp; events decide which
+answers are late, reordered or missing. quota_aio_test.py tests what AsyncClient adds.
 """
 
 import pytest
@@ -36,14 +36,14 @@ def test_usage_of_one_and_of_many():
     assert server.returned == [[["a"], ["b"]]]
 
 
-def test_usage_of_many_is_asked_in_frames_of_a_bounded_size():
+def test_requests_usage_of_many_in_frames_of_bounded_size():
     def script(peer):
         peer.welcome()
         sizes = []
-        while (asked := peer.read()) is not None:
-            names = [name for name, in asked.subjects]
+        while (received := peer.read()) is not None:
+            names = [name for name, in received.subjects]
             sizes.append(len(names))
-            peer.send(server_frame(id=asked.id, usageReply=usage_reply(names)))
+            peer.send(server_frame(id=received.id, usageReply=usage_reply(names)))
         return sizes
     with FakeServer(script) as server, Client(server.address) as client:
         assert len(client.usage([f"s{n}" for n in range(300)])) == 300
@@ -52,15 +52,15 @@ def test_usage_of_many_is_asked_in_frames_of_a_bounded_size():
     assert server.returned == [[256, 44, 65, 35]]
 
 
-def test_subjects_come_page_by_page():
+def test_subjects_are_read_page_by_page():
     def script(peer):
         peer.welcome()
         cursors = []
         for _ in range(3):
             for names, cursor in ((["a", "b"], 7), (["c"], 0)):
-                asked = peer.read("usage")
-                cursors.append(asked.body["cursor"])
-                peer.send(server_frame(id=asked.id, usageReply=usage_reply(names, cursor)))
+                received = peer.read("usage")
+                cursors.append(received.body["cursor"])
+                peer.send(server_frame(id=received.id, usageReply=usage_reply(names, cursor)))
         peer.read()
         return cursors
     with FakeServer(script) as server, Client(server.address) as client:
@@ -110,17 +110,17 @@ def test_quotas_are_put_and_deleted_and_usage_is_reset():
 
 # ---- by the reference's names --------------------------------------------------------------------
 
-def test_decide_tells_codes_reasons_and_stats():
+def test_decide_returns_codes_reasons_and_stats():
     def script(peer):
         peer.welcome()
-        asked = peer.read("check")
-        peer.quota_answers(asked, TPM, retryMs=[41_000], limits=TPM_STATE)
+        received = peer.read("check")
+        peer.quota_answers(received, TPM, retryMs=[41_000], limits=TPM_STATE)
         peer.quota_answers(peer.read("check"), b"\3")
         record = peer.read("record")
         peer.quota_answers(record)
         peer.quota_answers(peer.read("record"), b"\x19", retryMs=[-1])
         peer.read()
-        return asked.body, record.body
+        return received.body, record.body
     with FakeServer(script) as server, Client(server.address) as client:
         decision = client.decide("gpt-4o", 500)
         assert not decision and decision.code is QuotaCode.TPM_EXCEEDED
@@ -130,7 +130,7 @@ def test_decide_tells_codes_reasons_and_stats():
         assert client.can_send("gpt-5", 500)
         client.record_usage("gpt-4o", 880, 312)
         with pytest.raises(QuotaDenied):
-            client.record("nobody")
+            client.record("unknown")
         negative = client.decide("gpt-4o", -1)
         assert (negative.allowed, str(negative.code), negative.reason) == (
             False, "invalid_tokens", "estimated tokens must be non-negative")

@@ -1,4 +1,4 @@
-"""Frames of quotas are Cap'n Proto's, byte by byte, and whatever a server says of quotas is read.
+"""Frames of quotas equal Cap'n Proto's byte by byte, and the client reads every answer to them.
 
 Method: random frames and answers against pycapnp. Golden files, split points, faults and the
 schema's places are tested in frames_test.py, with all other frames.
@@ -38,7 +38,7 @@ def drawn(data, count, **kinds):
 
 @given(entries=ENTRIES, frame_id=IDS, kind=st.sampled_from(["reserve", "check"]), owner=TEXTS,
        data=st.data())
-def test_reserve_and_check_are_what_pycapnp_builds(entries, frame_id, kind, owner, data):
+def test_reserve_and_check_equal_the_frames_of_pycapnp(entries, frame_id, kind, owner, data):
     count = len(entries)
     body = {"flags": data.draw(st.integers(0, 15)),
             "waitLimitMs": data.draw(st.integers(0, 3_600_000)),
@@ -55,7 +55,7 @@ def test_reserve_and_check_are_what_pycapnp_builds(entries, frame_id, kind, owne
 
 
 @given(frame_id=IDS, reservations=st.lists(IDS, min_size=1, max_size=20), data=st.data())
-def test_settle_cancel_and_extend_are_what_pycapnp_builds(frame_id, reservations, data):
+def test_settle_cancel_and_extend_equal_the_frames_of_pycapnp(frame_id, reservations, data):
     flags = data.draw(st.integers(0, 31))
     used = drawn(data, len(reservations), requests=REQUESTS, inputTokens=AMOUNTS,
                  cachedInputTokens=AMOUNTS, outputTokens=AMOUNTS, costs=AMOUNTS)
@@ -66,7 +66,7 @@ def test_settle_cancel_and_extend_are_what_pycapnp_builds(frame_id, reservations
 
 
 @given(entries=ENTRIES, frame_id=IDS, flags=st.integers(0, 31), data=st.data())
-def test_record_is_what_pycapnp_builds(entries, frame_id, flags, data):
+def test_record_equals_the_frame_of_pycapnp(entries, frame_id, flags, data):
     message = {"id": frame_id, "record": {
         "flags": flags, **subject_columns(entries),
         **drawn(data, len(entries), requests=REQUESTS, inputTokens=AMOUNTS,
@@ -76,7 +76,7 @@ def test_record_is_what_pycapnp_builds(entries, frame_id, flags, data):
 
 @given(frame_id=IDS, names=st.lists(st.binary(min_size=1, max_size=20), max_size=20), cursor=IDS,
        limit=REQUESTS)
-def test_usage_and_reset_are_what_pycapnp_builds(frame_id, names, cursor, limit):
+def test_usage_and_reset_equal_the_frames_of_pycapnp(frame_id, names, cursor, limit):
     body = {"cursor": cursor, "limit": limit}
     if names:
         body |= subject_columns([[name] for name in names])
@@ -102,12 +102,12 @@ QUOTAS = st.fixed_dictionaries({
 
 
 def ordered(limit):
-    """The name first, as texts are laid out in the order in which they are set."""
+    """Puts the name first: texts are laid out in the order in which they are set."""
     return {"name": limit["name"]} | limit
 
 
 @given(frame_id=IDS, subject=st.binary(min_size=1, max_size=20), quota=QUOTAS)
-def test_a_quota_is_what_pycapnp_builds(frame_id, subject, quota):
+def test_a_quota_equals_the_frame_of_pycapnp(frame_id, subject, quota):
     quota = quota | {"limits": [ordered(limit) for limit in quota["limits"]]}
     message = {"id": frame_id, "quota": {"subject": subject, "remove": False, "quota": quota}}
     assert encode(message) == by_pycapnp(message)
@@ -115,11 +115,12 @@ def test_a_quota_is_what_pycapnp_builds(frame_id, subject, quota):
     assert encode(removal) == by_pycapnp(removal)
 
 
-def test_the_capnp_tool_reads_what_was_encoded():
+def test_the_capnp_tool_reads_encoded_frames():
     subjects = _quota_frames.encode_subjects([[b"{t}a", b"{t}b"], [b"c"]])
-    asked = _quota_frames.Asked(9, 0, 60_000, input_tokens=_quota_frames.amounts([1, 2], "x"),
-                                ids=[b"", b"mine"], owner="me")
-    message, = by_tool([_quota_frames.encode_reserve(3, subjects, asked)])
+    columns = _quota_frames.ReserveColumns(
+        9, 0, 60_000, input_tokens=_quota_frames.amounts([1, 2], "x"), ids=[b"", b"mine"],
+        owner="me")
+    message, = by_tool([_quota_frames.encode_reserve(3, subjects, columns)])
     body = message["reserve"]
     assert (body["subjectCounts"], body["inputTokens"], body["idSizes"], body["owner"]) == (
         [2, 1], ["1", "2"], [0, 4], "me")
@@ -143,11 +144,11 @@ def drawn_states(data, entries_count):
             **{name: column(kind) for name, kind in STATE_COLUMNS.items()}}, names
 
 
-def check_states(reported, states, names):
-    assert reported.names == names and reported.left_out == states["leftOut"]
+def check_states(read, states, names):
+    assert read.names == names and read.left_out == states["leftOut"]
     for name in ("entries", "subjects", *STATE_COLUMNS):
         field = {"periodMs": "period_ms", "resetMs": "reset_ms"}.get(name, name)
-        assert list(getattr(reported, field)) == states[name], name
+        assert list(getattr(read, field)) == states[name], name
 
 
 @given(count=st.integers(0, 40), agree=st.booleans(), data=st.data())
@@ -177,12 +178,12 @@ def test_usage_of_pycapnp_is_read(rows, cursor, data):
     body = {"names": b"".join(names), "nameSizes": [len(name) for name in names],
             "sources": column(st.integers(0, 4)), "openReservations": column(REQUESTS),
             "waiting": column(REQUESTS), "quotas": quotas, "limits": states, "cursor": cursor}
-    reported = _frames.decode(server_frame(id=5, usageReply=body))
-    assert (reported.names, list(reported.sources), reported.cursor) == (names, body["sources"], cursor)
-    assert list(reported.open_reservations) == body["openReservations"]
-    assert list(reported.waiting) == body["waiting"]
-    check_states(reported.limits, states, limit_names)
-    for read, quota in zip(reported.quotas, quotas, strict=True):
+    reply = _frames.decode(server_frame(id=5, usageReply=body))
+    assert (reply.names, list(reply.sources), reply.cursor) == (names, body["sources"], cursor)
+    assert list(reply.open_reservations) == body["openReservations"]
+    assert list(reply.waiting) == body["waiting"]
+    check_states(reply.limits, states, limit_names)
+    for read, quota in zip(reply.quotas, quotas, strict=True):
         message = {"id": 1, "quota": {"subject": b"s", "quota": quota | {
             "limits": [ordered(limit) for limit in quota["limits"]]}}}
         assert _quota_frames.encode_put(1, b"s", read) == by_pycapnp(message)
@@ -202,7 +203,7 @@ USAGE = {"names": b"a", "nameSizes": [1], "sources": [1], "openReservations": [0
     {"codes": b"\1\1"}, {"codes": b""}, {"reservations": [1, 2]}, {"retryMs": [1, 2]},
     {"limits": ONE_STATE | {"entries": [1]}}, {"limits": ONE_STATE | {"nameSizes": [4]}},
     {"limits": ONE_STATE | {"used": [1, 2]}}, {"limits": ONE_STATE | {"violated": []}}])
-def test_answers_whose_columns_do_not_agree_are_malformed(fault):
+def test_answers_with_inconsistent_columns_are_malformed(fault):
     assert _frames.decode(server_frame(id=1, quotaAnswers=ANSWER)).length == 1
     with pytest.raises(_frames.Malformed):
         _frames.decode(server_frame(id=1, quotaAnswers=ANSWER | fault))
@@ -211,13 +212,13 @@ def test_answers_whose_columns_do_not_agree_are_malformed(fault):
 @pytest.mark.parametrize("fault", [
     {"nameSizes": [2]}, {"sources": [1, 1]}, {"openReservations": []}, {"waiting": [1, 2]},
     {"quotas": []}, {"limits": ONE_STATE | {"entries": [1]}}])
-def test_usage_whose_columns_do_not_agree_is_malformed(fault):
+def test_usage_with_inconsistent_columns_is_malformed(fault):
     assert _frames.decode(server_frame(id=1, usageReply=USAGE)).names == [b"a"]
     with pytest.raises(_frames.Malformed):
         _frames.decode(server_frame(id=1, usageReply=USAGE | fault))
 
 
-def test_a_list_of_structs_can_not_be_longer_than_its_words():
+def test_a_list_of_structs_longer_than_its_words_is_malformed():
     frame = bytearray(server_frame(id=1, usageReply=USAGE))
     tag = struct.pack("<IHH", 1 << 2, 1, 2)  # one Quota: a word, two pointers
     at = bytes(frame).index(tag)

@@ -1,4 +1,4 @@
-"""Scripts of a server that is asked about quotas (fake_server.py), and what it says."""
+"""Scripts of a server for calls about quotas (fake_server.py), and its answers."""
 
 QUEUED, TPM, EXCEEDS = b"\4", b"\7", b"\x17"
 TPM_STATE = {"entries": [0], "subjects": [0], "names": b"tpm", "nameSizes": [3], "metrics": [3],
@@ -7,11 +7,11 @@ TPM_STATE = {"entries": [0], "subjects": [0], "names": b"tpm", "nameSizes": [3],
 
 
 def serve_quotas(peer):
-    """Admits everything with ids from 0x0100000000000001 on; what was asked."""
+    """Admits everything with ids from 0x0100000000000001 on; returns the requests."""
     peer.welcome()
-    asked, next_id = [], 0x0100_0000_0000_0001
+    received, next_id = [], 0x0100_0000_0000_0001
     while (frame := peer.read()) is not None:
-        asked.append(frame)
+        received.append(frame)
         if frame.kind == "reserve":
             count = len(frame.subjects)
             peer.quota_answers(frame, count=count, reservations=list(range(next_id,
@@ -19,20 +19,20 @@ def serve_quotas(peer):
             next_id += count
         else:
             peer.quota_answers(frame)
-    return asked
+    return received
 
 
 def grant_leases(renewed):
     """Admits everything under one id; releases the semaphore at each renewal."""
     def script(peer):
         peer.welcome()
-        asked = []
+        received = []
         while (frame := peer.read()) is not None:
-            asked.append(frame)
+            received.append(frame)
             peer.quota_answers(frame, **({"reservations": [5]} if frame.kind == "reserve" else {}))
             if frame.kind == "extend":
                 renewed.release()
-        return asked
+        return received
     return script
 
 
@@ -41,7 +41,7 @@ def kinds(frames):
 
 
 def lose(kind, after_ping=False):
-    """A connection that was of use before is replaced at once."""
+    """Drops the connection at a request of this kind; after a Ping the client retries at once."""
     def script(peer):
         peer.welcome()
         if after_ping:

@@ -1,7 +1,7 @@
-"""Both clients' quotas against the real server: what is reserved comes back, whatever ends it.
+"""Both clients' quotas against the real server: no reservation leaks, whatever ends it.
 
 Method: every call on a server per engine, and its effect on usage; clients that are killed, a
-server that is started anew. Subjects are the test's own, so one server serves them all.
+server that is restarted. Each test has its own subjects, so one server serves them all.
 """
 
 import asyncio
@@ -58,12 +58,12 @@ def test_a_reservation_is_charged_and_settled(client, subject):
         held.settle(250, 100)  # a repeat changes nothing
     assert used(client, subject) == (350, 0)
     assert client.usage(subject).limits[1].used == 0
-    with pytest.raises(sluicegate.ReservationEnded) as reported:
+    with pytest.raises(sluicegate.ReservationEnded) as raised:
         held.cancel()
-    assert reported.value.code is QuotaCode.ALREADY_SETTLED
+    assert raised.value.code is QuotaCode.ALREADY_SETTLED
 
 
-def test_a_block_without_settling_gives_back(client, subject):
+def test_a_block_without_settle_refunds(client, subject):
     client.set_quota(subject, [TOKENS])
     with client.reserve(subject, input_tokens=300):
         pass
@@ -78,20 +78,20 @@ def test_a_denial_charges_nothing_and_names_the_limit(client, subject):
     client.set_quota(tag, [Limit("all", "tokens", 10_000, HOUR_MS)])
     client.set_quota(tag + "model", [TOKENS])
     client.record(tag + "model", input_tokens=900)
-    with pytest.raises(QuotaDenied) as reported:
+    with pytest.raises(QuotaDenied) as raised:
         client.reserve([tag, tag + "model"], input_tokens=200)
-    error = reported.value
+    error = raised.value
     assert error.code is QuotaCode.TOKENS_EXCEEDED and error.retryable and error.retry_after > 0
     limit, = error.violated
     assert (limit.name, limit.amount, limit.used, limit.remaining, limit.subject) == (
         "tokens", 1_000, 900, 100, 1)
     assert used(client, tag) == (0, 0)
-    with pytest.raises(QuotaDenied) as reported:
+    with pytest.raises(QuotaDenied) as raised:
         client.reserve([tag, tag + "model"], input_tokens=2_000)
-    assert reported.value.code is QuotaCode.EXCEEDS_LIMIT and reported.value.retry_after is None
-    with pytest.raises(QuotaDenied) as reported:
-        client.reserve([tag, "elsewhere"])
-    assert reported.value.code is QuotaCode.SUBJECTS_APART and not reported.value.retryable
+    assert raised.value.code is QuotaCode.EXCEEDS_LIMIT and raised.value.retry_after is None
+    with pytest.raises(QuotaDenied) as raised:
+        client.reserve([tag, "apart"])
+    assert raised.value.code is QuotaCode.SUBJECTS_APART and not raised.value.retryable
 
 
 def test_a_repeat_with_the_same_id_gets_the_first_reservation(client, subject):
@@ -101,25 +101,25 @@ def test_a_repeat_with_the_same_id_gets_the_first_reservation(client, subject):
     assert used(client, subject) == (300, 300)
 
 
-def test_who_waits_is_served_by_a_settlement(client, subject):
+def test_a_settle_serves_the_queue(client, subject):
     client.set_quota(subject, [TOKENS])
     first = client.reserve(subject, input_tokens=900)
     second = in_thread(client.wait_for_capacity, subject, 400)
-    eventually(lambda: client.usage(subject).waiting == 1, "it stands in line")
+    eventually(lambda: client.usage(subject).waiting == 1, "it is queued")
     first.settle(100, 0)
     second().settle(400, 0)
     assert used(client, subject) == (500, 0)
 
 
-def test_a_wait_that_is_given_up_leaves_the_line(client, subject):
+def test_withdraws_an_abandoned_wait(client, subject):
     client.set_quota(subject, [SLOTS])
     leases = [client.lease(subject) for _ in range(2)]
     with pytest.raises(sluicegate.TimedOut):
         client.lease(subject, wait=True, timeout=0.05)
-    eventually(lambda: client.usage(subject).waiting == 0, "nobody is in line")
-    with pytest.raises(QuotaDenied) as reported:
+    eventually(lambda: client.usage(subject).waiting == 0, "the queue is empty")
+    with pytest.raises(QuotaDenied) as raised:
         client.lease(subject, wait=True, wait_limit=0.05)
-    assert reported.value.code is QuotaCode.WAIT_LIMIT
+    assert raised.value.code is QuotaCode.WAIT_LIMIT
     for lease in leases:
         lease.release()
     assert used(client, subject) == (0, 0)
@@ -128,32 +128,32 @@ def test_a_wait_that_is_given_up_leaves_the_line(client, subject):
 def test_leases_are_slots(client, subject):
     client.set_quota(subject, [SLOTS, Limit("requests", "requests", 1, HOUR_MS)])
     with client.lease(subject), client.lease(subject, owner="me"):
-        with pytest.raises(QuotaDenied) as reported:
+        with pytest.raises(QuotaDenied) as raised:
             client.lease(subject)
-        assert reported.value.code is QuotaCode.CONCURRENCY_EXCEEDED
+        assert raised.value.code is QuotaCode.CONCURRENCY_EXCEEDED
     assert used(client, subject) == (0, 0)
 
 
-def test_a_lease_lives_by_its_renewal_and_dies_with_its_lifetime(client, subject):
+def test_renewal_keeps_a_lease_and_without_it_the_lifetime_ends_it(client, subject):
     client.set_quota(subject, [SLOTS])
     with client.lease(subject, lifetime=1, renew=True) as renewed:
         client.lease(subject, lifetime=1)
         assert used(client, subject)[0] == 2
-        eventually(lambda: used(client, subject)[0] == 1, "the one nobody renews ends")
+        eventually(lambda: used(client, subject)[0] == 1, "the one without renewal ends")
         threading.Event().wait(0.5)
         assert renewed.held and used(client, subject)[0] == 1
     assert used(client, subject)[0] == 0
 
 
-def test_a_tied_reservation_ends_with_its_connection(server, client, subject):
+def test_a_connection_bound_reservation_ends_with_its_connection(server, client, subject):
     client.set_quota(subject, [SLOTS])
     with Client(address_of(server)) as other:
         connection_bound, free = other.lease(subject, connection_bound=True), other.lease(subject)
         assert used(client, subject)[0] == 2
-    eventually(lambda: used(client, subject)[0] == 1, "the tied one ends")
-    with pytest.raises(sluicegate.ReservationEnded) as reported:
+    eventually(lambda: used(client, subject)[0] == 1, "the connection-bound one ends")
+    with pytest.raises(sluicegate.ReservationEnded) as raised:
         client.extend(connection_bound.id)
-    assert reported.value.code is QuotaCode.ALREADY_EXPIRED
+    assert raised.value.code is QuotaCode.ALREADY_EXPIRED
     client.cancel(free)
 
 
@@ -168,13 +168,13 @@ def test_a_reservation_outlives_a_lost_connection(client, subject):
 KILLED = """
 import os, signal, sys, sluicegate
 client = sluicegate.Client(sys.argv[1])
-with client.lease(sys.argv[2], lifetime=0.5), client.lease(sys.argv[2], tied=True):
+with client.lease(sys.argv[2], lifetime=0.5), client.lease(sys.argv[2], connection_bound=True):
     print("held", flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_the_slots_of_a_process_that_is_killed_come_back(server, client, subject):
+def test_slots_of_a_killed_process_are_freed(server, client, subject):
     client.set_quota(subject, [SLOTS])
     source = os.path.dirname(os.path.dirname(sluicegate.__file__))
     done = subprocess.run([sys.executable, "-c", KILLED, address_of(server), subject],
@@ -219,7 +219,7 @@ def test_a_connection_that_ends_at_any_byte_leaks_nothing(server, client, subjec
     names = _quota_frames.encode_subjects([[subject.encode()]] * 3)
     flags = _quota_frames.CONNECTION_BOUND | _quota_frames.MAY_WAIT
     stream = _frames.encode_hello(1) + b"".join(
-        _quota_frames.encode_reserve(frame_id, names, _quota_frames.Asked(flags))
+        _quota_frames.encode_reserve(frame_id, names, _quota_frames.ReserveColumns(flags))
         for frame_id in (2, 3))
     for cut in range(len(stream) + 1):
         with socket.create_connection((server.host, server.native_port)) as peer:
@@ -234,7 +234,7 @@ def test_a_connection_that_ends_at_any_byte_leaks_nothing(server, client, subjec
                "every slot is free")
 
 
-def test_check_changes_nothing_and_record_asks_nobody(client, subject):
+def test_check_changes_nothing_and_record_charges_without_a_decision(client, subject):
     assert client.check(subject).code is QuotaCode.UNKNOWN_MODEL
     assert client.usage(subject).source == "none" and client.get_quota(subject) is None
     client.set_quota(subject, [Limit("rpm", "requests", 2, 60_000),
@@ -251,14 +251,14 @@ def test_check_changes_nothing_and_record_asks_nobody(client, subject):
     assert client.can_send(subject, 1_000)
 
 
-def test_cached_tokens_are_charged_where_the_limit_says_so(client, subject):
+def test_cached_tokens_are_charged_where_the_limit_counts_them(client, subject):
     client.set_quota(subject, [TOKENS, Limit("all", "tokens", 1_000, HOUR_MS, count_cached=True)])
     client.reserve(subject, input_tokens=500).settle(400, 100, cached_input_tokens=300)
     client.record(subject, input_tokens=50, cached_input_tokens=50)
     assert [limit.used for limit in client.usage(subject).limits] == [200, 550]
 
 
-def test_quotas_of_every_kind_come_back_as_they_were_put(client, subject):
+def test_get_quota_returns_quotas_of_every_kind(client, subject):
     quota = Quota((
         TOKENS, SLOTS, Limit("fixed", "requests", 5, 10_000, "fixed"),
         Limit("gcra", "cost", 2**63 - 1, 60_000, "gcra"),
@@ -272,7 +272,7 @@ def test_quotas_of_every_kind_come_back_as_they_were_put(client, subject):
     assert client.get_quota(subject) is None
 
 
-def test_a_quota_that_the_server_does_not_take_changes_nothing(client, subject):
+def test_a_rejected_quota_changes_nothing(client, subject):
     client.set_quota(subject, [TOKENS])
     for wrong in ([TOKENS, TOKENS], [Limit("m", "cost", 1, kind="calendar", period="day",
                                            time_zone="Atlantis/Center")]):
@@ -281,18 +281,18 @@ def test_a_quota_that_the_server_does_not_take_changes_nothing(client, subject):
     assert client.get_quota(subject) == Quota((TOKENS,))
 
 
-def test_pages_tell_every_subject(client, subject):
+def test_pages_contain_every_subject(client, subject):
     names = {f"{subject}.{n}" for n in range(600)}
     for name in names:
         client.set_quota(name, [TOKENS])
-    reported = [usage.subject for usage in client.subjects()]
-    assert names <= set(reported)
+    subjects = [usage.subject for usage in client.subjects()]
+    assert names <= set(subjects)
     usages = client.usage(sorted(names))
     assert [usage.subject for usage in usages] == sorted(names)
     assert {usage.source for usage in usages} == {"run_time"}
 
 
-def test_many_are_decided_one_by_one(client, subject):
+def test_entries_of_many_are_decided_independently(client, subject):
     client.set_quota(subject, [Limit("tokens", "tokens", 5_000, HOUR_MS)])
     results = client.reserve_many([subject] * 6_000, input_tokens=1)
     assert results.count() == 5_000 and results.count(QuotaCode.TOKENS_EXCEEDED) == 1_000
@@ -325,7 +325,7 @@ def test_threads_never_hold_more_than_the_limit(client, subject):
 
 
 def test_tasks_that_are_cancelled_anywhere_leak_nothing(server, client, subject):
-    """At every point of the exchange, as the loop's turns come."""
+    """At every point of the exchange, one loop iteration later each time."""
     client.set_quota(subject, [SLOTS, TOKENS])
 
     async def work(client):
@@ -342,7 +342,7 @@ def test_tasks_that_are_cancelled_anywhere_leak_nothing(server, client, subject)
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
-            while client._dispatcher.pending:  # what was asked of another shard is answered behind a Ping
+            while client._dispatcher.pending:  # a Ping overtakes answers of other shards
                 await asyncio.sleep(0.001)
             await client.ping()
     asyncio.run(main())
@@ -375,11 +375,11 @@ def answers(client):
     return True
 
 
-def test_all_usage_is_forgotten_by_reset_all(client, subject):
+def test_reset_all_clears_all_usage(client, subject):
     client.set_quota(subject, [TOKENS])
     client.record(subject, input_tokens=600)
     held = client.reserve(subject, input_tokens=300)
     client.reset_all()
-    assert used(client, subject)[1] == 300  # what is open stays
+    assert used(client, subject)[1] == 300  # open reservations stay
     held.cancel()
     assert used(client, subject) == (0, 0)

@@ -1,4 +1,4 @@
-"""Quota values mean what the schema, the server and the JSON of the REST API mean by them."""
+"""Quota values agree with the schema, the server and the JSON of the REST API."""
 
 import re
 
@@ -13,26 +13,26 @@ from sluicegate._quota_requests import _OUTCOMES
 
 CPP = (ROOT / "src" / "api" / "quota.cpp").read_text()
 HPP = (ROOT / "src" / "api" / "quota.hpp").read_text()
-MADE_HERE = {"INVALID_TOKENS", "UNKNOWN", "PASSED_UNASKED", "DENIED_UNASKED"}
+MADE_HERE = {"INVALID_TOKENS", "UNKNOWN", "ADMITTED_BY_POLICY", "DENIED_BY_POLICY"}
 
 
 def snake(name):
     return re.sub("([A-Z])", r"_\1", name).lower()
 
 
-def test_codes_are_the_schemas():
+def test_codes_equal_the_schemas():
     codes = {snake(name): n for name, n in SCHEMA.QuotaCode.schema.enumerants.items()}
     assert {str(code): int(code) for code in QuotaCode if code.name not in MADE_HERE} == codes
     assert min(QuotaCode[name] for name in MADE_HERE) > 2 * max(codes.values())
 
 
-def test_names_and_reasons_are_the_servers():
+def test_names_and_reasons_equal_the_servers():
     texts = dict(re.findall(r'\{"(\w+)",\s*"([^"]*)"\}', CPP))
     assert {str(code): code.reason for code in QuotaCode if code.name not in MADE_HERE} == texts
     assert all(QuotaCode[name].reason for name in MADE_HERE)
 
 
-def test_a_wait_ends_as_the_server_ends_it():
+def test_outcomes_of_waits_equal_the_servers():
     ends = re.findall(r"\{QuotaCode::(\w+), Verdict::(\w+)\}", HPP)
     first = {}
     for code, verdict in ends:
@@ -40,12 +40,12 @@ def test_a_wait_ends_as_the_server_ends_it():
     assert first and first == _OUTCOMES
 
 
-def test_what_admits_and_what_may_be_retried():
+def test_admitting_and_retryable_codes():
     assert {code.name for code in QuotaCode if code} == {
-        "OK", "UNLIMITED", "UNKNOWN_MODEL", "PASSED_UNASKED"}
+        "OK", "UNLIMITED", "UNKNOWN_MODEL", "ADMITTED_BY_POLICY"}
     retryable = {code.name for code in QuotaCode if code.retryable}
     assert {"RPD_EXCEEDED", "TPM_EXCEEDED", "QUEUE_AHEAD", "WAIT_LIMIT", "DRAINING", "ID_IN_USE",
-            "DENIED_UNASKED"} <= retryable
+            "DENIED_BY_POLICY"} <= retryable
     assert not retryable & {"OK", "QUEUED", "WITHDRAWN", "EXCEEDS_LIMIT", "BLOCKED", "UNKNOWN",
                             "UNKNOWN_SUBJECT", "INVALID_QUOTA"}
 
@@ -53,12 +53,12 @@ def test_what_admits_and_what_may_be_retried():
 @pytest.mark.parametrize("words, enum", [
     (quota.METRICS, "Metric"), (quota.KINDS, "LimitKind"), (quota.CEILINGS, "Ceiling"),
     (quota.UNITS, "CalendarUnit"), (quota.SOURCES, "QuotaSource")])
-def test_words_are_the_schemas(words, enum):
+def test_words_equal_the_schemas(words, enum):
     numbers = getattr(SCHEMA, enum).schema.enumerants
     assert {snake(name): n for name, n in numbers.items()} == {w: n for n, w in enumerate(words)}
 
 
-def test_a_limit_is_its_json():
+def test_a_limit_equals_its_json():
     limit = Limit(**{"name": "tpm", "metric": "tokens", "amount": 30_000, "period_ms": 60_000})
     assert limit.kind == "sliding"
     assert limit.as_text() == LimitText("tpm", 3, 2, 0, 0, 30_000, 60_000, "", False)
@@ -76,14 +76,14 @@ def test_a_limit_is_its_json():
     {"kind": "calendar", "period_ms": 0}, {"kind": "calendar", "period": "day"},
     {"kind": "anchored_day"}, {"metric": "concurrency"}, {"metric": "concurrency", "period_ms": 0,
                                                           "kind": "fixed"}])
-def test_what_no_server_takes_is_no_limit(wrong):
+def test_rejects_limits_that_a_server_would_reject(wrong):
     good = {"name": "tpm", "metric": "tokens", "amount": 1, "period_ms": 60_000}
     Limit(**good)
     with pytest.raises(ValueError):
         Limit(**good | wrong)
 
 
-def test_a_quota_comes_back_as_it_was_put():
+def test_a_quota_survives_a_round_trip():
     put = Quota((Limit("tpm", "tokens", 5, 60_000), Limit("c", "concurrency", "block"),
                  Limit("h", "tokens", "unlimited", kind="calendar", period="hour",
                        time_zone="Europe/Berlin", count_cached=True)), "refund", 7)
@@ -97,8 +97,8 @@ def test_a_quota_comes_back_as_it_was_put():
 
 
 def test_a_newer_servers_words_are_unknown():
-    reported = quota.limit_from_text(LimitText("x", 99, 99, 99, 99, 1, 1, "", False))
-    assert (reported.metric, reported.kind, reported.amount, reported.period) == ("unknown",) * 4
+    limit = quota.limit_from_text(LimitText("x", 99, 99, 99, 99, 1, 1, "", False))
+    assert (limit.metric, limit.kind, limit.amount, limit.period) == ("unknown",) * 4
     assert quota.CODE_OF[200] is QuotaCode.UNKNOWN and quota.CODE_OF[254] is QuotaCode.UNKNOWN
 
 
@@ -106,7 +106,7 @@ def state(metric, period_ms, used, amount=100, subject=0):
     return LimitState(subject, "n", metric, "sliding", amount, used, 0, 0, period_ms, 0, False)
 
 
-def test_stats_are_those_of_the_reference():
+def test_stats_equal_those_of_the_reference():
     assert quota.stats_of([
         state("requests", 1_000, 1), state("requests", 60_000, 2), state("tokens", 60_000, 3),
         state("requests", 86_400_000, 4, "unlimited"), state("tokens", 60_000, 9),
@@ -119,7 +119,7 @@ def test_results_are_a_sequence_of_codes():
     assert results.admitted == [True, False, True] and results.count() == 2
     assert results.count(QuotaCode.TPM_EXCEEDED) == 1 and results.connection_lost
     assert not results.all_admitted and results[:1].all_admitted and not results[:2].connection_lost
-    assert repr(results) == "<QuotaResults 3: ok, tpm_exceeded, passed_unasked>"
+    assert repr(results) == "<QuotaResults 3: ok, tpm_exceeded, admitted_by_policy>"
 
 
 @pytest.mark.parametrize("text, tokens", [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2)])
@@ -128,12 +128,12 @@ def test_an_estimate_is_a_quarter_of_the_characters(text, tokens):
 
 
 @pytest.mark.parametrize("reservation", ["00ab00000000000f", "00AB00000000000F", 0xab00000000000f])
-def test_a_reservation_is_named_by_its_digits_or_its_number(reservation):
+def test_accepts_a_reservation_id_as_digits_or_number(reservation):
     assert reservation_id(reservation) == 0xab00000000000f
 
 
 @pytest.mark.parametrize("wrong", ["zz", "", "f", "0xab0000000000f", " 0ab00000000000f",
                                    "00ab_0000_0000_f", "-0ab00000000000f", "00ab00000000000ff"])
-def test_what_is_no_reservation_is_said_to_be_none(wrong):
-    with pytest.raises(ValueError, match="is no reservation: that is 16 hexadecimal digits"):
+def test_rejects_invalid_reservation_ids(wrong):
+    with pytest.raises(ValueError, match="is no reservation id"):
         reservation_id(wrong)

@@ -83,13 +83,13 @@ def test_waiting(client, key):
     with pytest.raises(sluicegate.TimedOut):
         client.acquire(key, wait=True, timeout=0.02)
     assert client.inspect(key).waiting == 0
-    reported = []
-    waiter = threading.Thread(target=lambda: reported.append(client.acquire(key, wait=True)))
+    verdicts = []
+    waiter = threading.Thread(target=lambda: verdicts.append(client.acquire(key, wait=True)))
     waiter.start()
     eventually(lambda: client.inspect(key).waiting == 1, "it waits")
     client.release(key)
     waiter.join(TIMEOUT_S)
-    assert reported == [Verdict.APPROVED]
+    assert verdicts == [Verdict.APPROVED]
     with pytest.raises(sluicegate.TimedOut):
         client.acquire_many([key, key + "free"], wait=True, timeout=0.05)
     assert client.inspect(key).waiting == 0
@@ -104,21 +104,21 @@ def test_refusals(client, key):
 def test_threads_and_tasks_together_never_exceed_a_limit(server, client, key):
     def asks():
         for _ in range(100):
-            reported.append(client.acquire(key, max_requests=1_000))
+            verdicts.append(client.acquire(key, max_requests=1_000))
 
     async def tasks():
         async with AsyncClient(client.address) as other:
             return await asyncio.gather(*[other.acquire(key) for _ in range(1_000)])
-    reported = []
+    verdicts = []
     threads = [threading.Thread(target=asks) for _ in range(8)]
     for thread in threads:
         thread.start()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        reported += runner.run(tasks())
+        verdicts += runner.run(tasks())
     for thread in threads:
         thread.join(TIMEOUT_S)
-    reported += client.acquire_many([key] * 500)
-    assert Counter(reported) == {Verdict.APPROVED: 1_000, Verdict.DENIED: 1_300}
+    verdicts += client.acquire_many([key] * 500)
+    assert Counter(verdicts) == {Verdict.APPROVED: 1_000, Verdict.DENIED: 1_300}
 
 
 def test_a_cancelled_wait_takes_no_permit(client, key):
@@ -130,7 +130,7 @@ def test_a_cancelled_wait_takes_no_permit(client, key):
                 await asyncio.sleep(0.001)
             for call in calls[:-1]:
                 call.cancel()
-            await other.release(key)  # crosses the withdrawals
+            await other.release(key)  # on its way together with the withdrawals
             assert await calls[-1] is Verdict.APPROVED
             while (await other.inspect(key)).waiting or other._dispatcher.pending:
                 await asyncio.sleep(0.001)
@@ -150,7 +150,7 @@ KILLS = 5
 
 
 class Ledger:
-    """Every call that began, and how it ended."""
+    """Counts the calls that began, and how they ended."""
 
     def __init__(self):
         self.begun = 0
@@ -175,7 +175,7 @@ class Ledger:
 
 
 def kill_again_and_again(port, ledger):
-    """A server that is killed as soon as some more calls were answered; a last one stays."""
+    """Kills the server whenever some more calls were answered; the last one stays."""
     for number in range(KILLS + 1):
         server = ServerProcess("epoll", 2, "--max-requests", "1000000000", native_port=port)
         try:
@@ -260,13 +260,13 @@ def test_killed_under_tasks(loop):
 
 @pytest.mark.parametrize("policy", ["open", "closed"])
 def test_killed_under_a_policy_no_acquire_raises(policy):
-    port, ledger, reported = free_port(), Ledger(), Counter()
+    port, ledger, seen = free_port(), Ledger(), Counter()
 
     def work():
         while not ledger.over:
             ledger.begin()
             verdicts = client.acquire_many(["a", "b", "c"])
-            reported.update(verdicts)
+            seen.update(verdicts)
             ledger.end("answer" if not verdicts.connection_lost else "documented error")
     with Client(f"127.0.0.1:{port}", on_failure=policy, backoff=(0.01, 0.05)) as client:
         threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
@@ -277,12 +277,12 @@ def test_killed_under_a_policy_no_acquire_raises(policy):
             thread.join(TIMEOUT_S)
     server.kill()
     ledger.check()
-    unasked = {"open": Verdict.PASSED_UNASKED, "closed": Verdict.DENIED_UNASKED}[policy]
-    assert set(reported) == {Verdict.APPROVED, unasked}
+    by_policy = {"open": Verdict.APPROVED_BY_POLICY, "closed": Verdict.DENIED_BY_POLICY}[policy]
+    assert set(seen) == {Verdict.APPROVED, by_policy}
 
 
 def test_requeue_outlives_a_killed_server():
-    """Every call is answered at last, though servers die under them."""
+    """Every call finally gets an answer, although servers are killed during calls."""
     port, ledger = free_port(), Ledger()
 
     def work():
@@ -303,24 +303,24 @@ def test_requeue_outlives_a_killed_server():
     assert ledger.ended["answer"] == ledger.begun
 
 
-def test_a_server_that_is_told_to_stop_ends_waits_as_draining():
+def test_a_stopping_server_ends_waits_as_draining():
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(contextlib.closing(Stopping()))
         client = stack.enter_context(Client(f"127.0.0.1:{server.native_port}"))
         assert client.acquire("a", max_requests=1)
-        reported = []
+        errors = []
 
         def wait():
             try:
                 client.acquire("a", wait=True)
             except sluicegate.SluicegateError as error:
-                reported.append(type(error))
+                errors.append(type(error))
         waiter = threading.Thread(target=wait)
         waiter.start()
         eventually(lambda: client.inspect("a").waiting == 1, "it waits")
         assert server.stop() == 0
         waiter.join(TIMEOUT_S)
-        assert reported == [sluicegate.Draining]
+        assert errors == [sluicegate.Draining]
         with pytest.raises(sluicegate.ConnectionLost):
             client.acquire("a")
 

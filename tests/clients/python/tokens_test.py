@@ -1,6 +1,6 @@
-"""count_tokens() asks as the maker of the model wants it, and tells every failure by its step.
+"""count_tokens() sends the request of the vendor's API, and names the step of every failure.
 
-Method: a stand-in for the maker's endpoint, on this machine, that answers what a test says.
+Method: a local stand-in for the vendor's endpoint with scripted answers.
 """
 
 import contextlib
@@ -10,7 +10,7 @@ import socket
 import threading
 
 import pytest
-from fake_server import nobody
+from fake_server import unused_address
 
 import sluicegate
 from sluicegate import count_tokens
@@ -18,19 +18,19 @@ from sluicegate import count_tokens
 
 @contextlib.contextmanager
 def endpoint(status=200, body=b'{"totalTokens": 31}', headers=()):
-    """Its address, and what it was asked: (path, headers, JSON)."""
-    asked = []
+    """Its address, and the requests it received: (path, headers, JSON)."""
+    received = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
             data = self.rfile.read(int(self.headers["Content-Length"]))
-            asked.append((self.path, dict(self.headers), json.loads(data)))
+            received.append((self.path, dict(self.headers), json.loads(data)))
             self.send_response(status)
             for name, value in headers:
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            with contextlib.suppress(OSError):  # who reads only a part hangs up
+            with contextlib.suppress(OSError):  # a client that reads a part only closes
                 self.wfile.write(body)
 
         def log_message(self, *_):
@@ -40,7 +40,7 @@ def endpoint(status=200, body=b'{"totalTokens": 31}', headers=()):
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
+        yield f"http://127.0.0.1:{server.server_port}", received
     finally:
         server.shutdown()
         thread.join()
@@ -53,15 +53,15 @@ def no_proxy(monkeypatch):
 
 
 def failure(*arguments, **options):
-    with pytest.raises(sluicegate.CountTokensError) as reported:
+    with pytest.raises(sluicegate.CountTokensError) as raised:
         count_tokens(*arguments, **options)
-    return reported.value
+    return raised.value
 
 
-def test_it_asks_as_the_api_wants_it():
-    with endpoint() as (address, asked):
+def test_sends_the_request_of_the_api():
+    with endpoint() as (address, received):
         assert count_tokens("secret", "folder/model?debug=1", "käse", base_url=address + "/") == 31
-    (path, headers, body), = asked
+    (path, headers, body), = received
     assert path == "/v1beta/models/folder%2Fmodel%3Fdebug=1:countTokens"
     assert body == {"contents": [{"parts": [{"text": "käse"}]}]}
     headers = {name.lower(): value for name, value in headers.items()}
@@ -70,23 +70,23 @@ def test_it_asks_as_the_api_wants_it():
 
 
 @pytest.mark.parametrize("model", ["", "  "])
-def test_a_model_without_a_name_is_asked_nowhere(model):
-    assert str(failure("k", model, "t", base_url=f"http://{nobody()}")) == (
+def test_sends_nothing_for_an_empty_model_name(model):
+    assert str(failure("k", model, "t", base_url=f"http://{unused_address()}")) == (
         "count_tokens: build url: empty model")
 
 
 @pytest.mark.parametrize("base", ["", "localhost", "ftp://x", "http://", "http://[::1", "//x",
                                   "http://x?a=b", "http://x:99999"])
-def test_a_wrong_address_is_named(base):
+def test_reports_an_invalid_base_url(base):
     assert "build url: invalid base url" in str(failure("k", "m", "t", base_url=base))
 
 
-def test_a_text_that_is_none_can_not_be_sent():
+def test_rejects_a_text_of_another_type():
     assert "marshal request" in str(failure("k", "m", b"bytes", base_url="http://127.0.0.1"))
 
 
-def test_nobody_there_and_too_slow():
-    error = failure("k", "m", "t", base_url=f"http://{nobody()}")
+def test_reports_an_unreachable_and_a_slow_endpoint():
+    error = failure("k", "m", "t", base_url=f"http://{unused_address()}")
     assert "do request" in str(error) and error.status is None
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -94,10 +94,10 @@ def test_nobody_there_and_too_slow():
 
 
 @pytest.mark.parametrize("key", ["a\nb", "käse😀"])
-def test_a_key_that_is_no_header_is_told(key):
-    with endpoint() as (address, asked):
+def test_reports_a_key_that_is_no_valid_header(key):
+    with endpoint() as (address, received):
         assert "do request" in str(failure(key, "m", "t", base_url=address))
-    assert not asked
+    assert not received
 
 
 @pytest.mark.parametrize("status", [201, 400, 403, 500])
@@ -115,14 +115,14 @@ def test_a_long_error_is_cut():
 
 
 def test_the_key_follows_no_redirect():
-    with endpoint() as (elsewhere, asked), \
-            endpoint(307, b"", [("Location", elsewhere)]) as (address, _):
+    with endpoint() as (other, received), \
+            endpoint(307, b"", [("Location", other)]) as (address, _):
         assert failure("k", "m", "t", base_url=address).status == 307
-    assert not asked
+    assert not received
 
 
 @pytest.mark.parametrize("body, tokens", [(b"{}", 0), (b'{"totalTokens": 0}', 0)])
-def test_a_total_that_is_left_out_is_zero(body, tokens):
+def test_an_omitted_total_is_zero(body, tokens):
     with endpoint(200, body) as (address, _):
         assert count_tokens("k", "m", "", base_url=address) == tokens
 
@@ -130,6 +130,6 @@ def test_a_total_that_is_left_out_is_zero(body, tokens):
 @pytest.mark.parametrize("body", [b"", b"hello", b"[]", b'{"totalTokens": -1}',
                                   b'{"totalTokens": "5"}', b'{"totalTokens": true}',
                                   b'{"totalTokens": 5, "x": "' + b"y" * (1 << 20) + b'"}'])
-def test_an_answer_that_is_no_number_is_told(body):
+def test_reports_an_answer_without_a_number(body):
     with endpoint(200, body) as (address, _):
         assert "decode response" in str(failure("k", "m", "t", base_url=address))

@@ -1,6 +1,6 @@
-// Goal: each entry of a batch has its own answer, asked by key or by handle, on one shard or many.
-// Method: a fake server whose script says frame by frame what it reads and what it writes; what a
-// test waits for are events, never a length of time.
+// Goal: each entry of a batch gets its own answer, by key or by handle, on one shard or many.
+// Method: a fake server with a script of the frames that it reads and writes; a test waits for
+// events, never for a length of time.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -21,7 +21,7 @@ using namespace test;
 
 // ----------------------------------------------------------------------------------------- batches
 
-TEST(Client, batch_is_cut_into_frames_and_put_together) {
+TEST(Client, cuts_a_batch_into_frames_and_merges_the_answers) {
   FakeServer server = serve([](Peer& peer) {
     for (;;) {  // denies every key that ends in 7
       const Question question = read(peer);
@@ -45,7 +45,7 @@ TEST(Client, batch_is_cut_into_frames_and_put_together) {
   EXPECT_TRUE(client.acquire_batch(std::span<const std::string_view>{}).all_approved());
 }
 
-TEST(Client, lost_batch_has_a_verdict_for_what_was_answered) {
+TEST(Client, lost_batch_keeps_the_verdicts_that_were_answered) {
   std::atomic<int> connections{0};
   FakeServer server = serve([&](Peer& peer) {
     if (connections++ > 0) return approve_all(peer);
@@ -61,7 +61,7 @@ TEST(Client, lost_batch_has_a_verdict_for_what_was_answered) {
   EXPECT_EQ(outcome.verdicts.back(), Verdict::denied);
 }
 
-TEST(Client, late_answer_to_a_batch_that_timed_out_touches_nothing_of_the_caller) {
+TEST(Client, late_answer_to_a_timed_out_batch_leaves_the_callers_memory_alone) {
   Event gone;
   FakeServer server = serve([&](Peer& peer) {
     peer.write(pong(read(peer).id));
@@ -103,16 +103,16 @@ TEST(Client, handles_outlive_their_connection) {
   const std::vector<std::string_view> keys{"a", "b", "a"};
   const auto handles = client.intern(keys);
   EXPECT_EQ(handles[0], handles[2]);
-  const std::vector<uint32_t> asked{handles[1], handles[0]};
+  const std::vector<uint32_t> requested{handles[1], handles[0]};
   for (int connection = 0; connection < 2; ++connection) {
-    const BatchOutcome outcome = client.acquire_batch(asked);
+    const BatchOutcome outcome = client.acquire_batch(requested);
     EXPECT_EQ(outcome.verdicts, (std::vector<Verdict>{Verdict::approved, Verdict::denied}));
     while (connections < 2) std::this_thread::sleep_for(1ms);  // the first one ended
   }
-  EXPECT_EQ(client.intern(keys), handles) << "and asks nobody for it";
+  EXPECT_EQ(client.intern(keys), handles) << "without a request to the server";
 }
 
-TEST(Client, key_without_a_number_is_asked_by_its_text) {
+TEST(Client, acquires_a_key_without_a_handle_by_its_text) {
   std::atomic<int> connections{0};
   FakeServer server = serve([&](Peer& peer) {
     if (connections++ == 0) {
@@ -134,7 +134,7 @@ TEST(Client, key_without_a_number_is_asked_by_its_text) {
   EXPECT_TRUE(client.acquire_batch(handles).all_approved());
 }
 
-TEST(Client, key_that_gets_no_handle_is_named) {
+TEST(Client, reports_the_key_that_got_no_handle) {
   FakeServer server = serve([](Peer& peer) {
     peer.write(pong(read(peer).id));
     peer.write(test::interned(read(peer).id, {5, no_handle}, {approved, 13}));
@@ -186,9 +186,9 @@ TEST(Client, each_shard_has_its_connection_and_its_keys) {
   for (const std::string& key : texts) EXPECT_TRUE(client.acquire(key));
   const std::lock_guard lock{mutex};
   size_t sum = 0;
-  for (const auto& [shard, asked] : keys_by_shard) {
-    sum += asked.size();
-    for (const std::string& key : asked) {
+  for (const auto& [shard, received] : keys_by_shard) {
+    sum += received.size();
+    for (const std::string& key : received) {
       EXPECT_EQ(sluice::proto::owner_shard(sluice::proto::routing_hash(key, seed), 3), shard);
     }
   }

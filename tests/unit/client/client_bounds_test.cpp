@@ -1,6 +1,6 @@
-// Goal: neither the client nor its server has more to keep than it has said.
-// Method: a fake server whose script says frame by frame what it reads and what it writes; what a
-// test waits for are events, never a length of time.
+// Goal: the client keeps to its own bounds, and to those that the server announces.
+// Method: a fake server with a script of the frames that it reads and writes; a test waits for
+// events, never for a length of time.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -19,7 +19,7 @@ using namespace test;
 
 // ------------------------------------------------------------------------------ room in the client
 
-TEST(Client, full_client_refuses_or_blocks_as_told) {
+TEST(Client, full_client_refuses_calls_when_configured) {
   Event go_on;
   FakeServer server = serve([&](Peer& peer) {
     EXPECT_TRUE(go_on.wait());
@@ -51,12 +51,12 @@ TEST(Client, full_client_makes_callers_wait_for_room) {
   caller.join();
 }
 
-TEST(Client, calls_given_up_before_they_were_sent_are_not_sent) {
-  Event given_up;
+TEST(Client, does_not_send_calls_that_timed_out_before) {
+  Event timed_out;
   FakeServer server = serve([&](Peer& peer) {
     peer.write(pong(read(peer).id));
     const Question first = read(peer);
-    EXPECT_TRUE(given_up.wait());
+    EXPECT_TRUE(timed_out.wait());
     peer.write(verdict_for_all(first, approved));
     const Question second = read(peer);
     EXPECT_EQ(second.keys.size(), 1u) << "pending_max is 3";
@@ -71,14 +71,14 @@ TEST(Client, calls_given_up_before_they_were_sent_are_not_sent) {
     EXPECT_THROW(client.acquire("gone", {.timeout = 2ms}), TimedOut);
   }
   auto last = client.acquire_future("last");
-  given_up.happen();
+  timed_out.happen();
   EXPECT_TRUE(first.get());
   EXPECT_TRUE(last.get());
 }
 
-// ----------------------------------------------------------------------------- what Welcome allows
+// --------------------------------------------------------------------------- the bounds of Welcome
 
-TEST(Client, what_the_server_would_refuse_is_not_sent) {
+TEST(Client, does_not_send_calls_that_the_server_would_refuse) {
   FakeServer server = serve(approve_all);
   Client client{address_of(server)};
   EXPECT_THROW(client.acquire("key", {.cost = 0}), std::invalid_argument);
@@ -91,7 +91,7 @@ TEST(Client, what_the_server_would_refuse_is_not_sent) {
   EXPECT_THROW(Client("localhost:1", {.call_timeout = 0ms}), std::invalid_argument);
 }
 
-TEST(Client, no_more_frames_are_out_than_welcome_allows) {
+TEST(Client, keeps_to_the_outstanding_frames_of_welcome) {
   std::atomic<int> frames{0};
   FakeServer server = serve([&](Peer& peer) {
     peer.write(pong(read(peer).id));
@@ -106,7 +106,7 @@ TEST(Client, no_more_frames_are_out_than_welcome_allows) {
   EXPECT_LE(frames, 4);
 }
 
-// A server that interns keys on its first connection only: on the next they are asked by key.
+// A server that interns keys on its first connection only: on the next the client sends the keys.
 struct ByKey {
   std::atomic<int> connections{0};
   std::atomic<size_t> key_bytes{0};
@@ -145,7 +145,7 @@ struct ByKey {
   }
 };
 
-TEST(Client, no_more_bytes_are_out_than_welcome_allows) {
+TEST(Client, keeps_to_the_outstanding_bytes_of_welcome) {
   ByKey by_key;
   Client client = connected(by_key.server, {.on_failure = OnFailure::closed, .call_timeout = 60s});
   const auto handles = by_key.intern(client, 40'000, 20);
@@ -153,7 +153,7 @@ TEST(Client, no_more_bytes_are_out_than_welcome_allows) {
   EXPECT_LE(by_key.key_bytes, 256u * 1024);
 }
 
-TEST(Client, handles_with_long_keys_can_be_asked_by_key) {
+TEST(Client, acquires_handles_with_long_keys_by_key) {
   ByKey by_key;
   by_key.answer = true;
   Client client = connected(by_key.server, {.on_failure = OnFailure::closed, .call_timeout = 60s});

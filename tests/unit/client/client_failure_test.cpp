@@ -1,6 +1,6 @@
-// Goal: each call completes once, whatever becomes of the connection and of the server.
-// Method: a fake server whose script says frame by frame what it reads and what it writes; what a
-// test waits for are events, never a length of time.
+// Goal: each call completes once, whatever happens to the connection and the server.
+// Method: a fake server with a script of the frames that it reads and writes; a test waits for
+// events, never for a length of time.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -21,8 +21,8 @@ using namespace test;
 
 // ------------------------------------------------------------------------------------------ losses
 
-// A server that takes a call and closes the connection instead of an answer.
-FakeServer hanging_up(std::atomic<int>& connections) {
+// A server that receives a call and closes the connection instead of answering.
+FakeServer closing_after_a_call(std::atomic<int>& connections) {
   return serve([&connections](Peer& peer) {
     if (connections++ > 0) return approve_all(peer);
     peer.write(pong(read(peer).id));
@@ -30,22 +30,22 @@ FakeServer hanging_up(std::atomic<int>& connections) {
   });
 }
 
-TEST(Client, lost_connection_throws_and_the_next_call_has_another) {
+TEST(Client, lost_connection_throws_and_the_next_call_reconnects) {
   std::atomic<int> connections{0};
-  FakeServer server = hanging_up(connections);
+  FakeServer server = closing_after_a_call(connections);
   Client client = connected(server);
   EXPECT_THROW(client.acquire("key"), ConnectionLost);
   EXPECT_TRUE(client.acquire("key"));
   EXPECT_EQ(connections, 2);
 }
 
-TEST(Client, policy_says_what_a_loss_means) {
+TEST(Client, failure_policy_decides_the_outcome_of_a_loss) {
   const std::map<OnFailure, Verdict> meanings{{OnFailure::error, Verdict::none},
                                               {OnFailure::open, Verdict::approved},
                                               {OnFailure::closed, Verdict::denied}};
   for (const auto& [policy, verdict] : meanings) {
     std::atomic<int> connections{0};
-    FakeServer server = hanging_up(connections);
+    FakeServer server = closing_after_a_call(connections);
     Client client = connected(server, {.on_failure = policy});
     const Outcome outcome = client.acquire_future("key").get();
     EXPECT_EQ(outcome.verdict, verdict);
@@ -53,7 +53,7 @@ TEST(Client, policy_says_what_a_loss_means) {
   }
 }
 
-TEST(Client, nothing_is_sent_a_second_time) {
+TEST(Client, sends_nothing_a_second_time) {
   std::atomic<int> connections{0};
   Event is_lost;
   FakeServer server = serve([&](Peer& peer) {
@@ -71,7 +71,7 @@ TEST(Client, nothing_is_sent_a_second_time) {
   EXPECT_TRUE(is_lost.wait());
 }
 
-TEST(Client, requeue_sends_again_what_was_open) {
+TEST(Client, requeue_sends_open_calls_again) {
   std::atomic<int> connections{0};
   Event all_called;
   FakeServer server = serve([&](Peer& peer) {
@@ -86,7 +86,7 @@ TEST(Client, requeue_sends_again_what_was_open) {
       return;
     }
     const Question again = read(peer);
-    EXPECT_EQ(again.keys, (std::vector<std::string>{"a", "c"})) << "b has its answer";
+    EXPECT_EQ(again.keys, (std::vector<std::string>{"a", "c"})) << "b was answered";
     EXPECT_EQ(again.costs, (std::vector<uint32_t>{1, 3}));
     peer.write(test::verdicts(again.id, 2, {queued, denied}));
     peer.write(test::granted(again.id, {0}, {approved}));
@@ -104,7 +104,7 @@ TEST(Client, requeue_sends_again_what_was_open) {
   EXPECT_EQ(c.get().verdict, Verdict::denied);
 }
 
-TEST(Client, requeue_leaves_those_alone_who_have_their_answer) {
+TEST(Client, requeue_does_not_repeat_answered_calls) {
   Event staged, answered;
   std::atomic<int> connections{0};
   FakeServer server = serve([&](Peer& peer) {
@@ -136,11 +136,11 @@ TEST(Client, idle_connection_that_ends_costs_no_call) {
     peer.write(pong(read(peer).id));
   });
   Client client = connected(server);
-  while (connections < 2) std::this_thread::sleep_for(1ms);  // without a call that finds out
+  while (connections < 2) std::this_thread::sleep_for(1ms);  // no call detects the loss
   EXPECT_TRUE(client.acquire("key"));
 }
 
-TEST(Client, calls_staged_for_a_shard_that_is_gone_are_completed) {
+TEST(Client, completes_calls_staged_for_a_removed_shard) {
   std::atomic<int> connections{0};
   Event greet;
   std::promise<void> drop;
@@ -168,13 +168,13 @@ TEST(Client, calls_staged_for_a_shard_that_is_gone_are_completed) {
   }
   greet.happen();
   for (auto& each : futures) {
-    ASSERT_EQ(each.wait_for(60s), std::future_status::ready) << "a call without any end";
+    ASSERT_EQ(each.wait_for(60s), std::future_status::ready) << "a call did not end";
   }
 }
 
 // ---------------------------------------------------------------- no server, or one that is silent
 
-TEST(Client, no_server_is_told_by_its_cause) {
+TEST(Client, reports_why_the_server_is_unreachable) {
   uint16_t free_port = 0;
   {
     free_port = FakeServer{[](Peer&) {}}.port();
@@ -182,14 +182,14 @@ TEST(Client, no_server_is_told_by_its_cause) {
   Client client{"127.0.0.1:" + std::to_string(free_port), quick()};
   try {
     client.acquire("key");
-    FAIL() << "nobody could have answered";
+    FAIL() << "no server could have answered";
   } catch (const ConnectionLost& fault) {
     EXPECT_NE(std::string{fault.what()}.find("Connection refused"), std::string::npos)
         << fault.what();
   }
 }
 
-TEST(Client, nothing_is_interned_without_a_server) {
+TEST(Client, intern_throws_without_a_server) {
   uint16_t free_port = 0;
   {
     free_port = FakeServer{[](Peer&) {}}.port();
@@ -210,14 +210,14 @@ TEST(Client, server_of_another_version_is_unreachable) {
   EXPECT_EQ(client.acquire("key").failure, Failure::unreachable);
 }
 
-TEST(Client, server_that_does_not_greet_is_unreachable) {
+TEST(Client, server_that_sends_no_welcome_is_unreachable) {
   FakeServer server{[](Peer& peer) { peer.at_end(); }, connections_max};
   Client client{address_of(server),
                 quick({.on_failure = OnFailure::closed, .connect_timeout = 50ms})};
   EXPECT_EQ(client.acquire("key").failure, Failure::unreachable);
 }
 
-TEST(Client, server_that_hangs_is_given_up_by_the_time_out) {
+TEST(Client, call_to_a_hanging_server_times_out) {
   FakeServer server = serve(answer_nothing);
   Client client{address_of(server)};
   EXPECT_THROW(client.acquire("key", {.timeout = 50ms}), TimedOut);
@@ -225,16 +225,16 @@ TEST(Client, server_that_hangs_is_given_up_by_the_time_out) {
   const std::vector<std::string_view> keys{"a", "b"};
   try {
     client.acquire_batch(keys, {.timeout = 50ms});
-    FAIL() << "nobody has answered";
+    FAIL() << "the server has not answered";
   } catch (const Incomplete& fault) {
     EXPECT_EQ(fault.outcome().failed, 2u);
     EXPECT_EQ(fault.outcome().failure, Failure::timed_out);
   }
 }
 
-TEST(Client, approval_after_the_time_out_is_given_back) {
+TEST(Client, releases_a_permit_approved_after_the_time_out) {
   Event timed_out;
-  Event given_back;
+  Event released;
   FakeServer server = serve([&](Peer& peer) {
     peer.write(pong(read(peer).id));
     const Question question = read(peer);
@@ -243,17 +243,17 @@ TEST(Client, approval_after_the_time_out_is_given_back) {
     const Question release = read(peer);
     EXPECT_EQ(release.kind, schema::ClientFrame::RELEASE);
     EXPECT_EQ(release.keys, std::vector<std::string>{"key"});
-    given_back.happen();
+    released.happen();
   });
-  Client client = connected(server);  // what is not sent in time is not sent at all
+  Client client = connected(server);  // a call that timed out before it was sent would not be sent
   EXPECT_THROW(client.acquire("key", {.timeout = sent_before}), TimedOut);
   timed_out.happen();
-  EXPECT_TRUE(given_back.wait());
+  EXPECT_TRUE(released.wait());
 }
 
-// ------------------------------------------------------------------- servers that misbehave, or go
+// ------------------------------------------------------------ servers that misbehave, or shut down
 
-TEST(Client, answer_to_nothing_ends_the_connection) {
+TEST(Client, answer_to_an_unknown_frame_ends_the_connection) {
   std::atomic<int> connections{0};
   FakeServer server = serve([&](Peer& peer) {
     if (connections++ > 0) return approve_all(peer);
@@ -266,7 +266,7 @@ TEST(Client, answer_to_nothing_ends_the_connection) {
   EXPECT_TRUE(client.acquire("key"));
 }
 
-TEST(Client, answer_of_another_length_ends_the_connection) {
+TEST(Client, answer_of_a_wrong_length_ends_the_connection) {
   std::atomic<int> connections{0};
   FakeServer server = serve([&](Peer& peer) {
     if (connections++ > 0) return approve_all(peer);
@@ -278,7 +278,7 @@ TEST(Client, answer_of_another_length_ends_the_connection) {
   EXPECT_TRUE(client.acquire("key"));
 }
 
-TEST(Client, answer_that_is_half_right_completes_every_call) {
+TEST(Client, partly_valid_answer_completes_every_call) {
   Event staged;
   std::atomic<int> connections{0};
   FakeServer server = serve([&](Peer& peer) {
@@ -289,7 +289,7 @@ TEST(Client, answer_that_is_half_right_completes_every_call) {
     peer.write(verdict_for_all(first, approved));
     const Question second = read(peer);
     EXPECT_EQ(second.keys.size(), 2u);
-    peer.write(test::verdicts(second.id, 2, {approved, queued}));  // nobody may wait
+    peer.write(test::verdicts(second.id, 2, {approved, queued}));  // neither call may wait
     peer.at_end();
   });
   Client client = connected(server, {.frames_in_flight = 1});
@@ -302,7 +302,7 @@ TEST(Client, answer_that_is_half_right_completes_every_call) {
   EXPECT_EQ(b.get().failure, Failure::connection_lost);
 }
 
-TEST(Client, server_that_greets_and_drops_is_not_stormed) {
+TEST(Client, backs_off_from_a_server_that_drops_connections_after_welcome) {
   std::atomic<int> connections{0};
   FakeServer server{[&](Peer& peer) {
                       peer.read();
@@ -313,11 +313,11 @@ TEST(Client, server_that_greets_and_drops_is_not_stormed) {
   const auto begin = std::chrono::steady_clock::now();
   Client client{address_of(server), {.backoff_first = 40ms}};
   while (connections < 6) std::this_thread::sleep_for(1ms);
-  // Half of 40 + 80 + 160 + 320 + 640 ms at least.
+  // At least half of 40 + 80 + 160 + 320 + 640 ms.
   EXPECT_GE(std::chrono::steady_clock::now() - begin, 620ms);
 }
 
-TEST(Client, draining_is_no_refusal_by_the_limit) {
+TEST(Client, draining_is_a_failure_and_no_denial) {
   FakeServer server = serve([](Peer& peer) {
     peer.write(verdict_for_all(read(peer), draining));
     peer.write(verdict_for_all(read(peer), draining));
@@ -333,7 +333,7 @@ TEST(Client, draining_is_no_refusal_by_the_limit) {
   EXPECT_EQ(batch.failed, 2u);
 }
 
-TEST(Client, after_go_away_calls_wait_for_no_answer) {
+TEST(Client, calls_after_go_away_fail_at_once) {
   std::atomic<int> connections{0};
   Event go_on;
   FakeServer server = serve([&](Peer& peer) {

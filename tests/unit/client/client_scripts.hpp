@@ -1,5 +1,5 @@
-// What the tests of the client share: a server for any number of connections, what it reads and
-// says, a client that comes back to it fast, and events to wait for.
+// Shared by the tests of the client: a server for any number of connections, the frames that it
+// reads and writes, a client that reconnects fast, and events to wait for.
 #pragma once
 
 #include <atomic>
@@ -22,10 +22,10 @@ using namespace std::chrono_literals;
 inline constexpr uint8_t approved = 1, denied = 2, queued = 3, withdrawn = 11, draining = 12;
 inline constexpr int connections_max = 100;
 
-// A time-out that comes when the question is sent, and may be answered: also on a slow machine.
+// A time-out that passes after the request was sent, also on a slow machine.
 inline constexpr std::chrono::milliseconds sent_before{500};
 
-// A script that is welcomed, for any number of connections.
+// A server that sends Welcome and then runs the script, for any number of connections.
 inline FakeServer serve(FakeServer::Script script) {
   return FakeServer{FakeServer::welcoming(std::move(script)), connections_max};
 }
@@ -34,21 +34,21 @@ inline std::string address_of(const FakeServer& server) {
   return "127.0.0.1:" + std::to_string(server.port());
 }
 
-// A client that comes back fast.
+// Options of a client that reconnects fast.
 inline ClientOptions quick(ClientOptions options = {}) {
   options.backoff_first = 1ms;
   options.backoff_longest = 5ms;
   return options;
 }
 
-// One that has its connection: the script answers its Ping first.
+// A client that is connected: the script answers its Ping first.
 inline Client connected(const FakeServer& server, ClientOptions options = {}) {
   Client client{address_of(server), quick(std::move(options))};
   client.ping();
   return client;
 }
 
-// What an Acquire or Release asks, out of the frame's lifetime.
+// A copy of a request, which outlives its frame.
 struct Question {
   uint64_t id = 0;
   schema::ClientFrame::Which kind{};
@@ -105,7 +105,7 @@ inline std::string verdict_for_all(const Question& question, uint8_t verdict) {
   return test::verdicts(question.id, static_cast<unsigned>(count), {verdict});
 }
 
-// Numbers that begin at `first`, in the order asked.
+// Handles for the keys in their order, from `first` on.
 inline std::string interned_from(const Question& question, uint32_t first) {
   std::vector<uint32_t> numbers;
   for (size_t i = 0; i < question.keys.size(); ++i) {
@@ -114,7 +114,7 @@ inline std::string interned_from(const Question& question, uint32_t first) {
   return test::interned(question.id, numbers, {approved});
 }
 
-// Approves whatever it is asked until the client goes.
+// Approves every request until the client closes the connection.
 inline void approve_all(Peer& peer) {
   for (;;) {
     const Question question = read(peer);
@@ -132,7 +132,7 @@ inline void answer_nothing(Peer& peer) {
   for (;;) read(peer);
 }
 
-// Outcomes as callbacks bring them.
+// Collects the outcomes of callbacks.
 class Outcomes {
  public:
   Client::Callback next() {
@@ -154,7 +154,7 @@ class Outcomes {
   std::vector<Outcome> all_;
 };
 
-// An event that one thread waits for and another brings about.
+// An event that one thread waits for and another triggers.
 class Event {
  public:
   void happen() { promise_.set_value(); }

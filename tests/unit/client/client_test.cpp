@@ -1,6 +1,6 @@
-// Goal: each call completes once, with the answer that is its own, also one that waits.
-// Method: a fake server whose script says frame by frame what it reads and what it writes; what a
-// test waits for are events, never a length of time.
+// Goal: each call completes once and with its own answer, also a call that waits in a queue.
+// Method: a fake server with a script of the frames that it reads and writes; a test waits for
+// events, never for a length of time.
 #include "sluicegate/client.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using namespace test;
 
 // ----------------------------------------------------------------------------------------- answers
 
-TEST(Client, lone_call_has_its_answer) {
+TEST(Client, lone_call_gets_its_answer) {
   FakeServer server = serve([](Peer& peer) {
     const Question question = read(peer);
     EXPECT_EQ(question.keys, std::vector<std::string>{"user:1"});
@@ -35,7 +35,7 @@ TEST(Client, lone_call_has_its_answer) {
   EXPECT_EQ(client.pending(), 0u);
 }
 
-TEST(Client, calls_made_meanwhile_travel_together) {
+TEST(Client, calls_made_while_frames_are_out_share_a_frame) {
   Event all_called;
   FakeServer server = serve([&](Peer& peer) {
     peer.write(pong(read(peer).id));
@@ -64,7 +64,7 @@ TEST(Client, calls_made_meanwhile_travel_together) {
   }
 }
 
-TEST(Client, answers_in_another_order_find_their_calls) {
+TEST(Client, matches_answers_in_another_order_to_their_calls) {
   FakeServer server = serve([](Peer& peer) {
     peer.write(pong(read(peer).id));
     const Question first = read(peer);
@@ -81,7 +81,7 @@ TEST(Client, answers_in_another_order_find_their_calls) {
   EXPECT_EQ(second.get().verdict, Verdict::denied);
 }
 
-TEST(Client, frames_that_come_in_pieces_are_put_together) {
+TEST(Client, reassembles_frames_that_arrive_in_pieces) {
   FakeServer server = serve([](Peer& peer) {
     for (;;) {
       const Question question = read(peer);
@@ -101,15 +101,15 @@ TEST(Client, refused_frame_throws) {
   Client client{address_of(server), {.on_failure = OnFailure::open}};
   try {
     client.acquire("key");
-    FAIL() << "it was refused";
+    FAIL() << "the server refused the frame";
   } catch (const Refused& fault) {
     EXPECT_EQ(fault.code(), ErrorCode::bad_cost);
     EXPECT_NE(std::string{fault.what()}.find("no good"), std::string::npos) << fault.what();
   }
-  EXPECT_TRUE(client.acquire("key")) << "the connection goes on";
+  EXPECT_TRUE(client.acquire("key")) << "the connection stays open";
 }
 
-TEST(Client, other_questions_have_their_answers) {
+TEST(Client, other_requests_get_their_answers) {
   FakeServer server = serve([](Peer& peer) {
     peer.write(done(read(peer).id));  // release
     const Question question = read(peer);
@@ -139,7 +139,7 @@ TEST(Client, other_questions_have_their_answers) {
   client.ping();
 }
 
-TEST(Client, calls_from_many_threads_have_their_own_answers) {
+TEST(Client, calls_from_many_threads_get_their_own_answers) {
   FakeServer server = serve([](Peer& peer) {
     for (;;) {  // approves even costs
       const Question question = read(peer);
@@ -173,7 +173,7 @@ TEST(Client, calls_from_many_threads_have_their_own_answers) {
   EXPECT_EQ(client.pending(), 0u);
 }
 
-TEST(Client, silly_long_timeout_is_no_timeout) {
+TEST(Client, very_long_timeout_is_no_timeout) {
   FakeServer server = serve(approve_all);
   Client client = connected(server);
   EXPECT_TRUE(client.acquire("key", {.timeout = std::chrono::milliseconds::max()}));
@@ -181,7 +181,7 @@ TEST(Client, silly_long_timeout_is_no_timeout) {
 
 // ----------------------------------------------------------------------------------------- waiting
 
-TEST(Client, waits_in_line_and_is_granted) {
+TEST(Client, waits_in_the_queue_and_is_granted) {
   FakeServer server = serve([](Peer& peer) {
     const Question question = read(peer);
     EXPECT_EQ(question.wait_limit_ms, 30'000u);
@@ -194,7 +194,7 @@ TEST(Client, waits_in_line_and_is_granted) {
   EXPECT_EQ(client.pending(), 0u);
 }
 
-TEST(Client, who_waits_in_line_does_not_hold_up_others) {
+TEST(Client, queued_call_does_not_block_other_calls) {
   Event granted;
   FakeServer server = serve([&](Peer& peer) {
     const Question waiting = read(peer);
@@ -205,7 +205,7 @@ TEST(Client, who_waits_in_line_does_not_hold_up_others) {
     approve_all(peer);
   });
   Client client{address_of(server)};
-  std::thread waiter{[&] { EXPECT_TRUE(client.acquire("line", {.may_wait = true})); }};
+  std::thread waiter{[&] { EXPECT_TRUE(client.acquire("queue", {.may_wait = true})); }};
   while (client.pending() == 0) std::this_thread::yield();
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(client.acquire("other"));
   granted.happen();
@@ -242,7 +242,7 @@ TEST(Client, stop_token_ends_a_blocking_wait) {
   std::stop_source stop;
   FakeServer server = serve([&](Peer& peer) {
     const Question waiting = read(peer);
-    stop.request_stop();  // before it stands in line: it is withdrawn as soon as it does
+    stop.request_stop();  // before the server queues it: the client withdraws it then
     peer.write(verdict_for_all(waiting, queued));
     const Question question = read(peer);
     EXPECT_EQ(question.kind, schema::ClientFrame::WITHDRAW);
@@ -255,9 +255,9 @@ TEST(Client, stop_token_ends_a_blocking_wait) {
   EXPECT_EQ(outcome.verdict, Verdict::withdrawn);
 }
 
-// The permit that comes too late goes back.
-FakeServer::Script grants_late(Event& given_back) {
-  return [&given_back](Peer& peer) {
+// Grants a permit after the withdrawal, and expects its release.
+FakeServer::Script grants_late(Event& released) {
+  return [&released](Peer& peer) {
     peer.write(pong(read(peer).id));
     const Question waiting = read(peer);
     peer.write(verdict_for_all(waiting, queued));
@@ -268,32 +268,32 @@ FakeServer::Script grants_late(Event& given_back) {
     peer.write(done(question.id));
     const Question release = read(peer);
     EXPECT_EQ(release.kind, schema::ClientFrame::RELEASE);
-    EXPECT_EQ(release.keys, std::vector<std::string>{"line"});
+    EXPECT_EQ(release.keys, std::vector<std::string>{"queue"});
     EXPECT_EQ(release.costs, std::vector<uint32_t>{5});
     peer.write(done(release.id));
-    given_back.happen();
+    released.happen();
     approve_all(peer);
   };
 }
 
-TEST(Client, timed_out_wait_is_withdrawn_and_its_late_grant_given_back) {
-  Event given_back;
-  FakeServer server = serve(grants_late(given_back));
+TEST(Client, withdraws_a_timed_out_wait_and_releases_its_late_grant) {
+  Event released;
+  FakeServer server = serve(grants_late(released));
   Client client = connected(server);
-  const auto outcome = client.acquire("line", {.cost = 5, .may_wait = true, .timeout = 2s});
+  const auto outcome = client.acquire("queue", {.cost = 5, .may_wait = true, .timeout = 2s});
   EXPECT_EQ(outcome.verdict, Verdict::wait_limit);
   EXPECT_EQ(outcome.failure, Failure::none);
-  EXPECT_TRUE(given_back.wait());
+  EXPECT_TRUE(released.wait());
   EXPECT_TRUE(client.acquire("after"));
 }
 
-TEST(Client, callback_that_times_out_in_line_is_withdrawn_likewise) {
-  Event given_back;
-  FakeServer server = serve(grants_late(given_back));
+TEST(Client, withdraws_a_timed_out_wait_of_a_callback_and_releases_its_late_grant) {
+  Event released;
+  FakeServer server = serve(grants_late(released));
   Client client = connected(server);
-  auto future = client.acquire_future("line", {.cost = 5, .may_wait = true, .timeout = 2s});
+  auto future = client.acquire_future("queue", {.cost = 5, .may_wait = true, .timeout = 2s});
   EXPECT_EQ(future.get().verdict, Verdict::wait_limit);
-  EXPECT_TRUE(given_back.wait());
+  EXPECT_TRUE(released.wait());
   EXPECT_TRUE(client.acquire("after"));
 }
 
@@ -330,7 +330,7 @@ TEST(Client, close_completes_every_call_once) {
   });
   Client client = connected(server, {.on_failure = OnFailure::closed, .frames_in_flight = 1});
   Outcomes outcomes;
-  client.acquire_async("in line", outcomes.next(), {.may_wait = true});
+  client.acquire_async("in the queue", outcomes.next(), {.may_wait = true});
   EXPECT_TRUE(is_queued.wait());
   client.acquire_async("in flight", outcomes.next());
   client.acquire_async("staged", outcomes.next());
@@ -345,7 +345,7 @@ TEST(Client, close_completes_every_call_once) {
   EXPECT_EQ(client.pending(), 0u);
 }
 
-TEST(Client, close_does_not_wait_for_a_server_that_keeps_silent) {
+TEST(Client, close_does_not_wait_for_a_silent_server) {
   Event has_connected;
   FakeServer server{[&](Peer& peer) {
                       peer.read();
@@ -360,7 +360,7 @@ TEST(Client, close_does_not_wait_for_a_server_that_keeps_silent) {
   EXPECT_EQ(future.get().failure, Failure::closed);
 }
 
-TEST(Client, closed_client_is_closed_for_new_threads_too) {
+TEST(Client, closed_client_refuses_calls_of_new_threads) {
   FakeServer server = serve(approve_all);
   Client client = connected(server);
   client.close();

@@ -1,4 +1,4 @@
-// Goal: the connection keeps its promises whatever the server does.
+// Goal: the connection keeps its contract whatever the server does.
 // Method: a fake server that answers late, in pieces, out of order, with errors, or not at all.
 #include "sluicegate/connection.hpp"
 
@@ -18,7 +18,7 @@ using test::Peer;
 
 constexpr std::array<std::string_view, 3> three_keys{"a", "b", "c"};
 
-// A connection to a server that welcomes and then follows the script.
+// A connection to a server that sends Welcome and then runs the script.
 struct Session {
   explicit Session(FakeServer::Script script, ConnectOptions options = {})
       : server{FakeServer::welcoming(std::move(script))},
@@ -27,7 +27,7 @@ struct Session {
   Connection connection;
 };
 
-TEST(Connection, says_hello_and_keeps_welcome) {
+TEST(Connection, sends_hello_and_keeps_welcome) {
   FakeServer server{[](Peer& peer) {
     const auto hello = peer.read().getHello();
     if (hello.getVersion() != 1 || hello.getClientName() != "me" || hello.getWantedShard() != 3) {
@@ -42,7 +42,7 @@ TEST(Connection, says_hello_and_keeps_welcome) {
   EXPECT_EQ(connection.owner_shard("any"), 0u);
 }
 
-TEST(Connection, tells_when_no_server_is_there) {
+TEST(Connection, throws_without_a_server) {
   uint16_t free_port = 0;
   {
     free_port = FakeServer{[](Peer&) {}}.port();
@@ -50,7 +50,7 @@ TEST(Connection, tells_when_no_server_is_there) {
   EXPECT_THROW((Connection{"127.0.0.1", free_port}), ConnectionLost);
 }
 
-TEST(Connection, gives_up_when_no_welcome_comes) {
+TEST(Connection, times_out_without_a_welcome) {
   FakeServer server{[](Peer& peer) {
     peer.read();
     peer.at_end();
@@ -58,20 +58,20 @@ TEST(Connection, gives_up_when_no_welcome_comes) {
   EXPECT_THROW((Connection{"127.0.0.1", server.port(), {.connect_timeout = 50ms}}), TimedOut);
 }
 
-TEST(Connection, passes_on_why_hello_was_refused) {
+TEST(Connection, reports_why_hello_was_refused) {
   FakeServer server{[](Peer& peer) {
     peer.read();
     peer.write(test::error(0, test::schema::ErrorCode::TOO_MANY_CONNECTIONS, "full"));
   }};
   try {
     const Connection connection{"127.0.0.1", server.port()};
-    FAIL() << "the server refused";
+    FAIL() << "Refused is not thrown";
   } catch (const Refused& refused) {
     EXPECT_EQ(refused.code(), ErrorCode::too_many_connections);
   }
 }
 
-TEST(Connection, puts_an_answer_together_from_single_bytes) {
+TEST(Connection, reassembles_an_answer_from_single_bytes) {
   Session session{[](Peer& peer) {
     const auto id = peer.read().getId();
     for (const char byte : test::verdicts(id, 3, {1, 2, 1})) {
@@ -84,7 +84,7 @@ TEST(Connection, puts_an_answer_together_from_single_bytes) {
   EXPECT_EQ(verdicts, (std::vector{Verdict::approved, Verdict::denied, Verdict::approved}));
 }
 
-TEST(Connection, returns_answers_in_the_order_they_come) {
+TEST(Connection, returns_answers_in_the_order_they_arrive) {
   Session session{[](Peer& peer) {
     const auto first = peer.read().getId();
     const auto second = peer.read().getId();
@@ -99,7 +99,7 @@ TEST(Connection, returns_answers_in_the_order_they_come) {
   EXPECT_EQ(session.connection.outstanding_frames(), 0u);
 }
 
-TEST(Connection, tells_of_an_answer_that_was_read_already) {
+TEST(Connection, has_answer_reports_an_answer_that_was_read_already) {
   Session session{[](Peer& peer) {
     const auto first = peer.read().getId();
     const auto second = peer.read().getId();
@@ -115,7 +115,7 @@ TEST(Connection, tells_of_an_answer_that_was_read_already) {
   EXPECT_FALSE(session.connection.has_answer());
 }
 
-TEST(Connection, receive_returns_nothing_when_nothing_comes) {
+TEST(Connection, receive_returns_nothing_when_nothing_arrives) {
   Session session{[](Peer& peer) { peer.at_end(); }};
   EXPECT_FALSE(session.connection.receive(0ms));
   EXPECT_FALSE(session.connection.receive(5ms));
@@ -136,7 +136,7 @@ TEST(Connection, a_blocking_call_keeps_other_answers) {
   EXPECT_EQ(std::get<Verdicts>(*kept).id, first);
 }
 
-TEST(Connection, acquire_waits_for_entries_that_queue) {
+TEST(Connection, acquire_waits_for_queued_entries) {
   Session session{[](Peer& peer) {
     const auto frame = peer.read();
     const auto id = frame.getId();
@@ -160,7 +160,7 @@ TEST(Connection, refuses_a_grant_for_an_entry_that_does_not_wait) {
   EXPECT_THROW(session.connection.acquire(three_keys, {.may_wait = true}), ProtocolError);
 }
 
-TEST(Connection, times_out_and_goes_on) {
+TEST(Connection, keeps_the_connection_after_a_time_out) {
   Session session{[](Peer& peer) {
                     const auto late = peer.read().getId();
                     const auto ping = peer.read().getId();
@@ -168,7 +168,7 @@ TEST(Connection, times_out_and_goes_on) {
                                test::verdicts(late, 1, {1}));
                     peer.at_end();
                   },
-                  {.call_timeout = 600ms}};  // the Pong has to come in time
+                  {.call_timeout = 600ms}};  // the Pong must arrive in time
   EXPECT_THROW(session.connection.acquire("a"), TimedOut);
   session.connection.ping();
   EXPECT_TRUE(session.connection.receive(5s));
@@ -181,7 +181,7 @@ TEST(Connection, an_error_frame_becomes_refused) {
   }};
   try {
     session.connection.acquire("a", {.cost = 0});
-    FAIL() << "the server refused";
+    FAIL() << "Refused is not thrown";
   } catch (const Refused& refused) {
     EXPECT_EQ(refused.code(), ErrorCode::bad_cost);
     EXPECT_NE(std::string{refused.what()}.find("cost 0"), std::string::npos);
@@ -201,7 +201,7 @@ TEST(Connection, refuses_new_frames_after_go_away) {
   EXPECT_THROW(session.connection.ping(), Refused);
 }
 
-TEST(Connection, a_hang_up_is_told) {
+TEST(Connection, reports_a_closed_connection) {
   Session session{[](Peer& peer) { peer.read(); }};
   EXPECT_THROW(session.connection.acquire("a"), ConnectionLost);
 }
@@ -223,7 +223,7 @@ TEST(Connection, sends_no_frame_beyond_the_entries_and_bytes_of_welcome) {
   EXPECT_EQ(session.connection.outstanding_frames(), 0u);
 }
 
-// Both sides send more than the sockets' buffers hold: neither may wait for the other for ever.
+// Both sides send more than the sockets' buffers hold: neither may wait for the other forever.
 TEST(Connection, flush_reads_while_the_server_does_not) {
   constexpr int frames_count = 2'000;
   const std::string key(1000, 'k');
@@ -250,7 +250,7 @@ TEST(Connection, flush_reads_while_the_server_does_not) {
   for (int i = 0; i < frames_count; ++i) ASSERT_TRUE(connection.receive(5s));
 }
 
-TEST(Connection, inspect_tells_a_known_key_from_an_unknown_one) {
+TEST(Connection, inspect_distinguishes_known_and_unknown_keys) {
   Session session{[](Peer& peer) {
     peer.write(test::answer(peer.read().getId(), [](auto frame) {
       auto to = frame.initInspected();
@@ -265,7 +265,7 @@ TEST(Connection, inspect_tells_a_known_key_from_an_unknown_one) {
   ASSERT_TRUE(known);
   EXPECT_EQ(known->key, "user");
   EXPECT_EQ(known->approved, 7u);
-  EXPECT_FALSE(session.connection.inspect("nobody"));
+  EXPECT_FALSE(session.connection.inspect("unknown"));
 }
 
 TEST(Connection, interns_keys_and_acquires_by_their_handles) {
@@ -289,7 +289,7 @@ TEST(Connection, interns_keys_and_acquires_by_their_handles) {
   session.connection.forget(handles);
 }
 
-TEST(Connection, intern_tells_every_key_that_got_no_handle) {
+TEST(Connection, intern_reports_every_key_that_got_no_handle) {
   Session session{[](Peer& peer) {
     peer.write(test::interned(peer.read().getId(), {7, no_handle, no_handle}, {1, 9, 13}));
     peer.at_end();
@@ -333,7 +333,7 @@ TEST(Connection, handles_keep_to_the_bounds_of_welcome) {
   EXPECT_EQ(session.connection.outstanding_frames(), 0u);
 }
 
-TEST(Connection, a_server_without_handles_is_not_asked_for_them) {
+TEST(Connection, intern_throws_for_a_server_without_handles) {
   FakeServer server{[](Peer& peer) {
     peer.read();
     peer.write(test::answer(0, [](auto frame) {
@@ -350,7 +350,7 @@ TEST(Connection, a_server_without_handles_is_not_asked_for_them) {
   EXPECT_THROW(connection.intern(three_keys), LimitExceeded);
 }
 
-TEST(Connection, counts_what_goes_over_it) {
+TEST(Connection, counts_bytes_and_system_calls) {
   Session session{[](Peer& peer) {
     peer.write(test::verdicts(peer.read().getId(), 3, {1}));
     peer.at_end();

@@ -1,4 +1,4 @@
-// A server that follows a script with every connection, on a thread for each.
+// A server that runs a script for every connection, each on its own thread.
 // Flow:   a test connects to port(); the script reads frames and writes any bytes it likes.
 // Errors: the destructor joins the threads; a script's failed read ends it.
 #pragma once
@@ -25,12 +25,12 @@ namespace sluicegate::test {
 
 namespace schema = sluice::schema;
 
-// One connection, seen from the server.
+// The server's end of one connection.
 class Peer {
  public:
   explicit Peer(int socket) : socket_{socket} {}
 
-  // The next client frame, and its reader until the next call.
+  // The next client frame; the reader is valid until the next call.
   schema::ClientFrame::Reader read() {
     uint64_t table = 0;
     read_bytes(&table, sizeof table);
@@ -42,7 +42,7 @@ class Peer {
     return message_->getRoot<schema::ClientFrame>();
   }
 
-  // What the client says up to `mark`, for other protocols.
+  // The client's bytes up to `mark`, for other protocols.
   std::string read_until(const std::string& mark) {
     std::string text;
     while (!text.ends_with(mark)) {
@@ -77,7 +77,7 @@ class Peer {
   std::unique_ptr<capnp::FlatArrayMessageReader> message_;
 };
 
-// An answer, built by the library itself as an independent encoder.
+// An answer that the library builds, as an independent encoder.
 inline std::string answer(uint64_t id,
                           const std::function<void(schema::ServerFrame::Builder)>& fill,
                           unsigned first_segment_words = 1024) {
@@ -186,7 +186,7 @@ class FakeServer {
   FakeServer(const FakeServer&) = delete;
   FakeServer& operator=(const FakeServer&) = delete;
 
-  // A server that welcomes, and then follows the script.
+  // A script that sends Welcome and then runs `script`.
   static FakeServer::Script welcoming(Script script) {
     return [script = std::move(script)](Peer& peer) {
       peer.read();
@@ -203,7 +203,7 @@ class FakeServer {
     try {
       script(peer);
     } catch (const std::exception&) {
-      // The client left early; what the test expects of the client tells whether that is right.
+      // The client left early; the test's expectations of the client decide if that is correct.
     }
     close(connection);
   }

@@ -1,5 +1,5 @@
-// Goal: what the client encodes is what the schema says, and what it decodes is what the library
-// encoded, be it split into segments or hostile. Method: the Cap'n Proto library as the other side.
+// Goal: the client's frames follow the schema, and it decodes the library's frames, also hostile
+// ones and those in several segments. Method: the Cap'n Proto library as the other side.
 #include "sluicegate/frames.hpp"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ struct Decoded {
   capnp::FlatArrayMessageReader message;
 };
 
-// What both ways of naming keys were asked with in the two tests below.
+// The options of the requests by key and by handle in the two tests below.
 template <typename Reader>
 void expect_common_terms(Reader acquire) {
   EXPECT_EQ(acquire.getCosts()[1], 7u);
@@ -119,7 +119,7 @@ TEST(Encode, keys_of_every_length_arrive_whole) {
   }
 }
 
-// What `capnp` made of the same request, byte for byte.
+// Compares with the bytes that `capnp` made of the same request.
 template <typename Request>
 void expect_golden(const std::string& name, uint64_t id, const Request& request) {
   std::vector<uint64_t> frame;
@@ -129,10 +129,11 @@ void expect_golden(const std::string& name, uint64_t id, const Request& request)
   EXPECT_TRUE(std::ranges::equal(bytes, expected)) << name;
 }
 
-TEST(Encode, frames_are_the_golden_ones) {
+TEST(Encode, frames_equal_the_golden_files) {
   const std::array<std::string_view, 2> users{"user:1", "user:22"};
   const std::array<std::string_view, 3> one_empty{"user:1", "", "user:2"};
-  const std::array<uint32_t, 2> asked{0, 65'536}, forgotten{1, 2}, entries{0, 5}, given_back{3, 4};
+  const std::array<uint32_t, 2> requested{0, 65'536}, forgotten{1, 2}, entries{0, 5},
+      released{3, 4};
   const std::array<uint32_t, 2> costs{1, 1'000'000'000}, limits{10, keep}, queues{0, keep};
   const std::array<uint8_t, 2> may_wait{0, 1};
   expect_golden("hello", 1, Hello{.client_name = "golden/1.0", .wanted_shard = 2});
@@ -153,8 +154,8 @@ TEST(Encode, frames_are_the_golden_ones) {
                         .may_wait = may_wait,
                         .wait_limit_ms = 500,
                         .details = detail::all});
-  expect_golden("acquire_by_handle", 7, AcquireByHandle{.handles = asked});
-  expect_golden("release_costs", 7, Release{.keys = users, .costs = given_back});
+  expect_golden("acquire_by_handle", 7, AcquireByHandle{.handles = requested});
+  expect_golden("release_costs", 7, Release{.keys = users, .costs = released});
   expect_golden("withdraw", 8, Withdraw{.target = 7, .entries = entries});
   expect_golden("inspect_page", 7, Inspect{.cursor = 1'099'511'627'777, .limit = 100});
   expect_golden("intern", 7, Intern{.keys = users});
@@ -208,7 +209,7 @@ TEST(Decode, reads_details_from_an_answer_in_many_segments) {
       },
       8);
   const auto frame = words_of(bytes);
-  ASSERT_GT(frame[0] & 0xFFFF'FFFF, 0u) << "the test wants several segments";
+  ASSERT_GT(frame[0] & 0xFFFF'FFFF, 0u) << "the test needs several segments";
   ASSERT_EQ(frame_words(frame), frame.size());
   const auto answer = std::get<Verdicts>(decode(frame));
   EXPECT_EQ(answer.verdicts[1], Verdict::denied);
@@ -227,7 +228,7 @@ TEST(Decode, refuses_a_frame_cut_short) {
   EXPECT_THROW(decode(frame), ProtocolError);
 }
 
-TEST(Decode, refuses_inspected_keys_whose_sizes_exceed_the_text) {
+TEST(Decode, refuses_inspected_keys_with_sizes_beyond_the_text) {
   const auto bytes = test::answer(1, [](auto frame) {
     auto to = frame.initInspected();
     to.initKeys(3);
@@ -243,7 +244,7 @@ TEST(FrameWords, waits_for_the_whole_segment_table) {
   EXPECT_EQ(frame_words(table), 2u + 10 + 5 + 3);
 }
 
-TEST(FrameWords, refuses_what_cannot_be_a_frame) {
+TEST(FrameWords, refuses_bytes_that_are_no_frame) {
   const std::array<uint64_t, 1> text{0x312E312F50545448};  // "HTTP/1.1"
   EXPECT_THROW(frame_words(text), ProtocolError);
 }

@@ -1,6 +1,6 @@
-// Goal: the client reads every golden answer as its JSON says, wherever the network cuts it.
-// Method: each field is held against the JSON that stands beside the frame; each frame comes
-// through a socket in two pieces, cut at every byte.
+// Goal: the client decodes every golden answer to the values of its JSON, wherever the network cuts
+// it. Method: compares each field with the JSON file of the frame; sends each frame through a
+// socket in two pieces, cut at every byte.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -26,7 +26,7 @@ std::vector<uint64_t> words_of(const Golden& golden) {
   return words;
 }
 
-// `capnp convert` writes 64-bit numbers as text, and leaves out what is absent.
+// `capnp convert` writes 64-bit numbers as text, and omits absent fields.
 uint64_t number(const Json& value) {
   return value.is_string() ? std::stoull(value.get<std::string>()) : value.get<uint64_t>();
 }
@@ -232,14 +232,14 @@ void expect_quota(const Quota& quota, const Json& json) {
   }
 }
 
-void expect(const UsageReply& reported, const Json& message) {
+void expect(const UsageReply& reply, const Json& message) {
   const Json& json = message.at("usageReply");
   const auto sizes = numbers(json, "nameSizes");
-  ASSERT_EQ(reported.page.subjects.size(), sizes.size());
+  ASSERT_EQ(reply.page.subjects.size(), sizes.size());
   std::vector<LimitState> states;
   size_t at = 0;
   for (size_t i = 0; i < sizes.size(); at += sizes[i++]) {
-    const SubjectState& subject = reported.page.subjects[i];
+    const SubjectState& subject = reply.page.subjects[i];
     EXPECT_EQ(subject.name, bytes_of(json, "names").substr(at, sizes[i]));
     EXPECT_EQ(static_cast<uint64_t>(subject.source), numbers(json, "sources")[i]);
     EXPECT_EQ(subject.open_reservations, numbers(json, "openReservations")[i]);
@@ -248,11 +248,11 @@ void expect(const UsageReply& reported, const Json& message) {
     states.insert(states.end(), subject.limits.begin(), subject.limits.end());
   }
   expect_limits(states, limits_of(json));
-  EXPECT_EQ(reported.page.cursor, number_or_zero(json, "cursor"));
-  EXPECT_EQ(reported.page.left_out, number_or_zero(limits_of(json), "leftOut"));
+  EXPECT_EQ(reply.page.cursor, number_or_zero(json, "cursor"));
+  EXPECT_EQ(reply.page.left_out, number_or_zero(limits_of(json), "leftOut"));
 }
 
-TEST(Golden, answers_are_read_as_their_json_says) {
+TEST(Golden, answers_decode_to_the_values_of_their_json) {
   for (const Golden& golden : sluice::test::golden_frames("ServerFrame")) {
     SCOPED_TRACE(golden.name);
     const auto words = words_of(golden);
@@ -265,7 +265,7 @@ TEST(Golden, answers_are_read_as_their_json_says) {
   }
 }
 
-// A pair of connected sockets, the reading one without blocking.
+// A pair of connected sockets; the reading one is non-blocking.
 struct Sockets {
   Sockets() {
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
@@ -286,7 +286,7 @@ struct Sockets {
   int ends[2];
 };
 
-TEST(Golden, frames_may_be_cut_at_every_byte) {
+TEST(Golden, reads_frames_cut_at_every_byte) {
   for (const Golden& golden : sluice::test::golden_frames("ServerFrame")) {
     SCOPED_TRACE(golden.name);
     const auto expected = words_of(golden);

@@ -1,5 +1,5 @@
-// Goal: a frame is known from its question to its answer, whatever the order of answers. Method:
-// random operations against a std::map.
+// Goal: the table contains a frame from its request to its answer, whatever the order of answers.
+// Method: random operations against a std::map.
 #include "sluicegate/outstanding_frames.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace sluicegate {
 namespace {
 
-TEST(OutstandingFrames, knows_what_was_added_and_not_removed) {
+TEST(OutstandingFrames, contains_ids_that_were_added_and_not_removed) {
   OutstandingFrames frames;
   EXPECT_FALSE(frames.remove(1));
   frames.add(1, 40);
@@ -28,7 +28,7 @@ TEST(OutstandingFrames, agrees_with_a_map_whatever_the_order_of_answers) {
   OutstandingFrames frames;
   std::map<uint64_t, uint32_t> expected;
   size_t expected_bytes = 0;
-  uint64_t next_id = UINT64_MAX - 10'000;  // ids may run over
+  uint64_t next_id = UINT64_MAX - 10'000;  // ids may wrap around
   for (int i = 0; i < 200'000; ++i) {
     if (expected.size() < 100 && random() % 2 == 0) {
       const auto bytes = static_cast<uint32_t>(random() % 1'000 + 1);

@@ -1,5 +1,5 @@
-// Goal: calls about quotas travel together, to the shard that decides them.
-// Method: a fake server whose script says frame by frame what it reads and what it writes.
+// Goal: calls about quotas share frames, and go to the shard that decides them.
+// Method: a fake server with a script of the frames that it reads and writes.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -16,19 +16,19 @@ namespace {
 using namespace std::chrono_literals;
 using namespace test;
 
-// The first frame is held back; what comes meanwhile travels together.
-TEST(QuotaClient, calls_that_agree_gather_and_ends_overtake_beginnings) {
+// The server holds back its first answer, so that later calls gather.
+TEST(QuotaClient, calls_with_equal_terms_share_a_frame_and_settles_overtake_reserves) {
   Frames frames;
-  std::promise<void> all_asked;
+  std::promise<void> all_called;
   const FakeServer server = serve([&](Peer& peer) {
-    const Asked first = read_quota(peer);
+    const ReceivedFrame first = read_quota(peer);
     frames.add(first);
-    all_asked.get_future().wait();
+    all_called.get_future().wait();
     peer.write(ok(first));
     for (;;) {
-      const Asked asked = read_quota(peer);
-      frames.add(asked);
-      peer.write(ok(asked));
+      const ReceivedFrame received = read_quota(peer);
+      frames.add(received);
+      peer.write(ok(received));
     }
   });
   Client client{address_of(server), quick({.frames_in_flight = 1})};
@@ -40,22 +40,22 @@ TEST(QuotaClient, calls_that_agree_gather_and_ends_overtake_beginnings) {
     client.settle_async(7, {.output_tokens = 1});
   }
   reserved.push_back(client.reserve_future("b", {.lifetime_ms = 1'000}));
-  all_asked.set_value();
+  all_called.set_value();
   std::vector<uint64_t> ids;
   for (auto& each : reserved) ids.push_back(each.get().detach());
-  const auto asked = frames.wait_for(5);
-  ASSERT_EQ(asked.size(), 5u);
-  EXPECT_EQ(asked[1].subjects.size(), 1u);  // then a settle, which a reserve must not overtake
-  EXPECT_EQ(asked[2].reservations.size(), 3u);
-  EXPECT_EQ(asked[3].subjects.size(), 2u);
-  EXPECT_EQ(asked[3].input_tokens, (std::vector<uint64_t>{unset, 5}));
-  EXPECT_EQ(asked[4].lifetime_ms, 1'000u);
+  const auto received = frames.wait_for(5);
+  ASSERT_EQ(received.size(), 5u);
+  EXPECT_EQ(received[1].subjects.size(), 1u);  // then a settle, which a reserve must not overtake
+  EXPECT_EQ(received[2].reservations.size(), 3u);
+  EXPECT_EQ(received[3].subjects.size(), 2u);
+  EXPECT_EQ(received[3].input_tokens, (std::vector<uint64_t>{unset, 5}));
+  EXPECT_EQ(received[4].lifetime_ms, 1'000u);
   EXPECT_EQ(ids[3], reservation + 1);
 }
 
 TEST(QuotaClient, batches_are_frames_of_many_entries) {
   Frames frames;
-  const FakeServer server = serve(agreeing(frames));
+  const FakeServer server = serve(answering_ok(frames));
   Client client{address_of(server), quick()};
   std::vector<ReserveEntry> wanted(1'500, {.subject = "gpt-4o", .input_tokens = 10});
   wanted[0].max_output_tokens = 7;
@@ -67,19 +67,20 @@ TEST(QuotaClient, batches_are_frames_of_many_entries) {
   std::vector<SettleEntry> used;
   for (const uint64_t id : got.reservations) used.push_back({id, {.output_tokens = 3}});
   EXPECT_TRUE(client.settle_batch(used).all_admitted());
-  const auto asked = frames.wait_for(4);
-  ASSERT_EQ(asked.size(), 4u);
-  EXPECT_EQ(asked[0].entries(), 1'024u);
-  EXPECT_EQ(asked[0].lifetime_ms, 1'000u);
-  EXPECT_EQ(asked[0].output_tokens[0], 7u);
-  EXPECT_EQ(asked[0].output_tokens[1], unset);
-  EXPECT_EQ(asked[3].output_tokens, std::vector<uint64_t>(476, 3));
+  const auto received = frames.wait_for(4);
+  ASSERT_EQ(received.size(), 4u);
+  EXPECT_EQ(received[0].entries(), 1'024u);
+  EXPECT_EQ(received[0].lifetime_ms, 1'000u);
+  EXPECT_EQ(received[0].output_tokens[0], 7u);
+  EXPECT_EQ(received[0].output_tokens[1], unset);
+  EXPECT_EQ(received[3].output_tokens, std::vector<uint64_t>(476, 3));
 }
 
-TEST(QuotaClient, a_batch_tells_each_entry_its_code) {
+TEST(QuotaClient, batch_reports_a_code_for_each_entry) {
   const FakeServer server = serve([](Peer& peer) {
-    const Asked asked = read_quota(peer);
-    peer.write(answers(asked.id, 3, {QuotaCode::ok, QuotaCode::rpm_exceeded, QuotaCode::draining},
+    const ReceivedFrame received = read_quota(peer);
+    peer.write(answers(received.id, 3,
+                       {QuotaCode::ok, QuotaCode::rpm_exceeded, QuotaCode::draining},
                        {reservation, 0, 0}));
     peer.at_end();
   });
@@ -87,7 +88,7 @@ TEST(QuotaClient, a_batch_tells_each_entry_its_code) {
   const std::vector<ReserveEntry> wanted{{.subject = "a"}, {.subject = "b"}, {.subject = "c"}};
   try {
     client.reserve_batch(wanted);
-    FAIL() << "a server that drains has not decided";
+    FAIL() << "a draining server has not decided";
   } catch (const QuotaIncomplete& incomplete) {
     EXPECT_EQ(incomplete.outcome().codes,
               (std::vector<QuotaCode>{QuotaCode::ok, QuotaCode::rpm_exceeded, QuotaCode::none}));

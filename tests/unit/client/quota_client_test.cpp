@@ -1,5 +1,5 @@
-// Goal: a reservation is settled once or given back, whatever its caller does; a denial tells why.
-// Method: a fake server whose script says frame by frame what it reads and what it writes.
+// Goal: the client settles or cancels each reservation once, whatever its caller does; a denial has
+// its cause. Method: a fake server with a script of the frames that it reads and writes.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -18,7 +18,7 @@ using namespace test;
 
 TEST(QuotaClient, settles_what_it_reserved) {
   Frames frames;
-  const FakeServer server = serve(agreeing(frames));
+  const FakeServer server = serve(answering_ok(frames));
   Client client{address_of(server), quick()};
   Reservation call = client.reserve("gpt-4o", {.input_tokens = 900,
                                                .max_output_tokens = 500,
@@ -30,40 +30,40 @@ TEST(QuotaClient, settles_what_it_reserved) {
   EXPECT_TRUE(call.is_open());
   EXPECT_EQ(call.settle({.input_tokens = 880, .output_tokens = 312}).code, QuotaCode::ok);
   EXPECT_FALSE(call.is_open());
-  const auto asked = frames.wait_for(2);
-  EXPECT_EQ(asked[0].subjects, std::vector<std::string>{"gpt-4o"});
-  EXPECT_EQ(asked[0].flags, quota_flag::connection_bound);
-  EXPECT_EQ(asked[0].lifetime_ms, 30'000u);
-  EXPECT_EQ(asked[0].input_tokens, std::vector<uint64_t>{900});
-  EXPECT_EQ(asked[0].output_tokens, std::vector<uint64_t>{500});
-  EXPECT_TRUE(asked[0].requests.empty());
-  EXPECT_EQ(asked[0].owner, "worker 3");
-  EXPECT_EQ(asked[1].kind, Which::SETTLE);
-  EXPECT_EQ(asked[1].reservations, std::vector<uint64_t>{reservation});
-  EXPECT_EQ(asked[1].input_tokens, std::vector<uint64_t>{880});
-  EXPECT_EQ(asked[1].output_tokens, std::vector<uint64_t>{312});
-  EXPECT_TRUE(asked[1].requests.empty());
+  const auto received = frames.wait_for(2);
+  EXPECT_EQ(received[0].subjects, std::vector<std::string>{"gpt-4o"});
+  EXPECT_EQ(received[0].flags, quota_flag::connection_bound);
+  EXPECT_EQ(received[0].lifetime_ms, 30'000u);
+  EXPECT_EQ(received[0].input_tokens, std::vector<uint64_t>{900});
+  EXPECT_EQ(received[0].output_tokens, std::vector<uint64_t>{500});
+  EXPECT_TRUE(received[0].requests.empty());
+  EXPECT_EQ(received[0].owner, "worker 3");
+  EXPECT_EQ(received[1].kind, Which::SETTLE);
+  EXPECT_EQ(received[1].reservations, std::vector<uint64_t>{reservation});
+  EXPECT_EQ(received[1].input_tokens, std::vector<uint64_t>{880});
+  EXPECT_EQ(received[1].output_tokens, std::vector<uint64_t>{312});
+  EXPECT_TRUE(received[1].requests.empty());
 }
 
-TEST(QuotaClient, a_guard_cancels_what_is_open_without_waiting) {
+TEST(QuotaClient, guard_cancels_an_open_reservation_without_waiting) {
   Frames frames;
   const FakeServer server = serve([&](Peer& peer) {
     for (;;) {
-      const Asked asked = read_quota(peer);
-      frames.add(asked);
-      if (asked.kind != Which::CANCEL) peer.write(ok(asked));
+      const ReceivedFrame received = read_quota(peer);
+      frames.add(received);
+      if (received.kind != Which::CANCEL) peer.write(ok(received));
     }
   });
   Client client{address_of(server), quick()};
   { const Reservation forgotten = client.reserve("gpt-4o"); }  // the cancel is never answered
-  const auto asked = frames.wait_for(2);
-  EXPECT_EQ(asked[1].kind, Which::CANCEL);
-  EXPECT_EQ(asked[1].reservations, std::vector<uint64_t>{reservation});
+  const auto received = frames.wait_for(2);
+  EXPECT_EQ(received[1].kind, Which::CANCEL);
+  EXPECT_EQ(received[1].reservations, std::vector<uint64_t>{reservation});
 }
 
 TEST(QuotaClient, a_guard_that_was_moved_from_or_detached_cancels_nothing) {
   Frames frames;
-  const FakeServer server = serve(agreeing(frames));
+  const FakeServer server = serve(answering_ok(frames));
   Client client{address_of(server), quick()};
   uint64_t kept = 0;
   {
@@ -74,19 +74,19 @@ TEST(QuotaClient, a_guard_that_was_moved_from_or_detached_cancels_nothing) {
   }
   EXPECT_EQ(kept, reservation);
   EXPECT_EQ(client.cancel_reservation(kept, true).code, QuotaCode::ok);
-  const auto asked = frames.wait_for(2);
-  ASSERT_EQ(asked.size(), 2u);
-  EXPECT_EQ(asked[1].flags, quota_flag::keep_requests);
+  const auto received = frames.wait_for(2);
+  ASSERT_EQ(received.size(), 2u);
+  EXPECT_EQ(received[1].flags, quota_flag::keep_requests);
 }
 
-// What was used must not come back because its settle was lost.
+// The server must not refund used quota because the settle was lost.
 TEST(QuotaClient, a_settle_without_an_answer_is_not_followed_by_a_cancel) {
   Frames frames;
   const FakeServer server = serve([&](Peer& peer) {
     for (;;) {
-      const Asked asked = read_quota(peer);
-      frames.add(asked);
-      if (asked.kind != Which::SETTLE) peer.write(ok(asked));
+      const ReceivedFrame received = read_quota(peer);
+      frames.add(received);
+      if (received.kind != Which::SETTLE) peer.write(ok(received));
     }
   });
   Client client{address_of(server), quick({.call_timeout = sent_before})};
@@ -96,43 +96,43 @@ TEST(QuotaClient, a_settle_without_an_answer_is_not_followed_by_a_cancel) {
     EXPECT_FALSE(call.is_open());
   }
   EXPECT_EQ(client.extend(7).code, QuotaCode::ok);
-  const auto asked = frames.wait_for(3);
-  ASSERT_EQ(asked.size(), 3u);
-  EXPECT_EQ(asked[2].kind, Which::EXTEND);
+  const auto received = frames.wait_for(3);
+  ASSERT_EQ(received.size(), 3u);
+  EXPECT_EQ(received[2].kind, Which::EXTEND);
 }
 
 TEST(QuotaClient, a_lease_asks_for_no_request) {
   Frames frames;
-  const FakeServer server = serve(agreeing(frames));
+  const FakeServer server = serve(answering_ok(frames));
   Client client{address_of(server), quick()};
   Reservation slot = client.lease("gpu", {.owner = "job 7"});
   EXPECT_TRUE(slot);
   EXPECT_EQ(slot.extend(5'000).code, QuotaCode::ok);
   EXPECT_EQ(slot.release().code, QuotaCode::ok);
-  const auto asked = frames.wait_for(3);
-  EXPECT_EQ(asked[0].requests, std::vector<uint32_t>{0});
-  EXPECT_EQ(asked[1].lifetime_ms, 5'000u);
-  EXPECT_EQ(asked[2].kind, Which::CANCEL);
+  const auto received = frames.wait_for(3);
+  EXPECT_EQ(received[0].requests, std::vector<uint32_t>{0});
+  EXPECT_EQ(received[1].lifetime_ms, 5'000u);
+  EXPECT_EQ(received[2].kind, Which::CANCEL);
 }
 
 TEST(QuotaClient, callbacks_get_a_guard) {
   Frames frames;
-  const FakeServer server = serve(agreeing(frames));
+  const FakeServer server = serve(answering_ok(frames));
   Client client{address_of(server), quick()};
   std::promise<uint64_t> id;
   client.reserve_async("a", [&](Reservation call) { id.set_value(call.id()); });
   EXPECT_EQ(id.get_future().get(), reservation);
-  EXPECT_EQ(frames.wait_for(2)[1].kind, Which::CANCEL);  // the callback let go of it
+  EXPECT_EQ(frames.wait_for(2)[1].kind, Which::CANCEL);  // the callback dropped its guard
 }
 
 // ----------------------------------------------------------------------------------------- answers
 
-TEST(QuotaClient, a_denial_is_a_value_that_tells_why) {
+TEST(QuotaClient, denial_is_a_value_with_its_cause) {
   const FakeServer server = serve([](Peer& peer) {
-    const Asked asked = read_quota(peer);
-    EXPECT_EQ(asked.flags, quota_flag::wants_violated);
-    EXPECT_EQ(asked.counts, (std::vector<uint8_t>{2}));
-    peer.write(test::answer(asked.id, [](auto frame) {
+    const ReceivedFrame received = read_quota(peer);
+    EXPECT_EQ(received.flags, quota_flag::wants_violated);
+    EXPECT_EQ(received.counts, (std::vector<uint8_t>{2}));
+    peer.write(test::answer(received.id, [](auto frame) {
       auto to = frame.initQuotaAnswers();
       to.setCount(1);
       const kj::byte code = 7;
@@ -171,7 +171,7 @@ TEST(QuotaClient, a_denial_is_a_value_that_tells_why) {
   EXPECT_EQ(outcome.limits[0].remaining, 100u);
 }
 
-TEST(QuotaClient, what_the_server_would_refuse_a_frame_for_is_thrown_before) {
+TEST(QuotaClient, throws_for_calls_that_the_server_would_refuse) {
   const FakeServer server = serve([](Peer& peer) { peer.at_end(); });
   Client client{address_of(server), quick()};
   const std::vector<std::string_view> nine(9, "a");
@@ -189,17 +189,17 @@ TEST(QuotaClient, what_the_server_would_refuse_a_frame_for_is_thrown_before) {
   EXPECT_EQ(client.pending(), 0u);
 }
 
-TEST(QuotaClient, usage_is_told_by_subject) {
+TEST(QuotaClient, usage_is_reported_by_subject) {
   const FakeServer server = serve([](Peer& peer) {
-    const Asked asked = read_quota(peer);
-    peer.write(test::answer(asked.id, [](auto frame) {
-      auto reported = frame.initUsageReply();
-      reported.setNames(kj::arrayPtr(reinterpret_cast<const kj::byte*>("gpt-4o"), 6));
-      reported.setNameSizes({uint16_t{6}});
-      reported.setSources({uint8_t{1}});
-      reported.setOpenReservations({3U});
-      reported.setWaiting({1U});
-      reported.initQuotas(1)[0].initLimits(1)[0].setName("tpm");
+    const ReceivedFrame received = read_quota(peer);
+    peer.write(test::answer(received.id, [](auto frame) {
+      auto reply = frame.initUsageReply();
+      reply.setNames(kj::arrayPtr(reinterpret_cast<const kj::byte*>("gpt-4o"), 6));
+      reply.setNameSizes({uint16_t{6}});
+      reply.setSources({uint8_t{1}});
+      reply.setOpenReservations({3U});
+      reply.setWaiting({1U});
+      reply.initQuotas(1)[0].initLimits(1)[0].setName("tpm");
     }));
     peer.at_end();
   });

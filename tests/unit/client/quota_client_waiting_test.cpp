@@ -1,5 +1,5 @@
-// Goal: who waits for a reservation, or is not told of it, holds nothing in the end.
-// Method: a fake server whose script says frame by frame what it reads and what it writes.
+// Goal: no reservation stays open when its caller stopped waiting, or never received it.
+// Method: a fake server with a script of the frames that it reads and writes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,14 +19,14 @@ using namespace test;
 
 // ----------------------------------------------------------------------------------------- waiting
 
-TEST(QuotaClient, waits_for_its_turn) {
+TEST(QuotaClient, waits_in_the_queue_and_is_granted) {
   const FakeServer server = serve([](Peer& peer) {
-    const Asked asked = read_quota(peer);
-    EXPECT_EQ(asked.flags, quota_flag::may_wait);
-    EXPECT_EQ(asked.wait_limit_ms, 60'000u);
-    peer.write(answers(asked.id, 1, {QuotaCode::queued}));
-    peer.write(granted(asked.id, Verdict::approved, reservation));
-    const Asked settled = read_quota(peer);
+    const ReceivedFrame received = read_quota(peer);
+    EXPECT_EQ(received.flags, quota_flag::may_wait);
+    EXPECT_EQ(received.wait_limit_ms, 60'000u);
+    peer.write(answers(received.id, 1, {QuotaCode::queued}));
+    peer.write(granted(received.id, Verdict::approved, reservation));
+    const ReceivedFrame settled = read_quota(peer);
     peer.write(ok(settled));
     peer.at_end();
   });
@@ -43,9 +43,9 @@ TEST(QuotaClient, ends_of_a_wait_are_codes) {
                                           {Verdict::never_fits, QuotaCode::exceeds_limit}};
   const FakeServer server = serve([&](Peer& peer) {
     for (const auto& [verdict, code] : ends) {
-      const Asked asked = read_quota(peer);
-      peer.write(answers(asked.id, 1, {QuotaCode::queued}));
-      peer.write(granted(asked.id, verdict, 0));
+      const ReceivedFrame received = read_quota(peer);
+      peer.write(answers(received.id, 1, {QuotaCode::queued}));
+      peer.write(granted(received.id, verdict, 0));
     }
     peer.at_end();
   });
@@ -55,16 +55,16 @@ TEST(QuotaClient, ends_of_a_wait_are_codes) {
   }
 }
 
-TEST(QuotaClient, a_stop_token_withdraws_it) {
+TEST(QuotaClient, stop_token_withdraws_a_waiting_reserve) {
   std::stop_source stop;
   const FakeServer server = serve([&](Peer& peer) {
-    const Asked asked = read_quota(peer);
-    peer.write(answers(asked.id, 1, {QuotaCode::queued}));
+    const ReceivedFrame received = read_quota(peer);
+    peer.write(answers(received.id, 1, {QuotaCode::queued}));
     stop.request_stop();
-    const Asked withdraw = read_quota(peer);
+    const ReceivedFrame withdraw = read_quota(peer);
     EXPECT_EQ(withdraw.kind, Which::WITHDRAW);
     EXPECT_EQ(withdraw.withdrawn, std::vector<uint32_t>{0});
-    peer.write(granted(asked.id, Verdict::withdrawn, 0));
+    peer.write(granted(received.id, Verdict::withdrawn, 0));
     peer.write(done(withdraw.id));
     peer.at_end();
   });
@@ -74,14 +74,14 @@ TEST(QuotaClient, a_stop_token_withdraws_it) {
 }
 
 // Of the codes of one verdict the client reports the server's first.
-TEST(QuotaClient, a_wait_ends_as_the_server_ends_it) {
+TEST(QuotaClient, ends_a_wait_with_the_code_of_the_server) {
   namespace api = sluice::api;
   for (const api::WaitEnd& end : api::wait_ends) {
     if (end.code == api::QuotaCode::draining) continue;  // a failure by the policy
     const FakeServer server = serve([&](Peer& peer) {
-      const Asked asked = read_quota(peer);
-      peer.write(answers(asked.id, 1, {QuotaCode::queued}));
-      peer.write(granted(asked.id, static_cast<Verdict>(end.verdict), 0));
+      const ReceivedFrame received = read_quota(peer);
+      peer.write(answers(received.id, 1, {QuotaCode::queued}));
+      peer.write(granted(received.id, static_cast<Verdict>(end.verdict), 0));
       peer.at_end();
     });
     Client client{address_of(server), quick()};
@@ -93,33 +93,33 @@ TEST(QuotaClient, a_wait_ends_as_the_server_ends_it) {
   }
 }
 
-// Nobody holds the guard of what came too late.
-TEST(QuotaClient, what_comes_for_who_has_left_is_cancelled) {
+// A reservation that arrives too late has no guard.
+TEST(QuotaClient, cancels_a_reservation_granted_after_its_caller_left) {
   Frames frames;
   const FakeServer server = serve([&](Peer& peer) {
     peer.write(pong(read(peer).id));
-    const Asked asked = read_quota(peer);
+    const ReceivedFrame received = read_quota(peer);
     frames.wait_for(1);
-    peer.write(answers(asked.id, 1, {QuotaCode::ok}, {reservation}));
+    peer.write(answers(received.id, 1, {QuotaCode::ok}, {reservation}));
     for (;;) frames.add(read_quota(peer));
   });
   Client client = connected(server);
   EXPECT_THROW(client.reserve("a", {.timeout = sent_before}), TimedOut);
   frames.add({});
-  const auto asked = frames.wait_for(2);
-  EXPECT_EQ(asked[1].kind, Which::CANCEL);
-  EXPECT_EQ(asked[1].reservations, std::vector<uint64_t>{reservation});
+  const auto received = frames.wait_for(2);
+  EXPECT_EQ(received[1].kind, Which::CANCEL);
+  EXPECT_EQ(received[1].reservations, std::vector<uint64_t>{reservation});
 }
 
-TEST(QuotaClient, what_has_an_id_of_its_callers_is_left_to_be_found_by_it) {
+TEST(QuotaClient, keeps_a_late_reservation_with_a_client_id) {
   Frames frames;
   const FakeServer server = serve([&](Peer& peer) {
     peer.write(pong(read(peer).id));
-    const Asked asked = read_quota(peer);
+    const ReceivedFrame received = read_quota(peer);
     frames.wait_for(1);
-    peer.write(answers(asked.id, 1, {QuotaCode::ok}, {reservation}));
+    peer.write(answers(received.id, 1, {QuotaCode::ok}, {reservation}));
     for (;;) {
-      const Asked next = read_quota(peer);
+      const ReceivedFrame next = read_quota(peer);
       frames.add(next);
       peer.write(ok(next));
     }
@@ -143,17 +143,17 @@ TEST(QuotaClient, a_lost_connection_is_a_failure_by_the_policy) {
   EXPECT_TRUE(call);
   EXPECT_EQ(call.outcome().failure, Failure::connection_lost);
   EXPECT_EQ(call.id(), 0u);
-  EXPECT_EQ(call.settle().code, QuotaCode::ok);  // there is nothing to be settled
+  EXPECT_EQ(call.settle().code, QuotaCode::ok);  // there is nothing to settle
   Client closed{address_of(server), quick({.on_failure = OnFailure::closed})};
   const Reservation denied = closed.reserve("a");
   EXPECT_FALSE(denied);
   EXPECT_EQ(denied.outcome().code, QuotaCode::none);
 }
 
-TEST(QuotaClient, a_server_that_drains_has_not_denied) {
+TEST(QuotaClient, draining_is_a_failure_and_no_denial) {
   const FakeServer server = serve([](Peer& peer) {
-    const Asked asked = read_quota(peer);
-    peer.write(answers(asked.id, 1, {QuotaCode::draining}));
+    const ReceivedFrame received = read_quota(peer);
+    peer.write(answers(received.id, 1, {QuotaCode::draining}));
     peer.at_end();
   });
   Client client{address_of(server), quick({.on_failure = OnFailure::open})};
@@ -162,11 +162,11 @@ TEST(QuotaClient, a_server_that_drains_has_not_denied) {
   EXPECT_EQ(call.outcome().failure, Failure::draining);
 }
 
-TEST(QuotaClient, close_completes_what_waits) {
+TEST(QuotaClient, close_completes_waiting_calls) {
   std::promise<void> is_queued;
   const FakeServer server = serve([&](Peer& peer) {
-    const Asked asked = read_quota(peer);
-    peer.write(answers(asked.id, 1, {QuotaCode::queued}));
+    const ReceivedFrame received = read_quota(peer);
+    peer.write(answers(received.id, 1, {QuotaCode::queued}));
     is_queued.set_value();
     peer.at_end();
   });

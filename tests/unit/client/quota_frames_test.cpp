@@ -1,5 +1,5 @@
-// Goal: requests about quotas are byte by byte what the `capnp` tool makes of them, and answers
-// that do not fit together are refused. Method: golden files; the library as a hostile server.
+// Goal: requests about quotas equal the frames of the `capnp` tool, and inconsistent answers are
+// refused. Method: golden files; the library as a hostile server.
 #include "sluicegate/quota_frames.hpp"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ constexpr std::array<std::string_view, 3> tagged{"{acme}", "{acme}.gpt-4o", "cla
 constexpr std::array<uint8_t, 2> counts{2, 1};
 constexpr std::array<uint64_t, 2> reservations{0x0200'0011'89AB'CDEF, 0x0200'0011'89AB'CDF0};
 
-TEST(QuotaFrames, reserves_are_the_golden_ones) {
+TEST(QuotaFrames, reserves_equal_the_golden_files) {
   const std::array<uint32_t, 1> once{1};
   const std::array<uint64_t, 1> input{900}, output{500};
   expect_golden("reserve_one", Reserve{.subjects = one});
@@ -58,7 +58,7 @@ TEST(QuotaFrames, reserves_are_the_golden_ones) {
                                            .owner = "worker 3"});
 }
 
-TEST(QuotaFrames, ends_of_reservations_are_the_golden_ones) {
+TEST(QuotaFrames, ends_of_reservations_equal_the_golden_files) {
   const std::array<uint64_t, 2> inputs{880, 0}, outputs{312, 0};
   expect_golden(
       "settle",
@@ -79,7 +79,7 @@ TEST(QuotaFrames, ends_of_reservations_are_the_golden_ones) {
   expect_golden("extend", Extend{.reservations = first, .lifetime_ms = 60'000});
 }
 
-TEST(QuotaFrames, records_are_the_golden_ones) {
+TEST(QuotaFrames, records_equal_the_golden_files) {
   const std::array<uint32_t, 2> requests{0, keep};
   const std::array<uint64_t, 2> inputs{880, 10}, cached{80, unset}, outputs{312, unset};
   const std::array<uint64_t, 2> costs{0, amount_max};
@@ -93,7 +93,7 @@ TEST(QuotaFrames, records_are_the_golden_ones) {
                                          .costs = costs});
 }
 
-TEST(QuotaFrames, questions_about_subjects_are_the_golden_ones) {
+TEST(QuotaFrames, questions_about_subjects_equal_the_golden_files) {
   expect_golden("usage", AskUsage{.subjects = two});
   expect_golden("usage_page", AskUsage{.cursor = 1'099'511'627'777, .limit = 100});
   expect_golden("quota_remove", RemoveQuota{.subject = "gpt-4o"});
@@ -134,7 +134,7 @@ Answer decode_bytes(const std::string& bytes) {
   return decode(words);
 }
 
-TEST(QuotaFrames, answers_whose_columns_differ_are_refused) {
+TEST(QuotaFrames, answers_with_columns_of_different_lengths_are_refused) {
   const auto answered = [](uint32_t count, const std::vector<uint64_t>& given) {
     return test::answer(7, [&](auto frame) {
       auto to = frame.initQuotaAnswers();
@@ -148,8 +148,8 @@ TEST(QuotaFrames, answers_whose_columns_differ_are_refused) {
   EXPECT_THROW(decode_bytes(answered(2, {5})), ProtocolError);
 }
 
-TEST(QuotaFrames, limits_whose_names_do_not_add_up_are_refused) {
-  const auto reported = [](uint8_t name_bytes) {
+TEST(QuotaFrames, limits_with_wrong_name_sizes_are_refused) {
+  const auto reply = [](uint8_t name_bytes) {
     return test::answer(7, [&](auto frame) {
       auto limits = frame.initQuotaAnswers().initLimits();
       limits.initEntries(1);
@@ -166,12 +166,12 @@ TEST(QuotaFrames, limits_whose_names_do_not_add_up_are_refused) {
       }
     });
   };
-  EXPECT_NO_THROW(decode_bytes(reported(3)));
-  EXPECT_THROW(decode_bytes(reported(4)), ProtocolError);
+  EXPECT_NO_THROW(decode_bytes(reply(3)));
+  EXPECT_THROW(decode_bytes(reply(4)), ProtocolError);
 }
 
-TEST(QuotaFrames, limits_of_no_subject_are_refused) {
-  const auto reported = test::answer(7, [](auto frame) {
+TEST(QuotaFrames, limits_without_a_subject_are_refused) {
+  const auto reply = test::answer(7, [](auto frame) {
     auto limits = frame.initUsageReply().initLimits();
     limits.initEntries(1);
     limits.initSubjects(1);
@@ -187,7 +187,7 @@ TEST(QuotaFrames, limits_of_no_subject_are_refused) {
     limits.initPeriodMs(1);
     limits.initResetMs(1);
   });
-  EXPECT_THROW(decode_bytes(reported), ProtocolError);
+  EXPECT_THROW(decode_bytes(reply), ProtocolError);
 }
 
 }  // namespace

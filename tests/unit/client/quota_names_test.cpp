@@ -1,6 +1,5 @@
-// Goal: the client says of quotas what the server says: codes, their sentences, and which of them
-//       may be asked again.
-// Method: both tables, side by side.
+// Goal: client and server agree on quota codes, their reasons, and the codes that may be retried.
+// Method: compares both tables.
 #include <gtest/gtest.h>
 
 #include "api/quota.hpp"

@@ -1,4 +1,4 @@
-// What the tests of the client's quotas share: what the server's script reads, and says.
+// Shared by the tests of the client's quotas: the frames that the server's script reads and writes.
 #pragma once
 
 #include <condition_variable>
@@ -15,8 +15,8 @@ using Which = schema::ClientFrame::Which;
 
 inline constexpr uint64_t reservation = 0x0000'0011'89AB'CDEF;
 
-// A frame, out of its lifetime.
-struct Asked {
+// A copy of a request, which outlives its frame.
+struct ReceivedFrame {
   uint64_t id = 0;
   Which kind{};
   uint8_t flags = 0;
@@ -45,55 +45,55 @@ std::vector<To> values(const List& list) {
 }
 
 template <typename Reader>
-void read_subjects(Reader from, Asked& asked) {
+void read_subjects(Reader from, ReceivedFrame& received) {
   const auto bytes = from.getSubjects().asChars();
   size_t at = 0;
   for (const uint16_t size : from.getSubjectSizes()) {
-    asked.subjects.emplace_back(bytes.begin() + at, size);
+    received.subjects.emplace_back(bytes.begin() + at, size);
     at += size;
   }
 }
 
-inline void read_reserve(schema::Reserve::Reader from, Asked& asked) {
-  read_subjects(from, asked);
-  asked.counts = values<uint8_t>(from.getSubjectCounts());
-  asked.flags = from.getFlags();
-  asked.wait_limit_ms = from.getWaitLimitMs();
-  asked.lifetime_ms = from.getLifetimeMs();
-  asked.requests = values<uint32_t>(from.getRequests());
-  asked.input_tokens = values<uint64_t>(from.getInputTokens());
-  asked.output_tokens = values<uint64_t>(from.getMaxOutputTokens());
-  asked.owner = from.getOwner().cStr();
+inline void read_reserve(schema::Reserve::Reader from, ReceivedFrame& received) {
+  read_subjects(from, received);
+  received.counts = values<uint8_t>(from.getSubjectCounts());
+  received.flags = from.getFlags();
+  received.wait_limit_ms = from.getWaitLimitMs();
+  received.lifetime_ms = from.getLifetimeMs();
+  received.requests = values<uint32_t>(from.getRequests());
+  received.input_tokens = values<uint64_t>(from.getInputTokens());
+  received.output_tokens = values<uint64_t>(from.getMaxOutputTokens());
+  received.owner = from.getOwner().cStr();
 }
 
-inline Asked read_quota(Peer& peer) {
+inline ReceivedFrame read_quota(Peer& peer) {
   const auto frame = peer.read();
-  Asked asked{.id = frame.getId(), .kind = frame.which()};
+  ReceivedFrame received{.id = frame.getId(), .kind = frame.which()};
   if (frame.isReserve()) {
-    read_reserve(frame.getReserve(), asked);
+    read_reserve(frame.getReserve(), received);
   } else if (frame.isCheck()) {
-    read_reserve(frame.getCheck(), asked);
+    read_reserve(frame.getCheck(), received);
   } else if (frame.isSettle()) {
     const auto settle = frame.getSettle();
-    asked.reservations = values<uint64_t>(settle.getReservations());
-    asked.requests = values<uint32_t>(settle.getRequests());
-    asked.input_tokens = values<uint64_t>(settle.getInputTokens());
-    asked.output_tokens = values<uint64_t>(settle.getOutputTokens());
+    received.reservations = values<uint64_t>(settle.getReservations());
+    received.requests = values<uint32_t>(settle.getRequests());
+    received.input_tokens = values<uint64_t>(settle.getInputTokens());
+    received.output_tokens = values<uint64_t>(settle.getOutputTokens());
   } else if (frame.isCancel()) {
-    asked.flags = frame.getCancel().getFlags();
-    asked.reservations = values<uint64_t>(frame.getCancel().getReservations());
+    received.flags = frame.getCancel().getFlags();
+    received.reservations = values<uint64_t>(frame.getCancel().getReservations());
   } else if (frame.isExtend()) {
-    asked.lifetime_ms = frame.getExtend().getLifetimeMs();
-    asked.reservations = values<uint64_t>(frame.getExtend().getReservations());
+    received.lifetime_ms = frame.getExtend().getLifetimeMs();
+    received.reservations = values<uint64_t>(frame.getExtend().getReservations());
   } else if (frame.isRecord()) {
-    read_subjects(frame.getRecord(), asked);
-    asked.output_tokens = values<uint64_t>(frame.getRecord().getOutputTokens());
+    read_subjects(frame.getRecord(), received);
+    received.output_tokens = values<uint64_t>(frame.getRecord().getOutputTokens());
   } else if (frame.isUsage()) {
-    read_subjects(frame.getUsage(), asked);
+    read_subjects(frame.getUsage(), received);
   } else if (frame.isWithdraw()) {
-    asked.withdrawn = values<uint32_t>(frame.getWithdraw().getEntries());
+    received.withdrawn = values<uint32_t>(frame.getWithdraw().getEntries());
   }
-  return asked;
+  return received;
 }
 
 inline std::string answers(uint64_t id, size_t count, const std::vector<QuotaCode>& codes,
@@ -111,12 +111,12 @@ inline std::string answers(uint64_t id, size_t count, const std::vector<QuotaCod
   });
 }
 
-inline std::string ok(const Asked& asked) {
+inline std::string ok(const ReceivedFrame& received) {
   std::vector<uint64_t> given;
-  if (asked.kind == Which::RESERVE) {
-    for (size_t i = 0; i < asked.entries(); ++i) given.push_back(reservation + i);
+  if (received.kind == Which::RESERVE) {
+    for (size_t i = 0; i < received.entries(); ++i) given.push_back(reservation + i);
   }
-  return answers(asked.id, asked.entries(), {QuotaCode::ok}, given);
+  return answers(received.id, received.entries(), {QuotaCode::ok}, given);
 }
 
 inline std::string granted(uint64_t id, Verdict verdict, uint64_t given) {
@@ -129,15 +129,15 @@ inline std::string granted(uint64_t id, Verdict verdict, uint64_t given) {
   });
 }
 
-// Frames as the script reads them, for the test to look at.
+// Collects the frames that the script reads, for the test to check.
 class Frames {
  public:
-  void add(Asked asked) {
+  void add(ReceivedFrame received) {
     const std::lock_guard lock{mutex_};
-    all_.push_back(std::move(asked));
+    all_.push_back(std::move(received));
     changed_.notify_all();
   }
-  std::vector<Asked> wait_for(size_t count) {
+  std::vector<ReceivedFrame> wait_for(size_t count) {
     std::unique_lock lock{mutex_};
     EXPECT_TRUE(changed_.wait_for(lock, 60s, [&] { return all_.size() >= count; }));
     return all_;
@@ -146,16 +146,16 @@ class Frames {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Asked> all_;
+  std::vector<ReceivedFrame> all_;
 };
 
-// Says ok to all, and keeps what it was asked.
-inline FakeServer::Script agreeing(Frames& frames) {
+// Answers ok to every request, and collects the requests.
+inline FakeServer::Script answering_ok(Frames& frames) {
   return [&frames](Peer& peer) {
     for (;;) {
-      const Asked asked = read_quota(peer);
-      frames.add(asked);
-      peer.write(asked.kind == Which::WITHDRAW ? done(asked.id) : ok(asked));
+      const ReceivedFrame received = read_quota(peer);
+      frames.add(received);
+      peer.write(received.kind == Which::WITHDRAW ? done(received.id) : ok(received));
     }
   };
 }

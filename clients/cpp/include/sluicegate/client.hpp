@@ -1,17 +1,17 @@
-// A client for programs of many threads: calls from any of them, batched by themselves, over a
-// connection to each shard of the server.
-// Flow:   acquire() joins the frame that is being gathered; a frame is sent as soon as fewer than
-//         `frames_in_flight` are out, so that a lone call is never held back and calls that come
-//         while frames are out travel together. No timer is involved.
-// Shape:  a caller that blocks on an idle connection does the sending and receiving itself, and
-//         hands that on to the next when its answer is there; for everything else there is a
-//         thread of the client's own. Callbacks run on that thread and nowhere else, but for
-//         `overloaded`, which the caller is told at once, and `closed`, which close() tells.
+// A client for programs of many threads: it batches the calls of all threads automatically and
+// sends them over one connection per shard of the server.
+// Flow:   acquire() adds its entry to the frame that is being gathered. The client sends a frame as
+//         soon as fewer than `frames_in_flight` are out, so a lone call is never delayed and calls
+//         that arrive while frames are out share the next one. No timer is involved.
+// Shape:  a caller that blocks on an idle connection sends and receives by itself, and hands that
+//         job to the next caller when its own answer has arrived; a thread of the client does
+//         everything else. Callbacks run on that thread only, with two exceptions: the calling
+//         thread reports `overloaded` at once, and close() reports `closed`.
 // Fate:   each call completes once: by the server's answer, by its time-out, by the loss of its
-//         connection, or by close(). What was not the server's answer is a Failure, and OnFailure
-//         says what that means. Nothing is sent a second time unless `requeue` asks for it.
-// Errors: see error.hpp for what blocking calls throw; callbacks get the same as Outcome.
+//         connection, or by close(). Every outcome but the server's answer is a Failure, and
+//         OnFailure defines its meaning. Nothing is sent a second time unless `requeue` is set.
 // Units:  times are milliseconds.
+// Errors: see error.hpp for what blocking calls throw; callbacks get the same as Outcome.
 #pragma once
 
 #include <chrono>
@@ -35,12 +35,12 @@
 
 namespace sluicegate {
 
-// What a Failure means to a caller. One that the server refused is a mistake, not an outage: it
-// throws whatever the policy.
+// What a Failure means to a caller. A call that the server refused is a mistake, not an outage: it
+// throws under every policy.
 enum class OnFailure : uint8_t {
   error,   // blocking calls throw; an Outcome has no verdict
-  open,    // approved: rather too much than an outage
-  closed,  // denied: rather an outage than too much
+  open,    // approved: too many requests are better than an outage
+  closed,  // denied: an outage is better than too many requests
 };
 
 enum class WhenFull : uint8_t {
@@ -51,16 +51,17 @@ enum class WhenFull : uint8_t {
 struct ClientOptions {
   std::string client_name = "sluicegate-cpp";
   OnFailure on_failure = OnFailure::error;
-  // Sends again what a lost connection left open, and keeps calls until there is one, or for their
-  // time-out. A permit may then be taken twice.
+  // Sends the open calls of a lost connection again, and keeps calls until there is a connection or
+  // they time out. A permit may then be taken twice.
   bool requeue = false;
   std::chrono::milliseconds connect_timeout{5'000};
-  // A call without `timeout` of its own; of one that may wait, from the end of its wait limit.
+  // Of a call without its own `timeout`; for a call that may wait, it starts when the wait limit
+  // ends.
   std::chrono::milliseconds call_timeout{5'000};
   // Between attempts to connect: doubled each time, and cut by a random part of up to a half.
   std::chrono::milliseconds backoff_first{20};
   std::chrono::milliseconds backoff_longest{2'000};
-  // Calls of one connection that are not complete, those in the server's lines among them.
+  // Calls of one connection that are not complete, including those in the server's queues.
   uint32_t pending_max = 65'536;
   WhenFull when_full = WhenFull::block;
   uint32_t frame_entries_max = 1'024;  // of a frame of single calls
@@ -77,18 +78,18 @@ struct Outcome {
 
 struct BatchOutcome {
   std::vector<Verdict> verdicts;    // of each key, in their order
-  size_t failed = 0;                // entries whose verdict is the client's, not the server's
-  Failure failure = Failure::none;  // of the first that was noticed
+  size_t failed = 0;                // entries with a verdict of the client, not of the server
+  Failure failure = Failure::none;  // the first one that the client noticed
 
   bool all_approved() const noexcept;
 };
 
-// Some entries of a batch have no verdict of the server's; OnFailure::error.
+// The server did not decide some entries of a batch; thrown with OnFailure::error.
 class Incomplete : public Error {
  public:
   explicit Incomplete(BatchOutcome outcome);
 
-  // With Verdict::none for those that failed. What was approved is taken.
+  // With Verdict::none for the entries that failed. The permits of approved entries are taken.
   const BatchOutcome& outcome() const noexcept { return outcome_; }
 
  private:
@@ -102,7 +103,7 @@ struct Ticket {
   uint64_t frame = 0;
 };
 
-// Like InspectedKey, with a key of its own.
+// Like InspectedKey, but it owns its key.
 struct KeyState {
   std::string key;
   uint64_t window_ms = 0;
@@ -123,8 +124,8 @@ class Client {
   using QuotaCallback = std::function<void(const QuotaOutcome&)>;
 
   // `address`: HOST:PORT of the native protocol, [::1]:8081 for IPv6. Returns at once and connects
-  // meanwhile; calls made before that wait for the attempt's outcome.
-  // Throws std::invalid_argument for an address or options that cannot be.
+  // in the background; calls made before that wait for the attempt's outcome.
+  // Throws std::invalid_argument for an invalid address or invalid options.
   explicit Client(const std::string& address, ClientOptions options = {});
   // close(). Not to be called by a callback.
   ~Client();
@@ -132,44 +133,45 @@ class Client {
   Client& operator=(Client&&) noexcept;
 
   // ------------------------------------------------------------------------------ one key
-  // Blocks until the outcome is there, that of a wait in line included. `stop` ends such a wait:
-  // the entry is withdrawn, and the outcome then mostly `withdrawn`.
+  // Blocks until the outcome has arrived, also that of a wait in the queue. `stop` ends such a
+  // wait: the client withdraws the entry, and its outcome is then usually `withdrawn`.
   Outcome acquire(std::string_view key, const AcquireOptions& options = {},
                   const std::stop_token& stop = {});
-  // `done` is called once, and may call the client. It must not block, as nothing else completes
-  // meanwhile, nor throw. Where there is no room, and `when_full` is `refuse` or the caller is a
-  // callback, `done` is called before this returns.
+  // The client calls `done` once; `done` may call the client. It must neither block, because
+  // nothing else completes meanwhile, nor throw. Where there is no room, and `when_full` is
+  // `refuse` or the caller is a callback, `done` is called before this returns.
   Ticket acquire_async(std::string_view key, Callback done, const AcquireOptions& options = {});
-  // A callback by another name; errors are in the Outcome.
+  // Like acquire_async(), with a future instead of a callback; errors are in the Outcome.
   std::future<Outcome> acquire_future(std::string_view key, const AcquireOptions& options = {});
-  // Takes a waiting call out of its line. Its callback comes as ever, mostly with `withdrawn`.
+  // Withdraws a waiting call from its queue. Its callback still runs, usually with `withdrawn`.
   void cancel(const Ticket& ticket);
 
-  // Gives permits back.
+  // Releases permits.
   void release(std::string_view key, uint32_t cost = 1);
-  // The same without waiting for the server: it goes with the next frame.
+  // The same without waiting for the server: the next frame carries it.
   void release_async(std::string_view key, uint32_t cost = 1, Callback done = {});
 
-  // What the server knows of a key; nothing when it does not know it.
+  // The state of a key; nothing when the server does not know it.
   std::optional<KeyState> inspect(std::string_view key);
   void ping();
 
   // -------------------------------------------------------------------------- many at once
-  // Frames of many entries straight from the caller's keys, several of them in flight.
+  // Encodes frames of many entries directly from the caller's keys, with several in flight.
   BatchOutcome acquire_batch(std::span<const std::string_view> keys,
                              const AcquireOptions& options = {});
-  // By numbers from intern(): the fastest way to ask.
+  // By handles from intern(): the fastest way to acquire.
   BatchOutcome acquire_batch(std::span<const uint32_t> handles, const AcquireOptions& options = {});
-  // A number for each key, good for the life of this client: where a connection was lost, the
-  // client interns its keys again by itself. A key that has one keeps it.
-  // Throws NotInterned when some got none, LimitExceeded beyond 16 million keys.
+  // A handle for each key, valid for the life of this client: after the loss of a connection the
+  // client interns its keys again. A key that has a handle keeps it.
+  // Throws NotInterned when some keys got none, LimitExceeded beyond 16 million keys.
   std::vector<uint32_t> intern(std::span<const std::string_view> keys);
 
   // ----------------------------------------------------------------------------------- quotas
-  // A denial is a value: code, when to ask again, and the limits that deny where asked for.
-  // Blocking, callbacks, futures and `stop` as above.
+  // A denial is a value: the code, when to retry, and the limits that deny where requested.
+  // Blocking calls, callbacks, futures and `stop` work as above.
 
-  // Takes what a call may need, all of it or nothing. Destroyed, the guard cancels what is open.
+  // Reserves the amounts that a call may need, all of them or none. The guard's destructor cancels
+  // a reservation that is still open.
   Reservation reserve(const Subjects& subjects, const ReserveOptions& options = {},
                       const std::stop_token& stop = {});
   Ticket reserve_async(const Subjects& subjects, ReserveCallback done,
@@ -179,41 +181,41 @@ class Client {
   // A slot of each limit of concurrency, and no request: `requests` is taken for 0.
   Reservation lease(const Subjects& subjects, ReserveOptions options = {},
                     const std::stop_token& stop = {});
-  // What reserve() would say now, without a wait.
+  // The outcome that reserve() would have now, without a wait.
   QuotaOutcome check(const Subjects& subjects, const ReserveOptions& options = {});
-  // Charges without asking.
+  // Charges usage without a decision.
   QuotaOutcome record(const Subjects& subjects, const Used& used = {});
   void record_async(const Subjects& subjects, const Used& used, QuotaCallback done = {});
 
-  // The same for reservations that no guard holds. A repeat has the same outcome.
+  // The same for reservations without a guard. A repeated call has the same outcome.
   QuotaOutcome settle(uint64_t reservation, const Used& used = {});
   void settle_async(uint64_t reservation, const Used& used, QuotaCallback done = {});
   QuotaOutcome cancel_reservation(uint64_t reservation, bool keep_requests = false);
   QuotaOutcome extend(uint64_t reservation, uint32_t lifetime_ms = 0);
 
-  // Frames of many entries. What is reserved has no guard: settle_batch() is the caller's to call.
+  // Frames of many entries. Their reservations have no guard: the caller must call settle_batch().
   QuotaBatchOutcome reserve_batch(std::span<const ReserveEntry> entries,
                                   const ReserveOptions& shared = {});
   QuotaBatchOutcome settle_batch(std::span<const SettleEntry> entries);
 
-  // What is used of a subject, and its quota; of one that nobody knows the source is `none`.
+  // The usage of a subject, and its quota; for an unknown subject the source is `none`.
   SubjectState usage(std::string_view subject);
   std::vector<SubjectState> usage(std::span<const std::string_view> subjects);
   SubjectPage usage_page(uint64_t cursor = 0, uint32_t limit = 0);
-  // Holds until it is removed, before all that the server's file says.
+  // The quota is in force until remove_quota(), and overrides the server's policy file.
   QuotaCode put_quota(std::string_view subject, const Quota& quota);
   std::optional<Quota> get_quota(std::string_view subject);
   QuotaCode remove_quota(std::string_view subject);
-  // Forgets what was used; open reservations and their slots stay.
+  // Clears the usage; open reservations and their slots stay.
   QuotaCode reset(std::string_view subject);
   QuotaCode reset_all();
 
   // Calls that are not complete, as counted against `pending_max`, over all connections.
   size_t pending() const;
-  // Connections that there are now: one per shard of the server when all is well.
+  // Established connections: one per shard of the server in normal operation.
   size_t connections() const;
 
-  // Completes every call that is open with Failure::closed; later calls get the same. Throws
+  // Completes every open call with Failure::closed; later calls get the same. Throws
   // std::logic_error when a callback calls it.
   void close();
 

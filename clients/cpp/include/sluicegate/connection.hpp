@@ -1,8 +1,8 @@
 // One connection to a server: blocking calls, or any number of frames in flight.
 // Flow:   connect() does Hello and Welcome; send() queues frames, flush() writes them, receive()
-//         returns answers in the order they come, which need not be the order sent.
+//         returns answers in the order they arrive, which may differ from the order sent.
 // Shape:  synchronous and single-threaded: batching, threads and reconnects are layers above.
-// Errors: see error.hpp. After ConnectionLost and ProtocolError only the destructor is of use.
+// Errors: see error.hpp. After ConnectionLost and ProtocolError only the destructor may be called.
 // Lives:  an Answer's spans and string_views until the next non-const call.
 #pragma once
 
@@ -48,8 +48,8 @@ class Connection {
   bool draining() const noexcept { return draining_; }
 
   // ------------------------------------------------------------------------- pipelining
-  // Each queues a frame and returns its id. Throws LimitExceeded when Welcome's bounds would be
-  // exceeded: receive() answers first.
+  // Each queues a frame and returns its id. Throws LimitExceeded when the frame would exceed the
+  // bounds of Welcome: call receive() first.
   uint64_t send(const Acquire&);
   uint64_t send(const AcquireByHandle&);
   uint64_t send(const Release&);
@@ -63,11 +63,11 @@ class Connection {
   bool has_room(size_t frame_bytes) const noexcept;
   size_t outstanding_frames() const noexcept { return outstanding_.count(); }
 
-  // Writes all that is queued. It reads meanwhile, so that neither side waits for the other.
+  // Writes all queued frames. It reads meanwhile, so that neither side waits for the other.
   void flush();
-  // The next answer; nothing when none came in time. Flushes first. Zero only looks.
+  // The next answer; nothing when none arrived in time. Flushes first. Zero does not wait.
   std::optional<Answer> receive(Milliseconds timeout);
-  // True when receive() has an answer without looking at the socket: poll() does not tell of it.
+  // True when receive() can return an answer without reading the socket: poll() does not report it.
   bool has_answer() const;
   Traffic traffic() const noexcept { return link_.traffic(); }
   // For poll() and for tools with a loop of their own.
@@ -75,16 +75,16 @@ class Connection {
 
   // ---------------------------------------------------------------------- blocking calls
   // Answers to frames sent before are kept for receive(). A call that the server refuses throws
-  // Refused; one that takes too long throws TimedOut, and its answer comes through receive().
+  // Refused; one that takes too long throws TimedOut, and receive() returns its answer later.
   Verdict acquire(std::string_view key, const AcquireOptions& options = {});
-  // Waits for the outcome of entries that queue. With may_wait, no wait limit and no time-out this
-  // takes as long as it takes; otherwise the call's time-out starts when the wait limit ends.
+  // Waits for the outcome of queued entries. With may_wait, no wait limit and no time-out this
+  // waits without limit; otherwise the call's time-out starts when the wait limit ends.
   std::vector<Verdict> acquire(std::span<const std::string_view> keys,
                                const AcquireOptions& options = {});
   std::vector<Verdict> acquire(std::span<const uint32_t> handles,
                                const AcquireOptions& options = {});
   // A handle per key, valid on this connection until forget() or its end; a key that has one
-  // keeps it. In one frame, so the bounds of Welcome hold. Throws NotInterned, with the outcome of
+  // keeps it. In one frame, so the bounds of Welcome apply. Throws NotInterned, with the outcome of
   // every key, when some got none.
   std::vector<uint32_t> intern(std::span<const std::string_view> keys);
   void forget(std::span<const uint32_t> handles);
@@ -126,12 +126,12 @@ class Connection {
 
   OutstandingFrames outstanding_;
 
-  std::deque<std::vector<uint64_t>> kept_;  // settled frames that blocking calls passed over
+  std::deque<std::vector<uint64_t>> kept_;  // answers that blocking calls left to receive()
   std::vector<uint64_t> current_;           // the kept frame that receive() returned last
 };
 
-// A connection to the shard that owns `key`, so that no request for it crosses from core to core.
-// Connects a second time when the first connection came to another shard.
+// A connection to the shard that owns `key`, so that no request for it needs a shard message.
+// Connects a second time when another shard accepted the first connection.
 std::unique_ptr<Connection> connect_to_owner(const std::string& host, uint16_t port,
                                              std::string_view key, ConnectOptions options = {});
 

@@ -1,4 +1,4 @@
-// What can go wrong at a client: one exception class per thing that a caller may do about it.
+// The errors of a client: one exception class per way in which a caller may react.
 // Errors: Error is the base of all; what() is one sentence with the cause.
 #pragma once
 
@@ -44,9 +44,9 @@ std::string_view name(ErrorCode) noexcept;
 // Why a Client completed a call without the server's verdict.
 enum class Failure : uint8_t {
   none = 0,
-  connection_lost,  // after it was sent: the permit may be taken
+  connection_lost,  // lost after the call was sent: the permit may be taken
   unreachable,      // not sent: there is no connection
-  draining,         // the server shuts down
+  draining,         // the server is shutting down
   timed_out,        // no answer in time
   overloaded,       // no room for another call
   refused,          // an Error frame
@@ -61,19 +61,19 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// No server there, or the connection ended; what was outstanding has an unknown fate.
+// The server is unreachable, or the connection ended; the fate of outstanding calls is unknown.
 class ConnectionLost : public Error {
  public:
   using Error::Error;
 };
 
-// The call took longer than its time-out; the connection goes on.
+// The call took longer than its time-out; the connection stays open.
 class TimedOut : public Error {
  public:
   using Error::Error;
 };
 
-// The peer does not speak our protocol; the connection is of no use any more.
+// The peer does not speak this protocol; the connection is no longer usable.
 class ProtocolError : public Error {
  public:
   using Error::Error;
@@ -85,7 +85,7 @@ class LimitExceeded : public Error {
   using Error::Error;
 };
 
-// The server answered with an Error frame; the frame changed nothing there.
+// The server answered with an Error frame; the request changed nothing on the server.
 class Refused : public Error {
  public:
   Refused(ErrorCode code, const std::string& text);
@@ -96,7 +96,7 @@ class Refused : public Error {
   ErrorCode code_;
 };
 
-// As many calls are open as the client may have.
+// The client has as many open calls as it may have.
 class Overloaded : public Error {
  public:
   using Error::Error;
@@ -108,7 +108,7 @@ class Closed : public Error {
   using Error::Error;
 };
 
-// Some keys got no handle: invalid_key, or handles_full. Those that have one keep it.
+// Some keys got no handle: invalid_key, or handles_full. Keys with a handle keep it.
 class NotInterned : public Error {
  public:
   NotInterned(const std::string& text, std::vector<uint32_t> handles, std::vector<Verdict> verdicts)

@@ -1,11 +1,11 @@
-// The two directions of a connection, apart from each other: one thread may write while another
-// reads. Part of Connection and Client.
+// The two directions of a connection, independent of each other: one thread may write while
+// another reads. Part of Connection and Client.
 // Flow:   encode() -> FrameWriter::buffer() -> write_some() -> socket
 //         socket -> FrameReader::read_some() -> next_frame() -> decode()
-// Shape:  sockets do not block; neither class waits, nor owns its socket.
+// Shape:  sockets are non-blocking; neither class waits or owns its socket.
 // Units:  frames are whole 8-byte words, segment table included.
-// Errors: ConnectionLost when the socket fails; ProtocolError for bytes that begin no frame.
-// Lives:  a frame until the next read_some().
+// Errors: ConnectionLost when the socket fails; ProtocolError for bytes that are no frame.
+// Lives:  a frame is valid until the next read_some().
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace sluicegate {
 
-// What went over a connection since it is there.
+// The traffic of a connection since it was opened.
 struct Traffic {
   uint64_t bytes_sent = 0;
   uint64_t bytes_received = 0;
@@ -29,10 +29,10 @@ class FrameWriter {
   // `peer` names the server in errors.
   explicit FrameWriter(std::string peer) : peer_{std::move(peer)} {}
 
-  // Where frames are encoded to, behind those that are not written yet.
+  // The buffer that frames are encoded into, behind those that are not written yet.
   std::vector<uint64_t>& buffer() noexcept { return output_; }
 
-  // Writes what the socket takes; true when nothing is left.
+  // Writes as much as the socket takes; true when nothing is left.
   bool write_some(int socket, Traffic& traffic);
 
  private:
@@ -40,7 +40,7 @@ class FrameWriter {
 
   std::string peer_;
   std::vector<uint64_t> output_;
-  size_t begin_bytes_ = 0;  // what lies before was written
+  size_t begin_bytes_ = 0;  // all bytes before were written
 };
 
 class FrameReader {
@@ -49,9 +49,9 @@ class FrameReader {
 
   explicit FrameReader(std::string peer) : peer_{std::move(peer)} {}
 
-  // Takes what the socket holds now; false when that is nothing.
+  // Reads what the socket holds now; false when that is nothing.
   bool read_some(int socket, Traffic& traffic);
-  // The next frame that is there whole, and the end of its predecessor's.
+  // The next complete frame; drops the one before it.
   std::optional<Frame> next_frame();
   bool has_frame() const { return whole_frame().has_value(); }
 
@@ -61,7 +61,7 @@ class FrameReader {
 
   std::string peer_;
   std::vector<uint64_t> input_;
-  size_t begin_bytes_ = 0;  // whole words; what lies before was returned
+  size_t begin_bytes_ = 0;  // whole words; all frames before were returned
   size_t end_bytes_ = 0;
 };
 

@@ -1,9 +1,9 @@
-// Requests and answers as values, and their way into Cap'n Proto frames and back.
+// Requests and answers as values, and their conversion to and from Cap'n Proto frames.
 // Flow:   Acquire, Release, ... -> encode() -> words on the wire -> decode() -> Answer.
 // Shape:  a frame is a segment table and its segments (docs/protocol.md); we write one segment.
 // Units:  frames are whole 8-byte words in spans and vectors of uint64_t; times are milliseconds.
 // Errors: ProtocolError for bytes that are no answer of this protocol; LimitExceeded for columns
-//         that do not fit together.
+//         of different lengths.
 // Lives:  spans and string_views of an answer point into its frame.
 #pragma once
 
@@ -23,10 +23,10 @@
 namespace sluicegate {
 
 inline constexpr uint16_t protocol_version = 1;
-inline constexpr uint32_t keep = 0xFFFF'FFFF;       // in an override column: what the key has stays
+inline constexpr uint32_t keep = 0xFFFF'FFFF;       // in an override column: no override
 inline constexpr uint32_t no_handle = 0xFFFF'FFFF;  // for a key that got none; never to be sent
 
-// Bits of Acquire::details: which columns the answer shall bring.
+// Bits of Acquire::details: which columns the answer shall have.
 namespace detail {
 inline constexpr uint8_t limit = 1, window = 2, remaining = 4, reset = 8, retry = 16,
                          request_id = 32, all = 63;
@@ -43,7 +43,7 @@ struct Hello {
 struct Acquire {
   std::span<const std::string_view> keys;
   std::span<const uint32_t> costs;                  // empty: 1 each
-  std::span<const uint32_t> max_requests;           // empty, or `keep`: what the key has
+  std::span<const uint32_t> max_requests;           // empty, or `keep`: no override
   std::span<const uint32_t> max_requests_in_queue;  // likewise
   std::span<const uint8_t> may_wait;  // not 0: wait in the key's queue instead of being denied
   bool all_may_wait = false;
@@ -51,7 +51,7 @@ struct Acquire {
   uint8_t details = 0;         // bits of detail::
 };
 
-// The same, for keys that were interned on this connection: four bytes a key.
+// The same for keys that were interned on this connection: four bytes a key.
 struct AcquireByHandle {
   std::span<const uint32_t> handles;
   std::span<const uint32_t> costs;
@@ -63,13 +63,13 @@ struct AcquireByHandle {
   uint8_t details = 0;
 };
 
-// Gives permits back.
+// Releases permits.
 struct Release {
   std::span<const std::string_view> keys;
   std::span<const uint32_t> costs;  // empty: 1 each
 };
 
-// Takes waiting entries of the Acquire frame `target` out of line.
+// Withdraws waiting entries of the Acquire frame `target` from their queues.
 struct Withdraw {
   uint64_t target = 0;
   std::span<const uint32_t> entries;  // empty: all
@@ -78,10 +78,10 @@ struct Withdraw {
 struct Inspect {
   std::string_view key;  // empty: a page of all keys
   uint64_t cursor = 0;   // of the page before; 0: from the start
-  uint32_t limit = 0;    // keys on the page; 0: as many as allowed
+  uint32_t limit = 0;    // keys on the page; 0: as many as the server allows
 };
 
-// Asks for a handle of each key. It is valid on its connection until Forget or the end.
+// Asks for a handle of each key. A handle is valid on its connection until Forget or the end.
 struct Intern {
   std::span<const std::string_view> keys;
 };
@@ -115,7 +115,7 @@ void encode(uint64_t id, const Reset&, std::vector<uint64_t>& out);
 
 // --------------------------------------------------------------------------------- answers
 
-// What the server is, and what it allows on this connection.
+// Describes the server, and the bounds of this connection.
 struct Welcome {
   uint16_t version = 0;
   uint32_t shard = 0;  // the one that serves this connection
@@ -134,7 +134,7 @@ struct Welcome {
   std::string server_version;
 };
 
-// Each column is empty when it was not asked for.
+// Each column is empty when it was not requested.
 struct Details {
   std::span<const uint32_t> limit;
   std::span<const uint64_t> window_ms;
@@ -150,10 +150,10 @@ struct Verdicts {
   Details details;
 };
 
-// Late outcomes of entries that were answered `queued`.
+// Outcomes of entries that got the verdict `queued` before.
 struct Granted {
   uint64_t id = 0;
-  std::span<const uint32_t> entries;  // indexes in the Acquire, or Reserve
+  std::span<const uint32_t> entries;  // indexes in the Acquire or Reserve
   VerdictColumn verdicts;
   Details details;
   std::span<const uint64_t> reservations;  // of a Reserve; empty: none
@@ -198,7 +198,7 @@ struct Refusal {
   std::string_view text;
 };
 
-// The server drains: it answers what it has and then closes.
+// The server is draining: it answers the frames it has received and then closes.
 struct GoAway {
   std::string_view reason;
 };
@@ -211,13 +211,13 @@ struct UnknownAnswer {
 using Answer = std::variant<UnknownAnswer, Welcome, Verdicts, Granted, Done, Interned, Inspected,
                             Pong, Refusal, GoAway, QuotaAnswers, UsageReply>;
 
-// The id of the request that is answered; 0 where there is none.
+// The id of the answered request; 0 where there is none.
 uint64_t id_of(const Answer&) noexcept;
 
-// How many words the frame that begins here has; nothing as long as its table is not complete.
+// The size of the frame that begins here; nothing while its segment table is incomplete.
 std::optional<size_t> frame_words(std::span<const uint64_t> words);
 
-// One whole frame, its table included.
+// Decodes one whole frame, segment table included.
 Answer decode(std::span<const uint64_t> frame);
 
 }  // namespace sluicegate

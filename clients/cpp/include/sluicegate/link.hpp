@@ -1,5 +1,5 @@
-// A socket on which Welcome has come, with both its directions. Part of Connection and Client.
-// Shape:  one thread may write while another reads; each direction is one thread's at a time.
+// A socket that has received Welcome, with both its directions. Part of Connection and Client.
+// Shape:  one thread may write while another reads; only one thread at a time uses a direction.
 // Errors: the constructor throws ConnectionLost, TimedOut, Refused or ProtocolError.
 #pragma once
 
@@ -26,8 +26,8 @@ class Link {
   using Clock = std::chrono::steady_clock;
   using Deadline = std::optional<Clock::time_point>;  // nothing: never
 
-  // Connects and greets, both within the connect time-out. Every wait ends soon when `stop` becomes
-  // true, as if its time were over.
+  // Connects and exchanges Hello and Welcome within the connect time-out. When `stop` becomes true,
+  // every wait ends soon, as if its deadline had passed.
   Link(const std::string& host, uint16_t port, const ConnectOptions& options,
        const std::atomic<bool>* stop = nullptr);
   ~Link();
@@ -37,27 +37,27 @@ class Link {
   const Welcome& welcome() const noexcept { return welcome_; }
   const std::string& peer() const noexcept { return peer_; }
   int socket() const noexcept { return socket_; }
-  // Both directions together: not to be called while they run.
+  // Of both directions: not to be called while a thread reads or writes.
   Traffic traffic() const noexcept;
 
-  // Where frames are encoded to.
+  // The buffer that frames are encoded into.
   std::vector<uint64_t>& output() noexcept { return writer_.buffer(); }
   // True when nothing is left to write.
   bool write_some() { return writer_.write_some(socket_, sent_); }
 
-  // False when the socket holds nothing. Frames that were returned end here.
+  // False when the socket holds nothing. Invalidates the frames that were returned.
   bool read_some() { return reader_.read_some(socket_, received_); }
   std::optional<FrameReader::Frame> next_frame() { return reader_.next_frame(); }
   bool has_frame() const { return reader_.has_frame(); }
 
   // Waits for events of poll(); false when the deadline has passed.
   bool poll_until(short events, Deadline deadline);
-  // Writes and reads until a frame is there whole; nothing when none is at the deadline.
+  // Writes and reads until a frame is complete; nothing when none is at the deadline.
   std::optional<FrameReader::Frame> wait_frame(Deadline deadline);
 
-  // From here on waits are not cut up to look at `stop`: shut_down() ends them.
+  // From now on waits no longer check `stop`: shut_down() ends them.
   void forget_stop() noexcept { stop_ = nullptr; }
-  // Ends both directions; who waits for the socket wakes up.
+  // Ends both directions; threads that wait for the socket wake up.
   void shut_down() noexcept;
 
  private:
@@ -73,7 +73,7 @@ class Link {
   Traffic received_;
 };
 
-// Throws Refused for an Error frame, ProtocolError for an answer of another kind than expected.
+// Throws Refused for an Error frame, ProtocolError for an answer of an unexpected kind.
 [[noreturn]] void throw_unexpected(const Answer& answer);
 
 }  // namespace sluicegate

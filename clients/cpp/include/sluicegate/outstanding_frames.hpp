@@ -1,7 +1,8 @@
-// The frames of a connection whose answers have not come, by id. Part of Connection.
-// Shape:  open addressing with linear probing, at most half full. Ids count upwards and are
-//         scattered: side by side they would be one long run, to be walked at every removal. It
-//         grows to what the server lets a client have in flight, and stays.
+// The frames of a connection that the server has not answered yet, by id. Part of Connection.
+// Shape:  open addressing with linear probing, at most half full. Ids count upwards, so a hash
+//         scatters them: side by side they would form one long run, which every removal would have
+//         to walk. The table grows to the number of frames that the server lets a client have in
+//         flight, and never shrinks.
 // Units:  bytes are those of the frames.
 #pragma once
 
@@ -17,7 +18,7 @@ class OutstandingFrames {
   size_t count() const noexcept { return count_; }
   size_t bytes() const noexcept { return bytes_; }
 
-  // An id that is not there yet.
+  // The id must not be in the table.
   void add(uint64_t id, uint32_t frame_bytes) {
     if (2 * (count_ + 1) > places_.size()) grow();
     place_of_free(id) = {id, frame_bytes};
@@ -25,7 +26,7 @@ class OutstandingFrames {
     bytes_ += frame_bytes;
   }
 
-  // False when it is not there.
+  // False when the id is not in the table.
   bool remove(uint64_t id) noexcept {
     if (count_ == 0) return false;
     size_t at = home(id);
@@ -54,7 +55,7 @@ class OutstandingFrames {
     return places_[at];
   }
 
-  // Moves up who would not be found any more behind a free place.
+  // Moves entries up that a search would miss because it stops at the free place.
   void close_gap(size_t gap) noexcept {
     const size_t mask = places_.size() - 1;
     for (size_t at = next(gap); places_[at].frame_bytes != 0; at = next(at)) {

@@ -1,4 +1,4 @@
-// Quotas as values: what a subject may use, how much of it is used, and what a reservation got.
+// Quotas as values: the limits of a subject, their usage, and the outcome of a reservation.
 // Shape:  numbers of enumerations are those on the wire (proto/sluicegate.capnp), never reused.
 // Units:  tokens, requests, micro-units of cost; milliseconds.
 #pragma once
@@ -19,11 +19,11 @@ namespace sluicegate {
 // -------------------------------------------------------------------------------- outcomes
 
 enum class QuotaCode : uint8_t {
-  none = 0,  // never sent: the client says so where it has no answer
+  none = 0,  // never sent: the client reports it when it has no answer
   ok = 1,
-  unlimited = 2,      // admitted: none of its limits limits
+  unlimited = 2,      // admitted: all of its limits are unlimited
   unknown_model = 3,  // admitted: subjects without a quota are allowed
-  queued = 4,         // waits; never the outcome of a call
+  queued = 4,         // waits in a queue; never the outcome of a call
   // Denied; asking again later may help.
   rpd_exceeded = 5,  // a daily limit of requests
   rpm_exceeded = 6,  // a limit of requests per minute
@@ -34,8 +34,8 @@ enum class QuotaCode : uint8_t {
   tokens_exceeded = 11,
   cost_exceeded = 12,
   concurrency_exceeded = 13,
-  queue_ahead = 14,          // it would fit, but others wait, and it may not
-  deadline_unmeetable = 15,  // what it would wait for comes after its wait limit
+  queue_ahead = 14,          // it would fit, but others wait ahead and it may not wait
+  deadline_unmeetable = 15,  // it would have to wait longer than its wait limit
   wait_limit = 16,           // waited as long as allowed
   withdrawn = 17,
   draining = 18,
@@ -44,10 +44,10 @@ enum class QuotaCode : uint8_t {
   subjects_full = 21,
   id_in_use = 22,
   // Denied for good.
-  exceeds_limit = 23,    // more than a limit allows at all
-  blocked = 24,          // a limit that lets nothing pass
+  exceeds_limit = 23,    // more than the whole amount of a limit
+  blocked = 24,          // a limit admits nothing
   unknown_subject = 25,  // subjects without a quota are denied
-  subjects_apart = 26,   // not held together by one {tag}
+  subjects_apart = 26,   // the subjects do not share one {tag}
   invalid_subject = 27,
   // Of a reservation.
   unknown_reservation = 28,
@@ -67,7 +67,7 @@ std::string_view reason(QuotaCode) noexcept;
 constexpr bool admits(QuotaCode code) noexcept {
   return code == QuotaCode::ok || code == QuotaCode::unlimited || code == QuotaCode::unknown_model;
 }
-// Whether the same call may be admitted later without anybody changing a quota.
+// Whether the same call may be admitted later without a change of a quota.
 bool may_retry(QuotaCode code) noexcept;
 
 // --------------------------------------------------------------------------------- quotas
@@ -78,11 +78,11 @@ enum class Metric : uint8_t {
   output_tokens = 2,
   tokens = 3,  // input and output
   cost = 4,
-  concurrency = 5,  // reservations that are open
+  concurrency = 5,  // open reservations
 };
 
 enum class LimitKind : uint8_t {
-  concurrency = 0,  // concurrency: no time at all
+  concurrency = 0,  // open reservations, without a period
   fixed = 1,
   sliding = 2,
   gcra = 3,
@@ -92,17 +92,17 @@ enum class LimitKind : uint8_t {
 };
 
 enum class Ceiling : uint8_t {
-  number = 0,     // `amount` holds
-  unlimited = 1,  // counted, never refused
-  block = 2,      // nothing passes
+  number = 0,     // `amount` is the limit
+  unlimited = 1,  // counted, never denied
+  block = 2,      // always denied
 };
 
 enum class CalendarUnit : uint8_t { none = 0, hour = 1, day = 2, week = 3, month = 4 };
 
-// Where a subject's quota came from.
+// The origin of a subject's quota.
 enum class QuotaSource : uint8_t {
   none = 0,      // unknown subject
-  run_time = 1,  // put_quota(); holds until it is removed
+  run_time = 1,  // put_quota(); in force until it is removed
   file = 2,
   profile = 3,
   standard = 4,  // the file's default for unknown subjects
@@ -117,41 +117,41 @@ std::string_view name(QuotaSource) noexcept;
 struct Limit {
   std::string name;  // unique in its quota, 1 to 32 bytes
   Metric metric = Metric::requests;
-  LimitKind kind = LimitKind::sliding;  // of concurrency: slots
+  LimitKind kind = LimitKind::sliding;  // for Metric::concurrency: LimitKind::concurrency
   Ceiling ceiling = Ceiling::number;
   uint64_t amount = 0;
-  uint64_t period_ms = 0;  // slots and calendar: 0
+  uint64_t period_ms = 0;  // concurrency and calendar: 0
   CalendarUnit unit = CalendarUnit::none;
   std::string time_zone;      // calendar: an IANA name; empty: UTC
-  bool count_cached = false;  // cached input tokens count as input, too
+  bool count_cached = false;  // cached input tokens count as input too
 
   bool operator==(const Limit&) const = default;
 };
 
 struct Quota {
   std::vector<Limit> limits;    // at most 16
-  bool refund_expired = false;  // an expired reservation gives its charge back
-  uint32_t overtakers_max = 0;  // how many may pass the head of the line
-  std::string profile;          // told, never asked: where it came from
+  bool refund_expired = false;  // the server refunds the charge of an expired reservation
+  uint32_t overtakers_max = 0;  // how many calls may overtake the head of the queue
+  std::string profile;          // reported only: the profile that the quota came from
 
   bool operator==(const Quota&) const = default;
 };
 
-// A limit as it stands.
+// The current state of a limit.
 struct LimitState {
-  uint32_t entry = 0;   // of its frame; of a call's outcome always 0
-  uint8_t subject = 0;  // its place among the entry's subjects
+  uint32_t entry = 0;   // index in its frame; always 0 in the outcome of a call
+  uint8_t subject = 0;  // index among the entry's subjects
   std::string name;
   Metric metric = Metric::requests;
   LimitKind kind = LimitKind::concurrency;
   Ceiling ceiling = Ceiling::number;
   bool violated = false;  // it denies the call
   uint64_t amount = 0;
-  uint64_t used = 0;       // all that is charged; may exceed the amount
-  uint64_t reserved = 0;   // the part of it that is still open
+  uint64_t used = 0;       // the total charge; may exceed the amount
+  uint64_t reserved = 0;   // the part of `used` that belongs to open reservations
   uint64_t remaining = 0;  // never below 0
   uint64_t period_ms = 0;
-  uint64_t reset_ms = 0;  // until nothing of it is used any more if nobody asks
+  uint64_t reset_ms = 0;  // until its usage is 0 if no call is charged
 
   bool operator==(const LimitState&) const = default;
 };
@@ -168,12 +168,12 @@ struct SubjectState {
 struct SubjectPage {
   std::vector<SubjectState> subjects;
   uint64_t cursor = 0;    // for the next page; 0: this was the last
-  uint32_t left_out = 0;  // subjects whose limits are not all told for want of room
+  uint32_t left_out = 0;  // subjects with limits that did not fit into the reply
 };
 
 // ----------------------------------------------------------------------------------- calls
 
-// One subject, or several that one {tag} holds together. For the length of a call.
+// One subject, or several that share one {tag}. Valid for one call: it refers to the caller's text.
 class Subjects {
  public:
   Subjects(const char* one) : one_{one} {}
@@ -203,17 +203,17 @@ struct ReserveOptions {
   bool may_wait = false;
   uint32_t wait_limit_ms = 0;     // 0: none of its own
   uint32_t lifetime_ms = 0;       // 0: the server's default
-  std::string_view id;            // of the caller's choosing: the call is admitted once
-  std::string_view owner;         // who holds it, for people to read
-  bool connection_bound = false;  // ends, as if its lifetime had, when the connection ends
-  bool wants_violated = false;    // with a denial, the limits that deny
-  bool wants_limits = false;      // every limit of every subject
+  std::string_view id;            // chosen by the caller: the call is admitted once
+  std::string_view owner;         // name of the holder, for people to read
+  bool connection_bound = false;  // expires when the connection ends
+  bool wants_violated = false;    // report the limits that deny, with a denial
+  bool wants_limits = false;      // report every limit of every subject
   // Of this call, from the end of its wait limit; 0: `call_timeout` of the client's options.
   std::chrono::milliseconds timeout{0};
 };
 
-// What was used. Settling, what is not told stays as it was reserved; recording, it is one request
-// and nothing else.
+// Used amounts. In settle(), an unset amount stays as reserved; in record(), unset amounts count as
+// one request and nothing else.
 struct Used {
   std::optional<uint32_t> requests;
   std::optional<uint64_t> input_tokens;
@@ -226,8 +226,8 @@ struct QuotaOutcome {
   QuotaCode code = QuotaCode::none;
   Failure failure = Failure::none;  // none: the code is the server's
   uint64_t reservation = 0;         // 0: there is none
-  int64_t retry_ms = 0;             // when asking again may help; -1: never
-  std::vector<LimitState> limits;   // where asked for
+  int64_t retry_ms = 0;             // how long to wait before a retry may help; -1: never helps
+  std::vector<LimitState> limits;   // where requested
 
   bool admitted() const noexcept { return admits(code); }
   explicit operator bool() const noexcept { return admitted(); }
@@ -250,18 +250,18 @@ struct SettleEntry {
 struct QuotaBatchOutcome {
   std::vector<QuotaCode> codes;        // of each entry, in their order
   std::vector<uint64_t> reservations;  // of reserve_batch: 0 where there is none
-  size_t failed = 0;                   // entries whose code is the client's, not the server's
-  Failure failure = Failure::none;     // of the first that was noticed
+  size_t failed = 0;                   // entries with a code of the client, not of the server
+  Failure failure = Failure::none;     // the first one that the client noticed
 
   bool all_admitted() const noexcept;
 };
 
-// Some entries of a batch have no answer of the server's; OnFailure::error.
+// The server did not answer some entries of a batch; thrown with OnFailure::error.
 class QuotaIncomplete : public Error {
  public:
   explicit QuotaIncomplete(QuotaBatchOutcome outcome);
 
-  // With QuotaCode::none for those that failed. What was admitted is reserved.
+  // With QuotaCode::none for the entries that failed. Admitted entries are reserved.
   const QuotaBatchOutcome& outcome() const noexcept { return outcome_; }
 
  private:

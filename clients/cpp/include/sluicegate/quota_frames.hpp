@@ -1,4 +1,5 @@
-// The frames of quotas as values; part of frames.hpp, which says how they are encoded and decoded.
+// The frames of quotas as values; part of frames.hpp, which describes how they are encoded and
+// decoded.
 // Lives:  spans and string_views of a request as long as the call, of an answer as its frame.
 #pragma once
 
@@ -12,8 +13,8 @@
 
 namespace sluicegate {
 
-// In a column of amounts, where an entry shall have what it would without the column. In one of
-// `requests`: `keep`.
+// In a column of amounts: the entry gets the value that it would have without the column. A column
+// of `requests` uses `keep` for this.
 inline constexpr uint64_t unset = 0xFFFF'FFFF'FFFF'FFFF;
 inline constexpr uint64_t amount_max = 0x7FFF'FFFF'FFFF'FFFF;
 inline constexpr uint32_t quota_entries_max = 2'048;  // of a frame
@@ -40,7 +41,7 @@ struct Reserve {
   std::string_view owner;
 };
 
-// What Reserve would be answered now.
+// Asks for the answer that a Reserve would get now.
 struct Check {
   const Reserve& reserve;
 };

@@ -1,7 +1,7 @@
-// What a Client reserved, as a guard: it settles or cancels what is still open, so that nothing is
-// held by who forgot it.
-// Errors: settle(), cancel() and extend() throw as the client's calls do; the destructor never.
-// Lives:  no longer than the client that gave it.
+// The guard of a reservation: its destructor cancels a reservation that is still open, so a caller
+// cannot leave one open by mistake.
+// Errors: settle(), cancel() and extend() throw like the client's calls; the destructor never does.
+// Lives:  no longer than the client that returned it.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ class ClientImpl;
 class Reservation {
  public:
   Reservation() = default;
-  // Cancels what is open: everything comes back. It neither waits for the server nor throws; where
-  // there is no connection, the reservation ends with its lifetime.
-  ~Reservation() { give_up(); }
+  // Cancels an open reservation, so the server refunds all of it. It neither waits for the server
+  // nor throws; without a connection the reservation ends with its lifetime.
+  ~Reservation() { cancel_if_open(); }
   Reservation(Reservation&& other) noexcept
       : impl_{std::exchange(other.impl_, nullptr)}, outcome_{std::move(other.outcome_)} {}
   Reservation& operator=(Reservation&& other) noexcept {
     if (this == &other) return *this;
-    give_up();
+    cancel_if_open();
     impl_ = std::exchange(other.impl_, nullptr);
     outcome_ = std::move(other.outcome_);
     return *this;
@@ -35,17 +35,17 @@ class Reservation {
   uint64_t id() const noexcept { return outcome_.reservation; }
   bool is_open() const noexcept { return impl_ != nullptr; }
 
-  // Replaces what was reserved by what was used. The guard has done its duty then, even if this
-  // throws: what was used must not come back. The reservation then ends with its lifetime, unless
-  // Client::settle() reaches the server in time.
+  // Replaces the reserved amounts by the used ones. Even if this throws, the guard will not cancel
+  // the reservation, because the server must not refund quota that was used. The reservation then
+  // ends with its lifetime, unless Client::settle() reaches the server in time.
   QuotaOutcome settle(const Used& used = {});
-  // Gives everything back; all but the requests where those were made all the same.
+  // Refunds everything; all but the requests with `keep_requests`, when they were made anyway.
   QuotaOutcome cancel(bool keep_requests = false);
-  // Of a lease: frees its slot.
+  // For a lease: frees its slot.
   QuotaOutcome release() { return cancel(); }
-  // A lifetime from now on; 0: as long as it last got.
+  // Renews the lifetime, counted from now; 0: as long as the last one.
   QuotaOutcome extend(uint32_t lifetime_ms = 0);
-  // Leaves it open, for who has the id.
+  // Leaves the reservation open; the caller ends it by its id.
   uint64_t detach() noexcept {
     impl_ = nullptr;
     return id();
@@ -56,9 +56,9 @@ class Reservation {
   Reservation(ClientImpl& impl, QuotaOutcome outcome) noexcept
       : impl_{outcome.reservation != 0 ? &impl : nullptr}, outcome_{std::move(outcome)} {}
 
-  void give_up() noexcept;
+  void cancel_if_open() noexcept;
 
-  ClientImpl* impl_ = nullptr;  // while it is open
+  ClientImpl* impl_ = nullptr;  // null when nothing is open
   QuotaOutcome outcome_;
 };
 

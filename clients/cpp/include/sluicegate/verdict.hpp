@@ -16,16 +16,16 @@ enum class Verdict : uint8_t {
   none = 0,
   approved = 1,
   denied = 2,        // the limit is reached, or the key's queue is full
-  queued = 3,        // waiting; the outcome follows in Granted
+  queued = 3,        // waits in the key's queue; the outcome follows in Granted
   table_full = 4,    // no room for another key
   waiters_full = 5,  // no room for another waiter, in the server or on the connection
   overloaded = 6,
-  not_allowed = 7,  // an override that the operator switched off
+  not_allowed = 7,  // the operator disabled this override
   never_fits = 8,   // the cost is above the limit
   invalid_key = 9,  // empty or too long
   wait_limit = 10,  // waited as long as allowed
   withdrawn = 11,
-  draining = 12,  // the server shuts down
+  draining = 12,  // the server is shutting down
   handles_full = 13,
   owner_unreachable = 14,
 };
@@ -35,8 +35,8 @@ inline constexpr size_t verdicts_count = 15;
 // "approved", "table_full", ...; "unknown" for a verdict of a newer server.
 std::string_view name(Verdict) noexcept;
 
-// A verdict, or another code of one byte, per entry. Where all agree, one byte on the wire stands
-// for all of them.
+// A verdict, or another code of one byte, per entry. When all entries have the same code, the wire
+// carries it once.
 template <typename Code>
 class CodeColumn {
  public:
@@ -49,7 +49,7 @@ class CodeColumn {
   Code operator[](size_t index) const noexcept {
     return static_cast<Code>(bytes_[bytes_.size() == 1 ? 0 : index]);
   }
-  // Into the caller's own places, size() of them.
+  // Into the caller's array of size() elements.
   void copy_to(std::span<Code> to) const noexcept {
     if (bytes_.size() == 1) {
       std::fill_n(to.begin(), count_, static_cast<Code>(bytes_[0]));
@@ -57,7 +57,7 @@ class CodeColumn {
       std::memcpy(to.data(), bytes_.data(), count_);
     }
   }
-  // As they came: one byte, or size() of them.
+  // As received: one byte, or size() bytes.
   std::span<const uint8_t> bytes() const noexcept { return bytes_; }
 
  private:

@@ -1,4 +1,4 @@
-"""Client of Sluicegate, the rate-limit server: "may I?", asked one by one or by the thousand.
+"""Client of Sluicegate, the rate-limit server: asks for permits one by one or by the thousand.
 
     with sluicegate.Client("localhost:8081") as client:
         if client.acquire("user:17"):

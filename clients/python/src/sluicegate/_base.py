@@ -1,6 +1,6 @@
-"""What Client and AsyncClient do alike: arguments to requests, answers to results, the decorator.
+"""Shared by Client and AsyncClient: arguments to requests, answers to results, the decorator.
 
-Errors: what can not be sent is refused here, before anything is queued.
+Errors: raises for arguments that cannot be sent, before anything is queued.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Timeout = float | None | Default
 
 
 class KeyState(NamedTuple):
-    """What the server knows of a key."""
+    """The state of a key on the server."""
 
     key: bytes
     window_ms: int
@@ -77,12 +77,12 @@ class Base:
 
     @property
     def welcome(self) -> _frames.Welcome | None:
-        """What the server said of itself and its limits; None without a connection."""
+        """The server's description of itself and its bounds; None without a connection."""
         connection = self._dispatcher.connection
         return None if connection is None else connection.welcome
 
     def _seconds(self, timeout: Timeout, wait: bool, wait_limit: float | None) -> float | None:
-        """A wait is not cut short by the client's time-out, only by one of its own."""
+        """The client's time-out does not end a wait in the queue, only the call's own does."""
         if not isinstance(timeout, Default):
             return timeout
         own = self._settings.timeout
@@ -117,7 +117,8 @@ class Base:
 
     def _page(self, cursor: int) -> Callable[[Any], Question]:
         return lambda sink: Question(
-            self._dispatcher, sink, lambda frame_id: _frames.encode_inspect(frame_id, cursor=cursor),
+            self._dispatcher, sink,
+            lambda frame_id: _frames.encode_inspect(frame_id, cursor=cursor),
             _frames.InspectedAnswer, lambda answer: (states(answer), answer.cursor))
 
     def _pinging(self, sink: Any) -> Question:
@@ -126,9 +127,9 @@ class Base:
 
     def limited(self, key: str | Callable[..., Key], **options: Any) -> Callable[
             [Function], Function]:
-        """A decorator: asks before each call, and raises Denied instead of calling.
+        """A decorator: acquires before each call, and raises Denied instead of calling.
 
-        `key` is a format of the arguments' names, as "login:{user}", or a function of the
+        `key` is a format of the arguments' names, such as "login:{user}", or a function of the
         arguments. `options` are those of acquire(): cost, wait, wait_limit, timeout, ...
         """
         def decorate(function: Function) -> Function:
@@ -153,7 +154,7 @@ class Base:
 
 
 def check_names(key: str, parameters: Iterable[str]) -> None:
-    """A format that names no argument would fail at every call."""
+    """Raises for a format with an unknown argument, which would fail at every call."""
     names = list(parameters)
     for _, field, _, _ in string.Formatter().parse(key):
         if field is not None and re.split(r"[.[]", field)[0] not in names:

@@ -1,10 +1,10 @@
-"""A blocking call's life: it finds room, is sent, waits, and ends with its answer or a time-out.
+"""The stages of a blocking call: wait for room, send, wait for the answer or the time-out.
 
-Flow:   _run(): any call; _ask_alone(): a plain acquire while nobody else asks, without a queue
-        between; _run_question(), _run_many(), _ask_quota(): what _quota_client.py asks.
+Flow:   _run(): any call; _ask_alone(): a plain acquire while there is no other call, without a
+        queue; _run_question(), _run_many(), _ask_quota(): the calls of _quota_client.py.
 Units:  seconds.
-Errors: a call ends with a result, an error or its time-out, whatever the server does; what it has
-        in line then is withdrawn, and what it is given too late goes back.
+Errors: a call ends with a result, an error or its time-out, whatever the server does. Afterwards
+        its queued entries are withdrawn, and grants that arrive late are released or cancelled.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ._quota_requests import Form, Outcome, QuotaEntry
 from ._requests import Lone, Question
 from .errors import Closed, ConnectionLost, Overloaded, SluicegateError, TimedOut
 
-WITHDRAW_S = 1.0  # how long a timed-out wait stays to see that it is out of line
+WITHDRAW_S = 1.0  # how long a timed-out call waits until its withdrawal is confirmed
 
 
 class Caller(Lead):
-    """What becomes of a call; `submit` queues it, under the lock."""
+    """Runs calls; `submit` queues a call, under the lock."""
 
     def _run_question(self, make: Callable[[Slot], Question], timeout: Timeout) -> Any:
         slot = Slot()
@@ -39,14 +39,14 @@ class Caller(Lead):
         try:
             return self._run(slot, lambda: self._dispatcher.ask_quota(form, entry, slot),
                              self._seconds(timeout, form.may_wait, wait_limit),
-                             waits=form.may_wait, applies_policy=form.asks)
+                             waits=form.may_wait, applies_policy=form.needs_admission)
         except BaseException:
-            if isinstance(slot.result, Outcome):  # interrupted just when it was told
-                self._forgo(slot.result)
+            if isinstance(slot.result, Outcome):  # interrupted just when the answer arrived
+                self._cancel_unwanted(slot.result)
             raise
 
-    def _forgo(self, outcome: Outcome) -> None:
-        """Nobody will ever hear of this reservation."""
+    def _cancel_unwanted(self, outcome: Outcome) -> None:
+        """Cancels a reservation that its caller never received."""
         if outcome.reservation:
             with self._lock:
                 self._dispatcher.cancel_unwanted(outcome.reservation)
@@ -90,7 +90,8 @@ class Caller(Lead):
             with self._lock:
                 if not self._has_room():
                     if self._settings.when_full == "error":
-                        raise Overloaded(f"{self._core.pending} calls are pending (max_pending)")
+                        raise Overloaded(f"{self._dispatcher.pending} calls are pending "
+                                         "(max_pending)")
                     return False
                 if self._dispatcher.is_closed:
                     raise Closed("the client is closed")
@@ -113,9 +114,10 @@ class Caller(Lead):
     # --- alone
 
     def _ask_alone(self, key: Key, slot: Slot, timeout: float | None) -> bool:
-        """A plain acquire while nobody else asks: one send, one receive, and no queue between.
+        """A plain acquire while there is no other call: one send, one receive, and no queue.
 
-        False: nothing was done, take the long way. What does not come at once does so too.
+        False: nothing was done, so the caller uses _run(). An answer that does not arrive at once
+        is awaited as in _run().
         """
         start = time.monotonic()
         try:
@@ -125,19 +127,20 @@ class Caller(Lead):
                 self._finish(slot, None if timeout is None else start + timeout, timeout,
                              applies_policy=True)
         finally:
-            if self._leader is slot:  # interrupted; nobody else sets it
+            if self._leader is slot:  # interrupted; no other thread sets it
                 with self._lock:
                     self._hand_over()
         return True
 
     def _send_alone(self, key: Key, slot: Slot, timeout: float | None, start: float) -> bool:
-        """Sends, and takes what comes at once."""
+        """Sends, and takes the answer if it arrives at once."""
         dispatcher = self._dispatcher
         try:
             with self._lock:
                 opened, connection = self._socket, dispatcher.connection
                 if (opened is None or connection is None or self._leader is not None
-                        or self._unsent or not dispatcher.is_quiet or start - self._used > IDLE_CHECK_S
+                        or self._unsent or not dispatcher.is_quiet
+                        or start - self._used > IDLE_CHECK_S
                         or timeout is not None and timeout < TICK_S):
                     return False
                 request = Lone(dispatcher, key, slot)
@@ -150,7 +153,7 @@ class Caller(Lead):
             try:
                 data = self._receive_soon(opened)
             except OSError:
-                data = b""  # nothing yet, or the end, which is met again
+                data = b""  # nothing yet, or the end, which the next read reports again
             with self._lock:
                 if data and opened is self._socket:
                     self._take_lone(data)
@@ -177,29 +180,29 @@ class Caller(Lead):
     # --- room, and time-outs
 
     def _has_room(self) -> bool:
-        """Also when the client is closed: then there is nothing to wait for."""
+        """True also when the client is closed: then there is nothing to wait for."""
         dispatcher = self._dispatcher
         if dispatcher.is_full and not dispatcher.is_closed:
             dispatcher.drop_abandoned()
             if dispatcher.is_full and self._leader is None:
-                self._check_closed("the server closed the connection")  # nobody else does
+                self._check_closed("the server closed the connection")  # no leader reads
         return not dispatcher.is_full or dispatcher.is_closed
 
     def _wait_for_room(self, deadline: float | None) -> None:
-        """Leads when nobody does: those who should be answered may all have timed out."""
+        """Leads if no thread does: all callers with outstanding calls may have timed out."""
         slot = Slot()
         with self._lock:
             self._room[slot] = None
         try:
             if not self._drive(slot, deadline, self._has_room):
-                raise TimedOut(f"no room among {self._core.pending} pending calls in time")
+                raise TimedOut(f"no room among {self._dispatcher.pending} pending calls in time")
         finally:
             with self._lock:
                 self._room.pop(slot, None)
 
     def _time_out(self, slot: Slot, call: Call | None, timeout: float | None, waits: bool,
                   applies_policy: bool) -> None:
-        """The caller waits no more. What it has in line is withdrawn, and seen off."""
+        """Ends the call, withdraws its queued entries, and waits for the confirmation."""
         with self._lock:
             if slot.done():
                 return
@@ -210,10 +213,11 @@ class Caller(Lead):
                 slot.set_result(verdict)
             self._leave_queue(slot, call)
         if waits:
-            self._drive(slot, time.monotonic() + WITHDRAW_S, lambda: self._is_seen_off(slot, call))
+            self._drive(slot, time.monotonic() + WITHDRAW_S,
+                        lambda: self._has_left_queue(slot, call))
 
     def _leave_queue(self, slot: Slot, call: Call | None) -> None:
-        """Of a slot that is done, though the server did not say so."""
+        """For a slot that is done without an answer of the server."""
         if call is None:
             self._dispatcher.abandon(slot)
         else:
@@ -223,9 +227,9 @@ class Caller(Lead):
         self._signal_room()
 
     def _verdict_in_place(self, call: Call | None, waits: bool, applies_policy: bool) -> Any:
-        """What the failure policy says to a time-out; None: that it is an error."""
+        """The failure policy's result for a time-out; None: it is an error."""
         verdict = None if waits or not applies_policy else self._dispatcher.policy_verdict
         return verdict if verdict is None or call is None else call.decided_by_policy(verdict)
 
-    def _is_seen_off(self, slot: Slot, call: Call | None) -> bool:
+    def _has_left_queue(self, slot: Slot, call: Call | None) -> bool:
         return slot not in self._dispatcher.places if call is None else call.is_settled

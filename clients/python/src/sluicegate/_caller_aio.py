@@ -1,10 +1,10 @@
-"""An awaited call's life: it finds room, is queued, and ends with its answer or a time-out.
+"""The stages of an awaited call: wait for room, queue, wait for the answer or the time-out.
 
-Flow:   _run_call(): many entries; _run_question(), _run_many(), _ask_quota(): what _quota_aio.py
-        asks. Single acquires are queued by aio.py, and share the time-outs of their batches.
+Flow:   _run_call(): many entries; _run_question(), _run_many(), _ask_quota(): the calls of
+        _quota_aio.py. aio.py queues single acquires, which share the time-outs of their batches.
 Units:  seconds.
-Errors: a call ends with a result, an error or its time-out, whatever the server does. What a task
-        that is cancelled has in line is withdrawn, and what it is given too late goes back.
+Errors: a call ends with a result, an error or its time-out, whatever the server does. When its task
+        is cancelled, its queued entries are withdrawn, and late grants released or cancelled.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from ._quota_requests import Form, Outcome, QuotaEntry
 from ._requests import Batch, Question
 from .errors import Closed, Overloaded, SluicegateError, TimedOut
 
-# Entries of several turns gather in one batch while the window is full; they share a time-out, so
-# a batch gathers for no longer than this part of it.
+# Entries of several loop iterations gather in one batch while the window is full. They share a
+# time-out, so a batch gathers for no longer than this part of it.
 GATHERING = 1 / 16
 
 
 class AsyncCaller(AsyncLink):
-    """What becomes of a call; its answer sets a future."""
+    """Runs calls; an answer sets the future of its call."""
 
     def __init__(self, address: str, settings: Settings) -> None:
         super().__init__(address, settings)
         self._process = os.getpid()
         self._gathering_until = 0.0
-        self._room: deque[asyncio.Future[None]] = deque()  # those who wait for it
+        self._room: deque[asyncio.Future[None]] = deque()  # of the callers that wait for room
         self._dispatcher.on_batch = self._time_batch
 
     async def _run_question(self, make: Callable[[Any], Question], timeout: Timeout) -> Any:
@@ -49,7 +49,7 @@ class AsyncCaller(AsyncLink):
     async def _ask_quota(self, form: Form, entry: QuotaEntry, timeout: Timeout,
                          wait_limit: float | None) -> Any:
         seconds = self._seconds(timeout, form.may_wait, wait_limit)
-        applies_policy = form.asks and not form.may_wait
+        applies_policy = form.needs_admission and not form.may_wait
         try:
             await self._admit(seconds)
         except TimedOut:
@@ -62,16 +62,16 @@ class AsyncCaller(AsyncLink):
         try:
             return await self._answer(future, seconds, applies_policy, None)
         except BaseException:
-            self._forgo(future)
+            self._cancel_unwanted(future)
             raise
 
-    def _forgo(self, future: asyncio.Future[Any]) -> None:
-        """Of a task that was cancelled, or whose time is over."""
+    def _cancel_unwanted(self, future: asyncio.Future[Any]) -> None:
+        """For a task that was cancelled, or whose call timed out."""
         if not future.done() or future.cancelled() or future.exception() is not None:
             future.cancel()
             self._dispatcher.abandon(future)
         elif isinstance(future.result(), Outcome) and future.result().reservation:
-            self._dispatcher.cancel_unwanted(future.result().reservation)  # told, but never heard
+            self._dispatcher.cancel_unwanted(future.result().reservation)  # not delivered
         self._flush_soon()
 
     async def _run_many(self, make: Callable[[Any], Call], timeout: float | None) -> Any:
@@ -120,13 +120,13 @@ class AsyncCaller(AsyncLink):
             self._belong_to(loop)
         while not self._has_room():
             if self._settings.when_full == "error":
-                raise Overloaded(f"{self._core.pending} calls are pending (max_pending)")
+                raise Overloaded(f"{self._dispatcher.pending} calls are pending (max_pending)")
             waiter: asyncio.Future[None] = loop.create_future()
             self._room.append(waiter)
             try:
                 await asyncio.wait_for(waiter, timeout)
             except asyncio.TimeoutError:
-                raise TimedOut(f"no room among {self._core.pending} pending calls in time"
+                raise TimedOut(f"no room among {self._dispatcher.pending} pending calls in time"
                                ) from None
         if self._dispatcher.is_closed:
             raise Closed("the client is closed")
@@ -171,14 +171,14 @@ class AsyncCaller(AsyncLink):
         self._dispatcher.has_abandoned = True
         self._make_room()
 
-    def _given_up(self, future: asyncio.Future[Any]) -> None:
-        """A wait that ended by itself has no place any more; a cancelled one leaves the line."""
+    def _withdraw_if_waiting(self, future: asyncio.Future[Any]) -> None:
+        """Withdraws a cancelled wait; one that ended normally has no place any more."""
         if future in self._dispatcher.places:
             self._dispatcher.abandon(future)
             self._flush_soon()
 
     def _time_batch(self, batch: Batch) -> None:
-        """One timer for all of a batch."""
+        """Starts one timer for all entries of a batch."""
         timeout = self._settings.timeout
         if timeout is None or self._loop is None:
             return
@@ -188,7 +188,7 @@ class AsyncCaller(AsyncLink):
         batch.on_answer = timer.cancel
 
     def _seal(self) -> None:
-        """One timer for all batches: most are sent before it is over."""
+        """Seals the batch by one timer for all batches: most are sent before it fires."""
         self._sealing = None
         if self._dispatcher.is_gathering and self._settings.timeout is not None:
             assert self._loop is not None
@@ -199,7 +199,7 @@ class AsyncCaller(AsyncLink):
 
     def _time_out_batch(self, batch: Batch, timeout: float) -> None:
         if self._dispatcher.is_open(batch):
-            self._dispatcher.seal()  # the loop was held up: nobody joins it any more
+            self._dispatcher.seal()  # the loop was blocked: no entry may join it any more
         for position, sink in enumerate(batch.sinks):
-            if position not in batch.extras:  # those have timers of their own
+            if position not in batch.extras:  # entries with options have their own timers
                 self._time_out(sink, timeout, True)

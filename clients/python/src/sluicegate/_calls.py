@@ -1,9 +1,9 @@
-"""Many entries of one caller, told in one result: what acquire_many() and its like ask.
+"""Calls with many entries of one caller and one result: acquire_many() and the like.
 
 Flow:   a Call is cut into Pieces, a frame each; up to `window` of them are outstanding at a time.
-Errors: the first one ends the call; what was decided before goes with it, as `partial`.
-Lives:  not safe for threads; the clients see to that. A call whose sink is done (timed out,
-        cancelled) asks nothing more, leaves the line, and gives back what it stood in line for.
+Errors: the first error ends the call; its `partial` has the verdicts decided before.
+Lives:  not thread-safe: the clients lock. A call whose sink is done (timed out, cancelled) sends
+        no more frames, withdraws its queued entries, and releases permits granted to them later.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _frames
-from ._requests import APPROVED, DRAINING, QUEUED, Request, copy_of, expect, reported
+from ._requests import APPROVED, DRAINING, QUEUED, Request, copy_of, expect, verdict_bytes
 from .errors import ConnectionLost, Draining, NotInterned, SluicegateError, StaleHandles
 from .quota import QuotaResults
 from .verdict import DETAIL_COLUMNS, Verdict, Verdicts
@@ -35,18 +35,18 @@ def pick(values: Any, positions: Positions) -> Any:
 
 
 class Call(abc.ABC):
-    """Many entries of one caller, told in one result."""
+    """Many entries of one caller, with one result."""
 
-    applies_policy = False  # the failure policy decides in the server's place
+    applies_policy = False  # the failure policy decides in place of the server
     may_ask_again = False  # with requeue=True
     may_wait = False
-    frame_entries_max = 8_192  # beside the client's own bound, and Welcome's
+    frame_entries_max = 8_192  # in addition to the client's own bound, and Welcome's
 
     def __init__(self, dispatcher: Dispatcher, sink: Any, count: int) -> None:
         self.dispatcher = dispatcher
         self.sink = sink
         self.count = count
-        self.pieces_out = 0  # outstanding, or about to be
+        self.pieces_out = 0  # outstanding, or about to be sent
         self.is_queued = False  # for its next piece
         self._next = 0
         self._waiting: set[Piece] = set()
@@ -129,7 +129,7 @@ class Call(abc.ABC):
         self.dispatcher.finished(1)
 
     def fail(self, error: Exception) -> None:
-        """Ends the call; what is outstanding of it is answered to nobody."""
+        """Ends the call; answers to its outstanding pieces are ignored."""
         if self.is_settled:
             return
         self._end()
@@ -188,7 +188,7 @@ class Piece(Request):
 
 
 class Options(NamedTuple):
-    """Columns of an acquire for many; a number holds for all entries."""
+    """Columns of an acquire for many keys; a number applies to all entries."""
 
     costs: int | Sequence[int] | None = None
     max_requests: int | Sequence[int] | None = None
@@ -251,7 +251,7 @@ class AcquireCall(Call):
     def take(self, piece: Piece, answer: _frames.Answer) -> None:
         if type(answer) is not _frames.VerdictsAnswer or answer.length != len(piece.positions):
             raise _frames.Malformed("not the answer to this Acquire")
-        raw = reported(answer.verdicts, answer.length)
+        raw = verdict_bytes(answer.verdicts, answer.length)
         if self.sink.done() or self.is_settled:
             self._release_unwanted(piece.positions, raw)
         self._store(piece.positions, raw)
@@ -266,7 +266,7 @@ class AcquireCall(Call):
 
     def take_granted(self, piece: Piece, answer: _frames.GrantedAnswer) -> None:
         entries = answer.entries.tolist()
-        raw = reported(answer.verdicts, len(entries))
+        raw = verdict_bytes(answer.verdicts, len(entries))
         if not piece.queued.issuperset(entries) or QUEUED in raw:
             raise _frames.Malformed("an entry was granted that does not wait")
         piece.queued.difference_update(entries)
@@ -280,7 +280,7 @@ class AcquireCall(Call):
             self._drained([p for p, verdict in zip(positions, raw) if verdict == DRAINING])
 
     def _drained(self, positions: list[int]) -> None:
-        self.entries_lost(positions, Draining("the server shuts down"))
+        self.entries_lost(positions, Draining("the server is shutting down"))
 
     def _store(self, positions: Positions, raw: bytes) -> None:
         if len(raw) == self.count and isinstance(positions, range):
@@ -301,7 +301,7 @@ class AcquireCall(Call):
                     column[position] = value
 
     def _release_unwanted(self, positions: Positions, raw: bytes) -> None:
-        """Nobody waits for this answer any more: permits that somebody stood in line for."""
+        """Releases permits that were granted after a wait whose caller has left."""
         if self.may_wait:
             for position, verdict in zip(positions, raw):
                 if verdict == APPROVED:
@@ -319,14 +319,14 @@ class AcquireCall(Call):
         return Verdicts(raw, self._columns)
 
 
-# What a server said but did not decide.
+# Verdicts that are no decisions become 0.
 _UNDECIDED = bytes(0 if byte in (QUEUED, DRAINING) else byte for byte in range(256))
 
 
 class HandleCall(AcquireCall):
-    """acquire_many_handles(). Numbers mean nothing to another connection: never asked there.
+    """acquire_many_handles(). Handles are valid on one connection: never sent on another one.
 
-    Entries do not wait: a permit that comes too late could not be given back by its number.
+    Entries do not wait: the client could not release a late permit by its handle.
     """
 
     may_ask_again = False
@@ -345,12 +345,12 @@ class HandleCall(AcquireCall):
 
 
 def slice_of(handles: bytes, positions: Positions) -> bytes:
-    assert isinstance(positions, range)  # only what is asked again is out of order
+    assert isinstance(positions, range)  # only entries sent a second time are out of order
     return handles[4 * positions.start:4 * positions.stop]
 
 
 def stale() -> StaleHandles:
-    return StaleHandles("these handles are of a connection that is gone: intern the keys again")
+    return StaleHandles("these handles are of a lost connection: intern the keys again")
 
 
 class ReleaseCall(Call):
@@ -388,7 +388,7 @@ class InternCall(Call):
     def encode(self, frame_id: int, positions: Positions) -> bytes:
         self._generation = self._generation or self.dispatcher.generation
         if self._generation != self.dispatcher.generation:
-            raise stale()  # the first part of the numbers is void
+            raise stale()  # the handles of the first part are invalid now
         return _frames.encode_intern(frame_id, _frames.encode_keys(pick(self._keys, positions)))
 
     def take(self, piece: Piece, answer: _frames.Answer) -> None:
@@ -397,7 +397,7 @@ class InternCall(Call):
             raise _frames.Malformed("not the answer to this Intern")
         place = slice(piece.positions.start, piece.positions.stop)
         self._handles[place] = answer.handles
-        self._raw[place] = reported(answer.verdicts, len(answer.handles))
+        self._raw[place] = verdict_bytes(answer.verdicts, len(answer.handles))
 
     def result(self) -> Handles:
         handles = Handles(self._handles, (self.dispatcher.identity, self._generation))
@@ -412,8 +412,8 @@ class InternCall(Call):
         return handles
 
 
-class Handles(array):  # type: ignore[type-arg]  # array('I'), which knows its connection
-    """Numbers of keys: an array('I') that remembers which connection they are of."""
+class Handles(array):  # type: ignore[type-arg]  # array('I')
+    """Handles of keys: an array('I') that remembers their connection."""
 
     origin: tuple[object, int] | None
 
@@ -432,7 +432,7 @@ class Handles(array):  # type: ignore[type-arg]  # array('I'), which knows its c
 
 
 def origin_of(buffer: object) -> tuple[object, int] | None:
-    """Whose numbers these are, through memoryviews and numpy's views; None if that is not told."""
+    """The origin of handles, through memoryviews and numpy's views; None if it is unknown."""
     for _ in range(16):
         if isinstance(buffer, Handles):
             return buffer.origin

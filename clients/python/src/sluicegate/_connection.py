@@ -1,8 +1,10 @@
-"""One connection's dialogue, without a socket: Hello, what is outstanding, what waits.
+"""One connection's dialogue, without a socket: Hello, outstanding and waiting requests.
 
-Flow:   opening() and send() give bytes to be sent; receive() takes bytes and tells the requests.
-Shape:  docs/protocol.md: Welcome's limits on frames, their bytes and their number are kept here.
-Errors: Malformed for what no server may send; ConnectionLost when it ends the connection itself.
+Flow:   opening() and send() give bytes to be sent; receive() takes bytes and passes the answers to
+        their requests.
+Shape:  docs/protocol.md: this enforces Welcome's bounds on frames, their bytes and their number.
+Errors: Malformed for what a server must not send; ConnectionLost when the server ends the
+        connection.
 Lives:  one TCP connection, never a second one.
 """
 
@@ -52,7 +54,7 @@ class Connection:
         return request.encode(self._next_id)
 
     def fits(self, size: int) -> bool:
-        """Whether a frame of this size may be outstanding beside the others."""
+        """Whether a frame of this size may be outstanding in addition to the others."""
         assert self.welcome is not None
         return (len(self._outstanding) < self.welcome.outstanding_frames_max
                 and self._bytes_out + size <= self.welcome.outstanding_bytes_max)
@@ -75,7 +77,7 @@ class Connection:
             self._take(_frames.decode(frame))
 
     def receive_lone(self, data: bytes) -> bool:
-        """receive() of what most answers to a lone acquire are: one whole frame of 72 bytes."""
+        """receive() for most answers to a lone acquire: one frame of 72 bytes. False for others."""
         if len(data) != 72 or data[4:8] != b"\x08\0\0\0" or self._splitter.is_within_a_frame:
             return False
         answer = _frames.decode(data)
@@ -98,7 +100,7 @@ class Connection:
             self.going_away = answer.reason
         elif isinstance(answer, _frames.ErrorAnswer):
             self._take_error(answer)
-        elif not isinstance(answer, _frames.UnknownAnswer):  # a newer server's: for nobody here
+        elif not isinstance(answer, _frames.UnknownAnswer):  # a newer server's kind: ignored
             self._take_answer(answer)
             self.answers += 1  # of a peer that speaks the protocol
 
@@ -108,7 +110,7 @@ class Connection:
             if not request.answered(answer):
                 self._waiting[answer.id] = request
         except BaseException:  # Malformed, or a signal's handler raised
-            self._outstanding[answer.id] = request  # not answered: end() tells its callers
+            self._outstanding[answer.id] = request  # not answered: end() returns it
             raise
 
     def _answered(self, frame_id: int) -> Request:
@@ -126,10 +128,10 @@ class Connection:
         if isinstance(answer, _frames.ErrorAnswer):
             refused = Refused(code_of(answer.code), answer.text)
             error = Draining if refused.code is ErrorCode.DRAINING else Unreachable
-            raise error(f"the server took no Hello: {refused.code.name.lower()}: "
+            raise error(f"the server refused Hello: {refused.code.name.lower()}: "
                         f"{answer.text}") from refused
         if isinstance(answer, _frames.GoAway):
-            raise Draining(f"the server shuts down: {answer.reason}")
+            raise Draining(f"the server is shutting down: {answer.reason}")
         if not isinstance(answer, _frames.Welcome) or answer.id != HELLO_ID:
             raise _frames.Malformed("the first answer is no Welcome")
         if answer.version != _frames.PROTOCOL_VERSION:
@@ -146,12 +148,12 @@ class Connection:
                                  f"{refused.code.name.lower()}: {answer.text}") from refused
         request = self._answered(answer.id)
         if refused.code is ErrorCode.DRAINING:
-            request.lost(Draining(f"the server shuts down: {answer.text}"))
+            request.lost(Draining(f"the server is shutting down: {answer.text}"))
         else:
             request.failed(refused)
 
     def end(self) -> list[Request]:
-        """All that will have no answer any more, in the order sent."""
+        """Returns the requests that will get no answer, in the order sent."""
         requests = {**self._waiting, **self._outstanding}
         self._waiting.clear()
         self._outstanding.clear()

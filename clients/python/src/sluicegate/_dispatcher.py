@@ -1,11 +1,12 @@
-"""What both clients share: the queue in front of the connection, and what a loss means. No I/O.
+"""Shared by both clients: the queue in front of the connection, and the handling of a loss. No I/O.
 
-Flow:   ask() and start() queue; output() makes frames of what may be sent; receive() completes.
-        connecting() -> bytes of Hello; disconnected() ends everything that was outstanding.
-Shape:  single acquires gather in one batch while two batches are outstanding: nothing is delayed
-        by a timer, and load makes frames larger. Calls take turns, a frame each.
-Errors: by the failure policy (Settings.on_failure); what can not be sent is told to its sink.
-Lives:  not safe for threads; the clients see to that. Bound: `max_pending` sinks.
+Flow:   ask() and start() queue; output() makes the frames that may be sent; receive() completes
+        requests. connecting() -> bytes of Hello; disconnected() ends all outstanding requests.
+Shape:  single acquires gather in one batch while two batches are outstanding: no timer delays
+        them, and load makes frames larger. Calls send a frame each, round robin.
+Errors: by the failure policy (Settings.on_failure); a sink gets the error of a request that cannot
+        be sent.
+Lives:  not thread-safe: the clients lock. Bound: `max_pending` sinks.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ._calls import Call, ReleaseCall, origin_of, stale
 from ._connection import Connection
 from ._quota_frames import CALLS_MAX
 from ._quota_requests import Cancellation, Form, QuotaBatch, QuotaEntry
-from ._requests import Batch, Entry, Nobody, Request, Withdrawal, copy_of
+from ._requests import Batch, Entry, NullSink, Request, Withdrawal, copy_of
 from .errors import (Closed, ConnectionLost, Draining, LimitExceeded, ProtocolError,
                      SluicegateError, StaleHandles, Unreachable)
 from .verdict import Verdict
@@ -32,7 +33,7 @@ from .verdict import Verdict
 Result = TypeVar("Result")
 BATCHES_OUT_MAX = 2  # one is answered while the next is on its way
 WITHDRAW_ENTRIES_MAX = 1024  # of one frame
-SHARD_MAX = 0xFFFFFFFE  # Hello has 32 bits, and 0 for none
+SHARD_MAX = 0xFFFFFFFE  # Hello has 32 bits, and 0 means none
 
 
 ADDRESS = re.compile(r"(\[(?P<ipv6>[^][/\s]+)\]|(?P<host>[^][/\s]+)):(?P<port>[0-9]{1,5})")
@@ -82,7 +83,7 @@ def parse_address(address: str) -> tuple[str, int]:
 
 
 def milliseconds(seconds: float | None, what: str) -> int:
-    """Rounded up, so that a wait is never cut short; 0 stands for none."""
+    """Rounds up, so that a wait never ends early; 0 stands for none."""
     if seconds is None:
         return 0
     if not 0 < seconds <= _frames.WAIT_LIMIT_MS_MAX / 1000:
@@ -100,7 +101,7 @@ def entry_of(cost: int, wait: bool, wait_limit: float | None, max_requests: int 
 
 
 def whole(name: str, value: int, least: int, most: int = _frames.NUMBER_MAX) -> int:
-    """Checked when the call is made: later it would spoil the frame for others too."""
+    """Checks a number when the call is made: later it would spoil a frame with other entries."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -111,7 +112,7 @@ def whole(name: str, value: int, least: int, most: int = _frames.NUMBER_MAX) -> 
 
 
 class Backoff:
-    """When the next connection may be tried: exponential, with jitter. Time is an argument."""
+    """Decides when the client may connect next: exponential, with jitter. Time is an argument."""
 
     def __init__(self, first: float, longest: float) -> None:
         self._first = first
@@ -137,7 +138,7 @@ class Dispatcher:
         self.generation = 0  # of connections
         self.backoff = Backoff(*settings.backoff)
         self.last_error: ConnectionLost | None = None
-        self.pending = 0  # sinks that are not told yet
+        self.pending = 0  # sinks without a result yet
         self.has_abandoned = False
         self.is_closed = False
         # Of single entries that may wait.
@@ -146,17 +147,17 @@ class Dispatcher:
         self._open = Batch(self)  # gathers
         self._batches: deque[Batch] = deque()  # full, or followed by another
         self._quota_batches: deque[QuotaBatch] = deque()
-        self._open_quotas: dict[Form, QuotaBatch] = {}  # those of them that gather
-        self._again: deque[Request] = deque()  # go first
-        self._calls: deque[Call] = deque()  # those that may send their next piece
+        self._open_quotas: dict[Form, QuotaBatch] = {}  # of the quota batches, those that gather
+        self._again: deque[Request] = deque()  # sent first
+        self._calls: deque[Call] = deque()  # may send their next piece
         self._withdrawals: dict[int, list[int]] = {}
-        self._returns: list[tuple[str | bytes, int]] = []
-        self._unwanted: list[int] = []  # reservations to be cancelled
-        self._oldest_handles = 0  # generation of the first handles given out
-        self.policy_verdict = {"error": None, "open": Verdict.PASSED_UNASKED,
-                               "closed": Verdict.DENIED_UNASKED}[settings.on_failure]
+        self._unwanted_permits: list[tuple[str | bytes, int]] = []  # to be released
+        self._unwanted_reservations: list[int] = []  # to be cancelled
+        self._oldest_handles = 0  # generation of the first handles
+        self.policy_verdict = {"error": None, "open": Verdict.APPROVED_BY_POLICY,
+                               "closed": Verdict.DENIED_BY_POLICY}[settings.on_failure]
 
-    # --- what is asked
+    # --- requests
 
     @property
     def is_full(self) -> bool:
@@ -174,7 +175,7 @@ class Dispatcher:
         batch.add(key, sink, entry)
 
     def ask_quota(self, form: Form, entry: QuotaEntry, sink: Any) -> None:
-        """A single call about quotas: those of the same form gather in one frame."""
+        """A single call about quotas: calls of the same form gather in one frame."""
         self.pending += 1
         batch = self._open_quotas.get(form)
         if batch is None or batch.entries >= min(self.options.frame_entries, CALLS_MAX):
@@ -183,7 +184,7 @@ class Dispatcher:
         batch.add(entry, sink)
 
     def seal(self) -> None:
-        """What comes from now on gathers in another batch."""
+        """Closes the open batch: later acquires gather in another one."""
         if self._open.keys:
             self._batches.append(self._open)
             self._open = Batch(self)
@@ -208,13 +209,13 @@ class Dispatcher:
         self._again.append(request)
 
     def generation_of(self, handles: object) -> int:
-        """The connection that these numbers are of; StaleHandles if it is not the present one."""
+        """The generation of these handles; StaleHandles unless it is the current connection's."""
         origin = origin_of(handles)
         if origin is None:
-            # Only one connection has given out numbers so far: there is nothing to mix up.
+            # Valid only if all handles so far are of one connection: then they cannot be mixed up.
             origin = (self.identity, self._oldest_handles)
         if origin[0] is not self.identity:
-            raise StaleHandles("these handles were given by another client")
+            raise StaleHandles("these handles are of another client")
         if origin[1] != self.generation or self.connection is None:
             raise stale()
         return self.generation
@@ -222,10 +223,10 @@ class Dispatcher:
     def interned(self, generation: int) -> None:
         self._oldest_handles = self._oldest_handles or generation
 
-    # --- what is given up
+    # --- abandoned calls
 
     def abandon(self, sink: Any) -> None:
-        """The caller of a single acquire waits no more; the sink is done."""
+        """The caller of a single call waits no more; its sink is done."""
         self.has_abandoned = True
         place = self.places.get(sink)
         if place is not None:
@@ -233,7 +234,7 @@ class Dispatcher:
             batch.withdraw(position)
 
     def drop_abandoned(self) -> None:
-        """What was given up before it was sent leaves: a server that hangs must not fill us."""
+        """Drops abandoned calls that are not sent: a hanging server must not fill the client."""
         if not self.has_abandoned:
             return
         self.has_abandoned = False
@@ -252,13 +253,13 @@ class Dispatcher:
         self._withdrawals.setdefault(frame_id, []).extend(entries)
 
     def release_unwanted(self, key: str | bytes, cost: int) -> None:
-        self._returns.append((key, cost))
+        self._unwanted_permits.append((key, cost))
 
     def cancel_unwanted(self, reservation: int) -> None:
-        """Nobody was told of it: what it charges goes back."""
-        self._unwanted.append(reservation)
+        """Its caller never received it: it will be cancelled, which refunds its charge."""
+        self._unwanted_reservations.append(reservation)
 
-    # --- what was decided
+    # --- completed calls
 
     def finished(self, sinks: int) -> None:
         self.pending -= sinks
@@ -275,12 +276,12 @@ class Dispatcher:
         return now >= self.backoff.not_before
 
     def connecting(self) -> bytes:
-        """A TCP connection stands; what to send first."""
+        """Called when a TCP connection is established; returns the bytes to send first."""
         self.connection = Connection()
         return self.connection.opening(self.options.client_name, self.options.shard)
 
     def receive(self, data: bytes) -> None:
-        """Raises ConnectionLost when the connection is of no use any more."""
+        """Raises ConnectionLost when the connection is no longer usable."""
         connection = self.connection
         assert connection is not None
         was_welcome = connection.welcome is not None
@@ -290,10 +291,10 @@ class Dispatcher:
         if connection.answers:
             self.backoff.succeeded()
         if connection.going_away is not None and connection.is_idle:
-            raise Draining(f"the server shuts down: {connection.going_away}")
+            raise Draining(f"the server is shutting down: {connection.going_away}")
 
     def receive_lone(self, data: bytes) -> bool:
-        """receive() for the commonest answer; False if it is another, and nothing was done."""
+        """receive() for the most frequent answer; False, without effect, for any other."""
         assert self.connection is not None
         return self._guarded(self.connection.receive_lone, data)
 
@@ -305,7 +306,7 @@ class Dispatcher:
             raise ProtocolError(f"the peer does not speak the protocol: {error}") from error
 
     def disconnected(self, error: ConnectionLost, now: float) -> None:
-        """Every request that was outstanding is told; with requeue=True it is asked again."""
+        """Ends every outstanding request as lost; with requeue=True it is sent again."""
         connection, self.connection = self.connection, None
         self.last_error = error
         if connection is None or not connection.answers:
@@ -319,15 +320,15 @@ class Dispatcher:
             self._again.extend(kept)
 
     def fail_queued(self, error: SluicegateError) -> None:
-        """All that was not sent; what may be asked again stays, unless the client is closed."""
+        """Fails all requests that were not sent; with requeue=True only if the client is closed."""
         if not self.options.requeue or self.is_closed:
             self._fail_queued(error, is_lost=isinstance(error, ConnectionLost))
 
     def fail_all(self, error: ConnectionLost) -> None:
-        """After disconnected(), whatever state an interrupted call has left."""
+        """Fails everything after disconnected(), in whatever state an interrupted call left it."""
         self._withdrawals.clear()
-        self._returns.clear()
-        self._unwanted.clear()
+        self._unwanted_permits.clear()
+        self._unwanted_reservations.clear()
         self._fail_queued(error, is_lost=not self.options.requeue)
         self.places.clear()
         self.pending = 0
@@ -349,7 +350,7 @@ class Dispatcher:
 
     def unreachable(self, now: float) -> Unreachable:
         wait = max(0.0, self.backoff.not_before - now)
-        return Unreachable(f"no connection ({self.last_error}); tried again in {wait:.2f} s")
+        return Unreachable(f"no connection ({self.last_error}); next attempt in {wait:.2f} s")
 
     def close(self) -> None:
         self.is_closed = True
@@ -359,8 +360,8 @@ class Dispatcher:
             request.failed(error)
         self.fail_queued(error)
         self._withdrawals.clear()
-        self._returns.clear()
-        self._unwanted.clear()
+        self._unwanted_permits.clear()
+        self._unwanted_reservations.clear()
 
     @property
     def wants_to_send(self) -> bool:
@@ -369,19 +370,19 @@ class Dispatcher:
 
     @property
     def is_quiet(self) -> bool:
-        """Nothing is asked by anybody."""
+        """True when no call is pending."""
         connection = self.connection
         return (not self.pending and connection is not None and connection.is_idle
-                and connection.takes_requests and not self.has_chores)
+                and connection.takes_requests and not self.has_cleanup)
 
     @property
     def is_gathering(self) -> bool:
-        """Single acquires stand in a batch that more may join."""
+        """True when single acquires are in a batch that more may join."""
         return bool(self._open.keys)
 
     @property
-    def has_chores(self) -> bool:
-        return bool(self._withdrawals or self._returns or self._unwanted)
+    def has_cleanup(self) -> bool:
+        return bool(self._withdrawals or self._unwanted_permits or self._unwanted_reservations)
 
     # --- frames
 
@@ -391,8 +392,8 @@ class Dispatcher:
         if connection is None or not connection.takes_requests:
             return b""
         frames: list[bytes] = []
-        if self.has_chores:
-            self._add_chores()
+        if self.has_cleanup:
+            self._add_cleanup()
         while (request := self._next_request(connection)) is not None:
             frame = self._encoded(connection, request)
             if frame is None:
@@ -405,19 +406,19 @@ class Dispatcher:
         self.has_abandoned = self.has_abandoned and self.wants_to_send
         return frames[0] if len(frames) == 1 else b"".join(frames)
 
-    def _add_chores(self) -> None:
+    def _add_cleanup(self) -> None:
         for target, entries in self._withdrawals.items():
             for start in range(0, len(entries), WITHDRAW_ENTRIES_MAX):
                 self._again.append(Withdrawal(target, entries[start:start + WITHDRAW_ENTRIES_MAX]))
         self._withdrawals.clear()
-        if self._returns:
-            keys, costs = zip(*self._returns)
-            self._returns.clear()
-            self.start(ReleaseCall(self, Nobody(), keys, costs))
+        if self._unwanted_permits:
+            keys, costs = zip(*self._unwanted_permits)
+            self._unwanted_permits.clear()
+            self.start(ReleaseCall(self, NullSink(), keys, costs))
 
-        for start in range(0, len(self._unwanted), CALLS_MAX):
-            self._again.append(Cancellation(self._unwanted[start:start + CALLS_MAX]))
-        self._unwanted = []
+        for start in range(0, len(self._unwanted_reservations), CALLS_MAX):
+            self._again.append(Cancellation(self._unwanted_reservations[start:start + CALLS_MAX]))
+        self._unwanted_reservations = []
 
     def _next_request(self, connection: Connection) -> Request | None:
         if self._again:
@@ -453,7 +454,7 @@ class Dispatcher:
         return batch.without_done() if self.has_abandoned else batch
 
     def _encoded(self, connection: Connection, request: Request) -> bytes | None:
-        """None when it can not be sent: it was split, or its callers were told."""
+        """None when it cannot be sent: then it was split, or its sinks got the error."""
         assert connection.welcome is not None
         try:
             if request.entries <= connection.welcome.frame_entries_max:

@@ -1,10 +1,10 @@
 """Builds the client's frames and reads the server's.
 
 Flow:   keys and columns -> encode_*() -> bytes; bytes -> Splitter -> decode() -> an answer.
-Shape:  docs/protocol.md; those of quotas are in _quota_frames.py. The tests hold the numbers here
-        against the schema.
+Shape:  docs/protocol.md; frames of quotas are in _quota_frames.py. The tests compare the numbers
+        here with the schema.
 Units:  sizes and offsets in bytes, unless named _words; little-endian on any machine.
-Errors: Malformed for whatever no server may send; ValueError for what can not be encoded.
+Errors: Malformed for what a server must not send; ValueError for what cannot be encoded.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from ._quota_frames import QuotaAnswers as QuotaAnswers
 from ._quota_frames import UsageReply as UsageReply
 
 PROTOCOL_VERSION = 1
-KEEP = 0xFFFFFFFF  # in an override column: what the key has stays
+KEEP = 0xFFFFFFFF  # in an override column: no override
 NO_HANDLE = 0xFFFFFFFF
-KEY_BYTES_MAX = 65_535  # what a key size can say; a server announces less
+KEY_BYTES_MAX = 65_535  # as a key's size has 16 bits; a server announces less
 WAIT_LIMIT_MS_MAX = 3_600_000
 FLAG_MAY_WAIT = 1
 
-# Bounds of what is taken from a server; today's sends 512 KiB in one segment.
+# Bounds of frames from a server; today's sends 512 KiB in one segment.
 FRAME_BYTES_MAX = 16 << 20
 SEGMENTS_MAX = 8
 
@@ -53,10 +53,10 @@ class Keys(NamedTuple):
 
 
 def encode_keys(keys: Sequence[str | bytes]) -> Keys:
-    """Joining first brings the keys into the cache all at once; then their lengths cost little."""
+    """Joins first: that brings all keys into the cache, so their lengths cost little then."""
     count = len(keys)
     try:
-        text = "".join(keys)  # type: ignore[arg-type]  # bytes are told by the TypeError
+        text = "".join(keys)  # type: ignore[arg-type]  # bytes raise TypeError
         if text.isascii():
             return Keys(text.encode(), packer(count, "H").pack(*map(len, keys)), count)
     except TypeError:
@@ -86,12 +86,12 @@ def _unfit_key(keys: Sequence[str | bytes]) -> ValueError:
             return ValueError(f"the key {key!r:.80} has no UTF-8: {error.reason}")
         if size > KEY_BYTES_MAX:
             return ValueError(f"the key {key!r:.80} has {size} bytes; at most {KEY_BYTES_MAX}")
-    return ValueError("a key can not be encoded")
+    return ValueError("a key cannot be encoded")
 
 
 def handle_bytes(handles: object) -> bytes:
-    """The bytes of a buffer of 32-bit numbers, as the wire has them."""
-    view = memoryview(handles)  # type: ignore[arg-type]  # raises TypeError for what is no buffer
+    """The bytes of a buffer of 32-bit numbers, in the byte order of the wire."""
+    view = memoryview(handles)  # type: ignore[arg-type]  # raises TypeError if it is no buffer
     if view.itemsize != 4 or view.format not in ("I", "L", "i", "l", "<I", "<L", "=I", "@I"):
         raise TypeError(f"handles are a buffer of 32-bit numbers, as array('I'), not of format "
                         f"{view.format!r} with {view.itemsize} bytes")
@@ -116,7 +116,7 @@ def encode_hello(frame_id: int, client_name: str = "", wanted_shard: int | None 
 
 
 class Extras(NamedTuple):
-    """What an Acquire may bring beside its keys; the default is what most bring."""
+    """The optional columns and fields of an Acquire; most have the defaults."""
 
     details: int = 0
     flags: int = 0
@@ -128,7 +128,8 @@ class Extras(NamedTuple):
 
 
 PLAIN = Extras()
-# Table, root, frame, body pointer, data, keys, keySizes, four null pointers: the commonest frame.
+# The most frequent frame: table, root, frame, body pointer, data, keys, keySizes, four null
+# pointers.
 _PLAIN_ACQUIRE = struct.Struct("<IIQQQQQIIIIQQQQ")
 _ROOT = 1 << 48 | 2 << 32
 _BODY_OF_ACQUIRE = 6 << 48 | 1 << 32
@@ -216,7 +217,7 @@ Columns = dict[str, "array[int]"]
 
 
 class VerdictsAnswer(NamedTuple):
-    """`verdicts` is one byte when all agree; `details` are the columns asked for, by name."""
+    """`verdicts` is one byte when all are equal; `details` has the requested columns by name."""
 
     id: int
     length: int  # entries answered
@@ -322,7 +323,7 @@ class Splitter:
 
 
 def frame_bytes(data: bytes, start: int = 0) -> int:
-    """The size of the frame that begins here, or as much as is known of it."""
+    """The size of the frame that begins here, or the part that is known so far."""
     available = len(data) - start
     if available < 8:
         return 8
@@ -343,15 +344,15 @@ def frame_bytes(data: bytes, start: int = 0) -> int:
 
 # ---- reading ------------------------------------------------------------------------------------
 
-# A Verdicts frame without details, as the server lays it out: table, root, id, kind, pointer to
-# the body, count, pointer to the verdicts, pointer to the details.
+# A Verdicts frame without details, in standard layout: table, root, id, kind, pointer to the body,
+# count, pointer to the verdicts, pointer to the details.
 _PLAIN_VERDICTS = struct.Struct("<IIQQQQQIIQ")
 _BODY_OF_VERDICTS = 2 << 48 | 1 << 32
 _AFTER_POINTERS = 1 << 2 | 1
 
 
 def decode(frame: bytes) -> Answer:
-    """One ServerFrame. The commonest one is known by its fixed words; all others are read."""
+    """Decodes one ServerFrame. Fast path: recognises the most frequent one by its fixed words."""
     if len(frame) >= 72:
         (table, _, root, frame_id, kind, body, count, pointer, size,
          details) = _PLAIN_VERDICTS.unpack_from(frame)

@@ -1,11 +1,11 @@
-"""Who of many threads reads the one connection: a leader, which tells the others.
+"""Chooses the thread that reads the one connection: the leader, which wakes the other threads.
 
-Flow:   _drive(): a thread waits until something is over. The first one leads: it alone reads the
-        socket. The others follow: each sleeps on a lock of its own until its answer has come, or it
-        is to lead. So a lone caller costs no thread switch.
+Flow:   _drive(): a thread waits until its call is over. The first thread leads: it alone reads the
+        socket. The others follow: each sleeps on its own lock until its answer has arrived, or it
+        becomes the leader. So a lone caller costs no thread switch.
 Units:  seconds.
-Errors: an interruption, at whatever line, leaves the lead to another thread; where nobody can know
-        what was sent or taken, the connection is given up.
+Errors: an interruption, at whatever line, passes the lead to another thread. If it is unknown
+        which bytes were sent or taken, the client drops the connection.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ._link import RECEIVE_BYTES, TICK_S, Link
 from ._sockets import poll_once, shut_down
 from .errors import ConnectionLost
 
-IDLE_CHECK_S = 0.1  # a connection unused for longer may have been ended by the server
-SLEEPS_AFTER_SPIN = 8  # so far-away servers cost little
-WITHDRAW_POLL_S = 0.01  # what was given up may be over without a word to who sees it off
+IDLE_CHECK_S = 0.1  # the server may have closed a connection that was unused for longer
+SLEEPS_AFTER_SPIN = 8  # so that spinning costs little with distant servers
+WITHDRAW_POLL_S = 0.01  # a follower that awaits its withdrawal is not woken by it, so it polls
 
 
 class Slot:
-    """Where a thread's answer goes. All of it happens under the client's lock."""
+    """Receives a thread's answer. Used under the client's lock only."""
 
     __slots__ = ("_done", "error", "lock", "result", "thread")
 
@@ -35,7 +35,7 @@ class Slot:
         self.result: Any = None
         self.error: BaseException | None = None
         self.lock: threading.Lock | None = None  # held while the thread follows
-        self.thread = 0  # which leads or follows
+        self.thread = 0  # the one that leads or follows
 
     def done(self) -> bool:
         return self._done
@@ -58,17 +58,17 @@ class Slot:
 
 
 class Lead(Link):
-    """The threads that wait for their answers, or for room."""
+    """Manages the threads that wait for their answers, or for room."""
 
     def _begin(self) -> None:
         super()._begin()
-        self._room: dict[Slot, None] = {}  # those who wait for it
+        self._room: dict[Slot, None] = {}  # of the threads that wait for room
         self._leader: Slot | None = None
         self._followers: dict[Slot, None] = {}
-        self._sleeps_left = 0  # before it is tried again to look without sleeping
+        self._sleeps_left = 0  # receives that sleep at once, before the next one spins again
 
     def _drive(self, slot: Slot, deadline: float | None, is_over: Callable[[], bool]) -> bool:
-        """Until it is over, or the deadline has passed: then False."""
+        """Waits until `is_over`; False when the deadline has passed."""
         try:
             while True:
                 with self._lock:
@@ -84,7 +84,7 @@ class Lead(Link):
                     self._help_sending(behind)
                 else:
                     left = -1.0 if deadline is None else max(0.0, deadline - time.monotonic())
-                    # Who sees off what it gave up is woken by nobody.
+                    # No thread wakes one that waits for its withdrawal.
                     lock.acquire(timeout=left if not slot.done() else min(left, WITHDRAW_POLL_S))
         finally:
             with self._lock:
@@ -93,11 +93,11 @@ class Lead(Link):
                     self._hand_over()
 
     def _follow(self, slot: Slot) -> threading.Lock | None:
-        """A lock to wait for behind the leader; None: this thread leads."""
+        """The lock that this thread waits for as a follower; None: it leads."""
         slot.thread = threading.get_ident()
         leader = self._leader
         if leader is None or leader is not slot and leader.thread == slot.thread:
-            self._leader = slot  # in the second case it was interrupted while it handed over
+            self._leader = slot  # in the second case it was interrupted during _hand_over()
         if self._leader is slot:
             return None
         if slot.lock is None:
@@ -107,7 +107,7 @@ class Lead(Link):
         return slot.lock
 
     def _hand_over(self) -> None:
-        self._leader = None  # first: an interruption here leaves the lead to whoever wants it
+        self._leader = None  # first: after an interruption here any thread may lead
         while self._followers:
             slot = next(iter(self._followers))
             del self._followers[slot]
@@ -126,11 +126,11 @@ class Lead(Link):
                     slot.wake()
 
     def _interrupted(self) -> None:
-        """By a signal's handler that raised while something was sent or taken.
+        """Called when a signal handler raised while bytes were sent or taken.
 
-        Nobody knows what was, so the connection is given up, and with it all that was asked.
+        It is unknown which bytes were, so this drops the connection and ends all its calls.
         """
-        error = ConnectionLost("the connection was given up: a call on it was interrupted")
+        error = ConnectionLost("the connection was dropped: a call on it was interrupted")
         with self._lock:
             if self._socket is not None:
                 shut_down(self._socket)  # wakes the leader
@@ -144,7 +144,7 @@ class Lead(Link):
     # --- the leader
 
     def _lead(self, deadline: float | None, is_over: Callable[[], bool]) -> None:
-        """Reads until it is over or the deadline has passed."""
+        """Reads until `is_over`, or the deadline has passed."""
         while True:
             with self._lock:
                 if is_over():
@@ -162,7 +162,7 @@ class Lead(Link):
 
     def _wait_and_receive(self, opened: socket.socket, deadline: float | None,
                           has_rest: bool) -> None:
-        """To the millisecond, or while there is something to be sent too."""
+        """For a deadline to the millisecond, or while there are bytes to send."""
         wait_s = TICK_S if deadline is None else min(TICK_S, max(0.0, deadline - time.monotonic()))
         try:
             readable, writable = poll_once(opened, has_rest, wait_s)
@@ -191,9 +191,9 @@ class Lead(Link):
             raise
 
     def _receive_soon(self, opened: socket.socket) -> bytes:
-        """Looks for the answer a moment before it sleeps; not while that never paid of late.
+        """Spins for a moment before it sleeps, unless spinning was useless lately.
 
-        A thread that sleeps comes back late and to a cold cache, most of all on a virtual machine.
+        A thread that sleeps resumes late and with a cold cache, most of all on a virtual machine.
         """
         if self._sleeps_left or self._followers or not self._settings.spin:
             self._sleeps_left = max(0, self._sleeps_left - 1)
@@ -208,7 +208,7 @@ class Lead(Link):
         return opened.recv(RECEIVE_BYTES)
 
     def _check_idle(self) -> None:
-        """A connection that ended while nobody used it is replaced, and costs no call."""
+        """Drops a connection that ended while it was idle, before a call is lost on it."""
         if (self._socket is None or self._leader is not None
                 or time.monotonic() - self._used < IDLE_CHECK_S):
             return
@@ -216,10 +216,10 @@ class Lead(Link):
         if connection is not None and connection.is_idle:
             self._check_closed("the server closed the idle connection")
 
-    # --- what the kernel did not take at once
+    # --- bytes that the kernel did not take at once
 
     def _help_sending(self, opened: socket.socket) -> None:
-        """By a follower: the leader may be within recv()."""
+        """Called by a follower: the leader may be inside recv()."""
         try:
             _, writable = poll_once(opened, True, TICK_S, read=False)
         except ValueError:

@@ -1,11 +1,11 @@
-"""The blocking client's one connection: it begins, sends, takes what came, and ends.
+"""The blocking client's one connection: connects, sends, takes received bytes, and disconnects.
 
-Flow:   _connect(): a socket, Hello and Welcome; _send_queued(): frames of what may be sent;
-        _take(): what was received. Who reads, and when, is told by _lead.py.
+Flow:   _connect(): a socket, Hello and Welcome; _send_queued(): the frames that may be sent;
+        _take(): received bytes. _lead.py chooses the thread that reads.
 Units:  seconds.
-Errors: what is asked meanwhile is told of a loss by the core (_dispatcher.py), by the failure policy.
+Errors: after a loss the Dispatcher (_dispatcher.py) ends the calls by the failure policy.
 Lives:  connects again after a loss, and in a forked child. Sending and taking happen under the
-        client's lock; connecting is the leader's alone, which takes the lock meanwhile.
+        client's lock; only the leader connects, and takes the lock for parts of it.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from ._sockets import open_socket, shut_down
 from .errors import ConnectionLost, Unreachable
 
 RECEIVE_BYTES = 65_536
-# recv() in the kernel ends after this long, to look at deadlines: unlike poll() it sets no
-# high-resolution timer, which on a virtual machine costs more than the answer takes.
+# recv() in the kernel returns after this time, so that the leader can check deadlines. Unlike
+# poll() it sets no high-resolution timer, which costs more than an answer on a virtual machine.
 TICK_S = 0.05
 TICK = struct.pack("ll", 0, round(TICK_S * 1e6))  # a timeval
 
 
 class Link(Base):
-    """Frames on a socket; nobody reads here."""
+    """Frames on a socket; the subclass Lead reads."""
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
-        self._opening: socket.socket | None = None  # until its Welcome has come
+        self._opening: socket.socket | None = None  # until its Welcome has arrived
         self._unsent = b""
-        self._used = 0.0  # when something was received
+        self._used = 0.0  # time of the last received bytes
 
     def _begin_in_child(self) -> None:
-        """After a fork: the connection is the parent's, and so are the threads that wait."""
+        """Starts afresh after a fork: connection and waiting threads belong to the parent."""
         if self._socket is not None:
             self._socket.close()
         was_closed = self._dispatcher.is_closed
@@ -47,7 +47,7 @@ class Link(Base):
         self._begin()
 
     def _disconnect(self) -> None:
-        """Of a client that is closed: every call that is outstanding ends with Closed."""
+        """For close(): ends every outstanding call with Closed."""
         self._dispatcher.close()
         opened, self._socket = self._socket, None
         if opened is not None:
@@ -57,7 +57,7 @@ class Link(Base):
             shut_down(self._opening)
 
     def _signal_room(self) -> None:
-        """Calls have ended: others may be waiting for their place."""
+        """Called after calls have ended: callers may wait for their room."""
         raise NotImplementedError
 
     # --- sending and taking
@@ -78,7 +78,7 @@ class Link(Base):
         except (BlockingIOError, InterruptedError):
             sent = 0
         except OSError:
-            sent = len(frames)  # the reader learns why, perhaps in the server's own words
+            sent = len(frames)  # the next read gets the cause, perhaps an Error frame
         self._unsent = frames[sent:]
 
     def _take(self, data: bytes, why: str) -> None:
@@ -89,7 +89,7 @@ class Link(Base):
             self._dispatcher.receive(data)
         except ConnectionLost as error:
             self._drop(error)
-        if self._dispatcher.wants_to_send or self._dispatcher.has_chores:
+        if self._dispatcher.wants_to_send or self._dispatcher.has_cleanup:
             self._send_queued()
         self._signal_room()
 
@@ -101,7 +101,7 @@ class Link(Base):
         self._dispatcher.disconnected(error, time.monotonic())
 
     def _check_closed(self, why: str) -> None:
-        """Takes what has come, and does not wait for more."""
+        """Takes received bytes, and does not wait for more."""
         if self._socket is None:
             return
         try:
@@ -115,7 +115,7 @@ class Link(Base):
     # --- connecting
 
     def _connect(self, deadline: float | None) -> None:
-        """By the leader. What is queued fails when there is no server, or it is too early."""
+        """Called by the leader. Queued calls fail without a server, or during the backoff."""
         now = time.monotonic()
         with self._lock:
             if not self._dispatcher.may_connect(now):
@@ -125,18 +125,18 @@ class Link(Base):
             else:
                 pause = 0.0
         if pause:
-            if self._settings.requeue:  # otherwise nothing is left to wait for
+            if self._settings.requeue:  # otherwise no queued call is left
                 self._pause(pause, deadline)
             return
         limit = now + self._settings.connect_timeout
         own_end = limit if deadline is None else min(limit, deadline)
         try:
-            self._introduce(own_end)
+            self._greet(own_end)
         except TimeoutError as error:
             own_time_is_over = own_end < limit and time.monotonic() >= own_end
-            self._failed_to_connect(error, gives_up=not own_time_is_over)
-        except Exception as error:  # as UnicodeError of a host's name
-            self._failed_to_connect(error, gives_up=True)
+            self._failed_to_connect(error, is_final=not own_time_is_over)
+        except Exception as error:  # for example UnicodeError of a host's name
+            self._failed_to_connect(error, is_final=True)
 
     def _pause(self, seconds: float, deadline: float | None) -> None:
         end = time.monotonic() + seconds
@@ -145,8 +145,8 @@ class Link(Base):
         while (left := end - time.monotonic()) > 0 and not self._dispatcher.is_closed:
             time.sleep(min(left, TICK_S))
 
-    def _introduce(self, end: float) -> None:
-        """Hello and Welcome on a new socket; it becomes the client's when that is done."""
+    def _greet(self, end: float) -> None:
+        """Exchanges Hello and Welcome on a new socket; then the client uses it."""
         opened = open_socket(self._host, self._port, max(0.001, end - time.monotonic()))
         try:
             with self._lock:
@@ -165,7 +165,7 @@ class Link(Base):
             opened.settimeout(None)
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, TICK)
             with self._lock:
-                self._settle_in(opened)
+                self._adopt(opened)
         except BaseException:
             opened.close()
             raise
@@ -176,19 +176,19 @@ class Link(Base):
         if self._dispatcher.is_closed:
             raise ConnectionLost("the client was closed")
 
-    def _settle_in(self, opened: socket.socket) -> None:
+    def _adopt(self, opened: socket.socket) -> None:
         self._stop_if_closed()
         self._socket = opened
         self._used = time.monotonic()
         self._send_queued()
 
-    def _failed_to_connect(self, cause: Exception, gives_up: bool) -> None:
+    def _failed_to_connect(self, cause: Exception, is_final: bool) -> None:
         error: ConnectionLost = Unreachable(f"{self.address}: {cause}")
         if isinstance(cause, ConnectionLost):
             error = type(cause)(f"{self.address}: {cause}")
         error.__cause__ = cause
         with self._lock:
-            if not gives_up:  # the leader's own time is over, not the connection's
+            if not is_final:  # the leader's call timed out, not the attempt
                 self._dispatcher.connection = None
                 return
             self._dispatcher.disconnected(error, time.monotonic())

@@ -1,9 +1,9 @@
-"""The asyncio client's one connection: it begins, sends, hands on what came, and ends.
+"""The asyncio client's one connection: connects, sends, receives and disconnects.
 
-Flow:   _flush_soon(): what a turn of the loop asks is sent together at its end; without a
+Flow:   _flush_soon(): sends the requests of one loop iteration together at its end; without a
         connection it makes one: Hello and Welcome. _Protocol: the bytes of one connection.
 Units:  seconds.
-Errors: what is asked meanwhile is told of a loss by the core (_dispatcher.py), by the failure policy.
+Errors: after a loss the Dispatcher (_dispatcher.py) ends the calls by the failure policy.
 Lives:  connects again after a loss.
 """
 
@@ -32,14 +32,14 @@ class AsyncLink(Base):
         self._sealing: asyncio.TimerHandle | None = None
 
     async def _disconnect(self) -> None:
-        """Of a client that is closed."""
+        """For close()."""
         connecting, self._connecting = self._connecting, None
         if connecting is not None:
             connecting.cancel()
             await asyncio.wait([connecting])
         protocol, self._protocol, self._transport = self._protocol, None, None
         if protocol is not None:
-            protocol.transport.abort()  # everybody was told: nothing is left to be sent
+            protocol.transport.abort()  # all calls are complete: nothing is left to be sent
             await protocol.closed
 
     def _end_in_child(self) -> None:
@@ -48,11 +48,11 @@ class AsyncLink(Base):
         self._loop = self._transport = self._protocol = None
 
     def _make_room(self) -> None:
-        """Calls have ended: others may be waiting for their place."""
+        """Called after calls have ended: callers may wait for their room."""
         raise NotImplementedError
 
     def _seal(self) -> None:
-        """Entries were left to gather: not for long."""
+        """Bounds how long entries gather."""
         raise NotImplementedError
 
     # --- sending and taking
@@ -76,9 +76,9 @@ class AsyncLink(Base):
             self._seal()
 
     def _received(self, data: bytes) -> None:
-        """By the protocol; raises ConnectionLost when the connection is of no use any more."""
+        """Called by the protocol; raises ConnectionLost when the connection is unusable."""
         self._dispatcher.receive(data)
-        if self._dispatcher.wants_to_send or self._dispatcher.has_chores:
+        if self._dispatcher.wants_to_send or self._dispatcher.has_cleanup:
             self._flush()
         self._make_room()
 
@@ -107,7 +107,7 @@ class AsyncLink(Base):
         await asyncio.sleep(max(0.0, self._dispatcher.backoff.not_before - self._loop.time()))
         error: ConnectionLost
         try:
-            await asyncio.wait_for(self._introduce(), self._settings.connect_timeout)
+            await asyncio.wait_for(self._greet(), self._settings.connect_timeout)
             self._connecting = None
             self._flush()
             return
@@ -117,17 +117,17 @@ class AsyncLink(Base):
         except ConnectionLost as lost:
             error = type(lost)(f"{self.address}: {lost}")
             error.__cause__ = lost
-        except Exception as cause:  # as UnicodeError of a host's name
+        except Exception as cause:  # for example UnicodeError of a host's name
             error = Unreachable(f"{self.address}: {cause}")
             error.__cause__ = cause
         self._connecting = None
         self._dispatcher.disconnected(error, self._loop.time())
         self._dispatcher.fail_queued(error)
         self._make_room()
-        self._flush_soon()  # with requeue, what is queued tries again
+        self._flush_soon()  # with requeue, queued calls cause another attempt
 
-    async def _introduce(self) -> None:
-        """Hello and Welcome; the connection becomes the client's when that is done."""
+    async def _greet(self) -> None:
+        """Sends Hello and awaits Welcome; then the client uses the connection."""
         assert self._loop is not None
         transport, protocol = await self._loop.create_connection(
             lambda: _Protocol(self), self._host, self._port)

@@ -1,10 +1,10 @@
-"""Cap'n Proto messages, without a library: what the frames of every kind are made of.
+"""Cap'n Proto messages, without a library: the parts of frames of every kind.
 
 Flow:   parts -> lay_out(), build() -> a frame; a frame -> Segments -> Struct -> numbers, columns.
 Shape:  every frame is built in one segment, structs before their columns, as Cap'n Proto's own
         builders do.
 Units:  sizes and offsets in bytes, unless named _words; little-endian on any machine.
-Errors: Malformed for whatever no peer may send; ValueError for what can not be encoded.
+Errors: Malformed for what a peer must not send; ValueError for what cannot be encoded.
 Source: Cap'n Proto encoding specification.
 """
 
@@ -30,15 +30,15 @@ TRAVERSED_BYTES_MAX = 64 << 20  # of one frame
 
 
 class Malformed(Exception):
-    """The peer sent what is not a frame of this protocol."""
+    """The peer sent bytes that are not a frame of this protocol."""
 
 
 # ---- building -----------------------------------------------------------------------------------
 
 class Column(NamedTuple):
-    """A list: the size of its elements as a pointer tells it, their number, their bytes.
+    """A list: the code of its element size in a pointer, the number of elements, their bytes.
 
-    Of structs (COMPOSITE): their words, and a tag before them.
+    For structs (COMPOSITE): the number of their words, and a tag before them.
     """
 
     element: int
@@ -47,12 +47,12 @@ class Column(NamedTuple):
 
     @property
     def pointer(self) -> int:
-        """To it, but for where it is."""
+        """A pointer to the list, without its offset."""
         return 1 | self.element << 32 | self.length << 35
 
 
 class Nested(NamedTuple):
-    """A struct within another one: words of its data, pointers, then all that they point to."""
+    """A struct within another one: its data, its pointers, then the targets of the pointers."""
 
     data_words: int
     pointers: int
@@ -93,7 +93,7 @@ def text(value: str) -> Column | None:
 
 def lay_out(data: bytes, parts: Sequence[Part]) -> bytes:
     """A struct: its data (whole words), its pointers, and its parts in the pointers' order."""
-    behind = len(parts)  # of the pointer, in words, where the next part comes
+    behind = len(parts)  # words from the pointer to the place of the next part
     head, tail = [data], list[bytes]()
     for part in parts:
         behind -= 1
@@ -122,8 +122,8 @@ _WIDTHS = {BYTES: 1, U16: 2, U32: 4, U64: 8}
 
 
 class Segments:
-    """Where the segments of a frame lie. Every pointer is checked against its segment's end, and
-    many pointers to the same bytes make no more work than a large frame."""
+    """The segments of a frame. Checks every pointer against the end of its segment, and bounds the
+    work for many pointers to the same bytes by that for a large frame."""
 
     def __init__(self, frame: bytes) -> None:
         self._left = TRAVERSED_BYTES_MAX
@@ -144,7 +144,7 @@ class Segments:
         return int(U64_AT.unpack_from(self.frame, at)[0])
 
     def follow(self, segment: int, at: int) -> tuple[int, int, int]:
-        """The pointer at `at`, through far pointers: (pointer, segment, where its target is)."""
+        """The pointer at `at`, through far pointers: (pointer, segment, place of its target)."""
         pointer = self.word(segment, at)
         if pointer & 3 != 2:
             return pointer, segment, at + 8 + 8 * _signed_offset(pointer)
@@ -190,7 +190,7 @@ class Struct:
 
     @classmethod
     def at(cls, segments: Segments, segment: int, at: int) -> Struct | None:
-        """That the pointer there points to; None where it is null."""
+        """The struct that the pointer at `at` points to; None where it is null."""
         pointer, segment, target = segments.follow(segment, at)
         if not pointer:
             return None

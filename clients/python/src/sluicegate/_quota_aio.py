@@ -1,9 +1,9 @@
 """Quotas of the asyncio client: those of _quota_client.py, awaited.
 
-Flow:   what a turn of the loop asks is sent together at its end.
+Flow:   the calls of one loop iteration are sent together at its end.
 Units:  seconds; tokens, requests, micro-units of cost.
-Errors: as of the blocking client. A task that is cancelled while it asks gets nothing: what it was
-        given nevertheless is cancelled.
+Errors: as for the blocking client. When a task is cancelled during a call, the client cancels the
+        reservation that the server may have made for it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import weakref
 from collections.abc import AsyncIterator, Coroutine, Generator, Iterable, Sequence
 from typing import Any, Generic, TypeVar, overload
 
-from . import _quota_arguments as asked
+from . import _quota_arguments as arguments
 from . import _quota_base as base
 from ._base import DEFAULT, Timeout
 from ._caller_aio import AsyncCaller
@@ -28,11 +28,11 @@ from .quota import Decision, Quota, QuotaResults, Stats, Usage
 
 
 class AsyncReservation(Held):
-    """What was reserved: settle it with what was used, or cancel it.
+    """A reservation: settle it with the used amounts, or cancel it.
 
-    An `async with` block that ends without either, by whatever way, cancels it: everything is given
-    back. Nothing is raised for what ended by itself, or whose server is gone: the lifetime ends it
-    there.
+    If the `async with` block ends without either, in whatever way, it cancels the reservation, and
+    the server refunds everything. It raises nothing if the reservation has ended already or the
+    server is unreachable: then the reservation ends with its lifetime.
     """
 
     def __init__(self, client: AsyncQuotaCalls, outcome: Outcome,
@@ -51,23 +51,23 @@ class AsyncReservation(Held):
     async def settle(self, input_tokens: int | None = None, output_tokens: int | None = None,
                      cached_input_tokens: int = 0, cost: int | None = None,
                      requests: int | None = None, *, timeout: Timeout = DEFAULT) -> None:
-        """Replaces the estimate by what was used; what is not told stays as reserved.
+        """Replaces the estimate by the used amounts; an amount that is not given stays as reserved.
 
-        A repeat changes nothing. More than was reserved is charged, too: the next ones wait.
+        A repeat changes nothing. Usage above the reservation is charged too: later calls wait.
         """
-        self.is_open = False  # also if it fails: work was done, so nothing must be given back
+        self.is_open = False  # also if it fails: the work was done, so no refund may follow
         if self.id:
             await self._client.settle(self.id, input_tokens, output_tokens, cached_input_tokens,
                                       cost, requests, timeout=timeout)
 
     async def cancel(self, keep_requests: bool = False, *, timeout: Timeout = DEFAULT) -> None:
-        """Gives everything back; the requests stay charged with keep_requests=True."""
+        """Refunds everything; the requests stay charged with keep_requests=True."""
         self.is_open = False
         if self.id:
             await self._client.cancel(self.id, keep_requests, timeout=timeout)
 
     async def extend(self, lifetime: float | None = None, *, timeout: Timeout = DEFAULT) -> None:
-        """Lives for `lifetime` seconds from now on; None: for as long as it last got."""
+        """Renews the lifetime to `lifetime` seconds from now; None: as long as the last one."""
         if self.id:
             try:
                 await self._client.extend(self.id, lifetime, timeout=timeout)
@@ -81,12 +81,12 @@ Kept = TypeVar("Kept", bound=AsyncReservation)
 
 
 class AsyncLease(AsyncReservation, Leased):
-    """A slot of a subject's concurrency limit. It is free again when the `async with` block
-    ends, by release(), or when its lifetime ends: a holder that dies keeps it no longer.
+    """A slot of a subject's concurrency limit. The end of the `async with` block, release() and the
+    end of its lifetime free it: a holder that dies keeps it no longer than that.
 
-    With renew=True a task extends it while somebody holds on to this object; `held` is false
-    once it is certain, or possible, that the slot was lost. Without it nobody looks at the
-    lifetime: `held` tells only whether it was ended here.
+    With renew=True a task extends it while this object is referenced; `held` is false once the
+    slot is lost, or may be lost. Without it the client does not watch the lifetime: `held` is false
+    only after this client has ended the lease.
     """
 
     def __init__(self, client: AsyncQuotaCalls, outcome: Outcome,
@@ -109,7 +109,7 @@ class AsyncLease(AsyncReservation, Leased):
         weakref.finalize(self, self._renewal.cancel).atexit = False  # its loop is closed by then
 
     async def _try_to_extend(self, lifetime: float) -> float:
-        """How long to pause before the next time; 0: it is over."""
+        """Returns the pause before the next renewal; 0: stop renewing."""
         since = time.monotonic()
         try:
             await self.extend(lifetime, timeout=lifetime / RENEWALS)
@@ -119,7 +119,7 @@ class AsyncLease(AsyncReservation, Leased):
 
 
 async def renewing(lease_of: weakref.ref[AsyncLease], lifetime: float) -> None:
-    """Holds on to the lease only while it extends it: who forgets a lease loses it."""
+    """References the lease only while it extends it: a lease that its holder drops expires."""
     pause = lifetime / RENEWALS
     while pause:
         await asyncio.sleep(pause)
@@ -160,15 +160,16 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
                 wait_limit: float | None = None, id: Subject | None = None,
                 owner: str | None = None, connection_bound: bool = False, limits: bool = False,
                 timeout: Timeout = DEFAULT) -> Reserving[AsyncReservation]:
-        """Reserves in all limits of all subjects, or raises QuotaDenied: then nowhere.
+        """Reserves in all limits of all subjects, or raises QuotaDenied and reserves nothing.
 
-        `subjects` is one name, or up to 8 that share a {tag}. `max_output_tokens=None`: what the
-        server takes for it. `lifetime`: seconds after which it ends by itself, keeping its charge
-        (unless the quota says "refund") and freeing its slot. `wait=True` stands in line, for at
-        most `wait_limit` seconds. A repeat with the same `id` gets the first reservation.
-        `tied=True`: ends with this client's connection. `limits=True`: tells how they stand.
+        `subjects` is one name, or up to 8 that share a {tag}. `max_output_tokens=None`: the
+        server's default. `lifetime`: seconds after which it expires, keeping its charge (unless
+        the quota has expired="refund") and freeing its slot. `wait=True` waits in the queue, for
+        at most `wait_limit` seconds. A repeat with the same `id` gets the first reservation.
+        `connection_bound=True`: it expires when this client's connection ends. `limits=True`: the
+        result has the state of every limit.
         """
-        form, entry = asked.reserve_call(
+        form, entry = arguments.reserve_call(
             subjects, requests, input_tokens, max_output_tokens, cost, lifetime, wait, wait_limit,
             id, owner, connection_bound, limits)
         return Reserving(self._reserving(form, entry, timeout, wait_limit))
@@ -183,19 +184,19 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
                      input_tokens: int | None = None, output_tokens: int | None = None,
                      cached_input_tokens: int = 0, cost: int | None = None,
                      requests: int | None = None, *, timeout: Timeout = DEFAULT) -> None:
-        """Reservation.settle(), by its number or its 16 hexadecimal digits."""
-        await self._end(asked.settle_call(reservation, input_tokens, output_tokens,
-                                          cached_input_tokens, cost, requests), timeout)
+        """Reservation.settle(), by the id as a number or as 16 hexadecimal digits."""
+        await self._end(arguments.settle_call(reservation, input_tokens, output_tokens,
+                                              cached_input_tokens, cost, requests), timeout)
 
     async def cancel(self, reservation: AsyncReservation | int | str, keep_requests: bool = False,
                      *, timeout: Timeout = DEFAULT) -> None:
-        """Reservation.cancel(), by its number or its 16 hexadecimal digits."""
-        await self._end(asked.cancel_call(reservation, keep_requests), timeout)
+        """Reservation.cancel(), by the id as a number or as 16 hexadecimal digits."""
+        await self._end(arguments.cancel_call(reservation, keep_requests), timeout)
 
     async def extend(self, reservation: AsyncReservation | int | str, lifetime: float | None = None,
                      *, timeout: Timeout = DEFAULT) -> None:
-        """Reservation.extend(), by its number or its 16 hexadecimal digits."""
-        await self._end(asked.extend_call(reservation, lifetime), timeout)
+        """Reservation.extend(), by the id as a number or as 16 hexadecimal digits."""
+        await self._end(arguments.extend_call(reservation, lifetime), timeout)
 
     async def _end(self, call: Call, timeout: Timeout) -> None:
         form, entry = call
@@ -205,11 +206,12 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
               owner: str | None = None, wait: bool = False, wait_limit: float | None = None,
               renew: bool = False, connection_bound: bool = False,
               timeout: Timeout = DEFAULT) -> Reserving[AsyncLease]:
-        """A slot of the subject, and nothing else; raises QuotaDenied when none is free.
+        """Reserves a slot of the subject only; raises QuotaDenied when none is free.
 
-        `renew=True` extends it every third of its `lifetime`, by a task of its own.
+        With `renew=True` a task extends it every third of its `lifetime`.
         """
-        form, entry = asked.lease_call(subject, lifetime, owner, wait, wait_limit, renew, connection_bound)
+        form, entry = arguments.lease_call(subject, lifetime, owner, wait, wait_limit, renew,
+                                           connection_bound)
         return Reserving(self._leasing(form, entry, timeout, wait_limit,
                                        lifetime if renew else None))
 
@@ -228,12 +230,14 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
                            costs: Numbers = None, ids: Sequence[Subject | None] | None = None,
                            lifetime: float | None = None, wait: bool = False,
                            wait_limit: float | None = None, owner: str | None = None,
-                           connection_bound: bool = False, timeout: Timeout = DEFAULT) -> QuotaResults:
-        """A reservation for each of `subjects`, by itself: some may be denied, none is raised.
+                           connection_bound: bool = False,
+                           timeout: Timeout = DEFAULT) -> QuotaResults:
+        """An independent reservation for each of `subjects`: raises nothing for a denial.
 
-        Numbers hold for all, or are one each. `.reservations` has the ids, for settle_many().
+        A number applies to all; a sequence has one for each. `.reservations` has the ids, for
+        settle_many().
         """
-        return await self._many(asked.reserve_calls(
+        return await self._many(arguments.reserve_calls(
             subjects, requests, input_tokens, max_output_tokens, costs, ids, lifetime, wait,
             wait_limit, owner, connection_bound), timeout, wait_limit)
 
@@ -241,16 +245,16 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
                           requests: Numbers = None, input_tokens: Numbers = None,
                           cached_input_tokens: Numbers = None, output_tokens: Numbers = None,
                           costs: Numbers = None, timeout: Timeout = DEFAULT) -> QuotaResults:
-        """settle() for each: OK, or why not. What is None stays as reserved."""
-        return await self._many(asked.settle_calls(
+        """settle() for each: OK, or the cause of the failure. None stays as reserved."""
+        return await self._many(arguments.settle_calls(
             reservations, requests, input_tokens, cached_input_tokens, output_tokens, costs),
             timeout)
 
     async def cancel_many(self, reservations: Iterable[AsyncReservation | int | str],
                           keep_requests: bool = False, *,
                           timeout: Timeout = DEFAULT) -> QuotaResults:
-        """cancel() for each: OK, or why not."""
-        return await self._many(asked.cancel_calls(reservations, keep_requests), timeout)
+        """cancel() for each: OK, or the cause of the failure."""
+        return await self._many(arguments.cancel_calls(reservations, keep_requests), timeout)
 
     async def _many(self, calls: Calls, timeout: Timeout,
                     wait_limit: float | None = None) -> QuotaResults:
@@ -263,33 +267,34 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
     async def check(self, subjects: Subjects, *, requests: int = 1, input_tokens: int = 0,
                     max_output_tokens: int | None = None, cost: int = 0,
                     timeout: Timeout = DEFAULT) -> Decision:
-        """What reserve() would be told now; changes and creates nothing."""
-        form, entry = asked.check_call(subjects, requests, input_tokens, max_output_tokens, cost)
+        """The outcome that reserve() would have now; changes and creates nothing."""
+        form, entry = arguments.check_call(subjects, requests, input_tokens, max_output_tokens,
+                                           cost)
         return base.decision_of(await self._ask_quota(form, entry, timeout, None))
 
     async def record(self, subjects: Subjects, *, requests: int = 1, input_tokens: int = 0,
                      output_tokens: int = 0, cached_input_tokens: int = 0, cost: int = 0,
                      timeout: Timeout = DEFAULT) -> None:
-        """Charges what was used without asking first."""
-        form, entry = asked.record_call(subjects, requests, input_tokens, output_tokens,
-                                        cached_input_tokens, cost)
+        """Charges usage without a decision."""
+        form, entry = arguments.record_call(subjects, requests, input_tokens, output_tokens,
+                                            cached_input_tokens, cost)
         base.admitted(await self._ask_quota(form, entry, timeout, None), entry.subjects)
 
     @overload
-    async def usage(  # type: ignore[overload-overlap]  # a str is an iterable of them, too
+    async def usage(  # type: ignore[overload-overlap]  # a str is an iterable of str too
         self, subjects: Subject, *, timeout: Timeout = DEFAULT) -> Usage: ...
     @overload
     async def usage(self, subjects: Iterable[Subject], *,
                     timeout: Timeout = DEFAULT) -> list[Usage]: ...
     async def usage(self, subjects: Subjects, *, timeout: Timeout = DEFAULT) -> Usage | list[Usage]:
-        """How a subject stands, or each of many; one that nobody knows has source "none"."""
-        names, is_one = asked.usage_names(subjects)
-        reported = [usage for group in asked.groups(names)
-                for usage in await self._run_question(self._using(group), timeout)]
-        return reported[0] if is_one else reported
+        """The state of a subject, or of each of many; an unknown one has source "none"."""
+        names, is_one = arguments.usage_names(subjects)
+        usages = [usage for group in arguments.groups(names)
+                  for usage in await self._run_question(self._using(group), timeout)]
+        return usages[0] if is_one else usages
 
     async def subjects(self, *, timeout: Timeout = DEFAULT) -> AsyncIterator[Usage]:
-        """Every subject, a page at a time: `timeout` is for each page."""
+        """All subjects, a page at a time: `timeout` applies to each page."""
         cursor = 0
         while True:
             page, cursor = await self._run_question(self._paging(cursor), timeout)
@@ -302,12 +307,12 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
 
     async def set_quota(self, subject: Subject, limits: Limits, *, expired: str | None = None,
                         overtakers: int | None = None, timeout: Timeout = DEFAULT) -> None:
-        """Puts a subject's quota, which goes before the configuration file's until it is deleted.
+        """Sets a subject's quota, which overrides the configuration file's until it is deleted.
 
-        `limits` are Limit values, dicts as in the JSON of the REST API, or a Quota. Usage against a
-        limit that stays the same but for its amount is kept.
+        `limits` are Limit values, dicts as in the JSON of the REST API, or a Quota. A limit of
+        which only the amount changes keeps its usage.
         """
-        name = asked.subject_bytes(subject)
+        name = arguments.subject_bytes(subject)
         code = await self._run_question(self._putting(name, limits, expired, overtakers), timeout)
         base.unless_changed(code, name)
 
@@ -316,14 +321,14 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
         return (await self.usage(subject, timeout=timeout)).quota
 
     async def delete_quota(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> bool:
-        """Deletes what was put: the configuration file's holds again. False: nothing was put."""
-        name = asked.subject_bytes(subject)
+        """Deletes the quota of set_quota(); the configuration file's applies again. False: none."""
+        name = arguments.subject_bytes(subject)
         code = await self._run_question(self._removing(name), timeout)
         return base.was_deleted(code, name)
 
     async def reset(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> None:
-        """Forgets what a subject has used; open reservations and their slots stay."""
-        name = asked.subject_bytes(subject)
+        """Clears the usage of a subject; open reservations and their slots stay."""
+        name = arguments.subject_bytes(subject)
         base.unless_changed(await self._run_question(self._resetting(name), timeout), name)
 
     async def reset_all(self, *, timeout: Timeout = DEFAULT) -> None:
@@ -333,12 +338,12 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
     # --- by the reference's names
 
     async def can_send(self, model: Subject, tokens: int, *, timeout: Timeout = DEFAULT) -> bool:
-        """Whether one request of so many tokens would be admitted now. Between this and the
-        request others may be faster: reserve() is the way to be sure."""
+        """Whether one request of `tokens` tokens would be admitted now. Other callers may use the
+        quota before the request does: only reserve() is certain."""
         return (await self.decide(model, tokens, timeout=timeout)).allowed
 
     async def decide(self, model: Subject, tokens: int, *, timeout: Timeout = DEFAULT) -> Decision:
-        """check() for one request of so many tokens, by the reference's codes and reasons."""
+        """check() for one request of `tokens` tokens, by the reference's codes and reasons."""
         if tokens < 0:
             return base.INVALID_TOKENS
         return await self.check(model, input_tokens=tokens, max_output_tokens=0, timeout=timeout)
@@ -350,15 +355,15 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
 
     def wait_for_capacity(self, model: Subject, tokens: int, timeout: float | None = None, *,
                           lifetime: float | None = None) -> Reserving[AsyncReservation]:
-        """Waits in line for at most `timeout` seconds, and reserves one request of so many tokens.
+        """Reserves one request of `tokens` tokens, waiting in the queue for at most `timeout` s.
 
-        Raises QuotaDenied: at once when it never fits, or not in time.
+        Raises QuotaDenied: at once when the request can never fit, or not in time.
         """
         return self.reserve(model, input_tokens=tokens, max_output_tokens=0, wait=True,
                             wait_limit=timeout, lifetime=lifetime)
 
     async def stats(self, model: Subject, *, timeout: Timeout = DEFAULT) -> Stats:
-        """Requests and tokens of this minute, requests of this day, and what is allowed."""
+        """Requests and tokens of this minute, requests of this day, and their limits."""
         return (await self.usage(model, timeout=timeout)).stats
 
     async def all_stats(self, *, timeout: Timeout = DEFAULT) -> dict[str, Stats]:

@@ -1,8 +1,8 @@
-"""Arguments of the calls about quotas, checked, and what they ask: a Form, and its entries.
+"""Checks the arguments of the calls about quotas, and turns them into a Form and its entries.
 
 Units:  seconds; tokens, requests, micro-units of cost.
-Errors: what can not be sent is refused here, before anything is queued, as it would spoil the frame
-        for others too.
+Errors: raises for arguments that cannot be sent, before anything is queued: later they would spoil
+        a frame with entries of other callers.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ._calls import spread
 from ._dispatcher import milliseconds, whole
 from ._quota_frames import (AMOUNT_MAX, CALL_SUBJECTS_MAX, CANCEL, CHECK, EXTEND, ID_BYTES_MAX,
                             KEEP, KEEP_REQUESTS, LIFETIME_MS, MAY_WAIT, NAME_BYTES_MAX, RECORD,
-                            REQUESTS_MAX, RESERVE, SETTLE, CONNECTION_BOUND, UNSET, USAGE_MAX, WANTS_LIMITS,
-                            WANTS_VIOLATED, QuotaText)
+                            REQUESTS_MAX, RESERVE, SETTLE, CONNECTION_BOUND, UNSET, USAGE_MAX,
+                            WANTS_LIMITS, WANTS_VIOLATED, QuotaText)
 from ._quota_requests import Form, Recorded, Settled, Wanted
 from .errors import LimitExceeded
 from .quota import Limit, Quota, limits_of
@@ -36,7 +36,7 @@ USAGE_BYTES_MAX = 65_536  # of the names in one frame
 # ---- subjects ------------------------------------------------------------------------------------
 
 def subject_bytes(subject: Subject) -> bytes:
-    """Names that a server told, and that are no UTF-8, come back as they were."""
+    """The bytes of a subject. Restores names from a server that are not valid UTF-8."""
     if isinstance(subject, str):
         try:
             name = subject.encode("utf-8", "surrogateescape")
@@ -57,7 +57,7 @@ def subject_text(name: bytes) -> str:
 
 
 def subjects_of(subjects: Subjects) -> tuple[bytes, ...]:
-    """One subject, or a few that one call names together."""
+    """The names of a call: one subject, or a few together."""
     if isinstance(subjects, (str, bytes, bytearray)):
         return (subject_bytes(subjects),)
     names = tuple(map(subject_bytes, subjects))
@@ -67,14 +67,14 @@ def subjects_of(subjects: Subjects) -> tuple[bytes, ...]:
 
 
 def usage_names(subjects: Subjects) -> tuple[list[bytes], bool]:
-    """Whose usage is asked, and whether it is one subject's, not that of a list of them."""
+    """The subjects of usage(), and whether the caller named one subject, not a list."""
     if isinstance(subjects, (str, bytes)):
         return [subject_bytes(subjects)], True
     return [subject_bytes(each) for each in subjects], False
 
 
 def groups(names: Sequence[bytes]) -> list[list[bytes]]:
-    """As many as one frame may ask for, and as have room there."""
+    """Cuts names into groups that fit into one frame each."""
     made: list[list[bytes]] = []
     size = 0
     for name in names:
@@ -105,7 +105,7 @@ def check_cached(input_tokens: int, cached: int) -> None:
 
 
 def lifetime_ms(seconds: float | None) -> int:
-    """Rounded up; 0 stands for the server's default, or what the reservation has."""
+    """Rounds up; 0 stands for the server's default, or the reservation's last lifetime."""
     if seconds is None:
         return 0
     lowest, highest = LIFETIME_MS
@@ -117,7 +117,7 @@ def lifetime_ms(seconds: float | None) -> int:
 
 def wait_flags(wait: bool, wait_limit: float | None) -> tuple[int, int]:
     if wait_limit is not None and not wait:
-        raise ValueError("wait_limit is of calls with wait=True")
+        raise ValueError("wait_limit needs wait=True")
     return MAY_WAIT if wait else 0, milliseconds(wait_limit, "wait_limit")
 
 
@@ -131,12 +131,12 @@ def short_bytes(what: str, value: Subject | None) -> bytes:
 
 
 def reservation_id(reservation: Any) -> int:
-    """Of a reservation, or its number as text of 16 hexadecimal digits, or as a number."""
+    """The id of a reservation, given as itself, as a number or as 16 hexadecimal digits."""
     value = getattr(reservation, "id", reservation)
     if isinstance(value, str):
         if not ID_TEXT.fullmatch(value):
-            raise ValueError(f"{value!r:.80} is no reservation: that is 16 hexadecimal digits, as "
-                             "REST and the command line tell it, or a number")
+            raise ValueError(f"{value!r:.80} is no reservation id: pass a number, or 16 "
+                             "hexadecimal digits as in REST and the command line")
         value = int(value, 16)
     return whole("reservation", value, 0, 2**64 - 1)
 
@@ -145,14 +145,14 @@ def shard_of(reservation: int) -> int:
     return reservation >> 56
 
 
-# ---- a call each ---------------------------------------------------------------------------------
+# ---- single calls --------------------------------------------------------------------------------
 
 def reserve_form(wait: bool, wait_limit: float | None, lifetime: float | None,
                  owner: str | None, connection_bound: bool, more: int = WANTS_VIOLATED) -> Form:
     flags, limit_ms = wait_flags(wait, wait_limit)
     name = short_bytes("owner", owner).decode()
-    return Form(RESERVE, flags | more | (CONNECTION_BOUND if connection_bound else 0), limit_ms, lifetime_ms(lifetime),
-                name)
+    flags |= more | (CONNECTION_BOUND if connection_bound else 0)
+    return Form(RESERVE, flags, limit_ms, lifetime_ms(lifetime), name)
 
 
 def wanted(subjects: Subjects, requests: int, input_tokens: int, max_output_tokens: int | None,
@@ -165,8 +165,8 @@ def wanted(subjects: Subjects, requests: int, input_tokens: int, max_output_toke
 
 def reserve_call(subjects: Subjects, requests: int, input_tokens: int,
                  max_output_tokens: int | None, cost: int, lifetime: float | None, wait: bool,
-                 wait_limit: float | None, id: Subject | None, owner: str | None, connection_bound: bool,
-                 limits: bool) -> Call:
+                 wait_limit: float | None, id: Subject | None, owner: str | None,
+                 connection_bound: bool, limits: bool) -> Call:
     form = reserve_form(wait, wait_limit, lifetime, owner, connection_bound,
                         WANTS_LIMITS if limits else WANTS_VIOLATED)
     return form, wanted(subjects, requests, input_tokens, max_output_tokens, cost, id)
@@ -174,10 +174,11 @@ def reserve_call(subjects: Subjects, requests: int, input_tokens: int,
 
 def lease_call(subject: Subject, lifetime: float | None, owner: str | None, wait: bool,
                wait_limit: float | None, renew: bool, connection_bound: bool) -> Call:
-    """A slot, and nothing else."""
+    """A slot only."""
     if renew and lifetime is None:
         raise ValueError("renew=True needs a lifetime: how long the slot outlives its holder")
-    return (reserve_form(wait, wait_limit, lifetime, owner, connection_bound), wanted(subject, 0, 0, 0, 0))
+    form = reserve_form(wait, wait_limit, lifetime, owner, connection_bound)
+    return form, wanted(subject, 0, 0, 0, 0)
 
 
 def check_call(subjects: Subjects, requests: int, input_tokens: int,
@@ -225,17 +226,17 @@ def record_call(subjects: Subjects, requests: int, input_tokens: int, output_tok
 # ---- many calls of one caller --------------------------------------------------------------------
 
 def column(values: Numbers, count: int, default: int, what: str) -> Sequence[int]:
-    reported = spread(values, count, what)
-    if reported is None:
+    numbers = spread(values, count, what)
+    if numbers is None:
         return [default] * count
     highest = REQUESTS_MAX if what == "requests" else AMOUNT_MAX
-    return [whole(what, value, 0, highest) for value in reported]
+    return [whole(what, value, 0, highest) for value in numbers]
 
 
 def wanted_many(subjects: Iterable[Subjects], requests: Numbers, input_tokens: Numbers,
                 max_output_tokens: Numbers, costs: Numbers,
                 ids: Sequence[Subject | None] | None) -> list[Wanted]:
-    """A call for each of `subjects`, which are one name or a few."""
+    """An entry for each of `subjects`, each of which is one name or a few."""
     if isinstance(subjects, (str, bytes)):
         raise TypeError(f"subjects is one subject, {subjects!r:.40}: pass a list of them")
     names = [subjects_of(each) for each in subjects]
@@ -284,7 +285,7 @@ def cancel_calls(reservations: Iterable[Any], keep_requests: bool) -> Calls:
 # ---- quotas --------------------------------------------------------------------------------------
 
 def quota_text(limits: Limits, expired: str | None, overtakers: int | None) -> QuotaText:
-    """What set_quota() puts."""
+    """The quota that set_quota() sends."""
     quota = limits if isinstance(limits, Quota) else Quota(limits_of(limits))
     return Quota(quota.limits, expired or quota.expired,  # type: ignore[arg-type]
                  quota.overtakers if overtakers is None else overtakers).as_text()

@@ -1,6 +1,6 @@
-"""What both clients do alike about quotas: answers to results or errors, and what one frame asks.
+"""Shared by both clients' quota calls: turns answers into results or errors, and makes questions.
 
-Flow:   _quota_arguments.py -> a frame that the calls of many share (_quota_requests.py) -> here.
+Flow:   _quota_arguments.py -> a frame that many callers share (_quota_requests.py) -> here.
 Errors: QuotaDenied, UnknownReservation, ReservationEnded, InvalidQuota, QuotaError: errors.py.
 """
 
@@ -18,8 +18,8 @@ from ._quota_frames import (QuotaAnswers, UsageReply, encode_put, encode_remove,
 from ._quota_requests import ManyCall, Outcome, outcome_of, outcomes, states_of
 from ._requests import Question
 from .errors import InvalidQuota, QuotaDenied, QuotaError, ReservationEnded, UnknownReservation
-from .quota import (SOURCES, Decision, QuotaCode, Stats, Usage, quota_from_text, seconds_of, stats_of,
-                    word)
+from .quota import (SOURCES, Decision, QuotaCode, Stats, Usage, quota_from_text, seconds_of,
+                    stats_of, word)
 from .verdict import Verdict
 
 ENDED = frozenset({QuotaCode.ALREADY_SETTLED, QuotaCode.ALREADY_CANCELLED,
@@ -32,9 +32,9 @@ def shown(names: Iterable[bytes]) -> str:
     return ", ".join(map(subject_text, names))
 
 
-def admitted(reported: Outcome | Verdict, subjects: tuple[bytes, ...]) -> Outcome:
-    """Of what somebody has to admit; else QuotaDenied."""
-    outcome = outcome_of(reported)
+def admitted(answer: Outcome | Verdict, subjects: tuple[bytes, ...]) -> Outcome:
+    """The outcome of a call that the server admitted; raises QuotaDenied if it did not."""
+    outcome = outcome_of(answer)
     if not outcome.code.admits:
         raise QuotaDenied(outcome.code, shown(subjects), seconds_of(outcome.retry_ms),
                           tuple(limit for limit in outcome.limits if limit.violated))
@@ -42,7 +42,7 @@ def admitted(reported: Outcome | Verdict, subjects: tuple[bytes, ...]) -> Outcom
 
 
 def unless_ended(outcome: Outcome, reservation: int) -> None:
-    """Of settle, cancel and extend."""
+    """For settle, cancel and extend: raises unless the reservation was open."""
     what, code = f"reservation {reservation:016x}", outcome.code
     if code is QuotaCode.OK:
         return
@@ -53,8 +53,8 @@ def unless_ended(outcome: Outcome, reservation: int) -> None:
     raise QuotaError(code, what)
 
 
-def decision_of(reported: Outcome | Verdict) -> Decision:
-    outcome = outcome_of(reported)
+def decision_of(answer: Outcome | Verdict) -> Decision:
+    outcome = outcome_of(answer)
     code = outcome.code
     return Decision(code.admits, code, code.reason,
                     0.0 if code.admits else seconds_of(outcome.retry_ms),
@@ -80,12 +80,12 @@ def was_deleted(code: QuotaCode, subject: bytes) -> bool:
     return True
 
 
-def usages(reported: UsageReply) -> list[Usage]:
-    limits = states_of(reported.limits)
+def usages(reply: UsageReply) -> list[Usage]:
+    limits = states_of(reply.limits)
     return [Usage(subject_text(name), word(SOURCES, source), quota_from_text(quota, source),
                   tuple(limits.get(row, ())), reservations, waiting)
             for row, (name, source, quota, reservations, waiting) in enumerate(zip(
-                reported.names, reported.sources, reported.quotas, reported.open_reservations, reported.waiting))]
+                reply.names, reply.sources, reply.quotas, reply.open_reservations, reply.waiting))]
 
 
 def _single(answer: QuotaAnswers) -> QuotaCode:
@@ -97,7 +97,7 @@ def _single(answer: QuotaAnswers) -> QuotaCode:
 # ---- questions -----------------------------------------------------------------------------------
 
 class QuotaBase(Base):
-    """What is sent; `sink` is where the result goes."""
+    """Makes the requests; `sink` receives the result."""
 
     _dispatcher: Dispatcher
 
@@ -121,15 +121,16 @@ class QuotaBase(Base):
         return self._changing(lambda frame_id: encode_reset(frame_id, subject, is_all))
 
     def _using(self, subjects: Sequence[bytes]) -> Callable[[Any], Question]:
-        def rows(reported: UsageReply) -> list[Usage]:
-            found = dict(zip(reported.names, usages(reported)))
+        def rows(reply: UsageReply) -> list[Usage]:
+            found = dict(zip(reply.names, usages(reply)))
             if not found.keys() >= set(subjects):
-                raise _frames.Malformed("usage of other subjects than were asked")
+                raise _frames.Malformed("no usage of some requested subjects")
             return [found[subject] for subject in subjects]
         return lambda sink: Question(
-            self._dispatcher, sink, lambda frame_id: encode_usage(frame_id, subjects), UsageReply, rows)
+            self._dispatcher, sink, lambda frame_id: encode_usage(frame_id, subjects),
+            UsageReply, rows)
 
     def _paging(self, cursor: int) -> Callable[[Any], Question]:
         return lambda sink: Question(
-            self._dispatcher, sink, lambda frame_id: encode_usage(frame_id, cursor=cursor), UsageReply,
-            lambda reported: (usages(reported), reported.cursor))
+            self._dispatcher, sink, lambda frame_id: encode_usage(frame_id, cursor=cursor),
+            UsageReply, lambda reply: (usages(reply), reply.cursor))

@@ -1,10 +1,10 @@
 """Builds the client's frames of quotas and reads the server's answers to them.
 
 Flow:   columns -> encode_*() -> bytes; the body of an answer -> read_*() -> an answer.
-Shape:  docs/protocol.md; the tests hold the numbers here against the schema. A column that is None
-        tells nothing: the server's default holds for all entries.
+Shape:  docs/protocol.md; the tests compare the numbers here with the schema. A column that is None
+        is absent: the server's default applies to all entries.
 Units:  milliseconds, tokens, requests, micro-units of cost; offsets in bytes.
-Errors: Malformed for whatever no server may send; ValueError for what can not be encoded.
+Errors: Malformed for what a server must not send; ValueError for what cannot be encoded.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ KEEP = 2**32 - 1
 AMOUNT_MAX = 2**63 - 1
 REQUESTS_MAX = 2**32 - 2
 CALL_SUBJECTS_MAX = 8
-NAME_BYTES_MAX = 65_535  # of a subject, what a size can say; a server announces less
-ID_BYTES_MAX = 128  # of a client's own id, and of an owner
+NAME_BYTES_MAX = 65_535  # of a subject, as its size has 16 bits; a server announces less
+ID_BYTES_MAX = 128  # of an id chosen by the client, and of an owner
 LIFETIME_MS = (10, 2_592_000_000)
 CALLS_MAX = 2_048  # in one frame
-USAGE_MAX = 256  # subjects asked in one frame
+USAGE_MAX = 256  # subjects of a usage request in one frame
 
 # Flags.
 MAY_WAIT, CONNECTION_BOUND, WANTS_LIMITS, WANTS_VIOLATED, KEEP_REQUESTS = 1, 2, 4, 8, 16
@@ -46,7 +46,7 @@ _LIMIT_DATA = struct.Struct("<HHHHQQB7x")
 # ---- building -----------------------------------------------------------------------------------
 
 class Subjects(NamedTuple):
-    """The subjects of all entries: names end to end, the size of each, how many an entry has."""
+    """The subjects of all entries: names end to end, their sizes, and the number per entry."""
 
     names: Column
     sizes: Column
@@ -75,8 +75,8 @@ def _ids(reservations: Sequence[int]) -> Column | None:
     return numbers(reservations, "reservations", "Q", 0, 2**64 - 1)
 
 
-class Asked(NamedTuple):
-    """What a Reserve or Check brings beside its subjects."""
+class ReserveColumns(NamedTuple):
+    """The columns and fields of a Reserve or Check, without its subjects."""
 
     flags: int = 0
     wait_limit_ms: int = 0
@@ -85,25 +85,26 @@ class Asked(NamedTuple):
     input_tokens: Column | None = None
     max_output_tokens: Column | None = None
     costs: Column | None = None
-    ids: Sequence[bytes] | None = None  # the client's own; b"": none
+    ids: Sequence[bytes] | None = None  # chosen by the client; b"": none
     owner: str = ""
 
 
-def encode_reserve(frame_id: int, subjects: Subjects, asked: Asked, kind: int = RESERVE) -> bytes:
+def encode_reserve(frame_id: int, subjects: Subjects, columns: ReserveColumns,
+                   kind: int = RESERVE) -> bytes:
     ids = sizes = None
-    if asked.ids is not None and any(asked.ids):
-        blob = b"".join(asked.ids)
+    if columns.ids is not None and any(columns.ids):
+        blob = b"".join(columns.ids)
         ids = Column(BYTES, len(blob), blob)
-        sizes = Column(U16, len(asked.ids),
-                       packer(len(asked.ids), "H").pack(*map(len, asked.ids)))
+        sizes = Column(U16, len(columns.ids),
+                       packer(len(columns.ids), "H").pack(*map(len, columns.ids)))
     return build(frame_id, kind,
-                 _RESERVE_DATA.pack(asked.flags, asked.wait_limit_ms, asked.lifetime_ms),
-                 (*subjects, asked.requests, asked.input_tokens, asked.max_output_tokens,
-                  asked.costs, ids, sizes, text(asked.owner)))
+                 _RESERVE_DATA.pack(columns.flags, columns.wait_limit_ms, columns.lifetime_ms),
+                 (*subjects, columns.requests, columns.input_tokens, columns.max_output_tokens,
+                  columns.costs, ids, sizes, text(columns.owner)))
 
 
 class Used(NamedTuple):
-    """What a Settle or Record tells was used."""
+    """The columns of used amounts of a Settle or Record."""
 
     requests: Column | None = None
     input_tokens: Column | None = None
@@ -132,14 +133,14 @@ def encode_record(frame_id: int, subjects: Subjects, used: Used, flags: int = 0)
 
 def encode_usage(frame_id: int, subjects: Sequence[bytes] = (), cursor: int = 0,
                  limit: int = 0) -> bytes:
-    """Of these subjects; without any, a page of all."""
+    """Encodes a request for the usage of these subjects; without any, of a page of all."""
     names, sizes, _ = encode_subjects([(name,) for name in subjects])
     return build(frame_id, USAGE, _USAGE_DATA.pack(cursor, limit),
                  (names, sizes) if subjects else (None, None))
 
 
 class LimitText(NamedTuple):
-    """A limit as the wire has it: enumerators as numbers."""
+    """A limit as on the wire: enumerators as numbers."""
 
     name: str
     metric: int
@@ -184,7 +185,7 @@ _LIMIT_WORDS, _LIMIT_POINTERS = 4, 2
 
 
 def _limits(limits: Sequence[LimitText]) -> Column | None:
-    """A list of structs: a tag, the structs side by side, then the texts of them all."""
+    """A list of structs: a tag, the structs side by side, then all their texts."""
     if not limits:
         return None
     step = _LIMIT_WORDS + _LIMIT_POINTERS
@@ -209,7 +210,7 @@ def _limits(limits: Sequence[LimitText]) -> Column | None:
 # ---- answers ------------------------------------------------------------------------------------
 
 class LimitStates(NamedTuple):
-    """A column each, of equal length; `entries` tell whose they are."""
+    """Columns of equal length; `entries` has the entry that each limit belongs to."""
 
     left_out: int
     entries: array[int]
@@ -228,7 +229,7 @@ class LimitStates(NamedTuple):
 
 
 class QuotaAnswers(NamedTuple):
-    """`codes` is one byte when all agree; other columns are empty where they tell nothing."""
+    """`codes` is one byte when all are equal; other columns are empty when they are absent."""
 
     id: int
     length: int  # entries answered
@@ -256,7 +257,7 @@ def read_quota_answers(frame_id: int, body: Struct) -> QuotaAnswers:
     reservations = body.column(1, U64)
     retry_ms = array("q", body.column(2, U64).tobytes())
     if len(reservations) not in (0, count) or len(retry_ms) not in (0, count):
-        raise Malformed("columns of another length than the answer's")
+        raise Malformed("columns whose lengths differ from the answer's")
     return QuotaAnswers(frame_id, count, codes, reservations, retry_ms,
                         _read_states(body.child(3), count))
 

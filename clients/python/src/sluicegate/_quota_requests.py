@@ -1,11 +1,11 @@
-"""What is asked about quotas, and who is told: calls become frames here, and answers outcomes.
+"""Turns calls about quotas into frames, and the answers into outcomes for their sinks.
 
-Flow:   QuotaBatch: single calls of many callers that agree in their Form, one frame; ManyCall:
-        those of one caller; Cancellation: of what nobody was told of.
-Errors: a sink gets an Outcome or an exception, once. A reservation for one that is done already
-        (timed out, cancelled) is cancelled, unless it has an id of the client's choosing.
-Lives:  not safe for threads; the clients see to that. What a lost connection leaves undecided:
-        settle, cancel and extend are asked once more, as a repeat changes nothing; reserve and
+Flow:   QuotaBatch: single calls of many callers with the same Form, one frame; ManyCall: the calls
+        of one caller; Cancellation: of reservations that their callers never received.
+Errors: a sink gets an Outcome or an exception, once. If a sink is done already (timed out,
+        cancelled), its reservation is cancelled, unless it has an id chosen by the client.
+Lives:  not thread-safe: the clients lock. After the loss of a connection, undecided calls of
+        settle, cancel and extend are sent once more, because a repeat changes nothing; reserve and
         check only with requeue=True; record never.
 """
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 from . import _frames
 from ._calls import Call, Piece, Positions, pick
 from ._quota_frames import (CALLS_MAX, CANCEL, CHECK, EXTEND, KEEP, MAY_WAIT, RECORD, RESERVE,
-                            SETTLE, UNSET, Asked, LimitStates, QuotaAnswers, Used, amounts,
+                            SETTLE, UNSET, ReserveColumns, LimitStates, QuotaAnswers, Used, amounts,
                             encode_cancel, encode_extend, encode_record, encode_reserve,
                             encode_settle, encode_subjects, requests)
 from ._requests import Request, copy_of, expect
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 QUEUED, DRAINING = int(QuotaCode.QUEUED), int(QuotaCode.DRAINING)
 REPEATABLE = frozenset({SETTLE, CANCEL, EXTEND})  # the same again when repeated
-# What a waiter is told, as Granted has verdicts.
+# The outcome of a wait, by its verdict in Granted.
 _OUTCOMES: dict[int, QuotaCode] = {
     Verdict.APPROVED: QuotaCode.OK, Verdict.WAIT_LIMIT: QuotaCode.WAIT_LIMIT,
     Verdict.WITHDRAWN: QuotaCode.WITHDRAWN, Verdict.NEVER_FITS: QuotaCode.EXCEEDS_LIMIT,
@@ -40,27 +40,27 @@ _OUTCOMES: dict[int, QuotaCode] = {
 
 
 class Form(NamedTuple):
-    """What the calls of one frame have in common."""
+    """The fields that all calls of one frame share."""
 
     kind: int
     flags: int = 0
     wait_limit_ms: int = 0
     lifetime_ms: int = 0
     owner: str = ""
-    shard: int = 0  # of the reservations: a frame of one core's is decided without a detour
+    shard: int = 0  # of the reservations: a frame for one shard needs no further shard messages
 
     @property
     def may_wait(self) -> bool:
         return self.kind == RESERVE and bool(self.flags & MAY_WAIT)
 
     @property
-    def asks(self) -> bool:
-        """Whether somebody has to say yes: then the failure policy may do it."""
+    def needs_admission(self) -> bool:
+        """Whether the server admits or denies the call: then the failure policy can too."""
         return self.kind in (RESERVE, CHECK)
 
 
 class Wanted(NamedTuple):
-    """Of reserve and check."""
+    """An entry of reserve or check."""
 
     subjects: tuple[bytes, ...]
     requests: int = 1
@@ -71,7 +71,7 @@ class Wanted(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """Of settle, cancel and extend, which tell the reservation alone."""
+    """An entry of settle, or of cancel and extend, which only have the reservation."""
 
     reservation: int
     requests: int = KEEP
@@ -82,6 +82,8 @@ class Settled(NamedTuple):
 
 
 class Recorded(NamedTuple):
+    """An entry of record."""
+
     subjects: tuple[bytes, ...]
     requests: int = 1
     input_tokens: int = 0
@@ -94,7 +96,7 @@ QuotaEntry = Union[Wanted, Settled, Recorded]
 
 
 class Outcome(NamedTuple):
-    """What one call was told."""
+    """The outcome of one call."""
 
     code: QuotaCode
     reservation: int = 0
@@ -102,9 +104,9 @@ class Outcome(NamedTuple):
     limits: tuple[LimitState, ...] = ()
 
 
-def outcome_of(reported: Outcome | Verdict) -> Outcome:
-    """The failure policy speaks of verdicts."""
-    return Outcome(QuotaCode(int(reported)), 0, -1) if isinstance(reported, Verdict) else reported
+def outcome_of(answer: Outcome | Verdict) -> Outcome:
+    """The outcome of a call; converts the verdict of the failure policy."""
+    return Outcome(QuotaCode(int(answer)), 0, -1) if isinstance(answer, Verdict) else answer
 
 
 # ---- frames --------------------------------------------------------------------------------------
@@ -122,7 +124,7 @@ def encode(form: Form, frame_id: int, entries: Sequence[Any]) -> bytes:
     if form.kind == RECORD:
         return encode_record(frame_id, subjects, _used(columns, 1, 0), form.flags)
     *wanted, ids = columns
-    return encode_reserve(frame_id, subjects, Asked(
+    return encode_reserve(frame_id, subjects, ReserveColumns(
         form.flags, form.wait_limit_ms, form.lifetime_ms, _requests(wanted[0], 1),
         _amounts(wanted[1], 0, "input_tokens"), _amounts(wanted[2], UNSET, "max_output_tokens"),
         _amounts(wanted[3], 0, "cost"), ids, form.owner), form.kind)
@@ -137,20 +139,20 @@ def _amounts(values: Sequence[int], default: int, what: str) -> _frames.Column |
 
 
 def _used(columns: Sequence[Sequence[int]], unset_requests: int, unset: int) -> Used:
-    reported, inputs, cached, outputs, costs = columns
-    return Used(_requests(reported, unset_requests), _amounts(inputs, unset, "input_tokens"),
+    counts, inputs, cached, outputs, costs = columns
+    return Used(_requests(counts, unset_requests), _amounts(inputs, unset, "input_tokens"),
                 _amounts(cached, 0, "cached_input_tokens"),
                 _amounts(outputs, unset, "output_tokens"), _amounts(costs, unset, "cost"))
 
 
-def states_of(reported: LimitStates | None) -> dict[int, list[LimitState]]:
+def states_of(limits: LimitStates | None) -> dict[int, list[LimitState]]:
     """The limits of each entry that has some; subjects are numbered from 0."""
     found: dict[int, list[LimitState]] = {}
-    if reported is None:
+    if limits is None:
         return found
-    for row in zip(reported.entries, reported.subjects, reported.names, reported.metrics, reported.kinds,
-                   reported.ceilings, reported.violated, reported.amounts, reported.used, reported.reserved,
-                   reported.remaining, reported.period_ms, reported.reset_ms):
+    for row in zip(limits.entries, limits.subjects, limits.names, limits.metrics, limits.kinds,
+                   limits.ceilings, limits.violated, limits.amounts, limits.used, limits.reserved,
+                   limits.remaining, limits.period_ms, limits.reset_ms):
         (entry, subject, name, metric, kind, ceiling, violated, amount, used, reserved, remaining,
          period_ms, reset_ms) = row
         found.setdefault(entry, []).append(LimitState(
@@ -161,7 +163,7 @@ def states_of(reported: LimitStates | None) -> dict[int, list[LimitState]]:
 
 
 def outcomes(answer: QuotaAnswers) -> list[Outcome]:
-    """One an entry."""
+    """An outcome per entry."""
     codes = codes_from_server(answer.codes, answer.length)
     zeros = [0] * answer.length
     limits = states_of(answer.limits)
@@ -176,7 +178,7 @@ def granted(answer: _frames.GrantedAnswer) -> list[Outcome]:
         verdicts *= len(answer.entries)
     codes = [_OUTCOMES.get(verdict, QuotaCode.UNKNOWN) for verdict in from_server(verdicts)]
     reservations = answer.reservations or [0] * len(codes)
-    # What waited may be asked again at once, but for what can never be.
+    # A call that waited may be retried at once, unless it can never be admitted.
     return [Outcome(code, reservation, 0 if code.admits or code.retryable else -1)
             for code, reservation in zip(codes, reservations)]
 
@@ -213,7 +215,7 @@ class QuotaBatch(Request):
         self._sinks.append(sink)
 
     def _part(self, positions: Iterable[int]) -> QuotaBatch:
-        """A batch of some of the calls, which takes their places."""
+        """A batch of some of the calls, which replaces them."""
         part = QuotaBatch(self._dispatcher, self.form)
         part._is_again = self._is_again
         for position in positions:
@@ -221,14 +223,14 @@ class QuotaBatch(Request):
         return part
 
     def without_done(self) -> QuotaBatch | None:
-        """Calls given up before they were sent are not sent, but for those that give back."""
+        """The batch without the calls whose sinks are done; settle, cancel and extend stay."""
         if self.form.kind in REPEATABLE:
             return self
         live = self._live(range(len(self._sinks)))
         return self if len(live) == len(self._sinks) else self._part(live) if live else None
 
     def _live(self, positions: Sequence[int]) -> list[int]:
-        """Those that somebody waits for; the others are done with."""
+        """The calls that a caller waits for; removes the others."""
         live = [n for n in positions if not self._sinks[n].done()]
         for position in positions:
             if self._sinks[position].done():
@@ -246,12 +248,12 @@ class QuotaBatch(Request):
         return encode(self.form, frame_id, self._entries)
 
     def answered(self, answer: _frames.Answer) -> bool:
-        reported = outcomes(expect_answers(answer, len(self._sinks)))
-        queued = {n for n, outcome in enumerate(reported) if outcome.code == QUEUED}
+        results = outcomes(expect_answers(answer, len(self._sinks)))
+        queued = {n for n, outcome in enumerate(results) if outcome.code == QUEUED}
         if queued and not self.form.may_wait:
             raise _frames.Malformed("a call that must not wait was queued")
         self._queued = queued
-        for position, outcome in enumerate(reported):
+        for position, outcome in enumerate(results):
             if position not in queued:
                 self._deliver(position, outcome)
             elif self._sinks[position].done():
@@ -259,7 +261,7 @@ class QuotaBatch(Request):
         return not queued
 
     def withdraw(self, position: int) -> None:
-        """Out of line if it is in line; if it is not yet, its answer will see to it."""
+        """Withdraws a queued call; answered() does so for one whose answer is still to come."""
         if position in self._queued:
             self._dispatcher.withdraw(self.frame_id, position)
 
@@ -273,8 +275,8 @@ class QuotaBatch(Request):
 
     def _deliver(self, position: int, outcome: Outcome) -> None:
         sink = self._sinks[position]
-        if outcome.code == DRAINING and self.form.asks:
-            self._lost([position], Draining("the server shuts down"))
+        if outcome.code == DRAINING and self.form.needs_admission:
+            self._lost([position], Draining("the server is shutting down"))
             return
         self._dispatcher.places.pop(sink, None)
         if not sink.done():
@@ -308,7 +310,7 @@ class QuotaBatch(Request):
             self._dispatcher.places.pop(sink, None)
             if sink.done():
                 pass
-            elif self.form.asks:
+            elif self.form.needs_admission:
                 self._dispatcher.settle_by_policy(sink, error)
             else:
                 sink.set_exception(copy_of(error))
@@ -326,7 +328,7 @@ def _has_own_id(entry: QuotaEntry) -> bool:
 
 
 class Cancellation(Request):
-    """Reservations that nobody was told of."""
+    """Cancels reservations that their callers never received."""
 
     def __init__(self, reservations: list[int]) -> None:
         self._reservations = reservations
@@ -343,7 +345,7 @@ class Cancellation(Request):
         pass
 
     def lost(self, error: ConnectionLost) -> None:
-        """Their lifetime ends them."""
+        """The reservations end with their lifetime."""
 
 
 # ---- many calls of one caller --------------------------------------------------------------------
@@ -353,28 +355,29 @@ class ManyCall(Call):
 
     frame_entries_max = CALLS_MAX
 
-    def __init__(self, dispatcher: Dispatcher, sink: Any, form: Form, entries: Sequence[QuotaEntry]) -> None:
+    def __init__(self, dispatcher: Dispatcher, sink: Any, form: Form,
+                 entries: Sequence[QuotaEntry]) -> None:
         super().__init__(dispatcher, sink, len(entries))
         self.form = form
-        self.applies_policy = form.asks
+        self.applies_policy = form.needs_admission
         self.may_ask_again = form.kind != RECORD
         self.may_wait = form.may_wait
         self._entries = entries
         self._raw = bytearray(self.count)
         self._reservations = array("Q", bytes(8 * self.count))
         self._retry_ms = array("q", bytes(8 * self.count))
-        self._is_reported = False  # by the failure policy, of what was admitted before
-        self._lost_in = 0  # the connection whose loss was made up for
+        self._is_decided_by_policy = False  # the sink has the reservations admitted before
+        self._lost_in = 0  # the connection after whose loss pieces were sent again
 
     def encode(self, frame_id: int, positions: Positions) -> bytes:
         return encode(self.form, frame_id, pick(self._entries, positions))
 
     def take(self, piece: Piece, answer: _frames.Answer) -> None:
-        reported = outcomes(expect_answers(answer, len(piece.positions)))
-        if any(outcome.code == QUEUED for outcome in reported) and not self.may_wait:
+        results = outcomes(expect_answers(answer, len(piece.positions)))
+        if any(outcome.code == QUEUED for outcome in results) and not self.may_wait:
             raise _frames.Malformed("a call that must not wait was queued")
-        piece.queued.update(n for n, outcome in enumerate(reported) if outcome.code == QUEUED)
-        self._take_outcomes(piece.positions, reported)
+        piece.queued.update(n for n, outcome in enumerate(results) if outcome.code == QUEUED)
+        self._take_outcomes(piece.positions, results)
 
     def take_granted(self, piece: Piece, answer: _frames.GrantedAnswer) -> None:
         if not piece.queued.issuperset(answer.entries):
@@ -382,20 +385,20 @@ class ManyCall(Call):
         piece.queued.difference_update(answer.entries)
         self._take_outcomes([piece.positions[n] for n in answer.entries], granted(answer))
 
-    def _take_outcomes(self, positions: Positions, reported: Sequence[Outcome]) -> None:
-        nobody_waits = self.sink.done() or self.is_settled
+    def _take_outcomes(self, positions: Positions, results: Sequence[Outcome]) -> None:
+        is_unwanted = self.sink.done() or self.is_settled
         drained = []
-        for position, outcome in zip(positions, reported):
-            if outcome.code == DRAINING and self.form.asks:
+        for position, outcome in zip(positions, results):
+            if outcome.code == DRAINING and self.form.needs_admission:
                 drained.append(position)
-            elif nobody_waits:
+            elif is_unwanted:
                 self._release_unwanted(position, outcome.reservation)
             else:
                 self._raw[position] = outcome.code
                 self._reservations[position] = outcome.reservation
                 self._retry_ms[position] = outcome.retry_ms
         if drained:
-            self.entries_lost(drained, Draining("the server shuts down"))
+            self.entries_lost(drained, Draining("the server is shutting down"))
 
     def _release_unwanted(self, position: int, reservation: int) -> None:
         if reservation and not _has_own_id(self._entries[position]):
@@ -414,9 +417,9 @@ class ManyCall(Call):
                 and self._lost_in in (0, self.dispatcher.generation))
 
     def withdraw(self) -> None:
-        """By who waits no more: what was reserved for it so far goes back."""
+        """When the caller has left: also cancels what was reserved for it so far."""
         super().withdraw()
-        if self.form.kind == RESERVE and self.sink.done() and not self._is_reported:
+        if self.form.kind == RESERVE and self.sink.done() and not self._is_decided_by_policy:
             for position, reservation in enumerate(self._reservations):
                 self._release_unwanted(position, reservation)
                 self._reservations[position] = 0
@@ -429,7 +432,7 @@ class ManyCall(Call):
         return QuotaResults(raw, self._reservations[:], self._retry_ms[:])
 
     def decided_by_policy(self, verdict: Verdict) -> QuotaResults:
-        self._is_reported = True
+        self._is_decided_by_policy = True
         partial = self.partial()
         return QuotaResults(partial.raw.replace(b"\0", bytes([verdict])), partial.reservations,
                             partial.retry_ms)

@@ -1,7 +1,7 @@
-"""What both clients know of a reservation, and of a lease that is renewed.
+"""The state that both clients keep of a reservation, and of a lease that is renewed.
 
 Units:  seconds.
-Lives:  belong to the process that made them: in a forked child nothing is done when a block ends.
+Lives:  belong to the process that made them: in a forked child nothing happens when a block ends.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ RETRIES = 10  # in a lifetime, after a renewal that failed
 
 
 class Held:
-    """What both clients know of a reservation."""
+    """The state that both clients keep of a reservation."""
 
     def __init__(self, outcome: Outcome, subjects: tuple[bytes, ...]) -> None:
         self.id = outcome.reservation
-        self.code = outcome.code  # OK, UNLIMITED, UNKNOWN_MODEL, or PASSED_UNASKED
+        self.code = outcome.code  # OK, UNLIMITED, UNKNOWN_MODEL, or ADMITTED_BY_POLICY
         self.subjects = tuple(map(subject_text, subjects))
         self.limits = outcome.limits  # of every subject, with limits=True
         self.is_open = True  # as far as this client knows
@@ -35,7 +35,7 @@ class Held:
 
     @property
     def connection_lost(self) -> bool:
-        """No server knows of it: on_failure="open" let it pass. Settling it does nothing."""
+        """True when on_failure="open" admitted it and no server has it. Settling does nothing."""
         return self.code.connection_lost
 
     @property
@@ -44,7 +44,7 @@ class Held:
 
 
 class Leased(Held):
-    """A lease is held until somebody ends it, or a renewal has not come in time."""
+    """A lease is held until it is ended, or a renewal did not succeed in time."""
 
     def __init__(self, outcome: Outcome, subjects: tuple[bytes, ...]) -> None:
         super().__init__(outcome, subjects)
@@ -55,12 +55,12 @@ class Leased(Held):
         return self.is_open and time.monotonic() < self._held_until
 
     def _renewed(self, since: float, lifetime: float) -> float:
-        """How long to pause before the next time."""
+        """Returns the pause before the next renewal."""
         self._held_until = since + lifetime
         return lifetime / RENEWALS
 
     def _not_renewed(self, error: SluicegateError, lifetime: float) -> float:
-        """How long to pause before it is tried again; 0: it is over."""
+        """Returns the pause before the next attempt; 0: stop renewing."""
         if not isinstance(error, (ConnectionLost, TimedOut)):
             self.is_open = False
         return lifetime / RETRIES if self.held else 0.0

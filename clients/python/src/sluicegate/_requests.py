@@ -1,10 +1,10 @@
-"""What is asked, and who is told: calls become frames here, and answers become results.
+"""Turns calls into frames, and answers into results for their sinks.
 
-Flow:   Batch: single acquires of many callers, one frame; Lone: of one who is alone. Question,
-        Withdrawal: other frames. The frames of many entries of one caller are in _calls.py.
-Errors: a sink gets a result or an exception, once; one that is done already (timed out, cancelled)
-        is passed over, and what it still had in line or was granted goes back to the server.
-Lives:  not safe for threads; the clients see to that.
+Flow:   Batch: single acquires of many callers, one frame; Lone: the acquire of a single caller.
+        Question, Withdrawal: other frames. Frames of many entries of one caller are in _calls.py.
+Errors: a sink gets a result or an exception, once. A sink that is done already (timed out,
+        cancelled) is skipped: its queued entry is withdrawn, and a permit granted to it released.
+Lives:  not thread-safe: the clients lock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ QUEUED, APPROVED, DRAINING = int(Verdict.QUEUED), int(Verdict.APPROVED), int(Ver
 
 
 class Sink(Protocol):
-    """Where a result goes: a Slot of the sync client, a Future of asyncio."""
+    """Receives a result: a Slot of the blocking client, a Future of asyncio."""
 
     def done(self) -> bool: ...
     def set_result(self, result: Any, /) -> None: ...
@@ -32,7 +32,7 @@ class Sink(Protocol):
 
 
 class Entry(NamedTuple):
-    """What a single acquire brings beside its key, where that is not the default."""
+    """The options of a single acquire that differ from the defaults."""
 
     cost: int = 1
     may_wait: bool = False
@@ -55,25 +55,25 @@ class Request(abc.ABC):
 
     @abc.abstractmethod
     def answered(self, answer: _frames.Answer) -> bool:
-        """False while entries wait."""
+        """Takes the answer; false while entries wait."""
 
     def granted(self, answer: _frames.GrantedAnswer) -> bool:
         raise _frames.Malformed("Granted for a frame without waiting entries")
 
     @abc.abstractmethod
     def failed(self, error: Exception) -> None:
-        """The frame was refused, or can not be encoded."""
+        """The server refused the frame, or it cannot be encoded."""
 
     @abc.abstractmethod
     def lost(self, error: ConnectionLost) -> None:
-        """There will be no answer any more."""
+        """The connection was lost: there will be no answer."""
 
     def split(self) -> list[Request]:
         """Two smaller requests in place of this one, whose frame is too large."""
         raise LimitExceeded("the server allows no frame that could hold this entry")
 
     def unfit(self, error: Exception) -> list[Request]:
-        """It can not be encoded: tells whose fault it is; what can be sent without them."""
+        """It cannot be encoded: fails the entries at fault, and returns requests for the others."""
         self.failed(error)
         return []
 
@@ -83,15 +83,15 @@ def expect(kind: type[Any], answer: _frames.Answer) -> None:
         raise _frames.Malformed(f"{type(answer).__name__} where {kind.__name__} belongs")
 
 
-def reported(verdicts: bytes, count: int) -> bytes:
-    """A byte an entry, whether it came as one byte or as many."""
+def verdict_bytes(verdicts: bytes, count: int) -> bytes:
+    """A byte per entry, also when the server sent one byte for all."""
     return from_server(verdicts if len(verdicts) == count else verdicts * count)
 
 
 # ---- single acquires -----------------------------------------------------------------------------
 
 class Batch(Request):
-    """Single acquires that go in one frame; `extras` holds those that are not plain."""
+    """Single acquires in one frame; `extras` has the options of those that are not plain."""
 
     is_batch = True
 
@@ -102,14 +102,14 @@ class Batch(Request):
         self.extras: dict[int, Entry] = {}
         self.wait_limit_ms = 0
         self._queued: set[int] = set()
-        self.on_answer: Callable[[], object] | None = None  # as to end a timer
+        self.on_answer: Callable[[], object] | None = None  # for example cancels a timer
 
     @property
     def entries(self) -> int:  # type: ignore[override]
         return len(self.keys)
 
     def takes(self, entry: Entry | None) -> bool:
-        """A frame has one wait limit for all of its entries that wait."""
+        """Whether the entry fits: a frame has one wait limit for all entries that may wait."""
         return (entry is None or not entry.may_wait or entry.wait_limit_ms == self.wait_limit_ms
                 or not any(other.may_wait for other in self.extras.values()))
 
@@ -123,14 +123,14 @@ class Batch(Request):
         self.sinks.append(sink)
 
     def part(self, positions: Iterable[int]) -> Batch:
-        """A batch of some of the entries, which takes their places."""
+        """A batch of some of the entries, which replaces them."""
         part = Batch(self._dispatcher)
         for position in positions:
             part.add(self.keys[position], self.sinks[position], self.extras.get(position))
         return part
 
     def without_done(self) -> Batch | None:
-        """Entries given up before they were sent are not sent."""
+        """The batch without the entries whose sinks are done."""
         live = [n for n, sink in enumerate(self.sinks) if not sink.done()]
         if len(live) == len(self.sinks):
             return self
@@ -184,7 +184,7 @@ class Batch(Request):
             self.on_answer()
         raw = answer.verdicts
         if self.extras or DRAINING in raw or QUEUED in raw:
-            return self._answered_each(reported(raw, answer.length))
+            return self._answered_each(verdict_bytes(raw, answer.length))
         if len(raw) == 1:
             verdict = BY_BYTE[from_server(raw)[0]]
             for sink in self.sinks:
@@ -215,12 +215,13 @@ class Batch(Request):
         return entry is not None and entry.may_wait
 
     def withdraw(self, position: int) -> None:
-        """Out of line if it is in line; if it is not yet, its answer will see to it."""
+        """Withdraws a queued entry; answered() does so for one whose answer is still to come."""
         if position in self._queued:
             self._dispatcher.withdraw(self.frame_id, position)
 
     def granted(self, answer: _frames.GrantedAnswer) -> bool:
-        for position, verdict in zip(answer.entries, reported(answer.verdicts, len(answer.entries))):
+        raw = verdict_bytes(answer.verdicts, len(answer.entries))
+        for position, verdict in zip(answer.entries, raw):
             if position not in self._queued or verdict == QUEUED:
                 raise _frames.Malformed("an entry was granted that does not wait")
             self._queued.remove(position)
@@ -230,7 +231,7 @@ class Batch(Request):
     def _settle(self, position: int, verdict: int) -> None:
         sink = self.sinks[position]
         if verdict == DRAINING:
-            self._lost([position], Draining("the server shuts down"))
+            self._lost([position], Draining("the server is shutting down"))
             return
         self._dispatcher.places.pop(sink, None)
         if not sink.done():
@@ -270,7 +271,7 @@ class Batch(Request):
 
 
 def copy_of(error: Exception) -> Exception:
-    """Each caller raises its own, with its own traceback."""
+    """A copy per caller, so that each raises its own, with its own traceback."""
     try:
         copy = type(error)(*error.args)
     except TypeError:
@@ -280,7 +281,7 @@ def copy_of(error: Exception) -> Exception:
 
 
 class Lone(Request):
-    """A plain acquire of a caller who is alone: the shortest way there is."""
+    """A plain acquire when there is no other call: the fast path."""
 
     def __init__(self, dispatcher: Dispatcher, key: str | bytes, sink: Any) -> None:
         self._dispatcher = dispatcher
@@ -297,7 +298,7 @@ class Lone(Request):
         if verdict == QUEUED:
             raise _frames.Malformed("an entry that must not wait was queued")
         if verdict == DRAINING:
-            self.lost(Draining("the server shuts down"))
+            self.lost(Draining("the server is shutting down"))
         else:
             self._dispatcher.pending -= 1
             if not self._sink.done():
@@ -320,10 +321,11 @@ class Lone(Request):
 
 
 class Question(Request):
-    """A frame that is answered by one frame: Inspect, Ping, Usage, QuotaChange, Reset."""
+    """A frame that the server answers by one frame: Inspect, Ping, Usage, QuotaChange, Reset."""
 
-    def __init__(self, dispatcher: Dispatcher, sink: Any, encode: Callable[[int], bytes], kind: type[Any],
-                 result: Callable[[Any], Any], may_ask_again: bool = True) -> None:
+    def __init__(self, dispatcher: Dispatcher, sink: Any, encode: Callable[[int], bytes],
+                 kind: type[Any], result: Callable[[Any], Any],
+                 may_ask_again: bool = True) -> None:
         self._dispatcher = dispatcher
         self._sink = sink
         self._encode = encode
@@ -356,7 +358,7 @@ class Question(Request):
 
 
 class Withdrawal(Request):
-    """Entries that nobody waits for any more leave the line."""
+    """Withdraws queued entries whose callers wait no more."""
 
     def __init__(self, target: int, entries: list[int]) -> None:
         self._target = target
@@ -373,11 +375,11 @@ class Withdrawal(Request):
         pass
 
     def lost(self, error: ConnectionLost) -> None:
-        """What stood in line left it with the connection."""
+        """The entries left their queues with the connection."""
 
 
-class Nobody:
-    """The sink of what a client does by itself."""
+class NullSink:
+    """The sink of requests that the client makes on its own."""
 
     def done(self) -> bool:
         return False

@@ -1,7 +1,7 @@
-"""TCP connections of both clients, and what the kernel says of them.
+"""TCP connections of both clients: options, polling and shutdown.
 
 Units:  seconds.
-Errors: OSError; poll_once() raises ValueError of a socket that was closed meanwhile.
+Errors: OSError; poll_once() raises ValueError for a socket that was closed meanwhile.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import socket
 
 
 def open_socket(host: str, port: int, timeout: float) -> socket.socket:
-    """Connected, without delay for small frames, and told when the peer has vanished."""
+    """Connects, without delay for small frames, and with detection of a vanished peer."""
     opened = socket.create_connection((host, port), timeout)
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     keep_alive(opened)
@@ -20,7 +20,7 @@ def open_socket(host: str, port: int, timeout: float) -> socket.socket:
 
 
 def keep_alive(opened: socket.socket) -> None:
-    """A peer that is gone without a word is noticed within half a minute."""
+    """Makes the kernel detect a peer that vanished silently within half a minute."""
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4),
                         ("TCP_USER_TIMEOUT", 30_000)):
@@ -30,7 +30,7 @@ def keep_alive(opened: socket.socket) -> None:
 
 def poll_once(opened: socket.socket, write: bool, wait_s: float, *,
               read: bool = True) -> tuple[bool, bool]:
-    """(readable, writable), both when it is broken; ValueError when it was closed."""
+    """Returns (readable, writable), both true when it is broken; ValueError when it was closed."""
     poll = select.poll()
     poll.register(opened, (select.POLLIN if read else 0) | (select.POLLOUT if write else 0))
     events = sum(found for _, found in poll.poll(math.ceil(wait_s * 1000)))

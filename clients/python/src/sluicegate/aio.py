@@ -1,7 +1,7 @@
 """The client for asyncio: awaitable calls, any number of tasks on one connection.
 
-Flow:   what a turn of the loop asks is sent together at its end (_link_aio.py); answers set futures
-        (_caller_aio.py).
+Flow:   the calls of one loop iteration are sent together at its end (_link_aio.py); answers set
+        futures (_caller_aio.py).
 Units:  seconds.
 Errors: errors.py; a call ends with a result, an error or its time-out, whatever the server does.
 Lives:  belongs to one event loop, asyncio's or uvloop's; connects at the first call, and again at
@@ -29,7 +29,7 @@ from .verdict import Verdict, Verdicts
 
 
 class AsyncClient(AsyncQuotaCalls):
-    """Client for asyncio; see the README for what the options mean."""
+    """Client for asyncio; the README explains the options."""
 
     def __init__(self, address: str, *, timeout: float | None = 30.0,
                  on_failure: Literal["error", "open", "closed"] = "error", requeue: bool = False,
@@ -49,25 +49,25 @@ class AsyncClient(AsyncQuotaCalls):
         await self.close()
 
     async def close(self) -> None:
-        """Every call that is outstanding ends with Closed. A closed client stays closed."""
+        """Ends every outstanding call with Closed. A closed client stays closed."""
         if not self._dispatcher.is_closed:
             self._dispatcher.close()
             self._make_room()
             await self._disconnect()
 
-    # --- what may be asked
+    # --- calls
 
     def acquire(self, key: Key, cost: int = 1, *, wait: bool = False,
                 wait_limit: float | None = None, max_requests: int | None = None,
                 max_requests_in_queue: int | None = None,
                 timeout: Timeout = DEFAULT) -> Awaitable[Verdict]:
-        """Asks for `cost` permits of one key. The Verdict is true when they were taken.
+        """Asks for `cost` permits of one key. The Verdict is true when the server approved them.
 
-        What one turn of the loop asks goes out together at its end.
+        The calls of one loop iteration are sent together at its end.
         """
         dispatcher = self._dispatcher
-        if (dispatcher.is_closed or dispatcher.pending >= self._settings.max_pending or self._loop is None
-                or _get_running_loop() is not self._loop):
+        if (dispatcher.is_closed or dispatcher.pending >= self._settings.max_pending
+                or self._loop is None or _get_running_loop() is not self._loop):
             return self._acquire_when_possible(key, cost, wait, wait_limit, max_requests,
                                                max_requests_in_queue, timeout)
         if (cost == 1 and not wait and timeout is DEFAULT and wait_limit is None
@@ -84,7 +84,7 @@ class AsyncClient(AsyncQuotaCalls):
 
     def _acquire_special(self, key: Key, entry: Entry | None,
                          timeout: float | None) -> asyncio.Future[Verdict]:
-        """With options, or a time-out of its own."""
+        """An acquire with options, or with its own time-out."""
         assert self._loop is not None
         future: asyncio.Future[Verdict] = self._loop.create_future()
         self._dispatcher.ask(key, future, entry)
@@ -94,7 +94,7 @@ class AsyncClient(AsyncQuotaCalls):
             timer = self._loop.call_later(timeout, self._time_out, future, timeout, not waits)
             future.add_done_callback(lambda _: timer.cancel())
         if waits:
-            future.add_done_callback(self._given_up)
+            future.add_done_callback(self._withdraw_if_waiting)
         return future
 
     async def _acquire_when_possible(self, key: Key, cost: int, wait: bool,
@@ -117,7 +117,7 @@ class AsyncClient(AsyncQuotaCalls):
                            max_requests: int | Sequence[int] | None = None,
                            max_requests_in_queue: int | Sequence[int] | None = None,
                            details: int = 0, timeout: Timeout = DEFAULT) -> Verdicts:
-        """Asks for every key by itself: some may be approved and others denied."""
+        """Asks for each key independently: some may be approved and others denied."""
         wanted = listed(keys)
         options = self._options(costs, wait, wait_limit, max_requests, max_requests_in_queue,
                                 details)
@@ -127,10 +127,11 @@ class AsyncClient(AsyncQuotaCalls):
         return verdicts
 
     async def intern(self, keys: Iterable[Key], *, timeout: Timeout = DEFAULT) -> Handles:
-        """Numbers for keys: an array('I'). Raises NotInterned when a key gets none."""
+        """Handles for keys: an array('I'). Raises NotInterned when a key gets none."""
         wanted = listed(keys)
         handles: Handles = await self._run_call(
-            lambda sink: InternCall(self._dispatcher, sink, wanted), self._seconds(timeout, False, None))
+            lambda sink: InternCall(self._dispatcher, sink, wanted),
+            self._seconds(timeout, False, None))
         return handles
 
     async def acquire_many_handles(self, handles: Any,
@@ -138,9 +139,9 @@ class AsyncClient(AsyncQuotaCalls):
                                    max_requests: int | Sequence[int] | None = None,
                                    max_requests_in_queue: int | Sequence[int] | None = None,
                                    details: int = 0, timeout: Timeout = DEFAULT) -> Verdicts:
-        """acquire_many() for keys that were interned: any buffer of their 32-bit numbers.
+        """acquire_many() for interned keys: `handles` is any buffer of their 32-bit handles.
 
-        Raises StaleHandles when they are not of the present connection.
+        Raises StaleHandles when they are not of the current connection.
         """
         data = _frames.handle_bytes(handles)
         options = self._options(costs, False, None, max_requests, max_requests_in_queue, details)
@@ -151,14 +152,14 @@ class AsyncClient(AsyncQuotaCalls):
         return verdicts
 
     async def forget(self, handles: Any, *, timeout: Timeout = DEFAULT) -> None:
-        """Gives the numbers up. They must not be used again: other keys may get them."""
+        """Frees the handles. They must not be used again: other keys may get them."""
         data = _frames.handle_bytes(handles)
         generation = self._dispatcher.generation_of(handles)
         await self._run_call(lambda sink: ForgetCall(self._dispatcher, sink, data, generation),
                              self._seconds(timeout, False, None))
 
     async def release(self, key: Key, cost: int = 1, *, timeout: Timeout = DEFAULT) -> None:
-        """Gives permits back, as after work that was never done."""
+        """Releases permits, for example after work that was never done."""
         await self.release_many([key], cost, timeout=timeout)
 
     async def release_many(self, keys: Iterable[Key], costs: int | Sequence[int] | None = None, *,
@@ -168,12 +169,12 @@ class AsyncClient(AsyncQuotaCalls):
                              self._seconds(timeout, False, None))
 
     async def inspect(self, key: Key, *, timeout: Timeout = DEFAULT) -> KeyState | None:
-        """What the server knows of a key; None if nothing."""
+        """The state of a key; None when the server does not know it."""
         state: KeyState | None = await self._run_question(self._inspection(key), timeout)
         return state
 
     async def inspect_all(self, *, timeout: Timeout = DEFAULT) -> AsyncIterator[KeyState]:
-        """Every key, a page at a time: `timeout` is for each page."""
+        """All keys, a page at a time: `timeout` applies to each page."""
         cursor = 0
         while True:
             page, cursor = await self._run_question(self._page(cursor), timeout)

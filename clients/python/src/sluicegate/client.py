@@ -1,12 +1,13 @@
 """The client for threads: blocking calls, any number of threads on one connection.
 
-Flow:   a call queues, sends what may be sent, then waits (_caller.py). One waiting thread leads: it
-        alone reads the socket, and tells the others (_lead.py). When its own answer has come, the
-        next one leads. So a lone caller costs no thread switch, and many share frames.
+Flow:   a call queues its request, sends as many frames as allowed, then waits (_caller.py). One
+        waiting thread leads: it alone reads the socket, and hands the answers to the other threads
+        (_lead.py). When its own answer has arrived, the next thread leads. So a lone caller costs
+        no thread switch, and many callers share frames.
 Units:  seconds.
 Errors: errors.py; a call ends with a result, an error or its time-out, whatever the server does.
 Lives:  connects at the first call, and again at the first call after a loss. In a forked child the
-        client begins anew, with a connection of its own.
+        client starts afresh, with its own connection.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from .verdict import Verdict, Verdicts
 
 
 class Client(QuotaCalls):
-    """Blocking client; see the README for what the options mean."""
+    """Blocking client; the README explains the options."""
 
     def __init__(self, address: str, *, timeout: float | None = 30.0,
                  on_failure: Literal["error", "open", "closed"] = "error", requeue: bool = False,
@@ -47,18 +48,18 @@ class Client(QuotaCalls):
         self.close()
 
     def close(self) -> None:
-        """Every call that is outstanding ends with Closed. A closed client stays closed."""
+        """Ends every outstanding call with Closed. A closed client stays closed."""
         with self._lock:
             if not self._dispatcher.is_closed:
                 self._disconnect()
                 self._signal_room()
 
-    # --- what may be asked
+    # --- calls
 
     def acquire(self, key: Key, cost: int = 1, *, wait: bool = False,
                 wait_limit: float | None = None, max_requests: int | None = None,
                 max_requests_in_queue: int | None = None, timeout: Timeout = DEFAULT) -> Verdict:
-        """Asks for `cost` permits of one key. The Verdict is true when they were taken."""
+        """Asks for `cost` permits of one key. The Verdict is true when the server approved them."""
         entry = self._entry(cost, wait, wait_limit, max_requests, max_requests_in_queue)
         slot = Slot()
         seconds = self._seconds(timeout, wait, wait_limit)
@@ -75,7 +76,7 @@ class Client(QuotaCalls):
                      max_requests: int | Sequence[int] | None = None,
                      max_requests_in_queue: int | Sequence[int] | None = None,
                      details: int = 0, timeout: Timeout = DEFAULT) -> Verdicts:
-        """Asks for every key by itself: some may be approved and others denied."""
+        """Asks for each key independently: some may be approved and others denied."""
         slot = Slot()
         call = AcquireCall(self._dispatcher, slot, listed(keys), self._options(
             costs, wait, wait_limit, max_requests, max_requests_in_queue, details))
@@ -83,19 +84,20 @@ class Client(QuotaCalls):
         return verdicts
 
     def intern(self, keys: Iterable[Key], *, timeout: Timeout = DEFAULT) -> Handles:
-        """Numbers for keys: an array('I'). Raises NotInterned when a key gets none."""
+        """Handles for keys: an array('I'). Raises NotInterned when a key gets none."""
         slot = Slot()
         handles: Handles = self._run_call(
-            slot, InternCall(self._dispatcher, slot, listed(keys)), self._seconds(timeout, False, None))
+            slot, InternCall(self._dispatcher, slot, listed(keys)),
+            self._seconds(timeout, False, None))
         return handles
 
     def acquire_many_handles(self, handles: Any, costs: int | Sequence[int] | None = None, *,
                              max_requests: int | Sequence[int] | None = None,
                              max_requests_in_queue: int | Sequence[int] | None = None,
                              details: int = 0, timeout: Timeout = DEFAULT) -> Verdicts:
-        """acquire_many() for keys that were interned: any buffer of their 32-bit numbers.
+        """acquire_many() for interned keys: `handles` is any buffer of their 32-bit handles.
 
-        Raises StaleHandles when they are not of the present connection.
+        Raises StaleHandles when they are not of the current connection.
         """
         slot = Slot()
         data = _frames.handle_bytes(handles)
@@ -108,7 +110,7 @@ class Client(QuotaCalls):
         return verdicts
 
     def forget(self, handles: Any, *, timeout: Timeout = DEFAULT) -> None:
-        """Gives the numbers up. They must not be used again: other keys may get them."""
+        """Frees the handles. They must not be used again: other keys may get them."""
         slot = Slot()
         with self._lock:
             generation = self._dispatcher.generation_of(handles)
@@ -116,7 +118,7 @@ class Client(QuotaCalls):
                                         generation), self._seconds(timeout, False, None))
 
     def release(self, key: Key, cost: int = 1, *, timeout: Timeout = DEFAULT) -> None:
-        """Gives permits back, as after work that was never done."""
+        """Releases permits, for example after work that was never done."""
         self.release_many([key], cost, timeout=timeout)
 
     def release_many(self, keys: Iterable[Key], costs: int | Sequence[int] | None = None, *,
@@ -126,12 +128,12 @@ class Client(QuotaCalls):
                        self._seconds(timeout, False, None))
 
     def inspect(self, key: Key, *, timeout: Timeout = DEFAULT) -> KeyState | None:
-        """What the server knows of a key; None if nothing."""
+        """The state of a key; None when the server does not know it."""
         state: KeyState | None = self._run_question(self._inspection(key), timeout)
         return state
 
     def inspect_all(self, *, timeout: Timeout = DEFAULT) -> Iterator[KeyState]:
-        """Every key, a page at a time: `timeout` is for each page."""
+        """All keys, a page at a time: `timeout` applies to each page."""
         cursor = 0
         while True:
             page, cursor = self._run_question(self._page(cursor), timeout)

@@ -1,7 +1,7 @@
-"""What can go wrong: one class for each thing that a caller may do about it.
+"""The errors of the clients: one class for each way in which a caller may react.
 
-Errors: SluicegateError is the base of all. Those of a call for many keys carry `partial`: what was
-        decided before, with Verdict.NONE for the rest.
+Errors: SluicegateError is the base of all. Errors of a call for many keys carry `partial`: the
+        verdicts decided before, with Verdict.NONE for the rest.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class Unreachable(ConnectionLost):
 
 
 class Draining(ConnectionLost):
-    """The server shuts down and decided nothing."""
+    """The server is shutting down and decided nothing."""
 
 
 class TimedOut(SluicegateError, TimeoutError):
-    """The call's time is over. What it still had in line was withdrawn."""
+    """The call timed out. Its entries that still waited in a queue were withdrawn."""
 
 
 class Overloaded(SluicegateError):
@@ -70,7 +70,7 @@ class Closed(SluicegateError):
 
 
 class ProtocolError(ConnectionLost):
-    """The peer does not speak our protocol; the connection was given up."""
+    """The peer does not speak this protocol; the client closed the connection."""
 
 
 class LimitExceeded(SluicegateError, ValueError):
@@ -99,7 +99,7 @@ class NotInterned(SluicegateError):
 
 
 class StaleHandles(SluicegateError):
-    """The handles are of a connection that is gone: intern the keys again. Nothing was asked."""
+    """The handles are of a lost connection: intern the keys again. Nothing was sent."""
 
 
 class Denied(SluicegateError):
@@ -115,7 +115,7 @@ class Denied(SluicegateError):
 
 
 class QuotaError(SluicegateError):
-    """A call about quotas was refused; `code` says why, and `reason` in a sentence."""
+    """The server refused a call about quotas: `code` has the cause, `reason` a sentence for it."""
 
     def __init__(self, code: QuotaCode, what: str) -> None:
         super().__init__(code, what)
@@ -133,8 +133,8 @@ class QuotaError(SluicegateError):
 class QuotaDenied(QuotaError):
     """Not admitted: nothing was charged anywhere.
 
-    `retry_after` says in how many seconds asking again may help (0: at once; None: never);
-    `violated` are the limits that deny, as they stand.
+    `retry_after` is the number of seconds after which a retry may help (0: at once; None: never);
+    `violated` has the limits that deny, and their current state.
     """
 
     def __init__(self, code: QuotaCode, what: str, retry_after: float | None = None,
@@ -146,7 +146,7 @@ class QuotaDenied(QuotaError):
 
     @property
     def retryable(self) -> bool:
-        """Whether the same call may be admitted later, without anybody changing a quota."""
+        """Whether the same call may be admitted later without a change of a quota."""
         return self.code.retryable
 
     def __str__(self) -> str:
@@ -160,19 +160,19 @@ class QuotaDenied(QuotaError):
 
 
 class UnknownReservation(QuotaError):
-    """No reservation has this id: it ended and is forgotten, or the server was started anew."""
+    """No reservation has this id: it ended and is forgotten, or the server was restarted."""
 
 
 class ReservationEnded(QuotaError):
-    """It was settled, cancelled or expired before, as `code` says; nothing was changed."""
+    """It was settled, cancelled or expired before (see `code`); nothing was changed."""
 
 
 class InvalidQuota(QuotaError, ValueError):
-    """The server takes no such quota; the one before stays."""
+    """The server rejected the quota; the one before stays in force."""
 
 
 class CountTokensError(SluicegateError):
-    """count_tokens() got no number; the text says at which step, and `status` the HTTP status."""
+    """count_tokens() got no number; the text names the step, `status` is the HTTP status."""
 
     def __init__(self, text: str, status: int | None = None) -> None:
         super().__init__(text)

@@ -1,8 +1,8 @@
-"""Quotas as values: limits, how they stand, and what a client is told of them.
+"""Quotas as values: limits, their current state, and the outcomes of calls.
 
 Shape:  names and words are those of the JSON of the REST API: `Limit(**limit)` takes a limit from
-        there. Numbers are as in docs/protocol.md ("Quota codes"); those from 250 on are made by the
-        client and never come from a server.
+        there. Numbers are as in docs/protocol.md ("Quota codes"); the client makes those from 250
+        on, which a server never sends.
 Units:  tokens, requests, micro-units of cost; milliseconds where a name ends in _ms, else seconds.
 """
 
@@ -31,11 +31,11 @@ Amount = int | Literal["unlimited", "block"]
 
 
 class QuotaCode(enum.IntEnum):
-    """The outcome of a call; true when it was admitted, or done. str() is as in JSON."""
+    """The outcome of a call; true when it was admitted or done. str() is the name in JSON."""
 
     NONE = 0  # not answered; never sent
     OK = 1
-    UNLIMITED = 2  # admitted: none of its limits limits
+    UNLIMITED = 2  # admitted: all of its limits are unlimited
     UNKNOWN_MODEL = 3  # admitted: subjects without a quota are allowed
     QUEUED = 4  # waiting; never a final answer
     RPD_EXCEEDED = 5
@@ -47,19 +47,19 @@ class QuotaCode(enum.IntEnum):
     TOKENS_EXCEEDED = 11
     COST_EXCEEDED = 12
     CONCURRENCY_EXCEEDED = 13
-    QUEUE_AHEAD = 14  # it would fit, but others wait, and it may not
-    DEADLINE_UNMEETABLE = 15  # what it waits for certainly comes after its wait limit
+    QUEUE_AHEAD = 14  # it would fit, but others wait ahead and it may not wait
+    DEADLINE_UNMEETABLE = 15  # it would certainly have to wait longer than its wait limit
     WAIT_LIMIT = 16  # waited as long as allowed
     WITHDRAWN = 17
-    DRAINING = 18  # the server shuts down
+    DRAINING = 18  # the server is shutting down
     WAITERS_FULL = 19
     RESERVATIONS_FULL = 20
     SUBJECTS_FULL = 21
     ID_IN_USE = 22
-    EXCEEDS_LIMIT = 23  # more than a limit allows at all
+    EXCEEDS_LIMIT = 23  # more than the whole amount of a limit
     BLOCKED = 24
     UNKNOWN_SUBJECT = 25
-    SUBJECTS_APART = 26  # not held together by one {tag}
+    SUBJECTS_APART = 26  # the subjects do not share one {tag}
     INVALID_SUBJECT = 27
     UNKNOWN_RESERVATION = 28
     ALREADY_SETTLED = 29
@@ -67,10 +67,10 @@ class QuotaCode(enum.IntEnum):
     ALREADY_EXPIRED = 31
     INVALID_QUOTA = 32
     NO_SUCH_QUOTA = 33
-    INVALID_TOKENS = 251  # decide() of a negative number: nobody was asked
+    INVALID_TOKENS = 251  # decide() of a negative number: nothing was sent
     UNKNOWN = 253  # of a newer server: a refusal
-    PASSED_UNASKED = 254  # no server said so: on_failure="open"
-    DENIED_UNASKED = 255  # no server said so: on_failure="closed"
+    ADMITTED_BY_POLICY = 254  # by the client, not by a server: on_failure="open"
+    DENIED_BY_POLICY = 255  # by the client, not by a server: on_failure="closed"
 
     @property
     def admits(self) -> bool:
@@ -84,29 +84,29 @@ class QuotaCode(enum.IntEnum):
 
     @property
     def reason(self) -> str:
-        """A sentence, the reference's where it has one."""
+        """A sentence that explains it, the same as in the reference where that has one."""
         return _REASONS[self]
 
     @property
     def retryable(self) -> bool:
-        """Whether the same call may be admitted later, without anybody changing a quota."""
+        """Whether the same call may be admitted later without a change of a quota."""
         return (QuotaCode.RPD_EXCEEDED <= self <= QuotaCode.ID_IN_USE
-                and self is not QuotaCode.WITHDRAWN or self is QuotaCode.DENIED_UNASKED)
+                and self is not QuotaCode.WITHDRAWN or self is QuotaCode.DENIED_BY_POLICY)
 
     @property
     def connection_lost(self) -> bool:
-        """No server decided this: the failure policy of the client did."""
-        return self in (QuotaCode.PASSED_UNASKED, QuotaCode.DENIED_UNASKED)
+        """True when the failure policy of the client decided, not a server."""
+        return self in (QuotaCode.ADMITTED_BY_POLICY, QuotaCode.DENIED_BY_POLICY)
 
 
 _ADMITTING = frozenset({QuotaCode.OK, QuotaCode.UNLIMITED, QuotaCode.UNKNOWN_MODEL,
-                        QuotaCode.PASSED_UNASKED})
+                        QuotaCode.ADMITTED_BY_POLICY})
 _REASONS = {
     QuotaCode.NONE: "",
     QuotaCode.OK: "within quota",
     QuotaCode.UNLIMITED: "all limits are unlimited",
     QuotaCode.UNKNOWN_MODEL: "model has no configured quota",
-    QuotaCode.QUEUED: "waiting in line",
+    QuotaCode.QUEUED: "waiting in the queue",
     QuotaCode.RPD_EXCEEDED: "daily request limit reached",
     QuotaCode.RPM_EXCEEDED: "per-minute request limit reached",
     QuotaCode.TPM_EXCEEDED: "per-minute token limit reached",
@@ -115,12 +115,12 @@ _REASONS = {
     QuotaCode.OUTPUT_TOKENS_EXCEEDED: "output token limit reached",
     QuotaCode.TOKENS_EXCEEDED: "token limit reached",
     QuotaCode.COST_EXCEEDED: "cost limit reached",
-    QuotaCode.CONCURRENCY_EXCEEDED: "all slots are in use",
-    QuotaCode.QUEUE_AHEAD: "others wait in line before it: wait too, or ask again later",
+    QuotaCode.CONCURRENCY_EXCEEDED: "concurrency limit reached",
+    QuotaCode.QUEUE_AHEAD: "other requests are ahead in the queue: wait too, or ask again later",
     QuotaCode.DEADLINE_UNMEETABLE:
         "no capacity can come before the wait limit: allow a longer wait",
     QuotaCode.WAIT_LIMIT: "waited as long as allowed",
-    QuotaCode.WITHDRAWN: "taken out of line by the client",
+    QuotaCode.WITHDRAWN: "withdrawn from the queue by the client",
     QuotaCode.DRAINING: "the server is shutting down: ask another one, or this one again",
     QuotaCode.WAITERS_FULL: "too many requests wait (--max-waiters)",
     QuotaCode.RESERVATIONS_FULL: "too many reservations are open (--max-reservations)",
@@ -141,8 +141,8 @@ _REASONS = {
     QuotaCode.NO_SUCH_QUOTA: "no quota was put for this subject: the configuration file's stays",
     QuotaCode.INVALID_TOKENS: "estimated tokens must be non-negative",
     QuotaCode.UNKNOWN: "a newer server's reason",
-    QuotaCode.PASSED_UNASKED: "no server was asked, and this client passes then",
-    QuotaCode.DENIED_UNASKED: "no server was asked, and this client denies then",
+    QuotaCode.ADMITTED_BY_POLICY: "no server decided: the client's failure policy admits",
+    QuotaCode.DENIED_BY_POLICY: "no server decided: the client's failure policy denies",
 }
 _MADE_HERE = range(250, 256)
 _NAMED = {int(code): code for code in QuotaCode if code not in _MADE_HERE}
@@ -153,12 +153,12 @@ _ADMITS = bytes(code in _ADMITTING for code in range(256))
 
 
 def codes_from_server(codes: bytes, count: int) -> bytes:
-    """A byte an entry, whether it came as one byte or as many."""
+    """A byte per entry, also when the server sent one byte for all."""
     return (codes if len(codes) == count else codes * count).translate(_FROM_SERVER)
 
 
 def word(words: Sequence[str], number: int) -> str:
-    """Of an enumerator; a newer server's has none here."""
+    """The word of an enumerator; "unknown" for one that only a newer server has."""
     return words[number] if number < len(words) else "unknown"
 
 
@@ -171,10 +171,10 @@ def number_of(words: Sequence[str], wanted: str, what: str) -> int:
 
 @dataclass(frozen=True)
 class Limit:
-    """One limit of a quota: how much of a metric, over which time.
+    """One limit of a quota: an amount of a metric per period.
 
     `amount` is a number, "unlimited" or "block". `period` ("hour", "day", "week", "month") and
-    `time_zone` are of kind "calendar" only; a concurrency limit has neither kind nor period.
+    `time_zone` are for kind "calendar" only; a concurrency limit needs neither kind nor period.
     """
 
     name: str
@@ -184,10 +184,10 @@ class Limit:
     kind: str = ""  # "sliding"; concurrency: "concurrency"
     period: str = ""
     time_zone: str = ""  # calendar: "UTC"
-    count_cached: bool = False  # cached input tokens count, too
+    count_cached: bool = False  # cached input tokens count too
 
     def __post_init__(self) -> None:
-        """What was left out gets its name; what the server would refuse is refused."""
+        """Fills in the defaults, and refuses what the server would refuse."""
         if not 0 < len(self.name.encode()) <= LIMIT_NAME_BYTES_MAX:
             raise ValueError(f"the name of a limit must have 1 to {LIMIT_NAME_BYTES_MAX} bytes, "
                              f"not {self.name!r:.80}")
@@ -203,16 +203,17 @@ class Limit:
                 raise ValueError(f"period must be one of {', '.join(UNITS[1:])}, not "
                                  f"{self.period!r:.40}")
         elif self.period or self.time_zone:
-            raise ValueError("period and time_zone are of limits of kind 'calendar' only")
+            raise ValueError("period and time_zone are for limits of kind 'calendar' only")
         if self.kind in ("anchored_day", "rolling_day"):
             object.__setattr__(self, "period_ms", self.period_ms or DAY_MS)
         if self.count_cached and self.metric not in ("input_tokens", "tokens"):
-            raise ValueError("count_cached is of limits of input_tokens and tokens only")
+            raise ValueError("count_cached is for limits of input_tokens and tokens only")
         self._check_numbers()
 
     def _check_numbers(self) -> None:
-        lowest, highest = {"concurrency": (0, 0), "calendar": (0, 0), "anchored_day": (DAY_MS, DAY_MS),
-                           "rolling_day": (DAY_MS, DAY_MS)}.get(self.kind, (10, PERIOD_MS_MAX))
+        lowest, highest = {
+            "concurrency": (0, 0), "calendar": (0, 0), "anchored_day": (DAY_MS, DAY_MS),
+            "rolling_day": (DAY_MS, DAY_MS)}.get(self.kind, (10, PERIOD_MS_MAX))
         if not lowest <= self.period_ms <= highest:
             raise ValueError(f"period_ms of a limit of kind {self.kind} must be {lowest} to "
                              f"{highest}, not {self.period_ms}")
@@ -232,13 +233,13 @@ class Limit:
 
 @dataclass(frozen=True)
 class Quota:
-    """What a subject may use. No limits at all limit nothing."""
+    """The limits of a subject. Without limits its use is unlimited."""
 
     limits: tuple[Limit, ...] = ()
-    expired: Literal["keep", "refund"] = "keep"  # what becomes of an expired reservation's charge
-    overtakers: int = 0  # how many may pass the head of the line
+    expired: Literal["keep", "refund"] = "keep"  # the charge of an expired reservation
+    overtakers: int = 0  # how many calls may overtake the head of the queue
     source: str = "run_time"  # as in SOURCES
-    profile: str = ""  # the one it came from, if it did
+    profile: str = ""  # the profile that it came from, if any
 
     def as_text(self) -> QuotaText:
         if self.expired not in ("keep", "refund"):
@@ -250,50 +251,51 @@ class Quota:
 
 
 def limits_of(limits: Iterable[Limit | Mapping[str, object]]) -> tuple[Limit, ...]:
-    """Limits as they may be given: values, or the JSON of the REST API as dicts."""
+    """Converts limits given as values, or as dicts of the REST API's JSON."""
     return tuple(limit if isinstance(limit, Limit) else Limit(**limit)  # type: ignore[arg-type]
                  for limit in limits)
 
 
-def limit_from_text(reported: LimitText) -> Limit:
-    """What a server says; a newer one's may be what this client would not put."""
+def limit_from_text(text: LimitText) -> Limit:
+    """A server's limit, unchecked: a newer server may send one that this client would refuse."""
     limit = object.__new__(Limit)
     fields: dict[str, object] = {
-        "name": reported.name, "metric": word(METRICS, reported.metric),
-        "amount": reported.amount if reported.ceiling == 0 else word(CEILINGS, reported.ceiling),
-        "period_ms": reported.period_ms, "kind": word(KINDS, reported.kind),
-        "period": word(UNITS, reported.unit) if reported.unit else "", "time_zone": reported.time_zone,
-        "count_cached": reported.count_cached}
+        "name": text.name, "metric": word(METRICS, text.metric),
+        "amount": text.amount if text.ceiling == 0 else word(CEILINGS, text.ceiling),
+        "period_ms": text.period_ms, "kind": word(KINDS, text.kind),
+        "period": word(UNITS, text.unit) if text.unit else "", "time_zone": text.time_zone,
+        "count_cached": text.count_cached}
     for name, value in fields.items():
         object.__setattr__(limit, name, value)
     return limit
 
 
-def quota_from_text(reported: QuotaText, source: int) -> Quota | None:
+def quota_from_text(text: QuotaText, source: int) -> Quota | None:
     if source == 0:
         return None
-    return Quota(tuple(map(limit_from_text, reported.limits)), "refund" if reported.refund_expired else "keep",
-                 reported.overtakers_max, word(SOURCES, source), reported.profile)
+    return Quota(tuple(map(limit_from_text, text.limits)),
+                 "refund" if text.refund_expired else "keep", text.overtakers_max,
+                 word(SOURCES, source), text.profile)
 
 
 class LimitState(NamedTuple):
-    """A limit as it stands. `used` holds all that is charged, open reservations included."""
+    """The current state of a limit. `used` is the total charge, with open reservations."""
 
-    subject: int  # its place among the subjects that were asked
+    subject: int  # index among the subjects of the call
     name: str
     metric: str
     kind: str
     amount: Amount
     used: int  # may exceed the amount
-    reserved: int  # the part of `used` that is still open
+    reserved: int  # the part of `used` that belongs to open reservations
     remaining: int  # never below 0
-    period_ms: int  # calendar: of the present period; concurrency: 0
-    reset_ms: int  # until nothing of it is used any more, if nobody asks
-    violated: bool  # it denies what was asked
+    period_ms: int  # calendar: of the current period; concurrency: 0
+    reset_ms: int  # until its usage is 0 if no call is charged
+    violated: bool  # it denies the call
 
 
 class Stats(NamedTuple):
-    """Used and allowed, as the reference tells it; a maximum of 0 is no limit."""
+    """Usage and limits by the reference's names; a maximum of 0 is no limit."""
 
     rpm: int = 0
     max_rpm: int = 0
@@ -304,7 +306,7 @@ class Stats(NamedTuple):
 
 
 def stats_of(limits: Iterable[LimitState]) -> Stats:
-    """Of the first subject: its limits of requests and tokens per minute, and of requests a day."""
+    """The first subject's limits of requests and tokens per minute, and of requests per day."""
     found: dict[str, int] = {}
     for limit in limits:
         name = {("requests", MINUTE_MS): "rpm", ("tokens", MINUTE_MS): "tpm",
@@ -316,12 +318,12 @@ def stats_of(limits: Iterable[LimitState]) -> Stats:
 
 
 class Decision(NamedTuple):
-    """What reserve() would be told now; true when it would be admitted."""
+    """The outcome that reserve() would have now; true when it would be admitted."""
 
     allowed: bool
     code: QuotaCode
     reason: str
-    retry_after: float | None  # seconds; 0: allowed, or at once; None: never
+    retry_after: float | None  # seconds; 0: allowed, or retry at once; None: never
     stats: Stats
     limits: tuple[LimitState, ...]  # every limit of every subject
 
@@ -338,10 +340,10 @@ class Decision(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """A subject as it stands."""
+    """The current state of a subject."""
 
     subject: str
-    source: str  # where its quota came from, as in SOURCES
+    source: str  # the origin of its quota, as in SOURCES
     quota: Quota | None  # None: unknown subject
     limits: tuple[LimitState, ...]
     open_reservations: int
@@ -353,14 +355,14 @@ class Usage(NamedTuple):
 
 
 class QuotaResults(Sequence[QuotaCode]):
-    """Outcomes in the order asked. `raw` has a byte each; everything else is made when asked."""
+    """Outcomes in the order of the entries. `raw` has a byte each; the rest is made on access."""
 
     __slots__ = ("raw", "reservations", "retry_ms")
 
     def __init__(self, raw: bytes, reservations: array[int], retry_ms: array[int]) -> None:
         self.raw = raw
         self.reservations = reservations  # ids, an array('Q'); 0 where none was admitted
-        self.retry_ms = retry_ms  # an array('q'): when asking again may help; -1: never
+        self.retry_ms = retry_ms  # an array('q'): time after which a retry may help; -1: never
 
     def __len__(self) -> int:
         return len(self.raw)
@@ -391,26 +393,26 @@ class QuotaResults(Sequence[QuotaCode]):
         return self.count() == len(self.raw)
 
     def count(self, value: object = None) -> int:
-        """How many entries have this code; without one, how many are admitted or done."""
+        """The number of entries with this code; without an argument, of those admitted or done."""
         if value is None:
             return sum(self.raw.translate(_ADMITS))
         return self.raw.count(value) if isinstance(value, int) and 0 <= value < 256 else 0
 
     @property
     def connection_lost(self) -> bool:
-        """At least one entry was decided by the failure policy, not by a server."""
-        return bool({QuotaCode.PASSED_UNASKED, QuotaCode.DENIED_UNASKED} & set(self.raw))
+        """True when the failure policy, not a server, decided at least one entry."""
+        return bool({QuotaCode.ADMITTED_BY_POLICY, QuotaCode.DENIED_BY_POLICY} & set(self.raw))
 
 
 def seconds_of(retry_ms: int) -> float | None:
-    """Of a retry_ms: None is never; rounded up to whole milliseconds already."""
+    """Converts a retry_ms, which the server has rounded up; None: never."""
     return None if retry_ms < 0 else retry_ms / 1000
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a text has: a quarter of its characters, rounded up.
+    """Estimates the tokens of a text: a quarter of its characters, rounded up.
 
-    Good enough to reserve by; settle() replaces it by what was used. Any function from text to a
-    number may stand in its place: a tokenizer of the model's maker is closer.
+    Good enough for a reservation; settle() replaces it by the tokens used. Any function from text
+    to a number may replace it: a tokenizer of the model's vendor is more exact.
     """
     return math.ceil(len(text) / 4)

@@ -1,7 +1,7 @@
-"""Asks the maker of a model how many tokens a text has. No server of ours takes part.
+"""Asks the vendor of a model how many tokens a text has. No Sluicegate server takes part.
 
 Flow:   text -> POST .../models/MODEL:countTokens -> totalTokens, to be reserved as input.
-Units:  seconds; at most so many bytes of an answer are read.
+Units:  seconds; bytes in names that end in BYTES_MAX, which bound how much of an answer is read.
 Errors: CountTokensError, whose text begins with the step that failed.
 Source: Gemini API, models.countTokens.
 """
@@ -23,7 +23,7 @@ ERROR_BYTES_MAX = 8 << 10
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """The key is for the address that the caller gave, and for no other."""
+    """Refuses redirects: the key is for the caller's address only."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -91,7 +91,7 @@ def _ask(opener: urllib.request.OpenerDirector, request: urllib.request.Request,
 
 
 def _total(data: bytes) -> int:
-    """An answer leaves a total of 0 out."""
+    """Reads the total; the answer omits a total of 0."""
     try:
         answer = json.loads(data)
         total = answer.get("totalTokens", 0)

@@ -1,7 +1,7 @@
-"""What a client is told: a Verdict for one entry, Verdicts for many.
+"""The answers to acquires: a Verdict for one entry, Verdicts for many.
 
-Shape: one byte an entry, numbers as in docs/protocol.md ("Verdicts"); 254 and 255 are made by the
-client's failure policy and never come from a server. Detail columns are arrays, if asked for.
+Shape: one byte an entry, numbers as in docs/protocol.md ("Verdicts"); the client's failure policy
+makes 254 and 255, which a server never sends. Detail columns are arrays, where requested.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import overload
 
 
 class Verdict(enum.IntEnum):
-    """The answer to one entry; true when the permits were taken (or the policy says so)."""
+    """The answer to one entry; true when the server, or the failure policy, approved it."""
 
     NONE = 0  # not answered; never sent
     APPROVED = 1
@@ -22,17 +22,17 @@ class Verdict(enum.IntEnum):
     TABLE_FULL = 4  # no room for another key in the server
     WAITERS_FULL = 5  # no room for another waiter, in the server or on this connection
     OVERLOADED = 6
-    NOT_ALLOWED = 7  # an override that the operator switched off
+    NOT_ALLOWED = 7  # the operator disabled this override
     NEVER_FITS = 8  # the cost is above the key's limit
     INVALID_KEY = 9  # empty or too long, or a handle that the connection does not hold
     WAIT_LIMIT = 10  # waited as long as allowed
     WITHDRAWN = 11
-    DRAINING = 12  # the server shuts down
+    DRAINING = 12  # the server is shutting down
     HANDLES_FULL = 13
     OWNER_UNREACHABLE = 14
     UNKNOWN = 253  # of a newer server: a refusal
-    PASSED_UNASKED = 254  # no server said so: on_failure="open"
-    DENIED_UNASKED = 255  # no server said so: on_failure="closed"
+    APPROVED_BY_POLICY = 254  # by the client, not by a server: on_failure="open"
+    DENIED_BY_POLICY = 255  # by the client, not by a server: on_failure="closed"
 
     @property
     def approved(self) -> bool:
@@ -43,26 +43,26 @@ class Verdict(enum.IntEnum):
 
     @property
     def connection_lost(self) -> bool:
-        """No server decided this: the failure policy of the client did."""
-        return self in _UNASKED
+        """True when the failure policy of the client decided, not a server."""
+        return self in _BY_POLICY
 
 
-_APPROVING = frozenset({Verdict.APPROVED, Verdict.PASSED_UNASKED})
-_UNASKED = frozenset({Verdict.PASSED_UNASKED, Verdict.DENIED_UNASKED})
+_APPROVING = frozenset({Verdict.APPROVED, Verdict.APPROVED_BY_POLICY})
+_BY_POLICY = frozenset({Verdict.APPROVED_BY_POLICY, Verdict.DENIED_BY_POLICY})
 _NAMED = {int(verdict): verdict for verdict in Verdict}
 # Indexed by the byte, so that a hot loop needs no call.
 BY_BYTE: tuple[Verdict, ...] = tuple(_NAMED.get(byte, Verdict.UNKNOWN) for byte in range(256))
 _IS_APPROVED = bytes(bool(verdict) for verdict in BY_BYTE)
-_SAFE = bytes(Verdict.UNKNOWN if byte in _UNASKED else byte for byte in range(256))
+_SAFE = bytes(Verdict.UNKNOWN if byte in _BY_POLICY else byte for byte in range(256))
 
 
 def from_server(raw: bytes) -> bytes:
-    """Bytes of a server that are numbers of the policy's become unknown: no server may use them."""
+    """Replaces the failure policy's numbers by UNKNOWN: a server must not send them."""
     return raw.translate(_SAFE) if b"\xfe" in raw or b"\xff" in raw else raw
 
 
 class Details(enum.IntFlag):
-    """Columns that may be asked for beside the verdicts."""
+    """Columns that a call may request in addition to the verdicts."""
 
     NOTHING = 0
     LIMIT = 1
@@ -82,7 +82,7 @@ DETAIL_COLUMNS: tuple[tuple[str, int, str], ...] = (
 
 
 class Verdicts(Sequence[Verdict]):
-    """Verdicts in the order asked. `raw` has a byte each; everything else is made when asked."""
+    """Verdicts in the order of the keys. `raw` has a byte each; all else is computed on access."""
 
     __slots__ = ("_columns", "raw")
 
@@ -126,21 +126,21 @@ class Verdicts(Sequence[Verdict]):
         return self.count() == len(self.raw)
 
     def count(self, value: object = None) -> int:
-        """How many entries have this verdict; without one, how many are approved."""
+        """The number of entries with this verdict; without an argument, of approved ones."""
         if value is None:
-            return self.raw.count(Verdict.APPROVED) + self.raw.count(Verdict.PASSED_UNASKED)
+            return self.raw.count(Verdict.APPROVED) + self.raw.count(Verdict.APPROVED_BY_POLICY)
         return self.raw.count(value) if isinstance(value, int) and 0 <= value < 256 else 0
 
     @property
     def connection_lost(self) -> bool:
-        """At least one entry was decided by the failure policy, not by a server."""
-        return any(verdict in self.raw for verdict in _UNASKED)
+        """True when the failure policy, not a server, decided at least one entry."""
+        return any(verdict in self.raw for verdict in _BY_POLICY)
 
     def _column(self, name: str) -> array[int]:
         try:
             return self._columns[name]
         except KeyError:
-            raise ValueError(f"{name} was not asked for: pass details=Details."
+            raise ValueError(f"{name} was not requested: pass details=Details."
                              f"{name.upper()}") from None
 
     @property
@@ -159,12 +159,12 @@ class Verdicts(Sequence[Verdict]):
 
     @property
     def reset_ms(self) -> array[int]:
-        """Until the window ends."""
+        """Time until the window ends."""
         return self._column("reset_ms")
 
     @property
     def retry_ms(self) -> array[int]:
-        """When asking again may help; 0: now, or never."""
+        """Time after which a retry may help; 0: at once, or never."""
         return self._column("retry_ms")
 
     @property
