@@ -1,5 +1,5 @@
 @0xd7a5e1c3b09f4826;
-# The native protocol of Sluicegate. docs/protocol.md is the normative text; this file is its shape.
+# The native protocol of Sluicegate. docs/protocol.md is normative; this file is its schema.
 #
 # A connection carries standard Cap'n Proto stream frames both ways, one ClientFrame or ServerFrame
 # each. Fields are added at the end, numbers are never reused, every default is zero. Readers take
@@ -9,14 +9,14 @@ using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("sluice::schema");
 
 const protocolVersion :UInt16 = 1;
-const keep :UInt32 = 0xffffffff;  # in an override column: what the key has stays
+const keep :UInt32 = 0xffffffff;  # in an override column: the key keeps its own
 
-# In a column of amounts: nothing is told of this entry, as if the column were absent. In one of
-# `requests`: `keep`.
+# In a column of amounts: the default for this entry, as if the column were absent. In a column of
+# `requests` it is `keep`.
 const unset :UInt64 = 0xffffffffffffffff;
 
 # Bits of Welcome.features.
-const featureQuotas :UInt64 = 1;   # Reserve and all that belongs to it
+const featureQuotas :UInt64 = 1;   # Reserve and the other frames of quotas
 
 enum Verdict {
   none @0;              # never sent
@@ -67,7 +67,7 @@ const entryMayWait :UInt8 = 1;     # wait in the key's queue instead of being de
 const frameMayWait :UInt8 = 1;     # every entry may wait
 const frameForwarded :UInt8 = 2;   # reserved for the distributed mode; ignored
 
-# Detail columns to be returned, bits of Acquire.details.
+# Detail columns to be returned: bits of Acquire.details.
 const detailLimit :UInt8 = 1;
 const detailWindow :UInt8 = 2;
 const detailRemaining :UInt8 = 4;
@@ -78,7 +78,7 @@ const detailRequestId :UInt8 = 32;
 # ------------------------------------------------------------------------------ from the client
 
 struct ClientFrame {
-  id @0 :UInt64;  # chosen by the client, echoed in every answer
+  id @0 :UInt64;  # chosen by the client, repeated in every answer
   union {
     unset @1 :Void;
     hello @2 :Hello;
@@ -140,7 +140,7 @@ struct Release {
 
 struct Withdraw {
   target @0 :UInt64;            # the id of an Acquire with waiting entries
-  entries @1 :List(UInt32);     # their indexes; none: all
+  entries @1 :List(UInt32);     # their positions; absent: all
 }
 
 struct Inspect {
@@ -158,8 +158,8 @@ struct Forget {
   handles @0 :List(UInt32);
 }
 
-# Quotas: an entry of these is decided whole, or not at all. A column that is absent tells nothing:
-# the default holds for all entries; `unset` says so of one. Amounts are at most 2^63 - 1.
+# Quotas: an entry of these is admitted whole, or not at all. An absent column means the default for
+# all entries, `unset` the default for one. Amounts are at most 2^63 - 1.
 
 struct Reserve {
   flags @0 :UInt8;                    # quota* flags below, of every entry
@@ -174,7 +174,7 @@ struct Reserve {
   costs @9 :List(UInt64);             # absent: 0 each
   ids @10 :Data;                      # the client's own, end to end
   idSizes @11 :List(UInt16);          # absent, or 0: none
-  owner @12 :Text;                    # who holds them, for people to read
+  owner @12 :Text;                    # the name of the holder, for people to read
 }
 
 struct Settle {
@@ -195,7 +195,7 @@ struct Cancel {
 struct Extend {
   flags @0 :UInt8;                    # none yet
   reservations @1 :List(UInt64);
-  lifetimeMs @2 :UInt32;              # from now on; 0: as long as it last got
+  lifetimeMs @2 :UInt32;              # from now on; 0: its last lifetime again
 }
 
 struct Record {
@@ -219,7 +219,7 @@ struct Usage {
 
 struct QuotaChange {
   subject @0 :Data;
-  remove @1 :Bool;                    # what was put; else `quota` is put
+  remove @1 :Bool;                    # removes what was put; else puts `quota`
   quota @2 :Quota;
 }
 
@@ -229,11 +229,11 @@ struct Reset {
 }
 
 # Flags of the frames above.
-const quotaMayWait :UInt8 = 1;        # stand in line instead of being denied
-const quotaConnectionBound :UInt8 = 2;           # ends, as if its lifetime had, when the connection ends
-const quotaWantsLimits :UInt8 = 4;    # tell every limit of every subject
-const quotaWantsViolated :UInt8 = 8;  # tell the limits that deny
-const quotaKeepRequests :UInt8 = 16;  # the requests were made all the same: the rest comes back
+const quotaMayWait :UInt8 = 1;         # wait in the queue instead of being denied
+const quotaConnectionBound :UInt8 = 2; # ends when the connection ends, as if its lifetime had
+const quotaWantsLimits :UInt8 = 4;     # report every limit of every subject
+const quotaWantsViolated :UInt8 = 8;   # report the limits that deny
+const quotaKeepRequests :UInt8 = 16;   # the requests were made: they stay charged
 
 enum Metric {
   requests @0;
@@ -245,7 +245,7 @@ enum Metric {
 }
 
 enum LimitKind {
-  concurrency @0;           # concurrency: no time
+  concurrency @0;     # for the metric concurrency: no period
   fixed @1;
   sliding @2;
   gcra @3;
@@ -291,8 +291,8 @@ struct Limit {
 struct Quota {
   limits @0 :List(Limit);
   refundExpired @1 :Bool;
-  overtakersMax @2 :UInt32;           # how many may pass the head of the line; 0: none
-  profile @3 :Text;                   # where it came from; ignored in QuotaChange
+  overtakersMax @2 :UInt32;           # how many may pass the head of the queue; 0: none
+  profile @3 :Text;                   # the profile it came from; ignored in QuotaChange
 }
 
 # ------------------------------------------------------------------------------ from the server
@@ -339,7 +339,7 @@ enum RoutingHash {
 }
 
 struct Details {
-  # A column each, as long as the answer's entries, where asked for.
+  # The requested columns, each as long as the answer's entries.
   limit @0 :List(UInt32);
   windowMs @1 :List(UInt64);
   remaining @2 :List(UInt32);
@@ -351,14 +351,14 @@ struct Details {
 struct Verdicts {
   count @0 :UInt32;       # entries answered
   verdicts @1 :Data;      # a byte each, or one byte when all agree
-  details @2 :Details;    # null when none was asked for
+  details @2 :Details;    # null when none were requested
 }
 
 struct Granted {
-  entries @0 :List(UInt32);  # indexes in the Acquire
+  entries @0 :List(UInt32);  # positions in the Acquire or Reserve
   verdicts @1 :Data;         # as in Verdicts
   details @2 :Details;
-  reservations @3 :List(UInt64);  # of a Reserve: 0 where none was approved; absent: of none
+  reservations @3 :List(UInt64);  # of a Reserve: 0 where not approved; absent: none was approved
 }
 
 struct Interned {
@@ -420,15 +420,15 @@ struct QuotaAnswers {
   # Of Reserve, Check, Settle, Cancel, Extend, Record, QuotaChange and Reset.
   count @0 :UInt32;                   # entries answered
   codes @1 :Data;                     # a QuotaCode each, or one byte when all agree
-  reservations @2 :List(UInt64);      # of Reserve: 0 where none was approved; absent: of none
+  reservations @2 :List(UInt64);      # of Reserve: 0 where not admitted; absent: none was admitted
   retryMs @3 :List(Int64);            # of Reserve and Check: -1 never; absent: 0 each
-  limits @4 :LimitStates;             # where asked for
+  limits @4 :LimitStates;             # if requested
 }
 
 struct LimitStates {
   # A column each, of equal length, in the order of the entries and of their subjects.
-  entries @0 :List(UInt32);           # the entry's index; UsageReply: the subject's
-  subjects @1 :List(UInt8);           # the subject's place in its entry
+  entries @0 :List(UInt32);           # the entry's position; UsageReply: the subject's
+  subjects @1 :List(UInt8);           # the subject's position in its entry
   names @2 :Data;                     # end to end
   nameSizes @3 :List(UInt8);
   metrics @4 :List(UInt8);
@@ -436,12 +436,12 @@ struct LimitStates {
   ceilings @6 :List(UInt8);
   violated @7 :List(UInt8);           # 1: it denies the entry
   amounts @8 :List(UInt64);
-  used @9 :List(UInt64);              # all that is charged, open reservations included
+  used @9 :List(UInt64);              # everything charged, open reservations included
   reserved @10 :List(UInt64);         # the part of it that is still open
   remaining @11 :List(UInt64);
   periodMs @12 :List(UInt64);
   resetMs @13 :List(UInt64);
-  leftOut @14 :UInt32;                # entries, or subjects, of which there was no room to tell all
+  leftOut @14 :UInt32;                # entries, or subjects, whose limits are not all here
 }
 
 struct UsageReply {
