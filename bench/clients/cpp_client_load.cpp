@@ -1,7 +1,7 @@
-// What a call costs through the C++ client, beside the least that a call can cost: a frame that was
-// laid out beforehand, written and awaited by hand.
+// Measures the cost of a call through the C++ client, and the least possible cost of a call: a
+// prepared frame, written and awaited by hand.
 // Flow:   cpp_client_load MODE -> a line of JSON.
-// Units:  one request is one entry, with its verdict at its caller.
+// Units:  one request is one entry, counted when its caller has the verdict.
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -47,12 +47,12 @@ struct Measured {
   uint64_t approved = 0;
   uint64_t failed = 0;
   LatencyHistogram latency;  // of each call, or of each batch
-  double seconds = 0;        // wall clock and CPU time, without what comes before the first call
+  double seconds = 0;        // wall clock and CPU time from the first call on
   double cpu_seconds = 0;
 };
 
-// 15 bytes each, as in all our loads. In the caller's memory they lie one after the other, as a key
-// that was just made lies in the cache; the server's hash scatters them over its table.
+// 15 bytes each, as in all our loads. The keys are adjacent in the caller's memory, so they are in
+// the cache like a key just made; the server's hash scatters them over its table.
 class Keys {
  public:
   explicit Keys(uint32_t count) {
@@ -81,7 +81,7 @@ double cpu_seconds() {
   return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
 }
 
-// The time that is measured: begins when the connection is there.
+// The measured time: begins when the connection is established.
 class Window {
  public:
   explicit Window(double seconds)
@@ -105,9 +105,9 @@ void count(Measured& measured, const sluicegate::Outcome& outcome) {
   measured.failed += outcome.failure != sluicegate::Failure::none ? 1 : 0;
 }
 
-// Threads call one by one; the client makes them wait at `outstanding` open calls.
+// Threads make single calls; the client blocks them at `outstanding` open calls.
 Measured call_async(const Flags& flags, const Keys& keys) {
-  Measured measured;  // written by the client's one thread of callbacks
+  Measured measured;  // written by the client's single callback thread
   {
     sluicegate::Client client{
         flags.address, {.pending_max = flags.outstanding, .frames_in_flight = flags.in_flight}};
@@ -139,7 +139,7 @@ void merge(Measured& into, const Measured& from) {
   into.failed += from.failed;
 }
 
-// Threads that each wait for their answer; one thread is the lone caller.
+// Each thread waits for the answer to its call; one thread is the lone caller.
 Measured call_blocking(const Flags& flags, const Keys& keys) {
   sluicegate::Client client{flags.address, {.frames_in_flight = flags.in_flight}};
   client.ping();
@@ -165,7 +165,7 @@ Measured call_blocking(const Flags& flags, const Keys& keys) {
   return sum;
 }
 
-// By hand: one frame of one key, sent and received on a socket that blocks.
+// By hand: one frame of one key, sent and received on a blocking socket.
 Measured call_raw(const Flags& flags, const Keys& keys) {
   const auto server = sluicegate::parse_address(flags.address);
   sluicegate::Connection connection{server.host, server.port};
@@ -210,7 +210,7 @@ Measured call_batches(sluicegate::Client& client, const Flags& flags, Fill entry
   return measured;
 }
 
-// Every key is asked once before the clock runs: the first time costs more.
+// Asks for every key once before the clock runs: the first request of a key costs more.
 Measured call_keys(const Flags& flags, const Keys& keys) {
   sluicegate::Client client{flags.address};
   client.acquire_batch(keys.views());
@@ -221,7 +221,8 @@ Measured call_keys(const Flags& flags, const Keys& keys) {
 Measured call_handles(const Flags& flags, const Keys& keys) {
   sluicegate::Client client{flags.address};
   auto handles = client.intern(keys.views());
-  // Interned one after the other, their seats lie so in the server: asked in another order.
+  // The keys are interned one after the other, so their slots are adjacent in the server: ask in
+  // another order.
   std::shuffle(handles.begin(), handles.end(), std::mt19937{1});
   client.acquire_batch(handles);
   return call_batches<uint32_t>(client, flags, [&](uint64_t step) {
@@ -266,8 +267,8 @@ int run(const Flags& flags) {
 
 int main(int argc, char** argv) {
   CLI::App app{
-      "Calls a running server through the C++ client, and prints what that costs as JSON.\n\n"
-      "  async     threads call one by one with callbacks, --outstanding calls open\n"
+      "Calls a running server through the C++ client, and prints the cost as JSON.\n\n"
+      "  async     threads make single calls with callbacks, --outstanding calls open\n"
       "  blocking  threads that each wait for their answer (--threads 1: a lone caller)\n"
       "  raw       the floor of that: one frame, sent and received by hand\n"
       "  keys      acquire_batch() of --batch keys\n"

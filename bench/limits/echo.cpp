@@ -21,14 +21,14 @@ namespace sluice::limits_bench {
 namespace {
 
 constexpr double warm_up_share = 0.1;  // of the run, before it
-constexpr double busy_share = 0.95;    // of a core: what limits the run
-constexpr double late_s_max = 5;       // for what is still to come at the end
+constexpr double busy_share = 0.95;    // of a core: that side limits the run
+constexpr double late_s_max = 5;       // for replies in flight at the end
 
-// When each part of a run is over.
+// The end of each part of a run.
 struct Times {
   uint64_t warm_up_end_ns;
   uint64_t end_ns;
-  uint64_t late_end_ns;    // the last reply has to be there
+  uint64_t late_end_ns;    // the last reply must have arrived
   uint64_t server_end_ns;  // the server gives up
 };
 
@@ -43,7 +43,7 @@ Times times_of(const Run& run) {
           .server_end_ns = after(end_s + 2 * late_s_max)};
 }
 
-// What both sides have done up to a moment.
+// The counts of both sides at one moment.
 struct Moment {
   uint64_t at_ns;
   EchoCounts counts;
@@ -51,14 +51,14 @@ struct Moment {
   uint64_t server_cpu_ns;
 };
 
-Moment look(const EchoClient& client, clockid_t server_clock) {
+Moment take_snapshot(const EchoClient& client, clockid_t server_clock) {
   return {.at_ns = load::now_ns(),
           .counts = client.counts(),
           .client_cpu_ns = load::read_ns(CLOCK_THREAD_CPUTIME_ID),
           .server_cpu_ns = load::read_ns(server_clock)};
 }
 
-// On a thread of its own; `ready` is told the clock of its CPU time, or why there is none.
+// Runs on a thread of its own; sets `ready` to the clock of its CPU time, or to an exception.
 void serve(std::vector<int> sockets, const Echo& echo, int cpu, uint64_t end_ns,
            std::promise<clockid_t> ready) {
   std::unique_ptr<EchoServer> server;
@@ -78,8 +78,8 @@ void serve(std::vector<int> sockets, const Echo& echo, int cpu, uint64_t end_ns,
 
 std::string warning(double client_cpu_s, double server_cpu_s, double seconds) {
   if (std::max(client_cpu_s, server_cpu_s) >= busy_share * seconds) return {};
-  return "  Neither side kept its core busy: the window was too small, or others had the cores.\n"
-         "  Then CPU time an item says more than the rate.\n";
+  return "  Neither side kept its core busy: the window was too small, or others used the cores.\n"
+         "  Then CPU time per item is more meaningful than the rate.\n";
 }
 
 Report report(const Run& run, const Echo& echo, const Moment& begin, const Moment& end) {
@@ -123,9 +123,9 @@ Report report(const Run& run, const Echo& echo, const Moment& begin, const Momen
 Report measure(const Run& run, const Echo& echo, const Times& times, EchoClient& client,
                clockid_t server_clock) {
   client.run(times.warm_up_end_ns);
-  const Moment begin = look(client, server_clock);
+  const Moment begin = take_snapshot(client, server_clock);
   client.run(times.end_ns);
-  const Moment end = look(client, server_clock);
+  const Moment end = take_snapshot(client, server_clock);
   client.finish(times.late_end_ns);
   return report(run, echo, begin, end);
 }
@@ -158,7 +158,7 @@ Report run_echo(const Run& run, const Echo& echo) {
     return found;
   } catch (...) {
     end_clients(pairs);
-    if (server.valid()) server.get();  // what troubled the server tells more
+    if (server.valid()) server.get();  // the server's own error is more useful
     throw;
   }
 }

@@ -1,8 +1,8 @@
-// How many small items a server can take in and answer over loopback when nothing is decided: rung
-// R2 with items of 4 bytes, R3 with 276.
+// Measures how many small items a server can receive and answer over loopback when it decides
+// nothing: rung R2 with items of 4 bytes, R3 with 276.
 // Shape:  an item begins with a number; its reply is that number, 4 bytes. The client sends items
 //         in frames (a frame is nothing to the server), keeps a window of them in flight on each
-//         connection, and compares every reply with what it must be.
+//         connection, and compares every reply with the expected number.
 #pragma once
 
 #include "bench/limits/report.hpp"
@@ -16,7 +16,7 @@ struct Echo {
   uint32_t window = 64;    // frames in flight on a connection
 };
 
-// Items in flight on a connection take no more than this; run_echo() refuses what would.
+// The most bytes of items in flight on a connection; run_echo() refuses options that need more.
 inline constexpr uint64_t window_bytes_max = 64 * 1024 * 1024;
 
 Report run_echo(const Run& run, const Echo& echo);

@@ -43,7 +43,7 @@ EchoClient::EchoClient(std::span<const int> sockets, const Echo& echo)
   if (!epoll_.is_open()) throw_errno("epoll_create1 failed");
   for (const int fd : sockets) {
     make_nonblocking(fd);
-    // Edge-triggered: each event is followed by reading and writing until nothing is left.
+    // Edge-triggered: after each event the client reads and writes until nothing is left.
     epoll_event event{.events = EPOLLIN | EPOLLOUT | EPOLLET, .data = {.u64 = lanes_.size()}};
     if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) throw_errno("epoll_ctl failed");
     lanes_.push_back({.fd = fd});
@@ -80,7 +80,7 @@ void EchoClient::turn(bool begins_frames) {
   }
 }
 
-// A frame that was begun has to be ended, or its last item would never be answered.
+// The client completes a frame it began, or the server would never answer its last item.
 uint64_t EchoClient::allowed_bytes(const Lane& lane, bool begins_frames) const {
   const uint64_t begun = (lane.sent_bytes + frame_bytes_ - 1) / frame_bytes_;
   const uint64_t answered = lane.received_bytes / frame_reply_bytes_;
@@ -114,7 +114,7 @@ void EchoClient::drain_socket(Lane& lane) {
     if (got < 0) throw_errno("receiving failed");
     check(lane, static_cast<size_t>(got));
     lane.received_bytes += static_cast<uint64_t>(got);
-    // Less than there was room for: the socket is empty, or it will raise another event.
+    // Fewer bytes than there was room for: the socket is empty, or it will raise another event.
     if (static_cast<size_t>(got) < input_.size()) return;
   }
 }
@@ -122,7 +122,7 @@ void EchoClient::drain_socket(Lane& lane) {
 void EchoClient::check(const Lane& lane, size_t got) const {
   const size_t begin = lane.received_bytes % frame_reply_bytes_;
   if (std::memcmp(input_.data(), &replies_[begin], got) != 0) {
-    throw std::runtime_error("the server answered another number than the item's");
+    throw std::runtime_error("the server answered with another number than the item's");
   }
 }
 

@@ -1,8 +1,8 @@
 // Keeps a window of frames full on each connection, and compares every reply.
 // Flow:   fill() -> send() -> ... -> recv() -> compared with the numbers sent -> fill().
-// Shape:  every frame is the same: items numbered from 0 on. So what has to be sent, or must have
-//         come, follows from a count of bytes alone.
-// Units:  bytes of each direction, counted on for ever.
+// Shape:  every frame is the same: items numbered from 0 on. So a count of bytes determines the
+//         bytes to send and the bytes to expect.
+// Units:  bytes of each direction since the start.
 // Errors: std::system_error; std::runtime_error for a wrong reply.
 // Lives:  the sockets' owner outlives it; one thread.
 #pragma once
@@ -17,7 +17,7 @@
 namespace sluice::limits_bench {
 
 struct EchoCounts {
-  uint64_t items = 0;  // whose replies came, and were right
+  uint64_t items = 0;  // items with a correct reply
   uint64_t sends = 0;  // system calls
   uint64_t receives = 0;
 };
@@ -28,7 +28,7 @@ class EchoClient {
 
   void run(uint64_t end_ns);
 
-  // Sends no new frame, and reads what is still to come.
+  // Sends no new frame, and reads the outstanding replies.
   void finish(uint64_t end_ns);
 
   EchoCounts counts() const;
@@ -52,7 +52,7 @@ class EchoClient {
   const uint64_t frame_reply_bytes_;
   std::vector<Lane> lanes_;
   std::vector<std::byte> frames_;   // a window of them
-  std::vector<std::byte> replies_;  // as they must come, from any place on
+  std::vector<std::byte> replies_;  // the expected replies, from any offset
   std::vector<std::byte> input_;
   io::FileDescriptor epoll_;
   EchoCounts counts_;

@@ -18,13 +18,13 @@ constexpr uint32_t submissions = 1'024;
 constexpr uint32_t completions = 8'192;
 constexpr uint32_t receive_buffers = 64;
 constexpr uint32_t receive_buffer_bytes = 64 * 1024;
-constexpr int64_t wait_ns = base::ns_per_s / 10;  // so that the end is seen when nobody sends
+constexpr int64_t wait_ns = base::ns_per_s / 10;  // bounds the wait for the end
 constexpr uint64_t send_bit = uint64_t{1} << 32;  // in user_data, beside the connection's index
 
 }  // namespace
 
 void ItemNumbers::append(std::span<const std::byte> received, std::vector<std::byte>& replies) {
-  if (item_bytes_ == reply_bytes) {  // an item is its number, wherever it was cut
+  if (item_bytes_ == reply_bytes) {  // an item is only its number, so cuts do not matter
     replies.insert(replies.end(), received.begin(), received.end());
     return;
   }
@@ -38,7 +38,7 @@ void ItemNumbers::append(std::span<const std::byte> received, std::vector<std::b
   append_part(received.subspan(items_count * item_bytes_), replies);
 }
 
-// The rest of the current item as far as it came; returns what follows it.
+// Consumes the received part of the current item; returns the bytes behind it.
 std::span<const std::byte> ItemNumbers::append_part(std::span<const std::byte> received,
                                                     std::vector<std::byte>& replies) {
   const size_t bytes = std::min(received.size(), item_bytes_ - item_offset_);
@@ -96,7 +96,7 @@ void EchoServer::start_receiving(uint32_t index) {
 void EchoServer::start_sending(uint32_t index) {
   Connection& connection = connections_[index];
   connection.waits_for_send = false;
-  if (connection.send_under_way) return;  // on_sent() comes back to it
+  if (connection.send_under_way) return;  // on_sent() sends the rest
   if (connection.sent_bytes == connection.sending.size()) {
     connection.sending.clear();
     connection.sent_bytes = 0;
@@ -127,7 +127,7 @@ void EchoServer::on_received(uint32_t index, const io_uring_cqe& cqe) {
   } else if (cqe.res == 0) {
     connection.open = false;
     --open_count_;
-  } else if (cqe.res != -ENOBUFS && error_ == 0) {  // all buffers were full: they come back now
+  } else if (cqe.res != -ENOBUFS && error_ == 0) {  // -ENOBUFS: buffers return now
     error_ = -cqe.res;
   }
   if (connection.open && (cqe.flags & IORING_CQE_F_MORE) == 0) to_receive_.push_back(index);

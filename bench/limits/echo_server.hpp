@@ -1,11 +1,10 @@
 // Answers every item with the number it begins with: one thread, io_uring, multishot receives into
 // provided buffers, one send in flight on each connection.
 // Flow:   enter() -> received bytes -> the numbers in them -> the replies of a connection -> one
-// send
-//         a turn for each connection that has some.
+//         send per loop iteration for each connection that has replies.
 // Units:  bytes.
-// Errors: std::system_error: what the kernel refuses.
-// Lives:  made and used by one thread.
+// Errors: std::system_error when the kernel refuses a call.
+// Lives:  created and used by one thread.
 #pragma once
 
 #include <liburing.h>
@@ -22,7 +21,7 @@ namespace sluice::limits_bench {
 
 inline constexpr size_t reply_bytes = 4;
 
-// Takes the first 4 bytes of every item out of a stream that may be cut anywhere.
+// Extracts the first 4 bytes of every item from a stream that may be cut anywhere.
 class ItemNumbers {
  public:
   explicit ItemNumbers(size_t item_bytes) : item_bytes_(item_bytes) {}
@@ -34,26 +33,26 @@ class ItemNumbers {
                                          std::vector<std::byte>& replies);
 
   size_t item_bytes_;
-  size_t item_offset_ = 0;  // so much of the current item came already
+  size_t item_offset_ = 0;  // bytes of the current item received so far
 };
 
 class EchoServer {
  public:
-  // A connection never owes more than `unsent_bytes_max` of replies.
+  // A connection never has more than `unsent_bytes_max` of unsent replies.
   EchoServer(std::span<const int> sockets, size_t item_bytes, size_t unsent_bytes_max);
 
-  // Until every client has said that nothing follows; throws when that takes longer.
+  // Serves until every client has shut down its side; throws when that takes longer.
   void run(uint64_t end_ns);
 
  private:
   struct Connection {
     int fd;
     ItemNumbers numbers;
-    std::vector<std::byte> filling;  // replies that came since
+    std::vector<std::byte> filling;  // replies made since
     std::vector<std::byte> sending;  // the kernel reads them while a send is under way
     size_t sent_bytes = 0;
     bool send_under_way = false;
-    bool waits_for_send = false;  // is in the list of this turn
+    bool waits_for_send = false;  // is in the list of this iteration
     bool open = true;
   };
 
@@ -66,11 +65,11 @@ class EchoServer {
   void want_send(uint32_t index);
 
   std::vector<Connection> connections_;
-  std::vector<uint32_t> to_send_;     // connections with replies, of this turn
+  std::vector<uint32_t> to_send_;     // connections with replies, of this iteration
   std::vector<uint32_t> to_receive_;  // connections whose receive has ended
   size_t open_count_;
   int error_ = 0;  // the first one
-  io::Ring ring_;  // ends before what the kernel may still be sending
+  io::Ring ring_;  // destroyed before the buffers that the kernel may still be sending
   io::BufferRing buffers_;
 };
 

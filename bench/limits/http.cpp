@@ -27,17 +27,17 @@ constexpr std::string_view answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\
 constexpr std::string_view request_end = "\r\n\r\n";
 constexpr size_t tail_bytes_max = request_end.size() - 1;
 constexpr size_t input_bytes = 64 * 1024;
-constexpr size_t answers_count = input_bytes / request_end.size();  // no receive asks for more
+constexpr size_t answers_count = input_bytes / request_end.size();  // most of one receive
 constexpr size_t descriptors_max = 4'096;  // a higher one is closed at once
 constexpr size_t events_max = 256;
 
-// Ends that a receive may have cut are found: the last bytes of the one before are kept.
+// Keeps the last bytes of a receive, so that the server finds a request's end that was cut.
 struct Connection {
   io::FileDescriptor socket;
   std::array<char, tail_bytes_max> tail{};
   size_t tail_bytes = 0;
-  size_t owed_bytes = 0;    // of answers that the socket did not take
-  size_t answer_place = 0;  // where in an answer they begin
+  size_t owed_bytes = 0;    // of answers that the socket has not taken yet
+  size_t answer_place = 0;  // offset in an answer at which they begin
 };
 
 class HttpServer {
@@ -67,7 +67,7 @@ class HttpServer {
   uint64_t connections_count_ = 0;
 };
 
-// Both end the run by way of epoll, so that no moment is missed.
+// Both signals end the run through epoll, so that none is lost.
 io::FileDescriptor take_signals() {
   sigset_t set;
   sigemptyset(&set);
@@ -120,7 +120,7 @@ void HttpServer::accept_all() {
   for (;;) {
     io::FileDescriptor socket(::accept4(listening_.sockets.front().get(), nullptr, nullptr,
                                         SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!socket.is_open()) return;  // nobody more, or no descriptors left: the client's trouble
+    if (!socket.is_open()) return;  // none left, or no descriptors: the client notices
     const auto place = static_cast<size_t>(socket.get());
     if (place >= connections_.size()) continue;
     watch(socket.get(), EPOLLIN | EPOLLOUT | EPOLLET);
@@ -129,7 +129,8 @@ void HttpServer::accept_all() {
   }
 }
 
-// Reads and answers until the socket has no more, or takes no more: another event follows then.
+// Reads and answers until the socket has no more input or takes no more output: then another event
+// follows.
 void HttpServer::serve(Connection& connection) {
   while (connection.socket.is_open()) {
     if (!send_owed(connection) || !receive(connection)) return;
@@ -149,7 +150,7 @@ bool HttpServer::receive(Connection& connection) {
   const size_t requests = count_requests(connection, static_cast<size_t>(got));
   requests_ += requests;
   connection.owed_bytes += requests * answer.size();
-  // Less than there was room for: the socket is empty, or it will raise another event.
+  // Fewer bytes than there was room for: the socket is empty, or it will raise another event.
   const bool more = static_cast<size_t>(got) == input_.size() - tail_bytes_max;
   return send_owed(connection) && more;
 }
@@ -169,7 +170,7 @@ size_t HttpServer::count_requests(Connection& connection, size_t got) {
   return requests;
 }
 
-// Whether nothing is owed any more.
+// Whether all answers are sent.
 bool HttpServer::send_owed(Connection& connection) {
   while (connection.owed_bytes > 0) {
     const size_t bytes = std::min(connection.owed_bytes, answers_.size() - connection.answer_place);

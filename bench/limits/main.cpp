@@ -1,4 +1,4 @@
-// loopback_limits: what this machine's loopback and kernel allow when a server decides nothing.
+// loopback_limits: the ceiling that this machine's loopback and kernel set for any server.
 #include <CLI/CLI.hpp>
 #include <exception>
 #include <functional>
@@ -16,7 +16,7 @@ namespace {
 constexpr const char* description =
     R"(Measures what loopback allows when a server decides nothing: a ceiling for any server.
 
-  loopback_limits raw  --server-cpu 0 --client-cpu 1              bytes, nothing looks at them
+  loopback_limits raw  --server-cpu 0 --client-cpu 1              bytes, unread
   loopback_limits echo --server-cpu 0 --client-cpu 1              items of 4 bytes, 4 back
   loopback_limits echo --server-cpu 0 --client-cpu 1 --item-bytes 276 --batch 256 --window 16
   loopback_limits http --server-cpu 0 & wrk http://127.0.0.1:PORT/
@@ -27,7 +27,7 @@ rate says something about the server only when its core is the busy one.
 
 constexpr const char* raw_text =
     R"(Blocking send() and recv() of 64 KiB on one connection, a thread for each side. What the
-receiver got counts. No server that reads its input can take more than this on one connection
+receiver got counts. No server that reads its input can receive more than this on one connection
 between these two cores.
 )";
 
@@ -35,7 +35,7 @@ constexpr const char* echo_text =
     R"(Each item is answered with the 4-byte number it begins with. The client (epoll) keeps
 --window frames of --batch items in flight on each connection, and compares every reply. The
 server (io_uring, multishot receives) knows no frames, only items. The clock starts after a tenth
-of --seconds. What is sent lies in the cache: a real client has to make it first.
+of --seconds. The bytes to send are in the cache: a real client has to produce them first.
 )";
 
 constexpr const char* http_text =
@@ -44,9 +44,9 @@ A load tool has to be started beside it, such as
 
   wrk -c 64 -t 1 -d 5 http://127.0.0.1:PORT/
 
-It ends by SIGINT or SIGTERM, or after --seconds, and then tells what it has answered and how
-much CPU time that took. A request ends at its empty line: only those without a body are counted
-right.
+It ends by SIGINT or SIGTERM, or after --seconds, and then prints how many requests it answered and
+the CPU time that took. A request ends at its empty line: it counts only requests without a body
+correctly.
 )";
 
 struct Options {
@@ -56,7 +56,7 @@ struct Options {
   bool json = false;
 };
 
-// The bounds stand in the text instead of in CLI11's notation for them.
+// The help text states the bounds, instead of CLI11's notation for them.
 template <typename Number>
 void add_number(CLI::App& command, const char* name, Number& value, Number min, Number max,
                 const std::string& text) {
@@ -85,7 +85,7 @@ void print(const Options& options, const Report& report) {
   if (options.json) std::cout << report.line.dump() << '\n';
 }
 
-// In JSON a line of its own, before the one of the report.
+// With --json a line of its own, before the line of the report.
 void print_port(const Options& options, uint16_t port) {
   if (options.json) {
     std::cout << nlohmann::json{{"port", port}}.dump() << std::endl;
@@ -95,8 +95,7 @@ void print_port(const Options& options, uint16_t port) {
 }
 
 void add_raw(CLI::App& app, Options& options, std::function<Report()>& run) {
-  CLI::App& command =
-      add_command(app, "raw", "bytes of one connection, nothing looks at them", raw_text, options);
+  CLI::App& command = add_command(app, "raw", "bytes of one connection, unread", raw_text, options);
   add_client_cpu(command, options);
   add_number(command, "--seconds", options.run.seconds, 0.01, 600.0, "to measure");
   command.callback([&] { run = [&] { return run_raw(options.run); }; });

@@ -16,7 +16,7 @@ namespace sluice::limits_bench {
 namespace {
 
 constexpr size_t buffer_bytes = 64 * 1024;
-constexpr double silence_s_max = 5;  // longer than anything but a broken machine takes
+constexpr double silence_s_max = 5;  // only a broken machine takes longer
 
 struct Received {
   uint64_t bytes = 0;
@@ -28,7 +28,7 @@ double thread_cpu_s() {
   return static_cast<double>(load::read_ns(CLOCK_THREAD_CPUTIME_ID)) * 1e-9;
 }
 
-// Until the other side has said that nothing follows.
+// Receives until the other side has shut down its sending.
 Received receive_all(int fd, int cpu) {
   pin_if_asked(cpu);
   std::vector<std::byte> buffer(buffer_bytes);
@@ -94,7 +94,7 @@ Report run_raw(const Run& run) {
     const double seconds = static_cast<double>(load::now_ns() - began_ns) * 1e-9;
     return report(run, received, seconds, client_cpu_s);
   } catch (...) {
-    end_clients(pairs);  // or the receiver would wait for more
+    end_clients(pairs);  // otherwise the receiver would wait for more
     if (receiver.valid()) receiver.get();
     throw;
   }

@@ -1,5 +1,5 @@
-// How many bytes loopback carries: one connection, blocking calls, nobody looks at what they hold.
-// Shape:  64 KiB a call on both sides. What the receiver got counts, all that was sent.
+// Measures how many bytes loopback carries: one connection, blocking calls, contents unread.
+// Shape:  64 KiB a call on both sides. The bytes that the receiver got count: all that were sent.
 #pragma once
 
 #include "bench/limits/report.hpp"

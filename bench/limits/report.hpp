@@ -1,4 +1,4 @@
-// What a run found, for people and for programs; and the sides that every run has.
+// The results of a run, for people and for programs; and the options that every run has.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -6,16 +6,16 @@
 
 namespace sluice::limits_bench {
 
-// Which cores, how long.
+// Cores and duration.
 struct Run {
-  int server_cpu = -1;  // -1: wherever the kernel puts it
+  int server_cpu = -1;  // -1: the kernel chooses
   int client_cpu = -1;
   double seconds = 2;
 };
 
 struct Report {
   nlohmann::ordered_json line;
-  std::string summary;  // several lines, the last one ended
+  std::string summary;  // several lines; the last ends with a newline
 };
 
 // "0.97 s, 48 % of a core".

@@ -46,7 +46,7 @@ std::vector<Pair> connect_pairs(uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) {
     Pair pair;
     pair.client = connect_to(listening.port);
-    // It is there already: connect() has waited for it. Its options are the listener's.
+    // The connection exists already: connect() has waited for it. It has the listener's options.
     pair.server = io::FileDescriptor(
         ::accept4(listening.sockets.front().get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!pair.server.is_open()) throw_errno("cannot accept over loopback");

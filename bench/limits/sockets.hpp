@@ -1,4 +1,4 @@
-// Connections over loopback whose two ends are in this process, and threads of one core.
+// Loopback connections with both ends in this process, and threads pinned to one core.
 // Errors: std::system_error.
 #pragma once
 
@@ -17,12 +17,12 @@ struct Pair {
 
 std::vector<Pair> connect_pairs(uint32_t count);
 
-// Tells the server's ends that nothing follows.
+// Shuts down the clients' sending, so that the servers' ends read an end of stream.
 void end_clients(const std::vector<Pair>& pairs);
 
 void make_nonblocking(int fd);
 
-// send() and recv() fail with EAGAIN after so long, instead of waiting for ever.
+// Makes send() and recv() fail with EAGAIN after `seconds`, instead of waiting for ever.
 void limit_waits(int fd, double seconds);
 
 // Pins the calling thread; does nothing for a negative `cpu`.

@@ -1,8 +1,8 @@
-// What Cap'n Proto costs: decoding Acquire frames and encoding Verdicts frames in memory. Together
-// with shard_bench this is rung R1.
-// Method: frames as our own client writes them, with keys of 15 bytes; 16 of them by turns, so that
-// the next one is not yet in the first cache when it is large. Decoding validates every column, it
-// does not read keys. Reports items (entries) per second.
+// Measures the cost of Cap'n Proto: decoding Acquire frames and encoding Verdicts frames in memory.
+// Together with shard_bench this is rung R1.
+// Method: frames as our own client writes them, with keys of 15 bytes; 16 of them in rotation, so
+// that the next one is not yet in the L1 cache when it is large. Decoding validates every column
+// but does not read keys. Reports items (entries) per second.
 #include <benchmark/benchmark.h>
 
 #include <span>
@@ -63,14 +63,14 @@ void encode(benchmark::State& state, const std::vector<api::Verdict>& verdicts) 
   state.counters["frame_bytes"] = static_cast<double>(bytes);
 }
 
-// One byte on the wire for all of them.
+// One byte on the wire for all verdicts.
 void encode_all_agree(benchmark::State& state) {
   const auto entries_count = static_cast<size_t>(state.range(0));
   encode(state, std::vector(entries_count, api::Verdict::approved));
 }
 BENCHMARK(encode_all_agree)->Arg(1)->Arg(16)->Arg(256)->Arg(4'096);
 
-// The last one is denied: found out only at the end.
+// Only the last verdict differs, which the encoder finds at the end.
 void encode_mixed(benchmark::State& state) {
   std::vector verdicts(static_cast<size_t>(state.range(0)), api::Verdict::approved);
   verdicts.back() = api::Verdict::denied;

@@ -1,7 +1,7 @@
-// The parts of a decision as functions of their own, for `bench/instructions` to count what they
-// execute: callgrind collects only while a function is running whose name begins with measured_.
-// Method: `decision_path NAME` prepares all that the function needs, calls it once, checks what
-// came out, and prints how many decisions it made; without NAME it does so for every one of them.
+// The parts of a decision as functions of their own, so that `bench/instructions` can count their
+// instructions: callgrind collects only while a function named measured_* runs.
+// Method: `decision_path NAME` prepares the function's input, calls it once, checks the result, and
+// prints how many decisions it made; without NAME it does so for every function.
 // Nothing here depends on time, address or chance, so the counts are the same in every run.
 #include <cstdio>
 #include <exception>
@@ -25,7 +25,8 @@ constexpr size_t batch_entries = 256;
 constexpr uint32_t key_permits = 1'000'000'000;
 constexpr uint32_t denied_cost = key_permits / 2 + 1;  // fits once into a window
 constexpr size_t codec_entries = 16'384;               // in frames of one size
-constexpr size_t busy_entries = 1'000'000;  // after so many at once a shard samples as a busy one
+// After so many entries at once a shard samples like a busy one.
+constexpr size_t busy_entries = 1'000'000;
 
 struct Questions {
   std::vector<api::Entry> entries;
@@ -103,7 +104,7 @@ Questions ask_once_each(const micro::Keys& keys, uint32_t cost) {
   return questions;
 }
 
-// Every key is there already, and the shard is busy; that is not measured.
+// The shard has every key and is busy before the measured part begins.
 size_t decide(size_t keys_count, uint32_t cost, api::Verdict expected) {
   const micro::Keys keys(keys_count);
   shard::Shard shard({.keys_max = static_cast<uint32_t>(keys_count + keys_count / 5),
@@ -122,7 +123,7 @@ size_t decide(size_t keys_count, uint32_t cost, api::Verdict expected) {
   return keys_count;
 }
 
-// Every key has its seat already, and the shard is busy.
+// Every key has its handle slot and the shard is busy before the measured part begins.
 size_t decide_by_handle(size_t keys_count) {
   const micro::Keys keys(keys_count);
   shard::Shard shard({.keys_max = static_cast<uint32_t>(keys_count + keys_count / 5),

@@ -1,7 +1,7 @@
-// What hashing a key costs: the secret hash of the key table, and the routing hash that picks the
-// shard; by the key's length.
-// Method: a thousand keys end to end, short enough for the second cache, one after the other;
-// hashes do not wait for each other, as in a turn. Reports items (keys) and bytes per second.
+// Measures the cost of hashing a key, by its length: the secret hash of the key table, and the
+// routing hash that picks the shard.
+// Method: a thousand keys end to end, few enough for the L2 cache, one after the other; hashes do
+// not depend on each other, as in a turn. Reports items (keys) and bytes per second.
 #include <benchmark/benchmark.h>
 
 #include "bench/micro/keys.hpp"

@@ -1,6 +1,6 @@
-// The keys that the benchmarks of this folder ask for, and the secret that hashes them.
-// Shape:  every key once, shuffled, end to end, as in a receive buffer. A key is a number in digits
-//         with zeros before it; three letters come first where there is room for twelve digits.
+// The keys of this folder's benchmarks, and the secret that hashes them.
+// Shape:  every key once, shuffled, end to end, as in a receive buffer. A key is a decimal number
+//         padded with zeros; three letters precede it where there is room for twelve digits.
 // Units:  bytes.
 #pragma once
 
@@ -38,13 +38,13 @@ class Keys {
   std::string_view operator[](size_t index) const noexcept { return {data(index), key_bytes_}; }
 
  private:
-  // Digits from the right; what stands left of them stays as it is.
+  // Writes digits from the right; the characters left of them stay unchanged.
   void write(char* key, uint32_t number) const noexcept {
     const size_t prefix_bytes = key_bytes_ > 12 ? 3 : 0;
     for (size_t place = key_bytes_; place > prefix_bytes; number /= 10) {
       key[--place] = static_cast<char>('0' + number % 10);
     }
-    ASSERT(number == 0);  // else two keys were the same
+    ASSERT(number == 0);  // otherwise two keys would be equal
   }
 
   size_t key_bytes_;

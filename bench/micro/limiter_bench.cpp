@@ -1,7 +1,7 @@
-// The arithmetic of a fixed window by itself: what taking a permit, refusing one and moving on to
-// the next window cost when the counters are in the first cache.
-// Method: 256 windows by turns; neither they nor the limits are known to the compiler. Reports
-// items (calls).
+// Measures the arithmetic of a fixed window by itself: taking a permit, refusing one and moving on
+// to the next window, with the counters in the L1 cache.
+// Method: 256 windows in rotation; the compiler knows neither them nor the limits. Reports items
+// (calls).
 #include <benchmark/benchmark.h>
 
 #include <vector>
@@ -22,14 +22,14 @@ void count_calls(benchmark::State& state) {
   state.SetItemsProcessed(static_cast<int64_t>(state.iterations() * windows_count));
 }
 
-// `step(window)` for each of them, over and over.
+// Calls `step(window)` for each window, over and over.
 template <typename Step>
 void measure(benchmark::State& state, Step step) {
   std::vector<FixedWindow> all = windows();
   for (auto _ : state) {
     for (FixedWindow& window : all) {
       step(window);
-      benchmark::DoNotOptimize(window);  // else several windows are counted by one instruction
+      benchmark::DoNotOptimize(window);  // otherwise one instruction counts several windows
     }
   }
   count_calls(state);
@@ -57,8 +57,8 @@ void deny(benchmark::State& state) {
 }
 BENCHMARK(deny);
 
-// So many windows later than the last time: 0 is what nearly every decision finds, 1 the next
-// window, more are windows in which nobody asked, and a division.
+// How many windows after the last call: 0 is the case of nearly every decision, 1 is the next
+// window; more are windows without requests, which cost a division.
 void roll(benchmark::State& state) {
   int64_t length_ms = window_ms;
   benchmark::DoNotOptimize(length_ms);

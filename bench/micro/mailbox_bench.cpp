@@ -1,8 +1,8 @@
-// What it costs to hand entries to another core and get their answers back, without the other
-// core: rings and exchanges of both sides run on one thread, so no cache line changes its owner
-// and nobody sleeps. What that adds is wake_bench's, and `bench/ladder cores`'.
-// Method: keys of 15 bytes that all belong to core 1 are asked for on core 0, in one request; core
-// 1 approves them without a table. Reports items: pointers through a ring, entries of a message.
+// Measures the cost of sending entries to another shard and receiving the answers, without another
+// core: the rings and exchanges of both shards run on one thread, so no cache line moves between
+// cores and no thread sleeps. wake_bench and `bench/ladder cores` measure that part.
+// Method: shard 0 asks for keys of 15 bytes that all belong to shard 1, in one request; shard 1
+// approves them without a table. Reports items: pointers through a ring, entries of a message.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -18,9 +18,9 @@ namespace sluice::route {
 namespace {
 
 void ring(benchmark::State& state) {
-  constexpr uint32_t other_shard_count = 8;
-  Ring<int> ring(other_shard_count);
-  std::array<int, other_shard_count> things{};
+  constexpr uint32_t items_count = 8;
+  Ring<int> ring(items_count);
+  std::array<int, items_count> things{};
   for (auto _ : state) {
     for (int& thing : things) ring.push(&thing);
     const uint64_t tail = ring.tail();
@@ -28,14 +28,14 @@ void ring(benchmark::State& state) {
       benchmark::DoNotOptimize(popped);
     }
   }
-  state.SetItemsProcessed(static_cast<int64_t>(state.iterations() * other_shard_count));
+  state.SetItemsProcessed(static_cast<int64_t>(state.iterations() * items_count));
 }
 BENCHMARK(ring);
 
-// The core that has the connection, and nothing to decide by itself.
+// The shard that has the connection, and decides nothing itself.
 class Origin {
  public:
-  // About half of the keys are the other core's.
+  // The other shard owns about half of the keys.
   Origin(Mesh& mesh, size_t entries_count)
       : exchange_(mesh, 0, SplitOptions{}), keys_(16 + entries_count * 4) {
     for (size_t index = 0; index < keys_.count() && names_.size() < entries_count; ++index) {
@@ -108,7 +108,7 @@ class Owner {
   Exchange exchange_;
 };
 
-void crossing(benchmark::State& state) {
+void other_shard_entries(benchmark::State& state) {
   const auto entries_count = static_cast<size_t>(state.range(0));
   Mesh mesh({.shards = 2, .routing_seed = 6});
   Origin origin(mesh, entries_count);
@@ -119,10 +119,10 @@ void crossing(benchmark::State& state) {
     origin.take_answers();
   }
   const size_t entries_sent = state.iterations() * entries_count;
-  if (origin.approved() != entries_sent) state.SkipWithError("lost on the way");
+  if (origin.approved() != entries_sent) state.SkipWithError("an entry was lost");
   state.SetItemsProcessed(static_cast<int64_t>(entries_sent));
 }
-BENCHMARK(crossing)->Arg(1)->Arg(64)->Arg(1'024);
+BENCHMARK(other_shard_entries)->Arg(1)->Arg(64)->Arg(1'024);
 
 }  // namespace
 }  // namespace sluice::route

@@ -1,9 +1,9 @@
-// Pairs of reserve and settle in the store alone, in batches of 256: the ceiling of what the server
-// can do with them.
-// Method: every subject has three sliding limits (requests, tokens, tokens per day), all roomy, so
-// that every reservation is admitted. A batch of reserves is decided, then one that was reserved 64
-// batches ago is settled with less, as with so many frames on their way. Subjects are drawn ahead,
-// uniformly. One item is one pair.
+// Measures pairs of reserve and settle in the store alone, in batches of 256: the ceiling of the
+// server's rate.
+// Method: every subject has three sliding limits (requests, tokens, tokens per day), all so high
+// that the store admits every reservation. Each step decides a batch of reserves, then settles the
+// batch reserved 64 batches ago with less, as with so many frames in flight. Subjects are drawn
+// beforehand, uniformly. One item is one pair.
 #include <benchmark/benchmark.h>
 
 #include <random>
@@ -56,7 +56,7 @@ void reserve_and_settle(benchmark::State& state) {
   store.adopt(book, {});
   const std::vector<std::string> of_all = names(subjects, of_one_call);
   std::mt19937_64 random(1);
-  // Names as they lie in a frame: one after the other.
+  // Names adjacent, as in a frame.
   std::string text;
   std::vector<uint32_t> ends{0};
   for (size_t call = 0; call < batch_calls * drawn_batches; ++call) {
@@ -100,7 +100,7 @@ void reserve_and_settle(benchmark::State& state) {
     store.run_due({.monotonic_ns = now_ns, .wall_ns = now_ns});
     now_ns += 50'000;
   };
-  // Every subject once, so that none is made while it is measured.
+  // Reserves for every subject once, so that the measured part creates none.
   for (size_t first = 0; first < subjects; first += batch_calls * of_one_call) {
     run([&](size_t name) -> std::string_view { return of_all[(first + name) % subjects]; });
   }

@@ -1,8 +1,9 @@
-// Decisions per second of one shard on one core, and the memory a key takes: rung R0, the engine in
-// process, without sockets or frames.
-// Method: every key's 15 bytes lie in a random order end to end, as in a receive buffer; a turn of
-// 256 entries is filled in and decided. No window ends meanwhile. Reports items (decisions) per
-// second and, for the tables it fills, resident bytes per key from /proc/self/statm.
+// Measures decisions per second of one shard on one core, and the memory of a key: rung R0, the
+// shard in process, without sockets or frames.
+// Method: the keys of 15 bytes are in random order end to end, as in a receive buffer; the
+// benchmark fills turns of 256 entries and decides them. No window ends meanwhile. Reports items
+// (decisions) per second and, for the tables it fills, resident bytes per key from
+// /proc/self/statm.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
@@ -22,8 +23,8 @@ using micro::Keys;
 
 constexpr size_t batch_entries = 256;
 constexpr uint32_t key_permits = 1'000'000'000;
-// Granted once, it leaves no room for a second one in the same window, but for half a billion
-// requests of cost 1.
+// One entry of this cost leaves no room for a second one in the same window, but for half a billion
+// entries of cost 1.
 constexpr uint32_t denied_cost = key_permits / 2 + 1;
 
 Options bench_options(size_t keys_count) {
@@ -43,8 +44,8 @@ size_t resident_bytes() {
   return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
-// Costs in an order that a branch predictor cannot learn; their number has no divisor in common
-// with that of the keys, so every key is asked for with each of them.
+// Costs in an order that a branch predictor cannot learn; their number and that of the keys are
+// coprime, so every key meets every cost.
 std::vector<uint32_t> half_denied_costs() {
   std::vector<uint32_t> costs((size_t{1} << 20) + 7);
   std::mt19937_64 random(3);
@@ -54,7 +55,7 @@ std::vector<uint32_t> half_denied_costs() {
 
 class Turns {
  public:
-  // The costs are asked for by turns, whichever the key.
+  // Entries take the costs in rotation, whatever their key.
   Turns(const Keys& keys, std::vector<uint32_t> costs)
       : keys_(keys),
         costs_(std::move(costs)),
@@ -63,7 +64,7 @@ class Turns {
         details_(batch_entries),
         waiters_(batch_entries) {}
 
-  // The next 256 keys, around the end; true when it began anew.
+  // Fills in the next 256 keys, cyclically; true when it started again from the first.
   bool decide(Shard& shard) {
     for (api::Entry& entry : entries_) {
       entry = {.key_data = keys_.data(next_key_),
@@ -97,11 +98,11 @@ class Turns {
   std::vector<api::WaiterId> waiters_;
 };
 
-// A shard that was asked once for each of its keys, at the cost that is denied from then on.
+// A shard that has decided each of its keys once, at the cost that it denies from then on.
 class FilledShard {
  public:
-  // Kept for the next caller that wants as many: Google Benchmark calls a function several times,
-  // and to fill a large table takes longer than to measure it.
+  // Kept for the next caller with the same size: Google Benchmark calls a function several times,
+  // and filling a large table takes longer than measuring it.
   static FilledShard& with(size_t keys_count) {
     static std::unique_ptr<FilledShard> last;
     if (last == nullptr || last->keys.count() != keys_count) {
@@ -145,13 +146,13 @@ void decide_existing_keys(benchmark::State& state) {
 }
 BENCHMARK(decide_existing_keys)->Arg(10'000)->Arg(1'000'000)->Arg(10'000'000)->Arg(20'000'000);
 
-// Which entries are denied is random: what a decision costs when it cannot be predicted.
+// The denied entries are random: the cost of a decision that the processor cannot predict.
 void decide_half_denied(benchmark::State& state) {
   state.counters["denied_share"] = decide_filled(state, half_denied_costs());
 }
 BENCHMARK(decide_half_denied)->Arg(10'000)->Arg(1'000'000)->Arg(10'000'000)->Arg(20'000'000);
 
-// The same keys by number, in another random order; each has its seat.
+// The same keys by handle, in another random order; each has its handle slot.
 void decide_by_handle(benchmark::State& state) {
   FilledShard& filled = FilledShard::with(static_cast<size_t>(state.range(0)));
   std::vector<api::Handle> handles;

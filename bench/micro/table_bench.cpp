@@ -1,7 +1,7 @@
-// The key table by itself: finding keys that are there, making new ones, and the longest time that
-// a single insert takes while the table grows.
-// Method: keys of 15 bytes in a random order, hashed before the clock starts. Keys are looked for
-// in groups of 16, the next group's lines asked for before this one is searched, as KeyStore does.
+// Measures the key table by itself: finding existing keys, inserting new ones, and the longest time
+// of a single insert while the table grows.
+// Method: keys of 15 bytes in a random order, hashed before the clock starts. Lookups go in groups
+// of 16 and prefetch the next group's cache lines before they search this one, as KeyStore does.
 // Reports items (keys) per second.
 #include <benchmark/benchmark.h>
 
@@ -68,7 +68,7 @@ struct FilledTable {
     hashes = hashes_of(keys);
     fill(table, keys, hashes);
     while (table.growing()) table.grow_slice();
-    // Not in the order in which they came.
+    // In another order than that of the inserts.
     std::shuffle(hashes.begin(), hashes.end(), std::mt19937_64(5));
   }
 
@@ -93,7 +93,7 @@ uint32_t count_found(const KeyTable& table, std::span<const KeyHash> group) {
   return found;
 }
 
-// An iteration is one group; around the end, the keys that fill no group are left out.
+// An iteration is one group; the last keys, which fill no group, are left out.
 void find_in_groups(benchmark::State& state) {
   const FilledTable& filled = FilledTable::with(static_cast<size_t>(state.range(0)));
   const std::span hashes = filled.hashes;
@@ -115,8 +115,8 @@ void find_in_groups(benchmark::State& state) {
 }
 BENCHMARK(find_in_groups)->Arg(10'000)->Arg(1'000'000)->Arg(20'000'000);
 
-// One key after the other, without asking for its line before. Nothing waits for the outcome, so
-// the processor looks for several keys at once by itself; when a decision follows, it cannot.
+// One key after the other, without prefetching. Nothing depends on the outcome, so the processor
+// searches for several keys at once by itself; when a decision follows, it cannot.
 void find_one_by_one(benchmark::State& state) {
   const FilledTable& filled = FilledTable::with(static_cast<size_t>(state.range(0)));
   size_t next = 0;
@@ -168,10 +168,10 @@ double quantile(std::vector<uint32_t>& times_ns, double share) {
   return times_ns[static_cast<size_t>(rank)];
 }
 
-// A neighbour that takes the core away for a while makes any insert slow, but hardly the same one
-// in each of several runs: of every insert the shortest time counts. What the table itself does at
-// that insert, page faults included, is in all of them. `worst_ns` is the longest of any run. Every
-// time has one reading of the clock in it.
+// Another program that takes the core makes any insert slow, but hardly the same one in each of
+// several runs: the shortest time of every insert counts. The table's own work at that insert, page
+// faults included, is in all of its times. `worst_ns` is the longest of any run. Every time
+// includes one reading of the clock.
 void grow(benchmark::State& state) {
   constexpr size_t runs_count = 5;
   const Keys keys(static_cast<size_t>(state.range(0)));

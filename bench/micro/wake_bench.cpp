@@ -1,6 +1,6 @@
-// What it costs to wake a core that sleeps: two threads, each in the poll() of its own Io, wake
-// each other by turns, pinned to cores 0 and 1 where there are any. The time is that of two wakes,
-// there and back, the CPU time that of both sides; `p50_us` is the median of one wake.
+// Measures the cost of waking a sleeping thread: two threads, each in the poll() of its own Io,
+// wake each other alternately, pinned to cores 0 and 1 where these exist. The time is that of two
+// wakes, there and back, the CPU time that of both sides; `p50_us` is the median of one wake.
 #include <benchmark/benchmark.h>
 #include <pthread.h>
 #include <sched.h>

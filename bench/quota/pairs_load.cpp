@@ -1,10 +1,10 @@
 // Pairs of reserve and settle: over the native protocol in batches, over REST one at a time.
-// Method: `native`: frames of Reserve are laid out before the clock starts (all subjects, each
-// once, shuffled, again and again); each answer is read whole, its reservations become the next
-// Settle frame of that lane, whose answer is read too. 64 lanes keep the server busy: with 16 it
-// sleeps a fifth of the time. One pair is one reservation that was admitted, and settled with less
-// than was reserved; anything else ends the run. `rest`: one connection, one request at a time; a
-// pair is POST /v1/reserve and POST /v1/settle, `rate` is GET /rate/KEY. Prints a line of JSON.
+// Method: `native`: the load prepares frames of Reserve before the clock starts (all subjects, each
+// once, shuffled, repeated); it reads each answer whole, sends its reservations as the next Settle
+// frame of that lane, and reads that answer too. 64 lanes keep the server busy: with 16 it sleeps a
+// fifth of the time. One pair is one admitted reservation, settled with less than was reserved;
+// anything else ends the run. `rest`: one connection, one request at a time; a pair is POST
+// /v1/reserve and POST /v1/settle, `rate` is GET /rate/KEY. Prints a line of JSON.
 // Units:  pairs (requests) per second, microseconds.
 #include <capnp/message.h>
 #include <capnp/serialize.h>
@@ -79,7 +79,7 @@ std::vector<uint64_t> words_of(capnp::MallocMessageBuilder& message) {
   return {words, words + flat.size()};
 }
 
-// One segment, so that frames are as a client that minds its speed sends them.
+// One segment, as a fast client sends its frames.
 class Message {
  public:
   Message() : builder_(1 << 16, capnp::AllocationStrategy::FIXED_SIZE) {}
@@ -89,10 +89,10 @@ class Message {
   capnp::MallocMessageBuilder builder_;
 };
 
-// `id` is filled in when it is sent: it is the first word of the root struct.
+// send fills in `id`, the first word of the root struct.
 constexpr size_t id_word = 2;
 
-// Of the tags from `tags` on, one a call.
+// For the tags from `tags` on, one per call.
 std::vector<uint64_t> reserve_frame(const Flags& flags, const std::vector<uint32_t>& tags,
                                     size_t first) {
   Message message;
@@ -123,7 +123,7 @@ std::vector<uint64_t> reserve_frame(const Flags& flags, const std::vector<uint32
   return words_of(*message);
 }
 
-// Its reservations stand where `begin` says.
+// Its reservations start at `begin`.
 struct SettleFrame {
   std::vector<uint64_t> words;
   size_t begin;
@@ -147,14 +147,15 @@ SettleFrame settle_frame(const Flags& flags) {
   return frame;
 }
 
-// Lanes take turns: each has one frame on its way, a reserve or the settle of its answer.
+// Serves the lanes in rotation: each has one frame in flight, a reserve or the settle of its
+// answer.
 class NativeLoad {
  public:
   explicit NativeLoad(const Flags& flags) : flags_(flags), settle_(settle_frame(flags)) {
     std::vector<uint32_t> tags(flags.subjects / flags.of_one_call);
     std::iota(tags.begin(), tags.end(), 0U);
     std::shuffle(tags.begin(), tags.end(), std::mt19937_64(1));
-    // All of them, each once, in any order.
+    // All subjects, each once, in any order.
     frames_ = std::max<size_t>((tags.size() + flags.batch - 1) / flags.batch, 64);
     for (size_t frame = 0; frame < frames_; ++frame) {
       reserves_.push_back(reserve_frame(flags, tags, frame * flags.batch));
@@ -165,7 +166,7 @@ class NativeLoad {
 
   Measured run() {
     for (uint32_t lane = 0; lane < flags_.in_flight; ++lane) send_reserve(lane);
-    // Every frame once: subjects are made, tables are warm.
+    // Every frame once: creates the subjects and warms the tables.
     exchange([this] { return pairs_ < uint64_t{frames_} * flags_.batch; });
     const auto end = Clock::now() + std::chrono::duration<double>(flags_.seconds);
     Measured measured;
@@ -194,11 +195,11 @@ class NativeLoad {
     capnp::FlatArrayMessageReader reader(
         {reinterpret_cast<const capnp::word*>(frame.data()), frame.size()});
     const auto answer = reader.getRoot<schema::ServerFrame>();
-    if (!answer.isQuotaAnswers()) throw std::runtime_error("not an answer to quotas");
+    if (!answer.isQuotaAnswers()) throw std::runtime_error("not an answer to quota calls");
     const auto answers = answer.getQuotaAnswers();
     const auto codes = answers.getCodes();
     if (codes.size() != 1 || codes[0] != static_cast<uint8_t>(schema::QuotaCode::OK)) {
-      throw std::runtime_error("not everything was admitted: code " +
+      throw std::runtime_error("the server did not admit every call: code " +
                                std::to_string(codes.size() == 0 ? 0 : codes[0]) + " and others");
     }
     const auto lane = static_cast<uint32_t>(answer.getId() / 2);
@@ -239,7 +240,7 @@ class NativeLoad {
   std::vector<std::vector<uint64_t>> reserves_;
   std::optional<sluicegate::Link> link_;
   std::vector<Clock::time_point> started_;
-  size_t frames_ = 0;  // of reserves that are laid out
+  size_t frames_ = 0;  // number of prepared reserve frames
   size_t next_ = 0;
   uint64_t pairs_ = 0;
   Measured* measured_ = nullptr;
@@ -295,7 +296,7 @@ class RestLoad {
                std::to_string(body.size()) + "\r\n\r\n" + body);
   }
 
-  // The answer's body. Any but 200 ends the run.
+  // The answer's body. Any status but 200 ends the run.
   std::string ask(const std::string& request) {
     boost::asio::write(socket_, boost::asio::buffer(request));
     std::string answer;

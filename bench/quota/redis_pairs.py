@@ -1,7 +1,7 @@
 """Pairs of reserve and settle in Redis, as its users write them: a Lua script for each, pipelined.
 
-Less than a pair does here: a subject's three counters lie in a hash; no window ends or slides,
-nothing remembers the reservation, nobody waits. redis-benchmark sends one command at a time, so
+The scripts do less than the server: a subject's three counters are in a hash; no window ends or
+slides, no reservation is stored, no caller waits. redis-benchmark sends one command at a time, so
 each script has a run of its own, and a pair takes the time of both.
 """
 
@@ -27,7 +27,7 @@ redis.call('HINCRBY', KEYS[1], 'tph', tokens)
 return 1
 """
 
-# KEYS[1]: the subject; ARGV: what was used less what was reserved.
+# KEYS[1]: the subject; ARGV: the amount used minus the amount reserved.
 SETTLE = """
 redis.call('HINCRBY', KEYS[1], 'tpm', ARGV[1])
 redis.call('HINCRBY', KEYS[1], 'tph', ARGV[1])
@@ -44,16 +44,16 @@ def script_id(server, script):
 
 
 class RedisPairs:
-    """A Redis server that has both scripts."""
+    """A Redis server that has loaded both scripts."""
 
     def __init__(self, suite, server):
         self.suite, self.server = suite, server
         self.halves = [("EVALSHA", script_id(server, RESERVE), 1, "SUBJECT", 900, 500),
                        ("EVALSHA", script_id(server, SETTLE), 1, "SUBJECT", -200)]
-        self.requests = {}  # of each half in a run, by the number of subjects
+        self.requests = {}  # requests of each half in a run, by the number of subjects
 
     def run(self, subjects):
-        """A run of both halves; as long together as the others are. None makes subjects."""
+        """Runs both halves, together as long as other ways. No run creates subjects."""
         if subjects not in self.requests:
             self.load(self.halves[0], subjects, max(3 * subjects, 50_000))
             self.requests[subjects] = 50_000

@@ -1,6 +1,6 @@
-"""Two shards against one, what an entry costs that crosses, and a lone request that does.
+"""Two shards against one, the extra cost of an entry for another shard, and of a lone such request.
 
-Server and load share the two cores, so rates say nothing here: CPU time per decision does.
+Server and load share the two cores, so only CPU time per decision is meaningful, not the rates.
 """
 
 from functools import partial
@@ -22,18 +22,18 @@ OTHER_SHARD_BATCHES = (1, 64, 1024)
 
 
 def other_shard_case(batch):
-    return f"cores: half crossing, batch {batch}"
+    return f"cores: half for the other shard, batch {batch}"
 
 
 def other_shard_price_ns(records, batch):
-    """What an entry costs more that crosses, or None: half of them did."""
+    """The extra cost of an entry for another shard, from runs where half of them were; or None."""
     two = spread(records, other_shard_case(batch), TWO, "server_ns_each")
     one = spread(records, other_shard_case(batch), ONE, "server_ns_each")
     return 2 * (two.median - one.median) if two and one else None
 
 
 def wakes_share(records):
-    """The share that its two wakes have in a lone request that crosses, or None."""
+    """The share of the two wakes in a lone request for another shard's key, or None."""
     wake = spread(records, WAKE_CASE, WAKE, "latency_us.p50")
     lone_p50 = spread(records, LONE_CASE, TWO, "latency_us.p50")
     return 2 * wake.median / lone_p50.median if wake and lone_p50 else None
@@ -48,7 +48,7 @@ def cores_run(suite, *flags):
 
 
 def wake_run(suite):
-    """How long one core takes to wake another that sleeps in io_uring."""
+    """Measures how long one core takes to wake another that sleeps in io_uring."""
     program = suite.build / "bench/micro/wake_bench"
     output = run([program, "--benchmark_filter=uring", "--benchmark_format=json"], 120)
     return {"latency_us": {"p50": google_benchmark_p50(output.text)}}
@@ -59,8 +59,8 @@ def pair(suite, case, *flags):
             for who, shards in ((TWO, 2), (ONE, 1))]
 
 
-def crossing(suite, batch):
-    """Half of the keys of one connection belong to the other core, against none."""
+def half_other_shard(suite, batch):
+    """The other shard owns half of the keys of one connection, against none."""
     return pair(suite, other_shard_case(batch), "--connections=1", f"--batch={batch}",
                 f"--keys={KEYS // 10}")
 
@@ -77,5 +77,5 @@ def lone(suite):
 def cores(suite):
     suite.interleave("cores", [
         *pair(suite, SCALING_CASE, "--route", f"--keys={KEYS}"),
-        *(one for batch in OTHER_SHARD_BATCHES for one in crossing(suite, batch)),
+        *(one for batch in OTHER_SHARD_BATCHES for one in half_other_shard(suite, batch)),
         *lone(suite)])

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Loads gubernator over gRPC: calls of 1,000 checks, a call in flight on each of a few connections.
+"""Loads gubernator over gRPC: calls of 1,000 checks, one in flight on each of a few connections.
 
     grpc_load.py PORT [--seconds N] [--keys N] [--connections N]
 
-HTTP/2 by hand, as much of it as this takes, because the standard library has none. Every answer is
-taken apart and its verdicts are counted. One line of JSON.
+Implements the needed part of HTTP/2, because the standard library has none. Decodes every answer
+and counts its verdicts. Prints one line of JSON.
 """
 
 import argparse
@@ -20,7 +20,7 @@ CHECKS = 1000
 DATA, HEADERS, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 4, 6, 7, 8
 END_STREAM, END_HEADERS, ACK = 1, 4, 1
 FRAME_BYTES_MAX = 16384
-WINDOW_BYTES = 65535  # what HTTP/2 allows at first
+WINDOW_BYTES = 65535  # HTTP/2's initial window
 WINDOW_BYTES_MAX = (1 << 31) - 1
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
@@ -65,7 +65,7 @@ def call(keys):
 def verdicts(message):
     """(approved, denied, failed) of the gRPC message of a GetRateLimitsResp.
 
-    A RateLimitResp leaves out a status of 0, so its first field tells: limit, status or error.
+    A RateLimitResp omits a status of 0, so its first field identifies it: limit, status or error.
     """
     counts = {0x10: 0, 0x08: 0}
     failed, at = 0, 5
@@ -124,7 +124,7 @@ class Connection:
         return taken
 
     def next_frame(self):
-        """The next frame, after what the protocol wants done about it."""
+        """The next frame, after the acknowledgements that the protocol requires."""
         head = self.take(9)
         kind, flags = head[3], head[4]
         payload = self.take(int.from_bytes(head[:3], "big"))
@@ -139,7 +139,7 @@ class Connection:
         return kind, flags, payload
 
     def ask(self, message):
-        """Sends a call; the message of its answer."""
+        """Sends a call; returns the message of its answer."""
         while self.window < len(message):
             self.next_frame()
         out = frame(HEADERS, END_HEADERS, self.stream, self.headers)
@@ -163,7 +163,7 @@ class Connection:
 
 
 class Load:
-    """What all connections did; the calls are made before the clock starts."""
+    """Counts of all connections; the calls are encoded before the clock starts."""
 
     def __init__(self, keys_count):
         numbers = list(range(keys_count))

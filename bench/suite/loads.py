@@ -1,4 +1,4 @@
-"""One run of a load each: figures by the names of parse.py, plus what was known beforehand."""
+"""One run of a load each: the figures of parse.py, plus those known beforehand."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ PIPELINED = 16  # HTTP requests in flight on a connection
 HTTP_CONNECTIONS = 64
 SNAIL_TESTS = {4: "Ints", 276: "Struct"}
 
-# The same requests, by turns, for every HTTP server; `depth` of them are sent at once.
+# The same requests, in rotation, for every HTTP server; `depth` of them are sent at once.
 WRK_SCRIPT = """
 local depth = %d
 local requests = {}
@@ -39,14 +39,14 @@ end
 
 
 def under_load(server, command, timeout_s):
-    """The output of a load, and the CPU time that its server took meanwhile."""
+    """The output of a load, and its server's CPU time during it."""
     before = cpu_s(server.pid)
     output = run(command, timeout_s)
     return output, cpu_s(server.pid) - before
 
 
 def busy(output, server_cpu_s, seconds, count):
-    """Of a load whose output tells nothing of CPU time: measured from outside."""
+    """For a load that does not report CPU time: measures it from outside."""
     return parse.sides(server_cpu_s, output.cpu_s, seconds, count) | {
         "seconds": seconds, "command": output.command}
 
@@ -68,7 +68,7 @@ def own_bench(suite, *flags, cores=None):
 
 
 def bench_of(suite, server, *flags):
-    """`sluicegate bench` against a server that goes on living."""
+    """`sluicegate bench` against a server that keeps running."""
     command = pinned(suite.load_core, suite.server, "bench", "--json",
                      f"--address=127.0.0.1:{server.native_port}", f"--server-pid={server.pid}",
                      f"--key-bytes={KEY_BYTES}", f"--seconds={suite.seconds}", *flags)
@@ -85,7 +85,7 @@ def redis_benchmark(suite, server, requests, pipeline, words, keys=KEYS, connect
                      *words)
     output, server_cpu_s = under_load(server, command, 300)
     figures = parse.redis_benchmark(output.text)
-    # The program's own seconds are not told; its end shows within 250 ms.
+    # The program does not report its duration; its end is visible within 250 ms.
     seconds = min(requests / figures["per_s"], output.elapsed_s)
     return {"unit": "decisions", "batch": 1, "depth": pipeline, "connections": connections,
             "outstanding": pipeline * connections} | figures | busy(
@@ -98,13 +98,13 @@ THROTTLE = ("THROTTLE", "key:__rand_int__", 1_000_000_000, 1_000_000_000, 1)
 
 
 def meet_keys(suite, server, words, keys=KEYS):
-    """Asks for nearly all keys once, as the warm-up of our own load does; random keys repeat."""
+    """Asks for nearly all keys once, as the warm-up of our load does; random keys repeat."""
     requests = keys // 5 if suite.quick else 3 * keys
     redis_benchmark(suite, server, requests, MEETING_PIPELINE, words, keys)
 
 
 class RedisLoad:
-    """A steady load of one command: as many requests as fill the seconds of a run."""
+    """A steady load of one command: the number of requests that fills the seconds of a run."""
 
     def __init__(self, suite, server, pipeline, words, keys=KEYS):
         self.suite, self.server, self.pipeline = suite, server, pipeline
@@ -121,7 +121,7 @@ class RedisLoad:
         if not self.per_s:
             self.per_s = self.measure(20_000)["per_s"]
         figures = self.measure(max(int(self.per_s * self.suite.seconds), 10_000))
-        self.per_s = figures["per_s"]  # the machine's mood changes between runs
+        self.per_s = figures["per_s"]  # the machine's speed changes between runs
         return figures
 
 
@@ -154,7 +154,7 @@ def gubernator(suite, server, seconds=None):
                      f"--seconds={seconds or suite.seconds}", f"--keys={KEYS_OF_GUBERNATOR}")
     before = cpu_s(server.pid)
     output = run(command, suite.seconds + 120)
-    # The load makes its calls before its clock starts: the server sleeps meanwhile.
+    # The load encodes its calls before its clock starts: the server sleeps meanwhile.
     server_cpu_s = cpu_s(server.pid) - before
     return parse.grpc_load(output.text, server_cpu_s) | {
         "depth": 1, "key_bytes": KEY_BYTES, "distribution": "uniform", "via": "gRPC",

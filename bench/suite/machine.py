@@ -1,4 +1,4 @@
-"""What the suite asks of the machine: its packages, its cores, and what it was during a run."""
+"""The suite's view of the machine: its packages, its cores, and its state during a run."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# What is built or installed for the suite alone, kept between runs.
+# Programs built or installed for the suite alone, kept between runs.
 PEERS_FOLDER = ROOT / "build/bench/peers"
 PACKAGES = {"redis-server": "redis-server", "redis-benchmark": "redis-tools", "nginx": "nginx",
             "wrk": "wrk", "taskset": "util-linux", "protoc": "protobuf-compiler"}
@@ -19,7 +19,7 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class Trouble(Exception):
-    """What keeps something from being measured, in one sentence, with its cure."""
+    """The reason why a measurement cannot run, in one sentence, with its cure."""
 
 
 def say(text):
@@ -28,7 +28,7 @@ def say(text):
 
 @contextlib.contextmanager
 def no_services():
-    """Keeps Debian from starting as a service what is installed meanwhile."""
+    """Keeps Debian from starting newly installed packages as services."""
     policy = pathlib.Path("/usr/sbin/policy-rc.d")
     ours = not policy.exists()
     try:
@@ -68,7 +68,7 @@ def cargo_installed(crate):
     if os.access(program, os.X_OK):
         return program
     if not shutil.which("cargo"):
-        raise Trouble(f"{crate} is not there and cargo neither: install Rust's cargo, "
+        raise Trouble(f"neither {crate} nor cargo is installed: install Rust's cargo, "
                       f"or put the program at {program.relative_to(ROOT)}")
     need("protoc")  # its gRPC part does not compile without
     say(f"building {crate} (some minutes, only the first time) ...")
@@ -92,7 +92,7 @@ def pinned(core, *command):
     return ["taskset", "-c", str(core), *map(str, command)]
 
 
-# -------------------------------------------------------------------------- what /proc tells
+# ----------------------------------------------------------------------- figures from /proc
 
 
 def processes_of(pid):
@@ -125,7 +125,7 @@ def cpu_ticks():
 
 
 def steal_percent(before, after):
-    """How much of the time between two cpu_ticks() other machines had on this one's cores."""
+    """The share of the time between two cpu_ticks() that other machines took from the cores."""
     passed = after[1] - before[1]
     return 100 * (after[0] - before[0]) / passed if passed > 0 else 0.0
 
@@ -136,7 +136,7 @@ def cpu_model():
 
 
 def commit():
-    """The commit of the tree, with a + when it has changes that are not committed."""
+    """The commit of the tree, with a + when the tree has uncommitted changes."""
     def git(*words):
         done = subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True,
                               check=False)
@@ -149,6 +149,6 @@ def commit():
 
 
 def facts():
-    """What every line says of the machine."""
+    """The fields about the machine in every line."""
     return {"commit": commit(), "kernel": platform.release(), "cpu": cpu_model(),
             "cores": os.cpu_count()}

@@ -1,6 +1,6 @@
-"""Reads what loads and peers print. Every function takes text and gives figures; nothing is run.
+"""Parses the output of loads and peers. Every function takes text and returns figures.
 
-Figures have the names that a line of runs.jsonl has, rates `per_s` in their `unit`.
+Figures have the names of the fields in runs.jsonl; rates are `per_s` in their `unit`.
 """
 
 import json
@@ -9,15 +9,15 @@ import re
 from .machine import Trouble
 
 
-def found(pattern, text, who):
+def found(pattern, text, program):
     match = re.search(pattern, text, re.MULTILINE)
     if not match:
-        raise Trouble(f"{who} printed no line like {pattern}: its output has changed, see "
+        raise Trouble(f"{program} printed no line like {pattern}: its output has changed, see "
                       "bench/suite/parse.py")
     return match
 
 
-def json_object(text, who):
+def json_object(text, program):
     """The last line that is an object: notes may stand before it."""
     for line in reversed(text.strip().splitlines()):
         try:
@@ -26,7 +26,7 @@ def json_object(text, who):
             continue
         if isinstance(value, dict):
             return value
-    raise Trouble(f"{who} printed no line of JSON: run it by hand to see what it says")
+    raise Trouble(f"{program} printed no line of JSON: run it by hand to see its output")
 
 
 def knows(help_text, option):
@@ -35,7 +35,7 @@ def knows(help_text, option):
 
 
 def sides(server_cpu_s, client_cpu_s, seconds, count, shards=1):
-    """How busy both sides were, of the cores that they had, and what one of `count` took."""
+    """The load of both sides' cores, and the CPU time of one of `count`."""
     figures = {"client_cpu_s": client_cpu_s, "client_busy": client_cpu_s / seconds,
                "client_ns_each": 1e9 * client_cpu_s / max(count, 1)}
     if server_cpu_s is not None:
@@ -99,7 +99,7 @@ def wrk(text):
     latency = {}
     for percent, value, unit in re.findall(r"^\s+(50|99)%\s+([\d.]+)(us|ms|s|m)$", text,
                                            re.MULTILINE):
-        if float(value) > 0:  # it tells nonsense of some pipelined runs
+        if float(value) > 0:  # it prints nonsense for some pipelined runs
             latency[f"p{percent}"] = float(value) * WRK_UNITS_US[unit]
     return figures | ({"latency_us": latency} if latency else {})
 
@@ -109,7 +109,7 @@ def google_benchmark(text, unit):
     try:
         benchmarks = json.loads(text)["benchmarks"]
     except (ValueError, KeyError) as fault:
-        raise Trouble("the benchmark printed no JSON: run it by hand to see what it says"
+        raise Trouble("the benchmark printed no JSON: run it by hand to see its output"
                       ) from fault
     figures = {}
     for entry in benchmarks:
@@ -126,7 +126,7 @@ def google_benchmark(text, unit):
 
 
 def google_benchmark_p50(text):
-    """The p50_us that a benchmark of latency counts."""
+    """The p50_us counter of a latency benchmark."""
     return json.loads(text)["benchmarks"][0]["p50_us"]
 
 
@@ -138,7 +138,7 @@ def snail(text):
     return {"unit": "items", "per_s": float(rate.replace(",", ""))}
 
 
-# Which field of `loopback_limits --json` is the rate, by what it moves.
+# Rate fields of `loopback_limits --json` and their units.
 LIMITS_RATES = {"items_per_s": "items", "requests_per_s": "requests", "bytes_per_s": "bytes"}
 
 
@@ -150,7 +150,7 @@ def loopback_limits(text):
             figures = {"unit": unit, "per_s": line[field]}
             break
     else:
-        raise Trouble(f"loopback_limits told none of {', '.join(LIMITS_RATES)}: its output has "
+        raise Trouble(f"loopback_limits reported none of {', '.join(LIMITS_RATES)}: its output has "
                       "changed, see bench/suite/parse.py")
     parameters = line.get("parameters", {})
     for name, source in (("seconds", line), ("frames_per_s", line), ("item_bytes", parameters),
@@ -168,7 +168,7 @@ def loopback_limits(text):
 
 
 def keys_counted(metrics):
-    """How many keys the server says that it holds, over all shards."""
+    """The number of keys that the server reports, over all shards."""
     return sum(int(float(count)) for count in
                re.findall(r"^sluicegate_keys\{[^}]*\} (\S+)", metrics, re.MULTILINE))
 
@@ -178,8 +178,8 @@ def grpc_load(text, server_cpu_s):
     line = json_object(text, "the gRPC load")
     checks = line["calls"] * line["batch"]
     if line["failed"] or line["approved"] + line["denied"] != checks:
-        raise Trouble(f"of {checks} checks {line['approved'] + line['denied']} were answered with "
-                      "a verdict: start the server by hand to see why")
+        raise Trouble(f"only {line['approved'] + line['denied']} of {checks} checks got a verdict: "
+                      "start the server by hand to see why")
     figures = {"unit": "decisions", "per_s": checks / line["seconds"],
                "allowed_percent": 100 * line["approved"] / max(checks, 1),
                "frames_per_s": line["calls"] / line["seconds"],

@@ -38,7 +38,7 @@ def load_series(records, batch):
 
 
 def draw_lines(axes, lines, scale, prefix=""):
-    """A line for each, whose bars reach from the smallest to the largest run."""
+    """A line for each, with bars from the smallest to the largest run."""
     for name, points in lines.items():
         medians = [values.median / scale for _, values in points]
         below = [(values.median - values.low) / scale for _, values in points]
@@ -79,7 +79,7 @@ def latency(pyplot, lines_by_batch, path):
 
 
 def draw_all(pyplot, records, folder):
-    """What the records have; the paths without suffix."""
+    """Draws the plots for which there are records; returns their paths without suffix."""
     drawn = []
     for name, pattern, title, x_label in (
             ("throughput_by_batch", r"R4 batch (\d+)", "Throughput by batch size, 1,000,000 keys",
@@ -110,7 +110,7 @@ def pyplot_here():
 
 
 def draw(folder):
-    """Draws what a folder's lines have."""
+    """Draws the plots of a folder's lines."""
     if not (folder / FILE).exists():
         raise Trouble(f"there is no {FILE} in {folder}: run bench/ladder --out {folder} first")
     drawn = draw_all(pyplot_here(), latest(load(folder)), folder)

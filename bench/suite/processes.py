@@ -1,4 +1,4 @@
-"""Servers and loads as processes: whatever is started here is ended here, also after Ctrl-C."""
+"""Servers and loads as processes: this module ends every process it starts, also after Ctrl-C."""
 
 import contextlib
 import resource
@@ -20,7 +20,7 @@ class Server:
 
 
 def end(started):
-    """Asks politely first: a load may have a server of its own to end."""
+    """Sends SIGTERM first: a load may have a server of its own to end."""
     if started.poll() is None:
         started.send_signal(signal.SIGTERM)
     try:
@@ -32,7 +32,7 @@ def end(started):
 
 @contextlib.contextmanager
 def process(command, **options):
-    """A process of ours, ended by its own id when the block is left."""
+    """Starts a process and ends it by its id when the block ends."""
     words = [str(word) for word in command]
     try:
         started = subprocess.Popen(words, stdin=subprocess.DEVNULL, **options)
@@ -59,7 +59,7 @@ def wait_for_port(port, started, name):
 
 @dataclass(frozen=True)
 class Output:
-    """What a load printed, and what it took."""
+    """The output of a load, and its time."""
     text: str
     cpu_s: float
     elapsed_s: float
@@ -67,7 +67,7 @@ class Output:
 
 
 def run(command, timeout_s, errors_too=False):
-    """Runs a load to its end."""
+    """Runs a load until it ends."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begin = time.monotonic()
     errors_to = subprocess.STDOUT if errors_too else subprocess.PIPE
@@ -80,7 +80,7 @@ def run(command, timeout_s, errors_too=False):
     elapsed_s = time.monotonic() - begin
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if load.returncode != 0:
-        last = (errors or text).strip().splitlines()[-1:] or ["it said nothing"]
+        last = (errors or text).strip().splitlines()[-1:] or ["it printed nothing"]
         raise Trouble(f"{words} failed: {last[0]}")
     used_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return Output(text, used_s, elapsed_s, words)

@@ -1,4 +1,4 @@
-"""A line of JSON for every run, and what many of them say together."""
+"""A line of JSON for every run, and statistics over many of them."""
 
 import json
 import statistics
@@ -31,7 +31,7 @@ def load(folder):
 
 
 def latest(records):
-    """Of every case the runs of the last measurement only: days are not mixed in a median."""
+    """The runs of each case's last measurement only: no median mixes days."""
     last = {}
     for record in records:
         last[record["case"]] = max(last.get(record["case"], ""), record["measurement"])

@@ -1,4 +1,4 @@
-"""The rungs of the ladder: which runs stand side by side. docs/performance.md says what for."""
+"""The rungs of the ladder: the runs that are compared. docs/performance.md explains why."""
 
 import contextlib
 from functools import partial
@@ -50,7 +50,7 @@ MEMORY_CASE = "memory of 10,000,000 keys"
 
 
 def own(suite, case, *flags):
-    """The load tool with a server of its own, and with a twin that is denied every second time."""
+    """The load tool with a server of its own, and a twin whose every second entry is denied."""
     run = partial(loads.own_bench, suite, *suite.server_flags, *flags)
     return [Contender(case, OURS, run), Contender(case, TWIN, partial(run, "--denied-share=0.5"))]
 
@@ -72,7 +72,7 @@ def redis_load(suite, server, case, pipeline=REDIS_PIPELINE):
 
 
 def redis_with_keys(suite, stack):
-    """A Redis that knows its keys, or None."""
+    """A Redis server that has the keys, or None."""
     server = suite.offered(stack, servers.redis)
     if server:
         loads.meet_keys(suite, server, loads.INCR)
@@ -167,7 +167,7 @@ def client_handles(suite):
 
 
 class Ceiling:
-    """What the closed loop reached in this round; the open loop is given shares of it."""
+    """The closed loop's rate in this round; the open loop runs at shares of it."""
 
     def __init__(self, suite, batch):
         through_client = ["--client"] if suite.knows("--client") else []
@@ -247,10 +247,10 @@ def idle(suite):
 
 
 def memory_run(suite):
-    """A server of its own each time: what is resident before counts too."""
+    """A new server each time: memory resident before counts too."""
     need("taskset")
     with servers.sluicegate(suite, KEYS_IN_MEMORY * 12 // 10) as server:
-        # Buffers of connections do not grow with the keys: they are there before.
+        # Connection buffers do not grow with the keys: they exist before.
         loads.bench_of(suite, server, "--keys=1000")
         before = resident_bytes(server.pid)
         figures = loads.bench_of(suite, server, f"--keys={KEYS_IN_MEMORY}")
@@ -266,5 +266,5 @@ def memory_run(suite):
 
 
 def memory(suite):
-    """Once: it does not depend on the neighbours."""
+    """Runs once: other programs do not affect it."""
     suite.run_once("memory", Contender(MEMORY_CASE, OURS, partial(memory_run, suite)), 1)

@@ -1,4 +1,4 @@
-"""Sluicegate and its peers as servers on free loopback ports, as long as a `with` lasts."""
+"""Sluicegate and its peers as servers on free loopback ports, for the length of a `with` block."""
 
 import contextlib
 import json
@@ -11,7 +11,7 @@ from .machine import Trouble, cargo_installed, free_port, need, pinned
 from .processes import Server, process, wait_for_port
 
 KEYS = 1_000_000
-KEYS_OF_GUBERNATOR = 100_000  # at its rate a million would not be met in a run
+KEYS_OF_GUBERNATOR = 100_000  # at its rate a run would not reach a million
 
 NGINX_CONFIG = """
 daemon off;
@@ -46,7 +46,7 @@ def named(path, option, what):
 
 @contextlib.contextmanager
 def sluicegate(suite, max_keys=2 * KEYS):
-    """With limits so high that nothing is denied."""
+    """With limits so high that the server denies nothing."""
     log = suite.scratch / f"sluicegate-{time.monotonic_ns()}.log"
     command = pinned(suite.server_core, suite.server, "--shards=1", "--port=0",
                      "--native-port=0", "--bind=127.0.0.1", "--max-requests=1000000000",
@@ -66,13 +66,13 @@ def ports_of(log, started):
                 if "nativePort" in entry:
                     return entry
         time.sleep(0.02)
-    last = log.read_text().strip().splitlines()[-1:] or ["it said nothing"]
+    last = log.read_text().strip().splitlines()[-1:] or ["it logged nothing"]
     raise Trouble(f"the server did not come up: {last[0]}")
 
 
 @contextlib.contextmanager
 def on_port(suite, name, port, command, **options):
-    """A peer, once its port is open."""
+    """Starts a peer and waits until its port is open."""
     with process(pinned(suite.server_core, *command), **options) as started:
         wait_for_port(port, started, name)
         yield Server(started.pid, port)
@@ -91,7 +91,7 @@ def redis(suite):
 
 
 def throttlecrab(suite):
-    """Its Redis transport only: it is loaded by the same program as Redis is."""
+    """Its Redis transport only: the same program loads it and Redis."""
     need("taskset", "redis-benchmark")
     port = free_port()
     environment = {name: value for name, value in os.environ.items()
@@ -131,9 +131,9 @@ def gubernator(suite):
 
 
 def gocc(suite):
-    """It cannot be told an address, so for the run it listens on all of them.
+    """It has no option for the address, so it listens on all of them during the run.
 
-    It sets memory aside for all permits of every key: as few as are never used up in its window.
+    It allocates memory for all permits of every key: the limit is just high enough for a window.
     """
     program = named(suite.gocc, "--gocc", "gocc")
     need("taskset", "wrk")
@@ -144,7 +144,7 @@ def gocc(suite):
 
 
 def constant_http(suite):
-    """The loop that answers every request with the same bytes: what HTTP over loopback allows."""
+    """The loop that sends the same answer to every request: the ceiling of HTTP over loopback."""
     need("taskset", "wrk")
     port = free_port()
     return on_port(suite, "loopback_limits http", port,

@@ -1,4 +1,4 @@
-"""One measurement: what it was asked for, its runs by turns, and what had to be left out."""
+"""One measurement: its options, its interleaved runs, and the runs it had to leave out."""
 
 import contextlib
 import functools
@@ -19,7 +19,7 @@ TWIN = "sluicegate, half denied"
 
 @dataclass(frozen=True)
 class Contender:
-    """Who runs for a case; contenders of one case are compared."""
+    """A program that runs for a case; the summary compares the contenders of one case."""
     case: str
     who: str
     run: Callable[[], dict]
@@ -48,7 +48,7 @@ class Suite:
     def server_flags(self):
         return [f"--io={self.io}"] if self.io else []
 
-    # ------------------------------------------------------------------ what is there
+    # ------------------------------------------------------------------ available programs
 
     @functools.cached_property
     def bench_help(self):
@@ -57,14 +57,14 @@ class Suite:
         return done.stdout + done.stderr
 
     def knows(self, *options):
-        """Whether the load tool has all these options; says so once when it does not."""
+        """Whether the load tool has all these options; notes a missing one once."""
         missing = [option for option in options if not parse.knows(self.bench_help, option)]
         for option in missing:
             self.leave_out(f"runs with {option} are left out: `sluicegate bench` does not know it")
         return not missing
 
     def limits(self, way, option):
-        """loopback_limits, when it is built and knows what is asked of it."""
+        """loopback_limits, when it is built and has the option."""
         program = self.build / "bench/limits/loopback_limits"
         if not os.access(program, os.X_OK):
             raise Trouble(f"loopback_limits {way} is left out: there is no "
@@ -81,7 +81,7 @@ class Suite:
             say(f"  {line}")
 
     def offered(self, stack, start):
-        """A peer that runs as long as the stack, or None with a line that says why not."""
+        """A peer that runs as long as the stack, or None and a line with the reason."""
         try:
             return stack.enter_context(start(self))
         except Trouble as fault:
@@ -92,7 +92,7 @@ class Suite:
 
     @contextlib.contextmanager
     def observed(self):
-        """Fills in what the machine was like meanwhile."""
+        """Fills in the machine's conditions during the block."""
         conditions = {"at": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
         before = machine.cpu_ticks()
         yield conditions
@@ -100,7 +100,7 @@ class Suite:
         conditions["load_average"] = os.getloadavg()[0]
 
     def note(self, rung, case, who, number, figures, conditions):
-        """A run's line, for programs and for the reader."""
+        """Writes a run's line, for programs and for the reader."""
         pinning = f"server {self.server_core}, load {self.load_core}"
         self.records.append({"measurement": self.measurement, "rung": rung, "case": case,
                              "who": who, "round": number, "pinning": pinning, **figures,
@@ -108,7 +108,7 @@ class Suite:
         say(f"  {case:<38} {who:<24} {described(figures)}")
 
     def run_once(self, rung, contender, number):
-        """False when the contender cannot run; of ours that ends the rung."""
+        """False when the contender cannot run; when ours cannot, the rung ends."""
         try:
             with self.observed() as conditions:
                 figures = contender.run()
@@ -123,7 +123,7 @@ class Suite:
         return True
 
     def interleave(self, rung, contenders):
-        """A B A B ...: neighbours of this machine disturb all contenders alike."""
+        """A B A B ...: other programs on this machine disturb all contenders alike."""
         for number in range(1, self.rounds + 1):
             contenders = [contender for contender in contenders
                           if self.run_once(rung, contender, number)]

@@ -5,7 +5,7 @@ from .records import cases, spread
 from .suite import UNITS
 from .targets import bottleneck, rows, written
 
-STEAL_PERCENT_MAX = 2  # a run that lost more to other machines is not to be trusted
+STEAL_PERCENT_MAX = 2  # a run that lost more to other machines is unreliable
 
 
 def markdown(header, lines):
@@ -67,7 +67,7 @@ def case_table(records):
 
 
 def conditions(records):
-    """What the figures hang on, in sentences."""
+    """The conditions of the figures, in sentences."""
     first = records[0]
     commits = ", ".join(sorted({record["commit"] for record in records}))
     rounds = max(record["round"] for record in records)
@@ -78,15 +78,15 @@ def conditions(records):
             "the cores to other machines (steal).")
 
 
-def crossings(records):
-    """Sentences on what crossing from core to core costs."""
-    lines = [f"- An entry that crosses costs {price:,.0f} ns of server CPU more at batch {batch}."
+def other_shard_lines(records):
+    """Sentences on the cost of entries for other shards."""
+    lines = [f"- At batch {batch} an entry for another shard costs {price:,.0f} ns more server CPU."
              for batch in cores.OTHER_SHARD_BATCHES
              if (price := cores.other_shard_price_ns(records, batch)) is not None]
     share = cores.wakes_share(records)
     if share is not None:
-        lines.append(f"- Two wakes of a sleeping core are {share:.0%} of a lone request that "
-                     "crosses.")
+        lines.append(f"- Two wakes of a sleeping core are {share:.0%} of a lone request for "
+                     "another shard's key.")
     return "\n".join(lines)
 
 
@@ -96,8 +96,8 @@ def summary(records, left_out=()):
     if rows(records):
         parts += ["## Targets", target_table(records)]
     parts += ["## Every case", case_table(records)]
-    if crossings(records):
-        parts += ["## OtherShardEntries", crossings(records)]
+    if other_shard_lines(records):
+        parts += ["## Entries for other shards", other_shard_lines(records)]
     if left_out:
         parts += ["## Left out", "\n".join(f"- {line}" for line in left_out)]
     return "\n\n".join(parts) + "\n"

@@ -1,4 +1,4 @@
-"""What the runs shall show, and whether they did."""
+"""The targets of the runs, and whether they are met."""
 
 from dataclasses import dataclass
 
@@ -6,9 +6,9 @@ from . import cores, rungs
 from .records import Spread, spread
 from .suite import OURS
 
-BUSY = 0.95  # of a core: what limits a run
+BUSY = 0.95  # of a core: that side limits a run
 
-# How a figure is written: divided by what, with which unit.
+# The divisor and the text format of each figure.
 FORMATS = {"per_s": (1e6, "{:.2f} M/s"), "bytes_per_s": (1e6, "{:,.0f} MB/s"),
            "us": (1, "{:.2f} us"), "ns": (1, "{:.1f} ns"), "bytes": (1, "{:.1f} bytes")}
 
@@ -43,7 +43,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Row:
-    """What the runs say of a target."""
+    """The results of the runs for a target."""
     target: Target
     ours: Spread
     peer: Spread | None
@@ -91,7 +91,7 @@ TARGETS = [
     against("REST pipelined against nginx", rungs.REST_PIPELINED_CASE, "nginx", 6),
     Target("request bytes against raw loopback", rungs.RAW_CASE, 0.2, figure="bytes_out_per_s",
            peer="raw loopback", peer_figure="per_s", format="bytes_per_s"),
-    # No bound: the share is stated.
+    # No bound: the table only states the share.
     Target("request bytes by handle against raw loopback", rungs.RAW_HANDLES_CASE, 0,
            figure="bytes_out_per_s", peer="raw loopback", peer_figure="per_s",
            format="bytes_per_s"),
@@ -103,13 +103,13 @@ TARGETS = [
            at_most=True, format="bytes"),
     Target("two shards against one, server CPU per decision", cores.SCALING_CASE, 1.2,
            figure="server_ns_each", who=cores.TWO, peer=cores.ONE, at_most=True, format="ns"),
-    Target("a lone request that crosses against one that does not, p50", cores.LONE_CASE, 2.5,
+    Target("a lone request for another shard's key against an own one, p50", cores.LONE_CASE, 2.5,
            figure="latency_us.p50", who=cores.TWO, peer=cores.ONE, at_most=True, format="us"),
 ]
 
 
 def bottleneck(records, case, who):
-    """Which side had no more to give: where it is not the server, its figure is a lower bound."""
+    """The side that limits the run: when it is not the server, the figure is a lower bound."""
     kept_up = spread(records, case, who, "kept_up")
     if kept_up and not kept_up.low:
         return "behind its schedule"
@@ -117,7 +117,7 @@ def bottleneck(records, case, who):
     client = spread(records, case, who, "client_busy")
     if server and server.median >= BUSY:
         return "server"
-    # The client of an open loop waits awake: its CPU time says nothing.
+    # The client of an open loop spins: its CPU time means nothing.
     if client and client.median >= BUSY and not kept_up:
         return "client"
     return "neither" if server and client else ""

@@ -1,4 +1,4 @@
-"""bench/quota/pairs measures every way and tells the ratios between them.
+"""bench/quota/pairs measures every way and prints the ratios between them.
 
 Method: a moment of each against the real server, beside the same as an earlier one; Redis too,
 where it is there.

@@ -35,7 +35,7 @@ def test_the_load_tool_is_read():
     assert figures["bytes_out_per_s"] == 40e6
 
 
-def test_cpu_time_is_told_for_both_sides_and_each_decision():
+def test_reports_cpu_time_of_both_sides_and_per_decision():
     figures = parse.sluicegate_bench(bench())
     assert figures["server_busy"] == 0.25  # of two shards' cores
     assert figures["client_busy"] == 0.25
@@ -54,7 +54,7 @@ def test_errors_of_the_load_tool_end_the_run():
         parse.sluicegate_bench(bench(errors=3))
 
 
-def test_an_open_loop_tells_whether_it_kept_up():
+def test_an_open_loop_reports_whether_it_kept_up():
     figures = parse.sluicegate_bench(bench(open_loop={"rate": 5, "kept_up": False}))
     assert figures["kept_up"] is False
     assert figures["asked_per_s"] == 5

@@ -131,16 +131,16 @@ def test_cases_without_a_target_make_a_summary_too():
     assert "1,500" in text
 
 
-def test_the_price_of_a_crossing_is_for_those_that_cross():
+def test_price_of_another_shard_counts_only_its_entries():
     case = cores.other_shard_case(64)
     lines = (runs(case, cores.TWO, 1, server_ns_each=250.0)
              + runs(case, cores.ONE, 1, server_ns_each=100.0)
              + runs(cores.LONE_CASE, cores.TWO, 1, latency_us={"p50": 80.0})
              + runs(cores.WAKE_CASE, cores.WAKE, 1, latency_us={"p50": 10.0}))
-    assert table.crossings(lines).splitlines() == [
-        "- An entry that crosses costs 300 ns of server CPU more at batch 64.",
-        "- Two wakes of a sleeping core are 25% of a lone request that crosses."]
-    assert table.crossings(runs(KEYED, OURS, 1)) == ""
+    assert table.other_shard_lines(lines).splitlines() == [
+        "- At batch 64 an entry for another shard costs 300 ns more server CPU.",
+        "- Two wakes of a sleeping core are 25% of a lone request for another shard's key."]
+    assert table.other_shard_lines(runs(KEYED, OURS, 1)) == ""
 
 
 def test_columns_line_up():
@@ -193,7 +193,7 @@ def test_every_plot_is_drawn_twice(tmp_path):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_without_matplotlib_a_line_tells_the_cure(tmp_path, monkeypatch):
+def test_without_matplotlib_a_line_names_the_cure(tmp_path, monkeypatch):
     write(tmp_path, runs(KEYED, OURS, 1e6))
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(Trouble, match="tools/setup"):
@@ -248,13 +248,13 @@ def test_a_failure_of_ours_ends_the_rung(tmp_path):
         suite(tmp_path).interleave("R4", [Contender("a", OURS, fail)])
 
 
-def test_programs_that_are_not_there_are_told_with_their_option(tmp_path):
+def test_names_missing_programs_with_their_option(tmp_path):
     measured = suite(tmp_path)
     measured.interleave("R2", [Contender("a", "snail", lambda: rungs.loads.snail(measured, 4))])
     assert "--snail-tests PATH" in measured.left_out[0]
 
 
-def test_options_that_the_load_tool_lacks_are_told_once(tmp_path):
+def test_reports_unknown_options_of_the_load_tool_once(tmp_path):
     measured = suite(tmp_path)
     measured.bench_help = "--batch N"
     assert measured.knows("--batch")

@@ -1,5 +1,5 @@
-"""The commands that ask a server, against the real one. Method: their exit codes, and what they
-print."""
+"""The commands that send requests, against the real server. Method: their exit codes and their
+output."""
 
 import json
 import re
@@ -61,7 +61,7 @@ def test_acquire_waits(server, key):
     assert [line.split()[0] for line in out.splitlines()] == ["queued", "approved"]
 
 
-def test_acquire_waits_no_longer_than_told(server, key):
+def test_acquire_stops_waiting_at_its_wait_limit(server, key):
     acquire(server, key, "--max-requests", "1")
     result = acquire(server, key, "--wait", "--wait-limit-ms", "200")
     assert result.returncode == 1
@@ -69,15 +69,15 @@ def test_acquire_waits_no_longer_than_told(server, key):
 
 
 @pytest.mark.parametrize("flags, most", [(["--route"], 0), ([], 40)])
-def test_acquire_route_crosses_no_core(start_server, flags, most):
+def test_acquire_route_sends_no_shard_messages(start_server, flags, most):
     server = start_server("--shards", "2")
     for number in range(20):
         assert acquire(server, f"key{number}", *flags, "--count", "2").returncode == 0
-    crossings = totals(server)["sluicegate_other_shard_entries_total"]
-    assert crossings <= most and (crossings > 0) == (most > 0)
+    entries = totals(server)["sluicegate_other_shard_entries_total"]
+    assert entries <= most and (entries > 0) == (most > 0)
 
 
-def test_release_gives_back(server, key):
+def test_release_frees_permits(server, key):
     acquire(server, key, "--cost", "60")
     result = command(server, "release", key, "--cost", "20")
     assert (result.returncode, result.stdout, result.stderr) == (0, "released\n", "")
@@ -203,22 +203,22 @@ def test_bench_by_handle(io, client, distribution, most):
     assert_adds_up(line)
     assert line["handles"] and line["denied"] == 0
     assert line["distinct_keys"] <= most
-    # Four bytes an entry, and what a frame of fifty has beside.
+    # Four bytes an entry, plus the rest of a frame of fifty.
     assert distribution == "one" or 4 <= line["bytes_out_per_decision"] <= 6.5
 
 
-@pytest.mark.parametrize("flags, crossing", [(["--route"], "none"), ([], "some")])
-def test_bench_by_handle_with_two_shards(start_server, flags, crossing):
+@pytest.mark.parametrize("flags, messages", [(["--route"], "none"), ([], "some")])
+def test_bench_by_handle_with_two_shards(start_server, flags, messages):
     server = start_server(*LONG_WINDOW, "--max-requests", "1000000000", "--shards", "2")
     line = bench("--address", f"127.0.0.1:{server.native_port}", "--keys", "1000", "--handles",
                  "--batch", "20", "--window", "4", "--denied-share", "0.3", *flags)
     assert_adds_up(line)
     assert line["distinct_keys"] == 1_000
     assert abs(line["denied_share"] - 0.3) <= 0.02
-    assert (totals(server)["sluicegate_other_shard_entries_total"] == 0) == (crossing == "none")
+    assert (totals(server)["sluicegate_other_shard_entries_total"] == 0) == (messages == "none")
 
 
-def test_bench_tells_that_there_are_too_few_handles(start_server):
+def test_bench_reports_too_few_handles(start_server):
     server = start_server(*LONG_WINDOW, "--max-handles", "100")
     result = run_binary("bench", "--address", f"127.0.0.1:{server.native_port}", "--handles",
                         "--keys", "1000", "--connections", "1")
@@ -241,9 +241,10 @@ def test_bench_on_a_schedule(io, client):
     assert_adds_up(line)
     schedule = line["open_loop"]
     assert schedule["rate"] == 20_000
-    # A machine that stood still catches up; without a schedule it would be a hundred times as many.
+    # After a pause of the machine the tool catches up; without a schedule it would send a hundred
+    # times as many.
     assert line["decisions"] <= 2 * 20_000 * line["seconds"]
-    # A busy machine may stop either side for a while; then it is told.
+    # A busy machine may stop either side for a while; then the report says so.
     assert schedule["kept_up"] == (schedule["behind_s"] <= 0.005)
     assert line["decisions"] >= 20_000 * (line["seconds"] - schedule["behind_s"]) * 0.8
 
@@ -253,7 +254,7 @@ def test_bench_on_a_schedule(io, client):
 def test_bench_is_warm_in_a_moment(flags):
     begin = time.monotonic()
     assert_adds_up(bench(*flags))
-    assert time.monotonic() - begin < 30  # every key one by one takes minutes
+    assert time.monotonic() - begin < 30  # asking for every key one by one takes minutes
 
 
 @pytest.mark.parametrize("distribution, most", [("uniform", 1_000), ("zipf", 1_000), ("one", 1)])
@@ -269,10 +270,10 @@ def test_bench_against_a_running_server(start_server, distribution, most):
         assert line["distinct_keys"] == most
 
 
-@pytest.mark.parametrize("flags, crossing", [(["--route"], "none"), ([], "some"),
+@pytest.mark.parametrize("flags, messages", [(["--route"], "none"), ([], "some"),
                                              (["--misroute"], "all"),
                                              (["--misroute", "--connections", "1"], "all")])
-def test_bench_routes(start_server, flags, crossing):
+def test_bench_routes(start_server, flags, messages):
     server = start_server(*LONG_WINDOW, "--max-requests", "1000000000", "--shards", "2")
     line = bench("--address", f"127.0.0.1:{server.native_port}", "--keys", "1000",
                  "--batch", "20", "--window", "4", *flags)
@@ -283,12 +284,12 @@ def test_bench_routes(start_server, flags, crossing):
     decisions = sum(count for series, count in counts.items()
                     if series.startswith("sluicegate_decisions_total"))
     assert decisions >= line["decisions"]
-    crossings = counts["sluicegate_other_shard_entries_total"]
-    assert {"none": crossings == 0, "some": 0 < crossings < decisions,
-            "all": crossings == decisions}[crossing], (crossings, decisions)
+    entries = counts["sluicegate_other_shard_entries_total"]
+    assert {"none": entries == 0, "some": 0 < entries < decisions,
+            "all": entries == decisions}[messages], (entries, decisions)
 
 
-def test_bench_refuses_what_cannot_be_routed(start_server):
+def test_bench_refuses_impossible_routes(start_server):
     one = start_server("--shards", "1")
     result = run_binary("bench", "--address", f"127.0.0.1:{one.native_port}", "--misroute")
     assert result.returncode == 2 and "more than one shard" in result.stderr, result
@@ -310,7 +311,7 @@ def test_bench_meets_the_denied_share(io, share, flags):
     assert line["parameters"]["denied_by"] == ("cost" if "50" in flags else "key")
 
 
-def test_bench_leaves_no_key_denied_behind(start_server):
+def test_bench_leaves_no_key_denied(start_server):
     server = start_server(*LONG_WINDOW, "--max-requests", "1000")
     address = ["--address", f"127.0.0.1:{server.native_port}", "--keys", "1000"]
     for share in ["0.5", "0.1"]:

@@ -1,5 +1,5 @@
 """Servers for the tests. Every test runs on both kernel interfaces, io_uring and epoll, and on one,
-two and four shards: SLUICEGATE_ENGINES may name others."""
+two and four shards, unless SLUICEGATE_ENGINES names others."""
 
 import itertools
 import os
@@ -12,13 +12,13 @@ from server_process import ServerProcess
 SERVERS = pytest.StashKey[list]()
 KEY_NUMBERS = itertools.count(1)
 
-# Windows that do not end while a test runs: what is approved stays counted.
+# Windows that do not end while a test runs, so that the counts stay.
 LONG_WINDOW = ("--window-millis", "3600000")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def many_descriptors():
-    """Some tests hold a thousand connections."""
+    """Raises the limit of descriptors: some tests hold a thousand connections."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     soft = hard if hard != resource.RLIM_INFINITY else 65_536
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 65_536), hard))
@@ -29,7 +29,7 @@ ENGINES = os.environ.get("SLUICEGATE_ENGINES", "uring-1 epoll-2 uring-4").split(
 
 @pytest.fixture(scope="session", params=ENGINES)
 def engine(request):
-    """--io and --shards. Where io_uring is not available its half fails, unless intended so."""
+    """--io and --shards. Without io_uring its tests fail, unless SLUICEGATE_ENGINES omits it."""
     io, shards = request.param.split("-")
     if io == "uring" and os.environ.get("SLUICEGATE_NO_URING") == "1":
         pytest.skip("SLUICEGATE_NO_URING=1")
@@ -43,7 +43,7 @@ def io(engine):
 
 
 def end(server):
-    """Ends a server that is still running, and demands that nothing went wrong in it."""
+    """Ends a server that is still running, and asserts that it ended cleanly."""
     was_running = server.is_running()
     code = server.stop()
     assert server.errors == [], server.output()
@@ -59,7 +59,7 @@ def shared_server(engine):
 
 @pytest.fixture
 def server(shared_server, request):
-    """One server for all tests of a module, with windows of an hour; use the `key` of the test."""
+    """One server for all tests of a module, with windows of an hour; tests use their own `key`."""
     request.node.stash[SERVERS] = [shared_server]
     yield shared_server
     assert shared_server.is_running(), shared_server.output()
@@ -67,7 +67,7 @@ def server(shared_server, request):
 
 @pytest.fixture
 def start_server(engine, request):
-    """Starts servers of the test's own, with flags; ends them after it."""
+    """Starts servers with flags for one test, and ends them after it."""
     servers = request.node.stash[SERVERS] = []
 
     def start(*flags, **options):

@@ -1,6 +1,5 @@
-"""Goal: the installed C++ client is all that a program needs, and profiles lie where the server
-looks for them. Method: they are installed to a folder; an example is compiled and linked by what
-pkg-config says."""
+"""Goal: a program needs only the installed C++ client, and the server finds the installed profiles.
+Method: installs both into a folder; compiles and links an example with the flags of pkg-config."""
 
 import os
 import pathlib
@@ -24,7 +23,7 @@ def test_example_compiles_against_the_installed_client(tmp_path):
         "PKG_CONFIG_PATH": str(description.parent), "PKG_CONFIG_SYSROOT_DIR": "",
         "PKG_CONFIG_ALLOW_SYSTEM_CFLAGS": "1"}
     prefix = run("pkg-config", "--variable=prefix", "sluicegate-client", env=environment).strip()
-    # What was staged in a folder is found by the prefix that it has there.
+    # pkg-config finds the staged files by the prefix that they have in the folder.
     assert run("pkg-config", "--print-requires", "sluicegate-client",
                env=environment).split() == ["capnp"]
     flags = run("pkg-config", f"--define-variable=prefix={tmp_path}{prefix}", "--cflags", "--libs",

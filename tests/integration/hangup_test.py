@@ -1,6 +1,6 @@
-"""SIGHUP: the policy file is read anew, at once; but a terminal that is closed ends its server.
-A file that is being read when the server stops keeps nobody waiting.
-Method: signals to the real server, and what its log says."""
+"""SIGHUP: the server reads the policy file again at once; but closing its terminal ends a server.
+Reading a large file does not delay the server's end.
+Method: signals to the real server, and its log."""
 
 import json
 import os
@@ -34,13 +34,13 @@ def times(server, message):
 
 
 def hang_up(server, message):
-    """SIGHUP; waits for a line more that says so. A change that is seen by itself has its own."""
+    """Sends SIGHUP and waits for one more line `message`; an unrelated change logs its own line."""
     before = times(server, message)
     server.signal(signal.SIGHUP)
     eventually(lambda: times(server, message) > before, f"the log says {message!r} once more")
 
 
-def test_the_file_is_read_anew_changed_or_not(start_server, policy_file):
+def test_rereads_the_file_changed_or_not(start_server, policy_file):
     server = start_server("--config-file", str(policy_file))
     hang_up(server, RELOADED)
     hang_up(server, RELOADED)
@@ -53,20 +53,20 @@ def test_the_file_is_read_anew_changed_or_not(start_server, policy_file):
 def test_a_bad_file_is_refused_each_time(start_server, policy_file):
     server = start_server("--config-file", str(policy_file))
     policy_file.write_text("{")
-    eventually(lambda: times(server, REFUSED) > 0, "it is refused when it is written")
+    eventually(lambda: times(server, REFUSED) > 0, "the file is refused when it is written")
     hang_up(server, REFUSED)
-    policy_file.unlink()  # elsewhere it would be given time to come back
+    policy_file.unlink()  # without SIGHUP the server would wait for the file to reappear
     hang_up(server, REFUSED)
     assert ask(server, "GET", "/healthz").status == 200
 
 
-def test_without_a_file_it_is_told_and_nothing_else(start_server):
+def test_logs_a_message_without_a_file(start_server):
     server = start_server()
     hang_up(server, "SIGHUP: there is no policy file to be read (--config-file)")
     assert ask(server, "GET", "/healthz").status == 200
 
 
-def test_it_is_no_second_signal_to_stop(start_server):
+def test_does_not_count_as_a_second_signal_to_stop(start_server):
     server = start_server("--drain-millis", "700", "--header-timeout-millis", "60000")
     with HttpPeer(server) as peer:
         begin_a_request(peer)
@@ -78,14 +78,14 @@ def test_it_is_no_second_signal_to_stop(start_server):
 
 
 def start_on_terminal(*before):
-    """A server of a terminal; gives the terminal's other side too."""
+    """Starts a server on a terminal; returns the terminal's other side too."""
     ours, its = pty.openpty()
 
     def own_the_terminal():
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may be run with nohup
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
         os.setsid()
-        os.close(os.open(os.ttyname(its), os.O_RDWR))  # the first that a session opens is its own
+        os.close(os.open(os.ttyname(its), os.O_RDWR))  # the session's first
     process = subprocess.Popen([*before, binary(), "--port", "0", "--native-port", "0"],
                                stdin=its, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                env=clean_environment(), preexec_fn=own_the_terminal)
@@ -96,10 +96,10 @@ def start_on_terminal(*before):
     raise AssertionError("it does not start")
 
 
-def test_a_terminal_that_is_closed_ends_its_server():
+def test_closing_the_terminal_ends_its_server():
     process, terminal = start_on_terminal()
     try:
-        os.close(terminal)  # the kernel tells the session's leader by SIGHUP
+        os.close(terminal)  # the kernel sends SIGHUP to the session's leader
         out, _ = process.communicate(timeout=TIMEOUT_S)
     finally:
         process.kill()
@@ -110,7 +110,7 @@ def test_a_terminal_that_is_closed_ends_its_server():
     assert stopped["message"] == "stopped"
 
 
-def test_with_nohup_it_outlives_its_terminal():
+def test_survives_its_terminal_with_nohup():
     process, terminal = start_on_terminal("nohup")
     try:
         os.close(terminal)
@@ -125,7 +125,7 @@ def test_with_nohup_it_outlives_its_terminal():
 
 
 def large_text(subjects):
-    """Some megabytes: half a second of work."""
+    """Some megabytes of quotas: half a second of work."""
     limits = [{"name": name, "metric": "tokens", "amount": 5, "period_ms": 60000} for name in "ab"]
     return json.dumps({"quotas": {"subjects": [{"subject": f"s{number}", "limits": limits}
                                                for number in range(subjects)]}})
@@ -145,7 +145,7 @@ def until_idle(server):
 
 
 def test_a_stop_does_not_wait_for_a_large_file(start_server, policy_file):
-    """Told by how much the server works for it, and has worked when it is gone."""
+    """Measured by the CPU time for reading the file, and that used when the server has ended."""
     small, text = policy_file.read_text(), large_text(40_000)
 
     def stops_before_it_is_read():
@@ -164,7 +164,7 @@ def test_a_stop_does_not_wait_for_a_large_file(start_server, policy_file):
         assert server.wait() == 0
         assert server.messages()[-2:] == ["draining", "stopped"]
         if signalled - idle > 0.4 * needed:
-            return False  # much of it was read when the signal came
+            return False  # the server had read much of it before the signal
         assert work_of_children() - others - signalled < 0.5 * needed
         return True
-    in_some_try(stops_before_it_is_read, "the signal comes while the file is read")
+    in_some_try(stops_before_it_is_read, "the signal arrives while the server reads the file")

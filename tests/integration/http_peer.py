@@ -1,4 +1,4 @@
-"""A raw HTTP/1.1 peer: sends exact bytes, and reads answers back byte by byte as they were sent."""
+"""A raw HTTP/1.1 peer: sends exact bytes, and keeps the exact bytes of the answers."""
 
 import json
 import re
@@ -13,7 +13,7 @@ DATE = re.compile(rb"Date: (?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \
 
 
 def request(method, target, *headers, version="1.1", body=b""):
-    """The bytes of a request; `Host` is there unless the version is 1.0."""
+    """The bytes of a request, with `Host` unless the version is 1.0."""
     lines = [f"{method} {target} HTTP/{version}"]
     if version == "1.1":
         lines.append("Host: localhost")
@@ -22,7 +22,7 @@ def request(method, target, *headers, version="1.1", body=b""):
 
 
 class Response:
-    """One response; `raw` is its head as it came, with the value of `Date` cut out."""
+    """One response; `raw` is its head as received, with a fixed value of `Date`."""
 
     def __init__(self, head, body):
         self.raw, dates = DATE.subn(b"Date: now\r\n", head)
@@ -53,7 +53,7 @@ class Response:
 
 
 class HttpPeer:
-    """One connection; `chunks` of the last chunked body are kept for those who care."""
+    """One connection; keeps the `chunks` of the last chunked body."""
 
     def __init__(self, server, receive_buffer=None):
         self.socket = socket.socket()
@@ -88,7 +88,7 @@ class HttpPeer:
         self.socket.close()
 
     def reset(self):
-        """Ends the connection with RST, as a process that is killed with unread bytes does."""
+        """Ends the connection with RST, like a process killed with unread bytes."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
 
@@ -136,7 +136,7 @@ class HttpPeer:
         return response
 
     def rest(self):
-        """Everything up to the connection's end."""
+        """All bytes up to the connection's end."""
         parts, self.pending = [self.pending], b""
         while True:
             try:
@@ -148,7 +148,7 @@ class HttpPeer:
                 return b"".join(parts)
 
     def is_silent(self, seconds=0.1):
-        """Whether nothing comes for a while, neither bytes nor an end."""
+        """Whether neither bytes nor an end arrive for a while."""
         return not self.pending and not select.select([self.socket], [], [], seconds)[0]
 
 
@@ -159,26 +159,26 @@ def ask(server, method, target, *headers, **options):
 
 
 def begin_a_request(peer):
-    """Sends a part of a head, which the server is known to have read: it came with a request."""
+    """Sends a part of a head; the server has read it, since it came with a request."""
     peer.send(request("GET", "/healthz") + b"POST /rate/k HTTP/1.1\r\n")
     assert peer.read().status == 200
 
 
 def ask_often(server, path, times=100):
-    """POSTs it over one connection: what comes once has soon faded from GET /top."""
+    """POSTs it repeatedly over one connection, since a single request soon fades from GET /top."""
     with HttpPeer(server) as peer:
         for _ in range(times):
             peer.ask("POST", path)
 
 
 def inspect(server, key):
-    """What GET /debug/:key says, or None."""
+    """The state in GET /debug/:key, or None."""
     response = ask(server, "GET", f"/debug/{key}")
     return response.json() if response.status == 200 else None
 
 
 def waiting(server, key):
-    """How many wait for the key."""
+    """The number of the key's waiters."""
     state = inspect(server, key)
     return state["NumWaiting"] if state else 0
 
@@ -200,5 +200,5 @@ def totals(server):
 
 
 def queued(server):
-    """How many entries were ever told to wait."""
+    """The number of entries ever queued."""
     return totals(server)['sluicegate_decisions_total{outcome="queued"}']

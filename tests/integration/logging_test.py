@@ -1,5 +1,5 @@
-"""The log beyond what gocc has (tests/conformance holds that): who reads it slowly, requests in one
-write, heads that are too long, keys of other cores, and what is left out by default."""
+"""The log, beyond gocc's lines (tests/conformance checks these): slow readers, several requests in
+one write, long heads, keys of other shards, and the lines left out by default."""
 
 import json
 import signal
@@ -18,13 +18,13 @@ UNKNOWN_RELEASE = "Received release request for unknown instance"
 
 
 def lines(server, message, count):
-    """The lines of this message, when there are as many."""
+    """The lines of this message, once there are `count`."""
     def found():
         return [line for line in server.log if line["message"] == message]
     return eventually(lambda: len(found()) >= count and found(), f"{count} lines of {message!r}")
 
 
-def test_by_default_only_trouble_is_told(start_server, key):
+def test_logs_only_problems_by_default(start_server, key):
     server = start_server(*LONG_WINDOW)
     ask(server, "POST", f"/rate/{key}?maxRequests=1")
     ask(server, "POST", f"/rate/{key}")
@@ -35,22 +35,22 @@ def test_by_default_only_trouble_is_told(start_server, key):
     assert set(server.messages()) == {NO_CONFIG_FILE, "limits", "ready", "cost out of bounds"}
 
 
-def test_requests_in_one_write_are_told_in_their_order(start_server, key):
+def test_logs_requests_of_one_write_in_order(start_server, key):
     server = start_server(*LONG_WINDOW, "--log2xx", "--log4xx")
-    headers = [f"X-Request-Id: {i}" for i in range(40)]  # more than the memory for heads holds
+    headers = [f"X-Request-Id: {i}" for i in range(40)]  # more than the memory for heads can hold
     with HttpPeer(server) as peer:
         peer.send(b"".join(request("POST", f"/rate/{key}?maxRequests=30", header)
                            for header in headers))
         statuses = [peer.read().status for _ in headers]
-    eventually(lambda: sum("id" in line for line in server.log) == len(headers), "all are told")
-    told = [line for line in server.log if "id" in line]
-    assert [line["id"] for line in told] == [str(i) for i in range(40)]
-    assert [line["response"]["status"] for line in told] == statuses
-    assert {line["message"] for line in told} == {"Incoming request", "Too Many Requests"}
-    assert all(line["response"]["latency"] > 0 for line in told)
+    eventually(lambda: sum("id" in line for line in server.log) == len(headers), "all are logged")
+    logged = [line for line in server.log if "id" in line]
+    assert [line["id"] for line in logged] == [str(i) for i in range(40)]
+    assert [line["response"]["status"] for line in logged] == statuses
+    assert {line["message"] for line in logged} == {"Incoming request", "Too Many Requests"}
+    assert all(line["response"]["latency"] > 0 for line in logged)
 
 
-def test_long_heads_are_told_in_part(start_server, key):
+def test_logs_long_heads_in_part(start_server, key):
     server = start_server(*LONG_WINDOW, "--log2xx")
     long_headers = [f"X-Long-{number}: " + "x" * 2_000 for number in range(3)]
     with HttpPeer(server) as peer:
@@ -61,16 +61,16 @@ def test_long_heads_are_told_in_part(start_server, key):
         assert peer.ask("DELETE", f"/rate/{key}none/1", *long_headers,
                         "X-Correlation-ID: third").status == 200
     for name, line in zip(("first", "second"), lines(server, "Incoming request", 2)):
-        told = line["request"]
+        logged = line["request"]
         assert line["id"] == name
-        assert told["path"] == f"/rate/{key}{name}" and told["host"] == "localhost"
-        assert told["query"] == "q" * 1_024 + "…"
-        assert told["header"]["X-Long-0"] == ["x" * 1_024 + "…"]
-        assert "X-Behind" not in told["header"]
+        assert logged["path"] == f"/rate/{key}{name}" and logged["host"] == "localhost"
+        assert logged["query"] == "q" * 1_024 + "…"
+        assert logged["header"]["X-Long-0"] == ["x" * 1_024 + "…"]
+        assert "X-Behind" not in logged["header"]
     assert lines(server, UNKNOWN_RELEASE, 1)[0]["correlation-id"] == "third"
 
 
-def test_waiters_are_told_when_they_are_served_and_when_they_leave(start_server, key):
+def test_logs_waiters_when_they_are_served_and_when_they_leave(start_server, key):
     server = start_server(*LONG_WINDOW, "--log2xx", "--log4xx")
     ask(server, "POST", f"/rate/{key}?maxRequests=1")
     served, leaves = HttpPeer(server), HttpPeer(server)
@@ -91,7 +91,7 @@ def test_waiters_are_told_when_they_are_served_and_when_they_leave(start_server,
     assert left["response"]["status"] == 499
 
 
-def test_release_of_an_unknown_key_on_any_core(start_server):
+def test_release_of_an_unknown_key_on_any_shard(start_server):
     server = start_server(*LONG_WINDOW)
     keys = [f"key{i}" for i in range(8)]
     with HttpPeer(server) as peer:
@@ -99,8 +99,8 @@ def test_release_of_an_unknown_key_on_any_core(start_server):
             peer.ask("POST", f"/rate/{known}")
         for each in keys:
             assert peer.ask("DELETE", f"/rate/{each}/1").status == 200
-    told = lines(server, UNKNOWN_RELEASE, 4)
-    assert [line["key"] for line in told] == keys[1::2]
+    logged = lines(server, UNKNOWN_RELEASE, 4)
+    assert [line["key"] for line in logged] == keys[1::2]
 
 
 def test_refusals_while_draining_are_errors(start_server, key):
@@ -117,7 +117,7 @@ def test_refusals_while_draining_are_errors(start_server, key):
     assert line["request"]["params"] == {"key": key}
 
 
-def test_debug_tells_the_length_of_its_body(start_server):
+def test_logs_the_length_of_a_debug_body(start_server):
     server = start_server(*LONG_WINDOW, "--log2xx")
     small = ask(server, "GET", "/debug")
     with HttpPeer(server) as peer:
@@ -125,12 +125,12 @@ def test_debug_tells_the_length_of_its_body(start_server):
             peer.ask("POST", f"/rate/k{i}", "X-Request-Id: filler")
     large = ask(server, "GET", "/debug")
     assert small.header("Content-Length") and large.header("Transfer-Encoding") == "chunked"
-    eventually(lambda: sum("response" in line for line in server.log) == 52, "all are told")
-    told = [line for line in server.log if "response" in line and "id" not in line]
-    assert [line["response"]["length"] for line in told] == [len(small.body), len(large.body)]
+    eventually(lambda: sum("response" in line for line in server.log) == 52, "all are logged")
+    logged = [line for line in server.log if "response" in line and "id" not in line]
+    assert [line["response"]["length"] for line in logged] == [len(small.body), len(large.body)]
 
 
-def test_expired_keys_are_told_when_debugging(start_server, key):
+def test_logs_expired_keys_at_debug_level(start_server, key):
     server = start_server("--window-millis", "20", "--log-level", "DEBUG")
     ask(server, "POST", f"/rate/{key}")
     line = lines(server, "key expired", 1)[0]
@@ -141,8 +141,8 @@ def name_of(peer):
     return "%s:%d" % peer.socket.getsockname()
 
 
-def changes_told(server, count):
-    """The lines about quotas, without what every line has."""
+def logged_changes(server, count):
+    """The lines about quotas, without the fields of every line."""
     def found():
         return [{name: value for name, value in line.items()
                  if name not in ("time", "level", "source")}
@@ -150,8 +150,8 @@ def changes_told(server, count):
     return eventually(lambda: len(found()) >= count and found(), f"{count} changes")
 
 
-def test_who_changes_quotas_is_told(start_server):
-    """Over both dialects, of subjects of every core; what is refused changes nothing."""
+def test_logs_the_peer_that_changes_quotas(start_server):
+    """Over both dialects, for subjects of every shard; a refused change is not logged."""
     server = start_server()
     names = [f"gpt{number}" for number in range(8)]
     limit = {"name": "rpm", "metric": "requests", "amount": 5, "period_ms": 60_000,
@@ -172,15 +172,15 @@ def test_who_changes_quotas_is_told(start_server):
         assert rest.ask("POST", "/v1/reset-all", "Content-Length: 0").status == 200
         expected.append({"message": "usage of all subjects reset", "peer": rest_name})
         assert rest.ask("PUT", "/v1/subjects/bad", "Content-Length: 2", body=b"{}").status == 400
-        told = changes_told(server, len(expected))
-    # Cores write at the same time, each in its order.
+        logged = logged_changes(server, len(expected))
+    # Shards write at the same time, each in its order.
     for peer in (rest_name, native_name):
-        assert ([line for line in told if line["peer"] == peer] ==
+        assert ([line for line in logged if line["peer"] == peer] ==
                 [line for line in expected if line["peer"] == peer])
-    assert len(told) == len(expected)
+    assert len(logged) == len(expected)
 
 
-def test_unknown_subjects_are_told_once_in_a_while(start_server, key):
+def test_logs_unknown_subjects_at_intervals(start_server, key):
     server = start_server()
     body = json.dumps({"subjects": [key]}).encode()
     with HttpPeer(server) as peer:
@@ -193,8 +193,8 @@ def test_unknown_subjects_are_told_once_in_a_while(start_server, key):
     assert totals(server)["sluicegate_quota_unknown_subjects_total"] == 50
 
 
-def test_nothing_but_errors_when_so_told(engine):
-    """Not even that it is ready: its socket tells."""
+def test_logs_only_errors_at_error_level(engine):
+    """Not even the ready line: the test connects instead."""
     io, shards = engine
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -222,7 +222,7 @@ def test_nothing_but_errors_when_so_told(engine):
 
 @pytest.fixture
 def unread_server(engine):
-    """A server whose log nobody reads beyond its start: (port, process)."""
+    """A server with a log that is not read beyond its start: (port, process)."""
     io, shards = engine
     process = subprocess.Popen(
         [binary(), "--bind", "127.0.0.1", "--port", "0", "--native-port", "0", "--io", io,
@@ -235,17 +235,17 @@ def unread_server(engine):
     process.wait()
 
 
-def test_a_log_that_nobody_reads_stops_neither_answers_nor_the_end(unread_server):
+def test_an_unread_log_stops_neither_answers_nor_the_end(unread_server):
     class Server:
         host, port = "127.0.0.1", unread_server[0]
     process = unread_server[1]
     batch = request("POST", "/rate/k?cost=0") * 100
     with HttpPeer(Server) as peer:
-        for _ in range(120):  # two lines each: more than pipe and queue hold
+        for _ in range(120):  # two lines each: more than pipe and queue can hold
             peer.send(batch)
             assert [peer.read().status for _ in range(100)] == [400] * 100
     assert metrics(Server)["sluicegate_log_lines_lost_total"] > 0
     started = time.monotonic()
     process.send_signal(signal.SIGTERM)
     assert process.wait(TIMEOUT_S) == 0
-    assert time.monotonic() - started < 15, "it waits two seconds for the log"
+    assert time.monotonic() - started < 15, "the server waits two seconds for the log"

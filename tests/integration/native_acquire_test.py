@@ -1,6 +1,6 @@
-"""Native protocol: deciding. Verdicts, detail columns, overrides, release, inspection, request ids,
-and clients that do not read. Method: an independent client; two dialects at once where both count.
-"""
+"""Native protocol: decisions. Verdicts, detail columns, overrides, release, inspection, request
+ids, and clients that do not read. Method: an independent client; both dialects at once where both
+matter."""
 
 import struct
 import threading
@@ -15,7 +15,7 @@ from server_process import eventually
 WINDOW_MS = 3_600_000
 
 
-def test_verdicts_come_compact_when_all_agree(server, key):
+def test_verdicts_are_compact_when_all_agree(server, key):
     with NativePeer(server) as peer:
         answer = peer.ask([f"{key}{number}" for number in range(100)])
         assert answer.body == {"count": 100, "verdicts": bytes([APPROVED])}
@@ -49,7 +49,7 @@ def test_all_details(server, key):
     assert first > 0 and details["requestId"] == [first, first + 1, first + 2]
 
 
-def test_only_the_columns_asked_for_come(server, key):
+def test_sends_only_the_requested_columns(server, key):
     names = ["limit", "windowMs", "remaining", "resetMs", "retryMs", "requestId"]
     with NativePeer(server) as peer:
         for bits in range(1, 64):
@@ -77,7 +77,7 @@ def test_overrides_stay_with_the_key(server, key):
         "WindowMillis": WINDOW_MS, "MaxRequestsPerWindow": 7, "MaxRequestsInQueue": 3}
 
 
-def test_overrides_that_are_switched_off_take_nothing(start_server, key):
+def test_disabled_overrides_take_no_permits(start_server, key):
     server = start_server(*LONG_WINDOW, "--requests-can-set-rate=false",
                           "--requests-can-mod-queue=false")
     with NativePeer(server) as peer:
@@ -183,7 +183,7 @@ def test_id_is_free_again_after_its_answer(server, key):
             assert peer.read("verdicts").id == 5
 
 
-def test_outstanding_frames_of_one_id_are_an_error_but_no_harm(server, key):
+def test_outstanding_frames_of_one_id_are_a_harmless_error(server, key):
     with NativePeer(server) as peer:
         server.pause()
         peer.send(acquire_frame(5, [key], details=REMAINING) * 3 + ping_frame(6))
@@ -196,7 +196,7 @@ def test_outstanding_frames_of_one_id_are_an_error_but_no_harm(server, key):
 
 
 def test_more_outstanding_than_allowed_is_an_error(server, key):
-    """The server is stopped while it is sent, so that all of it is outstanding at once."""
+    """The server is stopped while the frames are sent, so that all are outstanding at once."""
     with NativePeer(server) as peer:
         server.pause()
         count = 1_100
@@ -209,7 +209,7 @@ def test_more_outstanding_than_allowed_is_an_error(server, key):
             answered += 1
         assert (answer.kind, answer.code) == ("error", "tooManyOutstanding")
         assert 1_024 <= answered < count
-        assert answer.id == 100 + answered  # the first one too many, and nothing behind it
+        assert answer.id == 100 + answered  # the first frame above the limit, and none behind it
         assert peer.is_at_end()
     state = inspect(server, key)
     assert state["NumApprovedThisWindow"] + state["NumDeniedThisWindow"] == answered
@@ -228,7 +228,7 @@ def test_as_much_outstanding_as_allowed_is_fine(server, key):
 
 # --------------------------------------------------------------------------- release, inspect
 
-def test_release_gives_back_to_the_present_window(server, key):
+def test_release_frees_permits_of_the_present_window(server, key):
     with NativePeer(server) as peer:
         peer.ask([key, key + "b"], costs=[50, 100])
         id = peer.release([key, key + "b", key + "unknown", key], costs=[20, 1_000, 5, 1])
@@ -251,7 +251,7 @@ def test_inspect_shows_one_key(server, key):
         assert WINDOW_MS - 60_000 < reset[0] <= WINDOW_MS
 
 
-def test_inspect_of_an_unknown_key_shows_none_and_makes_none(server, key):
+def test_inspect_of_an_unknown_key_creates_no_key(server, key):
     with NativePeer(server) as peer:
         for _ in range(2):
             shown = peer.inspect(key=key.encode())
@@ -259,7 +259,7 @@ def test_inspect_of_an_unknown_key_shows_none_and_makes_none(server, key):
 
 
 def walk(peer, limit):
-    """All pages: every key with its approved count."""
+    """Reads all pages: every key with its approved count."""
     seen, cursor, pages = [], 0, 0
     while True:
         shown = peer.inspect(cursor=cursor, limit=limit)
@@ -284,7 +284,7 @@ def test_walk_over_all_pages_shows_each_key_once(start_server):
         for limit in [0, 100, 1_024, 100_000]:
             seen, pages = walk(peer, limit)
             assert sorted(seen) == sorted((key, 1) for key in keys), limit
-            assert pages >= 5  # a page holds 1,024 at most
+            assert pages >= 5  # a page has at most 1,024 keys
 
 
 def test_walk_while_the_table_grows_shows_old_keys_once(start_server):
@@ -333,7 +333,7 @@ def test_ping_is_answered_in_any_number(server):
 # --------------------------------------------------------------------- clients that do not read
 
 def flood(peer, data, most_bytes):
-    """Sends `data` again and again without reading, until the server stops taking it."""
+    """Sends `data` repeatedly without reading, until the server stops reading."""
     peer.socket.settimeout(1)
     sent = 0
     try:
@@ -353,7 +353,7 @@ def test_client_that_never_reads_is_stopped_and_costs_no_memory(start_server):
         peer.ask([key])
         peer.ping()
     before = server.resident_bytes()
-    # One frame over and over: how many of them were sent whole is known from the bytes.
+    # One frame repeatedly: the bytes sent determine how many were sent whole.
     data = inspect_frame(9, key=key)
     with NativePeer(server, receive_buffer=16_384) as lazy:
         sent = flood(lazy, data * 1_000, 64 << 20)
@@ -361,7 +361,7 @@ def test_client_that_never_reads_is_stopped_and_costs_no_memory(start_server):
         with NativePeer(server) as other:
             assert other.ask(["x"]).verdicts == [APPROVED]
         assert ask(server, "GET", "/healthz").status == 200
-        # It reads again: each whole frame that was sent has its answer.
+        # The client reads again: each whole frame that was sent has its answer.
         for _ in range(sent // len(data)):
             answer = lazy.read("inspected")
             assert (answer.id, answer.body["approved"]) == (9, [1])
@@ -386,7 +386,7 @@ def test_half_closed_client_that_reads_late_gets_all_its_answers(start_server):
 
 
 def test_large_answers_wait_for_a_slow_reader(server, key):
-    """As much as may be outstanding, with answers far larger than the questions."""
+    """As much as may be outstanding, with answers far larger than the requests."""
     entries = 4_096
     frames = 20
     data = [acquire_frame(100 + number, [b"k"] * entries, details=ALL_DETAILS,
@@ -408,12 +408,12 @@ def test_large_answers_wait_for_a_slow_reader(server, key):
         assert sorted(ids) == list(range(100, 100 + frames))
 
 
-def test_client_that_vanishes_without_reading_is_forgotten(start_server):
+def test_forgets_a_client_that_disappears_without_reading(start_server):
     server = start_server(*LONG_WINDOW)
     peers = [NativePeer(server, receive_buffer=16_384) for _ in range(20)]
     for peer in peers:
         peer.send(acquire_frame(5, [b"k"] * 8_000, details=ALL_DETAILS))
-        peer.send(struct.pack("<II", 0, 100))  # and a frame that never comes whole
+        peer.send(struct.pack("<II", 0, 100))  # and a frame that never completes
     for number, peer in enumerate(peers):
         peer.reset() if number % 2 else peer.close()
     eventually(lambda: totals(server)["sluicegate_connections"] == 1, "all are gone")

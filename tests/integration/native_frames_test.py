@@ -1,6 +1,5 @@
-"""Native protocol: hello, framing, and frames that are wrong. Method: frames of an independent
-builder and the golden files, cut, joined and spoilt; what a wrong frame must not change is read
-from /metrics."""
+"""Native protocol: hello, framing, and wrong frames. Method: frames of an independent builder and
+the golden files, cut, joined and corrupted; /metrics shows that a wrong frame changed nothing."""
 
 import json
 import random
@@ -19,8 +18,8 @@ FRAME_BYTES_MAX = 262_144
 FRAME_ENTRIES_MAX = 8_192
 
 
-def deeds(server):
-    """What only decisions and releases change."""
+def decision_counts(server):
+    """The metrics that only decisions and releases change."""
     changing = ("sluicegate_keys", "sluicegate_waiters", "sluicegate_decisions_total",
                 "sluicegate_released_total")
     return {name: value for name, value in totals(server).items() if name.startswith(changing)}
@@ -28,7 +27,7 @@ def deeds(server):
 
 # -------------------------------------------------------------------------------------- hello
 
-def test_welcome_announces_what_holds(start_server):
+def test_welcome_announces_the_limits(start_server):
     server = start_server("--max-key-bytes", "500", "--max-waiters", "777")
     with NativePeer(server) as peer:
         welcome = peer.welcome.body
@@ -44,13 +43,13 @@ def test_welcome_announces_what_holds(start_server):
     assert welcome["serverVersion"].count(".") == 2
 
 
-def test_instance_is_drawn_anew_at_each_start(start_server):
+def test_instance_differs_after_each_start(start_server):
     welcomes = [NativePeer(start_server()).welcome.body for _ in range(2)]
     assert welcomes[0]["instanceId"] != welcomes[1]["instanceId"]
     assert welcomes[0]["routingSeed"] != welcomes[1]["routingSeed"]
 
 
-def test_hello_may_name_the_client_and_a_shard_that_is_not_there(server):
+def test_hello_may_name_the_client_and_an_unknown_shard(server):
     for fields in [{"clientName": "test/1"}, {"clientName": "x" * 5_000},
                    {"wantedShard": server.shards + 1}, {"wantedShard": 0xFFFFFFFF},
                    {"token": "secret"}]:
@@ -60,8 +59,8 @@ def test_hello_may_name_the_client_and_a_shard_that_is_not_there(server):
             assert welcome.id == 17 and welcome.body["shard"] < server.shards
 
 
-def test_hello_is_served_by_the_shard_it_wants(server, key):
-    """Also when the frames behind it are there already, or when it comes byte by byte."""
+def test_wanted_shard_serves_the_connection(server, key):
+    """Also when frames follow in the same write, or when it arrives byte by byte."""
     for shard in range(server.shards):
         hello = hello_frame(17, wantedShard=shard + 1)
         for pieces in [[hello + acquire_frame(18, [f"{key}{shard}"])],
@@ -89,19 +88,19 @@ def test_connections_are_spread_evenly(start_server):
     (release_frame(8, ["k"]), 8), (acquire_frame(9, ["k"], costs=[0]), 9),
     (frame_bytes({"id": 10, "unset": None}), 10)])
 def test_anything_before_hello_is_an_error(server, data, id):
-    before = deeds(server)
+    before = decision_counts(server)
     with NativePeer(server, hello=False) as peer:
         peer.send(data)
         peer.read_error("helloExpected", id)
         assert peer.is_at_end()
-    assert deeds(server) == before
+    assert decision_counts(server) == before
 
 
 def test_second_hello_is_an_error(server, key):
     with NativePeer(server) as peer:
         peer.acquire([key])
         peer.send(hello_frame(77))
-        assert peer.read("verdicts").verdicts == [APPROVED]  # what came before is answered
+        assert peer.read("verdicts").verdicts == [APPROVED]  # the server answers frames before it
         peer.read_error("unexpectedHello", 77)
         assert peer.is_at_end()
 
@@ -114,7 +113,7 @@ def test_other_version_is_an_error(server, version):
         assert peer.is_at_end()
 
 
-def test_hello_that_does_not_come_is_an_error(start_server):
+def test_missing_hello_is_an_error(start_server):
     server = start_server("--header-timeout-millis", "1000")
     with NativePeer(server) as greeted:
         started, peers = time.monotonic(), []
@@ -126,10 +125,10 @@ def test_hello_that_does_not_come_is_an_error(start_server):
             assert time.monotonic() - started >= 0.95
             assert peer.is_at_end()
             peer.close()
-        greeted.ping()  # whoever said Hello may be silent
+        greeted.ping()  # after Hello a client may be silent
 
 
-def test_too_many_connections_are_told_so(start_server):
+def test_too_many_connections_get_an_error(start_server):
     server = start_server("--max-connections", "2")
     held = [NativePeer(server) for _ in range(2)]
     with NativePeer(server, hello=False) as peer:
@@ -166,18 +165,18 @@ def test_hello_and_frames_may_come_byte_by_byte(server, key):
             peer.send(bytes([byte]))
             time.sleep(0.0005)
         answers = {answer.kind: answer for answer in (peer.read(), peer.read())}
-        assert sorted(answers) == ["pong", "verdicts"]  # the key may be another shard's
+        assert sorted(answers) == ["pong", "verdicts"]  # another shard may own the key
         assert answers["verdicts"].verdicts == [APPROVED]
 
 
 def test_many_frames_in_one_write(server, key):
-    count = 900  # outstanding at once, within what Welcome allows
+    count = 900  # outstanding at once, within the limit of Welcome
     with NativePeer(server) as peer:
         peer.send(b"".join(acquire_frame(id, [key], maxRequests=[count], details=4)
                            for id in range(10, 10 + count)))
         answers = [peer.read("verdicts") for _ in range(count)]
     assert sorted(answer.id for answer in answers) == list(range(10, 10 + count))
-    # One key's entries are decided in the order sent, whatever the order of the answers.
+    # The server decides one key's entries in the order sent, whatever the order of the answers.
     left = {answer.id: answer.details["remaining"][0] for answer in answers}
     assert [left[id] for id in sorted(left)] == list(range(count - 1, -1, -1))
 
@@ -233,7 +232,7 @@ def test_largest_frame_is_taken_and_a_larger_one_is_not(start_server):
                                      for number, size in enumerate(sizes)])
         assert len(data) == FRAME_BYTES_MAX + extra
         with NativePeer(server) as peer:
-            before = deeds(server)
+            before = decision_counts(server)
             peer.send(data)
             if fits:
                 assert peer.read("verdicts").body["count"] == 4
@@ -241,21 +240,21 @@ def test_largest_frame_is_taken_and_a_larger_one_is_not(start_server):
             else:
                 peer.read_error("frameTooLarge", 0)
                 assert peer.is_at_end()
-                assert deeds(server) == before
+                assert decision_counts(server) == before
 
 
 def test_most_entries_are_taken_and_one_more_is_not(server, key):
     with NativePeer(server) as peer:
         keys = [f"{key}{number}" for number in range(FRAME_ENTRIES_MAX)]
         assert peer.ask(keys).verdicts == [APPROVED] * FRAME_ENTRIES_MAX
-        before = deeds(server)
+        before = decision_counts(server)
         peer.acquire(keys + ["x"])
         peer.read_error("tooManyEntries", peer.next_id - 1)
         peer.release(keys + ["x"])
         peer.read_error("tooManyEntries", peer.next_id - 1)
         peer.withdraw(1, range(FRAME_ENTRIES_MAX + 1))
         peer.read_error("tooManyEntries", peer.next_id - 1)
-        assert deeds(server) == before
+        assert decision_counts(server) == before
         peer.ping()
 
 
@@ -272,23 +271,23 @@ def test_golden_bad_frames_are_there():
 
 @pytest.mark.parametrize("name", BAD_FRAMES)
 def test_bad_frame_is_answered_by_its_error_and_changes_nothing(server, name):
-    told = json.loads((GOLDEN / f"{name}.json").read_text())
+    golden = json.loads((GOLDEN / f"{name}.json").read_text())
     data = (GOLDEN / f"{name}.bin").read_bytes()
     with NativePeer(server) as peer:
         peer.ping()
-        before = deeds(server)
+        before = decision_counts(server)
         peer.send(data)
-        if "error" not in told:
-            assert peer.read("verdicts").id == int(told["message"]["id"])
+        if "error" not in golden:
+            assert peer.read("verdicts").id == int(golden["message"]["id"])
             return
         if name == "hostile_hello_name_of_u64":
-            told["error"] = "malformed"
-        peer.read_error(told["error"], int(told["id"]))
-        if told["error"] in ENDS_CONNECTION:
+            golden["error"] = "malformed"
+        peer.read_error(golden["error"], int(golden["id"]))
+        if golden["error"] in ENDS_CONNECTION:
             assert peer.is_at_end()
         else:
             peer.ping()
-        assert deeds(server) == before
+        assert decision_counts(server) == before
 
 
 @pytest.mark.parametrize("columns, code", [
@@ -307,10 +306,10 @@ def test_bad_frame_is_answered_by_its_error_and_changes_nothing(server, name):
 def test_one_wrong_column_refuses_the_whole_frame(server, key, columns, code):
     body = {"keys": f"{key}ab".encode()[:6].ljust(6), "keySizes": [3, 3], **columns}
     with NativePeer(server) as peer:
-        before = deeds(server)
+        before = decision_counts(server)
         peer.send(frame_bytes({"id": 42, "acquire": body}))
         peer.read_error(code, 42)
-        assert deeds(server) == before
+        assert decision_counts(server) == before
         peer.ping()
 
 
@@ -331,7 +330,7 @@ def test_kind_of_a_newer_protocol_is_unsupported(server):
         peer.ping()
 
 
-def test_key_that_is_no_key_is_a_verdict_and_no_error(start_server):
+def test_invalid_key_is_a_verdict_and_no_error(start_server):
     server = start_server(*LONG_WINDOW, "--max-key-bytes", "5")
     with NativePeer(server) as peer:
         answer = peer.ask(["", "12345", "123456", b"\x00\xff"], details=1)
@@ -355,18 +354,18 @@ def test_frame_without_entries_is_legal(server):
                                                     "frameTooLarge")])
 @pytest.mark.parametrize("hello", [True, False])
 def test_garbage_ends_the_connection(server, hello, data, code):
-    before = deeds(server)
+    before = decision_counts(server)
     with NativePeer(server, hello=hello) as peer:
         peer.send(data)
         error = peer.read("error")
         assert error.code in (code, "helloExpected")
         assert not hello or error.code == code
         assert peer.is_at_end()
-    assert deeds(server) == before
+    assert decision_counts(server) == before
 
 
-def test_spoilt_frames_never_harm(server):
-    """Frames with random bytes in them; the seed is fixed. Every frame gets an answer or an end."""
+def test_corrupted_frames_never_harm(server):
+    """Frames with random bytes; the seed is fixed. Every frame gets an answer or an end."""
     random_source = random.Random(20_261_121)
     good = acquire_frame(7, [f"spoilt{number}" for number in range(20)], costs=[1] * 20, details=63)
     for _ in range(300):

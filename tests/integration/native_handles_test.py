@@ -1,5 +1,5 @@
-"""Native protocol: keys by number. Whatever is asked by handle is decided as if the key had come
-along, on every shard; numbers are a connection's own, and bounded."""
+"""Native protocol: keys by handle. On every shard an entry by handle gets the decision of its key;
+handles belong to a connection, and are bounded."""
 
 import contextlib
 import signal
@@ -32,7 +32,7 @@ def test_a_key_and_its_handle_share_one_limit(server, key):
         assert state["NumDeniedThisWindow"] == 2, state
 
 
-def test_interning_makes_no_key_and_takes_no_permit(server, key):
+def test_interning_creates_no_key_and_takes_no_permit(server, key):
     with NativePeer(server) as peer:
         peer.intern([key])
         assert inspect(server, key) is None
@@ -46,7 +46,7 @@ def test_the_answer_is_one_byte_when_all_agree(server, key):
         assert peer.ask_by_handle([]).body == {"count": 0}
 
 
-def test_every_column_means_what_it_means_for_a_key(server, key):
+def test_columns_mean_the_same_by_handle_as_by_key(server, key):
     names = [key + "a", key + "b", key + "c"]
     with NativePeer(server) as peer:
         handles, _ = peer.intern(names)
@@ -58,7 +58,7 @@ def test_every_column_means_what_it_means_for_a_key(server, key):
         assert details["limit"] == [5] and details["requestId"][0] > 0
 
 
-def test_by_handle_one_waits_in_the_keys_line(server, key):
+def test_an_entry_by_handle_waits_in_the_queue_of_its_key(server, key):
     with NativePeer(server) as peer, NativePeer(server) as other:
         [handle], _ = peer.intern([key])
         assert peer.ask([key], maxRequests=[1]).verdicts == [APPROVED]
@@ -72,7 +72,7 @@ def test_by_handle_one_waits_in_the_keys_line(server, key):
 
 
 def test_order_holds_between_frames_by_key_and_by_handle(server, key):
-    """Thirty frames at once: whichever way a key is named, the first three take its permits."""
+    """Thirty frames at once, by key or by handle: the first three take the permits."""
     with NativePeer(server) as peer:
         [handle], _ = peer.intern([key])
         assert peer.ask([key], maxRequests=[4]).verdicts == [APPROVED]
@@ -86,14 +86,14 @@ def test_order_holds_between_frames_by_key_and_by_handle(server, key):
         assert [verdicts[number] for number in range(30)] == [APPROVED] * 3 + [DENIED] * 27
 
 
-def test_a_handle_that_is_not_held_is_an_invalid_key(server, key):
+def test_an_unknown_handle_is_an_invalid_key(server, key):
     with NativePeer(server) as peer, NativePeer(server) as stranger:
         assert peer.ask_by_handle([0, 5, NO_HANDLE]).verdicts == [INVALID_KEY] * 3
         [handle], _ = peer.intern([key])
         assert stranger.ask_by_handle([handle]).verdicts == [INVALID_KEY]
-        foreign = NO_HANDLE - 1
-        assert peer.ask_by_handle([handle, foreign, handle]).verdicts == [APPROVED, INVALID_KEY,
-                                                                          APPROVED]
+        not_held = NO_HANDLE - 1
+        verdicts = peer.ask_by_handle([handle, not_held, handle]).verdicts
+        assert verdicts == [APPROVED, INVALID_KEY, APPROVED]
 
 
 def test_invalid_keys_get_no_handle(start_server, key):
@@ -110,10 +110,10 @@ def test_a_connection_holds_a_handle_once(server, key):
         assert handles[0] == handles[1] == peer.intern([key])[0][0]
         peer.forget(handles)
         assert peer.ask_by_handle(handles).verdicts == [INVALID_KEY] * 2
-        peer.forget(handles)  # passed over
+        peer.forget(handles)  # skipped
 
 
-def test_what_was_asked_before_forget_is_decided(server, key):
+def test_entries_before_forget_are_decided(server, key):
     keys = keys_of_all_shards(key)
     with NativePeer(server) as peer:
         handles, _ = peer.intern(keys)
@@ -125,23 +125,23 @@ def test_what_was_asked_before_forget_is_decided(server, key):
             answers[answer.id] = answer
         assert answers[500].verdicts == [APPROVED] * len(keys)
         assert answers[502].verdicts == [INVALID_KEY] * len(keys)
-        # Nothing of the keys was lost with their numbers.
+        # The keys kept their counts without their handles.
         assert peer.ask(keys, details=REMAINING).details["remaining"] == [98] * len(keys)
 
 
-def test_a_key_that_expired_begins_anew(start_server, key):
+def test_an_expired_key_starts_a_new_window(start_server, key):
     server = start_server("--window-millis", "20", "--max-requests", "1")
     with NativePeer(server) as peer:
         [handle], _ = peer.intern([key])
         assert peer.ask_by_handle([handle]).verdicts == [APPROVED]
-        # Expired keys are swept: the number stays, the key comes back.
+        # The sweep removes the expired key; its handle makes the key again.
         eventually(lambda: totals(server)["sluicegate_keys"] == 0, "the key expires")
         eventually(lambda: peer.ask_by_handle([handle]).verdicts == [APPROVED], "a new window")
         eventually(lambda: peer.ask([key]).verdicts == [APPROVED], "another")
         eventually(lambda: peer.ask_by_handle([handle]).verdicts == [APPROVED], "a new window")
 
 
-def test_handles_are_bounded_and_come_back(start_server, key):
+def test_handles_are_bounded_and_reused(start_server, key):
     server = start_server("--max-handles", "8", *LONG_WINDOW)
     bound = -(-8 // server.shards)
     first = NativePeer(server)
@@ -158,14 +158,14 @@ def test_handles_are_bounded_and_come_back(start_server, key):
     assert first.intern(keys[-1:])[1] == [APPROVED]
     assert first.ask(keys).verdicts == [APPROVED] * len(keys)
     first.close()
-    eventually(lambda: totals(server)["sluicegate_handles"] == 0, "they are let go")
+    eventually(lambda: totals(server)["sluicegate_handles"] == 0, "the server freed them")
     with NativePeer(server) as second:
         _, verdicts = second.intern(keys[:bound])
         assert verdicts == [APPROVED] * bound
         assert second.ask(keys, details=REMAINING).details["remaining"] == [98] * len(keys)
 
 
-def test_many_handles_of_a_lost_connection_come_back(server, key):
+def test_frees_many_handles_of_a_lost_connection(server, key):
     before = totals(server)["sluicegate_handles"]
     peer = NativePeer(server)
     for round in range(3):
@@ -175,11 +175,11 @@ def test_many_handles_of_a_lost_connection_come_back(server, key):
         assert peer.ask_by_handle(handles).verdicts == [APPROVED] * len(keys)
     assert totals(server)["sluicegate_handles"] == before + 12_000
     peer.reset()
-    eventually(lambda: totals(server)["sluicegate_handles"] == before, "they are let go")
+    eventually(lambda: totals(server)["sluicegate_handles"] == before, "the server freed them")
 
 
-def test_keys_by_number_that_are_too_long_together_are_refused(start_server, key):
-    """One frame may not name more text of other shards' keys than a core can keep."""
+def test_refuses_handles_of_too_much_text_together(start_server, key):
+    """One frame may not name more text of other shards' keys than a shard can keep."""
     server = start_server("--max-key-bytes", "1024", *LONG_WINDOW)
     with NativePeer(server) as peer:
         keys = [f"{key}-{number}".ljust(1_000, "x") for number in range(1_100)]
@@ -210,4 +210,4 @@ def test_a_draining_server_gives_no_handles(start_server, key):
             assert (interned.kind, interned.verdicts) == ("interned", [DRAINING])
             assert peer.read("verdicts").verdicts == [DRAINING]
             return True
-    in_some_try(asks_in_its_grace, "the server is asked before its grace is over")
+    in_some_try(asks_in_its_grace, "the request arrives before the grace period ends")

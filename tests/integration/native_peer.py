@@ -23,7 +23,7 @@ HANDLES_FULL = 13
 
 NO_HANDLE = 0xFFFFFFFF
 
-# Numbers of QuotaCode by their names of the schema: CODES["tpmExceeded"].
+# Numbers of QuotaCode by their names in the schema: CODES["tpmExceeded"].
 CODES = SCHEMA.QuotaCode.schema.enumerants
 # Flags of frames about quotas.
 MAY_WAIT, CONNECTION_BOUND, WANTS_LIMITS, WANTS_VIOLATED, KEEP_REQUESTS = 1, 2, 4, 8, 16
@@ -35,7 +35,7 @@ ALL_DETAILS = 63
 
 
 def frame_bytes(message, segment_words=None):
-    """One ClientFrame; `segment_words` makes the builder start small and grow by segments."""
+    """One ClientFrame; with `segment_words` the builder starts small and adds segments."""
     builder = SCHEMA.ClientFrame.new_message(num_first_segment_words=segment_words or 40_000)
     builder.from_dict(message)
     return builder.to_bytes()
@@ -77,7 +77,7 @@ def inspect_frame(id, **fields):
 
 
 def subject_columns(entries):
-    """Of entries that are a subject, or a list of some."""
+    """The columns of entries that are a subject, or a list of subjects."""
     lists = [[entry] if isinstance(entry, str) else entry for entry in entries]
     names = [name.encode() for names in lists for name in names]
     counts = [len(names) for names in lists]
@@ -94,7 +94,7 @@ def ping_frame(id):
 
 
 class Answer:
-    """A ServerFrame: `kind`, `id`, and its body as a dictionary without what is null."""
+    """A ServerFrame: `kind`, `id`, and its body as a dictionary without null fields."""
 
     def __init__(self, data):
         with SCHEMA.ServerFrame.from_bytes(data, traversal_limit_in_words=2**24) as frame:
@@ -106,7 +106,7 @@ class Answer:
 
     @property
     def verdicts(self):
-        """A verdict per entry, whether it came as one byte or as many."""
+        """A verdict per entry, also when one byte stands for all."""
         verdicts = self.body.get("verdicts", b"")
         columns = {"granted": "entries", "interned": "handles"}
         column = columns.get(self.kind)
@@ -128,7 +128,7 @@ class Answer:
 
     @property
     def limits(self):
-        """The columns of LimitStates as a row each, with its name."""
+        """The columns of LimitStates as rows with names."""
         states = dict(self.body["limits"])
         states.pop("leftOut", None)
         names, blob = [], states.pop("names", b"")
@@ -156,7 +156,7 @@ class Answer:
 
 
 class NativePeer:
-    """One connection; says Hello unless told not to."""
+    """One connection; sends Hello unless `hello` is false."""
 
     def __init__(self, server, hello=True, receive_buffer=None):
         self.socket = socket.socket()
@@ -187,7 +187,7 @@ class NativePeer:
         self.socket.sendall(data)
 
     def acquire(self, keys, **columns):
-        """Sends an Acquire; its id."""
+        """Sends an Acquire; returns its id."""
         id = self.take_id()
         self.send(acquire_frame(id, keys, **columns))
         return id
@@ -210,7 +210,7 @@ class NativePeer:
         return id
 
     def intern(self, keys):
-        """Reads the answer: handles and verdicts."""
+        """Sends an Intern and reads the answer: handles and verdicts."""
         id = self.take_id()
         self.send(intern_frame(id, keys))
         answer = self.read("interned")
@@ -263,7 +263,7 @@ class NativePeer:
         return self.call("usage", {**subject_columns(subjects), **fields}, "usageReply")
 
     def ping(self):
-        """A round trip: all that was sent before has been read."""
+        """A round trip: the server has read all frames sent before."""
         id = self.take_id()
         self.send(ping_frame(id))
         answer = self.read("pong")
@@ -282,7 +282,7 @@ class NativePeer:
     # --- reading
 
     def _frame_size(self):
-        """Of the frame that `pending` begins with; None while that is unknown."""
+        """The size of the first frame in `pending`; None while it is unknown."""
         if len(self.pending) < 8:
             return None
         segments = struct.unpack_from("<I", self.pending)[0] + 1
@@ -309,7 +309,7 @@ class NativePeer:
         return answer
 
     def read_or_end(self):
-        """The next frame; None at the end, also at that of a server which had not read all."""
+        """The next frame; None at the end, also after a reset by a server with unread input."""
         try:
             return self.read()
         except AssertionError as fault:
@@ -325,14 +325,14 @@ class NativePeer:
         return answer
 
     def is_at_end(self):
-        """Whether nothing but the end comes."""
+        """Whether the connection ends without further frames."""
         return self.read() is None
 
     def is_silent(self, seconds=0.1):
         return not self.pending and not select.select([self.socket], [], [], seconds)[0]
 
     def read_granted(self, count):
-        """Granted frames until `count` entries have come: (id, entry) -> verdict."""
+        """Reads Granted frames until `count` entries have arrived: (id, entry) -> verdict."""
         granted = {}
         while len(granted) < count:
             answer = self.read("granted")

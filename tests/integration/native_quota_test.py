@@ -1,6 +1,6 @@
-"""Native protocol: quotas. Reserved, settled, cancelled, extended, recorded, shown, changed; all or
-nothing, in line, and gone with their connection. Method: limits of an hour, so that nothing comes
-back by itself; each test has subjects of its own."""
+"""Native protocol: quotas. Reserve, settle, cancel, extend, record, show, change; all or nothing,
+waiting in the queue, connection-bound. Method: limits of an hour, so that no amount is released by
+time; each test has subjects of its own."""
 
 import contextlib
 import signal
@@ -24,16 +24,16 @@ ONE_SLOT = limit("slots", "concurrency", 1)
 
 
 def used(peer, subject):
-    """What is used of each limit of the subject."""
+    """The used amount of each limit of the subject."""
     return {row["name"]: row["used"] for row in peer.usage(subject).limits}
 
 
-def test_welcome_says_that_there_are_quotas(server):
+def test_welcome_announces_quotas(server):
     with NativePeer(server) as peer:
         assert peer.welcome.body["features"] & 1
 
 
-def test_reserves_up_to_the_limit_and_settles_what_was_used(server, key):
+def test_reserves_up_to_the_limit_and_settles_the_usage(server, key):
     with NativePeer(server) as peer:
         peer.put_quota(key, TOKENS)
         answer = peer.reserve(key, inputTokens=[600], maxOutputTokens=[300])
@@ -52,7 +52,7 @@ def test_reserves_up_to_the_limit_and_settles_what_was_used(server, key):
         assert peer.reserve(key, inputTokens=[200]).codes == ["ok"]
 
 
-def test_what_is_not_told_stays_as_it_was_reserved(server, key):
+def test_unset_amounts_stay_as_reserved(server, key):
     with NativePeer(server) as peer:
         peer.put_quota(key, limit("in", "inputTokens", 1_000), limit("out", "outputTokens", 1_000),
                        limit("rpd", "requests", 100))
@@ -64,7 +64,7 @@ def test_what_is_not_told_stays_as_it_was_reserved(server, key):
         assert used(peer, key) == {"in": 250, "out": 27, "rpd": 7}
 
 
-def test_what_can_never_fit_says_so(server, key):
+def test_an_amount_that_can_never_fit_has_a_code_of_its_own(server, key):
     with NativePeer(server) as peer:
         peer.put_quota(key, TOKENS)
         answer = peer.reserve(key, inputTokens=[1_001])
@@ -83,7 +83,7 @@ def test_all_subjects_or_none(server, key):
         assert peer.reserve(["apart" + key, model]).codes == ["subjectsApart"]
 
 
-def test_cancel_gives_back(server, key):
+def test_cancel_refunds(server, key):
     with NativePeer(server) as peer:
         peer.put_quota(key, TOKENS, limit("rpm", "requests", 10))
         first, second = peer.reserve(key, key, inputTokens=[100, 100]).reservations
@@ -95,7 +95,7 @@ def test_cancel_gives_back(server, key):
         assert peer.settle(first).codes == ["alreadyCancelled"]
 
 
-def test_ids_that_were_never_given_are_unknown(server):
+def test_ids_never_assigned_are_unknown(server):
     with NativePeer(server) as peer:
         for id in (0, 1, 2**63, UNSET):
             assert peer.settle(id).codes == ["unknownReservation"], id
@@ -112,7 +112,7 @@ def test_check_changes_nothing(server, key):
         assert used(peer, key) == {"tokens": 0}
 
 
-def test_record_charges_without_asking(server, key):
+def test_record_charges_without_a_reservation(server, key):
     with NativePeer(server) as peer:
         peer.put_quota(key, TOKENS, limit("all", "tokens", 5_000, countCached=True))
         answer = peer.call("record", {**subject_columns([key]), "flags": WANTS_LIMITS,
@@ -124,7 +124,7 @@ def test_record_charges_without_asking(server, key):
         assert peer.reserve(key, inputTokens=[1]).codes == ["tokensExceeded"]
 
 
-def test_an_id_of_the_clients_own_is_admitted_once(server, key):
+def test_a_client_id_is_admitted_once(server, key):
     with NativePeer(server) as peer:
         peer.put_quota(key, TOKENS)
         ids = {"ids": b"call-1", "idSizes": [6]}
@@ -136,7 +136,7 @@ def test_an_id_of_the_clients_own_is_admitted_once(server, key):
 
 # ---- waiting -------------------------------------------------------------------------------------
 
-def test_waits_in_line_and_is_granted_its_reservation(server, key):
+def test_waits_in_the_queue_and_is_granted_its_reservation(server, key):
     with NativePeer(server) as peer:
         peer.put_quota(key, ONE_SLOT)
         holder, = peer.reserve(key).reservations
@@ -154,7 +154,7 @@ def test_waits_in_line_and_is_granted_its_reservation(server, key):
         assert peer.is_silent(), "the second still waits"
 
 
-def test_withdraws_what_waits(server, key):
+def test_withdraws_a_waiter(server, key):
     with NativePeer(server) as peer:
         peer.put_quota(key, ONE_SLOT)
         peer.reserve(key)
@@ -200,7 +200,7 @@ def test_an_extension_keeps_the_slot(server, key):
         assert peer.reserve(key).codes == ["concurrencyExceeded"]
 
 
-def test_tied_reservations_end_with_their_connection(server, key):
+def test_connection_bound_reservations_end_with_their_connection(server, key):
     with NativePeer(server) as peer:
         peer.put_quota(key, ONE_SLOT)
         for leave in (NativePeer.close, NativePeer.half_close, NativePeer.reset):
@@ -225,7 +225,7 @@ def test_other_reservations_outlive_their_connection(server, key):
         assert peer.reserve(key).codes == ["ok"]
 
 
-def test_a_waiter_whose_connection_ends_costs_nothing(server, key):
+def test_a_waiter_of_an_ended_connection_costs_nothing(server, key):
     with NativePeer(server) as peer:
         peer.put_quota(key, ONE_SLOT)
         reservation, = peer.reserve(key).reservations
@@ -248,42 +248,42 @@ def test_a_server_that_shuts_down_settles_but_reserves_nothing(start_server):
             waiting = peer.reserve("model", flags=MAY_WAIT)
             server.signal(signal.SIGTERM)
             answers = {}
-            while 0 not in answers:  # GoAway; another core may have been first
+            while 0 not in answers:  # GoAway; another shard may have been first
                 answer = peer.read()
                 answers[answer.id] = answer
             assert answers[0].kind == "goAway"
-            with contextlib.suppress(OSError):  # the server's grace is over
+            with contextlib.suppress(OSError):  # the server's grace period has ended
                 peer.send(frame_bytes({"id": 1_000, "settle": {"reservations": [reservation]}})
                           + frame_bytes({"id": 1_001, "reserve": subject_columns(["model"])}))
             while (answer := peer.read_or_end()) is not None:
                 answers[answer.id] = answer
         if 1_000 not in answers:
             return False
-        # Another core may also be last, and has settled before it heard of the shutdown.
+        # Another shard may also be last, and have settled before the shutdown reached it.
         assert answers[waiting.id].verdicts in ([DRAINING], [APPROVED])
         assert answers[1_000].codes == ["ok"]
         assert answers[1_001].codes == ["draining"]
         return True
-    in_some_try(settles_and_reserves, "they come before the grace of the server is over")
+    in_some_try(settles_and_reserves, "the calls arrive before the server's grace period ends")
 
 
 # ---- quotas --------------------------------------------------------------------------------------
 
-def test_usage_tells_quotas_as_they_were_put(server, key):
+def test_usage_shows_quotas_as_put(server, key):
     calendar = limit("cost", "cost", 5, kind="calendar", periodMs=0, unit="month",
                      timeZone="America/Los_Angeles")
     with NativePeer(server) as peer:
         peer.put_quota(key, TOKENS, calendar, refundExpired=True, overtakersMax=3)
-        told = peer.usage(key, "unknown" + key).body
-        assert list(told["sources"]) == [1, 0]
-        quota = told["quotas"][0]
+        reply = peer.usage(key, "unknown" + key).body
+        assert list(reply["sources"]) == [1, 0]
+        quota = reply["quotas"][0]
         assert quota["refundExpired"] and quota["overtakersMax"] == 3
         assert [row["name"] for row in quota["limits"]] == ["tokens", "cost"]
         assert quota["limits"][1]["timeZone"] == "America/Los_Angeles"
-        assert told["names"] == (key + "unknown" + key).encode()
+        assert reply["names"] == (key + "unknown" + key).encode()
 
 
-def test_pages_tell_every_subject_once(start_server):
+def test_pages_list_every_subject_once(start_server):
     server = start_server()
     names = {f"subject{index}" for index in range(300)}
     with NativePeer(server) as peer:
@@ -314,7 +314,7 @@ def test_quotas_are_removed_and_refused(server, key):
         assert peer.reserve(key).codes == ["unknownModel"]
 
 
-def test_reset_forgets_what_was_used_and_keeps_slots(server, key):
+def test_reset_clears_usage_and_keeps_slots(server, key):
     with NativePeer(server) as peer:
         peer.put_quota(key, TOKENS, ONE_SLOT)
         reservation, = peer.reserve(key, inputTokens=[500]).reservations
@@ -372,7 +372,7 @@ def test_pipelined_frames_are_answered_with_their_ids(server, key):
             assert codes[1_000 + index] == [expected] * 10, index
 
 
-def test_an_id_that_another_core_decides_is_in_use(server, key):
+def test_an_id_that_another_shard_decides_is_in_use(server, key):
     refused = 0
     with NativePeer(server) as peer:
         for number in range(30):

@@ -1,6 +1,6 @@
-"""Native protocol: entries that wait. Queued, then granted exactly once; withdrawn, released to,
-refused when there are too many, and gone with their connection. Method: windows of an hour, so that
-only releases and raised limits serve; every Granted frame is counted."""
+"""Native protocol: entries that wait. Queued, then granted exactly once; withdrawn, served by
+releases, refused when there are too many, and removed with their connection. Method: windows of an
+hour, so that only releases and raised limits serve; the tests count every Granted frame."""
 
 import itertools
 import time
@@ -18,17 +18,17 @@ MAY_WAIT = 1  # of `flags` and of `entryFlags`
 
 
 def fill(peer, key, limit=1):
-    """No permit of the key is left; its line is long."""
+    """Takes all permits of the key and allows a long queue."""
     answer = peer.ask([key], maxRequests=[limit], costs=[limit], maxRequestsInQueue=[100_000])
     assert answer.verdicts == [APPROVED]
 
 
 def release(peer, key, cost=1):
-    """Does not read the answer."""
+    """Sends a release and does not read the answer."""
     return peer.release([key], costs=[cost])
 
 
-def test_queued_entry_is_granted_when_a_permit_is_given_back(server, key):
+def test_queued_entry_is_granted_when_a_permit_is_released(server, key):
     with NativePeer(server) as peer, NativePeer(server) as other:
         fill(peer, key)
         answer = peer.ask([key], flags=MAY_WAIT)
@@ -38,7 +38,7 @@ def test_queued_entry_is_granted_when_a_permit_is_given_back(server, key):
         other.read("done")
         granted = peer.read("granted")
         assert (granted.id, list(granted.entries), granted.verdicts) == (answer.id, [0], [APPROVED])
-        assert peer.is_silent(), "it is granted once"
+        assert peer.is_silent(), "the entry is granted once"
         release(other, key, 5)
         assert peer.is_silent()
 
@@ -53,15 +53,15 @@ def test_queued_entry_is_granted_at_the_windows_end(start_server, key):
             fill(peer, name)
             answer = peer.ask([name] * 3, flags=MAY_WAIT)
             if answer.verdicts != [QUEUED] * 3:
-                assert time.monotonic() - started >= 0.4  # only the window's end makes room
+                assert time.monotonic() - started >= 0.4  # only the window's end frees permits
                 return False
             assert set(peer.read_granted(3).values()) == {APPROVED}
             assert time.monotonic() - started >= 1.2  # one in each of the next three windows
             return True
-    in_some_try(all_wait_and_are_granted, "all three come before the window ends")
+    in_some_try(all_wait_and_are_granted, "all three arrive before the window ends")
 
 
-def test_entry_flags_tell_who_may_wait(server, key):
+def test_entry_flags_choose_the_entries_that_may_wait(server, key):
     with NativePeer(server) as peer:
         fill(peer, key)
         answer = peer.ask([key] * 4, entryFlags=[0, MAY_WAIT, 0, MAY_WAIT])
@@ -73,7 +73,7 @@ def test_entry_flags_tell_who_may_wait(server, key):
 
 
 def test_granted_never_comes_before_its_verdicts(server, key):
-    """Both in one write: the release that serves the entries is decided right behind them."""
+    """Both in one write: the server decides the release right after the entries that it serves."""
     with NativePeer(server) as peer:
         fill(peer, key, limit=5)
         for round_number in range(50):
@@ -93,7 +93,7 @@ def test_granted_never_comes_before_its_verdicts(server, key):
         assert peer.is_silent()
 
 
-def test_granted_brings_the_columns_asked_for(server, key):
+def test_granted_has_the_requested_columns(server, key):
     with NativePeer(server) as peer:
         fill(peer, key, limit=2)
         answer = peer.ask([key] * 2, flags=MAY_WAIT, details=ALL_DETAILS)
@@ -137,7 +137,7 @@ def test_newcomer_never_overtakes_whatever_its_cost(server, key):
         assert granted.id == big.id
 
 
-def test_both_dialects_stand_in_one_line(server, key):
+def test_both_dialects_share_one_queue(server, key):
     with NativePeer(server) as peer, HttpPeer(server) as http:
         fill(peer, key)
         first = peer.ask([key], flags=MAY_WAIT)
@@ -155,7 +155,7 @@ def test_both_dialects_stand_in_one_line(server, key):
             assert peer.read_granted(1) == {(third.id, 0): APPROVED}
 
 
-def test_lowered_limit_answers_who_can_never_be_served(server, key):
+def test_lowered_limit_answers_waiters_that_can_never_fit(server, key):
     with NativePeer(server) as peer:
         fill(peer, key, limit=10)
         answer = peer.ask([key] * 3, costs=[8, 2, 7], flags=MAY_WAIT)
@@ -197,8 +197,9 @@ def test_smaller_of_both_wait_limits_holds(start_server, key):
         fill(peer, key)
         started = time.monotonic()
         limits = {10: 0, 11: 3_600_000, 12: 150}
+        # All at once, so that their wait limits begin together.
         peer.send(b"".join(acquire_frame(id, [key], flags=MAY_WAIT, waitLimitMs=limit)
-                           for id, limit in limits.items()))  # at once: their times begin together
+                           for id, limit in limits.items()))
         assert [peer.read("verdicts").verdicts for _ in limits] == [[QUEUED]] * 3
         assert peer.read_granted(1) == {(12, 0): WAIT_LIMIT}
         assert time.monotonic() - started >= 0.15
@@ -206,7 +207,7 @@ def test_smaller_of_both_wait_limits_holds(start_server, key):
         assert time.monotonic() - started >= 0.4
 
 
-def test_full_line_denies(server, key):
+def test_full_queue_denies(server, key):
     with NativePeer(server) as peer:
         peer.ask([key], maxRequests=[1], maxRequestsInQueue=[2])
         answer = peer.ask([key] * 4, flags=MAY_WAIT)
@@ -230,7 +231,7 @@ def test_more_waiters_than_the_server_holds(start_server, key):
 # ----------------------------------------------------------------------------------- withdraw
 
 def outcomes(peer, done_id, count):
-    """What comes for a Withdraw: its Done, and Granted frames, in any order."""
+    """The answers to a Withdraw: its Done, and Granted frames, in any order."""
     granted, done = {}, False
     while not done or len(granted) < count:
         frame = peer.read()
@@ -258,7 +259,7 @@ def test_withdraw_all(server, key):
         assert peer.is_silent()
 
 
-def test_withdraw_some_also_twice_and_such_as_do_not_wait(server, key):
+def test_withdraws_some_also_twice_and_some_that_do_not_wait(server, key):
     with NativePeer(server) as peer:
         fill(peer, key)
         answer = peer.ask([key] * 6, entryFlags=[1, 1, 0, 1, 1, 1])
@@ -272,7 +273,7 @@ def test_withdraw_some_also_twice_and_such_as_do_not_wait(server, key):
         assert granted == {(answer.id, entry): WITHDRAWN for entry in (1, 4, 5)}
 
 
-def test_withdraw_of_an_unknown_target_is_passed_over(server, key):
+def test_withdraw_of_an_unknown_target_is_ignored(server, key):
     with NativePeer(server) as peer, NativePeer(server) as other:
         fill(peer, key)
         answer = peer.ask([key], flags=MAY_WAIT)
@@ -281,7 +282,7 @@ def test_withdraw_of_an_unknown_target_is_passed_over(server, key):
         assert waiting(server, key) == 1
 
 
-def test_withdraw_of_the_head_serves_who_fits_behind_it(server, key):
+def test_withdraw_of_the_head_serves_the_next_waiter_that_fits(server, key):
     with NativePeer(server) as peer:
         fill(peer, key, limit=10)
         head = peer.ask([key], costs=[10], flags=MAY_WAIT)
@@ -343,7 +344,7 @@ def test_a_thousand_waiters_of_one_key_on_one_connection(server, key):
     assert (state["NumApprovedThisWindow"], state["NumWaiting"]) == (1_002, 0)
 
 
-def test_a_thousand_keys_waited_for_on_one_connection(server, key):
+def test_a_thousand_keys_with_waiters_on_one_connection(server, key):
     keys = [f"{key}-{number}" for number in range(1_000)]
     with NativePeer(server) as peer, NativePeer(server) as other:
         other.ask(keys, maxRequests=[1] * 1_000)
@@ -355,7 +356,7 @@ def test_a_thousand_keys_waited_for_on_one_connection(server, key):
         assert peer.is_silent(0.05)
 
 
-def test_a_thousand_waiting_connections_half_of_which_vanish(start_server, key):
+def test_a_thousand_waiting_connections_of_which_half_disappear(start_server, key):
     server = start_server(*LONG_WINDOW)
     peers = [NativePeer(server) for _ in range(1_000)]
     with NativePeer(server) as other:
@@ -367,7 +368,7 @@ def test_a_thousand_waiting_connections_half_of_which_vanish(start_server, key):
             peer.reset() if number % 2 else peer.close()
         eventually(lambda: waiting(server, key) == 500, "half of them are gone")
         assert totals(server)["sluicegate_waiters"] == 500
-        # The next grants go to the living, and to each of them one.
+        # The next grants go to the remaining connections, one to each.
         other.ask([key], maxRequests=[501])
         for peer, id in list(zip(peers, sent))[1::2]:
             assert peer.read_granted(1) == {(id, 0): APPROVED}
@@ -398,7 +399,7 @@ def test_waiting_client_that_leaves_frees_its_places(server, key, how):
 
 
 @pytest.mark.parametrize("how", ["close", "reset", "half_close"])
-def test_waiting_client_whose_question_and_end_come_together_leaves(server, key, how):
+def test_removes_waiters_when_request_and_end_arrive_together(server, key, how):
     with NativePeer(server) as other:
         fill(other, key)
         leaving = NativePeer(server)
@@ -409,9 +410,9 @@ def test_waiting_client_whose_question_and_end_come_together_leaves(server, key,
             getattr(leaving, how)()
         finally:
             server.resume()
-        # Nobody waits either while the question is still unread.
-        eventually(lambda: queued(server) == before + 10, "the question was read")
-        eventually(lambda: waiting(server, key) == 0, "nobody waits", timeout_s=10)
+        # No entry waits while the request is still unread, either.
+        eventually(lambda: queued(server) == before + 10, "the request was read")
+        eventually(lambda: waiting(server, key) == 0, "no waiter is left", timeout_s=10)
         release(other, key)
         other.read("done")
         assert other.ask([key, key]).verdicts == [APPROVED, DENIED]
@@ -419,7 +420,7 @@ def test_waiting_client_whose_question_and_end_come_together_leaves(server, key,
 
 
 def test_waiters_of_a_client_that_does_not_read_are_not_lost(server, key):
-    """Granted while its connection is full of unread answers: told once it reads."""
+    """Granted while its connection is full of unread answers: delivered once the client reads."""
     entries = 2_000
     with NativePeer(server, receive_buffer=16_384) as lazy, NativePeer(server) as other:
         fill(other, key)
@@ -443,7 +444,7 @@ def test_waiters_of_a_client_that_does_not_read_are_not_lost(server, key):
         assert set(granted.values()) == {APPROVED}
 
 
-def test_waiting_is_never_longer_than_asked_when_limit_and_permit_come_together(server, key):
+def test_one_outcome_when_wait_limit_and_permit_coincide(server, key):
     """Each entry gets one outcome, whichever comes first."""
     with NativePeer(server) as peer, NativePeer(server) as other:
         fill(other, key, limit=50)

@@ -1,5 +1,5 @@
 """The policy file (--config-file), and `sluicegate check-config`.
-Method: files in a folder of the test's own; what keys have is read through REST."""
+Method: files in a folder of the test's own; REST shows the limits of keys."""
 
 import json
 import pathlib
@@ -79,7 +79,7 @@ def test_a_missing_file_stops_the_start(tmp_path):
     assert result.returncode == 2 and "No such file" in result.stderr
 
 
-def test_check_config_tells_all_that_is_wrong(policy_file):
+def test_check_config_lists_all_faults(policy_file):
     path = policy_file({"key_pattern": "a", "window_millis": 5, "x": 1}, {})
     result = run_binary("check-config", path)
     assert (result.returncode, result.stdout) == (1, "")
@@ -88,7 +88,7 @@ def test_check_config_tells_all_that_is_wrong(policy_file):
     assert run_binary("check-config").returncode == 2
 
 
-def test_check_config_says_what_a_key_has(policy_file):
+def test_check_config_shows_the_limits_of_a_key(policy_file):
     path = policy_file(*LAYERS)
     result = run_binary("check-config", path, "--key", "premium-7", "--max-requests", "5")
     assert (result.returncode, result.stderr) == (0, "")
@@ -114,17 +114,17 @@ def check_quotas(policy_file, *flags, **fields):
     return run_binary("check-config", path, "--profiles", PROFILES, *flags)
 
 
-def test_check_config_says_which_quota_a_subject_has(policy_file):
+def test_check_config_shows_the_quota_of_a_subject(policy_file):
     result = check_quotas(policy_file, *(word for name in ["gpt-4o", "team-1", "o1", "x"]
                                          for word in ("--subject", name)))
     assert (result.returncode, result.stderr) == (0, "")
-    first, *told = result.stdout.splitlines()
+    first, *printed = result.stdout.splitlines()
     assert first.endswith("good, 0 entries; quotas of 2 subjects and of 6 of profiles, "
                           "unknown ones are denied")
-    assert told == [
+    assert printed == [
         '"gpt-4o":', '  quotas.subjects[0] "gpt-4o"',
         '  {"name":"open","metric":"concurrency","amount":4}',
-        "  what expires is refunded", "  2 may pass the head of the line",
+        "  expired reservations are refunded", "  2 may overtake the head of the queue",
         '"team-1":', '  quotas.subjects[1] "^team-" (regular expression)', "  no limits",
         '"o1":', "  profile openai (2026-02)",
         '  {"name":"rpm","metric":"requests","amount":500,"period_ms":60000,"kind":"sliding"}',
@@ -132,15 +132,15 @@ def test_check_config_says_which_quota_a_subject_has(policy_file):
         '"x":', "  unknown, and denied"]
 
 
-@pytest.mark.parametrize("unknown, told", [
+@pytest.mark.parametrize("unknown, printed", [
     ("allow", ["  unknown, and allowed"]),
     ({"limits": []}, ["  unknown: unknown_subjects", "  no limits"])])
-def test_check_config_says_what_becomes_of_unknown_subjects(policy_file, unknown, told):
+def test_check_config_shows_the_treatment_of_unknown_subjects(policy_file, unknown, printed):
     result = check_quotas(policy_file, "--subject", "x", unknown_subjects=unknown)
-    assert result.stdout.splitlines()[2:] == told
+    assert result.stdout.splitlines()[2:] == printed
 
 
-def test_a_profile_that_is_not_there_is_told_with_those_that_are(policy_file):
+def test_a_missing_profile_is_reported_with_the_existing_ones(policy_file):
     result = check_quotas(policy_file, profiles=["opnai"])
     assert (result.returncode, result.stdout) == (1, "")
     assert "there are anthropic, gemini, local and openai" in result.stderr
@@ -151,7 +151,7 @@ def test_a_profile_that_is_not_there_is_told_with_those_that_are(policy_file):
     assert "there are anthropic, gemini, local and openai" in result.stderr
 
 
-def test_quotas_are_told_when_the_server_starts(start_server, policy_file):
+def test_start_logs_the_number_of_subjects(start_server, policy_file):
     path = policy_file(text=json.dumps(QUOTAS))
     server = start_server("--config-file", path, "--profiles", PROFILES)
     assert any(line["message"] == "policy file" and line["subjects"] == 8 for line in server.log)
@@ -164,7 +164,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "configuration.md").read_text()
 
 
-def test_the_examples_of_the_page_are_there_as_files():
+def test_the_examples_of_the_page_exist_as_files():
     blocks = re.findall(r"^```\n(\{.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     files = [ROOT / "packaging" / "examples" / name for name in ("limits.json", "quotas.json")]
     assert blocks == [file.read_text() for file in files]
@@ -173,7 +173,7 @@ def test_the_examples_of_the_page_are_there_as_files():
 @pytest.mark.parametrize("command, output", re.findall(
     r"^```\n\$ build/release/src/sluicegate (check-config [^\n]*)\n(.*?)^```$", PAGE,
     re.DOTALL | re.MULTILINE))
-def test_what_the_page_shows_is_printed_in_a_clone(monkeypatch, command, output):
+def test_prints_the_output_shown_on_the_page(monkeypatch, command, output):
     monkeypatch.chdir(ROOT)
     result = run_binary(*command.split())
     assert (result.returncode, result.stdout, result.stderr) == (0, output, "")

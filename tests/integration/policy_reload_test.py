@@ -1,6 +1,6 @@
 """The policy file changes while the server runs.
-Method: the file is written in place, replaced, or reached through links that are swapped; what keys
-have is read through REST until it is so."""
+Method: the tests write the file in place, replace it, or swap links to it, and poll the limits of
+keys through REST."""
 
 import json
 import os
@@ -89,7 +89,7 @@ def refused_log(server):
 
 @pytest.mark.parametrize("change", [write_in_place, write_slowly, rename_over, remove_and_make,
                                     make_slowly])
-def test_a_change_reaches_every_core(reloading, change):
+def test_a_change_reaches_every_shard(reloading, change):
     assert ask_all(reloading) == [200] * len(KEYS)
     for limit in (20, 30):
         change(reloading.policy_file, limit_of_all(limit))
@@ -120,8 +120,8 @@ def config_map(start_server, tmp_path):
 
 
 @pytest.mark.parametrize("change", [write_in_place, rename_over, swap_links])
-def test_inotify_tells_it_before_the_poll(config_map, change):
-    """The poll takes two seconds at least. A slow machine may miss it once, but not always."""
+def test_inotify_reports_a_change_before_the_poll(config_map, change):
+    """The poll takes at least two seconds. A slow machine may miss it once, but not always."""
     ask_all(config_map)
     took = []
     for limit in (20, 30, 40):
@@ -129,14 +129,14 @@ def test_inotify_tells_it_before_the_poll(config_map, change):
         change(config_map.policy_file, limit_of_all(limit))
         eventually(lambda: all(limit_of(config_map, key) == limit for key in KEYS), "the limit")
         took.append(time.monotonic() - started)
-        if change is rename_over:  # it has replaced the link by a file
+        if change is rename_over:  # the rename replaced the link by a file
             config_map.policy_file.unlink()
             config_map.policy_file.symlink_to("..data/limits.json")
             eventually(lambda: limit_of(config_map, KEYS[0]) == 10, "the old link's")
     assert min(took) < 1.5, took
 
 
-def test_links_that_are_swapped_as_kubernetes_does(config_map):
+def test_notices_links_swapped_as_kubernetes_does(config_map):
     server = config_map
     ask_all(server)
     for number in (2, 3):
@@ -145,7 +145,7 @@ def test_links_that_are_swapped_as_kubernetes_does(config_map):
                    "the new limit")
 
 
-def test_a_link_to_a_file_elsewhere_that_is_written(start_server, tmp_path):
+def test_notices_a_write_to_the_target_of_a_link(start_server, tmp_path):
     (tmp_path / "there").mkdir()
     real = tmp_path / "there" / "real.json"
     real.write_text(limit_of_all(10))
@@ -160,7 +160,7 @@ def test_a_link_to_a_file_elsewhere_that_is_written(start_server, tmp_path):
 
 @pytest.mark.parametrize("text, cause", [
     ("{", "not JSON"), (rules_text({"key_pattern": "a", "window_millis": 1}), "window_millis")])
-def test_a_bad_file_changes_nothing_and_says_why(reloading, text, cause):
+def test_a_bad_file_changes_nothing_and_is_logged(reloading, text, cause):
     ask_all(reloading)
     reloading.policy_file.write_text(text)
     eventually(lambda: refused_log(reloading), "it is refused")
@@ -172,18 +172,18 @@ def test_a_bad_file_changes_nothing_and_says_why(reloading, text, cause):
     eventually(lambda: limit_of(reloading, KEYS[0]) == 20, "a good one is taken")
 
 
-def test_a_file_that_is_gone_changes_nothing(reloading):
+def test_a_deleted_file_changes_nothing(reloading):
     ask_all(reloading)
     reloading.policy_file.unlink()
-    eventually(lambda: refused_log(reloading), "it is told")
+    eventually(lambda: refused_log(reloading), "the refusal is logged")
     assert limit_of(reloading, KEYS[0]) == 10
     reloading.policy_file.write_text(limit_of_all(20))
     eventually(lambda: limit_of(reloading, KEYS[0]) == 20, "it is back")
 
 
-# ---------------------------------------------------------------------------- what becomes of keys
+# ------------------------------------------------------------------------------ effects on keys
 
-def test_keys_whose_limits_stay_keep_their_overrides(reloading):
+def test_keys_with_unchanged_limits_keep_their_overrides(reloading):
     assert ask(reloading, "POST", "/rate/mine?maxRequests=5").status == 200
     assert ask(reloading, "POST", "/rate/theirs?maxRequests=5").status == 200
     reloading.policy_file.write_text(rules_text(
@@ -193,7 +193,7 @@ def test_keys_whose_limits_stay_keep_their_overrides(reloading):
     assert limit_of(reloading, "mine") == 5
 
 
-def test_counts_go_on(reloading):
+def test_counts_survive_a_change(reloading):
     for _ in range(10):
         assert ask(reloading, "POST", "/rate/k").status == 200
     assert ask(reloading, "POST", "/rate/k").status == 429
@@ -202,7 +202,7 @@ def test_counts_go_on(reloading):
     assert [ask(reloading, "POST", "/rate/k").status for _ in range(3)] == [200, 200, 429]
 
 
-def test_waiters_that_fit_now_are_served(reloading):
+def test_serves_waiters_that_fit_the_new_limit(reloading):
     waiting = []
     for key in KEYS:
         assert ask(reloading, "POST", f"/rate/{key}?cost=10").status == 200
@@ -215,7 +215,7 @@ def test_waiters_that_fit_now_are_served(reloading):
         peer.close()
 
 
-def test_a_pipe_in_the_files_place_stops_nobody(reloading):
+def test_a_pipe_in_the_files_place_blocks_no_thread(reloading):
     reloading.policy_file.unlink()
     os.mkfifo(reloading.policy_file)
     eventually(lambda: refused_log(reloading), "it is refused")
@@ -225,7 +225,7 @@ def test_a_pipe_in_the_files_place_stops_nobody(reloading):
     eventually(lambda: limit_of(reloading, KEYS[0]) == 30, "the new limit")
 
 
-def test_waiters_that_can_never_fit_are_answered(reloading):
+def test_answers_waiters_that_can_never_fit(reloading):
     assert ask(reloading, "POST", "/rate/k?cost=10").status == 200
     with HttpPeer(reloading) as peer:
         peer.send(request("POST", "/rate/k?canWait=true&cost=8"))
@@ -266,7 +266,7 @@ def test_no_request_is_lost_while_rules_change(config_map):
     for each in clients:
         each.start()
     for turn in range(20):
-        # The link goes with the first file that is renamed over it: swaps come before.
+        # The first file renamed over the link removes it, so swaps come before.
         change = swap_links if turn < 10 else [write_in_place, rename_over][turn % 2]
         change(reloading.policy_file, limit_of_all(10 + turn, window_millis=20 + 10 * (turn % 3)))
         time.sleep(0.05)
@@ -291,7 +291,7 @@ def quotas_text(*profiles):
 
 @pytest.fixture
 def with_profile(start_server, tmp_path):
-    """The server, and the profile that its file names, in a folder of its own."""
+    """A server, and the profile that its file names, in a folder of its own."""
     (tmp_path / "profiles").mkdir()
     profile = tmp_path / "profiles" / "mine.json"
     profile.write_text(profile_text(1))
@@ -307,18 +307,18 @@ def reloads(server):
 
 
 @pytest.mark.parametrize("change", [write_in_place, write_slowly, rename_over, remove_and_make])
-def test_a_profile_that_changes_is_read_again(with_profile, change):
+def test_rereads_a_changed_profile(with_profile, change):
     server, profile = with_profile
     for count in (1, 2):
         change(profile, profile_text(10 * count))
         eventually(lambda: reloads(server) == count, "it is read")
+        for shard in range(server.shards):  # a shard that has not adopted the first skips it
+            eventually(lambda: metrics(server)[f'sluicegate_rules_adopted_total{{shard="{shard}"}}']
+                       == count, "every shard has it")
     assert refused_log(server) == []
-    for shard in range(server.shards):
-        eventually(lambda: metrics(server)[f'sluicegate_rules_adopted_total{{shard="{shard}"}}']
-                   == 2, "every core has it")
 
 
-def test_a_bad_profile_changes_nothing_and_says_why(with_profile):
+def test_a_bad_profile_changes_nothing_and_is_logged(with_profile):
     server, profile = with_profile
     profile.write_text(profile_text(-1))
     eventually(lambda: refused_log(server), "it is refused")
@@ -329,7 +329,7 @@ def test_a_bad_profile_changes_nothing_and_says_why(with_profile):
     eventually(lambda: reloads(server) == 1, "a good one is taken")
 
 
-def test_a_profile_that_is_named_later_is_watched_too(with_profile, tmp_path):
+def test_watches_a_profile_named_later(with_profile, tmp_path):
     server, _ = with_profile
     other = tmp_path / "other.json"
     server.policy_file.write_text(quotas_text("mine", "./other.json"))
@@ -362,8 +362,8 @@ def amount_of(peer, subject):
     return limits[0]["amount"] if limits else None
 
 
-def test_many_subjects_hold_at_once_and_are_all_listed_soon(reloading):
-    """They are gone through in slices; a few thousand take many."""
+def test_many_subjects_apply_at_once_and_are_listed_soon(reloading):
+    """The server adopts them in slices; a few thousand take many."""
     count = 5_000
     with HttpPeer(reloading) as peer:
         for amount in (10, 20):
@@ -372,7 +372,7 @@ def test_many_subjects_hold_at_once_and_are_all_listed_soon(reloading):
             eventually(lambda: len(subjects_listed(peer)) == count, "all of them")
         rename_over(reloading.policy_file, subjects_text(3, 30))
         eventually(lambda: sorted(subjects_listed(peer)) == [f"subject{n}" for n in range(3)],
-                   "those that are gone are listed no more")
+                   "removed subjects are no longer listed")
     assert refused_log(reloading) == []
 
 

@@ -1,6 +1,6 @@
-"""What tests ask of quotas over REST: calls under /v1/, and the quotas that they are about.
+"""Quota calls of tests over REST: requests under /v1/, and the quotas for them.
 
-Subjects are the tests' own; a limit's period is an hour unless time is what a test is about.
+Tests use subjects of their own; a limit's period is an hour unless a test is about time.
 """
 
 import json
@@ -24,7 +24,7 @@ def call(server, name, body, *headers, query=""):
 
 
 def put(server, subject, *limits, **quota):
-    """Gives a subject a quota; a limit's period is an hour unless it says more."""
+    """Sets a subject's quota; a limit's period is an hour unless given."""
     full = [limit if "kind" in limit or "period_ms" in limit or limit["metric"] == "concurrency"
             else {**limit, "period_ms": HOUR_MS} for limit in limits]
     data = encoded({"limits": full, **quota})
@@ -63,7 +63,7 @@ def slots(amount):
 
 
 def waiting_call(server, subject, **fields):
-    """A client that stands in the subject's line."""
+    """A client that waits in the subject's queue."""
     before = show(server, subject)["waiting"]
     data = encoded({"subjects": [subject], "max_wait_ms": 60_000, **fields})
     peer = HttpPeer(server)

@@ -1,5 +1,4 @@
-"""The commands about quotas, against the real server. Method: their exit codes, and what they
-print."""
+"""The commands about quotas, against the real server. Method: their exit codes and their output."""
 
 import json
 import subprocess
@@ -34,7 +33,7 @@ def reserve(server, *words):
     return result.stdout.strip()
 
 
-def test_quota_is_shown_as_rest_tells_it(server, model):
+def test_quota_is_shown_as_in_rest(server, model):
     quota = shown(server, model)
     assert quota["source"] == "run_time"
     tokens, slots = quota["limits"]
@@ -59,7 +58,7 @@ def test_quota_from_a_file(server, key, tmp_path):
     assert quota["expired"] == "refund"
 
 
-def test_quota_as_it_is_shown_can_be_set_again(server, model, tmp_path):
+def test_shown_quota_can_be_set_again(server, model, tmp_path):
     file = tmp_path / "quota.json"
     before = shown(server, model)
     file.write_text(json.dumps(before))
@@ -110,7 +109,7 @@ def test_denial_as_json(server, model):
     assert [limit["amount"] for limit in denial["violated"]] == [1000]
 
 
-def test_cancel_gives_back(server, model):
+def test_cancel_refunds(server, model):
     reservation = reserve(server, model, "--input-tokens", "900")
     result = command(server, "settle", reservation, "--cancel")
     assert (result.returncode, result.stdout) == (0, "cancelled\n")
@@ -143,17 +142,17 @@ def holders(server, *words):
     return run_binary("quota", "holders", *words, "--rest-address", f"127.0.0.1:{server.port}")
 
 
-def told_holders(server, *words):
+def listed_holders(server, *words):
     result = holders(server, *words, "--json")
     assert (result.returncode, result.stderr) == (0, "")
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def test_who_holds_the_slots(server, model):
+def test_lists_the_holders(server, model):
     first = reserve(server, model, "--owner", "job 7", "--input-tokens", "30",
                     "--max-output-tokens", "4")
     second = reserve(server, model, "--max-output-tokens", "0")
-    rows = {row["reservation"]: row for row in told_holders(server, model)}
+    rows = {row["reservation"]: row for row in listed_holders(server, model)}
     assert set(rows) == {first, second}
     assert (rows[first]["owner"], rows[second]["owner"]) == ("job 7", None)
     assert (rows[first]["input_tokens"], rows[first]["output_tokens"]) == (30, 4)
@@ -161,42 +160,42 @@ def test_who_holds_the_slots(server, model):
     assert header.split()[0] == "RESERVATION" and header.split()[-1] == "SUBJECTS"
     line, = [line for line in lines if line.startswith(first)]
     assert line.split()[1:4] == ["1", "30", "4"]
-    assert line.endswith(f'no    "job 7"           {model}')
+    assert line.endswith(f'no     "job 7"           {model}')
     assert header.index("OWNER") == line.index('"job 7"')
     assert header.index("SUBJECTS") == line.index(model)
     assert command(server, "settle", first).returncode == 0
-    assert [row["reservation"] for row in told_holders(server, model)] == [second]
+    assert [row["reservation"] for row in listed_holders(server, model)] == [second]
 
 
-def test_holders_of_names_of_any_bytes(server, key):
+def test_lists_holders_of_names_of_any_bytes(server, key):
     name = key + " &=%+/\udcff"  # as Python passes the byte FF
     assert command(server, "quota", "set", name, "--limit", "slots:concurrency:1").returncode == 0
     reservation = reserve(server, name)
-    assert [row["reservation"] for row in told_holders(server, name)] == [reservation]
-    assert told_holders(server, key) == []
+    assert [row["reservation"] for row in listed_holders(server, name)] == [reservation]
+    assert listed_holders(server, key) == []
     assert holders(server, key).stdout.count("\n") == 1  # the heading
 
 
-def test_holders_of_all_are_shown_page_by_page(start_server):
+def test_lists_all_holders_page_by_page(start_server):
     server = start_server("--shards", "2")
     names = [f"model-{number}" for number in range(30)]
     ids = set()
     for name in names:
         assert command(server, "quota", "set", name, "--limit", "slots:concurrency:99")
         ids |= {quota_calls.reserve(server, name)["reservation"] for _ in range(10)}
-    rows = told_holders(server)
+    rows = listed_holders(server)
     assert len(rows) == 300 and {row["reservation"] for row in rows} == ids
     result = holders(server, "--limit", "7")
     assert len(result.stdout.splitlines()) == 8 and "There may be more" in result.stderr
 
 
-def test_holders_of_nobody_who_answers(server):
+def test_holders_fail_on_the_native_port(server):
     result = run_binary("quota", "holders", "--rest-address", f"127.0.0.1:{server.native_port}")
     assert result.returncode == 2 and "REST port" in result.stderr
-    assert result.stdout == "", "a head without rows would say that nobody holds anything"
+    assert result.stdout == "", "a head without rows would mean that there are no reservations"
 
 
-def test_reset_forgets_what_was_used(server, model):
+def test_reset_clears_usage(server, model):
     reservation = reserve(server, model, "--input-tokens", "900")
     assert command(server, "settle", reservation).returncode == 0
     assert command(server, "quota", "reset", model).returncode == 0
@@ -215,20 +214,20 @@ def test_a_dry_run_changes_nothing(server, model):
         assert (result.returncode, result.stderr) == (0, "")
         assert result.stdout.startswith(before)
         assert result.stdout.endswith("\nnothing was changed\n")
-        told = json.loads(command(server, "quota", word, model, *more, "--dry-run",
-                                  "--json").stdout)
-        assert (told["dry_run"], told["subject"]) == (True, model)
-        assert ("quota" in told) == (word == "set")
-        assert told["present"]["limits"][0]["used"] == 900
+        reported = json.loads(command(server, "quota", word, model, *more, "--dry-run",
+                                      "--json").stdout)
+        assert (reported["dry_run"], reported["subject"]) == (True, model)
+        assert ("quota" in reported) == (word == "set")
+        assert reported["present"]["limits"][0]["used"] == 900
     every = command(server, "quota", "reset", "--all", "--dry-run")
     assert every.returncode == 0 and every.stdout.endswith("nothing was changed\n")
     every = command(server, "quota", "reset", "--all", "--dry-run", "--json")
     assert json.loads(every.stdout) == {"dry_run": True}
-    nobody = run_binary("quota", "reset", "--all", "--dry-run", "--address", "127.0.0.1:1",
-                        "--timeout-millis", "200")
-    assert (nobody.returncode, nobody.stdout) == (2, "")
+    unreachable = run_binary("quota", "reset", "--all", "--dry-run", "--address", "127.0.0.1:1",
+                             "--timeout-millis", "200")
+    assert (unreachable.returncode, unreachable.stdout) == (2, "")
     assert shown(server, model)["limits"][0]["used"] == 900
-    # And without it the same calls do what was told.
+    # Without the flag the same calls make the reported change.
     for word, more in (("set", limit), ("reset", ())):
         assert command(server, "quota", word, model, *more).returncode == 0
     tokens, = shown(server, model)["limits"]
@@ -255,25 +254,25 @@ def test_usage_of_all(start_server):
     assert "sluicegate quota set nobody " in result.stderr
 
 
-def test_usage_tells_a_quota_without_limits_from_none(server, key):
+def test_usage_distinguishes_a_quota_without_limits_from_none(server, key):
     assert command(server, "quota", "set", key).returncode == 0
     result = command(server, "usage", key)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.splitlines()[-1].split() == [key, "no", "limits"]
 
 
-def test_who_reserves_what_nothing_limits_is_told(server, model):
+def test_reserve_reports_subjects_without_limits(server, model):
     unknown = model + "-misspelt"
     result = command(server, "reserve", unknown)
     assert result.returncode == 0 and len(result.stdout.strip()) == 16
     assert result.stderr == (f"nothing limits {unknown}; to limit it: sluicegate quota set "
                              f"{unknown} --limit tpm:tokens:30000/60s\n")
     result = command(server, "reserve", unknown, "--json")
-    told = json.loads(result.stdout)
+    reported = json.loads(result.stdout)
     assert (result.returncode, result.stderr) == (0, "")
-    assert (told["code"], told["without_limits"]) == ("unknown_model", [unknown])
-    told = json.loads(command(server, "reserve", model, "--json").stdout)
-    assert told["without_limits"] == []
+    assert (reported["code"], reported["without_limits"]) == ("unknown_model", [unknown])
+    reported = json.loads(command(server, "reserve", model, "--json").stdout)
+    assert reported["without_limits"] == []
 
 
 @pytest.mark.parametrize("words, complaint", [
@@ -283,17 +282,17 @@ def test_who_reserves_what_nothing_limits_is_told(server, model):
     (["settle", "0123"], "16 hexadecimal digits"),
     (["reserve", "m", "--lifetime-ms", "5"], "lifetime_ms"),
 ])
-def test_what_cannot_be_is_trouble(server, words, complaint):
+def test_bad_arguments_are_errors(server, words, complaint):
     result = command(server, *words)
     assert result.returncode == 2 and complaint in result.stderr
 
 
-def test_usage_errors_are_trouble():
+def test_usage_errors_exit_with_2():
     for words in (["quota"], ["quota", "set"], ["reserve"], ["settle"]):
         assert run_binary(*words).returncode == 2
 
 
-def test_what_is_missing_is_told_of_the_command_itself():
+def test_missing_arguments_are_reported_for_their_command():
     result = run_binary("quota", "set")
     assert result.returncode == 2 and "NAME is required" in result.stderr
     assert "sluicegate quota set " in result.stderr and "--limit LIMIT" in result.stderr
@@ -301,14 +300,14 @@ def test_what_is_missing_is_told_of_the_command_itself():
     assert result.returncode == 2 and "sluicegate quota [OPTIONS] SUBCOMMAND" in result.stderr
 
 
-def test_help_teaches():
+def test_help_has_examples():
     for words in (["quota"], ["quota", "set"], ["quota", "holders"], ["reserve"], ["settle"],
                   ["usage"]):
         result = run_binary(*words, "--help")
         assert result.returncode == 0 and f"  sluicegate {words[0]}" in result.stdout
 
 
-def test_completion_knows_them():
+def test_completion_knows_the_commands():
     script = run_binary("completion", "bash").stdout
     line, = [line for line in script.splitlines() if line.strip().startswith("quota)")]
     words = set(line.replace("'", " ").split())

@@ -1,8 +1,8 @@
-"""Slots cannot leak: clients are killed at every point of their exchange with the server, and all
-slots are free again. Method: a client is a process that stops at a point and is killed there
-(SIGKILL), or a socket that is reset; one slot a subject, and subjects of every shard. What is tied,
-and what nobody can have been told of, has a lifetime of an hour, so that only the connection's end
-can free it."""
+"""Concurrency slots cannot leak: the tests kill clients at every point of their exchange with the
+server, and all slots become free. Method: a client is a process that stops at a point and is killed
+there (SIGKILL), or a socket that is reset; one slot a subject, and subjects of every shard.
+Reservations that are connection-bound or undelivered have a lifetime of an hour, so that only the
+connection's end can free them."""
 
 import os
 import signal
@@ -12,12 +12,13 @@ import pytest
 
 import http_peer
 from http_peer import HttpPeer
-from native_peer import MAY_WAIT, CONNECTION_BOUND, WANTS_LIMITS, NativePeer, frame_bytes, subject_columns
+from native_peer import (CONNECTION_BOUND, MAY_WAIT, WANTS_LIMITS, NativePeer, frame_bytes,
+                         subject_columns)
 from server_process import eventually
 
 HOUR_MS = 3_600_000
 SHORT_MS = 400  # a lifetime that a test waits for
-KINDS = ["native", "native, tied", "rest"]
+KINDS = ["native", "native, connection-bound", "rest"]
 ONE_SLOT = {"name": "slots", "metric": "concurrency", "amount": 1}
 POINTS = ["before", "half a reserve", "reserve unanswered", "waiting", "admitted", "half a settle",
           "settle unanswered", "settled"]
@@ -28,7 +29,7 @@ def first_half(data):
 
 
 class NativeClient:
-    """Goes as far as a point, with all subjects in one frame."""
+    """Proceeds to a point, with all subjects in one frame."""
 
     def __init__(self, server, subjects, connection_bound, lifetime_ms=SHORT_MS):
         self.peer = NativePeer(server)
@@ -62,8 +63,8 @@ class NativeClient:
             answer = self.peer.read("quotaAnswers")
             assert answer.codes == ["ok"] * len(self.subjects), answer
 
-    def be_known(self):
-        """The server has taken the connection up."""
+    def wait_until_served(self):
+        """Returns when the server serves the connection."""
         self.peer.ping()
 
     def reset(self):
@@ -79,7 +80,7 @@ class RestClient:
     """The same over REST, with a connection for each subject."""
 
     def __init__(self, server, subjects, connection_bound, lifetime_ms=SHORT_MS):
-        assert not connection_bound, "only native connections tie what they reserve"
+        assert not connection_bound, "only native reservations can be connection-bound"
         self.lifetime_ms = lifetime_ms
         self.peers = {subject: HttpPeer(server) for subject in subjects}
 
@@ -111,7 +112,7 @@ class RestClient:
             response = peer.read()
             assert response.status == 200, response
 
-    def be_known(self):
+    def wait_until_served(self):
         for peer in self.peers.values():
             assert peer.ask("GET", "/healthz").status == 200
 
@@ -122,11 +123,11 @@ class RestClient:
 
 def client_of(kind, server, subjects, **options):
     make = RestClient if kind == "rest" else NativeClient
-    return make(server, subjects, kind == "native, tied", **options)
+    return make(server, subjects, kind == "native, connection-bound", **options)
 
 
 def kill_at(client, point):
-    """In a process of its own, which is killed where it stands."""
+    """Runs the client in a process and kills it at the point."""
     reads, writes = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -137,7 +138,7 @@ def kill_at(client, point):
         finally:
             os._exit(1)
     os.close(writes)
-    arrived = os.read(reads, 1)  # nothing: it failed, and has ended
+    arrived = os.read(reads, 1)  # empty: the client failed and ended
     os.close(reads)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
@@ -152,9 +153,9 @@ def reset_at(client, point):
 
 def states(peer, subjects):
     """(open, waiting, slots in use) of all subjects together."""
-    told = peer.usage(*subjects)
-    return (sum(told.body["openReservations"]), sum(told.body["waiting"]),
-            sum(row["used"] for row in told.limits))
+    usage = peer.usage(*subjects)
+    return (sum(usage.body["openReservations"]), sum(usage.body["waiting"]),
+            sum(row["used"] for row in usage.limits))
 
 
 def can_take_all(peer, subjects):
@@ -168,7 +169,7 @@ def can_take_all(peer, subjects):
 @pytest.mark.parametrize("leave", [kill_at, reset_at])
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_slot_stays_taken(server, key, kind, point, leave):
+def test_no_slot_leaks(server, key, kind, point, leave):
     subjects = [f"{key}{number}" for number in range(6)]
     with NativePeer(server) as peer:
         for subject in subjects:
@@ -179,16 +180,16 @@ def test_no_slot_stays_taken(server, key, kind, point, leave):
         leave(lambda: client_of(kind, server, subjects), point)
         if held:
             eventually(lambda: states(peer, subjects) == (len(subjects), 0, len(subjects)),
-                       "nobody waits in the line of a client that is gone")
+                       "a killed client has no waiters")
             assert peer.cancel(*held).codes == ["ok"] * len(held)
         eventually(lambda: states(peer, subjects) == (0, 0, 0), "all slots are free")
-        # What was sent may have been read behind that look: it ends as well.
+        # The server may read sent frames after that check: these reservations end as well.
         eventually(lambda: can_take_all(peer, subjects), "every slot can be taken")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_granted_to_nobody_is_free_at_once(server, key, kind):
-    """The slots come free in the same moment as those who wait for them go."""
+def test_grants_without_a_client_are_cancelled_at_once(server, key, kind):
+    """The slots become free in the same moment as their waiters leave."""
     subjects = [f"{key}{number}" for number in range(6)]
     with NativePeer(server) as peer:
         for subject in subjects:
@@ -198,7 +199,7 @@ def test_what_is_granted_to_nobody_is_free_at_once(server, key, kind):
             client = client_of(kind, server, subjects, lifetime_ms=HOUR_MS)
             client.reach("waiting")
             server.pause()
-            # The server finds both when it goes on: grants, and that nobody is there.
+            # When the server goes on, it finds both the grants and the ended connections.
             peer.send(frame_bytes({"id": peer.take_id(), "cancel": {"reservations": held}}))
             client.reset()
             server.resume()
@@ -207,26 +208,26 @@ def test_what_is_granted_to_nobody_is_free_at_once(server, key, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_reserved_by_nobody_is_free_at_once(server, key, kind):
-    """The server reads what was asked by clients that are gone."""
+def test_reservations_without_a_client_are_cancelled_at_once(server, key, kind):
+    """The server reads the requests of clients that have left."""
     subjects = [f"{key}{number}" for number in range(6)]
     with NativePeer(server) as peer:
         for subject in subjects:
             peer.put_quota(subject, ONE_SLOT)
         for _ in range(10):
             client = client_of(kind, server, subjects, lifetime_ms=HOUR_MS)
-            client.be_known()
+            client.wait_until_served()
             server.pause()
             client.reach("reserve unanswered")
             client.reset()
             server.resume()
-            # What is read behind this look is seen by the next one: it would last an hour.
+            # The next check sees reservations made after this one: they would last an hour.
             eventually(lambda: states(peer, subjects) == (0, 0, 0), "all slots are free")
 
 
-def test_what_lies_unsent_is_free_when_its_client_goes(server, key):
-    """A client that does not read: the kernel takes the first answers, and the last lie in the
-    server. Every answer is large and tells reservations, so that some of them lie there whole or in
+def test_unsent_reservations_are_cancelled_when_the_client_leaves(server, key):
+    """A client that does not read: the kernel takes the first answers, and the last stay in the
+    server. Every answer is large and contains reservations, so that some stay there whole or in
     part wherever the kernel stops."""
     entries = 1_000
     subjects = [f"{key}{number}" for number in range(200)]
@@ -235,11 +236,11 @@ def test_what_lies_unsent_is_free_when_its_client_goes(server, key):
             peer.put_quota(subject, {**ONE_SLOT, "amount": entries})
 
         def open_ones():
-            told = peer.usage(*subjects).body["openReservations"]
-            return [subject for subject, count in zip(subjects, told, strict=True) if count]
+            usage = peer.usage(*subjects).body["openReservations"]
+            return [subject for subject, count in zip(subjects, usage, strict=True) if count]
 
         def has_stopped():
-            """Some looks agree: in between two of them the server may itself have been held up."""
+            """Several checks agree: between only two of them the server may have been suspended."""
             before = open_ones()
             for _ in range(3):
                 time.sleep(0.1)
@@ -252,10 +253,10 @@ def test_what_lies_unsent_is_free_when_its_client_goes(server, key):
             client.send(frame_bytes({"id": client.take_id(), "reserve": {
                 **subject_columns([subject] * entries), "flags": WANTS_LIMITS,
                 "lifetimeMs": HOUR_MS}}))
-        eventually(has_stopped, "the server has written as much as it may")
+        eventually(has_stopped, "the server has written as much as it can")
         before = open_ones()
         assert len(before) < len(subjects), "all of it was sent"
         client.reset()
-        eventually(lambda: before[-1] not in open_ones(), "what lay in the server is free")
-        # What the kernel took may have been read: its lifetime ends it.
+        eventually(lambda: before[-1] not in open_ones(), "undelivered reservations are cancelled")
+        # The client may have read the answers in the kernel: only their lifetime ends those.
         assert before[0] in open_ones()

@@ -1,5 +1,5 @@
 """REST: statuses, headers and bodies of every endpoint, byte for byte where callers rely on it.
-Method: raw requests; the specification's tables are the tables here."""
+Method: raw requests; the tables are those of the specification."""
 
 import re
 
@@ -30,8 +30,8 @@ def test_approval_is_the_bare_request_id(server, key, method):
         b"Content-Length: %d\r\n\r\n" % len(response.body))
 
 
-def test_denial_is_empty_and_says_when_to_come_again(server, key):
-    with HttpPeer(server) as peer:  # in one write, so that both see the window at its very start
+def test_denial_is_empty_and_has_retry_after(server, key):
+    with HttpPeer(server) as peer:  # in one write, so that both are at the window's very start
         peer.send(request("POST", f"/rate/{key}?maxRequests=1") + request("POST", f"/rate/{key}"))
         assert peer.read().status == 200
         response = peer.read()
@@ -54,7 +54,7 @@ def test_seconds_are_rounded_up(start_server, key):
     assert 1 <= int(denied.header("Retry-After")) <= 61
 
 
-def test_json_bodies_come_when_asked_for(server, key):
+def test_json_bodies_on_request(server, key):
     approved = ask(server, "POST", f"/rate/{key}?maxRequests=1", ACCEPT_JSON)
     assert approved.header("Content-Type") == JSON
     number = approved.json()["request_id"]
@@ -96,7 +96,7 @@ def test_a_new_window_has_new_permits(start_server, key):
     assert ask(server, "POST", f"/rate/{key}").status == 200
     denied = ask(server, "POST", f"/rate/{key}")
     eventually(lambda: ask(server, "POST", f"/rate/{key}").status == 200, "the next window")
-    assert denied.status in (200, 429)  # 200 when the machine slept over the window's end
+    assert denied.status in (200, 429)  # 200 when the machine paused past the window's end
 
 
 def test_cost_takes_as_many_permits(server, key):
@@ -149,7 +149,7 @@ WRONG_QUERIES = [
 
 
 @pytest.mark.parametrize("query, text", WRONG_QUERIES)
-def test_wrong_parameter_is_named_and_takes_nothing(server, key, query, text):
+def test_names_a_wrong_parameter_and_takes_no_permit(server, key, query, text):
     response = ask(server, "POST", f"/rate/{key}?{query}")
     assert response.body == text.encode()
     assert response.raw == (
@@ -166,7 +166,7 @@ def test_parameters_that_are_absent_or_odd_but_fine(server, key, query):
     assert ask(server, "POST", f"/rate/{key}?{query}").status == 200
 
 
-def test_overrides_can_be_switched_off(start_server, key):
+def test_overrides_can_be_disabled(start_server, key):
     server = start_server("--requests-can-set-rate=false", "--requests-can-mod-queue=false")
     for query, text in [("maxRequests=5", b"maxRequests query parameter is disabled"),
                         ("maxRequests=0", b"maxRequests query parameter is disabled"),
@@ -191,7 +191,7 @@ def test_overrides_can_be_switched_off(start_server, key):
 def test_key_is_one_decoded_and_trimmed_segment(server, key, path, seen):
     assert ask(server, "POST", f"/rate/%20{key}{path}").status == 200
     state = inspect(server, f"{key}{path}")
-    assert state is not None, "what /rate made, /debug shows under the same path"
+    assert state is not None, "/debug shows the key of /rate under the same path"
     assert state["Key"] == key + seen
 
 
@@ -231,7 +231,7 @@ def test_key_as_long_as_allowed_and_one_byte_longer(start_server):
 
 # ------------------------------------------------------------------------------------ release
 
-def test_release_gives_one_permit_back(server, key):
+def test_release_frees_one_permit(server, key):
     number = ask(server, "POST", f"/rate/{key}?maxRequests=1").body.decode()
     assert ask(server, "POST", f"/rate/{key}").status == 429
     response = ask(server, "DELETE", f"/rate/{key}/{number}")
@@ -249,7 +249,7 @@ def test_release_takes_a_cost_and_any_id(server, key):
     assert ask(server, "DELETE", f"/rate/{key}/1?cost=0").body == b"cost out of bounds"
 
 
-def test_release_of_an_unknown_key_makes_none(server, key):
+def test_release_of_an_unknown_key_creates_no_key(server, key):
     assert ask(server, "DELETE", f"/rate/{key}/1").status == 200
     assert inspect(server, key) is None
 
@@ -317,15 +317,15 @@ def test_debug_can_be_pretty(start_server):
         f'{{\n  "Instances": {{\n    "x": {indented}\n  }}\n}}\n')
 
 
-def test_small_debug_tells_its_length(start_server):
-    """As Go's server: a body of up to 2,048 bytes."""
+def test_small_debug_has_a_content_length(start_server):
+    """As Go's server does: a body of up to 2,048 bytes has a Content-Length."""
     server = start_server(*LONG_WINDOW)
     ask(server, "POST", "/rate/x")
     with HttpPeer(server) as peer:
         one = peer.ask("GET", "/debug")
         assert one.header("Content-Length") == str(len(one.body))
         row = len(one.body) - len('{"Instances":{}}\n') - 2 * len("x")
-        room = 2_048 - len(one.body) - len(",") - row  # for a key that comes twice
+        room = 2_048 - len(one.body) - len(",") - row  # for a key that appears twice
         peer.ask("POST", f"/rate/{'y' * (room // 2)}")
         full = peer.ask("GET", "/debug")
         assert full.header("Content-Length") == str(len(full.body)) and 2_046 < len(full.body)
@@ -353,7 +353,7 @@ def test_debug_of_a_prefix_and_of_some_keys(start_server):
         assert (refused.status, refused.body.decode()) == (400, text)
 
 
-def test_debug_of_very_many_keys_comes_in_table_order(start_server):
+def test_debug_of_very_many_keys_is_in_table_order(start_server):
     server = start_server(*LONG_WINDOW)
     count = 101_000
     with NativePeer(server) as peer:
@@ -389,7 +389,7 @@ def test_debug_with_many_keys_is_sorted_and_chunked(start_server):
     assert names == sorted(f"many{number}" for number in range(count))
 
 
-def test_looking_at_keys_does_not_keep_them_alive(start_server, key):
+def test_debug_does_not_keep_keys_alive(start_server, key):
     server = start_server("--window-millis", "50")
     ask(server, "POST", f"/rate/{key}?maxRequests=7")
     eventually(lambda: inspect(server, key) is None, "the idle key is forgotten")
@@ -455,7 +455,7 @@ ALLOWED = [("/rate/k", "OPTIONS, GET, POST"), ("/rate/k/id", "OPTIONS, DELETE"),
 
 
 @pytest.mark.parametrize("path, allow", ALLOWED)
-def test_known_path_tells_its_methods(server, path, allow):
+def test_known_path_lists_its_methods(server, path, allow):
     wrong = ask(server, "PUT", path)
     assert wrong.body == b'{"message":"Method Not Allowed"}\n'
     assert wrong.raw == (b"HTTP/1.1 405 Method Not Allowed\r\nAllow: %s\r\n"
@@ -470,11 +470,11 @@ def test_head_has_no_body(server):
     with HttpPeer(server) as peer:
         for path, status in [("/rate/k", 405), ("/debug", 405), ("/healthz", 405), ("/no", 404)]:
             assert peer.ask("HEAD", path).status == status
-        assert peer.ask("GET", "/healthz").status == 200  # nothing was left in between
+        assert peer.ask("GET", "/healthz").status == 200  # no body was left in between
         assert peer.is_silent(0.05)
 
 
-def test_wrong_method_takes_nothing(server, key):
+def test_wrong_method_takes_no_permit(server, key):
     for method in ["PUT", "HEAD", "OPTIONS", "PATCH", "post"]:
         assert ask(server, method, f"/rate/{key}").status in (204, 405)
     assert ask(server, "DELETE", f"/rate/{key}").status == 405

@@ -1,5 +1,5 @@
-"""REST: what happens between requests on a connection. Keep-alive, pipelining, bodies, time-outs.
-Method: raw bytes, sent in one piece or in many, and the order of what comes back."""
+"""REST: connections between requests. Keep-alive, pipelining, bodies, time-outs.
+Method: raw bytes, sent in one piece or in many, and the order of the answers."""
 
 import contextlib
 import time
@@ -42,7 +42,7 @@ def test_http_1_0_can_ask_to_be_kept(server, key):
             assert response.header("Connection") == "keep-alive"
 
 
-def test_connection_close_is_obeyed_and_nothing_behind_it_decided(server, key):
+def test_connection_close_is_obeyed_and_later_requests_are_dropped(server, key):
     with HttpPeer(server) as peer:
         peer.send(request("POST", f"/rate/{key}")
                   + request("POST", f"/rate/{key}", "Connection: close")
@@ -53,7 +53,7 @@ def test_connection_close_is_obeyed_and_nothing_behind_it_decided(server, key):
     assert inspect(server, key)["NumApprovedThisWindow"] == 2
 
 
-def test_pipelined_answers_come_in_order_whatever_they_are(server, key):
+def test_pipelined_answers_of_all_kinds_are_in_order(server, key):
     mixed = [(request("POST", f"/rate/{key}"), 200), (request("GET", "/no"), 404),
              (request("GET", "/healthz"), 200), (request("POST", f"/rate/{key}?cost=0"), 400),
              (request("HEAD", "/debug"), 405), (request("GET", f"/debug/{key}"), 200),
@@ -70,9 +70,9 @@ def test_pipelined_answers_come_in_order_whatever_they_are(server, key):
                 if data.startswith(b"POST") and status == 200:
                     approved.append(response.rate_limit()["r"])
                 if data.startswith(b"GET /debug/"):
-                    # What was asked before it has been decided, what comes behind has not.
+                    # The server has decided the requests before it, not those behind.
                     assert response.json()["NumApprovedThisWindow"] == 1, round_number
-        assert approved == [99, 99, 99]  # each of them was given back
+        assert approved == [99, 99, 99]  # each of them was released
         assert peer.is_silent(0.05)
 
 
@@ -92,7 +92,7 @@ def test_request_may_come_byte_by_byte(server, key):
     with HttpPeer(server) as peer:
         for byte in data:
             peer.send(bytes([byte]))
-            time.sleep(0.0005)  # each byte a segment of its own, mostly
+            time.sleep(0.0005)  # mostly one byte per TCP segment
         assert [peer.read().rate_limit()["r"] for _ in range(2)] == [99, 98]
         assert peer.read().json()["NumApprovedThisWindow"] == 2
 
@@ -161,7 +161,7 @@ def test_connections_that_end_within_a_request_leave_nothing_behind(start_server
     (["Transfer-Encoding: chunked"], b"1000\r\n" + b"y" * 4096 + b"\r\n0\r\n\r\n"),
     (["Content-Type: application/json", "Content-Length: 2"], b"{}"),
 ])
-def test_body_is_thrown_away(server, key, headers, body):
+def test_body_is_discarded(server, key, headers, body):
     with HttpPeer(server) as peer:
         peer.send(request("POST", f"/rate/{key}", *headers, body=body)
                   + request("GET", f"/debug/{key}"))
@@ -186,11 +186,11 @@ def test_expect_100_continue_gets_its_100(server, key):
         assert peer.read().status == 200
         peer.send(b"hello" + request("GET", "/healthz"))
         assert peer.read().status == 200
-    with HttpPeer(server) as peer:  # without a body there is nothing to continue with
+    with HttpPeer(server) as peer:  # a request without a body gets no 100
         assert peer.ask("POST", f"/rate/{key}", "Expect: 100-continue").status == 200
 
 
-def test_body_that_never_comes_takes_one_permit_and_ends_the_connection(start_server, key):
+def test_missing_body_takes_one_permit_and_ends_the_connection(start_server, key):
     server = start_server(*LONG_WINDOW, "--header-timeout-millis", "1000")
     before, peers = time.monotonic(), []
     for headers in [["Content-Length: 10"], ["Transfer-Encoding: chunked"],
@@ -217,7 +217,7 @@ def test_slow_dripper_is_ended(start_server):
     with HttpPeer(server) as peer:
         with pytest.raises((BrokenPipeError, ConnectionResetError, EOFError, TimeoutError)):
             for byte in request("GET", "/healthz", "X-Slow: " + "z" * 5_000):
-                peer.send(bytes([byte]))  # always some progress, never a whole head
+                peer.send(bytes([byte]))  # steady progress, never a whole head
                 if not peer.is_silent(0.02):
                     assert peer.socket.recv(1) == b""
                     raise EOFError
@@ -252,7 +252,7 @@ def test_waiting_request_is_not_idle(start_server, key):
 
 # ------------------------------------------------------------------------------------- bounds
 
-def test_connections_above_the_maximum_are_told_so(start_server):
+def test_connections_above_the_maximum_get_503(start_server):
     server = start_server("--max-connections", "3")
     held = [HttpPeer(server) for _ in range(3)]
     assert [peer.ask("GET", "/healthz").status for peer in held] == [200] * 3
@@ -263,7 +263,7 @@ def test_connections_above_the_maximum_are_told_so(start_server):
             assert (response.status, response.header("Connection")) == (503, "close")
             assert b"--max-connections" in response.body
             assert peer.rest() == b""
-    assert held[0].ask("GET", "/debug/k").status == 404  # nothing of them was decided
+    assert held[0].ask("GET", "/debug/k").status == 404  # the server decided none of their requests
     assert [peer.ask("GET", "/healthz").status for peer in held] == [200] * 3
     held.pop().close()
 
@@ -275,25 +275,26 @@ def test_connections_above_the_maximum_are_told_so(start_server):
         peer.close()
 
 
-def test_who_is_refused_and_stays_silent_is_bounded_and_blocks_nobody(start_server):
+def test_silent_refused_connections_are_bounded_and_block_no_others(start_server):
     server = start_server("--max-connections", "1")
     with HttpPeer(server) as held:
         assert held.ask("GET", "/healthz").status == 200
-        silent = [HttpPeer(server) for _ in range(512)]  # eight times what a core tells at once
+        # Eight times as many as a shard answers at once.
+        silent = [HttpPeer(server) for _ in range(512)]
         held.send(request("POST", "/rate/k"))
         assert held.read().status == 200
         endings = [peer.rest() for peer in silent]
         assert any(ending.startswith(b"HTTP/1.1 503") for ending in endings)
-        assert b"" in endings, "more were told than a core has room for"
+        assert b"" in endings, "more were answered than a shard has room for"
 
-        def told():
+        def gets_the_reason():
             with HttpPeer(server) as newcomer, contextlib.suppress(OSError, AssertionError):
                 newcomer.send(request("POST", "/rate/k"))
                 return newcomer.rest().startswith(b"HTTP/1.1 503")
-        eventually(told, "a newcomer is told why again")
+        eventually(gets_the_reason, "a newcomer gets the reason again")
 
 
-def test_full_table_is_said_and_recovers(start_server):
+def test_full_table_is_reported_and_recovers(start_server):
     server = start_server("--max-keys", "50", "--window-millis", "500")
     answers = {}
     with HttpPeer(server) as peer:
@@ -308,7 +309,7 @@ def test_full_table_is_said_and_recovers(start_server):
     eventually(lambda: ask(server, "POST", "/rate/another").status == 200, "room for other keys")
 
 
-def test_client_that_does_not_read_holds_only_itself_up(start_server):
+def test_client_that_does_not_read_delays_only_itself(start_server):
     server = start_server(*LONG_WINDOW)
     with HttpPeer(server) as peer:
         peer.send(b"".join(request("POST", f"/rate/{'k' * 900}{n}") for n in range(300)))
@@ -327,7 +328,7 @@ def test_client_that_does_not_read_holds_only_itself_up(start_server):
         assert sent < 64 << 20, "the server reads without end"
         assert server.resident_bytes() - before < 32 << 20
         assert ask(server, "GET", "/healthz").status == 200
-        # Once it reads, the answers come.
+        # Once the client reads, the answers arrive.
         lazy.socket.settimeout(30)
         for _ in range(20):
             assert len(lazy.read().json()["Instances"]) == 300

@@ -1,10 +1,11 @@
-"""REST: ?dry_run=true tells what an administrative call would change, and changes nothing. Method:
-the same call with it and without, and what a GET and the log tell after each."""
+"""REST: ?dry_run=true reports what an administrative call would change, and changes nothing.
+Method: the same call with and without it, and a GET and the log after each."""
 
 import pytest
 
 from http_peer import ask
 from quota_calls import call, encoded, limit_of, put, reserve, show, slots, tokens
+from server_process import eventually
 
 
 def send(server, method, path, body=None):
@@ -15,9 +16,9 @@ def send(server, method, path, body=None):
 
 
 def state(server, subject):
-    """As GET tells it, but for what time changes."""
-    told = show(server, subject)
-    return {**told, "limits": [{**limit, "reset_ms": 0} for limit in told["limits"]]}
+    """The answer of GET, without the fields that time changes."""
+    reported = show(server, subject)
+    return {**reported, "limits": [{**limit, "reset_ms": 0} for limit in reported["limits"]]}
 
 
 def changes(server):
@@ -44,28 +45,31 @@ def calls_on(subject):
 def test_a_dry_run_changes_nothing(server, used_subject):
     before = state(server, used_subject)
     assert limit_of(before, "tph")["used"] == 350
+    # The log is written later than the answer.
+    eventually(lambda: any(line.get("subject") == used_subject for line in server.log),
+               "the log has the change that made the subject")
     for method, path, body in calls_on(used_subject):
-        told_before = changes(server)
+        changes_before = changes(server)
         answer = send(server, method, path + "?dry_run=true", body)
         assert answer.status == 200, answer
-        told = answer.json()
-        assert told.pop("dry_run") is True
+        reported = answer.json()
+        assert reported.pop("dry_run") is True
         if path != "/v1/reset-all":
-            assert told["subject"] == used_subject
-            assert limit_of(told["present"], "tph")["used"] == 350
-        assert told.get("quota") == (NEW if method == "PUT" else None)
+            assert reported["subject"] == used_subject
+            assert limit_of(reported["present"], "tph")["used"] == 350
+        assert reported.get("quota") == (NEW if method == "PUT" else None)
         assert state(server, used_subject) == before
-        assert changes(server) == told_before
+        assert changes(server) == changes_before
 
 
-def test_the_same_call_without_it_does_what_was_told(server, used_subject):
+def test_the_same_call_without_dry_run_makes_the_reported_change(server, used_subject):
     path = f"/v1/subjects/{used_subject}"
     put_now = send(server, "PUT", path + "?dry_run=false", NEW)
     assert put_now.status == 200 and "dry_run" not in put_now.json()
     assert limit_of(show(server, used_subject), "tph")["amount"] == 10
     assert limit_of(show(server, used_subject), "tph")["used"] == 350
     assert send(server, "POST", "/v1/reset", {"subject": used_subject}).status == 200
-    assert limit_of(show(server, used_subject), "tph")["used"] == 50  # what is open stays
+    assert limit_of(show(server, used_subject), "tph")["used"] == 50  # open reservations stay
     call(server, "record", {"subjects": [used_subject], "input_tokens": 7})
     assert send(server, "POST", "/v1/reset-all").json() == {}
     assert limit_of(show(server, used_subject), "tph")["used"] == 50
@@ -73,7 +77,7 @@ def test_the_same_call_without_it_does_what_was_told(server, used_subject):
     assert ask(server, "GET", path).status == 404
 
 
-def test_who_has_no_quota_has_nothing_present(server, key):
+def test_subject_without_a_quota_has_no_present_state(server, key):
     path = f"/v1/subjects/{key}"
     assert send(server, "PUT", path + "?dry_run=true", NEW).json() == {
         "dry_run": True, "subject": key, "quota": NEW}
@@ -85,7 +89,7 @@ def test_who_has_no_quota_has_nothing_present(server, key):
     assert ask(server, "GET", path).status == 404
 
 
-def test_what_is_wrong_is_refused_alike(server, used_subject):
+def test_wrong_calls_are_refused_alike(server, used_subject):
     path = f"/v1/subjects/{used_subject}"
     for method, where, body in (("PUT", path, {"limits": [{"name": "x"}]}), ("PUT", path, b"{"),
                                 ("POST", "/v1/reset", {}), ("POST", "/v1/reset-all", {"x": 1})):
@@ -107,5 +111,5 @@ def test_an_unclear_dry_run_does_nothing(server, used_subject):
             assert refused.status == 400
             assert refused.json()["detail"].startswith("the query: ")
     refused = call(server, "record", {"subjects": [used_subject]}, query="?dry_run=true")
-    assert refused.status == 400 and "dry_run: not known here" in refused.json()["detail"]
+    assert refused.status == 400 and "dry_run: not supported here" in refused.json()["detail"]
     assert state(server, used_subject) == before

@@ -1,5 +1,5 @@
-"""REST: who holds the slots. Method: raw requests; every test has subjects of its own, and servers
-of its own where all reservations are asked for."""
+"""REST: the holders of concurrency slots. Method: raw requests; every test has subjects of its own,
+and servers of its own where it lists all reservations."""
 
 import threading
 
@@ -18,14 +18,14 @@ def page(server, query=""):
 
 
 def holders(server, subject=None, limit=100):
-    """Of all pages."""
+    """The rows of all pages."""
     rows, cursor = [], ""
     while cursor is not None:
         query = f"?limit={limit}" + (f"&subject={subject}" if subject else "")
-        told = page(server, query + (f"&cursor={cursor}" if cursor else ""))
-        assert len(told["reservations"]) <= limit
-        rows += told["reservations"]
-        cursor = told["cursor"]
+        shown = page(server, query + (f"&cursor={cursor}" if cursor else ""))
+        assert len(shown["reservations"]) <= limit
+        rows += shown["reservations"]
+        cursor = shown["cursor"]
     return rows
 
 
@@ -33,7 +33,7 @@ def show(server, reservation):
     return ask(server, "GET", f"/v1/reservations/{reservation}")
 
 
-def test_a_holder_is_told_with_its_owner_and_how_long_it_may_hold(server, key):
+def test_a_holder_has_its_owner_and_its_remaining_lifetime(server, key):
     put(server, key, tokens(1_000), slots(2))
     taken = reserve(server, key, owner="job 7", requests=2, input_tokens=30, max_output_tokens=4,
                     cost=5, lifetime_ms=60_000)
@@ -50,21 +50,21 @@ def test_a_holder_is_told_with_its_owner_and_how_long_it_may_hold(server, key):
     assert owners == {taken["reservation"]: "job 7", second: None}
 
 
-def test_who_has_ended_holds_nothing_and_is_remembered(server, key):
+def test_an_ended_reservation_holds_nothing_and_is_remembered(server, key):
     put(server, key, slots(3))
     settled = reserve(server, key, owner="a", input_tokens=9)["reservation"]
     expired = reserve(server, key, owner="b", lifetime_ms=10)["reservation"]
     assert call(server, "settle", {"reservation": settled, "input_tokens": 7}).status == 200
-    eventually(lambda: holders(server, key) == [], "nobody holds it")
-    told = show(server, settled).json()
-    assert (told["state"], told["input_tokens"], told["late"]) == ("settled", 7, False)
-    assert "held_ms" not in told and "lifetime_ms" not in told
-    told = show(server, expired)
-    if told.status == 200:  # remembered for as long again as it lived
-        assert (told.json()["state"], told.json()["owner"]) == ("expired", "b")
+    eventually(lambda: holders(server, key) == [], "the subject has no holder")
+    shown = show(server, settled).json()
+    assert (shown["state"], shown["input_tokens"], shown["late"]) == ("settled", 7, False)
+    assert "held_ms" not in shown and "lifetime_ms" not in shown
+    shown = show(server, expired)
+    if shown.status == 200:  # the server keeps it for as long again as it lived
+        assert (shown.json()["state"], shown.json()["owner"]) == ("expired", "b")
 
 
-def test_who_waited_holds_it_when_served(server, key):
+def test_a_served_waiter_is_a_holder(server, key):
     put(server, key, slots(1))
     first = reserve(server, key, owner="first")["reservation"]
     with waiting_call(server, key, owner="second") as peer:
@@ -75,7 +75,7 @@ def test_who_waited_holds_it_when_served(server, key):
     assert (row["reservation"], row["owner"]) == (second, "second")
 
 
-def test_a_tied_reservation_is_told_as_one(server, key):
+def test_a_connection_bound_reservation_is_listed_as_such(server, key):
     put(server, key, slots(2))
     with NativePeer(server) as peer:
         peer.reserve(key, flags=CONNECTION_BOUND, owner="a native client")
@@ -84,11 +84,11 @@ def test_a_tied_reservation_is_told_as_one(server, key):
     eventually(lambda: holders(server, key) == [], "it ended with its connection")
 
 
-def test_reservations_that_are_not_there(server, key):
+def test_unknown_reservations(server, key):
     for wrong in ("0" * 16, "ffffffffffffffff", "x", "a/b", key):
-        told = show(server, wrong)
-        assert (told.status, told.header("Content-Type")) == (404, PROBLEM), wrong
-        assert told.json()["code"] == "unknown_reservation"
+        shown = show(server, wrong)
+        assert (shown.status, shown.header("Content-Type")) == (404, PROBLEM), wrong
+        assert shown.json()["code"] == "unknown_reservation"
     assert page(server, f"?subject={key}") == {"reservations": [], "cursor": None}
 
 
@@ -99,7 +99,7 @@ def test_reservations_that_are_not_there(server, key):
     ("limit=257", "invalid_request"),
     ("cursor=ff", "invalid_request"),
 ])
-def test_queries_that_make_no_sense(server, query, code):
+def test_invalid_queries_are_refused(server, query, code):
     refused = ask(server, "GET", f"/v1/reservations?{query}")
     assert (refused.status, refused.json()["code"]) == (400, code)
 
@@ -136,8 +136,8 @@ def test_a_page_of_long_names_is_short(start_server):
     assert len(page(server, "?limit=256")["reservations"]) < 30
 
 
-def test_holders_are_told_while_they_come_and_go(start_server):
-    """One that stays is told each time."""
+def test_lists_holders_while_others_start_and_end(start_server):
+    """Every listing has the holder that stays."""
     server = start_server("--shards", "2")
     names = [f"busy{number}" for number in range(8)]
     for name in names:

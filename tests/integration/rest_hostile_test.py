@@ -1,5 +1,5 @@
-"""REST: requests that no honest client sends. Each gets its status, ends its connection, changes
-nothing, and leaves the server as it was. Method: exact bytes, also in two pieces."""
+"""REST: requests that no honest client sends. Each gets its status, ends its connection, and
+changes nothing in the server. Method: exact bytes, also in two pieces."""
 
 import random
 
@@ -64,7 +64,7 @@ REFUSED = {
                          + (b"4000\r\n" + b"z" * 0x4000 + b"\r\n") * 5),
 }
 
-# Their head was fine, so it was answered before the body turned out to be wrong.
+# Their head is valid, so the server answers before it finds the fault in the body.
 BODY_FAULTS = {name for name in REFUSED if name.startswith("chunk")}
 
 
@@ -79,7 +79,7 @@ def test_is_refused_and_ends_the_connection(server, key, name):
             try:
                 peer.send(data[cut:] + request("POST", f"/rate/{key}"))
             except OSError:
-                pass  # it was refused before we were done
+                pass  # the server refused it before the last byte
             if name in BODY_FAULTS:
                 assert peer.read().status == 200
             response = peer.read()
@@ -87,11 +87,11 @@ def test_is_refused_and_ends_the_connection(server, key, name):
             assert response.header("Connection") == "close"
             assert response.header("Content-Type").startswith("text/plain")
             assert peer.rest() == b""
-    assert inspect(server, key) is None, "nothing behind it may be decided"
+    assert inspect(server, key) is None, "the server must not decide requests behind it"
 
 
 @pytest.mark.parametrize("name", ["two_lengths", "te_gzip", "no_host", "length_large", "obs_fold"])
-def test_what_came_before_is_answered_first(server, key, name):
+def test_earlier_requests_are_answered_first(server, key, name):
     status, data = REFUSED[name]
     with HttpPeer(server) as peer:
         peer.send(request("POST", f"/rate/{key}") * 2 + request("GET", "/no") + data)
@@ -124,5 +124,5 @@ def test_garbage_never_harms(server):
                 peer.half_close()
                 peer.rest()
             except (OSError, AssertionError):
-                pass  # whatever it did with that one
+                pass  # any reaction to that request is fine
     assert ask(server, "GET", "/healthz").status == 200

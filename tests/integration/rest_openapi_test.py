@@ -1,5 +1,5 @@
-"""GET /openapi.json is true: the server answers what is described, and refuses what is not. Method:
-schemathesis asks whatever the description allows, and what it does not, from fixed seeds."""
+"""GET /openapi.json is true: the server answers the described requests, and refuses others. Method:
+schemathesis sends requests that the description allows, and others, from fixed seeds."""
 
 import os
 import pathlib
@@ -15,14 +15,14 @@ CONFIG = pathlib.Path(__file__).with_name("schemathesis.toml")
 EXAMPLES = os.environ.get("SLUICEGATE_OPENAPI_EXAMPLES", "10")
 RUN_SECONDS_MAX = 400  # a tenth of it on an idle machine
 
-# What is described does not depend on the engine, and every run takes long. So one is enough: the
-# second, which has several shards unless others are chosen, or the first if there is no second.
+# The description does not depend on the engine, and every run takes long. So one engine is enough:
+# the second, which by default has several shards, or the first if there is no second.
 ONE_ENGINE = ENGINES[1:2] or ENGINES[:1]
 
 
 @pytest.mark.parametrize("engine", ONE_ENGINE, indirect=True)
 @pytest.mark.timeout(RUN_SECONDS_MAX + 20)
-def test_the_server_is_as_it_is_described(start_server, tmp_path):
+def test_the_server_matches_its_description(start_server, tmp_path):
     server = start_server("--max-wait-millis", "20")
     address = f"http://{server.host}:{server.port}/openapi.json"
     run = subprocess.run(

@@ -1,5 +1,5 @@
 """REST: quotas under /v1/, from a reservation to its end. Method: raw requests; every test has
-subjects of its own, with periods of an hour unless time is what it is about."""
+subjects of its own, with periods of an hour unless it is about time."""
 
 import signal
 import time
@@ -15,15 +15,15 @@ from server_process import eventually
 # ------------------------------------------------------------------------------------ subjects
 
 def test_put_is_answered_as_a_get(server, key):
-    told = put(server, key, tokens(30_000), slots(4))
-    assert told == show(server, key)
-    assert told["source"] == "run_time"
-    assert limit_of(told, "tph") == {
+    shown = put(server, key, tokens(30_000), slots(4))
+    assert shown == show(server, key)
+    assert shown["source"] == "run_time"
+    assert limit_of(shown, "tph") == {
         "name": "tph", "metric": "tokens", "amount": 30_000, "period_ms": HOUR_MS,
         "kind": "sliding", "used": 0, "reserved": 0, "remaining": 30_000,
-        "reset_ms": limit_of(told, "tph")["reset_ms"]}
-    assert limit_of(told, "slots")["remaining"] == 4
-    assert (told["open_reservations"], told["waiting"]) == (0, 0)
+        "reset_ms": limit_of(shown, "tph")["reset_ms"]}
+    assert limit_of(shown, "slots")["remaining"] == 4
+    assert (shown["open_reservations"], shown["waiting"]) == (0, 0)
 
 
 def test_a_quota_that_is_not_valid_changes_nothing(server, key):
@@ -36,7 +36,7 @@ def test_a_quota_that_is_not_valid_changes_nothing(server, key):
     assert show(server, key)["limits"][0]["amount"] == before["limits"][0]["amount"]
 
 
-def test_deleting_takes_back_only_what_was_put(server, key):
+def test_delete_removes_only_a_put_quota(server, key):
     put(server, key, tokens(10))
     assert ask(server, "DELETE", f"/v1/subjects/{key}").status == 204
     again = ask(server, "DELETE", f"/v1/subjects/{key}")
@@ -57,32 +57,32 @@ def test_pages_lead_through_all_subjects_once(start_server):
     names = {f"page{number}" for number in range(25)}
     for name in names:
         put(server, name, tokens(1))
-    told = []
+    listed = []
     cursor = ""
     while cursor is not None:
         query = f"&cursor={cursor}" if cursor else ""
         page = ask(server, "GET", f"/v1/subjects?limit=7{query}").json()
         assert len(page["subjects"]) <= 7
-        told += [subject["name"] for subject in page["subjects"]]
+        listed += [subject["name"] for subject in page["subjects"]]
         cursor = page["cursor"]
-    assert sorted(told) == sorted(names)
+    assert sorted(listed) == sorted(names)
 
 
 def test_a_page_of_long_names_is_cut_into_shorter_ones(start_server):
-    """Its cursor goes on where it was cut."""
+    """Its cursor continues at the cut."""
     server = start_server("--max-key-bytes", "8000", "--max-subjects", "1000")
     names = {f"{number:03d}" + "x" * 7000 for number in range(120)}
     for name in names:
         put(server, name, tokens(1))
-    told = []
+    listed = []
     cursor = ""
     while cursor is not None:
         query = f"&cursor={cursor}" if cursor else ""
         page = ask(server, "GET", f"/v1/subjects?limit=256{query}")
         assert len(page.body) < 512 * 1024
-        told += [subject["name"] for subject in page.json()["subjects"]]
+        listed += [subject["name"] for subject in page.json()["subjects"]]
         cursor = page.json()["cursor"]
-    assert sorted(told) == sorted(names)
+    assert sorted(listed) == sorted(names)
 
 
 def test_subjects_and_keys_are_two_namespaces(server, key):
@@ -95,7 +95,7 @@ def test_subjects_and_keys_are_two_namespaces(server, key):
 
 # ------------------------------------------------------------------------ reserve, settle, cancel
 
-def test_reserve_takes_the_estimate_and_settle_gives_the_rest_back(server, key):
+def test_reserve_takes_the_estimate_and_settle_refunds_the_rest(server, key):
     put(server, key, tokens(2_000), slots(1))
     taken = reserve(server, key, input_tokens=900, max_output_tokens=500, lifetime_ms=60_000)
     assert len(taken["reservation"]) == 16
@@ -118,7 +118,7 @@ def test_reserve_takes_the_estimate_and_settle_gives_the_rest_back(server, key):
 
 @pytest.mark.parametrize("end, more", [("settle", {"input_tokens": 3}), ("cancel", {}),
                                        ("extend", {"lifetime_ms": 50_000})])
-def test_a_repeat_is_told_the_very_same(server, key, end, more):
+def test_a_repeat_gets_the_same_answer(server, key, end, more):
     put(server, key, tokens(100))
     taken = reserve(server, key, input_tokens=9)
     body = {"reservation": taken["reservation"], **more}
@@ -147,7 +147,7 @@ def test_only_one_end_counts(server, key):
 
 @pytest.mark.parametrize("name", ["settle", "cancel", "extend"])
 @pytest.mark.parametrize("reservation", ["0000000000000000", "ffffffffffffffff", "nonsense", ""])
-def test_an_id_that_was_never_given_is_not_found(server, name, reservation):
+def test_an_id_never_assigned_is_not_found(server, name, reservation):
     response = call(server, name, {"reservation": reservation})
     assert (response.status, response.json()["code"]) == (404, "unknown_reservation")
     assert response.header("Content-Type") == PROBLEM
@@ -162,7 +162,7 @@ def test_a_cancelled_request_may_have_been_made(server, key):
         assert used(server, key) == 0
 
 
-def test_a_deficit_is_charged_and_the_next_ones_wait(server, key):
+def test_a_deficit_is_charged_and_later_calls_wait(server, key):
     put(server, key, tokens(100))
     taken = reserve(server, key, input_tokens=90)
     call(server, "settle", {"reservation": taken["reservation"], "input_tokens": 150})
@@ -178,12 +178,12 @@ def test_expired_reservations_free_their_slot(server, key):
     assert used(server, key, "slots") == 0
     assert used(server, key) == 40
     late = call(server, "settle", {"reservation": taken["reservation"], "input_tokens": 10})
-    if late.status == 200:  # else it is forgotten by now
+    if late.status == 200:  # otherwise the server has already forgotten it
         assert late.json()["late"] is True
         assert used(server, key) == 10
 
 
-def test_expired_reservations_are_refunded_where_the_quota_says_so(server, key):
+def test_expired_reservations_are_refunded_if_the_quota_refunds(server, key):
     put(server, key, tokens(100), expired="refund")
     reserve(server, key, input_tokens=40, lifetime_ms=50)
     eventually(lambda: used(server, key) == 0, "it is refunded")
@@ -211,7 +211,7 @@ def test_the_same_id_gets_the_first_answer(server, key):
 
 # ------------------------------------------------------------------------------------- denials
 
-def test_denial_names_what_it_violates_and_takes_nothing(server, key):
+def test_denial_names_the_violated_limit_and_takes_nothing(server, key):
     put(server, key, tokens(100), {"name": "rph", "metric": "requests", "amount": 1}, slots(5))
     reserve(server, key, input_tokens=60)
     denied = call(server, "reserve", {"subjects": [key], "input_tokens": 50})
@@ -234,7 +234,7 @@ def test_denial_names_what_it_violates_and_takes_nothing(server, key):
 
 
 @pytest.mark.parametrize("amount, code", [(100, "exceeds_limit"), ("block", "blocked")])
-def test_what_can_never_fit_says_so(server, key, amount, code):
+def test_an_amount_that_can_never_fit_has_a_code_of_its_own(server, key, amount, code):
     put(server, key, tokens(amount))
     denied = call(server, "reserve", {"subjects": [key], "input_tokens": 101})
     body = denied.json()
@@ -265,7 +265,7 @@ def test_unknown_subjects_are_allowed_without_a_trace(server, key):
     assert ask(server, "GET", f"/v1/subjects/{key}").status == 404
 
 
-def test_check_says_what_reserve_would_and_changes_nothing(server, key):
+def test_check_answers_like_reserve_and_changes_nothing(server, key):
     put(server, key, tokens(10))
     fits = call(server, "check", {"subjects": [key], "input_tokens": 10})
     assert fits.status == 200
@@ -275,7 +275,7 @@ def test_check_says_what_reserve_would_and_changes_nothing(server, key):
     assert (denied.status, denied.json()["code"]) == (429, "exceeds_limit")
 
 
-def test_record_charges_without_asking(server, key):
+def test_record_charges_without_a_reservation(server, key):
     put(server, key, tokens(10), {"name": "in", "metric": "input_tokens", "amount": 100})
     recorded = call(server, "record", {"subjects": [key], "input_tokens": 30,
                                        "cached_input_tokens": 20, "output_tokens": 1})
@@ -284,7 +284,7 @@ def test_record_charges_without_asking(server, key):
     assert used(server, key, "in") == 10
 
 
-def test_reset_forgets_what_was_used_but_not_what_is_open(server, key):
+def test_reset_clears_usage_but_not_open_reservations(server, key):
     put(server, key, tokens(100), slots(2))
     call(server, "record", {"subjects": [key], "input_tokens": 30})
     reserve(server, key, input_tokens=20)
@@ -295,7 +295,7 @@ def test_reset_forgets_what_was_used_but_not_what_is_open(server, key):
     assert limit_of(after, "tph")["used"] == limit_of(after, "tph")["reserved"]
 
 
-def test_reset_all_forgets_on_every_core(start_server):
+def test_reset_all_clears_every_shard(start_server):
     server = start_server()
     names = [f"all{number}" for number in range(16)]
     for name in names:
@@ -319,7 +319,7 @@ def test_a_waiting_reservation_is_held_until_it_fits(server, key):
         limit = limit_of(answer.json()["subjects"][0], "tph")
         assert (limit["used"], limit["reserved"]) == (30, 20)
         assert answer.json()["lifetime_ms"] > 0
-        # The connection goes on, and the reservation is its own.
+        # The connection stays open, and the reservation is usable.
         data = encoded({"reservation": answer.json()["reservation"]})
         ended = peer.ask("POST", "/v1/cancel", f"Content-Length: {len(data)}", body=data)
         assert ended.json()["state"] == "cancelled"
@@ -335,7 +335,7 @@ def test_waiters_are_served_in_their_order(server, key):
         peer.close()
 
 
-def test_who_waited_as_long_as_allowed_is_told_why(server, key):
+def test_a_wait_that_times_out_reports_the_reason(server, key):
     put(server, key, slots(1))
     reserve(server, key)
     started = time.monotonic()
@@ -356,7 +356,7 @@ def test_a_wait_that_cannot_help_is_refused_at_once(server, key):
     assert (answer.status, answer.json()["code"]) == (429, "deadline_unmeetable")
 
 
-def test_a_lowered_quota_tells_its_waiters(server, key):
+def test_a_lowered_quota_answers_its_waiters(server, key):
     put(server, key, tokens(100), slots(1))
     reserve(server, key)
     with waiting_call(server, key, input_tokens=50) as peer:
@@ -367,18 +367,18 @@ def test_a_lowered_quota_tells_its_waiters(server, key):
 
 
 @pytest.mark.parametrize("leave", [HttpPeer.close, HttpPeer.reset, HttpPeer.half_close])
-def test_who_leaves_stands_in_no_line(server, key, leave):
+def test_a_client_that_leaves_is_removed_from_the_queue(server, key, leave):
     put(server, key, slots(1))
     holder = reserve(server, key)["reservation"]
     peer = waiting_call(server, key)
     leave(peer)
-    eventually(lambda: show(server, key)["waiting"] == 0, "it left the line")
+    eventually(lambda: show(server, key)["waiting"] == 0, "the waiter left the queue")
     call(server, "cancel", {"reservation": holder})
     assert show(server, key)["open_reservations"] == 0
     peer.close()
 
 
-def test_shutting_down_tells_waiters_and_newcomers(start_server, key):
+def test_shutdown_answers_waiters_and_newcomers(start_server, key):
     server = start_server()
     put(server, key, slots(1))
     holder = reserve(server, key)["reservation"]
@@ -409,7 +409,7 @@ def test_chunked_bodies_are_bodies(server, key):
     assert used(server, key) == 3
 
 
-def test_nothing_is_done_before_the_body_is_whole(server, key):
+def test_waits_for_the_whole_body_before_deciding(server, key):
     put(server, key, tokens(10))
     data = encoded({"subjects": [key], "input_tokens": 3})
     whole = request("POST", "/v1/record", f"Content-Length: {len(data)}", body=data)

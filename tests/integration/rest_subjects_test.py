@@ -1,11 +1,10 @@
-"""REST: what a GET tells of subjects and what a PUT takes. Method: raw requests; every test has
-subjects of its own."""
+"""REST: GET and PUT of subjects. Method: raw requests; every test has subjects of its own."""
 
 from http_peer import ask
 from quota_calls import HOUR_MS, call, encoded, limit_of, put, show, tokens
 
 
-def test_only_the_first_things_that_are_wrong_are_told(server, key):
+def test_reports_only_the_first_faults(server, key):
     data = encoded({"limits": [{f"field{number}": 0 for number in range(60)}] * 16})
     response = ask(server, "PUT", f"/v1/subjects/{key}", f"Content-Length: {len(data)}", body=data)
     body = response.json()
@@ -29,25 +28,25 @@ EVERY_KIND = [
     {"name": "all \u00fc \"slots\"", "metric": "concurrency", "amount": "unlimited"}]
 
 
-def test_what_was_got_can_be_edited_and_put(server, key):
+def test_the_answer_of_get_can_be_edited_and_put(server, key):
     put(server, key, *EVERY_KIND, expired="refund", overtakers=3)
     call(server, "record", {"subjects": [key], "requests": 2, "input_tokens": 5})
     first = show(server, key)
     data = encoded(first)
     again = ask(server, "PUT", f"/v1/subjects/{key}", f"Content-Length: {len(data)}", body=data)
     assert again.status == 200, again
-    timeless = [[{**limit, "reset_ms": 0} for limit in told["limits"]]
-                for told in (first, again.json())]
-    assert timeless[0] == timeless[1]  # usage too, for nothing has changed
+    timeless = [[{**limit, "reset_ms": 0} for limit in shown["limits"]]
+                for shown in (first, again.json())]
+    assert timeless[0] == timeless[1]  # usage too, since nothing has changed
     assert {**first, "limits": []} == {**again.json(), "limits": []}
     limit_of(first, "fixed")["amount"] = 9
     first.update(name="another", overtakers=0)
     data = encoded(first)
     edited = ask(server, "PUT", f"/v1/subjects/{key}", f"Content-Length: {len(data)}", body=data)
-    told = edited.json()
-    assert (told["name"], told["overtakers"]) == (key, 0)
-    assert (limit_of(told, "fixed")["amount"], limit_of(told, "fixed")["used"]) == (9, 2)
-    # Misspelt, or of answers alone: then it would not be known what was meant.
+    shown = edited.json()
+    assert (shown["name"], shown["overtakers"]) == (key, 0)
+    assert (limit_of(shown, "fixed")["amount"], limit_of(shown, "fixed")["used"]) == (9, 2)
+    # Misspelt fields, and fields of answers only: the server could not know the intention.
     for wrong in ("limit", "useds"):
         limit = {**limit_of(first, "fixed"), wrong: 8}
         data = encoded({"limits": [limit]})

@@ -1,5 +1,5 @@
-"""GET /top: who asks, and what every core decides. Method: traffic of known shape, over both
-dialects; no rate is asserted but that it is there."""
+"""GET /top: the most requested keys, and the decisions of every shard. Method: traffic of known
+shape, over both dialects; the tests assert that rates are present, not their values."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ def top(server, query=""):
     return json.loads(response.body)
 
 
-def test_tells_the_keys_that_are_asked_most(start_server):
+def test_lists_the_most_requested_keys(start_server):
     server = start_server(*LONG_WINDOW, "--max-requests", "100")
     for key, times in [("hot", 200), ("warm", 80), ("cold", 40)]:
         ask_often(server, f"/rate/{key}", times)
@@ -33,7 +33,7 @@ def test_tells_the_keys_that_are_asked_most(start_server):
     assert [key["key"] for key in top(server, "?keys=2")["keys"]] == ["hot", "warm"]
 
 
-def test_tells_what_every_core_decides(start_server):
+def test_lists_the_decisions_of_every_shard(start_server):
     server = start_server(*LONG_WINDOW, "--max-requests", "1000000000")
     load = subprocess.Popen(
         [binary(), "bench", "--address", f"127.0.0.1:{server.native_port}", "--keys", "1000",
@@ -54,7 +54,7 @@ def test_tells_what_every_core_decides(start_server):
         parts = [shard[f"{name}PerSecond"] for name in ["approved", "denied", "queued"]]
         assert shard["decisionsPerSecond"] == pytest.approx(sum(parts), abs=0.3)
     eventually(lambda: all(shard["decisionsPerSecond"] == 0 for shard in top(server)["shards"]),
-               "nobody asks any more")
+               "the rates fall to zero")
 
 
 def test_keys_asked_by_handle_are_shown(start_server):
@@ -65,7 +65,7 @@ def test_keys_asked_by_handle_are_shown(start_server):
     assert keys and keys[0]["decisionsPerSecond"] > 0
 
 
-def test_who_waits_is_shown(start_server):
+def test_waiters_are_shown(start_server):
     server = start_server(*LONG_WINDOW, "--max-requests", "1")
     with HttpPeer(server) as peer:
         peer.ask("POST", "/rate/k")
@@ -86,7 +86,7 @@ def test_hostile_keys_are_plain_ascii(server):
     assert '\x1b[2J"\ufffd\x9b' in [key["key"] for key in json.loads(body)["keys"]]
 
 
-def test_a_long_key_is_cut_and_told_so(server):
+def test_a_long_key_is_cut_and_marked(server):
     ask_often(server, "/rate/" + "k" * 1000)
     keys = {key["keyBytes"]: key for key in top(server, "?keys=100")["keys"]}
     assert keys[1000]["key"] == "k" * 256 and keys[1000]["waiting"] is None

@@ -1,4 +1,4 @@
-"""REST: requests that wait in a key's line. Who is served, when, and what leaving early costs.
+"""REST: requests that wait in a key's queue: their order, their times, clients that leave early.
 Method: windows of an hour, so that only releases serve; short windows where the window serves."""
 
 import time
@@ -11,7 +11,7 @@ from server_process import eventually
 
 
 def wait_in_queue(server, key, query=""):
-    """A client that waits, and is known to be behind those before it, even if some have left."""
+    """A waiting client; it is behind the waiters before it, even if some have left."""
     before = queued(server)
     peer = HttpPeer(server)
     peer.send(request("POST", f"/rate/{key}?canWait=true{query}"))
@@ -20,11 +20,11 @@ def wait_in_queue(server, key, query=""):
 
 
 def fill(server, key, limit=1):
-    """No permit of the key is left."""
+    """Takes all permits of the key."""
     assert ask(server, "POST", f"/rate/{key}?maxRequests={limit}&cost={limit}").status == 200
 
 
-def give_back(server, key, cost=1):
+def release(server, key, cost=1):
     assert ask(server, "DELETE", f"/rate/{key}/1?cost={cost}").status == 200
 
 
@@ -35,13 +35,13 @@ def test_waiting_request_is_held(server, key):
     assert inspect(server, key)["NumDeniedThisWindow"] == 0
 
 
-def test_who_may_wait_is_approved_at_once_where_there_are_permits(server, key):
+def test_approves_at_once_while_permits_are_left(server, key):
     response = ask(server, "POST", f"/rate/{key}?canWait=true")
     assert (response.status, response.rate_limit()["r"]) == (200, 99)
 
 
 def test_waiters_are_served_at_the_windows_ends(start_server, key):
-    """As many as a window has permits. (Their order: below, where nothing depends on the time.)"""
+    """As many as a window has permits. (A test below, independent of time, checks their order.)"""
     server = start_server("--window-millis", "400", "--max-requests", "2")
     started = time.monotonic()
     ask(server, "POST", f"/rate/{key}?cost=2")
@@ -68,11 +68,11 @@ def test_waiter_is_not_served_before_the_window_ends(start_server, key):
     assert waited >= 0.5
 
 
-def test_release_serves_the_head_of_the_line_at_once(server, key):
+def test_release_serves_the_head_of_the_queue_at_once(server, key):
     fill(server, key)
     peers = [wait_in_queue(server, key) for _ in range(3)]
     for served, peer in enumerate(peers):
-        give_back(server, key)
+        release(server, key)
         assert peer.read().status == 200
         assert all(later.is_silent(0.03) for later in peers[served + 1:])
         assert waiting(server, key) == 2 - served
@@ -83,22 +83,22 @@ def test_release_serves_the_head_of_the_line_at_once(server, key):
 def test_newcomer_never_overtakes(server, key):
     fill(server, key, limit=3)
     with wait_in_queue(server, key, "&cost=3") as peer:
-        give_back(server, key, cost=2)
-        # Two permits are free, but the head of the line needs three.
+        release(server, key, cost=2)
+        # Two permits are free, but the head of the queue needs three.
         assert ask(server, "POST", f"/rate/{key}").status == 429
         with wait_in_queue(server, key) as behind:
             assert peer.is_silent(0.05) and behind.is_silent(0.05)
-            give_back(server, key)
+            release(server, key)
             assert peer.read().status == 200
             assert behind.is_silent(0.05)
-            give_back(server, key)
+            release(server, key)
             assert behind.read().status == 200
 
 
 def test_raised_limit_serves_waiters(server, key):
     fill(server, key)
     peers = [wait_in_queue(server, key) for _ in range(3)]
-    # Two more permits for the line, none for the one who raised the limit.
+    # Two more permits for the queue, none for the request that raised the limit.
     assert ask(server, "POST", f"/rate/{key}?maxRequests=3").status == 429
     assert [peer.read().status for peer in peers[:2]] == [200, 200]
     assert peers[2].is_silent(0.05)
@@ -106,7 +106,7 @@ def test_raised_limit_serves_waiters(server, key):
         peer.close()
 
 
-def test_lowered_limit_answers_who_can_never_be_served(server, key):
+def test_lowered_limit_answers_waiters_that_can_never_fit(server, key):
     fill(server, key, limit=5)
     with wait_in_queue(server, key, "&cost=4") as peer:
         assert ask(server, "POST", f"/rate/{key}?maxRequests=3").status == 429
@@ -114,7 +114,7 @@ def test_lowered_limit_answers_who_can_never_be_served(server, key):
         assert (response.status, response.body) == (400, b"cost exceeds maxRequests")
 
 
-def test_full_line_denies(server, key):
+def test_full_queue_denies(server, key):
     assert ask(server, "POST", f"/rate/{key}?maxRequests=1&maxRequestsInQueue=2").status == 200
     peers = [wait_in_queue(server, key) for _ in range(2)]
     response = ask(server, "POST", f"/rate/{key}?canWait=true")
@@ -125,12 +125,12 @@ def test_full_line_denies(server, key):
         peer.close()
 
 
-def test_line_of_no_length_makes_nobody_wait(server, key):
+def test_queue_of_length_0_denies(server, key):
     assert ask(server, "POST", f"/rate/{key}?maxRequests=1&maxRequestsInQueue=0").status == 200
     assert ask(server, "POST", f"/rate/{key}?canWait=true").status == 429
 
 
-def test_too_many_waiters_in_the_server_are_told_so(start_server):
+def test_too_many_waiters_in_the_server_get_503(start_server):
     server = start_server(*LONG_WINDOW, "--max-waiters", "2", "--shards", "1")
     for name in ["a", "b"]:
         fill(server, name)
@@ -139,11 +139,11 @@ def test_too_many_waiters_in_the_server_are_told_so(start_server):
     assert response.status == 503
     assert response.body == b"too many requests are waiting (--max-waiters)"
     peers[1].close()
-    eventually(lambda: waiting(server, "b") == 0, "it left")
+    eventually(lambda: waiting(server, "b") == 0, "the waiter left")
     with wait_in_queue(server, "a") as peer:
-        give_back(server, "a")
+        release(server, "a")
         assert peers[0].read().status == 200
-        give_back(server, "a")
+        release(server, "a")
         assert peer.read().status == 200
     peers[0].close()
 
@@ -160,7 +160,7 @@ def test_max_wait_millis_ends_the_wait_with_429(server, key):
         assert int(response.header("Retry-After")) > 0
         assert peer.ask("GET", "/healthz").status == 200
     assert waiting(server, key) == 0
-    give_back(server, key)
+    release(server, key)
     assert ask(server, "POST", f"/rate/{key}").status == 200  # the permit was not taken
 
 
@@ -173,16 +173,16 @@ def test_server_wide_wait_limit_holds_for_all(start_server, key):
         assert time.monotonic() - before >= 0.2
 
 
-def test_wait_limit_of_one_does_not_touch_the_others(server, key):
+def test_wait_limit_of_one_waiter_does_not_affect_others(server, key):
     fill(server, key)
     with wait_in_queue(server, key) as first, \
             wait_in_queue(server, key, "&maxWaitMillis=200") as second, \
             wait_in_queue(server, key) as third:
         assert second.read().status == 429
         assert first.is_silent(0.05) and third.is_silent(0.05)
-        give_back(server, key)
+        release(server, key)
         assert first.read().status == 200
-        give_back(server, key)
+        release(server, key)
         assert third.read().status == 200
 
 
@@ -194,7 +194,7 @@ def test_nothing_behind_a_waiting_request_is_decided(server, key):
         peer.send(request("POST", f"/rate/{key}other") * 2 + request("GET", "/healthz"))
         assert peer.is_silent(0.2)
         assert inspect(server, f"{key}other") is None
-        give_back(server, key)
+        release(server, key)
         assert peer.read().status == 200
         assert [peer.read().rate_limit()["r"] for _ in range(2)] == [99, 98]
         assert peer.read().status == 200
@@ -207,7 +207,7 @@ def test_pipeline_of_waiting_requests_is_served_one_by_one(server, key):
         for _ in range(3):
             eventually(lambda: waiting(server, key) == 1, "one waits")
             assert peer.is_silent(0.03)
-            give_back(server, key)
+            release(server, key)
             assert peer.read().status == 200
         assert waiting(server, key) == 0
 
@@ -218,7 +218,7 @@ def test_answers_before_a_waiting_request_come_at_once(server, key):
                   + request("POST", f"/rate/{key}?canWait=true") + request("GET", "/healthz"))
         assert [peer.read().status for _ in range(2)] == [200, 404]
         assert peer.is_silent(0.1)
-        give_back(server, key)
+        release(server, key)
         assert [peer.read().status for _ in range(2)] == [200, 200]
 
 
@@ -228,7 +228,7 @@ def test_answers_before_a_waiting_request_come_at_once(server, key):
 @pytest.mark.parametrize("behind", [b"", request("GET", "/healthz"), b"GET /part",
                                     b"x" * 20_000], ids=["none", "request", "part", "much"])
 def test_waiting_client_that_leaves_frees_its_place(server, key, how, behind):
-    """What it sent behind its request, parsed or not, does not hide that it is gone."""
+    """Bytes sent behind its request, parsed or not, do not hide that the client has left."""
     fill(server, key)
     leaving = wait_in_queue(server, key)
     staying = wait_in_queue(server, key)
@@ -239,8 +239,8 @@ def test_waiting_client_that_leaves_frees_its_place(server, key, how, behind):
     if how == "half_close":
         assert leaving.rest() == b""
         leaving.close()
-    give_back(server, key)
-    assert staying.read().status == 200  # the permit went to the living one
+    release(server, key)
+    assert staying.read().status == 200  # the permit went to the client that stayed
     state = inspect(server, key)
     assert (state["NumApprovedThisWindow"], state["NumWaiting"]) == (1, 0)
     staying.close()
@@ -248,8 +248,8 @@ def test_waiting_client_that_leaves_frees_its_place(server, key, how, behind):
 
 @pytest.mark.parametrize("how", ["close", "reset", "half_close"])
 @pytest.mark.parametrize("connected_before", [False, True])
-def test_who_leaves_with_the_request_unread_does_not_wait(server, key, how, connected_before):
-    """The server finds connection, request and end all at once."""
+def test_client_that_leaves_before_its_request_is_read_does_not_wait(server, key, how, connected_before):
+    """The server sees connection, request and end all at once."""
     fill(server, key)
     peer = None
     if connected_before:
@@ -263,16 +263,16 @@ def test_who_leaves_with_the_request_unread_does_not_wait(server, key, how, conn
         getattr(peer, how)()
     finally:
         server.resume()
-    # Nobody waits either while the request is still unread.
+    # No request waits while this one is still unread, either.
     eventually(lambda: queued(server) == before + 1, "the request was read")
-    eventually(lambda: waiting(server, key) == 0, "nobody waits", timeout_s=10)
-    give_back(server, key)
+    eventually(lambda: waiting(server, key) == 0, "no waiter is left", timeout_s=10)
+    release(server, key)
     assert ask(server, "POST", f"/rate/{key}").status == 200
     assert ask(server, "POST", f"/rate/{key}").status == 429
     peer.close()
 
 
-def test_five_hundred_waiting_connections_half_of_which_vanish(start_server, key):
+def test_five_hundred_waiting_connections_of_which_half_disappear(start_server, key):
     server = start_server(*LONG_WINDOW)
     assert ask(server, "POST", f"/rate/{key}?maxRequests=1&maxRequestsInQueue=1000").status == 200
     peers = [HttpPeer(server) for _ in range(500)]

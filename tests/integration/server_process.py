@@ -1,5 +1,4 @@
-"""The real binary as a child process: started with chosen flags, read through its log, ended by its
-own pid."""
+"""The real binary as a child process: starts it with flags, reads its log, ends it by its pid."""
 
 import ctypes
 import json
@@ -10,11 +9,11 @@ import subprocess
 import threading
 import time
 
-# What gocc warns of, and so do we.
+# gocc has the same warning.
 NO_CONFIG_FILE = ("No config file provided, no key specific rate limits will be used (unless "
                   "clients set them)")
 
-TIMEOUT_S = 30  # for anything that takes milliseconds on a quiet machine
+TIMEOUT_S = 30  # for actions that take milliseconds on an idle machine
 
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -29,13 +28,13 @@ def binary():
 
 
 def clean_environment():
-    """Without variables that the server would take for flags, such as PORT."""
+    """The environment without variables that the server reads as flags, such as PORT."""
     keep = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS")
     return {name: os.environ[name] for name in keep if name in os.environ}
 
 
 def run_binary(*arguments, environment=None, preexec=None):
-    """Runs the binary to its end, for what exits by itself."""
+    """Runs a command that exits by itself, until its end."""
     return subprocess.run(
         [binary(), *arguments], capture_output=True, text=True, timeout=2 * TIMEOUT_S,
         env=clean_environment() | (environment or {}), preexec_fn=preexec, check=False)
@@ -53,8 +52,8 @@ def eventually(condition, what, timeout_s=TIMEOUT_S):
 
 
 def in_some_try(try_once, what, tries=10):
-    """For a step that has to meet a moment of the server, as a window that has not ended:
-    `try_once` returns whether it did, and asserts only then. A slow machine misses it at times, but
+    """For a step that must happen at a certain moment, such as before a window ends: `try_once`
+    returns whether it did, and asserts only then. A slow machine misses the moment at times, but
     not always."""
     assert any(try_once() for _ in range(tries)), f"missed in each of {tries} tries: {what}"
 
@@ -65,8 +64,8 @@ class ServerProcess:
     def __init__(self, io, shards, *flags, bind="127.0.0.1", native_port=0, preexec=None):
         self.io = io
         self.shards = shards
-        self.host = bind  # where peers connect to
-        # Not pinned: servers of tests that run side by side would all stay on the first cores.
+        self.host = bind  # the address for peers
+        # Not pinned: servers of parallel tests would all stay on the first cores.
         native = [] if native_port is None else ["--native-port", str(native_port)]
         self.command = [binary(), "--bind", bind, "--port", "0", *native,
                         "--io", io, "--shards", str(shards), "--pin=false",
@@ -81,7 +80,7 @@ class ServerProcess:
             self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, env=clean_environment(), preexec_fn=prepare, text=True)
         self.pid = self.process.pid
-        self.is_ending = False  # by a signal: the next one would cut its draining short
+        self.is_ending = False  # a signal was sent: a second one would cut the drain short
         self.log = []     # lines of stdout, as JSON objects
         self.errors = []  # lines of stderr
         self._readers = [
@@ -112,7 +111,7 @@ class ServerProcess:
         return [line["message"] for line in self.log]
 
     def warnings(self):
-        """Without that there is no --config-file."""
+        """All warnings except the one about a missing --config-file."""
         return [line for line in self.log
                 if line.get("level") == "WARN" and line["message"] != NO_CONFIG_FILE]
 
@@ -134,7 +133,7 @@ class ServerProcess:
         self.process.send_signal(number)
 
     def pause(self):
-        """Stops the process; what is sent meanwhile is seen in one turn after resume()."""
+        """Stops the process; after resume() one loop iteration sees all input sent meanwhile."""
         self.signal(signal.SIGSTOP)
         stat = pathlib.Path(f"/proc/{self.pid}/stat")
         eventually(lambda: stat.read_text().rsplit(")", 1)[1].split()[0] == "T", "it is stopped")
@@ -143,14 +142,14 @@ class ServerProcess:
         self.signal(signal.SIGCONT)
 
     def wait(self, timeout_s=TIMEOUT_S):
-        """Waits for the end; the exit code."""
+        """Waits for the end; returns the exit code."""
         code = self.process.wait(timeout_s)
         for reader in self._readers:
             reader.join(TIMEOUT_S)
         return code
 
     def stop(self):
-        """SIGTERM, unless it is ending already; the exit code."""
+        """Sends SIGTERM unless one was sent; returns the exit code."""
         if self.is_running():
             if not self.is_ending:
                 self.signal(signal.SIGTERM)
@@ -171,7 +170,7 @@ class ServerProcess:
         raise AssertionError("no VmRSS")
 
     def cpu_seconds(self):
-        """What its threads have worked so far: unlike time, the same beside other programs."""
+        """CPU time of its threads so far: other programs affect it less than elapsed time."""
         fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -1,4 +1,4 @@
-// The binary that SLUICEGATE names, started and ended on a port of its own, for tests in C++.
+// Starts and ends the binary that SLUICEGATE names, on a port of its own, for tests in C++.
 #pragma once
 
 #include <arpa/inet.h>
@@ -76,7 +76,7 @@ class Server {
   pid_t process_ = 0;
 };
 
-// Until it is there.
+// Retries until the server answers.
 inline void ping(Client& client) {
   for (int attempt = 0;; ++attempt) {
     try {

@@ -1,5 +1,5 @@
-"""SIGTERM and SIGINT: whoever was heard gets an answer, nobody is cut off in the middle, exit 0.
-Method: load from both dialects while the signal comes, each client keeping book of its requests."""
+"""SIGTERM and SIGINT: every request read gets an answer, no answer is cut, the exit code is 0.
+Method: load over both dialects during the signal; each client records its requests."""
 
 import signal
 import threading
@@ -16,7 +16,7 @@ MAY_WAIT = 1
 
 
 class RestClient(threading.Thread):
-    """One request after the other until the server ends the connection, pipelined by `depth`."""
+    """Sends requests until the server ends the connection, `depth` of them pipelined."""
 
     def __init__(self, server, name, depth):
         super().__init__()
@@ -31,7 +31,7 @@ class RestClient(threading.Thread):
                     try:
                         peer.send(request("POST", f"/rate/{self.name_of_key}") * self.depth)
                     except OSError:
-                        assert said_close, "reset though nothing said that the end comes"
+                        assert said_close, "reset without an announced end"
                         return
                     for _ in range(self.depth):
                         try:
@@ -50,7 +50,7 @@ class RestClient(threading.Thread):
 
 
 class NativeClient(threading.Thread):
-    """Frames in flight until GoAway; then it only reads."""
+    """Keeps frames in flight until GoAway; then only reads."""
 
     def __init__(self, server, name):
         super().__init__()
@@ -71,7 +71,7 @@ class NativeClient(threading.Thread):
                             self.said_go_away = True
                             break
                         self.sent[id] = 20
-                        # Sent whole before the signal: this one must be answered.
+                        # Sent whole before the signal: the server must answer it.
                         if before and not self.signal_sent.is_set():
                             self.owed.add(id)
                     answer = peer.read()
@@ -90,7 +90,7 @@ class NativeClient(threading.Thread):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signal_under_load_leaves_nobody_without_an_answer(start_server, number):
+def test_signal_under_load_leaves_no_request_unanswered(start_server, number):
     server = start_server(*LONG_WINDOW, "--drain-millis", "20000")
     rest = [RestClient(server, f"r{client}", depth) for client, depth in enumerate([1, 1, 5, 50])]
     native = [NativeClient(server, f"n{client}") for client in range(4)]
@@ -181,8 +181,8 @@ def test_connections_in_the_accept_queue_are_answered(start_server):
     assert server.log[-1]["connectionsCutOff"] == 0
 
 
-def test_answers_under_way_are_flushed(start_server):
-    """A client that reads slowly still gets all that it is owed."""
+def test_pending_answers_are_flushed(start_server):
+    """A client that reads slowly still gets all of its answers."""
     server = start_server(*LONG_WINDOW, "--drain-millis", "20000")
     with NativePeer(server, receive_buffer=16_384) as peer:
         ids = [peer.acquire([b"k"] * 4_000, details=63) for _ in range(15)]
@@ -197,7 +197,7 @@ def test_answers_under_way_are_flushed(start_server):
     assert server.log[-1]["connectionsCutOff"] == 0
 
 
-def test_who_does_not_end_is_cut_off_and_counted(start_server):
+def test_lingering_connections_are_cut_and_counted(start_server):
     server = start_server("--drain-millis", "400", "--header-timeout-millis", "60000")
     with HttpPeer(server) as peer:
         begin_a_request(peer)
@@ -237,7 +237,7 @@ def test_readiness_fails_while_draining(start_server):
         assert response.status == 503
         assert response.header("Connection") == "close"
         return True
-    in_some_try(asks_in_its_grace, "the server is asked before its grace is over")
+    in_some_try(asks_in_its_grace, "the request arrives before the grace period ends")
 
 
 def test_port_is_free_again_at_once(start_server):

@@ -1,6 +1,6 @@
-"""A peer that falls silent without a word, as when its cable is pulled, is noticed within 30 s.
+"""The server notices within 30 s when a peer disappears silently, as when its cable is pulled.
 Method: the server in one network namespace, its peers in another behind a virtual cable; then the
-peers' address vanishes, so that what the server sends is lost without an answer."""
+peers' address is removed, so that the server's packets are lost without an answer."""
 
 import contextlib
 import ctypes
@@ -23,14 +23,14 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def enter(namespace):
-    """Moves this thread; sockets stay where they are made."""
+    """Moves this thread; sockets stay in the namespace in which they were created."""
     with open(namespace, "rb") as file:
         if LIBC.setns(file.fileno(), CLONE_NEWNET) != 0:
             raise OSError(ctypes.get_errno(), f"cannot enter {namespace}")
 
 
 class Namespace:
-    """A network of its own, as long as its process lives: it needs no name in the file system."""
+    """A network namespace that lives as long as its process, without a name in the file system."""
 
     def __init__(self):
         self.process = subprocess.Popen(["unshare", "--net", "sleep", "3600"],
@@ -80,7 +80,7 @@ class Cable:
             namespace.ip("link", "set", "lo", "up")
 
     def pull(self):
-        """The server goes on sending to the peers' hardware address, as to a router before them."""
+        """The server keeps sending to the peers' hardware address, as to a router before them."""
         hardware = self.far.ip("-brief", "link", "show", "cable").split()[2]
         self.near.ip("neighbour", "replace", PEER_ADDRESS, "lladdr", hardware,
                      "dev", "cable", "nud", "permanent")
@@ -119,11 +119,11 @@ def test_waiters_of_silent_peers_are_freed(start_server, cable, key):
         eventually(lambda: count("waiters") == 8, "all wait")
         cable.pull()
         pulled = time.monotonic()
-        # One is answered: its answer is on its way, never to be acknowledged.
+        # One waiter is served: its answer is in flight and never acknowledged.
         assert ask(server, "DELETE", f"/rate/{key}served/1").status == 200
         assert count("waiters") == 7
         eventually(lambda: count("waiters") == 0 and count("connections") == 1,
                    "the server noticed", pulled + NOTICED_WITHIN_S - time.monotonic())
-        assert time.monotonic() - pulled > 5, "the cable was not what they noticed"
+        assert time.monotonic() - pulled > 5, "the server noticed something else than the cable"
     for peer in (*peers, native):
         peer.close()

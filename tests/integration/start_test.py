@@ -1,4 +1,4 @@
-"""Start-up, and what happens when the system gives too little: ports, descriptors, io_uring."""
+"""Start-up, also when the system lacks resources: ports, descriptors, io_uring."""
 
 import ctypes
 import errno
@@ -21,7 +21,7 @@ from server_process import (LIBC, TIMEOUT_S, ServerProcess, binary, clean_enviro
 
 
 def serve(io, *flags, preexec=None):
-    """Runs a server that is expected not to start."""
+    """Runs a server that must fail to start."""
     return run_binary("--io", io, "--bind", "127.0.0.1", *flags, preexec=preexec)
 
 
@@ -174,7 +174,7 @@ def test_out_of_descriptors_existing_clients_are_served_and_it_recovers(start_se
                 served += peer.ask("GET", "/healthz").status == 200
             except (EOFError, ConnectionError, TimeoutError):
                 turned_away += 1
-            # The old ones notice nothing.
+            # Existing connections are not affected.
             assert http.ask("POST", f"/rate/{key}").status == 200
             assert native.ask([key]).verdicts == [APPROVED]
         assert 1 <= served < 24
@@ -194,7 +194,7 @@ def test_out_of_descriptors_existing_clients_are_served_and_it_recovers(start_se
     assert server.stop() == 0
 
 
-def test_limit_of_descriptors_is_raised_or_told(start_server):
+def test_limit_of_descriptors_is_raised_or_logged(start_server):
     def low_soft_limit():
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 300))
 
@@ -233,15 +233,15 @@ def test_help_exits_with_0(arguments):
 
 
 def test_second_server_takes_another_native_port():
-    """gocc's callers know of one port alone."""
-    address = "127.0.0.7"  # where no other test listens
+    """gocc's callers know only one port."""
+    address = "127.0.0.7"  # no other test listens there
     with socket.socket() as taken:
         taken.bind((address, 8081))
         taken.listen()
         server = ServerProcess("auto", 1, bind=address, native_port=None)
         try:
             assert server.native_port not in (0, 8081)
-            assert "port 8081 is taken" in server.warnings()[0]["message"]
+            assert "port 8081 is in use" in server.warnings()[0]["message"]
             with NativePeer(server) as peer:
                 assert peer.ask(["k"]).verdicts == [APPROVED]
         finally:
@@ -250,7 +250,7 @@ def test_second_server_takes_another_native_port():
 
 @pytest.mark.parametrize("closed", [[0, 1, 2], [1], [2]])
 def test_closed_standard_descriptors_are_not_sockets(closed):
-    """Else a client would read the log."""
+    """Otherwise a client would read the log."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -387,7 +387,7 @@ def test_help_names_every_flag_with_its_variable():
         assert f"--log{status}xx" in text and f"LOG_{status}XX" in text
 
 
-def test_killed_server_leaves_nothing_that_hinders_the_next(start_server):
+def test_server_starts_after_a_killed_one(start_server):
     server = start_server(*LONG_WINDOW)
     with HttpPeer(server) as peer:
         peer.ask("GET", "/healthz")

@@ -1,5 +1,5 @@
-"""`sluicegate top` on a terminal: what it draws, what keys and signals do, and that the terminal is
-given back. Method: a pseudo-terminal, whose output an emulator (pyte) turns into a screen."""
+"""`sluicegate top` on a terminal: its screen, its keys and signals, and that it restores the
+terminal. Method: a pseudo-terminal; an emulator (pyte) turns its output into a screen."""
 
 import fcntl
 import os
@@ -21,7 +21,7 @@ from server_process import (TIMEOUT_S, ServerProcess, binary, clean_environment,
 
 ALTERNATE_SCREEN = b"\x1b[?1049h"
 NORMAL_SCREEN = b"\x1b[?1049l"
-HELP = "q quit"  # how the last row begins
+HELP = "q quit"  # the beginning of the last row
 
 
 class Terminal:
@@ -69,7 +69,7 @@ class Terminal:
         return [row.rstrip() for row in self.screen.display]
 
     def wait_for(self, condition, what):
-        """The rows for which it is true, once the last row, which is written last, is there."""
+        """The rows, once the condition is true and the last row, written last, is present."""
         deadline = time.monotonic() + TIMEOUT_S
         while True:
             rows = self.rows()
@@ -85,7 +85,7 @@ class Terminal:
         os.write(self.master, text.encode())
 
     def ends(self):
-        """Waits for the end; the exit code. The terminal is as it was."""
+        """Waits for the end; returns the exit code. Asserts that the terminal is restored."""
         eventually(lambda: self.read() or self.process.poll() is not None, "it ends")
         self.read()
         assert self.output.rindex(NORMAL_SCREEN) > self.output.rindex(ALTERNATE_SCREEN)
@@ -112,7 +112,7 @@ def has_key(*keys):
 
 @pytest.fixture
 def busy_server(start_server):
-    """Two keys: one is asked more, the other is denied more."""
+    """Two keys: one has more requests, the other more denials."""
     server = start_server(*LONG_WINDOW, "--max-requests", "300")
     ask_often(server, "/rate/often", 300)
     ask_often(server, "/rate/denied?cost=300", 150)
@@ -129,7 +129,7 @@ def test_shows_shards_and_keys(busy_server):
         assert terminal.ends() == 0
 
 
-def test_sorts_as_told(busy_server):
+def test_sorts_by_the_chosen_column(busy_server):
     with top(busy_server) as terminal:
         terminal.wait_for(has_key("often", "denied"), "by decisions")
         terminal.type("n")
@@ -140,10 +140,10 @@ def test_sorts_as_told(busy_server):
         assert terminal.ends() == 0
 
 
-def test_is_live(start_server):
+def test_refreshes_itself(start_server):
     server = start_server(*LONG_WINDOW)
     with top(server) as terminal:
-        terminal.wait_for(lambda rows: any("nobody asks" in row for row in rows), "no keys")
+        terminal.wait_for(lambda rows: any("no requests" in row for row in rows), "no keys")
         ask_often(server, "/rate/first")
         terminal.wait_for(has_key("first"), "the first key")
         terminal.type("q")
@@ -164,7 +164,7 @@ def test_follows_the_size_of_the_terminal(busy_server):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
-def test_a_signal_gives_the_terminal_back(server, number):
+def test_a_signal_restores_the_terminal(server, number):
     with top(server) as terminal:
         terminal.wait_for_help()
         terminal.process.send_signal(number)
@@ -181,7 +181,7 @@ def test_a_hostile_key_is_shown_in_quotes(start_server):
         assert terminal.ends() == 0
 
 
-def test_a_server_that_goes_and_comes_back(engine, start_server):
+def test_a_server_that_stops_and_restarts(engine, start_server):
     server = start_server(*LONG_WINDOW)
     with top(server, "--timeout-millis", "1000") as terminal:
         terminal.wait_for_help()
@@ -197,12 +197,12 @@ def test_a_server_that_goes_and_comes_back(engine, start_server):
         assert terminal.ends() == 0
 
 
-def test_a_silent_server_does_not_keep_who_wants_to_leave(start_server):
+def test_a_silent_server_does_not_delay_quitting(start_server):
     server = start_server()
     with top(server, "--timeout-millis", "3600000") as terminal:
         terminal.wait_for_help()
         server.pause()
-        time.sleep(0.3)  # it has asked by now; if not, it leaves all the same
+        time.sleep(0.3)  # it has sent its request by now; if not, it must end all the same
         terminal.type("q")
         try:
             assert terminal.ends() == 0
@@ -210,7 +210,7 @@ def test_a_silent_server_does_not_keep_who_wants_to_leave(start_server):
             server.resume()
 
 
-def test_once_is_plain(busy_server):
+def test_once_prints_plain_text(busy_server):
     result = run_binary("top", f"127.0.0.1:{busy_server.port}", "--once")
     assert (result.returncode, result.stderr) == (0, "")
     assert "\x1b" not in result.stdout
@@ -222,7 +222,7 @@ def test_once_is_plain(busy_server):
 
 
 def test_an_unknown_terminal_is_one_line(server):
-    # The library leaks a terminal that it does not know.
+    # The library leaks memory for an unknown terminal.
     environment = clean_environment() | {"TERM": "no-such-terminal",
                                          "ASAN_OPTIONS": "detect_leaks=0"}
     master, terminal = pty.openpty()
@@ -235,7 +235,7 @@ def test_an_unknown_terminal_is_one_line(server):
     assert result.stderr.startswith("Error: ") and "TERM" in result.stderr
 
 
-def test_nobody_there_is_one_line(server):
+def test_a_missing_server_is_one_line(server):
     for address in ["127.0.0.1:1", f"127.0.0.1:{server.native_port}", "nonsense"]:
         result = run_binary("top", address, "--once")
         assert result.returncode == 2 and result.stdout == "", result

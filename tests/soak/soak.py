@@ -75,7 +75,7 @@ def change_rules(path, until):
 
 
 class Book:
-    """What the clients were told, by key."""
+    """What the server answered the clients, by key."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -181,7 +181,7 @@ def soak(server, seconds, book, rules):
     def run(client, seed):
         try:
             client(server, book, until, seed)
-        except BaseException as error:  # told by the main thread
+        except BaseException as error:  # the main thread reports it
             failures.append(error)
 
     threads = [threading.Thread(target=run, args=(client, seed), daemon=True)
@@ -247,7 +247,7 @@ def run(options, rules):
         sums = totals(server)
         print(f"done: {dict(book.counts)}; of its permits the busiest key used {busiest:.0%}, "
               f"{check_rules(server, options.shards)}, "
-              f"crossings {sums['sluicegate_other_shard_entries_total']}, "
+              f"for other shards {sums['sluicegate_other_shard_entries_total']}, "
               f"connections {sums['sluicegate_accepted_total']}, "
               f"resident {warm:.1f} -> {resident:.1f} MiB")
         assert busiest > 0.5, "too little load to find anything"

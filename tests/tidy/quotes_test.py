@@ -1,7 +1,7 @@
-"""What the pages quote of an example is what the example says.
+"""The pages quote their examples exactly.
 
-Method: a block of code whose line before links to a file of examples/ must stand in that file, line
-by line.
+Method: when the line before a block of code links to a file of examples/, that file must contain
+the block, line by line.
 """
 
 import pathlib

@@ -1,6 +1,6 @@
-"""The scripts tell the truth: the counts of tools/test, and the ports that tools/run finds.
+"""The scripts report correctly: the counts of tools/test, and the ports that tools/run finds.
 
-Method: meson test logs made by hand, with outcomes that must not be lost.
+Method: hand-written meson test logs with outcomes that must not be lost.
 """
 
 import json
@@ -71,7 +71,7 @@ class CountResults(unittest.TestCase):
     def test_counts_a_stage_that_broke(self):
         self.assertEqual(summary([{"result": "OK"}], "1"), ("1 passed, 1 failed, 0 skipped", 1))
 
-    def test_is_not_content_with_nothing(self):
+    def test_fails_when_no_test_ran(self):
         self.assertEqual(summary([]), ("0 passed, 0 failed, 0 skipped", 1))
 
 
@@ -150,7 +150,7 @@ class TimeTable(unittest.TestCase):
 
 
 class SuitePrograms(unittest.TestCase):
-    def test_are_what_the_suites_tests_depend_on(self):
+    def test_are_the_targets_that_the_suites_depend_on(self):
         targets = [{"id": "a@exe", "filename": ["/b/tests/a"]},
                    {"id": "s@exe", "filename": ["/b/src/s"]},
                    {"id": "o@exe", "filename": ["/b/tests/o"]}]
@@ -164,7 +164,7 @@ class SuitePrograms(unittest.TestCase):
 
 class Run(unittest.TestCase):
     def test_refuses_a_flag_that_the_server_does_not_know(self):
-        # With these commands alone nothing can be installed or built, should it go on.
+        # With only these commands the script cannot install or build anything, should it go on.
         with tempfile.TemporaryDirectory() as folder:
             for command in ("bash", "cat", "dirname", "grep", "sort", "tr"):
                 os.symlink(shutil.which(command), os.path.join(folder, command))
@@ -180,13 +180,13 @@ class Ports(unittest.TestCase):
         line = '{"time":"2026-01-01T00:00:00.000Z","message":"ready","port":80,"nativePort":81}\n'
         self.assertEqual(run_server.ports_of(line), (80, 81))
 
-    def test_are_not_found_elsewhere(self):
+    def test_are_not_found_in_other_lines(self):
         for line in ("", "text\n", "[]\n", "7\n", '{"message":"starting"}\n', '{"port":80}\n'):
             self.assertIsNone(run_server.ports_of(line))
 
 
 class Help(unittest.TestCase):
-    def test_is_there_for_every_tool(self):
+    def test_exists_for_every_tool(self):
         for tool in ("setup", "build", "run", "test", "tidy.py"):
             run = subprocess.run([str(TOOLS / tool), "--help"], capture_output=True, text=True,
                                  check=False)

@@ -1,7 +1,7 @@
 """Sections 4.1 to 4.4: flags, variables, subcommands, errors and exit codes.
 Run: `run --binary PATH command_line_test.py`.
 
-No case runs `benchmark actors`: it measures gocc's inside for half a minute."""
+No case runs `benchmark actors`: it measures gocc's internals for half a minute."""
 
 import re
 import socket
@@ -33,7 +33,7 @@ FLAGS = [
 ]
 
 
-# ------------------------------------------------------------------------------ 4.1, where from
+# ---------------------------------------------------------------------------- 4.1, precedence
 
 @pytest.fixture
 def rules_file(tmp_path):
@@ -43,7 +43,7 @@ def rules_file(tmp_path):
 
 
 def settings_of(server, key):
-    """What a server was told, as far as it shows over HTTP."""
+    """A server's settings, as far as HTTP shows them."""
     permit(server, key)
     permit(server, "filed")
     config = state_of(server, key)["Config"]
@@ -161,7 +161,7 @@ def test_number_in_a_variable(try_start, expect, key, value, gocc):
     ("every switch", ["-r", "--requests-can-mod-queue", "--log-includes-source", "--log2xx",
                       "--log4xx", "--log5xx"]),
     ("empty lists", ["--instance-urls=", "-i", ""])]))
-def test_flags_that_are_fine(start, expect, flags):
+def test_valid_flags(start, expect, flags):
     expect(ask(start(*flags), "GET", "/healthz").status, gocc=200)
 
 
@@ -186,7 +186,7 @@ WRONG_VARIABLES = [("MAX_REQUESTS", "0"), ("MAX_REQUESTS", "x"), ("WINDOW_MILLIS
 
 
 def usage_error(result):
-    """Exit code; whether usage, then a last line with the error, stand on stderr alone."""
+    """Exit code; whether stderr alone has the usage, then a last line with the error."""
     lines = result.stderr.splitlines()
     return (result.returncode, "usage" in result.stderr.lower(),
             bool(lines) and lines[-1].startswith("Error: "), result.stdout)
@@ -252,7 +252,7 @@ def test_port_of_another_server(try_start, expect):
 
 
 def run_to_failure(try_start, *flags):
-    """Without --port 0 before: the port that answers would be the other one's."""
+    """Without --port 0 before it: the port that answers would be the other one's."""
     return brief(try_start(*flags, port=None))
 
 
@@ -280,7 +280,7 @@ def test_no_instances_in_brackets(start, expect):
 
 @pytest.fixture(scope="module")
 def help_text(request):
-    """What --help prints, in one piece per flag."""
+    """The output of --help, split by flag."""
     texts = {}
 
     def get(run_binary):
@@ -299,7 +299,7 @@ def help_text(request):
 
 @pytest.mark.section("4.1")
 @pytest.mark.parametrize("word", ["--help", "-h"])
-def test_help_ends_well(run_binary, expect, word):
+def test_help_exits_with_0(run_binary, expect, word):
     result = run_binary(word)
     expect((result.returncode, result.stderr, "--max-requests" in result.stdout),
            gocc=(0, "", True))
@@ -310,8 +310,8 @@ def test_help_ends_well(run_binary, expect, word):
 def test_help_lists(run_binary, help_text, expect, flag, short, variable, default):
     """Each flag with its short form, its variable, and its default where it is a plain value."""
     here, text = help_text(run_binary)["flags"].get(flag, (None, ""))
-    told = re.search(rf'default:? "?{default}\b', text) is not None if default else None
-    expect((here, variable in text, told), gocc=(short, True, True if default else None))
+    shows_default = re.search(rf'default:? "?{default}\b', text) is not None if default else None
+    expect((here, variable in text, shows_default), gocc=(short, True, True if default else None))
 
 
 @pytest.mark.section("4.1")
@@ -324,7 +324,7 @@ def test_help_lists_the_flags_in_their_order(run_binary, help_text, expect):
 @pytest.mark.section("4.1")
 @pytest.mark.parametrize("text", ["/rate/", "/debug", "/healthz", "DELETE", "canWait",
                                   "maxRequests", "maxRequestsInQueue"])
-def test_help_tells_the_api(run_binary, help_text, expect, text):
+def test_help_describes_the_api(run_binary, help_text, expect, text):
     expect(text in help_text(run_binary)["all"].stdout, gocc=True)
 
 
@@ -357,7 +357,7 @@ def test_completion_is_a_script(run_binary, expect, shell):
 
 
 @pytest.mark.section("4.3")
-def test_it_runs_until_it_is_told_to_end(start, expect):
+def test_runs_until_a_signal(start, expect):
     server = start()
     with Peer(server) as peer:
         peer.send(request("GET", "/healthz") * 3)

@@ -1,4 +1,4 @@
-"""Section 3: the file with limits by pattern: what it may say, what a key gets, and changes of it.
+"""Section 3: the file with limits by pattern: its syntax, the limits of keys, and its changes.
 Run: `run --binary PATH config_file_test.py`."""
 
 import itertools
@@ -34,7 +34,7 @@ def config_of(server, key):
                            ("MaxRequestsPerWindow", "MaxRequestsInQueue", "WindowMillis"))
 
 
-# ------------------------------------------------------------------- 3.1 and 3.2, what a key gets
+# ----------------------------------------------------------------- 3.1 and 3.2, limits of a key
 
 ENTRIES = """{"keys": [
   {"key_pattern": "exact", "max_requests_per_window": 11},
@@ -107,7 +107,7 @@ def test_request_wins_over_file_and_flags(with_rules, expect):
 
 @pytest.fixture
 def try_with(try_start, tmp_path):
-    """Starts a server with this text as its file: it, or what its end was like."""
+    """Starts a server with this text as its file: returns it, or a description of its end."""
     def try_it(text, *flags):
         path = tmp_path / "limits.json"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -121,7 +121,7 @@ def try_with(try_start, tmp_path):
 
 @pytest.fixture
 def start_with(try_with, expect):
-    """The same for a file that is fine."""
+    """The same for a valid file."""
     def start(text, *flags):
         server = try_with(text, *flags)
         if isinstance(server, str):
@@ -142,7 +142,7 @@ def entry(**fields):
 @pytest.mark.parametrize("text", ["{}", '{"keys":[]}', '{"keys":null}', ' \n{"KEYS":[]}\n',
                                   entry(), entry(key_pattern_is_regex=True),
                                   entry(window_millis=3_600_001)])
-def test_file_that_is_fine(try_with, expect, text):
+def test_valid_file(try_with, expect, text):
     server = try_with(text)
     expect(brief(server), gocc="it starts")
 
@@ -163,7 +163,7 @@ def test_odd_file(try_with, expect, text, key, gocc):
     server = try_with(text)
     if not isinstance(server, str):
         permit(server, key)
-        # A key with windows of 5 ms may be gone before it is seen.
+        # A key with windows of 5 ms may expire before it is observed.
         limits = limits_of(server, key)
         server = limits[0] if limits else gocc
     expect(server, gocc=gocc, ours=LINE, topic="config file")
@@ -274,7 +274,7 @@ KEYS = [f"key{number}" for number in range(12)]
 
 @pytest.fixture
 def reloading(start_with):
-    """A server whose file says 10 for all keys, and a few of these."""
+    """A server with a limit of 10 for all keys in its file, and a few of these keys."""
     server = start_with(for_all(10))
     for key in KEYS:
         assert permit(server, key) == 200
@@ -282,7 +282,7 @@ def reloading(start_with):
 
 
 def until_taken_or_refused(server, taken, seconds=10):
-    """A change that gocc takes, and our server refuses with a line in its log."""
+    """Waits for a change that gocc takes, and our server refuses with a line in its log."""
     settles(lambda: taken() or any("refused" in line["message"] for line in server.log), seconds)
 
 
@@ -294,9 +294,9 @@ def all_have(server, limit):
 def test_change_in_place(reloading, expect, key):
     for limit in (20, 30):
         reloading.file.write_text(for_all(limit))
-        expect(settles(all_have(reloading, limit), 10), gocc=True, of="keys that live")
+        expect(settles(all_have(reloading, limit), 10), gocc=True, of="live keys")
         permit(reloading, f"{key}{limit}")
-        expect(limits_of(reloading, f"{key}{limit}")[0], gocc=limit, of="keys that come")
+        expect(limits_of(reloading, f"{key}{limit}")[0], gocc=limit, of="new keys")
 
 
 @pytest.mark.section("3.5")
@@ -383,7 +383,7 @@ def test_negative_limit_for_a_live_key_denies_all(reloading, expect):
 
 
 @pytest.mark.section("3.5")
-def test_negative_queue_for_a_live_key_is_none(reloading, expect):
+def test_negative_queue_disables_the_queue_of_a_live_key(reloading, expect):
     reloading.file.write_text(for_all(1, max_requests_in_queue=-1))
     until_taken_or_refused(reloading, lambda: limits_of(reloading, KEYS[0])[1] == -1)
     with Peer(reloading) as peer:
@@ -401,12 +401,12 @@ def test_negative_window_for_a_live_key_ends_gocc(reloading, expect):
 
 
 @pytest.mark.section("3.5")
-def test_counts_and_line_go_on(reloading, expect):
+def test_counts_and_queue_survive_a_change(reloading, expect):
     key = KEYS[0]
     for _ in range(9):
         permit(reloading, key)
     with waiter(reloading, key), waiter(reloading, key):
-        reloading.file.write_text(for_all(5))  # lower: nobody is served
+        reloading.file.write_text(for_all(5))  # lower: no waiter is served
         assert settles(all_have(reloading, 5), 10)
         expect(counts_of(reloading, key), gocc=(10, 0, 2))
 
@@ -435,7 +435,7 @@ def test_raised_limit_while_someone_waits(reloading, expect):
 
 
 @pytest.mark.section("3.5")
-def test_entry_taken_out_gives_back_the_flags(start_with, expect, key):
+def test_removed_entry_restores_the_flags(start_with, expect, key):
     server = start_with(for_all(10, max_requests_in_queue=5, window_millis=4_000_000))
     permit(server, key)
     server.file.write_text('{"keys":[  ]}')
@@ -443,8 +443,8 @@ def test_entry_taken_out_gives_back_the_flags(start_with, expect, key):
 
 
 @pytest.mark.section("3.5")
-def test_queue_of_0_by_flag_comes_back(start_with, expect, key):
-    """gocc never gives a live key a 0."""
+def test_queue_of_0_by_flag_is_restored(start_with, expect, key):
+    """gocc never sets a live key to 0."""
     server = start_with(for_all(10, max_requests_in_queue=5), "--max-requests-in-queue", "0")
     permit(server, key)
     server.file.write_text('{"keys":[  ]}')
@@ -453,7 +453,7 @@ def test_queue_of_0_by_flag_comes_back(start_with, expect, key):
 
 
 @pytest.mark.section("2.5")
-def test_change_elsewhere_and_what_a_request_has_set(reloading, expect, key):
+def test_change_of_another_key_and_overrides_of_a_request(reloading, expect, key):
     permit(reloading, key, "maxRequests=5&maxRequestsInQueue=6")
     reloading.file.write_text(rules(*json.loads(for_all(10))["keys"],
                                     {"key_pattern": KEYS[0], "max_requests_per_window": 20}))
@@ -463,7 +463,7 @@ def test_change_elsewhere_and_what_a_request_has_set(reloading, expect, key):
 
 
 @pytest.mark.section("2.5")
-def test_change_and_what_a_request_has_set(reloading, expect, key):
+def test_change_and_overrides_of_a_request(reloading, expect, key):
     permit(reloading, key, "maxRequests=5&maxRequestsInQueue=6")
     reloading.file.write_text(for_all(20))
     assert settles(lambda: limits_of(reloading, KEYS[0])[0] == 20, 10)
@@ -473,7 +473,7 @@ def test_change_and_what_a_request_has_set(reloading, expect, key):
 
 @pytest.mark.section("2.1")
 def test_window_of_another_length_begins_with_the_change(start_with, expect, key):
-    """Its counts go on until its end; who waits is served then, not earlier."""
+    """Its counts continue until its end; waiters are served then, not earlier."""
     server = start_with(for_all(1))
     early = []
 
@@ -516,7 +516,7 @@ def test_change_does_not_move_a_window_of_the_same_length(start_with, expect, ke
 
 
 @pytest.mark.section("2.7")
-def test_change_is_no_use_of_a_key(try_start, expect, tmp_path, key):
+def test_change_does_not_keep_a_key_alive(try_start, expect, tmp_path, key):
     path = tmp_path / "limits.json"
     path.write_text(for_all(10))
     server = try_start("--window-millis", "200", "--config-file", str(path))

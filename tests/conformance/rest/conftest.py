@@ -1,5 +1,4 @@
-"""Fixtures of the REST conformance suite: the server under test, and expect(). `run --help` tells
-how to run it."""
+"""Fixtures of the REST conformance suite: the server under test, and expect(). See `run --help`."""
 
 import collections
 import itertools
@@ -46,20 +45,20 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture
 def expect(request):
-    """expect(observed, gocc=..., ours=..., topic=...): gocc's value, or the listed one."""
+    """expect(observed, gocc=..., ours=..., topic=...): accepts gocc's value, or the listed one."""
     ASKED.clear()
     return expecter(request.config.stash[EXPECTATIONS], Case(request.node, ASKED))
 
 
 @pytest.fixture
 def key():
-    """A key that no other case uses; characters may be added at its end."""
+    """A key that no other case uses; cases may append characters."""
     return f"{RUN}-{next(KEY_NUMBERS)}."
 
 
 @pytest.fixture
 def keys(key):
-    """Such keys for a case that tries more than once."""
+    """Several such keys, for a case that tries more than once."""
     return (f"{key}{number}." for number in itertools.count())
 
 
@@ -67,7 +66,7 @@ def keys(key):
 
 @pytest.fixture(scope="session")
 def binary(request):
-    """The command of a server: its path, and the flags of every start."""
+    """The command of a server: its path, and the flags for every start."""
     path = request.config.getoption("--binary")
     if not path:
         pytest.skip("needs the binary, or a server with flags of its own (--binary)")
@@ -76,7 +75,7 @@ def binary(request):
 
 @pytest.fixture(scope="session")
 def shared(request):
-    """Servers that several cases use, by their flags."""
+    """Servers shared by cases, by their flags."""
     servers = {}
 
     def get(*flags):
@@ -92,7 +91,7 @@ def shared(request):
 
 @pytest.fixture(scope="session")
 def running(request):
-    """The server of --url, if that is given, and how long its windows are."""
+    """The server of --url, if given, and the length of its windows."""
     url = request.config.getoption("--url")
     if not url:
         return None
@@ -108,7 +107,7 @@ def running(request):
 
 @pytest.fixture
 def server(request, shared, running):
-    """For cases that do not care how long windows are: an hour, unless --url says otherwise."""
+    """For cases that accept any length of windows: an hour, unless --url names a server."""
     chosen = running or shared(*HOUR)
     request.node.stash[SERVERS] = [chosen]
     yield chosen
@@ -117,7 +116,7 @@ def server(request, shared, running):
 
 @pytest.fixture
 def steady(server, running):
-    """For cases whose counts must hold."""
+    """For cases with counts that no window's end may reset."""
     if running and running.window_s < 60:
         pytest.skip("needs windows of a minute or longer (--window-millis 3600000)")
     return server
@@ -137,7 +136,7 @@ def ticking(request, shared, running):
 
 @pytest.fixture
 def try_start(request, binary):
-    """Starts a server of the case's own: it, or the StartFailed that says how it ended."""
+    """Starts a server of the case's own: returns it, or a StartFailed with the reason."""
     servers = request.node.stash[SERVERS] = []
 
     def start(*flags, **options):
@@ -155,7 +154,7 @@ def try_start(request, binary):
 
 @pytest.fixture
 def start(try_start, expect):
-    """Starts a server of the case's own, which is expected to start."""
+    """Starts a server of the case's own, which must start."""
     def start_it(*flags, **options):
         result = try_start(*flags, **options)
         if isinstance(result, StartFailed):
@@ -167,7 +166,7 @@ def start(try_start, expect):
 
 @pytest.fixture
 def run_binary(binary):
-    """Runs the binary to its end, with these arguments alone unless it should serve."""
+    """Runs the binary until its end, with only these arguments unless it should serve."""
     def run(*arguments, environment=None, serves=False):
         path, *always = binary
         words = [*always, "--port", "0", *arguments] if serves else arguments

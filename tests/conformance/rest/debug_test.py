@@ -1,4 +1,4 @@
-"""Section 1.5: what /debug shows, byte for byte.
+"""Section 1.5: the output of /debug, byte for byte.
 Run: `run --binary PATH debug_test.py`, or `run --url http://HOST:PORT debug_test.py`."""
 
 import pytest
@@ -150,7 +150,7 @@ def test_approved_may_exceed_a_lowered_limit(steady, expect, key):
     expect((state["NumApprovedThisWindow"], state["Config"]["MaxRequestsPerWindow"]), gocc=(3, 1))
 
 
-def test_looking_makes_no_key(server, expect, key):
+def test_debug_creates_no_key(server, expect, key):
     for _ in range(2):
         ask(server, "GET", f"/debug/{key}")
     expect(key in keys_of(server), gocc=False)

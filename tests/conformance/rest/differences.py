@@ -1,44 +1,44 @@
-"""Where the server differs from gocc on purpose. A case may name one of these topics, and what the
-server does instead; any other difference fails."""
+"""The intended differences from gocc. A case may name one of these topics and the server's own
+behaviour; any other difference fails."""
 
 DIFFERENCES = {
     "bodies": "an approval is the bare number and a denial is empty, unless the request accepts "
               "application/json: then both are JSON",
     "extra headers": "decided answers carry RateLimit and RateLimit-Policy, a denial Retry-After",
     "JSON bodies": 'they read {"request_id":1} and {"error":"...","key":"..."}',
-    "more paths": "/metrics and /top are there",
+    "more paths": "/metrics and /top exist",
     "cost, maxWaitMillis": "two more parameters: how many permits, and how long to wait at most",
-    "pipelining": "a client that hangs up while it waits is noticed even when it has sent more "
+    "pipelining": "the server notices a waiting client's hang-up even when it has sent more "
                   "behind its request",
     "key length": "keys above --max-key-bytes are answered with 431",
     "/debug": "above 100,000 keys the list is not sorted",
-    "queue fairness": "nobody overtakes who waits; what is freed goes to the head of the queue "
-                      "at once instead of at the window's end",
-    "wait limit": "who waits longer than asked for, or than --max-wait-millis, is denied",
-    "key decoding": "a path is split first, then each segment is decoded once, whatever its "
-                    "escapes look like; /debug/:key trims as /rate/:key does",
-    "expiry": "a key goes when it was idle for more than three windows, and never gives away "
-              "approvals when it goes",
-    "config file": "it is checked as a whole: anything wrong ends the start with exit code 2, and "
-                   "leaves the old rules in force later",
-    "reload": "replaced files, swapped links and small files are noticed too; keys whose limits "
-              "the file leaves alone keep what requests have set",
-    "file zero": '"can_queue": false says what a queue of 0 cannot say in the file',
+    "queue fairness": "newcomers never overtake waiters; freed permits go to the head of the "
+                      "queue at once instead of at the window's end",
+    "wait limit": "a request that waits longer than its own limit or --max-wait-millis is denied",
+    "key decoding": "the server splits a path first, then decodes each segment once, whatever its "
+                    "escapes are; /debug/:key trims as /rate/:key does",
+    "expiry": "a key expires after more than three idle windows, and its expiry never permits "
+              "extra approvals",
+    "config file": "the server checks it as a whole: any fault ends the start with exit code 2, "
+                   "and later leaves the old rules in force",
+    "reload": "replaced files, swapped links and small files are noticed too; keys with unchanged "
+              "limits keep the overrides of requests",
+    "file zero": '"can_queue": false disables the queue, which a queue of 0 in the file does not',
     "400 for the sentinel": "-1000000000 is out of bounds like every other negative number",
     "logs": "times are UTC; expiry is at DEBUG; 404 and 405 obey --log4xx; the format and the "
             "switches hold for every line",
-    "shutdown": "SIGTERM and SIGINT let waiters know (503), flush replies and end with exit code 0",
+    "shutdown": "SIGTERM and SIGINT answer waiters (503), flush replies and end with exit code 0",
     "limits": "heads, bodies, keys, waiters and connections are bounded, each with an answer",
-    "server-type": "the option is accepted and without effect",
-    "HTTP/2": "HTTP/1.1 alone is spoken",
+    "server-type": "the option is accepted but has no effect",
+    "HTTP/2": "only HTTP/1.1 is supported",
     "distributed mode": "there is one instance; a list of instances ends the start with exit "
                         "code 2",
     "subcommands": "benchmark is the load tool; completion knows bash, zsh and fish; version is "
                    "new; the help is in groups",
     "request bodies": "the answer does not wait for a body, 100-continue is answered, and a body "
-                      "does not hide that the client is gone",
+                      "does not hide that the client has left",
     "strictness": "folded headers, transfer encodings but chunked, a Content-Length or Host that "
-                  "comes twice, and HTTP/1.1 without Host are refused with 400",
+                  "appears twice, and HTTP/1.1 without Host are refused with 400",
     "port in use": "the start fails with exit code 2, also where another server of the kind has it",
     "exit codes": "start-up errors are one line and exit code 2, without a stack trace",
     # docs/adr/0009-where-gocc-is-not-followed.md
@@ -46,5 +46,5 @@ DIFFERENCES = {
                           "HTTP/1.2 are refused",
     "a queue of 0": "a live key goes back to a queue of 0 when the file no longer raises it",
     "lengths in the log": "they are the real ones, also of 404, 405 and what the client announced",
-    "no address in the log": "system-default does not tell the client's",
+    "no address in the log": "system-default omits the client's",
 }

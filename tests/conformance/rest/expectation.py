@@ -1,4 +1,4 @@
-"""What a case has seen, compared with what gocc does and with what is done here on purpose; and the
+"""Compares the observation of a case with gocc's behaviour and with our intended one; prints a
 table of all differences at the end of a run."""
 
 import copy
@@ -37,12 +37,12 @@ class Difference:
 
 
 def named(rows):
-    """Parameters of a table whose first column is the row's name."""
+    """Parameters from a table; its first column names the rows."""
     return [pytest.param(*row[1:], id=row[0]) for row in rows]
 
 
 def by_first(rows):
-    """Parameters of a table whose first column tells its rows apart."""
+    """Parameters from a table; its first column identifies the rows."""
     return [pytest.param(*row, id=str(row[0])) for row in rows]
 
 
@@ -56,7 +56,7 @@ def shown(value):
 
 
 def from_where_they_differ(one, other):
-    """Both texts without what they have in common in front, if they are too long for a column."""
+    """Both texts without their common prefix, if they are too long for a column."""
     common = len(os.path.commonprefix([one, other])) - 4
     if max(len(one), len(other)) <= COLUMNS["gocc"] or common < 4:
         return one, other
@@ -68,7 +68,7 @@ def cut(text, width):
 
 
 class Expectations:
-    """Of a whole run."""
+    """The expectations of a whole run."""
 
     def __init__(self, target):
         self.target = target
@@ -76,7 +76,7 @@ class Expectations:
         self.differences = []
 
     def check(self, case, observed, gocc, ours, topic):
-        """Complains, as text, or returns None."""
+        """Returns a complaint as text, or None."""
         if topic is not None and topic not in DIFFERENCES:
             raise ValueError(f"{topic!r} is not listed in differences.py")
         is_goccs = observed == gocc
@@ -104,7 +104,7 @@ class Expectations:
             self.differences.append(difference)
 
     def table(self):
-        """The lines of the table, or one that says that there is none."""
+        """The lines of the table, or one line when there is no difference."""
         unlisted = sum(each.topic is None for each in self.differences)
         lines = [f"{self.agreed} observations are as gocc's; {len(self.differences)} differ, "
                  f"{unlisted} of them not listed"]
@@ -123,11 +123,11 @@ class Expectations:
 
 
 class Case:
-    """One test, for messages."""
+    """One test, with its requests for messages."""
 
     def __init__(self, node, asked):
         marker = node.get_closest_marker("section")
-        assert marker, f"{node.name} says no section"
+        assert marker, f"{node.name} has no section"
         self.section = marker.args[0]
         self.behaviour = node.originalname.removeprefix("test_").replace("_", " ")
         if hasattr(node, "callspec"):
@@ -135,7 +135,7 @@ class Case:
         self._asked = asked
 
     def asked(self):
-        """The last requests, the newest last."""
+        """The last requests, newest last."""
         return self._asked[-4:] or ["(nothing over HTTP)"]
 
 
@@ -144,7 +144,7 @@ def expecter(run, case):
     def expect(observed, *, gocc, ours=None, topic=None, of=None):
         __tracebackhide__ = True
         named = case
-        if of:  # one of several things that a case looks at
+        if of:  # one of several observations of a case
             named = copy.copy(case)
             named.behaviour = f"{case.behaviour}, {of}"
         complaint = run.check(named, observed, gocc, ours, topic)

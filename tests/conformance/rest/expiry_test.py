@@ -1,4 +1,4 @@
-"""Section 2.7: how keys come, and go when they are idle for three windows.
+"""Section 2.7: how keys are created, and how they expire after three idle windows.
 Run: `run --binary PATH expiry_test.py`, or `run --url http://HOST:PORT expiry_test.py`."""
 
 import itertools
@@ -14,8 +14,8 @@ pytestmark = pytest.mark.section("2.7")
 
 
 def idle(server, key, use):
-    """Uses a key and leaves it alone: how many windows later it was gone at the latest, and how
-    many it lived at least. Looking at it all the time does not keep it."""
+    """Uses a key once and then only observes it, which does not keep it alive. Returns upper and
+    lower bounds of the windows until it expired."""
     before = time.monotonic()
     use()
     after = alive = time.monotonic()
@@ -38,17 +38,17 @@ def check_life(expect, server, keys, use):
         gone, alive = idle(server, key, lambda: use(key))
         early.append(gone < 2.8)
         return alive < 4.4
-    expect(seen(gone_in_time), gocc=True, of="gone in time")
-    expect(any(early), gocc=False, of="gone early")
+    expect(seen(gone_in_time), gocc=True, of="expired in time")
+    expect(any(early), gocc=False, of="expired early")
 
 
-def test_idle_key_goes(ticking, expect, keys):
+def test_idle_key_expires(ticking, expect, keys):
     check_life(expect, ticking, keys, lambda key: permit(ticking, key))
 
 
 @pytest.mark.parametrize("what", ["an approval", "a denial", "a release"])
 def test_use_keeps_a_key(ticking, expect, key, what):
-    """Two windows after it came: otherwise it would be gone a window or two later."""
+    """Two windows after its creation: otherwise it would expire a window or two later."""
     def use():
         if what == "a release":
             release(ticking, key)
@@ -57,26 +57,26 @@ def test_use_keeps_a_key(ticking, expect, key, what):
 
     permit(ticking, key, "maxRequests=1")
     time.sleep(2 * ticking.window_s)
-    expect(idle(ticking, key, use)[0] < 2.8, gocc=False, of="gone early")
+    expect(idle(ticking, key, use)[0] < 2.8, gocc=False, of="expired early")
 
 
 @pytest.mark.parametrize("what", ["/debug/:key", "DELETE"])
-def test_key_is_not_made_by(ticking, expect, key, what):
+def test_key_is_not_created_by(ticking, expect, key, what):
     ask(ticking, *{"/debug/:key": ("GET", f"/debug/{key}"),
                    "DELETE": ("DELETE", f"/rate/{key}/1")}[what])
     expect(state_of(ticking, key), gocc=None)
 
 
-def test_key_that_is_gone_is_forgotten(ticking, expect, key):
+def test_expired_key_is_forgotten(ticking, expect, key):
     permit(ticking, f"{key}other")
-    usual = limits_of(ticking, f"{key}other")
+    defaults = limits_of(ticking, f"{key}other")
     permit(ticking, key, "maxRequests=7&maxRequestsInQueue=3")
     assert settles(lambda: state_of(ticking, key) is None, 30)
     permit(ticking, key)
-    expect(limits_of(ticking, key) == usual, gocc=True)
+    expect(limits_of(ticking, key) == defaults, gocc=True)
 
 
-def test_key_that_comes_again_begins_a_new_window(ticking, expect, keys):
+def test_returning_key_begins_a_new_window(ticking, expect, keys):
     early = []
     for key in itertools.islice(keys, 2):
         permit(ticking, key)
@@ -90,7 +90,7 @@ def test_key_that_comes_again_begins_a_new_window(ticking, expect, keys):
 
 
 def test_key_stays_while_someone_waits(ticking, expect, key):
-    """Six windows of nothing but waiting; the key lives until the last one is served."""
+    """Six windows with only waiters; the key lives until the last one is served."""
     permit(ticking, key, "maxRequests=1")
     peers = [Peer(ticking) for _ in range(6)]
     for peer in peers:
@@ -103,7 +103,7 @@ def test_key_stays_while_someone_waits(ticking, expect, key):
 
 
 @pytest.mark.parametrize("count, gocc", by_first([(2_000, 2_000)]))
-def test_keys_are_not_few(steady, expect, key, count, gocc):
+def test_many_keys_live_at_once(steady, expect, key, count, gocc):
     with Peer(steady) as peer:
         for first in range(0, count, 500):
             peer.send(b"".join(request("POST", f"/rate/{key}{number}")

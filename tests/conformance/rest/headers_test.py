@@ -1,5 +1,5 @@
-"""Sections 1.6 and 1.8: /healthz, and which request headers matter. What the log makes of them,
-logging_*_test.py ask. Run: `run --binary PATH headers_test.py`, or
+"""Sections 1.6 and 1.8: /healthz, and the effect of request headers. logging_*_test.py check their
+effect on the log. Run: `run --binary PATH headers_test.py`, or
 `run --url http://HOST:PORT headers_test.py`."""
 
 import pytest
@@ -22,7 +22,7 @@ def test_health_is_empty_whatever_is_accepted(server, expect, accept):
 
 
 @pytest.mark.section("1.8")
-@pytest.mark.parametrize("host", ["localhost", "elsewhere.example", "10.0.0.1:1", "[::1]:80", ""])
+@pytest.mark.parametrize("host", ["localhost", "other.example", "10.0.0.1:1", "[::1]:80", ""])
 def test_host_does_not_matter(server, expect, key, host):
     answer = ask(server, "POST", f"/rate/{key}", f"Host: {host}", version="1.0")
     expect(answer.status, gocc=200)

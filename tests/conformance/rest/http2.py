@@ -1,4 +1,4 @@
-"""As much HTTP/2 as it takes to ask a question: literal headers, one frame at a time."""
+"""A minimal HTTP/2 client: literal headers, one frame at a time."""
 
 import struct
 
@@ -17,8 +17,8 @@ def frame(kind, flags, stream, payload=b""):
 
 
 class Http2Peer(Peer):
-    """One connection by prior knowledge. `settings` is None where HTTP/2 is not spoken; `refusal`
-    is what came instead."""
+    """One connection by prior knowledge. `settings` is None when the server has no HTTP/2;
+    `refusal` is its answer instead."""
 
     def __init__(self, server):
         super().__init__(server)
@@ -40,7 +40,7 @@ class Http2Peer(Peer):
         return self._last
 
     def ask_on(self, stream, path, method=POST):
-        """A request on a stream of its own."""
+        """Sends a request on a new stream."""
         ASKED.append(f"POST {path} HTTP/2")
         block = bytes([method, SCHEME_HTTP, PATH, len(path)]) + path.encode()
         block += bytes([AUTHORITY, 9]) + b"localhost"
@@ -55,7 +55,7 @@ class Http2Peer(Peer):
         return head[3], head[4], int.from_bytes(head[5:], "big") & 0x7FFFFFFF, payload
 
     def answer(self, stream):
-        """Whether it is 200, and the body."""
+        """Reads an answer: whether its status is 200, and its body."""
         is_200, body = False, b""
         while True:
             kind, flags, of, payload = self.read_frame()

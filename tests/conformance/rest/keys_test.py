@@ -1,4 +1,4 @@
-"""Section 1.2: which key a path means. What the server made of it, /debug tells.
+"""Section 1.2: the key of a path. /debug shows the key that the server created.
 Run: `run --binary PATH keys_test.py`, or `run --url http://HOST:PORT keys_test.py`."""
 
 import string
@@ -15,12 +15,12 @@ BARE = set((string.ascii_letters + string.digits + "-_.~$&+,/:;=@").encode())
 
 
 def keys_with(server, mark):
-    """The live keys in which `mark` stands, with KEY in its place."""
+    """The live keys that contain `mark`, with KEY in its place."""
     return sorted(key.replace(mark, "KEY") for key in keys_of(server) if mark in key)
 
 
 def made_by(server, mark, path):
-    """The keys that a request for this path has made; KEY stands for the mark."""
+    """The keys that a request for this path created; KEY replaces the mark."""
     assert ask(server, "POST", "/rate/" + path.replace("KEY", mark)).status == 200
     keys = keys_with(server, mark)
     return keys[0] if len(keys) == 1 else keys
@@ -55,7 +55,7 @@ def test_escapes_of_the_query_do_not_matter(server, expect, key, query):
     ("%%%02x", lambda byte: byte not in BARE and "%02x" % byte == "%02X" % byte,
      lambda byte: True)]))
 def test_every_byte_escaped(server, expect, key, form, gocc, ours):
-    """Observed is which bytes are decoded."""
+    """Observes the bytes that the server decodes."""
     with Peer(server) as peer:
         peer.send(b"".join(request("POST", f"/rate/{key}{byte}-{form % byte}-")
                            for byte in range(256)))
@@ -81,7 +81,7 @@ def ranges(numbers):
 
 
 def test_every_byte_as_it_is(server, expect, key):
-    """All but blanks, control bytes, and %, / and ?, which mean something else."""
+    """All except blanks, control bytes, and %, / and ?, which have another meaning."""
     taken = [byte for byte in range(0x21, 256) if chr(byte) not in "%/?\x7f"]
     with Peer(server) as peer:
         for byte in taken:
@@ -117,7 +117,7 @@ def test_white_space_is_trimmed(server, expect, key, blank):
 
 
 @pytest.mark.parametrize("text", NO_WHITE_SPACE)
-def test_what_is_no_white_space_stays(server, expect, key, text):
+def test_other_characters_are_not_trimmed(server, expect, key, text):
     inner = bytes.fromhex(text[1:].replace("%", "")) if text != "+" else b"+"
     inner = inner.decode(errors="replace")
     expect(made_by(server, key, f"{text}KEY{text}"), gocc=f"{inner}KEY{inner}")
@@ -138,16 +138,16 @@ def test_debug_does_not_trim(server, expect, key):
 # ------------------------------------------------------------------------------------ other places
 
 def test_debug_key_is_the_rest_of_the_path(server, expect, key):
-    """A literal slash and more; the key itself, gocc can only show in /debug."""
+    """A literal slash and more; gocc shows the key itself only in /debug."""
     permit(server, f"{key}%2Fb")
     expect(state_of(server, f"{key}/b") is not None, gocc=False, ours=True, topic="key decoding")
-    expect(state_of(server, f"{key}%2Fb") is not None, gocc=True, of="as it was made")
+    expect(state_of(server, f"{key}%2Fb") is not None, gocc=True, of="as it was created")
 
 
 @pytest.mark.parametrize("path, gocc", by_first([
     ("%20x", True), ("%C3%A5", True), ("a!b", True), ("a%2Fb", True), ("%41", True),
     ("%c3%a5", True), ("a+b", True)]))
-def test_debug_finds_what_rate_made(server, expect, key, path, gocc):
+def test_debug_finds_the_key_of_rate(server, expect, key, path, gocc):
     permit(server, f"{key}{path}")
     expect(ask(server, "GET", f"/debug/{key}{path}").status == 200, gocc=gocc)
 
@@ -160,7 +160,7 @@ def test_release_id_is_the_rest_of_the_path(steady, expect, key, path):
     expect((status, counts_of(steady, key)), gocc=(200, (0, 0, 0)))
 
 
-def test_an_escape_in_the_id_freezes_the_key(steady, expect, key):
+def test_an_escape_in_the_id_keeps_the_key_undecoded(steady, expect, key):
     permit(steady, f"{key}%20x")
     release(steady, f"{key}%20x", "a%2Fb")
     expect(counts_of(steady, f"{key}%20x"), gocc=(1, 0, 0), ours=(0, 0, 0), topic="key decoding")

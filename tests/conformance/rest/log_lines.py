@@ -1,4 +1,4 @@
-"""What the cases about the log share: servers with flags of their own, and their lines."""
+"""Shared by the cases about the log: servers with flags of their own, and their lines."""
 
 import time
 
@@ -17,7 +17,7 @@ TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
 
 @pytest.fixture
 def logging(shared, expect):
-    """A server that several cases share; that it does not start is a difference."""
+    """A server shared by cases; a failed start is a difference."""
     def get(*flags):
         try:
             return shared(*flags)
@@ -27,8 +27,8 @@ def logging(shared, expect):
 
 
 def lines_after(server, action):
-    """The JSON lines that `action` makes: all that come before those of a request behind it, and a
-    moment later, as other cores may write later."""
+    """The JSON lines of `action`: all lines before those of a later request, and of a moment after
+    it, since other shards may write later."""
     before = len(server.log)
     action()
     mark = f"end-{time.monotonic_ns()}"

@@ -1,5 +1,5 @@
-"""Section 4.5, and what 1.8 says of the log: the line that a request leaves, as JSON. What gocc
-prints is the measure, also where its specification says less.
+"""Section 4.5, and 1.8 about the log: the line of a request, as JSON. gocc's output is the
+reference, also where its specification is silent.
 Run: `run --binary PATH logging_requests_test.py`."""
 
 import pytest
@@ -15,7 +15,7 @@ CASES = ["200", "204", "400", "404 of a key", "404", "405", "429", "499"]
 
 
 def one_of_each(server, key):
-    """A request for each of CASES, and where it asks."""
+    """Sends a request for each of CASES; returns their targets."""
     paths = {"200": f"/rate/{key}", "204": f"/rate/{key}204", "400": f"/rate/{key}400",
              "404 of a key": f"/debug/{key}404", "404": f"/{key}404", "405": f"/rate/{key}405",
              "429": f"/rate/{key}429", "499": f"/rate/{key}499"}
@@ -41,10 +41,10 @@ def test_switches(logging, expect, key, flags, gocc, ours):
     server = logging(*HOUR, NO_SOURCE, *flags.split())
     paths = {}
     lines = of_requests(lines_after(server, lambda: paths.update(one_of_each(server, key))))
-    told = [name for name in CASES
+    logged = [name for name in CASES
             if any(line["request"]["path"] == paths[name]
                    and line["response"]["status"] == int(name[:3]) for line in lines)]
-    expect(", ".join(told), gocc=", ".join(gocc), ours=", ".join(ours), topic="logs")
+    expect(", ".join(logged), gocc=", ".join(gocc), ours=", ".join(ours), topic="logs")
 
 
 @pytest.mark.parametrize("name, gocc", by_first([
@@ -78,16 +78,16 @@ def test_fields_of_a_request(logging, expect, key):
     server = logging(*ALL)
     line = line_of(server, "POST", f"/rate/{key}?maxRequests=5&x=%20", "Referer: http://a/b")
     expect(list(line), gocc=["time", "level", "message", "request", "response"])
-    asked, told = line["request"], line["response"]
+    asked, logged = line["request"], line["response"]
     expect(list(asked), of="request", gocc=[
         "time", "method", "host", "path", "query", "params", "route", "referer", "length",
         "header"])
-    expect(list(told), gocc=["time", "latency", "status", "length"], of="response")
+    expect(list(logged), gocc=["time", "latency", "status", "length"], of="response")
     expect({name: asked[name] for name in asked if name not in ("time", "header")}, of="values",
            gocc={"method": "POST", "host": "localhost", "path": f"/rate/{key}",
                  "query": "maxRequests=5&x=%20", "params": {"key": key}, "route": "/rate/:key",
                  "referer": "http://a/b", "length": 0})
-    expect(told["status"], gocc=200, of="status")
+    expect(logged["status"], gocc=200, of="status")
 
 
 @pytest.mark.parametrize("where", ["request", "response"])
@@ -117,15 +117,15 @@ def test_latency_is_in_nanoseconds(logging, expect, ticking, key):
     ("404", "GET", "/KEY", "", {}, "/KEY")]))
 def test_route_and_params(logging, expect, key, method, target, route, params, path):
     asked = line_of(logging(*ALL), method, target.replace("KEY", key))["request"]
-    told = {name: value.replace(key, "KEY") for name, value in asked["params"].items()}
-    expect((asked["route"], told, asked["path"].replace(key, "KEY")), gocc=(route, params, path))
+    logged = {name: value.replace(key, "KEY") for name, value in asked["params"].items()}
+    expect((asked["route"], logged, asked["path"].replace(key, "KEY")), gocc=(route, params, path))
 
 
-@pytest.mark.parametrize("path, told, ours", by_first([
+@pytest.mark.parametrize("path, logged, ours", by_first([
     ("%41%20KEY", "%41%20KEY", "A KEY"), ("%20KEY", " KEY", " KEY")]))
-def test_params_are_not_trimmed(logging, expect, key, path, told, ours):
+def test_params_are_not_trimmed(logging, expect, key, path, logged, ours):
     asked = line_of(logging(*ALL), "POST", f"/rate/{path.replace('KEY', key)}")["request"]
-    expect(asked["params"]["key"].replace(key, "KEY"), gocc=told, ours=ours, topic="key decoding")
+    expect(asked["params"]["key"].replace(key, "KEY"), gocc=logged, ours=ours, topic="key decoding")
 
 
 @pytest.mark.parametrize("target, route", by_first([
@@ -167,10 +167,10 @@ def test_id_of_the_request(logging, expect, key, headers, gocc):
 
 
 def test_headers_of_the_request(logging, expect, key):
-    """Their names as Go writes them, each with all its values; Host is not among them."""
-    told = line_of(logging(*ALL), "POST", f"/rate/{key}", "Accept: a/b, c/d", "x-a: 1",
+    """Names in Go's canonical form, each with all its values; Host is not among them."""
+    logged = line_of(logging(*ALL), "POST", f"/rate/{key}", "Accept: a/b, c/d", "x-a: 1",
                    "X-A: 2", "user-AGENT: me", "X-EMPTY:")["request"]["header"]
-    expect(told, gocc={"Accept": ["a/b, c/d"], "X-A": ["1", "2"], "User-Agent": ["me"],
+    expect(logged, gocc={"Accept": ["a/b, c/d"], "X-A": ["1", "2"], "User-Agent": ["me"],
                        "X-Empty": [""]})
 
 

@@ -1,6 +1,6 @@
-"""Section 4.5, and what 1.8 says of the log: where lines go, what they look like, which levels are
-written, and what is told of refused requests. What gocc prints is the measure, also where its
-specification says less. Run: `run --binary PATH logging_test.py`."""
+"""Section 4.5, and 1.8 about the log: the output of lines, their format, the levels written, and
+the lines of refused requests. gocc's output is the reference, also where its specification is
+silent. Run: `run --binary PATH logging_test.py`."""
 
 import datetime
 import struct
@@ -21,7 +21,7 @@ UUID4 = r"gcc-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12
 # -------------------------------------------------------------------------------- where lines go
 
 def start_lines(server):
-    """How many lines stand on stdout as JSON, on stdout as text, and on stderr."""
+    """The number of lines on stdout as JSON, on stdout as text, and on stderr."""
     settles(lambda: server.log or server.errors, 10)
     time.sleep(0.1)
     return [bool(count) for count in (len(server.log) - len(server.lines()), len(server.lines()),
@@ -53,10 +53,10 @@ def test_address_that_is_no_json_with_port_0(start, expect):
     expect(len(server.lines()), gocc=1, ours=0, topic="logs")
 
 
-# ----------------------------------------------------------------------------------- what is a line
+# ------------------------------------------------------------------------------ format of a line
 
 def last_start_line(server):
-    """With the port; gocc writes it when it serves already."""
+    """The line with the port; gocc writes it when it already serves."""
     assert settles(lambda: any("port" in line for line in server.log), 10)
     return [line for line in server.log if "port" in line][-1]
 
@@ -88,13 +88,13 @@ def test_time(start, expect):
 
 
 def test_time_zone(start, expect, tmp_path):
-    """In a zone nine hours ahead of UTC, given as a file as the system has them."""
+    """In a zone nine hours ahead of UTC, given as a file like those of the system."""
     zone = tmp_path / "nine"
     zone.write_bytes(b"TZif" + bytes(16) + struct.pack(">6I", 0, 0, 0, 0, 1, 4)
                      + struct.pack(">iBB", 9 * 3600, 0, 0) + b"NIN\0")
     line = last_start_line(start(environment={"TZ": str(zone)}))
-    told = datetime.datetime.fromisoformat(line["time"].removesuffix("Z"))
-    hours = (told - datetime.datetime.utcnow()).total_seconds() / 3600
+    logged = datetime.datetime.fromisoformat(line["time"].removesuffix("Z"))
+    hours = (logged - datetime.datetime.utcnow()).total_seconds() / 3600
     expect(round(hours), gocc=9, ours=0, topic="logs")
 
 
@@ -105,7 +105,7 @@ def test_last_start_line_has_the_port(start, expect):
     expect((line["level"], line["port"], line is server.log[-1]), gocc=("INFO", port, True))
 
 
-def test_start_lines_tell_the_settings(start, expect):
+def test_start_lines_have_the_settings(start, expect):
     server = start("--max-requests", "4321", "--window-millis", "54321",
                    "--max-requests-in-queue", "65432")
     last_start_line(server)
@@ -119,17 +119,17 @@ def test_start_lines_tell_the_settings(start, expect):
     ("DEBUG", (True, True)), ("INFO", (True, True)), ("WARN", (False, True)),
     ("ERROR", (False, False))]))
 def test_level(start, expect, key, level, gocc):
-    """Whether INFO of the start, and WARN of a refused request, are written."""
+    """Whether the server writes INFO of the start and WARN of a refused request."""
     server = start("--log-level", level, port=free_port())
     permit(server, key, "canWait=x")
 
-    def told():
+    def logged():
         lines = list(server.log)
         return (any(line.get("level") == "INFO" for line in lines),
                 any(line.get("key") == key for line in lines))
-    settles(lambda: told() == gocc, 10)
-    time.sleep(0.3)  # for what should not come
-    expect(told(), gocc=gocc)
+    settles(lambda: logged() == gocc, 10)
+    time.sleep(0.3)  # time for lines that should not appear
+    expect(logged(), gocc=gocc)
 
 
 @pytest.mark.parametrize("level, gocc", [("DEBUG", True), ("INFO", False)])
@@ -143,16 +143,16 @@ def test_debug_lines(start, expect, key, level, gocc):
 
 
 @pytest.mark.parametrize("level, gocc, ours", by_first([("DEBUG", 1, 1), ("INFO", 1, 0)]))
-def test_expiry_is_told(start, expect, key, level, gocc, ours):
+def test_expiry_is_logged(start, expect, key, level, gocc, ours):
     server = start("--log-level", level, "--window-millis", "20")
     began = ask(server, "POST", f"/rate/{key}")
     assert began.status == 200 and settles(lambda: state_of(server, f"{key}") is None, 30)
 
-    def told():  # looking for it is told as well, with WARN
+    def logged():  # state_of() causes a line as well, with WARN
         return [line for line in server.log if line.get("key") == key and line["level"] != "WARN"
                 and "tarted" not in line["message"]]
-    settles(told, 10 if ours else 0.5)
-    expect(len(told()), gocc=gocc, ours=ours, topic="logs")
+    settles(logged, 10 if ours else 0.5)
+    expect(len(logged()), gocc=gocc, ours=ours, topic="logs")
 
 
 # ------------------------------------------------------------------------------ lines of the app
@@ -174,29 +174,28 @@ DISABLED = [
      "KEY")]
 
 
-def check_refused(server, expect, key, method, target, message, told):
+def check_refused(server, expect, key, method, target, message, logged_key):
     lines = lines_after(server, lambda: ask(server, method, target.replace("KEY", key),
                                             f"{MARK}: abc"))
     wanted = {"level": "WARN", "message": message, "correlation-id": "abc",
-              "key": told.replace("KEY", key)}
+              "key": logged_key.replace("KEY", key)}
     expect([{name: value for name, value in line.items() if name not in ("time", "source")}
             for line in lines], gocc=[wanted])
     expect([name for line in lines for name in line if name not in ("source",)],
            gocc=["time", "level", "message", "correlation-id", "key"], of="order")
 
 
-@pytest.mark.parametrize("method, target, message, told", REFUSED,
+@pytest.mark.parametrize("method, target, message, logged_key", REFUSED,
                          ids=[f"{row[0]} {row[1]}" for row in REFUSED])
-def test_refused_request_is_told(logging, expect, key, method, target, message, told):
-    check_refused(logging(*HOUR), expect, key, method, target, message, told)
+def test_refused_request_is_logged(logging, expect, key, method, target, message, logged_key):
+    check_refused(logging(*HOUR), expect, key, method, target, message, logged_key)
 
 
-@pytest.mark.parametrize("method, target, message, told", DISABLED,
+@pytest.mark.parametrize("method, target, message, logged_key", DISABLED,
                          ids=[f"{row[0]} {row[1]}" for row in DISABLED])
-def test_request_with_a_disabled_parameter_is_told(logging, expect, key, method, target, message,
-                                                   told):
+def test_disabled_parameter_is_logged(logging, expect, key, method, target, message, logged_key):
     server = logging(*HOUR, "--requests-can-set-rate=false", "--requests-can-mod-queue=false")
-    check_refused(server, expect, key, method, target, message, told)
+    check_refused(server, expect, key, method, target, message, logged_key)
 
 
 @pytest.mark.section("1.8")
@@ -218,7 +217,7 @@ def test_made_up_correlation_ids_differ(logging, expect, key):
     expect(len({line["correlation-id"] for line in lines}), gocc=5)
 
 
-def test_release_of_an_unknown_key_is_told(logging, expect, key):
+def test_release_of_an_unknown_key_is_logged(logging, expect, key):
     server = logging(*HOUR)
     lines = lines_after(server, lambda: ask(server, "DELETE", f"/rate/{key}/1", f"{MARK}: abc"))
     expect([(line["level"], line.get("key"), line.get("correlation-id")) for line in lines],
@@ -227,7 +226,7 @@ def test_release_of_an_unknown_key_is_told(logging, expect, key):
            gocc=["Received release request for unknown instance"], of="words")
 
 
-def test_look_at_an_unknown_key_is_told_twice(logging, expect, key):
+def test_debug_of_an_unknown_key_is_logged_twice(logging, expect, key):
     server = logging(*HOUR)
     lines = lines_after(server, lambda: ask(server, "GET", f"/debug/{key}", f"{MARK}: abc"))
     expect([(line["level"], line.get("key"), "correlation-id" in line) for line in lines],
@@ -237,7 +236,7 @@ def test_look_at_an_unknown_key_is_told_twice(logging, expect, key):
            of="words")
 
 
-def test_vanished_waiter_is_told(logging, expect, key):
+def test_waiter_that_disappears_is_logged(logging, expect, key):
     server = logging(*HOUR)
     lines = lines_after(server, lambda: wait_and_leave(server, key))
     expect([(line["level"], line.get("key"), line.get("correlation-id")) for line in lines],
@@ -248,7 +247,7 @@ def test_vanished_waiter_is_told(logging, expect, key):
 
 @pytest.mark.parametrize("what", ["an approval", "a denial", "a release", "404", "405", "a look",
                                   "a bad escape"])
-def test_nothing_is_told_of(logging, expect, key, what):
+def test_no_line_for(logging, expect, key, what):
     server = logging(*HOUR)
     permit(server, key, "maxRequests=1")
     method, target = {

@@ -1,5 +1,5 @@
-"""Section 4.5, and what 1.8 says of the log: lines as text, and those of the system's default. What
-gocc prints is the measure, also where its specification says less.
+"""Section 4.5, and 1.8 about the log: lines as text, and those of the system's default. gocc's
+output is the reference, also where its specification is silent.
 Run: `run --binary PATH logging_text_test.py`."""
 
 import re
@@ -17,7 +17,7 @@ PAIR = re.compile(r'([\w.-]+)=("(?:[^"\\]|\\.)*"|[^\s"]*)(?: |$)')
 
 
 def text_lines(server, wanted, stderr=False):
-    """The lines of text that contain `wanted`, once one is there."""
+    """The lines of text that contain `wanted`, once there is one."""
     def found():
         return [line.rstrip("\n") for line in (server.errors if stderr else server.lines())
                 if wanted in line]
@@ -57,7 +57,7 @@ def test_quotes(text_server, expect, key, path, gocc):
     expect(lines[-1].split(" key=")[-1] if lines else "", gocc=gocc)
 
 
-# Of DELETE /rate/KEY/7?a=b with the headers below.
+# The line of DELETE /rate/KEY/7?a=b with the headers below.
 REQUEST_PAIRS = [
     ("time", Like(TIME + r"\.\d{3}Z")), ("level", "INFO"), ("message", '"Incoming request"'),
     ("request.time", Like(TIME + r"\.\d{3}Z")), ("request.method", "DELETE"),
@@ -76,7 +76,7 @@ def text_of_a_request(text_server, key):
     lines = text_lines(text_server, f"request.path=/rate/{key}/7 ")
     line = lines[0] if lines else ""
     line = line.replace(key, "KEY")
-    # gocc shuffles the headers: one is enough.
+    # gocc shuffles the headers: checking one is enough.
     return re.sub(r'request\.header\.X-Request-Id=("[^"]*"|\[[^]]*\]) ', "", line)
 
 
@@ -105,7 +105,7 @@ def test_text_of_an_error(text_server, expect, key, method, path, error):
     expect(pairs_of(lines[0] if lines else "").get("error"), gocc=f'"map[{error}]"')
 
 
-def test_text_of_a_vanished_waiter(text_server, expect, key):
+def test_text_of_a_waiter_that_disappears(text_server, expect, key):
     wait_and_leave(text_server, key)
     lines = text_lines(text_server, f"request.path=/rate/{key} request.query=\"canWait")
     expect(lines[0] if lines else "", gocc=Like(r'.* level=WARN message="" .*status=499 .*'))
@@ -132,7 +132,7 @@ def test_system_default_line(system_default, expect, key):
 
 @pytest.mark.parametrize("flags, gocc", by_first([("", True), ("--log2xx", True)]))
 def test_system_default_of_requests(system_default, expect, key, flags, gocc):
-    """gocc ignores the switches there."""
+    """gocc ignores the switches for system-default."""
     server = system_default(*flags.split())
     ask(server, "POST", f"/rate/{key}", "X-B: 1")
     lines = text_lines(server, f"request.path=/rate/{key} ", stderr=True)
@@ -143,7 +143,7 @@ def test_system_default_of_requests(system_default, expect, key, flags, gocc):
 
 @pytest.mark.parametrize("text, gocc, topic", [
     ("request.ip=127.0.0.1", True, "no address in the log"), ("request.header", False, None)])
-def test_system_default_tells(system_default, expect, key, text, gocc, topic):
+def test_system_default_contains(system_default, expect, key, text, gocc, topic):
     server = system_default("--log2xx")
     ask(server, "POST", f"/rate/{key}", "X-B: 1")
     lines = text_lines(server, f"request.path=/rate/{key} ", stderr=True)

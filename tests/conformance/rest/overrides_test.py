@@ -1,4 +1,4 @@
-"""Section 2.5: limits that requests bring along, and the switches against them.
+"""Section 2.5: overrides in requests, and the switches against them.
 Run: `run --binary PATH overrides_test.py`, or `run --url http://HOST:PORT overrides_test.py`."""
 
 import pytest
@@ -12,20 +12,20 @@ HOUR = ("--window-millis", "3600000")
 NO_RATE, NO_QUEUE = "--requests-can-set-rate=false", "--requests-can-mod-queue=false"
 
 
-def test_limits_stay_for_later_requests_of_anyone(server, expect, key):
+def test_overrides_stay_for_all_later_requests(server, expect, key):
     permit(server, key, "maxRequests=5&maxRequestsInQueue=3")
     permit(server, key)
     expect(limits_of(server, key), gocc=(5, 3))
 
 
-def test_another_request_changes_them(server, expect, key):
+def test_another_request_changes_overrides(server, expect, key):
     permit(server, key, "maxRequests=5&maxRequestsInQueue=3")
     permit(server, key, "maxRequests=6")
     permit(server, key, "maxRequestsInQueue=0")
     expect(limits_of(server, key), gocc=(6, 0))
 
 
-def test_another_key_has_its_own(server, expect, key):
+def test_another_key_has_its_own_limits(server, expect, key):
     permit(server, f"{key}a", "maxRequests=5&maxRequestsInQueue=3")
     permit(server, f"{key}b")
     expect(limits_of(server, f"{key}b") == (5, 3), gocc=False)

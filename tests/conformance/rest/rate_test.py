@@ -1,4 +1,4 @@
-"""Section 1.3: what a request for a permit may ask, what is checked in which order, and answers.
+"""Section 1.3: the parameters of a request for a permit, the order of their checks, and answers.
 Run: `run --binary PATH rate_test.py`, or `run --url http://HOST:PORT rate_test.py`."""
 
 import pytest
@@ -28,7 +28,7 @@ def rate_limit_of(answer):
 
 
 def order_of(answer):
-    """The head without values that vary: the status line, and the headers in their order."""
+    """The head without varying values: the status line, and the headers in their order."""
     return " ".join([str(answer.status), answer.reason, *(name for name, _ in answer.headers)])
 
 
@@ -277,7 +277,7 @@ def test_absent_parameters_are_not_disabled(shared, expect, key, query):
     expect(permit(server, key, query), gocc=200)
 
 
-# ----------------------------------------------------------------------------------- what is new
+# ------------------------------------------------------------------------------- new parameters
 
 @pytest.mark.parametrize("status", [200, 429])
 def test_json_when_accepted(steady, expect, key, status):

@@ -1,4 +1,4 @@
-"""Sections 1.4 and 2.6: giving a permit back.
+"""Sections 1.4 and 2.6: releasing a permit.
 Run: `run --binary PATH release_test.py`, or `run --url http://HOST:PORT release_test.py`."""
 
 import pytest
@@ -10,7 +10,7 @@ from rest_peer import (TEXT, Peer, ask, counts_of, permit, release, settles, sta
 
 
 def filled(server, key, limit):
-    """A key none of whose permits is left."""
+    """A key without permits."""
     with Peer(server) as peer:
         peer.send(request("POST", f"/rate/{key}?maxRequests={limit}") * limit)
         assert [peer.read().status for _ in range(limit)] == [200] * limit
@@ -34,7 +34,7 @@ def test_release_is_always_200_and_empty(server, expect, key, live, number):
     ("/rate//5", 400, "empty key provided"), ("/rate/%20/5", 400, "empty key provided"),
     ("/rate/k/%20", 400, "empty id provided"), ("/rate/k/%E3%80%80", 400, "empty id provided"),
     ("/rate/%20/%20", 400, "empty key provided")]))
-def test_release_that_says_too_little(server, expect, path, status, text):
+def test_release_with_empty_key_or_id(server, expect, path, status, text):
     expect(ask(server, "DELETE", path).brief(), gocc=(status, TEXT, text.encode()))
 
 
@@ -61,7 +61,7 @@ def test_release_of_several(steady, expect, key, query, gocc, ours):
 
 
 @pytest.mark.section("1.4")
-def test_release_is_before_what_the_same_client_asks_next(steady, expect, key):
+def test_release_precedes_the_next_request_of_the_client(steady, expect, key):
     filled(steady, key, 1)
     turns = 50
     with Peer(steady) as peer:
@@ -103,7 +103,7 @@ def test_release_repeated(steady, expect, key):
 def test_release_with_any_id(steady, expect, key, what):
     filled(steady, key, 1)
     number = "12345678"
-    if what == "a denied request's":  # it has the number behind the next approval's
+    if what == "a denied request's":  # its number follows that of the next approval
         permit(steady, key)
         number = str(int(ask(steady, "POST", f"/rate/{key}other").body) - 1)
     elif what == "another key's":
@@ -122,7 +122,7 @@ def test_release_leaves_denials_alone(steady, expect, key):
 
 @pytest.mark.section("2.6")
 def test_release_of_an_earlier_window_frees_a_permit_of_this_one(start, expect, tmp_path, key):
-    """Windows are short until the second one has begun, and then, by the file, so long that it
+    """Windows are short until the second one has begun; then the file makes them so long that it
     does not end."""
     path = tmp_path / "limits.json"
     path.write_text('{"keys":[]}')
@@ -138,14 +138,14 @@ def test_release_of_an_earlier_window_frees_a_permit_of_this_one(start, expect, 
 
 
 @pytest.mark.section("2.6")
-def test_release_of_an_unknown_key_makes_none(server, expect, key):
+def test_release_of_an_unknown_key_creates_no_key(server, expect, key):
     release(server, key)
     expect(state_of(server, key), gocc=None)
 
 
 @pytest.mark.section("2.6")
 def test_release_while_someone_waits(steady, expect, key):
-    """gocc: the permit is free, and the waiter waits on."""
+    """gocc: the permit is free, and the waiter keeps waiting."""
     filled(steady, key, 1)
     with waiter(steady, key) as peer:
         release(steady, key)

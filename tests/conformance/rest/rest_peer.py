@@ -1,5 +1,5 @@
-"""The raw HTTP/1.1 peer of the integration tests, for answers of any server: what it has sent is
-kept for messages, and an answer may come without Date, as when Go's HTTP layer refuses a head."""
+"""The raw HTTP/1.1 peer of the integration tests, for answers of any server: it keeps its requests
+for messages, and accepts answers without Date, as when Go's HTTP layer refuses a head."""
 
 import socket
 import time
@@ -8,7 +8,7 @@ import http_peer
 from http_peer import DATE, HttpPeer, Response, request
 from server_process import eventually
 
-ASKED = []  # request lines of the case that runs
+ASKED = []  # request lines of the running case
 
 TEXT = "text/plain; charset=UTF-8"
 JSON = "application/json"
@@ -28,7 +28,7 @@ class Answer(Response):
         return sorted(name for name, _ in self.headers)
 
     def brief(self):
-        """What most cases look at."""
+        """The fields that most cases check."""
         return self.status, self.header("Content-Type"), self.body
 
 
@@ -50,7 +50,7 @@ class Peer(HttpPeer):
         return answer
 
     def is_closed(self):
-        """Whether the server has ended the connection: another request tells."""
+        """Whether the server has ended the connection, checked by another request."""
         try:
             super().send(request("GET", "/healthz"))
             return self.socket.recv(1) == b""
@@ -65,7 +65,7 @@ def ask(server, method, target, *headers, **options):
 
 
 def exchange(server, data):
-    """Exact bytes on a connection of their own: the answer, and whether the connection ended."""
+    """Sends bytes on a new connection: returns the answer, and whether the connection ended."""
     with Peer(server) as peer:
         peer.send(data)
         answer = peer.read()
@@ -73,7 +73,7 @@ def exchange(server, data):
 
 
 def permit(server, key, query=""):
-    """Asks for a permit: the status."""
+    """Asks for a permit; returns the status."""
     return ask(server, "POST", f"/rate/{key}{query and '?'}{query}").status
 
 
@@ -82,7 +82,7 @@ def release(server, key, number="1"):
 
 
 def state_of(server, key):
-    """What /debug/:key shows, or None. It is not kept as asked: it only looks."""
+    """The state in /debug/:key, or None. Messages do not list this request."""
     return http_peer.inspect(server, key)
 
 
@@ -112,7 +112,7 @@ def waiting(server, key):
 
 
 def waiter(server, key, query=""):
-    """A client that is known to wait, behind those before it. For servers whose windows hold."""
+    """A waiting client, behind the waiters before it. For servers with long windows."""
     before = waiting(server, key)
     peer = Peer(server)
     peer.send(request("POST", f"/rate/{key}?canWait=true{query}"))
@@ -121,7 +121,7 @@ def waiter(server, key, query=""):
 
 
 def settles(condition, seconds):
-    """Whether it becomes true within this time: for what one server does at once, another never."""
+    """Whether it becomes true in time: for effects that one server has at once, another never."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -131,13 +131,13 @@ def settles(condition, seconds):
 
 
 def seen(try_once, tries=10):
-    """Whether it is so in one of several tries: for what a machine that stops for a moment hides,
-    and a server that does otherwise never shows."""
+    """Whether it is true in one of several tries: a paused machine may hide the effect, and a
+    server without it never shows it."""
     return any(try_once() for _ in range(tries))
 
 
 def seen_of(wanted, try_once, tries=10):
-    """The same for a value: `wanted` if it came in one of several tries, else what came last."""
+    """The same for a value: `wanted` if one of several tries returned it, else the last value."""
     for _ in range(tries):
         value = try_once()
         if value == wanted:

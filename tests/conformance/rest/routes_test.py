@@ -1,4 +1,4 @@
-"""Sections 1.1 and 1.7: which path takes which method, and what everything else is answered.
+"""Sections 1.1 and 1.7: the methods of each path, and the answers to all other requests.
 Run: `run --binary PATH routes_test.py`, or `run --url http://HOST:PORT routes_test.py`."""
 
 import pytest
@@ -39,7 +39,7 @@ def test_query_does_not_matter_for_the_route(server, expect, target):
 @pytest.mark.parametrize("path", UNKNOWN)
 def test_unknown_path(server, expect, path):
     for method in ["GET", "POST", "DELETE", "PUT", "PATCH", "OPTIONS", "BREW"]:
-        if (method, path) != ("OPTIONS", "*"):  # transport_test.py has that
+        if (method, path) != ("OPTIONS", "*"):  # transport_test.py checks that
             answer = ask(server, method, path)
             expect((answer.raw, answer.body), gocc=NOT_FOUND, of=method)
 
@@ -72,7 +72,7 @@ def test_options(server, expect, path, allow):
 def test_head_is_not_implied_by_get(server, expect, path, allow):
     with Peer(server) as peer:
         answer = peer.ask("HEAD", path)
-        after = peer.ask("GET", "/healthz").status  # no body was left in between
+        after = peer.ask("GET", "/healthz").status  # no body was left over
     expect((answer.raw, after), gocc=(
         b"HTTP/1.1 405 Method Not Allowed\r\nAllow: %s\r\nDate: now\r\n\r\n" % allow.encode(), 200))
 
@@ -87,7 +87,7 @@ def test_head_of_an_unknown_path(server, expect):
 
 @pytest.mark.section("1.7")
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "HEAD", "OPTIONS", "DELETE", "post"])
-def test_wrong_method_takes_nothing(server, expect, key, method):
+def test_wrong_method_takes_no_permit(server, expect, key, method):
     ask(server, method, f"/rate/{key}")
     expect(state_of(server, key), gocc=None)
 

@@ -1,4 +1,4 @@
-"""The server under test: one that runs already, or a binary that cases start with flags."""
+"""The server under test: a running one, or a binary that cases start with flags."""
 
 import re
 import signal
@@ -14,7 +14,7 @@ PORT = re.compile(r"\bport=(\d+)\b")
 
 
 class RunningServer:
-    """Known by its address alone."""
+    """A server of which only the address is known."""
 
     def __init__(self, url):
         parts = urllib.parse.urlsplit(url)
@@ -26,7 +26,7 @@ class RunningServer:
 
 
 class StartFailed(Exception):
-    """It ended instead of serving."""
+    """The server ended instead of serving."""
 
     def __init__(self, server):
         self.code = server.process.returncode
@@ -42,8 +42,8 @@ class StartFailed(Exception):
 
 
 class StartedServer(ServerProcess):
-    """A process of its own. `port` 0 is read from the log; another one is waited for, which suits
-    any log level; None leaves the flag out."""
+    """A server process. With `port` 0 reads the port from the log; else waits until the port
+    answers, which works at any log level; None omits the flag."""
 
     def __init__(self, binary, *flags, port=0, environment=None, folder=None):
         self.host = "127.0.0.1"
@@ -76,7 +76,7 @@ class StartedServer(ServerProcess):
         return self.port and self._answers()
 
     def _logged_port(self):
-        """From the last line of the start, in whatever format."""
+        """The port in the last line of the start, in any format."""
         for line in [*self.log, *self.errors]:
             if isinstance(line, dict) and "notJson" not in line:
                 port = line.get("port", 0)
@@ -95,7 +95,7 @@ class StartedServer(ServerProcess):
         return True
 
     def lines(self):
-        """Lines of stdout that are no JSON, as they are."""
+        """Lines of stdout that are not JSON, unchanged."""
         return [line["notJson"] for line in self.log if "notJson" in line]
 
     def with_message(self, text):

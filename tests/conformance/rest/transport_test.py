@@ -1,4 +1,4 @@
-"""Section 1.0: connections, heads, bodies, and what is not there.
+"""Section 1.0: connections, heads, bodies, and features that do not exist.
 Run: `run --binary PATH transport_test.py`, or `run --url http://HOST:PORT transport_test.py`."""
 
 import os
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.section("1.0")
 # ----------------------------------------------------------------------------------------- ports
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_it_listens_on_all_interfaces(shared, expect, host):
+def test_listens_on_all_interfaces(shared, expect, host):
     if host == "::1" and not os.path.exists("/proc/net/if_inet6"):
         pytest.skip("needs IPv6")
     port = shared("--window-millis", "3600000").port
@@ -61,7 +61,7 @@ def test_server_type_fast(shared, expect, method, path, ours):
     expect((answer.status, body), gocc=(200, b""), ours=ours, topic="server-type")
 
 
-def test_server_type_fast_says_who_it_is(shared, expect):
+def test_server_header_of_server_type_fast(shared, expect):
     answer = ask(shared("--server-type", "fast"), "GET", "/healthz")
     expect(answer.header("Server"), gocc="fasthttp", ours=None, topic="server-type")
 
@@ -205,12 +205,12 @@ def test_malformed_head(server, expect, data):
     expect((answer.status, answer.header("Connection"), closed), gocc=(400, "close", True))
 
 
-def test_version_that_is_not_spoken(server, expect):
+def test_unsupported_version(server, expect):
     answer, closed = exchange(server, b"GET /healthz HTTP/3.0\r\nHost: x\r\n\r\n")
     expect((answer.status, closed), gocc=(505, True))
 
 
-# What gocc's specification says nothing about, but gocc takes.
+# gocc accepts these, but its specification does not mention them.
 LENIENT = [
     ("a target with scheme and host", b"GET http://x/healthz HTTP/1.1\r\nHost: x\r\n\r\n", 200,
      None),
@@ -262,7 +262,7 @@ def test_answer_waits_for_the_body(steady, expect, key):
                of="silent without it")
         peer.send(b"hello")
         expect(peer.read().status, gocc=200, of="then")
-    # The permit was spent once, before the body came.
+    # The permit was taken once, before the body arrived.
     expect(counts_of(steady, key), gocc=(1, 0, 0), of="permits")
 
 
@@ -301,7 +301,7 @@ def test_waiter_with_a_body_hangs_up(steady, expect, key, body):
            ours="noticed", topic="request bodies")
 
 
-# ------------------------------------------------------------------------------- what is not there
+# --------------------------------------------------------------------------- missing features
 
 @pytest.mark.parametrize("target, gocc, ours", named([
     ("/healthz", "/healthz", "", ""), ("400", "/rate/%20", "Content-Type", "Content-Type"),
@@ -311,7 +311,7 @@ def test_waiter_with_a_body_hangs_up(steady, expect, key, body):
     ("404", "/no", "Content-Type", "Content-Type")]))
 def test_headers(steady, expect, key, target, gocc, ours):
     permit(steady, key)
-    headers = ["Accept-Encoding: gzip, br", "Origin: http://elsewhere", "X-Correlation-ID: abc",
+    headers = ["Accept-Encoding: gzip, br", "Origin: http://other.example", "X-Correlation-ID: abc",
                "X-Request-Id: def", "Access-Control-Request-Method: POST"]
     answer = ask(steady, "GET", target.replace("KEY", key), *headers)
     names = [name for name in answer.names() if name not in ("Content-Length", "Date")]
@@ -327,7 +327,7 @@ def test_date_is_there(server, expect):
 @pytest.mark.parametrize("path, gocc, ours", by_first([
     ("/", 404, 404), ("/metrics", 404, 200), ("/version", 404, 404), ("/index.html", 404, 404),
     ("/debug/pprof", 404, 404), ("/debug/vars", 404, 404), ("/favicon.ico", 404, 404)]))
-def test_pages_that_are_not_there(server, expect, path, gocc, ours):
+def test_missing_pages(server, expect, path, gocc, ours):
     expect(ask(server, "GET", path).status, gocc=gocc, ours=ours, topic="more paths")
 
 

@@ -1,4 +1,4 @@
-"""Section 2.4: requests that wait: who is served when, and what leaving does.
+"""Section 2.4: requests that wait: the order and time of service, and clients that leave.
 Run: `run --binary PATH waiting_test.py`, or `run --url http://HOST:PORT waiting_test.py`."""
 
 import select
@@ -14,8 +14,8 @@ from rest_peer import Peer, counts_of, permit, seen, seen_of, settles, waiter, w
 pytestmark = pytest.mark.section("2.4")
 
 
-def line_of(server, key, length):
-    """Waiters, and whether they are known to stand in this order: not if a window ended."""
+def queue_of(server, key, length):
+    """Makes waiters; also returns whether their order is known: not if a window ended."""
     peers = []
     for number in range(length):
         peers.append(Peer(server))
@@ -26,7 +26,7 @@ def line_of(server, key, length):
 
 
 def served(peers, seconds=30):
-    """Who is answered when: (number, monotonic time), in the order of the answers."""
+    """Reads all answers: (number, monotonic time), in their order."""
     numbers = {peer.socket: number for number, peer in enumerate(peers)}
     came, deadline = [], time.monotonic() + seconds
     while numbers and time.monotonic() < deadline:
@@ -46,11 +46,11 @@ def close_all(peers):
 # ----------------------------------------------------------------------------------------- order
 
 def test_first_come_first_served(ticking, expect, keys):
-    """One in each window, in the order in which they came."""
+    """One in each window, in the order of arrival."""
     def order():
         key = next(keys)
         permit(ticking, key, "maxRequests=1")
-        peers, in_order = line_of(ticking, key, 4)
+        peers, in_order = queue_of(ticking, key, 4)
         came = served(peers)
         close_all(peers)
         times = [at for _, at in came]
@@ -59,11 +59,11 @@ def test_first_come_first_served(ticking, expect, keys):
 
 
 def windows_waited(server, key, limit, length):
-    """In which window each of a line is served; 0 is the one in which they came."""
+    """The window in which each waiter is served; 0 is the window of arrival."""
     began = time.monotonic()
     for _ in range(limit):
         permit(server, key, f"maxRequests={limit}")
-    peers, in_order = line_of(server, key, length)
+    peers, in_order = queue_of(server, key, length)
     came = served(peers)
     close_all(peers)
     windows = [int((at - began) / server.window_s + 0.1) for _, at in came]
@@ -76,7 +76,7 @@ def test_place_p_waits_p_through_m_windows(ticking, expect, keys, limit, length,
     expect(seen_of(gocc, lambda: windows_waited(ticking, next(keys), limit, length)), gocc=gocc)
 
 
-def test_nobody_is_served_early(ticking, expect, key):
+def test_no_waiter_is_served_early(ticking, expect, key):
     came = windows_waited(ticking, key, 1, 3)
     early = came != "unclear" and any(window < place for place, window in enumerate(came, 1))
     expect(early, gocc=False)
@@ -91,7 +91,7 @@ def test_wait_of_many_windows_is_no_error(ticking, expect, key):
     close_all(peers)
 
 
-def test_waiting_sends_not_a_byte(steady, expect, key):
+def test_no_bytes_while_waiting(steady, expect, key):
     permit(steady, key, "maxRequests=1")
     with waiter(steady, key) as peer:
         expect(peer.is_silent(1), gocc=True)
@@ -100,7 +100,7 @@ def test_waiting_sends_not_a_byte(steady, expect, key):
 # ----------------------------------------------------------------------------------------- leaving
 
 @pytest.mark.parametrize("how", ["close", "reset", "half_close"])
-def test_who_leaves_frees_the_place(steady, expect, key, how):
+def test_a_client_that_leaves_frees_its_place(steady, expect, key, how):
     permit(steady, key, "maxRequests=1")
     leaving, staying = waiter(steady, key), waiter(steady, key)
     getattr(leaving, how)()
@@ -110,7 +110,7 @@ def test_who_leaves_frees_the_place(steady, expect, key, how):
     staying.close()
 
 
-def test_place_that_is_free_can_be_taken(steady, expect, key):
+def test_a_freed_place_can_be_taken(steady, expect, key):
     permit(steady, key, "maxRequests=1&maxRequestsInQueue=1")
     waiter(steady, key).close()
     assert settles(lambda: waiting(steady, key) == 0, 30)
@@ -118,13 +118,13 @@ def test_place_that_is_free_can_be_taken(steady, expect, key):
         expect(peer.is_silent(0.1), gocc=True)
 
 
-def test_who_leaves_costs_nothing(ticking, expect, keys):
-    """Who stands behind is served at the end of the window in place of who left."""
+def test_a_client_that_leaves_costs_nothing(ticking, expect, keys):
+    """The end of the window serves the next waiter in place of the one that left."""
     def served_in_the_first():
         key = next(keys)
         began = time.monotonic()
         permit(ticking, key, "maxRequests=1")
-        peers, in_order = line_of(ticking, key, 2)
+        peers, in_order = queue_of(ticking, key, 2)
         peers[0].close()
         status = peers[-1].read().status
         took = time.monotonic() - began

@@ -1,8 +1,8 @@
-"""Sections 2.1 to 2.3: windows that begin with a key, their ends, and the way of a request.
+"""Sections 2.1 to 2.3: windows that begin with a key, their ends, and the handling of a request.
 Run: `run --binary PATH windows_test.py`, or `run --url http://HOST:PORT windows_test.py`.
 
-No case fails because the machine stops for a moment: what must not come early is measured on the
-safe side, and what must not come late is looked for in several tries."""
+No case fails because the machine pauses for a moment: checks for early effects measure with a
+margin, and checks for late effects try several times."""
 
 import itertools
 import time
@@ -15,7 +15,7 @@ from rest_peer import Peer, ask, counts_of, limits_of, permit, seen, seen_of, se
 
 
 def first_wait(server, key):
-    """How long after its first request a key approves the second, which waits: in windows."""
+    """The windows from a key's first request to the approval of the second, which waits."""
     began = time.monotonic()
     assert permit(server, key, "maxRequests=1") == 200
     assert permit(server, key, "canWait=true") == 200
@@ -26,7 +26,7 @@ def first_wait(server, key):
 
 @pytest.mark.section("2.1")
 def test_window_begins_with_the_first_request(ticking, expect, keys):
-    """Windows that began with the clock's multiples, or with another key, would end earlier."""
+    """Windows aligned to multiples of the clock, or begun by another key, would end earlier."""
     waits = []
     for key in itertools.islice(keys, 3):
         waits.append(first_wait(ticking, key) >= 0.9)
@@ -41,7 +41,7 @@ def test_window_ends_in_time(ticking, expect, keys):
 
 @pytest.mark.section("2.1")
 def test_windows_follow_each_other_without_gaps(ticking, expect, keys):
-    """A request in the middle of the second window does not begin one: who waits behind it is
+    """A request in the middle of the second window does not begin one: a waiter behind it is
     served at the end of that window, half a window later."""
     def half_a_window():
         key = next(keys)
@@ -81,9 +81,9 @@ def test_twice_the_limit_around_a_boundary(ticking, expect, keys):
 
 
 @pytest.mark.section("2.1")
-def test_windows_missed_are_not_made_up_for(start, expect, keys):
-    """The process is stopped over three ends of a window: afterwards one waiter is served, not
-    three at once."""
+def test_missed_windows_are_not_made_up_for(start, expect, keys):
+    """The process is stopped over three ends of windows: afterwards it serves one waiter, not three
+    at once."""
     server = start("--window-millis", "300")
 
     def left_waiting():
@@ -92,7 +92,7 @@ def test_windows_missed_are_not_made_up_for(start, expect, keys):
         peers = [Peer(server) for _ in range(5)]
         for peer in peers:
             peer.send(request("POST", f"/rate/{key}?canWait=true"))
-        settles(lambda: counts_of(server, key) == (1, 0, 4), 5)  # just behind a window's end
+        settles(lambda: counts_of(server, key) == (1, 0, 4), 5)  # just after a window's end
         server.pause()
         time.sleep(3.4 * 0.3)
         server.resume()
@@ -107,7 +107,7 @@ def test_windows_missed_are_not_made_up_for(start, expect, keys):
 # --------------------------------------------------------------------------- 2.2, a window's end
 
 def states(server, key, last, seconds=20):
-    """The counts of a key as they follow each other, up to the last one."""
+    """The successive counts of a key, up to the last one."""
     came = [counts_of(server, key)]
     deadline = time.monotonic() + seconds
     while came[-1] not in (last, None) and time.monotonic() < deadline:
@@ -131,8 +131,8 @@ def test_end_of_a_window_resets_both_counts_at_once(ticking, expect, keys):
 
 
 @pytest.mark.section("2.2")
-def test_end_of_a_window_serves_the_line(ticking, expect, keys):
-    """At most the limit's number of waiters, who count in the new window."""
+def test_end_of_a_window_serves_the_queue(ticking, expect, keys):
+    """Serves at most as many waiters as the limit; they count in the new window."""
     wanted = [(3, 1, 5), (3, 0, 2), (2, 0, 0), (0, 0, 0)]
 
     def try_once():
@@ -152,8 +152,8 @@ def test_end_of_a_window_serves_the_line(ticking, expect, keys):
 
 
 @pytest.mark.section("2.2")
-def test_line_comes_before_newcomers(ticking, expect, keys):
-    """A window whose permits all went to waiters has none for who comes then."""
+def test_queue_precedes_newcomers(ticking, expect, keys):
+    """A window that gave all permits to waiters has none for newcomers."""
     def newcomer_is_denied():
         key = next(keys)
         permit(ticking, key, "maxRequests=1")
@@ -166,7 +166,7 @@ def test_line_comes_before_newcomers(ticking, expect, keys):
     expect(seen(newcomer_is_denied), gocc=True)
 
 
-# ---------------------------------------------------------------------------- 2.3, a request's way
+# ------------------------------------------------------------------- 2.3, handling of a request
 
 @pytest.mark.section("2.3")
 def test_denied_request_changes_the_limits_too(steady, expect, key):
@@ -184,26 +184,26 @@ def test_limit_holds_for_the_request_that_brings_it(steady, expect, key):
 
 @pytest.mark.section("2.3")
 @pytest.mark.parametrize("query", ["", "&canWait=false"])
-def test_queue_length_is_taken_from_who_does_not_wait(steady, expect, key, query):
+def test_queue_override_applies_without_waiting(steady, expect, key, query):
     permit(steady, key, f"maxRequestsInQueue=7{query}")
     expect(limits_of(steady, key)[1], gocc=7)
 
 
 @pytest.mark.section("2.3")
 @pytest.mark.parametrize("query", ["canWait=true", "canWait=false"])
-def test_permit_that_is_there_is_given_at_once(steady, expect, key, query):
+def test_available_permit_is_given_at_once(steady, expect, key, query):
     expect((permit(steady, key, query), counts_of(steady, key)), gocc=(200, (1, 0, 0)))
 
 
 @pytest.mark.section("2.3")
-def test_full_window_lets_wait_who_can_wait(steady, expect, key):
+def test_full_window_queues_requests_that_can_wait(steady, expect, key):
     permit(steady, key, "maxRequests=1")
     with waiter(steady, key) as peer:
         expect((peer.is_silent(0.3), counts_of(steady, key)), gocc=(True, (1, 0, 1)))
 
 
 @pytest.mark.section("2.3")
-def test_full_line_denies(steady, expect, key):
+def test_full_queue_denies(steady, expect, key):
     permit(steady, key, "maxRequests=1&maxRequestsInQueue=2")
     with waiter(steady, key), waiter(steady, key):
         answer = ask(steady, "POST", f"/rate/{key}?canWait=true")
@@ -220,13 +220,13 @@ def test_denials_are_counted_whatever_the_cause(steady, expect, key):
 
 
 @pytest.mark.section("2.3")
-def test_line_of_no_length_by_request(steady, expect, key):
+def test_queue_of_length_0_by_request(steady, expect, key):
     permit(steady, key, "maxRequests=1&maxRequestsInQueue=0")
     expect((permit(steady, key, "canWait=true"), counts_of(steady, key)), gocc=(429, (1, 1, 0)))
 
 
 @pytest.mark.section("2.3")
-def test_line_of_no_length_by_flag(start, expect, key):
+def test_queue_of_length_0_by_flag(start, expect, key):
     server = start("--window-millis", "3600000", "--max-requests-in-queue", "0")
     permit(server, key, "maxRequests=1")
     expect(permit(server, key, "canWait=true"), gocc=429)
@@ -241,7 +241,7 @@ def test_lowered_limit_denies_for_the_rest_of_the_window(steady, expect, key):
 
 @pytest.mark.section("2.3")
 def test_raised_limit_while_someone_waits(steady, expect, key):
-    """gocc: the newcomer who raises it passes, the line waits for the window's end."""
+    """gocc: the newcomer that raises it is approved, the queue waits for the window's end."""
     permit(steady, key, "maxRequests=1")
     with waiter(steady, key), waiter(steady, key):
         status = permit(steady, key, "maxRequests=2")
@@ -253,17 +253,17 @@ def test_raised_limit_while_someone_waits(steady, expect, key):
 @pytest.mark.section("2.3")
 @pytest.mark.parametrize("query, waiting", by_first([
     ("maxRequestsInQueue=1", 3), ("maxRequestsInQueue=0", 3)]))
-def test_shortened_line_sends_nobody_away(steady, expect, key, query, waiting):
+def test_shortened_queue_keeps_its_waiters(steady, expect, key, query, waiting):
     permit(steady, key, "maxRequests=1")
     with waiter(steady, key) as one, waiter(steady, key) as two, waiter(steady, key) as three:
         permit(steady, key, query)
         silent = all(peer.is_silent(0.1) for peer in (one, two, three))
         expect((silent, counts_of(steady, key)[2]), gocc=(True, waiting))
-        expect(permit(steady, key, "canWait=true"), gocc=429, of="who comes then")
+        expect(permit(steady, key, "canWait=true"), gocc=429, of="newcomers")
 
 
 @pytest.mark.section("2.3")
-def test_lengthened_line_lets_later_ones_in(steady, expect, key):
+def test_lengthened_queue_admits_later_requests(steady, expect, key):
     permit(steady, key, "maxRequests=1&maxRequestsInQueue=0")
     expect(permit(steady, key, "canWait=true"), gocc=429, of="before")
     with waiter(steady, key, "&maxRequestsInQueue=1"):
