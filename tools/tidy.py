@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Checks the architecture: layers, quarantine, headers, and a few marks of unfinished work.
 
-    tools/tidy.py                  the rules below over the whole tree, and which classes are large
+    tools/tidy.py                  the rules below over the whole tree, and a list of large classes
     tools/tidy.py --self-test      each rule on a line that it must refuse and one that it must not
     tools/tidy.py --headers BUILD  compiles every header alone, with the flags of that build folder
     tools/tidy.py --format         clang-format-14 finds nothing to change
-    tools/tidy.py --rules          what is checked, and why
+    tools/tidy.py --rules          prints the rules and their reasons
 
-Exit status 1 when something is wrong; every complaint is one line, FILE:LINE: what and the cure.
+Exit status 1 when a rule is broken; every complaint is one line, FILE:LINE: fault and cure.
 """
 
 import argparse
@@ -24,8 +24,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools" / "support"))
 
 from class_sizes import MEMBERS_AIM, METHODS_AIM, class_sizes  # noqa: E402  (after the path)
+from words import retired_words  # noqa: E402
 
-# A folder of src/ includes itself and what stands here (docs/architecture.md, "Folders").
+# A folder of src/ includes itself and the folders listed here (docs/architecture.md, "Folders").
 LAYERS = {
     "base": [],
     "text": ["base"],
@@ -49,41 +50,41 @@ LAYERS = {
     "main.cpp": ["base", "config", "cli"],
 }
 
-# Folders whose code runs for every request.
+# Folders with code that runs for every request.
 REQUEST_PATH = ["base", "text", "api", "limiter", "shard", "quota", "io", "net", "wire", "route",
                 "session"]
 
-# (what, pattern, where in src/ it may stand, the cure). load/ is a client: its sockets are its own.
+# (name, pattern, places in src/ that may have it, cure). load/ is a client with sockets.
 QUARANTINE = [
     ("io_uring or epoll", r"<liburing\.h>|<sys/epoll\.h>|\bio_uring_\w+\s*\(|\bepoll_\w+\s*\(",
-     ["io/", "load/"], "everything above speaks to io::Io"),
+     ["io/", "load/"], "everything above calls io::Io"),
     ("Cap'n Proto", r"<(capnp|kj)/|\.capnp\.h\b|\b(capnp|kj)::", ["wire/"],
-     "hand over the values of api/ instead"),
+     "pass the values of api/ instead"),
     ("a socket call", r"<(sys/socket|netinet/\w+|netdb)\.h>"
      r"|(?<![\w>])::(socket|bind|listen|accept4?|connect|recv|recvmsg|send|sendto|sendmsg)\s*\("
      r"|(?<![\w>])::(shutdown|[gs]etsockopt|getsockname)\s*\(",
      ["io/", "net/", "load/"], "io/ and net/ own the sockets"),
-    # cli/ and load/ measure; server.cpp waits for its workers on the main thread, outside any loop
-    # turn.
+    # cli/ and load/ measure; server.cpp waits for its workers on the main thread, outside their
+    # loops.
     ("a clock", r"\bclock_gettime\s*\(|\bgettimeofday\s*\(|\bstd::time\s*\(|_clock::now\s*\("
      r"|\b__rdtsc\b", ["io/", "cli/", "load/", "server/server.cpp"],
      "time is an argument: base::Now"),
     ("std::atomic", r"<atomic>|\bstd::atomic\w*",
      ["server/", "io/", "route/ring.hpp", "route/doorbell.hpp", "log/log.cpp"],
-     "an object belongs to one core"),
+     "an object belongs to one shard"),
 ]
 
-# (what, pattern, folders it must not stand in, the cure)
+# (name, pattern, folders that must not have it, cure)
 FORBIDDEN = [
     ("randomness", r"<random>|\bstd::(random_device|mt19937)|\bgetrandom\s*\(|\brand\s*\(",
      ["limiter", "shard", "quota"], "seeds are arguments"),
-    ("what allocates or is slow", r"<(iostream|regex|filesystem|map)>"
+    ("a type that allocates or is slow", r"<(iostream|regex|filesystem|map)>"
      r"|\bstd::(function|shared_ptr|make_shared|regex|map)\b", REQUEST_PATH,
      "nothing allocates on the request path"),
 ]
 
-# A .cpp, or a folder of them, without a unit test of its name, and where it is tested instead.
-TESTED_ELSEWHERE = {
+# A .cpp, or a folder of them, without a unit test of its name, and the tests that cover it.
+COVERED_BY_OTHER_TESTS = {
     "src/main.cpp": "tests/integration runs it",
     "src/cli/": "tests/integration runs the commands",
     "src/config/config.cpp": "tests/unit/config/flags_test.cpp reads the defaults",
@@ -134,7 +135,7 @@ def matches(text, pattern):
 # ---- the rules: (path, text) -> complaints as (line, text) ---------------------------------------
 
 def layers(path, text):
-    """A folder of src/ includes only what stands below it."""
+    """A folder of src/ includes only the folders below it."""
     folder = folder_of(path)
     if folder not in LAYERS or not is_cpp(path):
         return
@@ -150,7 +151,7 @@ def layers(path, text):
 
 
 def quarantine(path, text):
-    """What belongs to one folder stays in it; tests, clients and benchmarks are free."""
+    """Some calls are confined to their folders; tests, clients and benchmarks are free."""
     if folder_of(path) is None or not is_cpp(path):
         return
     code = without_comments(text)
@@ -162,7 +163,7 @@ def quarantine(path, text):
 
 
 def forbidden(path, text):
-    """What some folders must do without."""
+    """Some folders must not use certain types and functions."""
     folder = folder_of(path)
     if folder is None or not is_cpp(path):
         return
@@ -174,25 +175,57 @@ def forbidden(path, text):
 
 
 def captures(path, text):
-    """A capture by copy of everything hides what is kept alive."""
+    """A capture of everything by copy hides which objects a lambda keeps alive."""
     if is_cpp(path):
         for line, _ in matches(without_comments(text), r"\[=[,\]]"):
-            yield line, "[=]: name what is captured"
+            yield line, "[=]: name the captured variables"
 
 
 def header_block(path, text):
-    """A header opens with what it is for, and is guarded."""
+    """A header opens with its purpose, and is guarded."""
     if not path.endswith(".hpp"):
         return
     if not re.match(r"// \S+ \S", text):
-        yield 1, "a header opens with a comment: a sentence that tells what it is for"
+        yield 1, "a header opens with a comment: a sentence that states its purpose"
     if "#pragma once" not in text:
         yield 1, "#pragma once is missing"
 
 
+# The keys of a header block, in their order.
+HEADER_KEYS = ["Goal", "Method", "Flow", "Shape", "States", "Fate", "Units", "Errors", "Bounds",
+               "Lives", "Threads", "Source"]
+HEADER_KEY = "|".join(HEADER_KEYS)
+TORN = "|".join(HEADER_KEYS[2:])  # a test's goal and method may share a line
+
+
+def header_order(path, text):
+    """The lines of a header block have one order, and each key begins its line."""
+    if not is_cpp(path):
+        return
+    last = -1
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.startswith("//"):
+            return
+        if torn := re.search(rf"\S +(?:{TORN}): ", line[2:]):
+            yield number, f"{torn.group(0)[1:].strip()} begins a line of its own"
+        if key := re.match(rf"// ({HEADER_KEY}): ", line):
+            place = HEADER_KEYS.index(key.group(1))
+            if place <= last:
+                yield number, f"{key.group(1)}: comes before {HEADER_KEYS[last]}"
+            last = place
+
+
+def words(path, text):
+    """Plain terms: the words of tools/support/words.py have a better one."""
+    if path.startswith("docs/adr/") or path == "tools/support/words.py":
+        return
+    for line, word, cure in retired_words(path, text):
+        yield line, f'"{word}": say {cure}'
+
+
 def test_goal(path, text):
     """A test file opens with its goal and method."""
-    if re.match(r"tests/.*_test\.(cpp|py)$", path) and not re.match(r'// \S+ \S|"""\S+ \S', text):
+    if re.match(r"tests/.*_test\.(cpp|py)$", path) and not re.match(r'// \S+ +\S|"""\S+ \S', text):
         yield 1, "a test file opens with a sentence: its goal and its method"
 
 
@@ -213,26 +246,26 @@ def unfinished(path, text):
 
 
 def machine_paths(path, text):
-    """Nothing knows the machine that it was written on."""
+    """No file names paths of the machine that it was written on."""
     for line, found in matches(text, r"(?<![\w.$}~/])/(?:root|home|work)/[\w.-]+"):
         yield line, f"{found}: an absolute path of one machine"
 
 
 RULES = [layers, quarantine, forbidden, captures, header_block, test_goal, line_length, unfinished,
-         machine_paths]
+         machine_paths, header_order, words]
 
 
 # ---- rules over the tree -------------------------------------------------------------------------
 
 def missing_tests(paths):
-    """Every .cpp of src/ has tests/unit/FOLDER/NAME_test.cpp, or stands in TESTED_ELSEWHERE.
+    """Every .cpp of src/ has tests/unit/FOLDER/NAME_test.cpp, or is in COVERED_BY_OTHER_TESTS.
 
-    A stage of a longer life (key_store_decide.cpp, declared in key_store.hpp) has its main file's.
+    A part of a class (key_store_decide.cpp, declared in key_store.hpp) shares its main file's test.
     """
     tested = {p for p in paths if p.startswith("tests/unit/")}
     sources = [p for p in sorted(paths) if p.startswith("src/") and p.endswith(".cpp")]
     for path in sources:
-        if path.startswith(tuple(TESTED_ELSEWHERE)):
+        if path.startswith(tuple(COVERED_BY_OTHER_TESTS)):
             continue
         folders = path.split("/")[1:-1]
         stem = pathlib.PurePath(path).stem
@@ -243,9 +276,9 @@ def missing_tests(paths):
         places = {"/".join(["tests/unit", *folders[:n], name]) for n in range(1, len(folders) + 1)}
         if not places & tested:
             yield f"{path}:1: no unit test {sorted(places)[-1]}"
-    for path in sorted(TESTED_ELSEWHERE):
+    for path in sorted(COVERED_BY_OTHER_TESTS):
         if not any(p.startswith(path) for p in paths):
-            yield f"tools/tidy.py:1: TESTED_ELSEWHERE names {path}, which is not there"
+            yield f"tools/tidy.py:1: COVERED_BY_OTHER_TESTS names {path}, which does not exist"
 
 
 def folder_order(text):
@@ -279,7 +312,7 @@ def check_tree():
         try:
             text = (ROOT / path).read_text(encoding="utf-8")
         except (UnicodeDecodeError, FileNotFoundError):
-            continue  # a binary without suffix, or an editor's file that has just gone
+            continue  # a binary without suffix, or an editor's file just deleted
         for rule in RULES:
             complaints += [f"{path}:{line}: {what}" for line, what in rule(path, text)]
     complaints += missing_tests(set(paths))
@@ -288,7 +321,7 @@ def check_tree():
 
 
 def report_large_classes():
-    """Classes above the aims, the largest first: a report, not a failure."""
+    """Lists classes above the aims, the largest first: a report, not a failure."""
     large = []
     for path in sorted(tree()):
         if path.startswith(("src/", "clients/")) and is_cpp(path):
@@ -302,13 +335,13 @@ def report_large_classes():
 
 
 def opens_with(source, header):
-    """Whether the first include of a source file is this header: building it proves the header."""
+    """Whether a source file includes this header first: building the file checks the header."""
     first = re.search(r'^#include ["<]([^">]+)[">]', source, re.MULTILINE)
     return first is not None and f"/{header}".endswith("/" + first.group(1))
 
 
 def headers_to_compile(paths):
-    """Headers of src/, proto/, clients/ and tests/support that no source file begins with."""
+    """Headers of src/, proto/, clients/ and tests/support that no source file includes first."""
     opened = [(pathlib.PurePath(p).stem, (ROOT / p).read_text(encoding="utf-8"))
               for p in paths if p.startswith(("src/", "clients/")) and p.endswith(".cpp")]
     for header in paths:
@@ -320,12 +353,12 @@ def headers_to_compile(paths):
 
 
 def check_headers(build):
-    """Compiles every header alone that the build does not compile alone anyway."""
+    """Compiles alone every header that no source file of the build includes first."""
     commands = json.loads((pathlib.Path(build) / "compile_commands.json").read_text())
     headers = headers_to_compile(sorted(tree()))
     arguments = shlex.split(commands[0]["command"])
     compiler = arguments[:next(n for n, a in enumerate(arguments) if a.startswith("-"))]
-    # The include folders and definitions of all targets together; the other flags of the first one.
+    # Include folders and definitions of all targets together; the other flags of the first target.
     shared = {}
     for command in commands:
         for argument in shlex.split(command["command"]):
@@ -337,8 +370,8 @@ def check_headers(build):
     scratch.mkdir(exist_ok=True)
 
     def compile_alone(header):
-        # An object per header, so that ccache knows it again; -fsyntax-only it would not keep. All
-        # paths are relative: it knows it in another checkout too.
+        # An object per header, so that ccache finds it again; it would not cache -fsyntax-only. All
+        # paths are relative: ccache finds it in another checkout too.
         stub = scratch / (header.replace("/", "_") + ".cpp")
         text = f'#include "{header}"\n'
         if not stub.exists() or stub.read_text() != text:
@@ -361,10 +394,10 @@ def check_format():
                          text=True, check=False)
     found = sorted({line.split(": warning")[0].rsplit(":", 1)[0]
                     for line in run.stderr.split("\n") if ": warning" in line})
-    return [f"{place}: not formatted; clang-format-14 -i mends it" for place in found]
+    return [f"{place}: not formatted; clang-format-14 -i fixes it" for place in found]
 
 
-# (rule, path, what it must refuse, what it must let pass)
+# (rule, path, text to refuse, text to accept)
 SELF_TESTS = [
     (layers, "src/limiter/a.hpp", '#include "shard/shard.hpp"', '#include "api/entry.hpp"'),
     (layers, "src/shard/a.hpp", '#include "proto/key_hash.hpp"', '// #include "wire/x.hpp"'),
@@ -383,6 +416,11 @@ SELF_TESTS = [
     (test_goal, "tests/unit/a/b_test.cpp", "#include <x>", "// Frames are cut. Method: bytes."),
     (line_length, "src/a/b.cpp", "x x" * 34, "x" * 101),
     (unfinished, "src/a/b.cpp", "// TODO: later", "// TODO(#12): later"),
+    (header_order, "src/a/b.hpp", "// Cuts.\n// Errors: none.\n// Flow:   a -> b.",
+     "// Cuts.\n// Flow:   a -> b.\n// Errors: none."),
+    (header_order, "src/a/b.hpp", "// Cuts bytes. Flow: a -> b.", "// Cuts bytes.\nint x;"),
+    (words, "src/a/b.cpp", "bool hang_up_" + "told;", "bool hang_up_reported;"),
+    (words, "docs/a.md", "Who waits in " + "line.", "A waiter joins the queue."),
     (machine_paths, "docs/a.md", "see " + "/ho" + "me/me/x", "~/x, $HOME/x, build/x, a/root/b"),
 ]
 
@@ -391,18 +429,18 @@ def self_test():
     complaints = []
     for rule, path, bad, good in SELF_TESTS:
         if not list(rule(path, bad)):
-            complaints.append(f"{rule.__name__} lets pass: {bad}")
+            complaints.append(f"{rule.__name__} accepts: {bad}")
         for line, what in rule(path, good):
             complaints.append(f"{rule.__name__} refuses: {good} ({what}, line {line})")
     untested = {rule.__name__ for rule in RULES} - {test[0].__name__ for test in SELF_TESTS}
     complaints += [f"{name} has no self-test" for name in sorted(untested)]
-    elsewhere = {f"{path.rstrip('/')}/x.cpp" for path in TESTED_ELSEWHERE}
-    if len(list(missing_tests(elsewhere | {"src/a/b.cpp"}))) != 1:
-        complaints.append("missing_tests lets a .cpp without a test pass")
-    if list(missing_tests(elsewhere | {"src/a/c/b.cpp", "tests/unit/a/b_test.cpp"})):
+    covered = {f"{path.rstrip('/')}/x.cpp" for path in COVERED_BY_OTHER_TESTS}
+    if len(list(missing_tests(covered | {"src/a/b.cpp"}))) != 1:
+        complaints.append("missing_tests accepts a .cpp without a test")
+    if list(missing_tests(covered | {"src/a/c/b.cpp", "tests/unit/a/b_test.cpp"})):
         complaints.append("missing_tests does not find tests/unit/a/b_test.cpp")
     if not opens_with('// x\n#include "a/b.hpp"\n#include "c/d.hpp"', "src/a/b.hpp"):
-        complaints.append("opens_with does not see a source file's own header")
+        complaints.append("opens_with misses a source file's own header")
     if opens_with('#include "c/d.hpp"\n#include "a/b.hpp"', "src/a/b.hpp"):
         complaints.append("opens_with takes a later include for the first")
     code = ("class A : public B {\n public:\n  A() = default;\n  explicit A(int x) : x_(x) {}\n"
@@ -413,7 +451,7 @@ def self_test():
     if found != [("A", 3, 2), ("D", 0, 1)]:
         complaints.append(f"class_sizes counts {found}")
     if not list(folder_order("subdir('api')\nsubdir('base')")):
-        complaints.append("folder_order lets api before base pass")
+        complaints.append("folder_order accepts api before base")
     return complaints
 
 
@@ -438,7 +476,7 @@ def main():
     else:
         complaints = check_tree()
         print("\n".join(report_large_classes()))
-    print("\n".join(complaints) if complaints else "tidy: nothing to complain about")
+    print("\n".join(complaints) if complaints else "tidy: no complaints")
     return 1 if complaints else 0
 
 

@@ -1,7 +1,7 @@
-"""Counts the methods and members of C++ classes, as far as that takes no compiler.
+"""Counts the methods and members of C++ classes, without a compiler.
 
-What a class declares itself counts, also what is private; nested classes count for themselves.
-Deleted and defaulted functions, friends, types and constants are neither.
+Counts everything a class declares itself, private members too; nested classes count separately.
+Deleted and defaulted functions, friends, types and constants do not count.
 """
 
 import re
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 METHODS_AIM = 25
 MEMBERS_AIM = 12
-RECORD_METHODS = 2  # what has no more is a record of values, however many
+RECORD_METHODS = 2  # a class with no more methods is a record, however many values it has
 
 
 class ClassSize(NamedTuple):
@@ -33,7 +33,7 @@ ATTRIBUTE = re.compile(r"\[\[[^\]]*\]\]\s*|\balignas\([^)]*\)\s*|^\s*#.*$", re.M
 
 
 def body_end(text, begin):
-    """Behind the brace that closes the one before `begin`."""
+    """The position behind the brace that closes the one before `begin`."""
     depth = 1
     for at in range(begin, len(text)):
         depth += {"{": 1, "}": -1}.get(text[at], 0)
@@ -43,7 +43,7 @@ def body_end(text, begin):
 
 
 def declarations(body):
-    """What stands in a class's body, each without its own braces' contents."""
+    """The declarations in a class's body, each without the contents of its braces."""
     current, depth, parentheses = "", 0, 0
     for at, char in enumerate(body):
         if char == "{" and depth == 0 and parentheses == 0:
@@ -56,7 +56,7 @@ def declarations(body):
             yield current
             current = ""
         elif char == "}" and parentheses == 0:
-            # A function's body ends it; behind an initialiser or a type comes more.
+            # A function's body ends its declaration; an initialiser's or a type's does not.
             if "(" in current and not re.match(r"\s*[;,]", body[at + 1:]):
                 yield current
                 current = ""
@@ -82,7 +82,7 @@ def kind_of(declaration):
 
 
 def class_sizes(code):
-    """Of every class in a file; the file's comments and strings are blank."""
+    """The size of every class in a file; its comments and strings must be blanked."""
     for head in HEAD.finditer(code):
         if re.search(r"enum\s+$", code[:head.start()]):
             continue

@@ -2,9 +2,9 @@
 
     count_results.py STAGE_FAILED TIMES TESTLOG_JSON...
 
-TIMES has a line for each step: when it began, how many seconds it took, its name.
+TIMES has a line for each step: its start time, its duration in seconds, its name.
 
-A GoogleTest program counts with each of its tests, a pytest run too, any other test as one. A
+Each test of a GoogleTest program or a pytest run counts; any other program counts as one test. A
 program that dies counts as one more failure, so that a crash never looks like fewer tests. Exit
 status 1 when anything failed, or nothing ran.
 """
@@ -23,7 +23,7 @@ WORDS = {
 
 
 def inner_results(output):
-    """What the program itself reports of its tests; empty when it speaks no language known."""
+    """The counts that the program itself reports; empty when its format is unknown."""
     counts = Counter(WORDS.get(word, "failed") for word in GTEST_RESULT.findall(output))
     summary = PYTEST_SUMMARY.search(output)
     if not counts and summary:
@@ -44,7 +44,7 @@ def results_of(entry):
 
 
 def time_table(path):
-    """Where the time went; steps overlap where one is tested while the next compiles."""
+    """The time of each step; one preset's tests overlap with the next one's compilation."""
     with open(path, encoding="utf-8") as file:
         fields = [line.rstrip("\n").split(" ", 2) for line in file]
     steps = sorted((int(begin), int(seconds), name) for begin, seconds, name in fields)

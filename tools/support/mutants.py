@@ -1,4 +1,4 @@
-"""Puts bugs back, one by one, and shows that a named test turns red: `tools/test mutants`.
+"""Reintroduces bugs, one by one, and shows that a named test turns red: `tools/test mutants`.
 
     mutants.py            builds and tests each patch of tests/bugs in a copy of the tree
     mutants.py --check    only: each patch names its test and still applies (plain tools/test)
@@ -8,7 +8,7 @@ A patch opens with two lines, then the diff that git apply reads:
     Bug: a newcomer overtakes a waiter.
     Test: unit/unit-shard Shard.newcomer_never_overtakes
 
-Test is SUITE/NAME as meson knows them; a GoogleTest filter may follow.
+Test is meson's SUITE/NAME; a GoogleTest filter may follow.
 """
 
 import json
@@ -50,8 +50,8 @@ def run(command, folder, **options):
 
 
 def apply(mutant, folder, *options):
-    # Without a repository around it, git apply takes paths as they are; in one that lies above it
-    # would skip them silently.
+    # Outside a repository, git apply takes paths as they are; in a folder of a repository it would
+    # skip them silently.
     environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent)}
     return run(["git", "apply", *options, str(mutant.path)], folder, env=environment)
 
@@ -90,7 +90,7 @@ def make_copy():
 
 
 def result_of(mutant):
-    """meson's word for the test: OK, FAIL, TIMEOUT, ...; or why there is none."""
+    """meson's result of the test: OK, FAIL, TIMEOUT, ...; or the reason why there is none."""
     command = ["meson", "test", "-C", str(BUILD), "--suite", mutant.suite, mutant.test]
     if mutant.filter:
         command.append(f"--test-args=--gtest_filter={mutant.filter}")
@@ -122,7 +122,7 @@ def main():
             sys.exit(f"{mutant.path.name} does not apply to the copy")
         after = result_of(mutant) if before == "OK" else "not tried"
         if apply(mutant, TREE, "-R").returncode != 0:
-            sys.exit(f"{mutant.path.name} cannot be taken back")
+            sys.exit(f"{mutant.path.name} cannot be reverted")
         caught = before == "OK" and after in ("FAIL", "ERROR", "TIMEOUT")
         print(f"   {'caught' if caught else 'NOT CAUGHT'}: {before} without it, {after} with it",
               flush=True)

@@ -1,7 +1,7 @@
-"""Starts the server, passes its log on, and shows a first request as a person would make it.
+"""Starts the server, copies its log to stdout, and shows a first request made with curl.
 
-Used by tools/run. Ctrl-C is passed on to the server as the signal it is: the first drains, the
-second ends at once.
+Used by tools/run. Forwards Ctrl-C to the server as a signal: the first one drains, the second ends
+the server at once.
 """
 
 import http.client
@@ -25,7 +25,7 @@ def ports_of(line):
 
 
 def first_request(port):
-    """Status, reason, headers and body of the first answer; waits until the server is there."""
+    """Status, reason, headers and body of the first answer; waits until the server accepts."""
     deadline = time.monotonic() + 10
     while True:
         connection = http.client.HTTPConnection("localhost", port, timeout=5)
@@ -65,21 +65,21 @@ def pass_on(server):
         ports = None if shown else ports_of(line)
         if ports:
             shown = True
-            # Beside this loop, which has to go on emptying the server's pipe.
+            # In a thread, since this loop has to keep emptying the server's pipe.
             threading.Thread(target=show, args=ports, daemon=True).start()
 
 
 def main():
-    # A session of its own: the terminal's Ctrl-C reaches this script alone, which passes it on.
+    # A session of its own: the terminal's Ctrl-C reaches only this script, which forwards it.
     server = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True,
                               start_new_session=True)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, frame: server.send_signal(number))
-    # A terminal that is closed ends the server as well.
+    # Closing the terminal ends the server as well.
     signal.signal(signal.SIGHUP, lambda number, frame: server.terminate())
     try:
         pass_on(server)
-    except BrokenPipeError:  # nobody reads on; and nobody would stop the server either
+    except BrokenPipeError:  # no reader is left, so no user would stop the server
         server.terminate()
     code = server.wait()
     return code if code >= 0 else 128 - code

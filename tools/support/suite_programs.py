@@ -1,6 +1,6 @@
-"""Names what the tests of suites run, as targets of ninja: suite_programs.py BUILD SUITE...
+"""Prints the ninja targets that the tests of suites run: suite_programs.py BUILD SUITE...
 
-`meson test` builds what it needs by itself, but not without running it.
+`meson test` builds the targets it needs, but cannot build them without running the tests.
 """
 
 import json
