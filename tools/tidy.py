@@ -100,8 +100,8 @@ COVERED_BY_OTHER_TESTS = {
     "src/shard/": "tests/unit/shard/shard_test.cpp, tests/property and tests/simulation",
 }
 
-TEXT_SUFFIXES = {".cpp", ".hpp", ".py", ".md", ".build", ".txt", ".ini", ".capnp", ".sh", ".yaml",
-                 ".patch", ".wrap", ""}
+TEXT_SUFFIXES = {".cpp", ".hpp", ".py", ".md", ".json", ".build", ".txt", ".ini", ".capnp", ".sh",
+                 ".yaml", ".patch", ".wrap", ""}
 SKIPPED_FOLDERS = {".git", "build", ".venv", "__pycache__", "corpus", "golden", ".cache",
                    ".pytest_cache", ".hypothesis"}
 
